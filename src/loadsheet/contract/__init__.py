@@ -1,0 +1,76 @@
+"""The Tender and Order Exchange interface, declared once: records, operations, answers, and the register of assumptions.
+
+Read `records.py`, then `operations.py`. Owns every field name of the interface; knows no file, no network and no database.
+"""
+
+from loadsheet.contract.answers import (
+    UNAUTHORISED,
+    UNKNOWN_METHOD,
+    Fault,
+    Listing,
+    Receipt,
+    UndocumentedAnswer,
+    listing,
+    read_listing,
+    read_refusal,
+    read_success,
+    refusal,
+    success,
+)
+from loadsheet.contract.assumptions import Assumption, Assumptions, register
+from loadsheet.contract.checking import Checker, check, check_body, checker, model
+from loadsheet.contract.kinds import DATE_SHAPES, EXPECTED, FlagForm, Kind, NumberForm, plain, spell
+from loadsheet.contract.operations import (
+    BY_NAME,
+    OPERATIONS,
+    PATH_PREFIX,
+    SENDING_ORDER,
+    WRITES,
+    Action,
+    Answer,
+    ErrorShape,
+    Operation,
+)
+from loadsheet.contract.records import Field, Record, When
+
+__all__ = [
+    "BY_NAME",
+    "DATE_SHAPES",
+    "EXPECTED",
+    "OPERATIONS",
+    "PATH_PREFIX",
+    "SENDING_ORDER",
+    "UNAUTHORISED",
+    "UNKNOWN_METHOD",
+    "WRITES",
+    "Action",
+    "Answer",
+    "Assumption",
+    "Assumptions",
+    "Checker",
+    "ErrorShape",
+    "Fault",
+    "Field",
+    "FlagForm",
+    "Kind",
+    "Listing",
+    "NumberForm",
+    "Operation",
+    "Receipt",
+    "Record",
+    "UndocumentedAnswer",
+    "When",
+    "check",
+    "check_body",
+    "checker",
+    "listing",
+    "model",
+    "plain",
+    "read_listing",
+    "read_refusal",
+    "read_success",
+    "refusal",
+    "register",
+    "spell",
+    "success",
+]

@@ -1,0 +1,225 @@
+"""The verdict on a payload: the records compiled into pydantic models, and their findings in our own words.
+
+Owns: the compilation. Mapping (before sending) and exchange (on receipt) ask the same models, so what passes here passes
+there. Every wrong field of a record is reported at once.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
+from functools import cache
+from typing import Annotated, Any, Literal
+from zoneinfo import available_timezones
+
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    BaseModel,
+    ConfigDict,
+    Strict,
+    StrictInt,
+    StrictStr,
+    StringConstraints,
+    ValidationError,
+    create_model,
+)
+from pydantic import Field as ModelField
+from pydantic_core import ErrorDetails, PydanticCustomError
+
+from loadsheet.contract.answers import Fault
+from loadsheet.contract.assumptions import Assumptions
+from loadsheet.contract.kinds import DATE_SHAPES, EXPECTED, NUMBER_TEXT, Kind, NumberForm, in_date_shape, is_flag_word
+from loadsheet.contract.operations import Operation
+from loadsheet.contract.records import Field, Record, When
+
+_Number = StrictInt | Annotated[Decimal, Strict(), ModelField(allow_inf_nan=False)]
+_BODY_FAULT = "must be a JSON object"
+
+
+Checker = Callable[[object], tuple[Fault, ...]]
+
+
+def checker(operation: Operation, assumptions: Assumptions) -> Checker:
+    """The check of one request record, compiled once: any JSON value in, every wrong field out.
+
+    Numbers are int or Decimal, as a JSON reader with exact decimals gives them. No fault means that the record meets the
+    contract under these assumptions.
+    """
+    validate = model(operation, assumptions).__pydantic_validator__.validate_python
+
+    def check_record(payload: object) -> tuple[Fault, ...]:
+        try:
+            validate(payload)
+        except ValidationError as error:
+            return _faults(error.errors(include_url=False))
+        return ()
+
+    return check_record
+
+
+def check(operation: Operation, payload: object, assumptions: Assumptions) -> tuple[Fault, ...]:
+    """Every wrong field of one request record; see `checker` for many of them."""
+    return checker(operation, assumptions)(payload)
+
+
+def check_body(operation: Operation, body: object, assumptions: Assumptions) -> tuple[Fault, ...]:
+    """Every wrong field of a whole request body; for batched operations each record of `data` with its index."""
+    if not operation.batched:
+        return check(operation, body, assumptions)
+    records = body.get("data") if isinstance(body, Mapping) else None
+    if not isinstance(records, list):
+        return (Fault("data", "must be an array of records"),)
+    if not 0 < len(records) <= assumptions.status_records_max:
+        return (Fault("data", f"must hold 1 to {assumptions.status_records_max} records, found {len(records)}"),)
+    check_record = checker(operation, assumptions)
+    return tuple(
+        Fault(fault.path, fault.text, index) for index, record in enumerate(records) for fault in check_record(record)
+    )
+
+
+@cache
+def model(operation: Operation, assumptions: Assumptions) -> type[BaseModel]:
+    """The pydantic model of an operation's request record under these assumptions (also a source of JSON Schema)."""
+    return _compile(operation.record, operation.creates, assumptions)
+
+
+@cache
+def _compile(record: Record, creates: bool, assumptions: Assumptions) -> type[BaseModel]:  # noqa: FBT001 (cache key)
+    extra: Literal["forbid", "ignore"] = "forbid" if assumptions.unknown_fields == "reject" else "ignore"
+    fields = [
+        field for field in record.fields if field.when is not When.LISTED or assumptions.listing_only_fields == "accept"
+    ]
+    definitions: dict[str, Any] = {field.name: _definition(field, record, creates, assumptions) for field in fields}
+    config = ConfigDict(extra=extra, frozen=True, title=record.name)
+    return create_model(record.name.replace(" ", ""), __config__=config, **definitions)
+
+
+def _definition(field: Field, record: Record, creates: bool, assumptions: Assumptions) -> tuple[Any, Any]:  # noqa: FBT001
+    required = field.when is When.ALWAYS or (field.when is When.ON_CREATE and creates)
+    annotation = _annotation(field, record.numbers, creates, assumptions)
+    if required and assumptions.empty_required == "reject":
+        annotation = Annotated[annotation, AfterValidator(_not_empty)]
+    if field.known and assumptions.known_values == "closed":
+        annotation = Annotated[annotation, AfterValidator(_one_of(field.known))]
+    if not required and assumptions.null_fields == "absent":
+        annotation = annotation | None
+    described: dict[str, Any] = {"description": field.meaning}
+    if field.spellings:
+        described["validation_alias"] = AliasChoices(field.name, *field.spellings)
+    return (annotation, ModelField(..., **described) if required else ModelField(None, **described))
+
+
+def _annotation(field: Field, numbers: NumberForm, creates: bool, assumptions: Assumptions) -> Any:  # noqa: FBT001
+    text = Annotated[StrictStr, StringConstraints(max_length=assumptions.text_length_max)]
+    if field.record is not None:
+        inner = _compile(field.record, creates, assumptions)
+        if field.kind is Kind.OBJECT:
+            return inner
+        return Annotated[list[inner], ModelField(max_length=assumptions.array_length_max)]  # type: ignore[valid-type]
+    if field.kind in DATE_SHAPES:
+        return Annotated[StrictStr, AfterValidator(_date_in(field.kind))]
+    by_kind: dict[Kind, Any] = {
+        Kind.NUMERIC: _numeric(numbers, assumptions),
+        Kind.FLAG: Annotated[StrictStr, AfterValidator(_flag)],
+        Kind.TIMEZONE: Annotated[StrictStr, AfterValidator(_timezone)] if assumptions.timezones == "iana" else text,
+        Kind.STRING_OR_NUMERIC: text | _Number,
+        Kind.OFFSET_MINUTES: text | _Number,
+    }
+    return by_kind.get(field.kind, text)
+
+
+def _numeric(numbers: NumberForm, assumptions: Assumptions) -> Any:
+    number_text = Annotated[StrictStr, AfterValidator(_number_text)]
+    if assumptions.number_forms == "both":
+        return _Number | number_text
+    return _Number if numbers is NumberForm.JSON_NUMBER else number_text
+
+
+def _wrong(expected: str) -> PydanticCustomError:
+    return PydanticCustomError("expected", "must be {expected}", {"expected": expected})
+
+
+def _date_in(kind: Kind) -> Callable[[str], str]:
+    def shaped(value: str) -> str:
+        if not in_date_shape(kind, value):
+            raise _wrong(EXPECTED[kind])
+        return value
+
+    return shaped
+
+
+def _one_of(known: tuple[str, ...]) -> Callable[[Any], Any]:
+    def listed(value: Any) -> Any:
+        if value not in known:
+            raise _wrong("one of " + ", ".join(known))
+        return value
+
+    return listed
+
+
+def _number_text(value: str) -> str:
+    if NUMBER_TEXT.fullmatch(value) is None:
+        raise _wrong("a number in a text, such as 12.5")
+    return value
+
+
+def _flag(value: str) -> str:
+    if not is_flag_word(value):
+        raise _wrong(EXPECTED[Kind.FLAG])
+    return value
+
+
+@cache
+def _zones() -> frozenset[str]:
+    return frozenset(available_timezones())
+
+
+def _timezone(value: str) -> str:
+    if value not in _zones():
+        raise _wrong(EXPECTED[Kind.TIMEZONE])
+    return value
+
+
+def _not_empty(value: Any) -> Any:
+    if value == "":
+        raise _wrong("a value, not an empty text")
+    return value
+
+
+_WORDS = {
+    "missing": "is required",
+    "extra_forbidden": "is not a field of this record",
+    "string_type": "must be a text",
+    "list_type": "must be an array",
+    "model_type": _BODY_FAULT,
+    "model_attributes_type": _BODY_FAULT,
+    "int_type": "must be a number",
+    "is_instance_of": "must be a number",
+    "decimal_type": "must be a number",
+    "finite_number": "must be a finite number",
+    "int_parsing_size": "must be a number of fewer digits",
+}
+
+
+def _faults(found: Sequence[ErrorDetails]) -> tuple[Fault, ...]:
+    texts: dict[str, list[str]] = {}
+    for details in found:
+        said = texts.setdefault(_path(details), [])
+        text = _WORDS.get(details["type"], details["msg"])
+        if text not in said:  # both branches of a union speak: "must be a text", "must be a number"
+            said.append(text)
+    return tuple(Fault(path, " or ".join(said).replace(" or must be", " or")) for path, said in texts.items())
+
+
+def _path(details: ErrorDetails) -> str:
+    path = ""
+    for step in details["loc"]:
+        if isinstance(step, int):
+            path += f"[{step}]"
+        elif not _is_union_branch(step):
+            path += f".{step}" if path else step
+    return path
+
+
+def _is_union_branch(step: str) -> bool:
+    # pydantic names the branch of a union in the location, such as constrained-str or decimal
+    return step in {"constrained-str", "str", "int", "decimal"} or "[" in step

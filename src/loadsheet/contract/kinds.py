@@ -1,0 +1,154 @@
+"""The closed set of value kinds that the interface uses, each with the form it takes on the wire.
+
+Owns: which Python values a kind accepts from a mapping, and how they are spelled in a payload. Knows no field and no record.
+"""
+
+import re
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
+from enum import StrEnum
+
+
+class Kind(StrEnum):
+    """What a field holds, in the interface's own type words (interface: Conventions)."""
+
+    STRING = "String"
+    STRING_OR_NUMERIC = "String/Numeric"
+    NUMERIC = "Numeric"
+    FLAG = "Flag"  # typed String by the interface; holds true/false or yes/no
+    TIMEZONE = "Timezone"  # zone-name form, such as Europe/Berlin
+    OFFSET_HOURS = "Offset in hours"  # typed String
+    OFFSET_MINUTES = "Offset in minutes"  # typed String/Numeric
+    DATETIME = "Datetime"  # YYYY-MM-DD HH:MM:SS
+    DATETIME_T = "Datetime with T"  # YYYY-MM-DDTHH:MM:SS
+    DATETIME_ISO = "ISO 8601"  # YYYY-MM-DDTHH:MM:SSZ
+    DATE = "Date"  # YYYY-MM-DD
+    TIME = "Time"  # HH:MM:SS
+    OBJECT = "Object"
+    ARRAY = "Array"
+
+
+class NumberForm(StrEnum):
+    """How a record's numeric fields travel: order payloads as JSON numbers, all others as JSON strings."""
+
+    JSON_NUMBER = "number"
+    JSON_STRING = "string"
+
+
+class FlagForm(StrEnum):
+    """The two forms in which yes/no flags occur (interface: Conventions)."""
+
+    YES_NO = "yes/no"
+    TRUE_FALSE = "true/false"
+
+
+DATE_SHAPES: dict[Kind, tuple[str, str]] = {
+    # kind: (strftime format, example as people read it)
+    Kind.DATETIME: ("%Y-%m-%d %H:%M:%S", "2026-03-01 08:00:00"),
+    Kind.DATETIME_T: ("%Y-%m-%dT%H:%M:%S", "2026-03-01T08:00:00"),
+    Kind.DATETIME_ISO: ("%Y-%m-%dT%H:%M:%SZ", "2026-03-01T08:00:00Z"),
+    Kind.DATE: ("%Y-%m-%d", "2026-03-01"),
+    Kind.TIME: ("%H:%M:%S", "08:00:00"),
+}
+
+EXPECTED: dict[Kind, str] = {
+    Kind.STRING: "a text",
+    Kind.STRING_OR_NUMERIC: "a text or a number",
+    Kind.NUMERIC: "a number",
+    Kind.FLAG: "yes or no (true or false)",
+    Kind.TIMEZONE: "the name of a time zone such as Europe/Berlin",
+    Kind.OFFSET_HOURS: "an offset from UTC in hours, as a text",
+    Kind.OFFSET_MINUTES: "an offset from UTC in minutes",
+    Kind.OBJECT: "an object",
+    Kind.ARRAY: "an array",
+    **{kind: f"a value such as {example}" for kind, (_, example) in DATE_SHAPES.items()},
+}
+
+NUMBER_TEXT = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")  # RFC 8259, section 6
+
+_FLAG_WORDS = {"yes": True, "true": True, "no": False, "false": False}
+_SHAPE_PATTERNS: dict[Kind, re.Pattern[str]] = {
+    Kind.DATETIME: re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", re.ASCII),
+    Kind.DATETIME_T: re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", re.ASCII),
+    Kind.DATETIME_ISO: re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?", re.ASCII),
+    Kind.DATE: re.compile(r"\d{4}-\d\d-\d\d", re.ASCII),
+    Kind.TIME: re.compile(r"\d\d:\d\d:\d\d", re.ASCII),
+}
+
+
+def in_date_shape(kind: Kind, text: str) -> bool:
+    """Whether `text` has the shape of one of the five date kinds and names a real date and time."""
+    if _SHAPE_PATTERNS[kind].fullmatch(text) is None:
+        return False
+    parse = {Kind.DATE: date.fromisoformat, Kind.TIME: time.fromisoformat}.get(kind, datetime.fromisoformat)
+    try:
+        parse(text)
+    except ValueError:
+        return False
+    return True
+
+
+def is_flag_word(text: str) -> bool:
+    """Whether `text` is one of the four words that a flag may hold, in any case."""
+    return text.lower() in _FLAG_WORDS
+
+
+def flag_word(value: bool, form: FlagForm) -> str:  # noqa: FBT001 (the value itself is the flag)
+    """The word for a flag in the settable form: yes/no or true/false."""
+    yes, no = form.value.split("/")
+    return yes if value else no
+
+
+def plain(number: Decimal | int) -> str:
+    """A number as digits, never with an exponent; trailing zeros stay as they are."""
+    return format(number, "f") if isinstance(number, Decimal) else str(number)
+
+
+def spell(kind: Kind, value: object, *, numbers: NumberForm, flags: FlagForm) -> object:
+    """The wire form of a converted value.
+
+    Takes text, int, Decimal, bool, date, time or datetime. A datetime is written as it stands (local time of the record's
+    zone), except for ISO 8601, where an aware datetime is brought to UTC. Raises ValueError with what was expected.
+    """
+    if kind in DATE_SHAPES:
+        return _spell_date(kind, value)
+    if kind is Kind.FLAG:
+        return _spell_flag(value, flags)
+    if kind is Kind.NUMERIC:
+        return _spell_number(value, numbers)
+    if isinstance(value, bool):
+        return flag_word(value, flags)
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int | Decimal):
+        return plain(value)
+    raise ValueError(f"expected {EXPECTED[kind]}; a date or time needs a format here")
+
+
+def _spell_date(kind: Kind, value: object) -> str:
+    shape, example = DATE_SHAPES[kind]
+    if isinstance(value, str) and in_date_shape(kind, value):
+        return value
+    if isinstance(value, datetime):
+        aware = kind is Kind.DATETIME_ISO and value.tzinfo is not None
+        return (value.astimezone(UTC) if aware else value).strftime(shape)
+    if (isinstance(value, date) and kind is not Kind.TIME) or (isinstance(value, time) and kind is Kind.TIME):
+        return value.strftime(shape)
+    raise ValueError(f"expected a value such as {example}")
+
+
+def _spell_flag(value: object, flags: FlagForm) -> str:
+    if isinstance(value, bool):
+        return flag_word(value, flags)
+    if isinstance(value, str) and is_flag_word(value):
+        return flag_word(_FLAG_WORDS[value.lower()], flags)
+    raise ValueError(f"expected {EXPECTED[Kind.FLAG]}")
+
+
+def _spell_number(value: object, numbers: NumberForm) -> Decimal | int | str:
+    number = value
+    if isinstance(value, str) and NUMBER_TEXT.fullmatch(value):
+        number = Decimal(value)
+    if isinstance(number, bool) or not isinstance(number, int | Decimal):
+        raise ValueError(f"expected {EXPECTED[Kind.NUMERIC]}")  # noqa: TRY004 (one exception type for the caller)
+    return plain(number) if numbers is NumberForm.JSON_STRING else number

@@ -1,0 +1,164 @@
+"""The eleven operations: method, path, request record, shapes of the answers, business key, and what can prove an effect.
+
+Owns: the one table that routes, client, mapping and reconciliation are made from (interface: Endpoints).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from loadsheet.contract import records
+from loadsheet.contract.records import Record
+
+PATH_PREFIX = "/tmsapi/"
+
+
+class Action(StrEnum):
+    """What an operation does to its subject."""
+
+    LIST = "list"
+    CREATE = "create"
+    UPDATE = "update"
+    DELETE = "delete"
+    QUOTE = "quote"
+    CONFIRM = "confirm"
+    STATUS = "status"
+
+
+class Answer(StrEnum):
+    """The shapes of a 200 body."""
+
+    LISTING = "listing"
+    TENDER = "tender result"
+    QUOTE = "quote result"
+    ORDER = "order result"
+    PLAIN = "status and message"
+
+
+class ErrorShape(StrEnum):
+    """The shapes of a 400 body (interface: Errors, first to fourth row)."""
+
+    FIELDS = "results, status, message, errors"
+    FIELDS_ONLY = "status, message, errors"
+    DETAILS = "results, error"
+    INDEXED = "errors by data[<index>]"
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One operation of the interface.
+
+    `name` is what mapping files, ledger and reports call it; `subject` (order or tender) and the first key field make the
+    lane on which calls of one record keep their order; `repeatable` operations are told apart by content, not by key alone
+    (several status events of one order are all meant); `proved_by` names the listing that can show the effect, if any;
+    `batched` operations carry several records under `data` in one body.
+    """
+
+    name: str
+    subject: str
+    action: Action
+    method: str
+    path: str
+    record: Record
+    answer: Answer
+    error: ErrorShape
+    done: str
+    proved_by: str | None = None
+    repeatable: bool = False
+    batched: bool = False
+
+    @property
+    def is_write(self) -> bool:
+        """Whether the operation changes something at the exchange."""
+        return self.action is not Action.LIST
+
+    @property
+    def creates(self) -> bool:
+        """Whether fields required on create are required here."""
+        return self.action is Action.CREATE
+
+    def key_of(self, payload: Mapping[str, Any]) -> str:
+        """The business key of a payload: its key fields, joined by a slash; empty if the first one is missing."""
+        parts = [str(payload.get(name, "")) for name in self.record.key]
+        return "/".join(parts) if parts[0] else ""
+
+    def lane_of(self, payload: Mapping[str, Any]) -> str:
+        """The lane of a payload: `order:ID` or `tender:ID`. Calls on one lane never overlap."""
+        return f"{self.subject}:{payload.get(self.record.key[0], '')}"
+
+    def body(self, payloads: Sequence[bytes]) -> bytes:
+        """The request body for encoded payloads: the payload itself, or for batched operations the `data` array."""
+        if self.batched:
+            return b'{"data":[' + b",".join(payloads) + b"]}"
+        (payload,) = payloads
+        return payload
+
+
+def _write(name: str, path: str, record: Record, answer: Answer, done: str, **more: Any) -> Operation:
+    subject, action = name.split(".")
+    error = more.pop("error", ErrorShape.FIELDS)
+    return Operation(name, subject, Action(action), "POST", PATH_PREFIX + path, record, answer, error, done, **more)
+
+
+def _listing(subject: str, record: Record) -> Operation:
+    path = PATH_PREFIX + "getOrders"
+    return Operation(
+        f"{subject}.list", subject, Action.LIST, "GET", path, record, Answer.LISTING, ErrorShape.FIELDS, "listed"
+    )
+
+
+OPERATIONS: tuple[Operation, ...] = (
+    _listing("tender", records.TENDER),
+    _write("tender.create", "createTender", records.TENDER, Answer.TENDER, "Tender created", proved_by="tender.list"),
+    _write("tender.update", "updateTender", records.TENDER, Answer.TENDER, "Tender updated", proved_by="tender.list"),
+    _write(
+        "tender.delete",
+        "deleteTender",
+        records.TENDER_DELETE,
+        Answer.TENDER,
+        "Tender deleted",
+        proved_by="tender.list",
+        error=ErrorShape.FIELDS_ONLY,
+    ),
+    _write("tender.quote", "tenderCarrierQuote", records.QUOTE, Answer.QUOTE, "Quote added"),
+    _write("tender.confirm", "tenderConfirmCarrierQuote", records.CONFIRMATION, Answer.QUOTE, "Quote confirmed"),
+    _listing("order", records.ORDER),
+    _write("order.create", "createOrder", records.ORDER, Answer.ORDER, "Order created", proved_by="order.list"),
+    _write("order.update", "updateOrder", records.ORDER, Answer.ORDER, "Order updated", proved_by="order.list"),
+    _write(
+        "order.delete",
+        "deleteOrder",
+        records.ORDER_DELETE,
+        Answer.PLAIN,
+        "Order deleted",
+        proved_by="order.list",
+        error=ErrorShape.DETAILS,
+    ),
+    _write(
+        "order.status",
+        "statusOrder",
+        records.ORDER_STATUS,
+        Answer.PLAIN,
+        "Order status updated",
+        repeatable=True,
+        batched=True,
+        error=ErrorShape.INDEXED,
+    ),
+)
+
+BY_NAME: dict[str, Operation] = {operation.name: operation for operation in OPERATIONS}
+WRITES: tuple[Operation, ...] = tuple(operation for operation in OPERATIONS if operation.is_write)
+
+SENDING_ORDER: tuple[str, ...] = (
+    # parents before children: within one run an order is created before its status is reported
+    "tender.create",
+    "tender.update",
+    "tender.quote",
+    "tender.confirm",
+    "order.create",
+    "order.update",
+    "order.status",
+    "order.delete",
+    "tender.delete",
+)

@@ -1,0 +1,1 @@
+"""Stage 3: mapping. Mapping files; cells -> converted values -> nested, validated documents, with lineage."""

@@ -1,0 +1,229 @@
+"""The catalogue of everything that can be wrong: bad data as values, broken runs as exceptions.
+
+Owns: every code with its title and message template (once, here), and the exception tree:
+
+    LoadsheetError                  exit code
+    ├── SettingsError               78  settings are wrong; nothing was sent
+    ├── MappingError                78  a mapping file is wrong; nothing was sent
+    ├── FileRefused                  -  one file cannot be used; it is set aside and the others go on
+    ├── LedgerError                 70  the ledger is damaged or contradicts itself
+    ├── LedgerBusy                  75  another process holds the ledger
+    ├── ExchangeUnreachable         75  try again later
+    ├── TokenRefused                77  the exchange answered 401
+    └── DoesNotBalance              70  rows in and fates out differ
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Self
+
+Level = Literal["error", "warning"]
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One entry of the catalogue. `template` is filled from the values of a problem; `title` heads lists and summaries."""
+
+    title: str
+    template: str
+
+
+CATALOGUE: dict[str, Kind] = {
+    # arrival
+    "A101": Kind("No mapping for this file", "no mapping file names {found}; the patterns are: {patterns}"),
+    "A102": Kind("Several mappings for this file", "{found} is named by more than one mapping: {mappings}"),
+    "A103": Kind("Companion file missing", "{found} waits for its companion {companion}"),
+    # reading
+    "R201": Kind("File cannot be read", "the file cannot be read: {reason}"),
+    "R202": Kind("File is empty", "the file holds no rows"),
+    "R203": Kind("Wrong encoding", "the text is not {encoding}: first bad byte at offset {offset}, line {line}"),
+    "R204": Kind("Header not found", "no row holds the mapped columns; row {row} comes closest but lacks {missing}"),
+    "R205": Kind("Row of the wrong length", "the row has {cells} cells, the header has {columns}"),
+    "R206": Kind("Quote never closed", "a quote opened in row {row} is never closed"),
+    "R207": Kind("Excel error", "the cell holds the Excel error {found}"),
+    "R208": Kind(
+        "Formula without a value", "the formula has no saved value; open the file in Excel, save it and send it again"
+    ),
+    "R209": Kind("Control character", "the cell holds a control character (code {character})"),
+    "R210": Kind("Sheet not found", "no sheet is named {expected}; the workbook has {sheets}"),
+    "R211": Kind("Column twice", "the column {found} stands in the header more than once: {columns}"),
+    # conversion
+    "C301": Kind("Value missing", "a value is required"),
+    "C302": Kind("Not a number", '"{found}" is not a number as {locale} writes it'),
+    "C303": Kind("Not a whole number", '"{found}" is not a whole number'),
+    "C304": Kind("Not a date", '"{found}" is not a date; expected {expected}'),
+    "C305": Kind("Out of range", '"{found}" is outside the allowed range {expected}'),
+    "C306": Kind("Not in the list", '"{found}" is not a known {column}; expected one of {expected}'),
+    "C307": Kind("Unknown unit", '"{found}" has a unit that is not known; expected {expected}'),
+    "C308": Kind("Not a country", '"{found}" is not a country'),
+    "C309": Kind("Not a currency", '"{found}" is not a currency code'),
+    "C310": Kind("Not yes or no", '"{found}" is neither yes nor no'),
+    "C311": Kind("Not a time zone", '"{found}" is not the name of a time zone'),
+    "C312": Kind("Text too long", '"{found}" has {length} characters, allowed are {expected}'),
+    "C313": Kind("Not as the pattern demands", '"{found}" does not match {expected}'),
+    "C314": Kind("Time that does not exist", '"{found}" does not exist in {timezone}: the clocks went forward'),
+    "C315": Kind("Time that exists twice", '"{found}" happens twice in {timezone}: the clocks went back'),
+    "C316": Kind("Ambiguous number", '"{found}" can be read as {first} or as {second}'),
+    # grouping, joining, checks
+    "G401": Kind("Rows disagree", "the rows of {key} disagree: {values}"),
+    "G402": Kind("Identifier twice", "{key} stands in rows {rows}"),
+    "G403": Kind("Partner row missing", "{key} has no row in {table}"),
+    "G404": Kind("Partner row left over", "{key} has a row here but none in {table}"),
+    "G405": Kind("Row without identifier", "the row has no value in {column}, so it belongs to nothing"),
+    "G406": Kind("Check failed", "{say}"),
+    "G407": Kind("Calculation failed", "{target} cannot be calculated: {reason}"),
+    # the contract's verdict on a finished record
+    "K501": Kind("Not as the interface demands", "{path} {text}"),
+    "K502": Kind("Value outside the named ones", '{path} is "{found}"; the interface names {expected}'),
+    # what the ledger knows
+    "L601": Kind("Changed since it was accepted", "{key} was accepted before with other content: {fields}"),
+    "L602": Kind(
+        "Earlier outcome unknown", "an earlier submission of {key} has an unknown outcome; it is looked up first"
+    ),
+    "L603": Kind("Already waiting", "the same content of {key} is already waiting to be sent"),
+    "L604": Kind("Refused before", "the same content of {key} was refused before: {text}"),
+    # what the exchange said
+    "X701": Kind("Refused by the exchange", "the exchange refused it: {text}"),
+    "X702": Kind("Outcome unknown", "it was sent, but whether it was applied is not known: {text}"),
+    "X703": Kind("Not sent yet", "it was not sent: {text}"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """A place in a shipper's file. `row` counts from 1 as the sender's program shows it; `cell` is the address, such as J14
+    (empty in CSV); `path` is the payload path if the problem is known by one. Empty parts are unknown.
+    """
+
+    file: str = ""
+    sheet: str = ""
+    row: int = 0
+    column: str = ""
+    cell: str = ""
+    path: str = ""
+
+    def __str__(self) -> str:
+        """One short place: `orders.xlsx:Orders!J14` or `orders.csv:14 Weight`."""
+        if self.cell:
+            return f"{self.file}:{self.sheet}!{self.cell}"
+        place = f"{self.file}:{self.row}" if self.row else self.file
+        return f"{place} {self.column}".strip() if self.column else place
+
+
+NOWHERE = Where()
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something wrong in the data: a code of the catalogue, a place, the value as the sender wrote it, and what to do."""
+
+    code: str
+    where: Where = NOWHERE
+    found: str = ""
+    values: Mapping[str, Any] = field(default_factory=dict)
+    hint: str = ""
+    level: Level = "error"
+
+    @property
+    def title(self) -> str:
+        """The heading under which problems of this code are counted."""
+        return CATALOGUE[self.code].title
+
+    @property
+    def text(self) -> str:
+        """The message in one sentence, without place and hint."""
+        return CATALOGUE[self.code].template.format(**{"found": self.found, "column": self.where.column, **self.values})
+
+    def __str__(self) -> str:
+        """One grep-able line: `place: CODE level: text (hint)`."""
+        hint = f" ({self.hint})" if self.hint else ""
+        place = f"{self.where}: " if self.where != NOWHERE else ""
+        return f"{place}{self.code} {self.level}: {self.text}{hint}"
+
+    def to_json(self) -> dict[str, Any]:
+        """The problem as JSON values, for the ledger and reports; `from_json` reads it back equal."""
+        place = {name: getattr(self.where, name) for name in Where.__slots__ if getattr(self.where, name)}
+        values = {name: str(value) for name, value in self.values.items()}
+        return {
+            "code": self.code,
+            "where": place,
+            "found": self.found,
+            "values": values,
+            "hint": self.hint,
+            "level": self.level,
+        }
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> Self:
+        """The problem that `to_json` wrote; its values come back as texts."""
+        return cls(
+            stored["code"],
+            Where(**stored["where"]),
+            stored["found"],
+            dict(stored["values"]),
+            stored["hint"],
+            stored["level"],
+        )
+
+
+class LoadsheetError(Exception):
+    """Stops a run. The message says where, what was found, what was expected and what to do."""
+
+    exit_code = 70
+
+
+class SettingsError(LoadsheetError):
+    """Settings are wrong; nothing was read or sent."""
+
+    exit_code = 78
+
+
+class MappingError(LoadsheetError):
+    """A mapping file is wrong; nothing was sent. Carries `file`, `line` and `column` (from 1) where they are known."""
+
+    exit_code = 78
+
+    def __init__(self, text: str, *, file: str = "", line: int = 0, column: int = 0, hint: str = "") -> None:
+        place = f"{file}:{line}:{column}: " if line else f"{file}: " if file else ""
+        super().__init__(f"{place}{text}" + (f" ({hint})" if hint else ""))
+        self.text, self.file, self.line, self.column, self.hint = text, file, line, column, hint
+
+
+class FileRefused(LoadsheetError):  # noqa: N818 (named for what happens to the file)
+    """One file cannot be used. It is set aside with `problem` as the reason; the other files go on."""
+
+    exit_code = 65
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(str(problem))
+        self.problem = problem
+
+
+class LedgerError(LoadsheetError):
+    """The ledger is damaged or was asked for an impossible change."""
+
+    exit_code = 70
+
+
+class LedgerBusy(LoadsheetError):  # noqa: N818
+    """Another process holds the ledger; the message names it."""
+
+    exit_code = 75
+
+
+class ExchangeUnreachable(LoadsheetError):  # noqa: N818
+    """The exchange cannot be reached. What was not sent is still ready."""
+
+    exit_code = 75
+
+
+class TokenRefused(LoadsheetError):  # noqa: N818
+    """The exchange answered 401. What was not sent is still ready."""
+
+    exit_code = 77
+
+
+class DoesNotBalance(LoadsheetError):  # noqa: N818
+    """Rows read and fates reported differ: our own fault, never hidden."""
+
+    exit_code = 70

@@ -1,0 +1,1 @@
+"""Stage 7: reports. Results files, the reconciliation workbook and run.json, all from the ledger and the matches."""

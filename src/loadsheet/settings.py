@@ -1,0 +1,133 @@
+"""Every setting once: its name, default and meaning.
+
+Precedence: command line > `LOADSHEET_*` environment > `loadsheet.toml` > the defaults here. Units stand at the end of names.
+"""
+
+import difflib
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt, SecretStr, ValidationError
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
+
+from loadsheet.contract import Assumptions
+from loadsheet.problems import SettingsError
+
+EMBEDDED = "embedded"
+CONFIG_FILE = Path("loadsheet.toml")
+
+
+class Settings(BaseSettings):
+    """All settings of translator and exchange. Build one with `Settings.load`."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="LOADSHEET_", env_nested_delimiter="__", extra="forbid", frozen=True, validate_default=True
+    )
+    config_file: ClassVar[Path] = CONFIG_FILE
+
+    inbox: Path = Field(Path("inbox"), description="Folder in which shippers drop files")
+    mappings: Path = Field(Path("mappings"), description="Folder of mapping files")
+    outbox: Path = Field(Path("outbox"), description="Folder for reports and for files set aside")
+    state: Path = Field(Path(".loadsheet"), description="Folder of ledger, archive and claimed files; on a local disk")
+    exchange: str = Field(EMBEDDED, description="Base URL of the exchange, or 'embedded' for our own in this process")
+    token: SecretStr | None = Field(None, description="Bearer token; from the environment, never the command line")
+    token_file: Path | None = Field(None, description="File whose first line is the bearer token")
+    database: str = Field("", description="URL of the ledger; empty: sqlite:///STATE/ledger.db")
+
+    settle_s: NonNegativeFloat = Field(5.0, description="A file must have been quiet for so long before it is claimed")
+    ignore: tuple[str, ...] = Field(
+        (
+            "~$*",
+            ".*",
+            "*.tmp",
+            "*.part",
+            "*.partial",
+            "*.filepart",
+            "*.crdownload",
+            "*.download",
+            "Thumbs.db",
+            "desktop.ini",
+        ),
+        description="Names of files that are never claimed",
+    )
+    cell_length_max: PositiveInt = Field(32_767, description="Longest cell that is read, in characters")
+    columns_max: PositiveInt = Field(2_000, description="Most columns that are read of a sheet")
+    blank_rows_max: PositiveInt = Field(1_000, description="Reading a sheet ends after so many blank rows in a row")
+    inflated_bytes_max: PositiveInt = Field(2_000_000_000, description="A workbook may unpack to this size at most")
+
+    connections: PositiveInt = Field(8, description="Calls to the exchange at the same time")
+    connect_timeout_s: PositiveFloat = Field(10.0, description="Limit for connecting to the exchange")
+    call_timeout_s: PositiveFloat = Field(60.0, description="Limit for a whole call, answer included")
+    idle_connection_s: PositiveFloat = Field(4.0, description="A connection idle for longer is not used again")
+    answer_bytes_max: PositiveInt = Field(268_435_456, description="Largest answer that is read, unpacked")
+    unreachable_max: PositiveInt = Field(5, description="So many calls in a row that reach nobody end the sending")
+    unknown_max: PositiveInt = Field(20, description="So many calls in a row without a clear answer end the sending")
+    window: PositiveInt = Field(256, description="Most entries that are marked as sending at the same time")
+
+    weight_tolerance: NonNegativeFloat = Field(0.001, description="Weights and volumes that differ by no more agree")
+    money_tolerance: NonNegativeFloat = Field(0.01, description="Amounts of money that differ by no more agree")
+
+    assumptions: Assumptions = Field(Assumptions(), description="Our answers to what the interface leaves open")
+
+    @property
+    def database_url(self) -> str:
+        """The SQLAlchemy URL of the ledger."""
+        return self.database or f"sqlite:///{self.state / 'ledger.db'}"
+
+    def read_token(self) -> str | None:
+        """The bearer token from setting or file, or None. Raises SettingsError if the file cannot be read or is empty."""
+        if self.token is not None:
+            return self.token.get_secret_value().strip()
+        if self.token_file is None:
+            return None
+        try:
+            token = self.token_file.read_text(encoding="utf-8").strip()
+        except OSError as error:
+            raise SettingsError(f"token_file: {self.token_file} cannot be read ({error.strerror})") from error
+        if not token:
+            raise SettingsError(f"token_file: {self.token_file} is empty; write the token into its first line")
+        return token
+
+    @classmethod
+    def load(cls, config: Path | None = None, **given: Any) -> Self:
+        """Settings from all sources; `given` are the command line's, where None means not given.
+
+        Raises SettingsError naming each wrong setting, and for an unknown one the closest that exists.
+        """
+        if config is not None and not config.is_file():
+            raise SettingsError(f"settings file {config} does not exist")
+        chosen = type(cls.__name__, (cls,), {"config_file": config or CONFIG_FILE, "__module__": cls.__module__})
+        try:
+            return chosen(**{name: value for name, value in given.items() if value is not None})  # type: ignore[no-any-return]
+        except ValidationError as error:
+            raise SettingsError(
+                "\n".join(_explain(details["loc"], details["msg"]) for details in error.errors())
+            ) from None
+        except ValueError as error:  # a broken TOML file
+            raise SettingsError(f"{config or CONFIG_FILE}: {error}") from error
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 (signature is pydantic-settings')
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Command line, then environment, then the settings file."""
+        return (init_settings, env_settings, TomlConfigSettingsSource(settings_cls, cls.config_file))
+
+
+def _explain(location: tuple[int | str, ...], message: str) -> str:
+    name = ".".join(str(step) for step in location)
+    known = [*Settings.model_fields, *(f"assumptions.{inner}" for inner in Assumptions.model_fields)]
+    if "Extra inputs" not in message:
+        return f"{name}: {message}"
+    close = difflib.get_close_matches(name, known, n=1)
+    return f"{name}: there is no such setting" + (f"; did you mean {close[0]}?" if close else "")
