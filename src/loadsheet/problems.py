@@ -81,6 +81,7 @@ CATALOGUE: dict[str, Kind] = {
         "Earlier outcome unknown", "an earlier submission of {key} has an unknown outcome; it is looked up first"
     ),
     "L603": Kind("Already waiting", "the same content of {key} is already waiting to be sent"),
+    "L605": Kind("Older version waits", "an older version of {key} is still waiting to be sent: {fields}"),
     "L604": Kind("Refused before", "the same content of {key} was refused before: {text}"),
     # what the exchange said
     "X701": Kind("Refused by the exchange", "the exchange refused it: {text}"),

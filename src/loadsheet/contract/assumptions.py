@@ -174,7 +174,7 @@ class Assumptions(BaseModel):
     status_records_max: Annotated[
         PositiveInt,
         Open("Limits", "Maximum number of records in one status update; also the size of our batches", "both"),
-    ] = 50
+    ] = 200
 
 
 _SETTLED = (

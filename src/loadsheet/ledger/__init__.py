@@ -1,1 +1,46 @@
-"""Stage 4: the ledger. What is known about every file, document and attempt, durably."""
+"""Stage 4: the ledger. What is known about every file, document and attempt, durably.
+
+The seam of the house: nothing before it touches the network, nothing after it touches the source files. The only place of the
+translator with SQL. Open one with `open_ledger`; change it with `Ledger`; read it with `Ledger.history`.
+"""
+
+from loadsheet.ledger.opening import Clock, open_ledger, utc_now
+from loadsheet.ledger.states import (
+    NEEDS_SOMEONE,
+    SETTLED,
+    TRANSITIONS,
+    Attempt,
+    Drop,
+    Entry,
+    Event,
+    IgnoredRow,
+    Origin,
+    Run,
+    Settlement,
+    SourceFile,
+    SourceTable,
+    State,
+)
+from loadsheet.ledger.store import Ledger, Submission
+
+__all__ = [
+    "NEEDS_SOMEONE",
+    "SETTLED",
+    "TRANSITIONS",
+    "Attempt",
+    "Clock",
+    "Drop",
+    "Entry",
+    "Event",
+    "IgnoredRow",
+    "Ledger",
+    "Origin",
+    "Run",
+    "Settlement",
+    "SourceFile",
+    "SourceTable",
+    "State",
+    "Submission",
+    "open_ledger",
+    "utc_now",
+]

@@ -1,0 +1,84 @@
+"""How values are kept in the ledger's columns, and read back: JSON texts for lists and objects, plain texts for times."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from loadsheet.ledger.states import Entry, SourceTable, State
+from loadsheet.mapping.documents import Lineage, Source, SourceRow
+from loadsheet.problems import Problem
+
+_encode = msgspec.json.Encoder().encode
+_rows = msgspec.json.Decoder(tuple[tuple[str, int, tuple[str, ...]], ...])
+_items = msgspec.json.Decoder(dict[str, tuple[int, ...]])
+_texts = msgspec.json.Decoder(tuple[str, ...])
+_lineage = msgspec.json.Decoder(dict[str, tuple[tuple[str, str, str, str], ...]])
+
+
+def stamp(moment: datetime) -> str:
+    """An aware datetime as ISO 8601 UTC text to the millisecond, sortable as text."""
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def encode(value: object) -> str:
+    """Any JSON-like value (tuples and NamedTuples as arrays) as compact JSON text."""
+    return _encode(value).decode()
+
+
+def encode_rows(rows: Sequence[SourceRow]) -> bytes:
+    """The source rows of an entry as JSON: [[table, number, [cells]], ...]."""
+    return _encode([tuple(row) for row in rows])
+
+
+def encode_problems(problems: Sequence[Problem]) -> str:
+    """Problems as JSON text; `decode_problems` reads them back."""
+    return encode([problem.to_json() for problem in problems]) if problems else "[]"
+
+
+def decode_problems(stored: str) -> tuple[Problem, ...]:
+    """The problems that `encode_problems` wrote."""
+    return () if stored == "[]" else tuple(Problem.from_json(item) for item in msgspec.json.decode(stored))
+
+
+def decode_cells(stored: str) -> tuple[str, ...]:
+    """A JSON list of texts."""
+    return _texts.decode(stored)
+
+
+def encode_lineage(lineage: Lineage) -> str:
+    """A lineage as JSON text."""
+    return encode({path: [tuple(source) for source in sources] for path, sources in lineage.items()})
+
+
+def decode_lineage(stored: str) -> Lineage:
+    """The lineage that `encode_lineage` wrote."""
+    return {path: tuple(Source(*source) for source in sources) for path, sources in _lineage.decode(stored).items()}  # type: ignore[arg-type]
+
+
+def entry(row: Any) -> Entry:
+    """An entry from a row of the entries table."""
+    return Entry(
+        id=row.id,
+        drop=row.drop_id,
+        operation=row.operation,
+        key=row.key,
+        lane=row.lane,
+        state=State(row.state),
+        reason=row.reason,
+        payload=row.payload,
+        content_hash=row.content_hash,
+        rows=tuple(SourceRow(*item) for item in _rows.decode(row.rows)),
+        items=_items.decode(row.items),
+        problems=decode_problems(row.problems),
+        receipt=row.receipt,
+        attempts=row.attempts,
+        created_at=row.created_at,
+        changed_at=row.changed_at,
+    )
+
+
+def table(row: Any) -> SourceTable:
+    """A source table from a row of the tables table."""
+    return SourceTable(row.name, row.file, row.sheet, _texts.decode(row.header), row.header_row, row.rows)

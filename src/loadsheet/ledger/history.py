@@ -1,0 +1,136 @@
+"""What the ledger knows, for dispatch, reconciliation, reports and the command line. Reads only.
+
+Owns: every query that is not part of a change. Streams entries, so memory does not grow with their number.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from sqlalchemy import Connection, Engine, Select, desc, or_, select
+
+from loadsheet.ledger import codec
+from loadsheet.ledger.schema import attempts, drops, entries, events, files, ignored, mappings, runs, tables
+from loadsheet.ledger.states import Attempt, Drop, Entry, Event, IgnoredRow, Origin, Run, SourceFile, State
+
+_FETCH = 500
+
+
+class History:
+    """The reading side of the ledger."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def runs(self, limit: int = 20) -> list[Run]:
+        """The latest runs, newest first."""
+        query = select(runs).order_by(desc(runs.c.id)).limit(limit)
+        with self._engine.connect() as connection:
+            return [_run(row) for row in connection.execute(query)]
+
+    def drop(self, identity: int) -> Drop:
+        """One drop with its files and tables."""
+        with self._engine.connect() as connection:
+            return self._drop(connection, identity)
+
+    def drops_of(self, run: Run) -> list[Drop]:
+        """The drops that a run touched, oldest first: those it planned, and earlier ones with an entry it changed."""
+        touched = (
+            select(entries.c.drop_id).join(events, events.c.entry_id == entries.c.id).where(events.c.run_id == run.id)
+        )
+        query = select(drops.c.id).where(or_(drops.c.run_id == run.id, drops.c.id.in_(touched))).order_by(drops.c.id)
+        with self._engine.connect() as connection:
+            return [self._drop(connection, identity) for identity in connection.scalars(query).all()]
+
+    def entries_of(self, drop: int) -> Iterator[Entry]:
+        """All entries of a drop, in the order in which they were planned."""
+        yield from self._entries(select(entries).where(entries.c.drop_id == drop).order_by(entries.c.id))
+
+    def entries_in(self, *states: State) -> Iterator[Entry]:
+        """All entries in these states, oldest first."""
+        yield from self._entries(select(entries).where(entries.c.state.in_(states)).order_by(entries.c.id))
+
+    def entry(self, identity: int) -> Entry:
+        """One entry."""
+        (found,) = self._entries(select(entries).where(entries.c.id == identity))
+        return found
+
+    def entries_by_key(self, key: str) -> list[Entry]:
+        """All entries of a business key, or of all keys that begin with it and a slash, oldest first."""
+        matching = or_(entries.c.key == key, entries.c.key.startswith(f"{key}/", autoescape=True))
+        return list(self._entries(select(entries).where(matching).order_by(entries.c.id)))
+
+    def ignored_of(self, drop: int) -> Iterator[IgnoredRow]:
+        """The rows of a drop that rules left out, in the order in which they were met."""
+        query = select(ignored).where(ignored.c.drop_id == drop).order_by(ignored.c.id)
+        for row in self._stream(query):
+            yield IgnoredRow(row.table_name, row.number, codec.decode_cells(row.cells), row.rule)
+
+    def origin(self, drop: int) -> Origin:
+        """The tables of a drop and the lineage of its mapping."""
+        query = (
+            select(mappings.c.lineage).join(drops, drops.c.mapping_hash == mappings.c.hash).where(drops.c.id == drop)
+        )
+        with self._engine.connect() as connection:
+            lineage = codec.decode_lineage(connection.scalar(query) or "{}")
+            return Origin({table.name: table for table in self._drop(connection, drop).tables}, lineage)
+
+    def events_of(self, entry: int) -> list[Event]:
+        """Every change of an entry's state, oldest first."""
+        columns = (events.c.at, runs.c.name, events.c.before, events.c.after, events.c.reason)
+        query = (
+            select(*columns)
+            .join(runs, runs.c.id == events.c.run_id)
+            .where(events.c.entry_id == entry)
+            .order_by(events.c.id)
+        )
+        with self._engine.connect() as connection:
+            return [Event(*row) for row in connection.execute(query)]
+
+    def attempts_of(self, entry: int) -> list[Attempt]:
+        """Every attempt to send an entry, oldest first."""
+        names = ("number", "started_at", "request_hash", "outcome", "status", "detail", "duration_ms")
+        columns = [attempts.c[name] for name in names]
+        query = select(runs.c.name.label("run"), *columns).join(runs, runs.c.id == attempts.c.run_id)
+        query = query.where(attempts.c.entry_id == entry).order_by(attempts.c.number)
+        with self._engine.connect() as connection:
+            return [Attempt(**row._mapping) for row in connection.execute(query)]  # noqa: SLF001 (public name in SQLAlchemy)
+
+    def _drop(self, connection: Connection, identity: int) -> Drop:
+        query = (
+            select(runs.c.name.label("run"), mappings)
+            .select_from(drops)
+            .join(runs, runs.c.id == drops.c.run_id)
+            .outerjoin(mappings, mappings.c.hash == drops.c.mapping_hash)
+            .where(drops.c.id == identity)
+        )
+        row = connection.execute(query).one()
+        file_rows = connection.execute(select(files).where(files.c.drop_id == identity).order_by(files.c.id))
+        table_rows = connection.execute(select(tables).where(tables.c.drop_id == identity).order_by(tables.c.id))
+        return Drop(
+            id=identity,
+            run=row.run,
+            files=tuple(_file(file) for file in file_rows),
+            tables=tuple(codec.table(table) for table in table_rows),
+            mapping=row.name or "",
+            mapping_version=row.version or "",
+            mapping_hash=row.hash or "",
+            operation=row.operation or "",
+        )
+
+    def _entries(self, query: Select[Any]) -> Iterator[Entry]:
+        for row in self._stream(query):
+            yield codec.entry(row)
+
+    def _stream(self, query: Select[Any]) -> Iterator[Any]:
+        with self._engine.connect().execution_options(yield_per=_FETCH) as connection:
+            for partition in connection.execute(query).partitions():
+                yield from partition
+
+
+def _run(row: Any) -> Run:
+    return Run(row.id, row.name, row.started_at, row.finished_at, row.exit_code, row.summary)
+
+
+def _file(row: Any) -> SourceFile:
+    problems = codec.decode_problems(row.problems)
+    return SourceFile(row.role, row.name, row.sha256, row.size, row.arrived, row.kept_as, problems)

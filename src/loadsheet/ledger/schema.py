@@ -1,0 +1,143 @@
+"""The tables of the ledger, for SQLite and PostgreSQL alike.
+
+Times are ISO 8601 UTC texts, lists and objects are JSON texts. Nothing is ever deleted or overwritten but an entry's state
+and what belongs to it, and each of those changes leaves a row in `events`.
+"""
+
+from sqlalchemy import (
+    CheckConstraint,
+    Column,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+)
+
+from loadsheet.ledger.states import State
+
+SCHEMA_VERSION = 1
+
+metadata = MetaData()
+
+_states = ", ".join(f"'{state.value}'" for state in State)
+
+meta = Table("meta", metadata, Column("name", Text, primary_key=True), Column("value", Text, nullable=False))
+
+runs = Table(
+    "runs",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("name", Text, nullable=False, unique=True),
+    Column("started_at", Text, nullable=False),
+    Column("finished_at", Text, nullable=False, default=""),
+    Column("exit_code", Integer),
+    Column("summary", Text, nullable=False, default=""),
+)
+
+mappings = Table(  # one row for each content of a mapping file that was ever used
+    "mappings",
+    metadata,
+    Column("hash", Text, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("version", Text, nullable=False),
+    Column("operation", Text, nullable=False),
+    Column("lineage", Text, nullable=False),
+)
+
+drops = Table(  # the files that one mapping read together
+    "drops",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("run_id", ForeignKey("runs.id"), nullable=False, index=True),
+    Column("mapping_hash", ForeignKey("mappings.hash")),
+)
+
+files = Table(
+    "files",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("drop_id", ForeignKey("drops.id"), nullable=False, index=True),
+    Column("role", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("sha256", Text, nullable=False, index=True),
+    Column("size", Integer, nullable=False),
+    Column("arrived", Text, nullable=False),
+    Column("kept_as", Text, nullable=False),
+    Column("problems", Text, nullable=False),
+)
+
+tables = Table(
+    "tables",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("drop_id", ForeignKey("drops.id"), nullable=False, index=True),
+    Column("name", Text, nullable=False),
+    Column("file", Text, nullable=False),
+    Column("sheet", Text, nullable=False),
+    Column("header", Text, nullable=False),
+    Column("header_row", Integer, nullable=False),
+    Column("rows", Integer, nullable=False),
+)
+
+entries = Table(
+    "entries",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("drop_id", ForeignKey("drops.id"), nullable=False, index=True),
+    Column("operation", Text, nullable=False),
+    Column("key", Text, nullable=False, index=True),
+    Column("lane", Text, nullable=False),
+    Column("state", Text, CheckConstraint(f"state in ({_states})", name="known_state"), nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("payload", LargeBinary, nullable=False),
+    Column("content_hash", Text, nullable=False),
+    Column("rows", LargeBinary, nullable=False),
+    Column("items", Text, nullable=False),
+    Column("problems", Text, nullable=False),
+    Column("receipt", Text, nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("created_at", Text, nullable=False),
+    Column("changed_at", Text, nullable=False),
+    Index("entries_by_lane", "lane", "state"),
+    Index("entries_by_state", "state", "id"),
+)
+
+ignored = Table(
+    "ignored",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("drop_id", ForeignKey("drops.id"), nullable=False, index=True),
+    Column("table_name", Text, nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("cells", Text, nullable=False),
+    Column("rule", Text, nullable=False),
+)
+
+attempts = Table(  # written before the call leaves, completed when its outcome is known
+    "attempts",
+    metadata,
+    Column("entry_id", ForeignKey("entries.id"), primary_key=True),
+    Column("number", Integer, primary_key=True),
+    Column("run_id", ForeignKey("runs.id"), nullable=False, index=True),
+    Column("started_at", Text, nullable=False),
+    Column("request_hash", Text, nullable=False),
+    Column("outcome", Text, nullable=False, default=""),
+    Column("status", Integer),
+    Column("detail", Text, nullable=False, default=""),
+    Column("duration_ms", Integer),
+)
+
+events = Table(
+    "events",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("entry_id", ForeignKey("entries.id"), nullable=False, index=True),
+    Column("run_id", ForeignKey("runs.id"), nullable=False, index=True),
+    Column("at", Text, nullable=False),
+    Column("before", Text, nullable=False),
+    Column("after", Text, nullable=False),
+    Column("reason", Text, nullable=False),
+)

@@ -1,0 +1,196 @@
+"""The states of an entry, the one table of allowed transitions, and the values of the ledger.
+
+`sending` is committed before the first byte of a call leaves; a `sending` found at start is `unknown`; `unknown` is left only
+by evidence (a listing that proves it) or by a person.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from loadsheet.mapping.documents import Lineage, SourceRow
+from loadsheet.problems import Problem
+
+
+class State(StrEnum):
+    """What is known about an entry."""
+
+    INVALID = "invalid"  # it cannot be sent as it is; the shipper has to fix it
+    HELD = "held"  # it could be sent, but somebody has to decide first
+    READY = "ready"  # it will be sent
+    SENDING = "sending"  # it is being sent, or was when the process died
+    ACCEPTED = "accepted"  # the exchange has it
+    REFUSED = "refused"  # the exchange said no
+    UNKNOWN = "unknown"  # it was sent, and nobody knows what became of it
+    UNCHANGED = "unchanged"  # the ledger already has it with the same content
+
+
+INITIAL = frozenset({State.INVALID, State.HELD, State.READY, State.REFUSED, State.UNCHANGED})
+"""States in which a document may be planned; `refused` if the same content was refused before."""
+
+TRANSITIONS: dict[State, frozenset[State]] = {
+    State.READY: frozenset({State.SENDING, State.HELD}),
+    State.SENDING: frozenset({State.READY, State.ACCEPTED, State.REFUSED, State.UNKNOWN}),
+    State.UNKNOWN: frozenset({State.ACCEPTED, State.REFUSED, State.READY}),
+    State.HELD: frozenset({State.READY, State.INVALID}),
+    State.REFUSED: frozenset({State.READY}),
+    State.ACCEPTED: frozenset(),
+    State.INVALID: frozenset(),
+    State.UNCHANGED: frozenset(),
+}
+
+SETTLED = frozenset({State.INVALID, State.HELD, State.ACCEPTED, State.REFUSED, State.UNCHANGED})
+"""States that need no further call."""
+
+NEEDS_SOMEONE = frozenset({State.INVALID, State.HELD, State.REFUSED, State.UNKNOWN})
+"""States in which a row waits for a person: a run that ends with one of them exits 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run of the translator: `name` is its day and number, such as 2026-03-04-01. Times are ISO 8601 UTC texts."""
+
+    id: int
+    name: str
+    started_at: str
+    finished_at: str = ""
+    exit_code: int | None = None
+    summary: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceTable:
+    """A table as it was read: the mapping's name for it, its file and sheet, its header, and how many rows were read."""
+
+    name: str
+    file: str
+    sheet: str
+    header: tuple[str, ...]
+    header_row: int
+    rows: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """A file as it was claimed. `sha256` is the hex digest of its bytes, `size` their number, `arrived` ISO 8601 UTC;
+    `kept_as` is where its bytes are now; `problems` say why it was set aside, if it was.
+    """
+
+    role: str
+    name: str
+    sha256: str
+    size: int
+    arrived: str
+    kept_as: str = ""
+    problems: tuple[Problem, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """The files that one mapping read together, their tables, and the mapping they were read with.
+
+    A file that was set aside is a drop of its own, without mapping and tables.
+    """
+
+    id: int
+    run: str
+    files: tuple[SourceFile, ...]
+    tables: tuple[SourceTable, ...] = ()
+    mapping: str = ""
+    mapping_version: str = ""
+    mapping_hash: str = ""
+    operation: str = ""
+
+    @property
+    def name(self) -> str:
+        """The name of its first file."""
+        return self.files[0].name
+
+    @property
+    def set_aside(self) -> bool:
+        """Whether it was put aside unread."""
+        return any(file.problems for file in self.files)
+
+    def table(self, name: str) -> SourceTable:
+        """The table of this name in the mapping."""
+        return next(table for table in self.tables if table.name == name)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What is known about one document. `receipt` is the exchange's own order number, if it gave one; `reason` says in words
+    why the entry is in its state; `attempts` counts committed intents to send. Times are ISO 8601 UTC texts.
+    """
+
+    id: int
+    drop: int
+    operation: str
+    key: str
+    lane: str
+    state: State
+    reason: str
+    payload: bytes
+    content_hash: str
+    rows: tuple[SourceRow, ...]
+    items: dict[str, tuple[int, ...]]
+    problems: tuple[Problem, ...]
+    receipt: str
+    attempts: int
+    created_at: str
+    changed_at: str
+
+
+@dataclass(frozen=True, slots=True)
+class IgnoredRow:
+    """A row that a rule left out: its table, number and cells, and the rule in words."""
+
+    table: str
+    number: int
+    cells: tuple[str, ...]
+    rule: str
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """What an attempt, a listing or a person settles about one entry: the state it goes to and why."""
+
+    entry: int
+    state: State
+    reason: str
+    receipt: str = ""
+    problems: tuple[Problem, ...] = ()
+    outcome: str = ""
+    status: int | None = None
+    duration_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One change of an entry's state, as it was committed."""
+
+    at: str
+    run: str
+    before: str
+    after: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One committed intent to send an entry, and what came of it (`outcome` is empty while nobody knows)."""
+
+    number: int
+    run: str
+    started_at: str
+    request_hash: str
+    outcome: str
+    status: int | None
+    detail: str
+    duration_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where the entries of a drop come from: its tables by name, and the lineage of its mapping."""
+
+    tables: dict[str, SourceTable]
+    lineage: Lineage
