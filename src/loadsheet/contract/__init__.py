@@ -4,12 +4,14 @@ Read `records.py`, then `operations.py`. Owns every field name of the interface;
 """
 
 from loadsheet.contract.answers import (
+    PAGE_SIZE,
     UNAUTHORISED,
     UNKNOWN_METHOD,
     Fault,
     Listing,
     Receipt,
     UndocumentedAnswer,
+    as_listed,
     listing,
     read_listing,
     read_refusal,
@@ -18,7 +20,7 @@ from loadsheet.contract.answers import (
     success,
 )
 from loadsheet.contract.assumptions import Assumption, Assumptions, register
-from loadsheet.contract.checking import Checker, check, check_body, checker, model
+from loadsheet.contract.checking import Checker, body_checker, check, check_body, checker, model
 from loadsheet.contract.kinds import DATE_SHAPES, EXPECTED, FlagForm, Kind, NumberForm, plain, spell
 from loadsheet.contract.operations import (
     BY_NAME,
@@ -32,12 +34,14 @@ from loadsheet.contract.operations import (
     Operation,
 )
 from loadsheet.contract.records import Field, Record, When
+from loadsheet.contract.states import order_change, tender_change
 
 __all__ = [
     "BY_NAME",
     "DATE_SHAPES",
     "EXPECTED",
     "OPERATIONS",
+    "PAGE_SIZE",
     "PATH_PREFIX",
     "SENDING_ORDER",
     "UNAUTHORISED",
@@ -60,11 +64,14 @@ __all__ = [
     "Record",
     "UndocumentedAnswer",
     "When",
+    "as_listed",
+    "body_checker",
     "check",
     "check_body",
     "checker",
     "listing",
     "model",
+    "order_change",
     "plain",
     "read_listing",
     "read_refusal",
@@ -73,4 +80,5 @@ __all__ = [
     "register",
     "spell",
     "success",
+    "tender_change",
 ]

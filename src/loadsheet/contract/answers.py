@@ -11,6 +11,8 @@ from typing import Any
 
 from loadsheet.contract.assumptions import Assumptions
 from loadsheet.contract.operations import Action, Answer, ErrorShape, Operation
+from loadsheet.contract.records import Record, When
+from loadsheet.contract.states import is_acceptance
 
 Json = dict[str, Any]
 
@@ -20,6 +22,8 @@ UNAUTHORISED: Json = {
     "error": {"message": "You are not authorised to access this resource.", "details": "Not authorised."},
 }
 UNKNOWN_METHOD: Json = {"results": [], "error": {"status": False, "error": "Unknown method."}}
+
+PAGE_SIZE = "page_size"  # the one parameter of the listings
 
 _INDEXED = re.compile(r"data\[(\d+)\]")
 
@@ -84,15 +88,22 @@ def success(operation: Operation, payload: Json, assumptions: Assumptions, *, se
 
 def _message(operation: Operation, payload: Json) -> str:
     if operation.action is Action.CONFIRM:
-        accepted = str(payload.get("status", "")).lower() == "accept"
-        return "Quote accepted" if accepted else "Quote rejected"
+        return "Quote accepted" if is_acceptance(payload) else "Quote rejected"
     return operation.done
 
 
 def listing(results: Sequence[Json], *, page_size: int, total_count: int) -> Json:
     """The 200 body of a listing; `results` is the page, `total_count` what there is in all."""
     pages = -(-total_count // page_size)
-    return {"page_size": page_size, "results": list(results), "total_count": total_count, "total_pages": pages}
+    return {PAGE_SIZE: page_size, "results": list(results), "total_count": total_count, "total_pages": pages}
+
+
+def as_listed(record: Record, stored: Json) -> Json:
+    """A stored record as its listing shows it: the listing-only fields as strings, the packages counted, where not stored."""
+    listed = {field.name: "" for field in record.fields if field.when is When.LISTED}
+    if "package_count" in listed:
+        listed["package_count"] = str(len(stored.get("packages", ())))
+    return {**stored, **listed, **{name: stored[name] for name in listed if name in stored}}
 
 
 def refusal(operation: Operation, faults: Sequence[Fault], *, index_base: int = 0) -> Json:

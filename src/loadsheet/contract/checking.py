@@ -61,19 +61,32 @@ def check(operation: Operation, payload: object, assumptions: Assumptions) -> tu
     return checker(operation, assumptions)(payload)
 
 
-def check_body(operation: Operation, body: object, assumptions: Assumptions) -> tuple[Fault, ...]:
-    """Every wrong field of a whole request body; for batched operations each record of `data` with its index."""
-    if not operation.batched:
-        return check(operation, body, assumptions)
-    records = body.get("data") if isinstance(body, Mapping) else None
-    if not isinstance(records, list):
-        return (Fault("data", "must be an array of records"),)
-    if not 0 < len(records) <= assumptions.status_records_max:
-        return (Fault("data", f"must hold 1 to {assumptions.status_records_max} records, found {len(records)}"),)
+def body_checker(operation: Operation, assumptions: Assumptions) -> Checker:
+    """The check of a whole request body, compiled once; for batched operations each record of `data` with its index."""
     check_record = checker(operation, assumptions)
-    return tuple(
-        Fault(fault.path, fault.text, index) for index, record in enumerate(records) for fault in check_record(record)
-    )
+    if not operation.batched:
+        return check_record
+
+    def check_batch(body: object) -> tuple[Fault, ...]:
+        records = body.get("data") if isinstance(body, Mapping) else None
+        if not isinstance(body, Mapping) or not isinstance(records, list):
+            return (Fault("data", "must be an array of records"),)
+        if not 0 < len(records) <= assumptions.status_records_max:
+            return (Fault("data", f"must hold 1 to {assumptions.status_records_max} records, found {len(records)}"),)
+        if len(body) > 1 and assumptions.unknown_fields == "reject":
+            return tuple(Fault(name, _WORDS["extra_forbidden"]) for name in body if name != "data")
+        return tuple(
+            Fault(fault.path, fault.text, index)
+            for index, record in enumerate(records)
+            for fault in check_record(record)
+        )
+
+    return check_batch
+
+
+def check_body(operation: Operation, body: object, assumptions: Assumptions) -> tuple[Fault, ...]:
+    """Every wrong field of one request body; see `body_checker` for many of them."""
+    return body_checker(operation, assumptions)(body)
 
 
 @cache

@@ -94,6 +94,10 @@ class Operation:
         (payload,) = payloads
         return payload
 
+    def records(self, body: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """The request records of a decoded body: the body itself, or for batched operations what its `data` array holds."""
+        return list(body["data"]) if self.batched else [dict(body)]
+
 
 def _write(name: str, path: str, record: Record, answer: Answer, done: str, **more: Any) -> Operation:
     subject, action = name.split(".")

@@ -97,7 +97,7 @@ def _parties() -> tuple[Field, ...]:
 
 
 def _stop(prefix: str, title: str, when: When) -> tuple[Field, ...]:
-    """Window and location of the pickup or the delivery: the same ten fields with another prefix."""
+    """Window and location of the pickup or the delivery: the same nine fields with another prefix."""
     return (
         Field(f"{prefix}_startdatetime", Kind.DATETIME, f"Early {title}", when),
         Field(f"{prefix}_enddatetime", Kind.DATETIME, f"Late {title}", when),

@@ -1,0 +1,37 @@
+# Everything runs in .venv in this checkout. Needs Python 3.11+ and make; PYTHON names another interpreter.
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint .constraints.txt
+
+.PHONY: demo test sweep lint bench clean
+
+demo: .venv/demo  ## the samples through the shipped mappings against the embedded exchange
+	@rm -rf .loadsheet/demo && mkdir -p .loadsheet/demo && cp -R inbox_samples .loadsheet/demo/inbox
+	@$(BIN)/loadsheet run --inbox .loadsheet/demo/inbox --mappings mappings --outbox outbox --state .loadsheet/demo/state --settle 0 --exit-zero
+
+test: .venv/test lint  ## the whole suite, lint and types included
+	@$(BIN)/python -m pytest -n 2
+
+sweep: .venv/test  ## the long sweeps that CI runs as well
+	@$(BIN)/python -m pytest -n 2 -m sweep
+
+lint: .venv/test
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+
+bench: .venv/test  ## orders/s and CPU per order, split by stage
+	@$(BIN)/python -m tests.benchmarks.whole_run
+
+clean:
+	rm -rf .venv .loadsheet .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
+
+.venv/demo: pyproject.toml .constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "loadsheet needs Python 3.11 or newer; this is " + sys.version.split()[0])'
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@$(INSTALL) --editable .
+	@touch $@
+
+.venv/test: .venv/demo
+	@$(INSTALL) --editable '.[dev]'
+	@touch $@

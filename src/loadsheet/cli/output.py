@@ -1,0 +1,51 @@
+"""How results look: tables and progress bars on a terminal, plain lines in a pipe, JSON on wish."""
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import click
+import msgspec
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+Advance = Callable[[int, int], None]
+"""Reports progress: so many of so many are done."""
+
+
+def print_json(value: object) -> None:
+    """One JSON document on stdout, indented for a terminal and compact in a pipe."""
+    text = msgspec.json.encode(value)
+    click.echo(msgspec.json.format(text, indent=2 if sys.stdout.isatty() else -1).decode())
+
+
+def print_table(heads: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    """A table on a terminal; in a pipe one tab-separated line a row, heads first."""
+    if sys.stdout.isatty():
+        table = Table(*heads, header_style="bold")
+        for row in rows:
+            table.add_row(*(str(cell) for cell in row))
+        Console().print(table)
+        return
+    click.echo("\t".join(heads))
+    for row in rows:
+        click.echo("\t".join(" ".join(str(cell).split()) for cell in row))
+
+
+def say(text: str) -> None:
+    """A line for the person in front of the screen, on stderr."""
+    click.echo(text, err=True)
+
+
+@contextmanager
+def progress(title: str) -> Iterator[Advance | None]:
+    """A progress bar on stderr if that is a terminal; None otherwise, so that logs stay silent."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(title, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -1,0 +1,176 @@
+"""The house keeps its shape: who may import whom, where each library lives, how long things are, where field names stand."""
+
+import ast
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from loadsheet.contract import OPERATIONS
+
+SRC = Path(__file__).parents[2] / "src" / "loadsheet"
+MODULES = {
+    ".".join(("loadsheet", *path.relative_to(SRC).with_suffix("").parts)).removesuffix(".__init__"): path
+    for path in sorted(SRC.rglob("*.py"))
+}
+
+# Each room and the rooms it may import. A stage knows the stages before it by their values, never one after it.
+FOUNDATION = {"contract", "problems", "settings"}
+MAY_IMPORT = {
+    "problems": set(),
+    "contract": {"problems"},
+    "settings": {"contract", "problems"},
+    "inbox": FOUNDATION,
+    "reading": FOUNDATION | {"inbox"},
+    "mapping": FOUNDATION | {"reading"},
+    "ledger": FOUNDATION | {"mapping"},
+    "dispatch": FOUNDATION | {"ledger", "mapping"},
+    "reconcile": FOUNDATION | {"ledger", "dispatch", "mapping"},
+    "reports": FOUNDATION | {"ledger", "reconcile", "mapping"},
+    "exchange": FOUNDATION,
+    "pipeline": FOUNDATION | {"inbox", "reading", "mapping", "ledger", "dispatch", "reconcile", "reports"},
+    "cli": FOUNDATION
+    | {"inbox", "reading", "mapping", "ledger", "dispatch", "reconcile", "reports", "pipeline", "exchange"},
+}
+VALUES_ONLY = {  # what a room may take of an earlier stage: its values, not its verbs
+    ("ledger", "mapping"): {"loadsheet.mapping.documents", "loadsheet.mapping.lineage"},
+    ("dispatch", "mapping"): {"loadsheet.mapping.documents", "loadsheet.mapping.lineage"},
+    ("reconcile", "mapping"): {"loadsheet.mapping.documents", "loadsheet.mapping.lineage"},
+    ("reports", "mapping"): {"loadsheet.mapping.documents", "loadsheet.mapping.lineage"},
+}
+HOMES = {  # each third-party library and the only places that import it
+    "requests": {"loadsheet.dispatch"},
+    "urllib3": {"loadsheet.dispatch"},
+    "openpyxl": {"loadsheet.reading"},
+    "xlsxwriter": {"loadsheet.reports"},
+    "sqlalchemy": {"loadsheet.ledger", "loadsheet.exchange"},
+    "duckdb": {"loadsheet.mapping"},
+    "rule_engine": {"loadsheet.mapping.expressions"},
+    "ruamel": {"loadsheet.mapping"},
+    "babel": {"loadsheet.mapping"},
+    "pint": {"loadsheet.mapping"},
+    "starlette": {"loadsheet.exchange"},
+    "uvicorn": {"loadsheet.exchange"},
+    "pandas": {"loadsheet.reconcile"},
+    "rich": {"loadsheet.cli"},
+    "click": {"loadsheet.cli"},
+    "filelock": {"loadsheet.ledger"},
+}
+SPEAKING_NAMES = {"utils", "util", "helpers", "common", "manager", "base", "misc", "info"}
+
+
+def imports(path):
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+
+
+def room(module):
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 else ""
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_rooms_import_only_what_lies_before_them(module):
+    mine = room(module)
+    if mine in ("", "__main__"):
+        return
+    for imported in imports(MODULES[module]):
+        theirs = room(imported)
+        if not imported.startswith("loadsheet.") or theirs == mine:
+            continue
+        assert theirs in MAY_IMPORT[mine], f"{module} imports {imported}"
+        if (mine, theirs) in VALUES_ONLY:
+            assert imported in VALUES_ONLY[mine, theirs], f"{module} imports {imported}"
+
+
+@pytest.mark.parametrize("library", HOMES)
+def test_each_library_has_one_home(library):
+    users = {module for module, path in MODULES.items() for name in imports(path) if name.split(".")[0] == library}
+    assert users, f"nobody uses {library}"
+    assert all(any(user == home or user.startswith(f"{home}.") for home in HOMES[library]) for user in users), users
+
+
+def test_every_dependency_is_used_and_says_why():
+    text = (SRC.parents[1] / "pyproject.toml").read_text(encoding="utf-8")
+    block = text.split("dependencies = [", 1)[1].split("\n]", 1)[0]
+    lines = [line.strip() for line in block.strip().splitlines()]
+    assert all(re.fullmatch(r'"[^"]+",\s+# .+', line) for line in lines)
+    used = {name.split(".")[0] for path in MODULES.values() for name in imports(path)}
+    renamed = {"rule-engine": "rule_engine", "ruamel.yaml": "ruamel", "pydantic-settings": "pydantic_settings"}
+    unimported = {"tzdata"}  # read by zoneinfo where the system has no time zones
+    for line in lines:
+        name = re.match(r'"([A-Za-z0-9_.-]+)', line)[1]
+        assert name in unimported or renamed.get(name, name) in used, name
+
+
+def test_no_module_is_named_for_nothing_in_particular():
+    assert not {part for module in MODULES for part in module.split(".")} & SPEAKING_NAMES
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_modules_say_what_they_own_and_stay_readable(module):
+    text = MODULES[module].read_text(encoding="utf-8")
+    tree = ast.parse(text)
+    assert ast.get_docstring(tree), module
+    assert len(text.splitlines()) <= 500, module
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            assert node.end_lineno - node.lineno < 60, f"{module}.{node.name}"
+
+
+STAGES = ("inbox", "reading", "mapping", "ledger", "dispatch", "reconcile", "reports")
+
+
+def test_the_stages_begin_their_docstrings_with_their_place():
+    for place, stage in enumerate(STAGES, start=1):
+        docstring = ast.get_docstring(ast.parse(MODULES[f"loadsheet.{stage}"].read_text(encoding="utf-8")))
+        assert docstring.startswith(f"Stage {place}: "), stage
+
+
+def test_the_pipeline_shows_the_stages_in_order_and_stays_short():
+    text = (SRC / "pipeline.py").read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 150
+    body = text.split('"""', 2)[2]
+    positions = [body.index(f"loadsheet.{stage}" if stage != "inbox" else "inbox") for stage in STAGES]
+    assert all(position >= 0 for position in positions)
+
+
+def test_field_names_of_the_interface_stand_in_the_contract_only():
+    """A quoted field name with an underscore or an inner capital is the interface's own spelling."""
+    names = {
+        field.name
+        for operation in OPERATIONS
+        for _, field in operation.record.walk()
+        if "_" in field.name or not field.name.islower()
+    }
+    found = []
+    for module, path in MODULES.items():
+        if room(module) == "contract":
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in names:
+                found.append(f"{module}:{node.lineno} {node.value}")
+    assert found == []
+
+
+def test_bare_exceptions_are_caught_in_the_outermost_function_only():
+    catching = [
+        module
+        for module, path in MODULES.items()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ExceptHandler)
+        and (node.type is None or (isinstance(node.type, ast.Name) and node.type.id in ("Exception", "BaseException")))
+    ]
+    assert catching == ["loadsheet.cli"]
+
+
+def test_nothing_happens_when_the_package_is_imported():
+    import subprocess
+
+    code = "import sys, loadsheet; print(sorted(m for m in sys.modules if m in ('pandas', 'duckdb', 'sqlalchemy')))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

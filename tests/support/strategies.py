@@ -1,0 +1,54 @@
+"""Hypothesis strategies made from the contract: any valid payload of an operation."""
+
+from datetime import datetime
+from decimal import Decimal
+
+from hypothesis import strategies as st
+
+from loadsheet.contract import DATE_SHAPES, Field, Kind, NumberForm, Operation, Record, When, plain
+
+texts = st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1, max_size=12)
+idents = st.text("ABCxyz0123456789-", min_size=1, max_size=10)
+numbers = st.decimals(min_value=0, max_value=Decimal("99999999.999"), places=3) | st.integers(0, 10**6)
+moments = st.datetimes(min_value=datetime(2000, 1, 1), max_value=datetime(2099, 12, 31)).map(  # noqa: DTZ001
+    lambda moment: moment.replace(microsecond=0)
+)
+zones = st.sampled_from(["Europe/Berlin", "America/New_York", "Asia/Kolkata", "UTC"])
+
+
+def values(field: Field, form: NumberForm, *, creates: bool):
+    """Any valid value of one field in a record whose numbers take this form."""
+    if field.record is not None:
+        inner = records(field.record, creates=creates)
+        return st.lists(inner, max_size=2) if field.kind is Kind.ARRAY else inner
+    if field.kind in DATE_SHAPES:
+        source = {Kind.DATE: moments.map(datetime.date), Kind.TIME: moments.map(datetime.time)}.get(field.kind, moments)
+        return source.map(lambda value: value.strftime(DATE_SHAPES[field.kind][0]))
+    return {
+        Kind.STRING: st.sampled_from(field.known) | texts if field.known else texts,
+        Kind.STRING_OR_NUMERIC: idents,
+        Kind.NUMERIC: numbers if form is NumberForm.JSON_NUMBER else numbers.map(plain),
+        Kind.FLAG: st.sampled_from(["yes", "no", "true", "false"]),
+        Kind.TIMEZONE: zones,
+        Kind.OFFSET_HOURS: st.sampled_from(["1", "-5", "5.5"]),
+        Kind.OFFSET_MINUTES: st.sampled_from(["60", "-300", "330"]),
+    }[field.kind]
+
+
+def records(record: Record, *, creates: bool):
+    """Any valid record; optional fields come and go."""
+    required, optional = {}, {}
+    for field in record.fields:
+        if field.when is When.LISTED:
+            continue
+        needed = field.when is When.ALWAYS or (creates and field.when is When.ON_CREATE)
+        (required if needed else optional)[field.name] = values(field, record.numbers, creates=creates)
+    return st.fixed_dictionaries(required, optional=optional)
+
+
+def payloads(operation: Operation):
+    """Any valid request record of an operation, as a JSON reader with exact decimals would give it."""
+    return records(operation.record, creates=operation.creates)
+
+
+__all__ = ["idents", "moments", "numbers", "payloads", "records", "texts", "values", "zones"]
