@@ -6,6 +6,7 @@ Owns: every code with its title and message template (once, here), and the excep
     ├── SettingsError               78  settings are wrong; nothing was sent
     ├── MappingError                78  a mapping file is wrong; nothing was sent
     ├── FileRefused                  -  one file cannot be used; it is set aside and the others go on
+    ├── FolderError                 75  a folder or disk refuses; the file stays where it was
     ├── LedgerError                 70  the ledger is damaged or contradicts itself
     ├── LedgerBusy                  75  another process holds the ledger
     ├── ExchangeUnreachable         75  try again later
@@ -33,6 +34,8 @@ CATALOGUE: dict[str, Kind] = {
     "A101": Kind("No mapping for this file", "no mapping file names {found}; the patterns are: {patterns}"),
     "A102": Kind("Several mappings for this file", "{found} is named by more than one mapping: {mappings}"),
     "A103": Kind("Companion file missing", "{found} waits for its companion {companion}"),
+    "A104": Kind("Still being written", "{found} has changed a moment ago; it stays in the inbox until it is quiet"),
+    "A105": Kind("May not be read", "{found} may not be read; grant the right to the user loadsheet runs as"),
     # reading
     "R201": Kind("File cannot be read", "the file cannot be read: {reason}"),
     "R202": Kind("File is empty", "the file holds no rows"),
@@ -47,6 +50,9 @@ CATALOGUE: dict[str, Kind] = {
     "R209": Kind("Control character", "the cell holds a control character (code {character})"),
     "R210": Kind("Sheet not found", "no sheet is named {expected}; the workbook has {sheets}"),
     "R211": Kind("Column twice", "the column {found} stands in the header more than once: {columns}"),
+    "R212": Kind("Cell too long", "the cell holds {length} characters; at most {limit} are read"),
+    "R213": Kind("Quote in the wrong place", "text follows a closing quote, so it is not clear where the value ends"),
+    "R214": Kind("Row far below the table", "the row stands below {blank} blank rows; neither it nor what follows is read"),
     # conversion
     "C301": Kind("Value missing", "a value is required"),
     "C302": Kind("Not a number", '"{found}" is not a number as {locale} writes it'),
@@ -112,6 +118,16 @@ class Where:
 
 
 NOWHERE = Where()
+
+
+def column_letters(position: int) -> str:
+    """The letters of a column position counted from 0, as spreadsheets show them: 0 is A, 26 is AA."""
+    letters = ""
+    position += 1
+    while position:
+        position, rest = divmod(position - 1, 26)
+        letters = chr(65 + rest) + letters
+    return letters
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +214,12 @@ class FileRefused(LoadsheetError):  # noqa: N818 (named for what happens to the 
     def __init__(self, problem: Problem) -> None:
         super().__init__(str(problem))
         self.problem = problem
+
+
+class FolderError(LoadsheetError):
+    """A folder or disk does not let us read, move or write a file. The file stays where it was."""
+
+    exit_code = 75
 
 
 class LedgerError(LoadsheetError):

@@ -56,15 +56,22 @@ class Settings(BaseSettings):
         description="Names of files that are never claimed",
     )
     cell_length_max: PositiveInt = Field(32_767, description="Longest cell that is read, in characters")
+    record_lines_max: PositiveInt = Field(
+        100, description="A quoted value of a text file runs over so many lines at most"
+    )
     columns_max: PositiveInt = Field(2_000, description="Most columns that are read of a sheet")
     blank_rows_max: PositiveInt = Field(1_000, description="Reading a sheet ends after so many blank rows in a row")
     inflated_bytes_max: PositiveInt = Field(2_000_000_000, description="A workbook may unpack to this size at most")
 
+    allow_insecure: bool = Field(
+        default=False, description="Allow http:// to another machine: the token travels in the clear"
+    )
     connections: PositiveInt = Field(8, description="Calls to the exchange at the same time")
     connect_timeout_s: PositiveFloat = Field(10.0, description="Limit for connecting to the exchange")
     call_timeout_s: PositiveFloat = Field(60.0, description="Limit for a whole call, answer included")
     idle_connection_s: PositiveFloat = Field(4.0, description="A connection idle for longer is not used again")
     answer_bytes_max: PositiveInt = Field(268_435_456, description="Largest answer that is read, unpacked")
+    retry_after_max_s: PositiveFloat = Field(3600.0, description="Longest pause that the exchange may ask for")
     unreachable_max: PositiveInt = Field(5, description="So many calls in a row that reach nobody end the sending")
     unknown_max: PositiveInt = Field(20, description="So many calls in a row without a clear answer end the sending")
     window: PositiveInt = Field(256, description="Most entries that are marked as sending at the same time")

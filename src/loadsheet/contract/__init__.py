@@ -21,7 +21,9 @@ from loadsheet.contract.answers import (
 )
 from loadsheet.contract.assumptions import Assumption, Assumptions, register
 from loadsheet.contract.checking import Checker, body_checker, check, check_body, checker, model
+from loadsheet.contract.comparing import EXACT, Difference, Tolerances, different_fields
 from loadsheet.contract.kinds import DATE_SHAPES, EXPECTED, FlagForm, Kind, NumberForm, plain, spell
+from loadsheet.contract.measures import MEASURES, Measure, Scale, amounts, measures_of, scale_of
 from loadsheet.contract.operations import (
     BY_NAME,
     OPERATIONS,
@@ -32,6 +34,7 @@ from loadsheet.contract.operations import (
     Answer,
     ErrorShape,
     Operation,
+    listed_subject,
 )
 from loadsheet.contract.records import Field, Record, When
 from loadsheet.contract.states import order_change, tender_change
@@ -39,7 +42,9 @@ from loadsheet.contract.states import order_change, tender_change
 __all__ = [
     "BY_NAME",
     "DATE_SHAPES",
+    "EXACT",
     "EXPECTED",
+    "MEASURES",
     "OPERATIONS",
     "PAGE_SIZE",
     "PATH_PREFIX",
@@ -52,24 +57,32 @@ __all__ = [
     "Assumption",
     "Assumptions",
     "Checker",
+    "Difference",
     "ErrorShape",
     "Fault",
     "Field",
     "FlagForm",
     "Kind",
     "Listing",
+    "Measure",
     "NumberForm",
     "Operation",
     "Receipt",
     "Record",
+    "Scale",
+    "Tolerances",
     "UndocumentedAnswer",
     "When",
+    "amounts",
     "as_listed",
     "body_checker",
     "check",
     "check_body",
     "checker",
+    "different_fields",
+    "listed_subject",
     "listing",
+    "measures_of",
     "model",
     "order_change",
     "plain",
@@ -78,6 +91,7 @@ __all__ = [
     "read_success",
     "refusal",
     "register",
+    "scale_of",
     "spell",
     "success",
     "tender_change",

@@ -116,7 +116,7 @@ def refusal(operation: Operation, faults: Sequence[Fault], *, index_base: int = 
         if fault.index is None:
             errors[fault.path or "body"] = fault.text
         else:
-            errors.setdefault(f"data[{fault.index + index_base}]", {})[fault.path] = fault.text
+            errors.setdefault(f"data[{fault.index + index_base}]", {})[fault.path or "body"] = fault.text
     body: Json = {"status": False, "message": INVALID_TEXT, "errors": errors}
     return body if operation.error is ErrorShape.FIELDS_ONLY else {"results": [], **body}
 

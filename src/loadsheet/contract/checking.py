@@ -225,11 +225,12 @@ def _faults(found: Sequence[ErrorDetails]) -> tuple[Fault, ...]:
 
 def _path(details: ErrorDetails) -> str:
     path = ""
-    for step in details["loc"]:
+    steps = details["loc"]
+    for place, step in enumerate(steps, start=1):
         if isinstance(step, int):
             path += f"[{step}]"
-        elif not _is_union_branch(step):
-            path += f".{step}" if path else step
+        elif not _is_union_branch(step) or (place == len(steps) and details["type"] == "extra_forbidden"):
+            path += f".{step}" if path else step  # an unknown field has the sender's name, whatever it looks like
     return path
 
 

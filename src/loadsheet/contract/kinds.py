@@ -93,6 +93,11 @@ def is_flag_word(text: str) -> bool:
     return text.lower() in _FLAG_WORDS
 
 
+def flag_meaning(text: str) -> bool | None:
+    """What a flag word means, in any case and either form; None if it is none of the four words."""
+    return _FLAG_WORDS.get(text.lower())
+
+
 def flag_word(value: bool, form: FlagForm) -> str:  # noqa: FBT001 (the value itself is the flag)
     """The word for a flag in the settable form: yes/no or true/false."""
     yes, no = form.value.split("/")

@@ -154,6 +154,15 @@ OPERATIONS: tuple[Operation, ...] = (
 BY_NAME: dict[str, Operation] = {operation.name: operation for operation in OPERATIONS}
 WRITES: tuple[Operation, ...] = tuple(operation for operation in OPERATIONS if operation.is_write)
 
+
+def listed_subject(record: Mapping[str, Any]) -> str:
+    """Of which subject a record of a listing is: tender, order, or empty for neither. The two listings share one path, and a
+    tender may carry the key of an order, an order never that of a tender.
+    """
+    listings = (operation for operation in OPERATIONS if not operation.is_write)  # tenders stand first
+    return next((operation.subject for operation in listings if operation.key_of(record)), "")
+
+
 SENDING_ORDER: tuple[str, ...] = (
     # parents before children: within one run an order is created before its status is reported
     "tender.create",

@@ -1,0 +1,173 @@
+"""Whether the exchange holds what was sent: two records compared field by field, in normal form.
+
+Owns: which spellings mean the same. A number is its value (12.50 is 12.5, as a text or not), a flag its meaning (yes is true), a
+date the moment it names in any of the five shapes, an offset its minutes; nothing, null, an empty text and an empty list are the
+same. Pure: knows neither ledger nor listing.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from datetime import date, datetime, time
+from decimal import Decimal, InvalidOperation
+from typing import Any, NamedTuple
+
+from loadsheet.contract.kinds import DATE_SHAPES, NUMBER_TEXT, Kind, flag_meaning, plain
+from loadsheet.contract.measures import Scale, scale_of
+from loadsheet.contract.records import Field, Record
+
+_CLOCK_OFFSET = re.compile(r"([+-]?)(\d{1,2}):(\d\d)")
+
+
+class Tolerances(NamedTuple):
+    """By how much two numbers may differ and still agree: weights and volumes, and amounts of money. Nothing else may."""
+
+    weight: Decimal = Decimal(0)
+    money: Decimal = Decimal(0)
+
+
+class Difference(NamedTuple):
+    """One field in which the held record is not as it was sent: its payload path, and both values as texts. An empty text
+    stands for nothing.
+    """
+
+    path: str
+    sent: str
+    held: str
+
+
+EXACT = Tolerances()
+
+
+def different_fields(
+    record: Record, sent: Mapping[str, Any], held: Mapping[str, Any], tolerances: Tolerances = EXACT
+) -> list[Difference]:
+    """The sent fields that the held record lacks or shows otherwise, in the order of `sent`; none if all agree.
+
+    Both are decoded JSON with numbers as int or Decimal. Fields that were not sent are not compared. Lists are compared item
+    by item; lists of different lengths are one difference, as `3 items` and `2 items`.
+    """
+    return list(_differences(record, sent, held, tolerances, ""))
+
+
+def _differences(
+    record: Record, sent: Mapping[str, Any], held: Mapping[str, Any], tolerances: Tolerances, prefix: str
+) -> Iterator[Difference]:
+    for name, mine in sent.items():
+        theirs = held.get(name)
+        if mine == theirs and type(mine) is type(
+            theirs
+        ):  # the common case, whole lists included; 1 == True is not meant
+            continue
+        field = record.field(name)
+        if theirs is None and field is not None:
+            theirs = next((held[other] for other in (field.name, *field.spellings) if other in held), None)
+        yield from _compare(field, mine, theirs, tolerances, f"{prefix}{name}")
+
+
+def _compare(field: Field | None, mine: Any, theirs: Any, tolerances: Tolerances, path: str) -> Iterator[Difference]:
+    if _nothing(mine) and _nothing(theirs):
+        return
+    inner = field.record if field is not None else None
+    if inner is not None and isinstance(mine, Mapping) and isinstance(theirs, Mapping):
+        yield from _differences(inner, mine, theirs, tolerances, f"{path}.")
+    elif inner is not None and isinstance(mine, list) and isinstance(theirs, list) and len(mine) == len(theirs):
+        for index, (one, other) in enumerate(zip(mine, theirs, strict=True)):
+            yield from _compare_items(inner, one, other, tolerances, f"{path}[{index}]")
+    elif not _same(field, mine, theirs, tolerances):
+        yield Difference(path, _told(mine), _told(theirs))
+
+
+def _compare_items(record: Record, one: Any, other: Any, tolerances: Tolerances, path: str) -> Iterator[Difference]:
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        yield from _differences(record, one, other, tolerances, f"{path}.")
+    elif one != other:
+        yield Difference(path, _told(one), _told(other))
+
+
+def _nothing(value: Any) -> bool:
+    return value is None or (isinstance(value, str | list | dict) and not value)
+
+
+def _same(field: Field | None, mine: Any, theirs: Any, tolerances: Tolerances) -> bool:
+    if _nothing(mine) or _nothing(theirs) or isinstance(mine, list | dict) or isinstance(theirs, list | dict):
+        return False
+    kind = field.kind if field is not None else Kind.STRING
+    if kind is Kind.NUMERIC or (
+        kind is Kind.STRING_OR_NUMERIC and not (isinstance(mine, str) and isinstance(theirs, str))
+    ):
+        return _agree(_number(mine), _number(theirs), _allowed(field, tolerances), (mine, theirs))
+    normal = _NORMAL.get(kind, _text)
+    return normal(mine) == normal(theirs)
+
+
+def _agree(one: Decimal | None, other: Decimal | None, allowed: Decimal, written: tuple[Any, Any]) -> bool:
+    if one is None or other is None:
+        return _text(written[0]) == _text(written[1])
+    return abs(one - other) <= allowed
+
+
+def _allowed(field: Field | None, tolerances: Tolerances) -> Decimal:
+    scale = scale_of(field.name) if field is not None and field.kind is Kind.NUMERIC else None
+    return {Scale.WEIGHT: tolerances.weight, Scale.MONEY: tolerances.money}.get(scale or Scale.COUNT, Decimal(0))
+
+
+def _number(value: Any) -> Decimal | None:
+    # A text with a leading zero is no number here: postal code 01067 is not 1067.
+    if isinstance(value, str):
+        return Decimal(value) if NUMBER_TEXT.fullmatch(value) else None
+    return Decimal(value) if isinstance(value, int | Decimal) and not isinstance(value, bool) else None
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return plain(value) if isinstance(value, int | Decimal) else str(value)
+
+
+def _told(value: Any) -> str:
+    if _nothing(value):
+        return ""
+    if isinstance(value, list):
+        return f"{len(value)} item{'' if len(value) == 1 else 's'}"
+    return "an object" if isinstance(value, Mapping) else _text(value)
+
+
+def _flag(value: Any) -> object:
+    meaning = flag_meaning(_text(value))
+    return _text(value) if meaning is None else meaning
+
+
+def _offset_hours(value: Any) -> object:
+    clock = _CLOCK_OFFSET.fullmatch(_text(value))
+    if clock:
+        minutes = int(clock[2]) * 60 + int(clock[3])
+        return Decimal(-minutes if clock[1] == "-" else minutes)
+    try:
+        return Decimal(_text(value)) * 60
+    except InvalidOperation:
+        return _text(value)
+
+
+def _offset_minutes(value: Any) -> object:
+    number = _number(value)
+    return _text(value) if number is None else number
+
+
+def _moment(parse: Callable[[str], object]) -> Callable[[Any], object]:
+    def read(value: Any) -> object:
+        try:
+            return parse(_text(value))
+        except ValueError:
+            return _text(value)
+
+    return read
+
+
+_NORMAL: dict[Kind, Callable[[Any], object]] = {
+    Kind.FLAG: _flag,
+    Kind.OFFSET_HOURS: _offset_hours,
+    Kind.OFFSET_MINUTES: _offset_minutes,
+    **{kind: _moment(datetime.fromisoformat) for kind in DATE_SHAPES},
+    Kind.DATE: _moment(date.fromisoformat),
+    Kind.TIME: _moment(time.fromisoformat),
+}

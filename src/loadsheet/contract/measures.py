@@ -1,0 +1,84 @@
+"""Which figures of a record add up over many records, and by how much two of them may differ and still agree.
+
+Owns: the field names behind control totals and tolerances. Knows no settings: how large a tolerance is, is not said here.
+"""
+
+from collections.abc import Iterator
+from decimal import Decimal, InvalidOperation
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from loadsheet.contract.operations import Action, Operation
+
+
+class Scale(StrEnum):
+    """What a figure measures, which decides its tolerance."""
+
+    COUNT = "count"
+    WEIGHT = "weight"  # weights and volumes
+    MONEY = "money"
+
+
+class Measure(NamedTuple):
+    """A figure that adds up: its name in reports, its field, the field that names its unit or currency (empty: none), and
+    the array whose items hold both (empty: the record itself).
+    """
+
+    name: str
+    scale: Scale
+    field: str
+    unit: str = ""
+    items: str = ""
+
+
+MEASURES: dict[str, tuple[Measure, ...]] = {
+    # by subject; a tender has no totals of its own that a create may carry, so its packages are added up
+    "order": (
+        Measure("packages", Scale.COUNT, "total_packages"),
+        Measure("weight", Scale.WEIGHT, "total_weight", "gross_weight_uom"),
+        Measure("volume", Scale.WEIGHT, "total_volume", "volume_uom"),
+        Measure("goods value", Scale.MONEY, "goods_value", "currency"),
+    ),
+    "tender": (
+        Measure("packages", Scale.COUNT, "quantity", items="packages"),
+        Measure("weight", Scale.WEIGHT, "weight", "weight_uom", "packages"),
+        Measure("volume", Scale.WEIGHT, "volume", "volume_uom", "packages"),
+    ),
+}
+
+_SCALES = {
+    **dict.fromkeys(("weight", "volume", "total_weight", "chargeable_weight", "total_volume"), Scale.WEIGHT),
+    **dict.fromkeys(("goods_value", "freight_cost", "service_price", "tenderRate"), Scale.MONEY),
+}
+
+
+def measures_of(operation: Operation) -> tuple[Measure, ...]:
+    """The figures that records of this operation carry: those of its subject for creates and updates, none for others."""
+    return MEASURES[operation.subject] if operation.action in (Action.CREATE, Action.UPDATE) else ()
+
+
+def amounts(measures: tuple[Measure, ...], record: dict[str, Any]) -> Iterator[tuple[Measure, str, Decimal]]:
+    """Each figure of a decoded record with its unit (empty: none given). Figures that are absent or no numbers are left out."""
+    for measure in measures:
+        holders = record.get(measure.items) if measure.items else (record,)
+        for holder in holders if isinstance(holders, list | tuple) else ():
+            figure = _number(holder.get(measure.field)) if isinstance(holder, dict) else None
+            if figure is not None:
+                yield measure, str(holder.get(measure.unit) or "") if measure.unit else "", figure
+
+
+def scale_of(path: str) -> Scale | None:
+    """What the number at a payload path measures, such as weight for `packages[0].weight`; None: it must be equal."""
+    return _SCALES.get(path.rpartition(".")[2])
+
+
+def _number(value: object) -> Decimal | None:
+    if isinstance(value, Decimal):
+        return value
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        number = Decimal(str(value))
+    except InvalidOperation:
+        return None
+    return number if number.is_finite() else None

@@ -1,0 +1,107 @@
+"""Bytes into JSON values and back, strictly: what a client may send as a body at all, and how exact numbers stay exact.
+
+Owns: the rules of JSON (RFC 8259) and our bounds on nesting and on the size of a number. Knows no field and no operation.
+"""
+
+import json
+from decimal import (
+    Clamped,
+    Context,
+    Decimal,
+    DecimalException,
+    Inexact,
+    InvalidOperation,
+    Overflow,
+    Rounded,
+    Subnormal,
+    Underflow,
+)
+from typing import Any, NoReturn
+
+import msgspec
+
+DEPTH_MAX = 64
+DIGITS_MAX = (
+    100  # of a number with a fraction or an exponent, and the largest exponent; whole numbers end at 4,300 digits
+)
+
+# A number that cannot be kept digit for digit is refused: every signal by which decimal would change it is an error here.
+_EXACT = Context(
+    prec=DIGITS_MAX,
+    Emax=DIGITS_MAX,
+    Emin=-DIGITS_MAX,
+    traps=[Clamped, Inexact, InvalidOperation, Overflow, Rounded, Subnormal, Underflow],
+)
+_TOO_BIG = "holds a number with too many digits"
+_TOO_DEEP = f"is nested deeper than {DEPTH_MAX} levels"
+
+
+class BadBody(ValueError):  # noqa: N818 (named for what was sent)
+    """The bytes are not one JSON value as we take it; the text completes the sentence 'the body ...'."""
+
+
+def parse(body: bytes) -> object:
+    """The JSON value of a request body; numbers as int, or as Decimal with every digit as received.
+
+    Raises BadBody for anything else: not UTF-8, a byte order mark, no JSON, NaN or Infinity, half a surrogate pair, a name
+    twice in one object, a number or a nesting without measure. The standard library's reader is used because msgspec
+    keeps the last of two equal names without a word.
+    """
+    if not body:
+        raise BadBody("is empty")
+    try:
+        text = body.decode()
+        value = _READER.decode(text)
+        if "\\" in text:  # only an escape can bring half a surrogate pair, which no answer could carry back
+            msgspec.json.encode(value)
+    except BadBody:
+        raise
+    except (UnicodeDecodeError, UnicodeEncodeError) as error:
+        raise BadBody(f"is not valid UTF-8 text ({error.reason})") from None
+    except json.JSONDecodeError as error:
+        raise BadBody(f"is not JSON ({error.msg} at character {error.pos})") from None
+    except RecursionError:
+        raise BadBody(_TOO_DEEP) from None
+    except (DecimalException, ValueError):  # ValueError: the interpreter's own limit for whole numbers
+        raise BadBody(_TOO_BIG) from None
+    # Brackets bound the depth from above and are counted in no time; the exact depth is seldom needed.
+    if body.count(b"{") + body.count(b"[") > DEPTH_MAX and _depth(value) > DEPTH_MAX:
+        raise BadBody(_TOO_DEEP)
+    return value
+
+
+def stored(text: str) -> dict[str, Any]:
+    """The record that `encode` wrote into the store."""
+    record: dict[str, Any] = _STORED.decode(text)
+    return record
+
+
+def encode(value: object) -> bytes:
+    """Compact JSON; a Decimal is written as a number with all its digits."""
+    return _WRITER.encode(value)
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    record = dict(pairs)
+    if len(record) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise BadBody(f"holds the name {twice[:100]!r} twice in one object")
+    return record
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise BadBody(f"is not JSON ({name} is no number)")
+
+
+def _depth(value: object) -> int:
+    level, depth = [value], 0
+    while level := [outer for outer in level if isinstance(outer, dict | list)]:
+        depth += 1
+        level = [inner for outer in level for inner in (outer.values() if isinstance(outer, dict) else outer)]
+    return depth
+
+
+_READER = json.JSONDecoder(object_pairs_hook=_object, parse_float=_EXACT.create_decimal, parse_constant=_no_constant)
+_STORED = msgspec.json.Decoder(float_hook=Decimal)
+_WRITER = msgspec.json.Encoder(decimal_format="number")

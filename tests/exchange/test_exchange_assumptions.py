@@ -1,0 +1,346 @@
+"""Every setting of the register that changes the exchange, in all its settings."""
+
+from contextlib import contextmanager
+
+import pytest
+from calling import embedded, encode, inside
+from examples import CONFIRMATION, EVENT, GOOD, ORDER, PARTIES, QUOTE, TENDER
+
+from loadsheet.contract import OPERATIONS, UNKNOWN_METHOD, Assumptions, ErrorShape, register
+
+UPDATE = GOOD["order.update"]
+SETTINGS_OF_THE_EXCHANGE = {
+    "number_forms",
+    "text_length_max",
+    "known_values",
+    "timezones",
+    "empty_required",
+    "null_fields",
+    "unknown_fields",
+    "listing_only_fields",
+    "status_sets_order_status",
+    "accept_sets_tender_status",
+    "tender_listing_query",
+    "plain_listing",
+    "page_size_default",
+    "page_size_max",
+    "customer_order_key",
+    "service_order_key",
+    "create_existing",
+    "update_unknown",
+    "delete_unknown",
+    "quote_unknown",
+    "quote_existing",
+    "confirm_unknown",
+    "status_unknown",
+    "status_on_400",
+    "status_index_base",
+    "unknown_path",
+    "body_bytes_max",
+    "array_length_max",
+    "status_records_max",
+}
+
+
+@pytest.fixture
+def under(tmp_path):
+    @contextmanager
+    def start(**assumptions):
+        with inside(tmp_path / "exchange.db", **assumptions) as app:
+            yield app
+
+    return start
+
+
+def number(answer):
+    return answer["data"]["order_id"]["orders_data"][0]["SERVICE_ORDER"]
+
+
+def test_this_file_covers_every_setting_that_affects_the_exchange():
+    settable = {entry.setting.removeprefix("assumptions."): entry for entry in register() if entry.setting}
+    affecting = {name for name, entry in settable.items() if entry.affects != "translator"}
+    assert affecting & set(Assumptions.model_fields) == SETTINGS_OF_THE_EXCHANGE
+
+
+@pytest.mark.parametrize(("setting", "status"), [("declared", 400), ("both", 200)])
+def test_number_forms(under, setting, status):
+    with under(number_forms=setting) as app:
+        assert app.call("order.create", {**ORDER, "total_weight": "12.50"}).status == status
+        assert (
+            app.call("tender.create", {**TENDER, "packages": [{**TENDER["packages"][0], "weight": 1}]}).status == status
+        )
+
+
+def test_numbers_in_either_form_come_back_in_the_form_they_came(under):
+    with under(number_forms="both") as app:
+        app.done("order.create", {**ORDER, "total_weight": "012.50".lstrip("0")})
+        assert app.orders()[0]["total_weight"] == "12.50"
+
+
+def test_text_length_max(under):
+    with under(text_length_max=5) as app:
+        assert app.call("order.delete", {"order_id": "12345"}).body["error"]["details"] == "order_id: is not known"
+        assert "at most 5" in app.call("order.delete", {"order_id": "123456"}).body["error"]["details"]
+
+
+@pytest.mark.parametrize(("setting", "status"), [("open", 200), ("closed", 400)])
+def test_known_values(under, setting, status):
+    with under(known_values=setting) as app:
+        assert app.call("order.create", {**ORDER, "transport_mode": "CAMEL"}).status == status
+
+
+@pytest.mark.parametrize(("setting", "status"), [("iana", 400), ("any", 200)])
+def test_timezones(under, setting, status):
+    with under(timezones=setting) as app:
+        assert app.call("order.create", {**ORDER, "timezone": "Mars/One"}).status == status
+
+
+@pytest.mark.parametrize(("setting", "status"), [("accept", 200), ("reject", 400)])
+def test_empty_required(under, setting, status):
+    with under(empty_required=setting) as app:
+        assert app.call("order.create", ORDER).status == status  # the second address line is empty
+        assert app.call("tender.create", TENDER).status == 200
+
+
+def test_null_fields_are_refused_or_absent(under):
+    nulls = {**UPDATE, "vehicle_type": None, "packages": [{"package_type": "Box", "item_name": "x", "weight": None}]}
+    with under(null_fields="reject") as app:
+        app.done("order.create", ORDER)
+        assert set(app.errors("order.update", nulls)) == {"vehicle_type", "packages[0].weight"}
+        assert app.errors("order.update", {**UPDATE, "sender_id": None}) == {"sender_id": "must be a text or a number"}
+
+
+def test_a_null_that_means_absent_changes_nothing(under):
+    nulls = {
+        **UPDATE,
+        "order_references": None,
+        "packages": [{"package_type": "Box", "item_name": "x", "weight": None}],
+    }
+    with under(null_fields="absent") as app:
+        app.done("order.create", ORDER)
+        app.done("order.update", nulls)
+        packages = [{"package_type": "Box", "item_name": "x"}]
+        assert app.orders() == [{**ORDER, "currency": "USD", "packages": packages}]
+        assert set(app.errors("order.update", {**UPDATE, "sender_id": None})) == {"sender_id"}
+        assert app.send("GET", "/tmsapi/getOrders", b'{"page_size": null}').body["page_size"] == 100
+
+
+def test_unknown_fields_are_refused_or_left_out(under, tmp_path):
+    more = {**ORDER, "colour": "red", "packages": [{**ORDER["packages"][0], "smell": {"deep": []}}]}
+    with under(unknown_fields="reject") as app:
+        assert set(app.errors("order.create", more)) == {"colour", "packages[0].smell"}
+    with under(unknown_fields="ignore") as app:
+        app.done("order.create", more)
+        assert app.orders() == [{**ORDER, "packages": [ORDER["packages"][0]]}]
+        assert app.call("order.status", {"data": [{**EVENT, "x": None}], "y": 1}).status == 200
+
+
+def test_listing_only_fields(under):
+    more = {**TENDER, "goods_value": "5.00", "package_count": "9"}
+    with under(listing_only_fields="reject") as app:
+        assert set(app.errors("tender.create", more)) == {"goods_value", "package_count"}
+    with under(listing_only_fields="accept") as app:
+        app.done("tender.create", more)
+        (tender,) = app.tenders()
+        assert (tender["goods_value"], tender["package_count"], tender["freight_cost"]) == ("5.00", "9", "")
+
+
+def test_listing_only_fields_that_are_ignored_are_not_kept(under):
+    with under(unknown_fields="ignore") as app:
+        app.done("tender.create", {**TENDER, "goods_value": "5.00"})
+        assert app.tenders()[0]["goods_value"] == ""
+
+
+@pytest.mark.parametrize(("setting", "status"), [("off", "OPEN"), ("code", "PU"), ("name", "Picked up")])
+def test_status_sets_order_status(under, setting, status):
+    with under(status_sets_order_status=setting) as app:
+        app.done("order.create", {**ORDER, "order_status": "OPEN"})
+        app.done("order.status", {"data": [EVENT, {"order_id": "SO-1001"}]})
+        assert app.orders() == [{**ORDER, "order_status": status}]
+
+
+@pytest.mark.parametrize(("setting", "status"), [("", "OPEN"), ("ACCEPTED", "ACCEPTED")])
+def test_accept_sets_tender_status(under, setting, status):
+    with under(accept_sets_tender_status=setting) as app:
+        app.done("tender.create", TENDER)
+        app.done("tender.quote", QUOTE)
+        app.done("tender.confirm", {**CONFIRMATION, "status": "reject"})
+        assert app.tenders()[0]["tender_status"] == "OPEN"
+        app.done("tender.confirm", CONFIRMATION)
+        assert app.tenders()[0]["tender_status"] == status
+
+
+@pytest.mark.parametrize(
+    ("asks", "plain", "query", "shown"),
+    [
+        ("record=tender", "orders", "", "order_id"),
+        ("record=tender", "orders", "?record=order", "order_id"),
+        ("record=tender", "orders", "?record=tender", "tender_id"),
+        ("record=tender", "orders", "?page_size=5&record=tender", "tender_id"),
+        ("kind=t&all=", "orders", "?all=&kind=t", "tender_id"),
+        ("kind=t&all=", "orders", "?kind=t", "order_id"),
+        ("record=tender", "tenders", "", "tender_id"),
+        ("", "orders", "?record=tender", "order_id"),
+        ("", "tenders", "", "tender_id"),
+    ],
+)
+def test_tender_listing_query_and_plain_listing(under, asks, plain, query, shown):
+    with under(tender_listing_query=asks, plain_listing=plain) as app:
+        app.done("order.create", ORDER)
+        app.done("tender.create", TENDER)
+        (record,) = app.orders(query)
+        assert shown in record
+        assert ("packages" in record, "tender_status" in record) == (True, shown == "tender_id")
+
+
+def test_page_size_default_and_max(under):
+    with under(page_size_default=3, page_size_max=5) as app:
+        assert app.send("GET", "/tmsapi/getOrders").body["page_size"] == 3
+        assert app.send("GET", "/tmsapi/getOrders?page_size=9").body["page_size"] == 5
+
+
+def test_the_key_names_of_an_order_answer(under):
+    with under(customer_order_key="MINE", service_order_key="YOURS") as app:
+        (entry,) = app.done("order.create", ORDER)["data"]["order_id"]["orders_data"]
+        assert entry == {"MINE": "SO-1001", "YOURS": 1}
+
+
+@pytest.mark.parametrize("subject", ["order", "tender"])
+@pytest.mark.parametrize(("setting", "status", "kept"), [("reject", 400, 0), ("replace", 200, 1), ("accept", 200, 0)])
+def test_create_existing(under, subject, setting, status, kept):
+    first = {**GOOD[f"{subject}.create"], "vehicle_type": "Truck"}
+    second = {**GOOD[f"{subject}.create"], "transport_mode": "SEA"}
+    with under(create_existing=setting) as app:
+        created = app.done(f"{subject}.create", first)
+        answer = app.call(f"{subject}.create", second)
+        assert answer.status == status
+        if status == 200:
+            assert answer.body == created  # the number of an order stays too
+        else:
+            assert answer.body["errors"] == {f"{subject}_id": "exists already"}
+        (held,) = app.orders() if subject == "order" else app.tenders()
+        expected = (first, second)[kept]
+        assert {name: held.get(name) for name in ("vehicle_type", "transport_mode")} == {
+            name: expected.get(name) for name in ("vehicle_type", "transport_mode")
+        }
+
+
+@pytest.mark.parametrize("subject", ["order", "tender"])
+@pytest.mark.parametrize(("setting", "status", "held"), [("reject", 400, 0), ("replace", 200, 1), ("accept", 200, 0)])
+def test_update_unknown(under, subject, setting, status, held):
+    with under(update_unknown=setting) as app:
+        answer = app.call(f"{subject}.update", GOOD[f"{subject}.update"])
+        assert answer.status == status
+        if status == 400:
+            assert answer.body["errors"] == {f"{subject}_id": "is not known"}
+        elif subject == "order":
+            assert number(answer.body) == str(held)
+        assert len(app.orders() if subject == "order" else app.tenders()) == held
+
+
+@pytest.mark.parametrize("subject", ["order", "tender"])
+@pytest.mark.parametrize(("setting", "status"), [("reject", 400), ("accept", 200)])
+def test_delete_unknown(under, subject, setting, status):
+    with under(delete_unknown=setting) as app:
+        assert app.call(f"{subject}.delete", GOOD[f"{subject}.delete"]).status == status
+
+
+@pytest.mark.parametrize(("setting", "status"), [("reject", 400), ("accept", 200)])
+def test_quote_unknown(under, setting, status):
+    with under(quote_unknown=setting) as app:
+        assert app.call("tender.quote", QUOTE).status == status
+        assert app.call("tender.confirm", CONFIRMATION).status == status  # it is kept, so it can be confirmed
+
+
+@pytest.mark.parametrize(("setting", "status"), [("replace", 200), ("reject", 400)])
+def test_quote_existing(under, setting, status):
+    with under(quote_existing=setting) as app:
+        app.done("tender.create", TENDER)
+        app.done("tender.quote", QUOTE)
+        answer = app.call("tender.quote", {**QUOTE, "tenderRate": "1"})
+        assert answer.status == status
+        if status == 400:
+            assert answer.body["errors"] == {"carrier_id": "has quoted for this tender already"}
+        app.done("tender.quote", {**QUOTE, "carrier_id": "C-2"})
+
+
+@pytest.mark.parametrize(("setting", "status"), [("reject", 400), ("accept", 200)])
+def test_confirm_unknown(under, setting, status):
+    with under(confirm_unknown=setting) as app:
+        assert app.call("tender.confirm", CONFIRMATION).status == status
+        app.done("tender.create", TENDER)
+        assert app.call("tender.confirm", CONFIRMATION).status == status
+
+
+@pytest.mark.parametrize(("setting", "status"), [("reject", 400), ("accept", 200)])
+def test_status_unknown(under, setting, status):
+    with under(status_unknown=setting, status_sets_order_status="code") as app:
+        assert app.call("order.status", {"data": [EVENT]}).status == status
+
+
+@pytest.mark.parametrize(("setting", "statuses"), [("atomic", [None, None]), ("partial", ["PU", "LATE"])])
+def test_status_on_400(under, setting, statuses):
+    with under(status_on_400=setting, status_sets_order_status="code") as app:
+        for name in ("SO-1", "SO-2"):
+            app.done("order.create", {**ORDER, "order_id": name})
+        records = [
+            {**EVENT, "order_id": "SO-1"},
+            {**EVENT, "order_id": "SO-1", "status_datetime": "yesterday"},
+            {**EVENT, "order_id": "SO-0"},
+            {**EVENT, "order_id": "SO-2", "status_code": "LATE"},
+        ]
+        errors = {"data[1]": {"status_datetime": "must be a value such as 2026-03-01T08:00:00"}}
+        errors["data[2]"] = {"order_id": "is not known"}
+        assert app.errors("order.status", {"data": records}) == errors
+        assert [order.get("order_status") for order in app.orders()] == statuses
+
+
+@pytest.mark.parametrize(("setting", "name"), [(0, "data[1]"), (1, "data[2]")])
+def test_status_index_base(under, setting, name):
+    with under(status_index_base=setting) as app:
+        app.done("order.create", ORDER)
+        assert list(app.errors("order.status", {"data": [EVENT, {}]})) == [name]
+
+
+@pytest.mark.parametrize("setting", [405, 404])
+def test_unknown_path(under, setting):
+    with under(unknown_path=setting) as app:
+        answer = app.send("GET", "/tmsapi/getTenders")
+        assert (answer.status, answer.body) == (setting, UNKNOWN_METHOD)
+        assert app.send("GET", "/tmsapi/createOrder").status == 405
+
+
+def test_body_bytes_max_is_kept_while_reading(tmp_path):
+    with embedded(tmp_path / "exchange.db", body_bytes_max=2000) as exchange:
+        fits = encode(TENDER).ljust(2000)
+        assert exchange.send_body("tender.create", fits).status == 200
+        for operation in OPERATIONS:
+            answer = exchange.send(operation.method, operation.path, fits + b" ")
+            assert answer.status == 400, operation.name
+            said = (
+                answer.body["error"]["details"]
+                if operation.error is ErrorShape.DETAILS
+                else answer.body["errors"]["body"]
+            )
+            assert said == "is larger than 2000 bytes"
+        assert exchange.send_body("tender.create", b"x" * 3_000_000).status == 400
+        assert len(exchange.tenders()) == 1  # the connection is still good
+
+
+def test_array_length_max(under):
+    with under(array_length_max=2) as app:
+        app.done("order.create", ORDER)
+        many = {**UPDATE, "packages": ORDER["packages"] * 2}
+        assert list(app.errors("order.update", many)) == ["packages"]
+
+
+def test_status_records_max(under):
+    with under(status_records_max=2) as app:
+        app.done("order.create", ORDER)
+        assert app.call("order.status", {"data": [EVENT] * 2}).status == 200
+        assert app.errors("order.status", {"data": [EVENT] * 3}) == {"data": "must hold 1 to 2 records, found 3"}
+
+
+def test_a_record_with_all_parties_absent_is_refused_whatever_is_assumed(under):
+    with under(null_fields="absent", unknown_fields="ignore", update_unknown="accept") as app:
+        assert set(app.errors("order.update", dict.fromkeys(PARTIES))) == {"order_id", "sender_id", "receiver_id"}

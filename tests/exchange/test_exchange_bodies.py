@@ -1,0 +1,185 @@
+"""What may come over the wire: strict JSON, exact numbers, and no body that is ever answered with a server error."""
+
+import json
+import socket
+from decimal import Decimal
+
+import pytest
+from calling import encode
+from examples import GOOD, ORDER
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from serving import TOKEN
+
+from loadsheet.contract import OPERATIONS, WRITES, ErrorShape, read_refusal
+from loadsheet.exchange.wire import DEPTH_MAX, BadBody, parse, stored
+from loadsheet.exchange.wire import encode as write
+
+DEEP = b"[" * 100_000
+ODDITIES = {
+    "empty": (b"", "is empty"),
+    "blank": (b"  \n", "is not JSON (Expecting value at character 3)"),
+    "byte order mark": (b"\xef\xbb\xbf{}", "is not JSON"),
+    "UTF-16": ("{}".encode("utf-16"), "is not valid UTF-8 text (invalid start byte)"),
+    "bad UTF-8": (b'{"a":"\xff"}', "is not valid UTF-8 text (invalid start byte)"),
+    "half a surrogate pair": (b'{"a":"\\ud800"}', "is not valid UTF-8 text (surrogates not allowed)"),
+    "half a surrogate pair as a name": (b'{"\\udc00":1}', "is not valid UTF-8 text (surrogates not allowed)"),
+    "NaN": (b'{"a":NaN}', "is not JSON (NaN is no number)"),
+    "Infinity": (b"[-Infinity]", "is not JSON (-Infinity is no number)"),
+    "a name twice": (b'{"a":1,"b":{"c":1,"c":1}}', "holds the name 'c' twice in one object"),
+    "a name twice, escaped": (b'{"a":1,"\\u0061":2}', "holds the name 'a' twice in one object"),
+    "a huge exponent": (b'{"a":1e999999999}', "holds a number with too many digits"),
+    "a tiny exponent": (b"1e-999999999", "holds a number with too many digits"),
+    "an exponent beyond measure": (b"[0e99999999999999999999999]", "holds a number with too many digits"),
+    "a long fraction": (b"0." + b"1" * 1000, "holds a number with too many digits"),
+    "a huge whole number": (b"1" * 5000, "holds a number with too many digits"),
+    "deep arrays": (DEEP, f"is nested deeper than {DEPTH_MAX} levels"),
+    "deep objects": (b'{"a":' * 100_000, f"is nested deeper than {DEPTH_MAX} levels"),
+    "closed deep arrays": (b"[" * 500 + b"]" * 500, f"is nested deeper than {DEPTH_MAX} levels"),
+    "two values": (b"{}{}", "is not JSON (Extra data at character 2)"),
+    "a trailing comma": (b'{"a":1,}', "is not JSON"),
+    "a leading zero": (b"[01]", "is not JSON"),
+    "a comment": (b"{} // done", "is not JSON"),
+    "single quotes": (b"{'a':1}", "is not JSON"),
+    "a control character": (b'{"a":"\n"}', "is not JSON"),
+    "a form": (b"order_id=1&sender_id=2", "is not JSON"),
+    "XML": (b"<order/>", "is not JSON"),
+    "gzip": (b"\x1f\x8b\x08\x00", "is not valid UTF-8 text (invalid start byte)"),
+}
+
+
+@pytest.mark.parametrize("name", ODDITIES)
+def test_a_body_that_is_no_strict_json_is_refused_in_the_shape_of_every_operation(accepting, name):
+    body, said = ODDITIES[name]
+    for operation in OPERATIONS:
+        if operation.name in ("order.list", "tender.list") and not body:
+            continue  # a listing needs no body
+        answer = accepting.send(operation.method, operation.path, body)
+        assert answer.status == 400, operation.name
+        (fault,) = read_refusal(operation, answer.body)
+        assert fault.text.startswith(said), operation.name
+        assert fault.path == ("" if operation.error is ErrorShape.DETAILS else "body")
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("12.50", Decimal("12.50")),
+        ("-0.0", Decimal("-0.0")),
+        ("1E+5", Decimal("1E+5")),
+        ("1e99", Decimal("1e99")),
+        ("0." + "1" * 100, Decimal("0." + "1" * 100)),
+        ("9" * 4000, int("9" * 4000)),
+        ('"\\ud83d\\ude00"', "😀"),
+        ('"\\u0000"', "\x00"),
+        ("[" * DEPTH_MAX + "]" * DEPTH_MAX, None),
+    ],
+)
+def test_whatever_is_strict_json_of_a_sound_size_is_taken(text, value):
+    assert value is None or parse(text.encode()) == value
+    assert value is None or repr(parse(text.encode())) == repr(value)
+
+
+def test_one_level_more_than_the_deepest_is_refused():
+    with pytest.raises(BadBody):
+        parse(b"[" * (DEPTH_MAX + 1) + b"]" * (DEPTH_MAX + 1))
+
+
+values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.decimals(allow_nan=False, allow_infinity=False, places=3)
+    | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=20,
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.dictionaries(st.text(), values))
+def test_what_is_written_is_read_back_equal(record):
+    assert write(stored(write(record).decode())) == write(parse(write(record))) == write(record)
+
+
+junk = (
+    st.binary(max_size=300)
+    | values.map(lambda value: json.dumps(value, default=str).encode())
+    | st.tuples(
+        st.sampled_from([encode(good) for good in GOOD.values()]), st.integers(0, 400), st.binary(max_size=3)
+    ).map(lambda damage: damage[0][: damage[1]] + damage[2] + damage[0][damage[1] + len(damage[2]) :])
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(operation=st.sampled_from(OPERATIONS), body=junk)
+def test_no_bytes_as_a_body_bring_a_server_error(accepting, operation, body):
+    answer = accepting.send(operation.method, operation.path, body)
+    assert answer.status in (200, 400)
+    if answer.status == 400:
+        assert read_refusal(operation, answer.body)
+
+
+@pytest.mark.parametrize(
+    "content_type", ["text/plain", "application/xml", "application/json; charset=latin-1", "/", ""]
+)
+def test_the_content_type_is_not_asked(app, content_type):
+    # the interface says that bodies are JSON and shows no header for it
+    headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": content_type}
+    assert app.send("POST", "/tmsapi/createOrder", encode(ORDER), headers).status == 200
+
+
+def raw(exchange, request):
+    """The bytes that come back for bytes sent, until the server closes the connection."""
+    host, _, port = exchange.address.partition(":")
+    with socket.create_connection((host, int(port)), timeout=10) as connection:
+        connection.sendall(request)
+        chunks = []
+        while chunk := connection.recv(65536):
+            chunks.append(chunk)
+    return b"".join(chunks)
+
+
+START = b"POST /tmsapi/deleteOrder HTTP/1.1\r\nHost: x\r\n"
+TRUSTED = f"Authorization: Bearer {TOKEN}\r\n".encode()
+LAST = b"Connection: close\r\n"
+SIZED = b"Content-Length: 16\r\n"
+CHUNKED = b"Transfer-Encoding: chunked\r\n"
+BODY = b'{"order_id":"1"}'
+CHUNKS = b"10\r\n" + BODY + b"\r\n0\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("request_bytes", "answers"),
+    [
+        (START + TRUSTED + LAST + SIZED + b"\r\n" + BODY, [200]),
+        (START + TRUSTED + LAST + CHUNKED + b"\r\n" + CHUNKS, [200]),
+        ((START + TRUSTED + SIZED + b"\r\n" + BODY) * 2 + START + TRUSTED + LAST + SIZED + b"\r\n" + BODY, [200] * 3),
+        (START + TRUSTED + LAST + b"Expect: 100-continue\r\n" + SIZED + b"\r\n" + BODY, [100, 200]),
+        (START + LAST + b"Expect: 100-continue\r\n" + SIZED + b"\r\n", [401]),  # not asked for its body
+        (START + TRUSTED * 2 + LAST + SIZED + b"\r\n" + BODY, [401]),
+        (START + TRUSTED + SIZED + CHUNKED + b"\r\n" + CHUNKS, [400]),
+        (START + TRUSTED + b"Content-Length: -1\r\n\r\n" + BODY, [400]),
+        (START + TRUSTED + SIZED + b"Content-Length: 17\r\n\r\n" + BODY, [400]),
+        (b"BREW /tmsapi/deleteOrder HTTP/1.1\r\n\r\n", [400]),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01", [400]),  # a TLS greeting
+    ],
+)
+def test_requests_as_bytes(accepting, request_bytes, answers):
+    said = raw(accepting, request_bytes)
+    assert [int(part[:3]) for part in said.split(b"HTTP/1.1 ")[1:]] == answers
+
+
+def test_a_client_that_hangs_up_in_the_middle_of_a_body_harms_nobody(accepting):
+    host, _, port = accepting.address.partition(":")
+    with socket.create_connection((host, int(port)), timeout=10) as connection:
+        connection.sendall(START + TRUSTED + b"Content-Length: 5000\r\n\r\n" + BODY)
+    accepting.done("order.delete", {"order_id": "1"})
+
+
+def test_every_write_refuses_a_body_of_the_wrong_json_type(app):
+    for operation in WRITES:
+        for value in (None, [], 1, "x", True, Decimal("1.5")):
+            answer = app.call(operation.name, value)
+            assert answer.status == 400
+            assert read_refusal(operation, answer.body)

@@ -1,0 +1,187 @@
+"""What becomes of records over time: created, updated in part, deleted, created anew; and what the listings show of it."""
+
+import pytest
+from calling import encode, inside
+from examples import CONFIRMATION, EVENT, GOOD, ORDER, PARTIES, QUOTE, TENDER
+
+from loadsheet.contract import BY_NAME, When
+
+TENDER_LISTED = [field.name for field in BY_NAME["tender.list"].record.fields if field.when is When.LISTED]
+
+
+def number(answer):
+    return answer["data"]["order_id"]["orders_data"][0]["SERVICE_ORDER"]
+
+
+def test_an_order_comes_back_digit_for_digit(app):
+    app.done("order.create", ORDER)
+    assert encode(app.orders()) == encode([ORDER])
+    assert b'"total_weight":12.50,' in app.call("order.list", {}).raw
+
+
+def test_an_update_leaves_absent_fields_and_replaces_present_ones(app):
+    app.done("order.create", ORDER)
+    change = {"order_id": "SO-1001", **PARTIES, "currency": "USD", "packages": []}
+    app.done("order.update", change)
+    assert app.orders() == [{**ORDER, "currency": "USD", "packages": []}]
+
+
+def test_a_tender_update_leaves_absent_fields_too(app):
+    app.done("tender.create", {**TENDER, "vehicle_type": "Truck"})
+    app.done("tender.update", {"tender_id": "T-1", **PARTIES, "tender_status": "CLOSED"})
+    (tender,) = app.tenders()
+    assert (tender["tender_status"], tender["vehicle_type"], tender["packages"]) == (
+        "CLOSED",
+        "Truck",
+        TENDER["packages"],
+    )
+
+
+def test_an_order_keeps_its_number_until_it_is_deleted_and_never_shares_it(app):
+    assert number(app.done("order.create", ORDER)) == 1
+    assert number(app.done("order.update", GOOD["order.update"])) == "1"
+    assert number(app.done("order.create", {**ORDER, "order_id": "SO-2"})) == 2
+    app.done("order.delete", {"order_id": "SO-2"})
+    assert number(app.done("order.create", {**ORDER, "order_id": "SO-2"})) == 3
+
+
+def test_a_deleted_order_is_gone_and_can_be_created_anew(app):
+    app.done("order.create", ORDER)
+    app.done("order.delete", {"order_id": "SO-1001"})
+    assert app.orders() == []
+    assert app.call("order.delete", {"order_id": "SO-1001"}).body["error"]["details"] == "order_id: is not known"
+    assert app.errors("order.update", GOOD["order.update"]) == {"order_id": "is not known"}
+    assert app.errors("order.status", {"data": [EVENT]}) == {"data[0]": {"order_id": "is not known"}}
+    app.done("order.create", ORDER)
+
+
+def test_a_deleted_tender_takes_its_quotes_with_it(app):
+    app.done("tender.create", TENDER)
+    app.done("tender.quote", QUOTE)
+    app.done("tender.confirm", CONFIRMATION)
+    app.done("tender.delete", {"tender_id": "T-1"})
+    assert app.errors("tender.quote", QUOTE) == {"tender_id": "is not known"}
+    assert app.errors("tender.confirm", CONFIRMATION) == {"tender_id": "is not known"}
+    app.done("tender.create", TENDER)
+    assert app.errors("tender.confirm", CONFIRMATION) == {"carrier_id": "has not quoted for this tender"}
+
+
+def test_several_carriers_quote_and_each_can_be_answered(app):
+    app.done("tender.create", TENDER)
+    for carrier in ("C-1", "C-2"):
+        app.done("tender.quote", {**QUOTE, "carrier_id": carrier})
+    accepted = app.done("tender.confirm", CONFIRMATION)["results"]
+    rejected = app.done("tender.confirm", {**CONFIRMATION, "carrier_id": "C-2", "status": "reject"})["results"]
+    assert (accepted["message"], rejected["message"]) == ("Quote accepted", "Quote rejected")
+    assert (rejected["tender_id"], rejected["carrier_id"]) == ("T-1", "C-2")
+
+
+def test_identifiers_are_the_same_as_number_and_as_text(app):
+    app.done("order.create", {**ORDER, "order_id": 1001})
+    assert app.errors("order.create", {**ORDER, "order_id": "1001"}) == {"order_id": "exists already"}
+    app.done("order.update", {**GOOD["order.update"], "order_id": "1001"})
+    assert app.orders()[0]["order_id"] == "1001"
+
+
+def test_leading_zeros_make_another_identifier(app):
+    app.done("order.create", {**ORDER, "order_id": "007"})
+    app.done("order.create", {**ORDER, "order_id": "7"})
+    assert [order["order_id"] for order in app.orders()] == ["007", "7"]
+
+
+def test_a_slash_in_an_identifier_confuses_nobody(app):
+    app.done("tender.create", {**TENDER, "tender_id": "a"})
+    app.done("tender.create", {**TENDER, "tender_id": "a/b"})
+    app.done("tender.quote", {**QUOTE, "tender_id": "a/b", "carrier_id": "c"})
+    other = {**CONFIRMATION, "tender_id": "a", "carrier_id": "b/c"}
+    assert app.errors("tender.confirm", other) == {"carrier_id": "has not quoted for this tender"}
+
+
+def test_the_listing_is_in_order_of_creation_and_counts_all(app):
+    names = [f"SO-{number}" for number in (3, 1, 2, 5, 4)]
+    for name in names:
+        app.done("order.create", {**ORDER, "order_id": name})
+    app.done("order.update", {**GOOD["order.update"], "order_id": "SO-1"})
+    assert [order["order_id"] for order in app.orders()] == names
+    page = app.send("GET", "/tmsapi/getOrders?page_size=2").body
+    assert [order["order_id"] for order in page.pop("results")] == names[:2]
+    assert page == {"page_size": 2, "total_count": 5, "total_pages": 3}
+
+
+def test_the_tender_listing_shows_the_listing_only_fields_as_texts(app):
+    app.done("tender.create", TENDER)
+    app.done("tender.create", {**TENDER, "tender_id": "T-2", "packages": []})
+    first, second = app.tenders()
+    assert list(first) == [*TENDER, *TENDER_LISTED]
+    assert {name: first[name] for name in TENDER} == TENDER
+    assert {first[name] for name in TENDER_LISTED} == {"", "1"}
+    assert (first["package_count"], second["package_count"]) == ("1", "0")
+
+
+def test_each_listing_shows_its_own_records_only(app):
+    app.done("order.create", ORDER)
+    assert (len(app.orders()), len(app.tenders())) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("query", "body", "shown"),
+    [
+        ("", b"", 100),
+        ("?page_size=7", b"", 7),
+        ("?page_size=007", b"", 7),
+        ("", b'{"page_size": 7}', 7),
+        ("", b'{"page_size": "7"}', 7),
+        ("", b"{}", 100),
+        ("?page_size=8", b'{"page_size": 7}', 8),
+        ("?page_size=100001", b"", 100_000),
+        ("?page_size=" + "9" * 5000, b"", 100_000),
+    ],
+)
+def test_the_page_size_is_read_from_query_or_body_and_cut(app, query, body, shown):
+    assert app.send("GET", f"/tmsapi/getOrders{query}", body).body["page_size"] == shown
+
+
+@pytest.mark.parametrize("listing", ["", "record=tender&"])
+@pytest.mark.parametrize("size", ["0", "00", "-1", "abc", "", "1.5", "1e2", "+5", "%20", "%ff", "٣"])
+def test_a_page_size_that_is_no_count_is_refused(app, listing, size):
+    answer = app.send("GET", f"/tmsapi/getOrders?{listing}page_size={size}")
+    wrong = {"page_size": "must be a whole number of 1 or more"}
+    assert answer.status == 400
+    assert answer.body == {
+        "results": [],
+        "status": False,
+        "message": "A body parameter is invalid or missing.",
+        "errors": wrong,
+    }
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        (b'{"page_size": 0}', "page_size"),
+        (b'{"page_size": true}', "page_size"),
+        (b'{"page_size": null}', "page_size"),
+        (b'{"page_size": [1]}', "page_size"),
+        (b'{"page_size": 1.0}', "page_size"),
+        (b"[1]", "body"),
+        (b"{", "body"),
+    ],
+)
+def test_a_listing_body_that_makes_no_sense_is_refused(app, body, field):
+    answer = app.send("GET", "/tmsapi/getOrders", body)
+    assert (answer.status, list(answer.body["errors"])) == (400, [field])
+
+
+def test_everything_is_there_after_a_restart(tmp_path):
+    file = tmp_path / "exchange.db"
+    with inside(file) as app:
+        app.done("order.create", ORDER)
+        app.done("tender.create", TENDER)
+        app.done("tender.quote", QUOTE)
+        before = app.orders(), app.tenders()
+    with inside(file) as app:
+        assert (app.orders(), app.tenders()) == before
+        assert app.errors("order.create", ORDER) == {"order_id": "exists already"}
+        app.done("tender.confirm", CONFIRMATION)
+        app.done("order.status", GOOD["order.status"])
+        assert number(app.done("order.create", {**ORDER, "order_id": "SO-2"})) == 2

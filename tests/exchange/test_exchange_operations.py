@@ -1,0 +1,218 @@
+"""Every operation over a real socket: good, bad and unauthorised, each body to the letter."""
+
+import pytest
+from calling import AUTHORISED
+from examples import GOOD, NEEDS, ORDER, TENDER
+
+from loadsheet.contract import BY_NAME, OPERATIONS, UNAUTHORISED, WRITES, Assumptions
+
+INVALID = "A body parameter is invalid or missing."
+SUCCESSES = {
+    "tender.create": {"results": {"status": True, "message": "Tender created", "tender_id": "T-1"}},
+    "tender.update": {"results": {"status": True, "message": "Tender updated", "tender_id": "T-1"}},
+    "tender.quote": {
+        "results": {"status": True, "message": "Quote added", "tender_id": "T-1", "carrier_id": "C-1"},
+    },
+    "tender.confirm": {
+        "results": {"status": True, "message": "Quote accepted", "tender_id": "T-1", "carrier_id": "C-1"},
+    },
+    "tender.delete": {"results": {"status": True, "message": "Tender deleted", "tender_id": "T-1"}},
+    "order.create": {
+        "status": True,
+        "message": "Order created",
+        "data": {
+            "order_id": {
+                "customer_id": "ACME",
+                "carrier_id": "CARRIER-7",
+                "orders_data": [{"CUSTOMER_ORDER": "SO-1001", "SERVICE_ORDER": 1}],
+            }
+        },
+    },
+    "order.update": {
+        "status": True,
+        "message": "Order updated",
+        "data": {
+            "order_id": {
+                "customer_id": "ACME",
+                "carrier_id": "CARRIER-7",
+                "orders_data": [{"CUSTOMER_ORDER": "SO-1001", "SERVICE_ORDER": "1"}],
+            }
+        },
+    },
+    "order.status": {"status": True, "message": "Order status updated"},
+    "order.delete": {"status": True, "message": "Order deleted"},
+}
+REQUIRED = "is required"
+NO_OBJECT = "must be a JSON object"
+RECORDS_MAX = Assumptions().status_records_max
+BROKEN_QUOTE = {"tender_id": 7, "sender_id": "ACME", "tenderRate": [], "carrier_id": "C-1", "note": ""}
+BROKEN_QUOTE_ERRORS = {
+    "receiver_id": REQUIRED,
+    "tenderRate": "must be a text or a number",
+    "note": "is not a field of this record",
+}
+BAD = {
+    "tender.create": (
+        {"tender_id": "T-1", "sender_id": "ACME", "packages": [{"item_name": "x", "weight": 6.25}]},
+        {
+            "receiver_id": REQUIRED,
+            "tender_status": REQUIRED,
+            "packages[0].package_type": REQUIRED,
+            "packages[0].weight": "must be a text",
+        },
+    ),
+    "tender.update": (
+        {**TENDER, "pickup_startdatetime": "01.03.2026", "dedicated_vehicle": "maybe"},
+        {
+            "pickup_startdatetime": "must be a value such as 2026-03-01 08:00:00",
+            "dedicated_vehicle": "must be yes or no (true or false)",
+        },
+    ),
+    "tender.quote": (BROKEN_QUOTE, BROKEN_QUOTE_ERRORS),
+    "tender.confirm": (BROKEN_QUOTE, {**BROKEN_QUOTE_ERRORS, "status": REQUIRED}),
+    "order.create": (
+        {**{name: ORDER[name] for name in ORDER if name != "currency"}, "total_weight": "12.5", "timezone": "Mars/One"},
+        {
+            "currency": REQUIRED,
+            "total_weight": "must be a number",
+            "timezone": "must be the name of a time zone such as Europe/Berlin",
+        },
+    ),
+    "order.update": (
+        {"order_id": "SO-1001", "packages": [{"inner_cargos": [{"quantity": "4"}]}]},
+        {
+            "sender_id": REQUIRED,
+            "receiver_id": REQUIRED,
+            "packages[0].package_type": REQUIRED,
+            "packages[0].item_name": REQUIRED,
+            "packages[0].inner_cargos[0].quantity": "must be a number",
+        },
+    ),
+}
+
+
+def test_the_examples_cover_every_write():
+    assert set(GOOD) == set(SUCCESSES) == {operation.name for operation in WRITES}
+
+
+@pytest.mark.parametrize("name", SUCCESSES)
+def test_a_good_call_is_answered_200_to_the_letter(exchange, name):
+    for before in NEEDS.get(name, ()):
+        exchange.done(before, GOOD[before])
+    answer = exchange.call(name, GOOD[name])
+    assert (answer.status, answer.body) == (200, SUCCESSES[name])
+    assert answer.headers["content-type"] == "application/json"
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_bad_call_names_every_wrong_field_to_the_letter(exchange, name):
+    payload, errors = BAD[name]
+    answer = exchange.call(name, payload)
+    assert answer.status == 400
+    assert answer.body == {"results": [], "status": False, "message": INVALID, "errors": errors}
+
+
+def test_a_bad_tender_delete_has_no_results(exchange):
+    answer = exchange.call("tender.delete", {"order_id": []})
+    errors = {"tender_id": REQUIRED, "order_id": "must be a text or a number"}
+    assert (answer.status, answer.body) == (400, {"status": False, "message": INVALID, "errors": errors})
+
+
+def test_a_bad_order_delete_is_told_in_details(exchange):
+    answer = exchange.call("order.delete", {"id": "SO-1"})
+    details = "order_id: is required; id: is not a field of this record"
+    assert (answer.status, answer.body) == (400, {"results": [], "error": {"message": INVALID, "details": details}})
+
+
+def test_a_bad_status_update_names_records_by_index(exchange):
+    exchange.done("order.create", ORDER)
+    good = GOOD["order.status"]["data"][0]
+    records = [good, {"status_code": 5}, {**good, "pickupTime": "noon"}, {**good, "order_id": "SO-9"}]
+    answer = exchange.call("order.status", {"data": records})
+    errors = {
+        "data[1]": {"order_id": REQUIRED, "status_code": "must be a text"},
+        "data[2]": {"pickupTime": "must be a value such as 08:00:00"},
+        "data[3]": {"order_id": "is not known"},
+    }
+    assert answer.status == 400
+    assert answer.body == {"results": [], "status": False, "message": INVALID, "errors": errors}
+
+
+@pytest.mark.parametrize(
+    ("body", "errors"),
+    [
+        ({}, {"data": "must be an array of records"}),
+        ([], {"data": "must be an array of records"}),
+        ({"data": {}}, {"data": "must be an array of records"}),
+        ({"data": []}, {"data": f"must hold 1 to {RECORDS_MAX} records, found 0"}),
+        ({"data": [GOOD["order.status"]], "more": 1}, {"more": "is not a field of this record"}),
+        ({"data": ["x", None]}, {"data[0]": {"body": NO_OBJECT}, "data[1]": {"body": NO_OBJECT}}),
+    ],
+)
+def test_a_status_body_that_is_no_batch_is_refused(exchange, body, errors):
+    assert exchange.errors("order.status", body) == errors
+
+
+@pytest.mark.parametrize("body", ["[]", "7", "null", '"order"', "true"])
+def test_a_body_that_is_no_object_is_refused(exchange, body):
+    assert exchange.send_body("order.create", body.encode()).body["errors"] == {"body": NO_OBJECT}
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"Authorization": ""},
+        {"Authorization": "Bearer"},
+        {"Authorization": "Bearer wrong"},
+        {"Authorization": AUTHORISED["Authorization"] + "x"},
+        {"Authorization": AUTHORISED["Authorization"].lower()},
+        {"Authorization": AUTHORISED["Authorization"].removeprefix("Bearer ")},
+        {"Authorization": AUTHORISED["Authorization"].replace("Bearer", "Basic")},
+        {"Authorization": f"{AUTHORISED['Authorization']}, {AUTHORISED['Authorization']}"},
+        {"X-Authorization": AUTHORISED["Authorization"]},
+        {"Cookie": AUTHORISED["Authorization"]},
+    ],
+)
+def test_an_unauthorised_call_is_answered_401_to_the_letter(accepting, operation, headers):
+    answer = accepting.send(operation.method, operation.path, b"{not even json", headers)
+    assert (answer.status, answer.body) == (401, UNAUTHORISED)
+    assert answer.headers["www-authenticate"] == "Bearer"
+
+
+def test_the_token_in_the_query_is_no_authorisation(accepting):
+    token = AUTHORISED["Authorization"].removeprefix("Bearer ")
+    assert accepting.send("GET", f"/tmsapi/getOrders?access_token={token}", b"", {}).status == 401
+
+
+def test_the_token_may_stand_between_spaces(accepting):
+    padded = {"Authorization": f"  {AUTHORISED['Authorization']}  "}
+    assert accepting.send("GET", "/tmsapi/getOrders", b"", padded).status == 200
+
+
+@pytest.mark.parametrize("path", ["/", "/tmsapi/", "/tmsapi/unknown", "/tmsapi/createOrder/", "/TMSAPI/createOrder"])
+@pytest.mark.parametrize("method", ["GET", "POST", "DELETE", "OPTIONS"])
+def test_an_unknown_path_is_answered_405_after_the_token(accepting, method, path):
+    assert accepting.send(method, path, b"", {}).status == 401
+    answer = accepting.send(method, path)
+    assert (answer.status, answer.body) == (
+        405,
+        {"results": [], "error": {"status": False, "error": "Unknown method."}},
+    )
+
+
+def test_options_for_the_whole_server_is_no_operation(accepting):
+    assert accepting.send("OPTIONS", "*").status == 405
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+@pytest.mark.parametrize("method", ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"])
+def test_another_method_is_answered_405_and_told_the_right_one(accepting, method, name):
+    operation = BY_NAME[name]
+    if method == operation.method:
+        return
+    answer = accepting.send(method, operation.path, b"{}")
+    assert (answer.status, answer.headers["allow"]) == (405, operation.method)
+    if method != "HEAD":
+        assert answer.body == {"results": [], "error": {"status": False, "error": "Unknown method."}}

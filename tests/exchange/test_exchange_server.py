@@ -1,0 +1,142 @@
+"""The exchange on its socket: embedded and alone, starting and stopping without a trace of the token."""
+
+import http.client
+import logging
+import signal
+import socket
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from calling import OverSocket, embedded, inside, served
+from examples import ORDER
+from serving import TOKEN
+
+from loadsheet.contract import Assumptions
+from loadsheet.exchange import Embedded, serve
+from loadsheet.problems import SettingsError
+
+
+def test_an_embedded_exchange_answers_at_its_url_and_is_gone_afterwards(tmp_path):
+    threads = set(threading.enumerate())
+    with Embedded(f"sqlite:///{tmp_path / 'exchange.db'}", TOKEN, Assumptions()) as embedded_exchange:
+        caller = OverSocket(embedded_exchange.url)
+        assert embedded_exchange.url.startswith("http://127.0.0.1:")
+        assert caller.orders() == []
+        caller.close()
+    assert set(threading.enumerate()) == threads
+    address = embedded_exchange.url.removeprefix("http://").split(":")
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection((address[0], int(address[1])))
+
+
+def test_two_embedded_exchanges_do_not_meet(tmp_path):
+    with embedded(tmp_path / "one.db") as one, embedded(tmp_path / "two.db") as two:
+        one.done("order.create", ORDER)
+        assert (len(one.orders()), len(two.orders())) == (1, 0)
+
+
+def test_an_embedded_exchange_stops_although_a_client_stays_connected(tmp_path):
+    started = time.monotonic()
+    with embedded(tmp_path / "exchange.db") as caller:
+        assert caller.orders() == []
+        idle = socket.create_connection(("127.0.0.1", int(caller.address.split(":")[1])))
+    idle.close()
+    assert time.monotonic() - started < 5
+
+
+def test_an_error_inside_the_block_stops_the_exchange_too(tmp_path):
+    threads = set(threading.enumerate())
+    with pytest.raises(ZeroDivisionError), embedded(tmp_path / "exchange.db"):
+        raise ZeroDivisionError
+    assert set(threading.enumerate()) == threads
+
+
+@pytest.mark.parametrize("token", ["", " ", "two words", "ümlaut", "line\nbreak"])
+def test_a_token_that_no_header_can_carry_is_refused(tmp_path, token):
+    threads = set(threading.enumerate())
+    with pytest.raises(SettingsError) as wrong, Embedded(f"sqlite:///{tmp_path / 'x.db'}", token, Assumptions()):
+        pass
+    assert str(wrong.value).startswith("token: ")
+    assert set(threading.enumerate()) == threads
+
+
+def test_an_address_that_is_taken_is_said_at_once(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(SettingsError) as wrong:
+        serve(
+            host="127.0.0.1",
+            port=taken.getsockname()[1],
+            database_url=f"sqlite:///{tmp_path / 'x.db'}",
+            token=TOKEN,
+            assumptions=Assumptions(),
+            announce=print,
+        )
+    assert "cannot listen on 127.0.0.1 port" in str(wrong.value)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_stops_the_exchange_cleanly(tmp_path, number):
+    with served(tmp_path / "exchange.db") as (url, process):
+        caller = OverSocket(url)
+        caller.done("order.create", ORDER)
+        process.send_signal(number)
+        said = process.communicate(timeout=10)
+        caller.close()
+    assert (process.returncode, *said) == (0, "", "")  # the line that it listens was the only one
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["exchange.db"]  # the journal is folded in
+
+
+def test_a_stopped_exchange_finishes_running_calls(tmp_path):
+    with served(tmp_path / "exchange.db") as (url, process):
+        callers = [OverSocket(url) for _ in range(4)]
+        start = threading.Barrier(5)
+
+        def create(number):
+            caller, done = callers[number], 0
+            start.wait()
+            try:
+                while caller.call("order.create", {**ORDER, "order_id": f"{number}-{done}"}).status == 200:
+                    done += 1
+            except (OSError, http.client.HTTPException):  # stopped between two calls
+                return done
+
+        with ThreadPoolExecutor(4) as threads:
+            counts = [threads.submit(create, number) for number in range(4)]
+            start.wait()
+            time.sleep(0.2)
+            process.terminate()
+            done = sum(count.result() for count in counts)
+        assert process.wait(timeout=10) == 0
+        for caller in callers:
+            caller.close()
+    with inside(tmp_path / "exchange.db") as app:
+        assert len(app.orders("?page_size=100000")) == done > 0  # no call was carried out without an answer
+
+
+def test_the_exchange_listens_on_the_other_loopback_too(tmp_path):
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        pytest.skip("this machine has no IPv6 loopback")
+    with served(tmp_path / "exchange.db", host="::1") as (url, _):
+        assert url.startswith("http://[::1]:")
+        caller = OverSocket(url)
+        assert caller.orders() == []
+        caller.close()
+
+
+def test_the_token_is_in_no_log_whatever_happens(tmp_path, caplog, capfd):
+    caplog.set_level(logging.DEBUG)
+    secret = "canary-of-the-token"
+    with Embedded(f"sqlite:///{tmp_path / 'exchange.db'}", secret, Assumptions()) as running:
+        caller = OverSocket(running.url)
+        for headers in ({"Authorization": f"Bearer {secret}"}, {"Authorization": f"Bearer {secret}x"}):
+            caller.send("POST", "/tmsapi/createOrder", b"{", headers)
+            caller.send("GET", f"/tmsapi/getOrders?token={secret}", b"", headers)
+            caller.send("BREW", "/", b"", headers)
+        caller.close()
+        assert secret not in repr(running)
+    written = "".join(capfd.readouterr()) + caplog.text
+    assert secret not in written
+    assert secret.encode() not in b"".join(path.read_bytes() for path in tmp_path.iterdir())

@@ -1,0 +1,256 @@
+"""The store's promises: 200 means durable, one winner for each identifier, one failure harms no other call."""
+
+import asyncio
+import http.client
+import random
+import signal
+import sqlite3
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
+
+import pytest
+from calling import Inside, OverSocket, embedded, inside, served
+from examples import CONFIRMATION, EVENT, GOOD, ORDER, QUOTE, TENDER
+from serving import TOKEN
+
+from loadsheet.contract import BY_NAME, Assumptions
+from loadsheet.exchange import Store, StoreFailed, create_app
+from loadsheet.exchange.effects import Call
+from loadsheet.problems import SettingsError
+
+STRICT = Assumptions()
+
+
+def call(name, payload):
+    operation = BY_NAME[name]
+    records = tuple(operation.records(payload))
+    return Call(operation, records, tuple(range(len(records))))
+
+
+def effects(store, calls, assumptions=STRICT):
+    """All calls handed in at once, so that they share transactions; their effects in order."""
+
+    async def at_once():
+        return await asyncio.gather(*(store.apply(each, assumptions) for each in calls), return_exceptions=True)
+
+    return asyncio.run(at_once())
+
+
+def held(store, subject):
+    return asyncio.run(store.page(subject, 10_000))
+
+
+@pytest.fixture
+def store(tmp_path):
+    with closing(Store(f"sqlite:///{tmp_path / 'exchange.db'}")) as opened:
+        yield opened
+
+
+def rows(tmp_path, table):
+    with closing(sqlite3.connect(tmp_path / "exchange.db")) as database:
+        return database.execute(f"select * from {table}").fetchall()
+
+
+def test_calls_in_one_group_see_each_other_in_order(store, tmp_path):
+    story = [
+        call("order.create", ORDER),
+        call("order.create", ORDER),
+        call("order.update", GOOD["order.update"]),
+        call("order.status", GOOD["order.status"]),
+        call("order.delete", {"order_id": "SO-1001"}),
+        call("order.update", GOOD["order.update"]),
+        call("order.create", {**ORDER, "currency": "CHF"}),
+        call("order.status", GOOD["order.status"]),
+    ]
+    done = effects(store, story)
+    assert [bool(effect.faults) for effect in done] == [False, True, False, False, False, True, False, False]
+    assert [effect.number for effect in done if effect.number] == [1, 1, 2]
+    contents, total = held(store, "order")
+    assert total == 1
+    assert '"currency":"CHF"' in contents[0]
+    assert [row[1] for row in rows(tmp_path, "status_events")] == ["SO-1001"]
+
+
+def test_quotes_follow_their_tender_within_one_group(store, tmp_path):
+    effects(store, [call("tender.create", TENDER), call("tender.quote", QUOTE), call("tender.confirm", CONFIRMATION)])
+    story = [
+        call("tender.quote", {**QUOTE, "carrier_id": "C-2"}),
+        call("tender.delete", {"tender_id": "T-1"}),
+        call("tender.create", TENDER),
+        call("tender.quote", {**QUOTE, "tenderRate": "1"}),
+    ]
+    assert not any(effect.faults for effect in effects(store, story))
+    assert [row[1:3] for row in rows(tmp_path, "quotes")] == [("T-1", "C-1")]
+    assert rows(tmp_path, "confirmations") == []
+
+
+def test_a_number_of_a_record_that_came_and_went_in_one_group_is_not_given_again(store):
+    effects(store, [call("order.create", ORDER), call("order.delete", {"order_id": "SO-1001"})])
+    (effect,) = effects(store, [call("order.create", ORDER)])
+    assert effect.number == 2
+
+
+def test_status_history_is_kept_whole_and_in_order(store, tmp_path):
+    effects(store, [call("order.create", ORDER)])
+    for first in (0, 3):
+        events = [{**EVENT, "status_code": str(code)} for code in range(first, first + 3)]
+        effects(store, [call("order.status", {"data": events})])
+    codes = [row[2].partition('"status_code":"')[2][0] for row in rows(tmp_path, "status_events")]
+    assert codes == list("012345")
+
+
+def test_more_keys_than_one_question_takes_are_all_found(store):
+    orders = [{**ORDER, "order_id": f"SO-{number}"} for number in range(1200)]
+    effects(store, [call("order.create", order) for order in orders])
+    batch = {"data": [{**EVENT, "order_id": order["order_id"]} for order in orders]}
+    (effect,) = effects(store, [call("order.status", batch)])
+    assert effect.faults == ()
+    assert held(store, "order")[1] == 1200
+
+
+def test_concurrent_creates_of_one_identifier_have_one_winner(tmp_path):
+    with embedded(tmp_path / "exchange.db") as exchange, ThreadPoolExecutor(8) as threads:
+        callers = [OverSocket(f"http://{exchange.address}") for _ in range(8)]
+        for number in range(25):
+            order, start = {**ORDER, "order_id": f"SO-{number}"}, threading.Barrier(8)
+
+            def create(caller, order=order, start=start):
+                start.wait()
+                return caller.call("order.create", order).status
+
+            assert sorted(threads.map(create, callers)) == [200] + [400] * 7
+        for caller in callers:
+            caller.close()
+        assert len(exchange.orders()) == 25
+
+
+def test_two_stores_on_one_file_share_numbers_and_records(tmp_path):
+    url = f"sqlite:///{tmp_path / 'exchange.db'}"
+    with closing(Store(url)) as one, closing(Store(url)) as other, ThreadPoolExecutor(2) as threads:
+        names = [f"SO-{number}" for number in range(200)]
+        calls = [call("order.create", {**ORDER, "order_id": name}) for name in names]
+        done = list(threads.map(lambda store: effects(store, calls), (one, other)))
+        won = [effect.number for side in done for effect in side if effect.number]
+        assert sorted(won) == list(range(1, 201))
+        assert held(one, "order") == held(other, "order")
+
+
+@contextmanager
+def locked(tmp_path):
+    """Another program that writes to the same file and does not finish."""
+    with closing(sqlite3.connect(tmp_path / "exchange.db", isolation_level=None)) as database:
+        database.execute("begin immediate")
+        yield
+
+
+def test_a_file_that_stays_locked_is_503_and_nothing_is_kept(tmp_path, caplog):
+    with closing(Store(f"sqlite:///{tmp_path / 'exchange.db'}", busy_timeout_s=0.05)) as store:
+        app = Inside(create_app(store, TOKEN, STRICT))
+        with locked(tmp_path):
+            answer = app.call("order.create", ORDER)
+            assert (answer.status, answer.headers["retry-after"]) == (503, "5")
+            assert app.orders() == []  # reading goes on
+        assert "database is locked" in caplog.text
+        assert ORDER["sender_id"] not in caplog.text
+        app.done("order.create", ORDER)
+
+
+def test_many_calls_at_a_locked_file_fail_together_and_soon(tmp_path):
+    with closing(Store(f"sqlite:///{tmp_path / 'exchange.db'}", busy_timeout_s=0.05)) as store, locked(tmp_path):
+        started = time.monotonic()
+        done = effects(store, [call("order.create", {**ORDER, "order_id": number}) for number in range(100)])
+    assert all(isinstance(effect, StoreFailed) for effect in done)
+    assert time.monotonic() - started < 2
+
+
+def test_one_call_that_the_database_refuses_does_not_fail_its_group(store, tmp_path):
+    with closing(sqlite3.connect(tmp_path / "exchange.db")) as database:
+        database.execute(
+            "create trigger refuse before insert on orders when new.order_ref = 'SO-3' begin select raise(abort, 'no'); end"
+        )
+    calls = [call("order.create", {**ORDER, "order_id": f"SO-{number}"}) for number in range(6)]
+    done = effects(store, calls)
+    assert [isinstance(effect, StoreFailed) for effect in done] == [False, False, False, True, False, False]
+    assert held(store, "order")[1] == 5
+
+
+def test_a_closed_store_refuses_calls_instead_of_letting_them_wait(tmp_path):
+    store = Store(f"sqlite:///{tmp_path / 'exchange.db'}")
+    store.close()
+    (effect,) = effects(store, [call("order.create", ORDER)])
+    assert isinstance(effect, StoreFailed)
+
+
+def test_closing_finishes_what_was_handed_in(tmp_path):
+    url = f"sqlite:///{tmp_path / 'exchange.db'}"
+    store = Store(url)
+
+    async def hand_in_and_close():
+        orders = [{**ORDER, "order_id": number} for number in range(50)]
+        waiting = [asyncio.ensure_future(store.apply(call("order.create", order), STRICT)) for order in orders]
+        await asyncio.sleep(0)
+        await asyncio.get_running_loop().run_in_executor(None, store.close)
+        return await asyncio.gather(*waiting)
+
+    assert len(asyncio.run(hand_in_and_close())) == 50
+    with closing(Store(url)) as reopened:
+        assert held(reopened, "order")[1] == 50
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("exchange.db", "is not a database URL; write sqlite:///FILE"),
+        ("sqlite://", "write sqlite:///FILE"),
+        ("sqlite:///:memory:", "write sqlite:///FILE"),
+        ("postgresql://someone:secret@host/db", "postgresql://someone:***@host/db"),
+        ("sqlite:///{folder}/missing/exchange.db", "does not exist; make it, or name another file"),
+        ("sqlite:///{folder}", "cannot be used as the exchange's database (unable to open database file)"),
+        ("sqlite:///{folder}/notes.txt", "cannot be used as the exchange's database (file is not a database)"),
+        ("sqlite:///{folder}/notes.txt/exchange.db", "does not exist; make it, or name another file"),
+    ],
+)
+def test_a_database_that_cannot_be_used_is_said_at_once(tmp_path, url, said):
+    (tmp_path / "notes.txt").write_text("not a database " * 1000)
+    with pytest.raises(SettingsError) as wrong:
+        Store(url.format(folder=tmp_path))
+    assert said in str(wrong.value)
+    assert str(wrong.value).startswith("database: ")
+
+
+def create_until_killed(url, prefix, answered):
+    caller = OverSocket(url)
+    try:
+        for number in range(100_000):
+            name = f"{prefix}-{number}"
+            if caller.call("order.create", {**ORDER, "order_id": name}).status == 200:
+                answered.append(name)
+    except (OSError, http.client.HTTPException):  # the server was killed
+        pass
+    finally:
+        caller.close()
+
+
+def test_what_was_answered_200_survives_kill_9(tmp_path):
+    answered, dice = [], random.Random(7)
+    for round_ in range(6):
+        with served(tmp_path / "exchange.db") as (url, process):
+            threads = [
+                threading.Thread(target=create_until_killed, args=(url, f"{round_}-{lane}", answered))
+                for lane in range(4)
+            ]
+            for thread in threads:
+                thread.start()
+            time.sleep(0.05 + dice.random() * 0.3)
+            process.send_signal(signal.SIGKILL)
+            for thread in threads:
+                thread.join()
+    with inside(tmp_path / "exchange.db") as app:
+        kept = app.orders("?page_size=100000")
+        assert len(answered) > 50
+        assert set(answered) <= {order["order_id"] for order in kept}
+        assert all(order == {**ORDER, "order_id": order["order_id"]} for order in kept)  # nothing is half there
+    numbers = [row[0] for row in rows(tmp_path, "orders")]
+    assert len(set(numbers)) == len(numbers)

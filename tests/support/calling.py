@@ -1,0 +1,161 @@
+"""Calls to the exchange: over a real socket, or straight into the application on a real store."""
+
+import asyncio
+import http.client
+import subprocess
+import sys
+from contextlib import contextmanager
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+import msgspec
+from serving import TOKEN
+
+from loadsheet.contract import BY_NAME, Assumptions
+from loadsheet.exchange import Embedded, Store, create_app
+
+AUTHORISED = {"Authorization": f"Bearer {TOKEN}"}
+encode = msgspec.json.Encoder(decimal_format="number").encode
+decode = msgspec.json.Decoder(float_hook=Decimal).decode
+
+
+class Answered(NamedTuple):
+    """What came back: status, headers with lower-case names, and the bytes of the body."""
+
+    status: int
+    headers: dict[str, str]
+    raw: bytes
+
+    @property
+    def body(self) -> Any:
+        """The JSON value of the body, numbers exact."""
+        return decode(self.raw)
+
+
+class Caller:
+    """The verbs of the interface; how a request travels is a subclass's business."""
+
+    def send(self, method: str, path: str, body: bytes = b"", headers: dict[str, str] = AUTHORISED) -> Answered:
+        raise NotImplementedError
+
+    def call(self, name: str, payload: Any) -> Answered:
+        """One operation by name, its body given as a value."""
+        return self.send_body(name, encode(payload))
+
+    def send_body(self, name: str, body: bytes) -> Answered:
+        """One operation by name, its body given as bytes."""
+        operation = BY_NAME[name]
+        return self.send(operation.method, operation.path, body)
+
+    def done(self, name: str, payload: Any) -> Any:
+        """The body of a 200."""
+        answer = self.call(name, payload)
+        assert answer.status == 200, answer.raw
+        return answer.body
+
+    def errors(self, name: str, payload: Any) -> Any:
+        """The `errors` of a 400."""
+        answer = self.call(name, payload)
+        assert answer.status == 400, answer.raw
+        return answer.body["errors"]
+
+    def orders(self, query: str = "") -> list[dict[str, Any]]:
+        """The results of the plain listing."""
+        answer = self.send("GET", f"/tmsapi/getOrders{query}")
+        assert answer.status == 200, answer.raw
+        return answer.body["results"]
+
+    def tenders(self) -> list[dict[str, Any]]:
+        """The results of the tender listing."""
+        return self.orders("?record=tender")
+
+
+class OverSocket(Caller):
+    """One kept-alive connection to a base URL."""
+
+    def __init__(self, url: str) -> None:
+        self.address = url.removeprefix("http://")
+        self._connection = http.client.HTTPConnection(self.address, timeout=30)
+
+    def send(self, method: str, path: str, body: bytes = b"", headers: dict[str, str] = AUTHORISED) -> Answered:
+        self._connection.request(method, path, body, headers)
+        response = self._connection.getresponse()
+        return Answered(
+            response.status, {name.lower(): value for name, value in response.getheaders()}, response.read()
+        )
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
+
+
+class Inside(Caller):
+    """The application itself, asked as a server would ask it."""
+
+    def __init__(self, app: Any) -> None:
+        self._app = app
+
+    def send(self, method: str, path: str, body: bytes = b"", headers: dict[str, str] = AUTHORISED) -> Answered:
+        bare, _, query = path.partition("?")
+        named = [(name.lower().encode(), value.encode("latin-1")) for name, value in headers.items()]
+        scope = {
+            "type": "http",
+            "method": method,
+            "path": bare,
+            "query_string": query.encode(),
+            "headers": named,
+        }
+        said: list[dict[str, Any]] = []
+
+        async def receive() -> dict[str, Any]:
+            return {"type": "http.request", "body": body}
+
+        async def send(message: dict[str, Any]) -> None:
+            said.append(message)
+
+        asyncio.run(self._app(scope, receive, send))
+        start, *rest = said
+        headers = {name.decode(): value.decode() for name, value in start["headers"]}
+        return Answered(start["status"], headers, b"".join(message["body"] for message in rest))
+
+
+@contextmanager
+def embedded(database, **assumptions):
+    """A running embedded exchange and one connection to it."""
+    with Embedded(f"sqlite:///{database}", TOKEN, Assumptions(**assumptions)) as exchange:
+        caller = OverSocket(exchange.url)
+        try:
+            yield caller
+        finally:
+            caller.close()
+
+
+SERVE = """
+from loadsheet.contract import Assumptions
+from loadsheet.exchange import serve
+serve(host={host!r}, port=0, database_url={url!r}, token={token!r}, assumptions=Assumptions(),
+      announce=lambda line: print(line, flush=True))
+"""
+
+
+@contextmanager
+def served(database, *, host="127.0.0.1"):
+    """An exchange in a process of its own that can be killed: its base URL and the process."""
+    code = SERVE.format(host=host, url=f"sqlite:///{database}", token=TOKEN)
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            yield process.stdout.readline().removeprefix("exchange listening on ").strip(), process
+        finally:
+            process.kill()
+
+
+@contextmanager
+def inside(database, **assumptions):
+    """The application on a store of its own, without a socket."""
+    store = Store(f"sqlite:///{database}")
+    try:
+        yield Inside(create_app(store, TOKEN, Assumptions(**assumptions)))
+    finally:
+        store.close()

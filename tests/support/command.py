@@ -1,0 +1,28 @@
+"""The real command in a process of its own, in a folder of its own."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from serving import TOKEN
+
+
+def environment(**more: str) -> dict[str, str]:
+    """The environment of a command: this process's without any setting of loadsheet, then what is given."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("LOADSHEET_")}
+    return {**clean, "LOADSHEET_TOKEN": TOKEN, **more}
+
+
+def loadsheet(folder: Path, *words: object, **more: str) -> subprocess.CompletedProcess[str]:
+    """Run `loadsheet WORDS` in a folder until it ends."""
+    command = [sys.executable, "-m", "loadsheet", *map(str, words)]
+    return subprocess.run(command, cwd=folder, env=environment(**more), capture_output=True, text=True, timeout=170)
+
+
+def start(folder: Path, *words: object, **more: str) -> subprocess.Popen[str]:
+    """Start `loadsheet WORDS` in a folder and do not wait."""
+    command = [sys.executable, "-m", "loadsheet", *map(str, words)]
+    return subprocess.Popen(
+        command, cwd=folder, env=environment(**more), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )

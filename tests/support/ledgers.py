@@ -1,0 +1,181 @@
+"""A real ledger filled without network: documents are planned, sent to nobody, and settled as a test decides."""
+
+import hashlib
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import msgspec
+
+from loadsheet.contract import BY_NAME, Listing
+from loadsheet.ledger import Drop, Settlement, SourceFile, SourceTable, State, open_ledger
+from loadsheet.mapping.documents import Document, Ignored, SourceRow
+from loadsheet.problems import Problem, Where
+
+HEADER = ("Auftrag", "Empfänger", "PLZ", "Gewicht", "Wert")
+_encode = msgspec.json.Encoder(decimal_format="number").encode
+
+
+class Ticking:
+    """A clock that goes on by seven milliseconds at each look, from a fixed night on."""
+
+    def __init__(self):
+        self.now = datetime(2026, 3, 4, 2, 15, tzinfo=UTC)
+
+    def __call__(self):
+        self.now += timedelta(milliseconds=7)
+        return self.now
+
+
+@contextmanager
+def ledger_in(folder):
+    with open_ledger(f"sqlite:///{folder / 'ledger.db'}", clock=Ticking()) as ledger:
+        yield ledger
+
+
+def order(number, **changes):
+    """A complete order record; `changes` replace its fields."""
+    stop = {
+        "startdatetime": "2026-03-05 08:00:00",
+        "enddatetime": "2026-03-05 12:00:00",
+        "company": f"Empfänger {number % 17} GmbH",
+        "country": "DE",
+        "city": "Dresden",
+        "province": "Sachsen",
+        "pincode": "01067",
+        "address1": f"Hauptstraße {number % 90 + 1}",
+        "address2": "",
+    }
+    record = {
+        "order_id": f"A-{number:05}",
+        "sender_id": "ACME",
+        "receiver_id": "CARGO",
+        "timezone": "Europe/Berlin",
+        "timeoffset": "1",
+        **{f"{side}_{name}": value for side in ("pickup", "delivery") for name, value in stop.items()},
+        "total_packages": 2,
+        "total_weight": Decimal(412 + number % 31) + Decimal("0.5"),
+        "gross_weight_uom": "KG",
+        "chargeable_weight": Decimal("420.25"),
+        "chargeable_weight_uom": "KG",
+        "total_volume": Decimal("1.24"),
+        "volume_uom": "CBM",
+        "goods_value": Decimal(1000 + number % 900) + Decimal("0.99"),
+        "currency": ("EUR", "EUR", "EUR", "CHF")[number % 4],
+        "transport_mode": "ROAD",
+        "packages": [
+            {"package_type": "Pallet/Skid", "item_name": "Kabel", "weight": Decimal("200.25"), "weight_uom": "KG"},
+            {"package_type": "Box", "item_name": "Stecker", "weight": Decimal("12.5"), "weight_uom": "KG"},
+        ],
+    }
+    return {**record, **changes}
+
+
+def tender(number, **changes):
+    record = {
+        "tender_id": f"T-{number:04}",
+        "sender_id": "ACME",
+        "receiver_id": "CARGO",
+        "tender_status": "OPEN",
+        "currency": "EUR",
+        "packages": [
+            {
+                "package_type": "Pallet/Skid",
+                "item_name": "Kabel",
+                "quantity": "3",
+                "weight": "612.5",
+                "weight_uom": "KG",
+            }
+        ],
+    }
+    return {**record, **changes}
+
+
+def document(operation, payload, rows, *problems):
+    """A document; a payload of None could not be built. Rows are (table, number, cells)."""
+    rows = tuple(SourceRow(*row) for row in rows)
+    contract = BY_NAME[operation]
+    if payload is None:
+        key = rows[0].cells[0] if rows[0].cells else ""
+        return Document(operation, key, f"{contract.subject}:{key}", b"", "", rows, problems)
+    body = _encode(payload)
+    digest = hashlib.sha256(_encode(dict(sorted(payload.items())))).hexdigest()
+    return Document(operation, contract.key_of(payload), contract.lane_of(payload), body, digest, rows, problems)
+
+
+def left_out(number, cells=("", "Summe", "", "", "99"), rule="row begins with Summe", table="orders"):
+    return Ignored(SourceRow(table, number, cells), rule)
+
+
+def weight_problem(file, row, found="zwölf", **more):
+    where = Where(file, more.pop("sheet", ""), row, "Gewicht", more.pop("cell", ""), "total_weight")
+    return Problem("C302", where, found, {"locale": "de"}, **more)
+
+
+def drop_of(*tables, mapping="acme", operation="order.create", header=HEADER, size=2048):
+    """A drop of one file a table; tables are (name, file) or (name, file, sheet)."""
+    files = dict.fromkeys(table[1] for table in tables)
+    sources = tuple(_file(name, size) for name in files)
+    found = tuple(SourceTable(name, file, *(sheet or [""]), header, 1) for name, file, *sheet in tables)
+    digest = hashlib.sha256(mapping.encode()).hexdigest()
+    return Drop(0, "", sources, found, mapping, "3", digest, operation)
+
+
+def _file(name, size):
+    digest = hashlib.sha256(name.encode()).hexdigest()
+    return SourceFile("data", name, digest, size, "2026-03-04T02:14:50.000Z", f"archive/2026/03/04/{name}")
+
+
+def unreadable(name, problem):
+    source = _file(name, 77)
+    return SourceFile("data", name, source.sha256, 77, source.arrived, f"aside/{name}", (problem,))
+
+
+def plan(ledger, run, drop, items):
+    """Plan documents and ignored rows; returns the drop."""
+    items = list(items)
+    rows = [row for item in items for row in ([item.row] if isinstance(item, Ignored) else item.rows)]
+    read = {table.name: sum(row.table == table.name for row in rows) for table in drop.tables}
+    return ledger.plan(run, drop, {}, items, lambda: read)[0]
+
+
+def send(ledger, run, decide=lambda submission: None):
+    """Settle everything that is ready. `decide` gives the settlement of a submission; None: accepted."""
+    while ready := ledger.ready(200):
+        calls = [([one], BY_NAME[one.operation].body([one.payload])) for one in ready]
+        lanes = set()
+        calls = [call for call in calls if not (call[0][0].lane in lanes or lanes.add(call[0][0].lane))]
+        ledger.mark_sending(run, calls)
+        ledger.settle(run, [decide(one) or accepted(one) for ((one,), _) in calls])
+
+
+def accepted(submission):
+    receipt = f"88{submission.id:05}" if submission.operation.startswith("order.") else ""
+    return Settlement(
+        submission.id, State.ACCEPTED, "accepted", receipt, outcome="accepted", status=200, duration_ms=41
+    )
+
+
+def refused(submission, text="pickup_pincode is invalid", where=None):
+    problem = Problem("X701", where or Where(), values={"text": text})
+    return Settlement(submission.id, State.REFUSED, "refused by the exchange", "", (problem,), "refused", 400, 38)
+
+
+def unknown(submission):
+    problem = Problem("X702", values={"text": "no answer within 60 s"})
+    return Settlement(submission.id, State.UNKNOWN, "no answer within 60 s", "", (problem,), "unknown", None, 60_000)
+
+
+def listing(records, total=None):
+    """A listing as the client reads it, of payloads or decoded records."""
+    records = [msgspec.json.decode(_encode(record), type=dict) for record in records]
+    decoded = [_exact(record) for record in records]
+    return Listing(decoded, 1000, len(decoded) if total is None else total, 1)
+
+
+def _exact(value):
+    if isinstance(value, float):
+        return Decimal(str(value))
+    if isinstance(value, dict):
+        return {name: _exact(inner) for name, inner in value.items()}
+    return [_exact(inner) for inner in value] if isinstance(value, list) else value

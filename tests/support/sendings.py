@@ -1,0 +1,81 @@
+"""A ledger with ready entries, and sending them to an exchange, for the tests of dispatch."""
+
+from contextlib import contextmanager
+from typing import Any
+
+import ledgers
+
+from loadsheet.contract import BY_NAME
+from loadsheet.dispatch import Client, send
+from loadsheet.ledger import Settlement, State
+from loadsheet.settings import Settings
+
+__all__ = ["BY_NAME", "Settlement", "State", "ledgers"]
+TOKEN = "canary-4f1c9e"
+QUICK: dict[str, Any] = {"call_timeout_s": 2.0, "connect_timeout_s": 1.0, "idle_connection_s": 4.0}
+
+
+def settings(**changes) -> Settings:
+    """Settings for tests; `assumptions` are given as a dict."""
+    return Settings(**{**QUICK, **changes})
+
+
+class Naps:
+    """A clock that only goes on while somebody sleeps, so that pauses cost no time."""
+
+    def __init__(self):
+        self.now = 1000.0
+        self.slept = 0.0
+
+    def clock(self):
+        return self.now
+
+    def sleep(self, seconds):
+        self.now += seconds
+        self.slept += seconds
+
+
+def plan(ledger, run, operation, payloads, *, file="orders.csv"):
+    """Plan one entry for each payload, one row each; returns the drop."""
+    drop = ledgers.drop_of(("orders", file), mapping=f"{operation} of {file}", operation=operation)
+    documents = [
+        ledgers.document(operation, payload, [("orders", number, ("x", "y", "01067", "12", "9"))])
+        for number, payload in enumerate(payloads, start=2)
+    ]
+    return ledgers.plan(ledger, run, drop, documents)
+
+
+def orders(ledger, run, count, **changes):
+    return plan(ledger, run, "order.create", [ledgers.order(number, **changes) for number in range(count)])
+
+
+def events(ledger, run, count, *, orders=None):
+    """Status events, each of another order unless `orders` says how many orders there are."""
+    payloads = [
+        {"order_id": f"A-{number % (orders or count):05}", "status_code": "PU", "status_location": f"stop {number}"}
+        for number in range(count)
+    ]
+    return plan(ledger, run, "order.status", payloads, file="events.csv")
+
+
+@contextmanager
+def client_of(url, options, token=TOKEN):
+    with Client(url, token, options) as client:
+        yield client
+
+
+def send_all(ledger, run, url, options=None, *, token=TOKEN, naps=None, progress=None):
+    """Send what is ready; returns the report."""
+    options = options or settings()
+    naps = naps or Naps()
+    with client_of(url, options, token) as client:
+        return send(ledger, client, run, options, progress=progress, sleep=naps.sleep, clock=naps.clock)
+
+
+def states(ledger, *drops):
+    """The states of the entries of drops, in order."""
+    return [str(entry.state) for drop in drops for entry in ledger.history.entries_of(drop.id)]
+
+
+def count(ledger, state):
+    return ledger.history.count_in(State(state))
