@@ -89,6 +89,7 @@ CATALOGUE: dict[str, Kind] = {
     "L603": Kind("Already waiting", "the same content of {key} is already waiting to be sent"),
     "L605": Kind("Older version waits", "an older version of {key} is still waiting to be sent: {fields}"),
     "L604": Kind("Refused before", "the same content of {key} was refused before: {text}"),
+    "L606": Kind("Rows not accounted for", "a fault of our own: {reason}"),
     # what the exchange said
     "X701": Kind("Refused by the exchange", "the exchange refused it: {text}"),
     "X702": Kind("Outcome unknown", "it was sent, but whether it was applied is not known: {text}"),

@@ -29,9 +29,10 @@ MAY_IMPORT = {
     "reconcile": FOUNDATION | {"ledger", "dispatch", "mapping"},
     "reports": FOUNDATION | {"ledger", "reconcile", "mapping"},
     "exchange": FOUNDATION,
-    "pipeline": FOUNDATION | {"inbox", "reading", "mapping", "ledger", "dispatch", "reconcile", "reports"},
+    "intake": FOUNDATION | {"inbox", "reading", "mapping", "ledger"},
+    "pipeline": FOUNDATION | {"intake", "mapping", "ledger", "dispatch", "reconcile", "reports"},
     "cli": FOUNDATION
-    | {"inbox", "reading", "mapping", "ledger", "dispatch", "reconcile", "reports", "pipeline", "exchange"},
+    | {"inbox", "reading", "mapping", "ledger", "dispatch", "reconcile", "reports", "intake", "pipeline", "exchange"},
 }
 VALUES_ONLY = {  # what a room may take of an earlier stage: its values, not its verbs
     ("ledger", "mapping"): {"loadsheet.mapping.documents", "loadsheet.mapping.lineage"},
@@ -134,9 +135,8 @@ def test_the_stages_begin_their_docstrings_with_their_place():
 def test_the_pipeline_shows_the_stages_in_order_and_stays_short():
     text = (SRC / "pipeline.py").read_text(encoding="utf-8")
     assert len(text.splitlines()) <= 150
-    body = text.split('"""', 2)[2]
-    positions = [body.index(f"loadsheet.{stage}" if stage != "inbox" else "inbox") for stage in STAGES]
-    assert all(position >= 0 for position in positions)
+    flow = next(line for line in text.splitlines() if "->" in line)
+    assert tuple(part.strip() for part in flow.split("->")) == STAGES
 
 
 def test_field_names_of_the_interface_stand_in_the_contract_only():

@@ -5,6 +5,7 @@ Owns: the command group, the options that all commands share, and the one place 
 75 try again, 77 token refused, 78 settings or mapping wrong, 130 interrupted.
 """
 
+import importlib
 import sys
 import tempfile
 import traceback
@@ -12,27 +13,44 @@ from pathlib import Path
 
 import click
 
-from loadsheet.cli.check import check
-from loadsheet.cli.exchange import exchange
-from loadsheet.cli.look import doctor, runs, show
-from loadsheet.cli.mapping import mapping
-from loadsheet.cli.run import run
 from loadsheet.problems import LoadsheetError
 
 INTERRUPTED = 130
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
+COMMANDS = {  # command: the module that holds it under the same name; imported only when it is asked for
+    "run": "loadsheet.cli.run",
+    "check": "loadsheet.cli.check",
+    "show": "loadsheet.cli.look",
+    "runs": "loadsheet.cli.look",
+    "doctor": "loadsheet.cli.doctor",
+    "mapping": "loadsheet.cli.mapping",
+    "exchange": "loadsheet.cli.exchange",
+}
+
+
+class Commands(click.Group):
+    """The commands, each loaded when it is asked for: an exchange needs no workbooks, `runs` no exchange."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 (signature is click's)
+        """The names, in the order in which help shows them."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """The command of this name, or None."""
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = getattr(importlib.import_module(COMMANDS[cmd_name]), cmd_name)
+        return command
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
 @click.version_option(package_name="loadsheet", message="loadsheet %(version)s")
 def loadsheet() -> None:
     """Spreadsheets in, orders and tenders out, and a report that balances.
 
     Every setting can also come from the environment (LOADSHEET_NAME) or from loadsheet.toml; the command line wins.
     """
-
-
-for command in (run, check, show, runs, doctor, mapping, exchange):
-    loadsheet.add_command(command)
 
 
 def main() -> None:
@@ -56,7 +74,9 @@ def invoke(words: list[str]) -> int:
         click.echo(f"loadsheet: {error}", err=True)
         return error.exit_code
     except Exception as fault:  # noqa: BLE001 (the outermost function: a fault of ours ends as exit 70 and a filed traceback)
-        click.echo(f"loadsheet: a fault of our own ({type(fault).__name__}); the traceback is in {_file_away()}", err=True)
+        click.echo(
+            f"loadsheet: a fault of our own ({type(fault).__name__}); the traceback is in {_file_away()}", err=True
+        )
         return LoadsheetError.exit_code
 
 

@@ -16,7 +16,9 @@ def exchange() -> None:
 
 @exchange.command()
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option("--port", default=8080, show_default=True, type=click.IntRange(0, 65535), help="Port; 0 lets the system choose.")
+@click.option(
+    "--port", default=8080, show_default=True, type=click.IntRange(0, 65535), help="Port; 0 lets the system choose."
+)
 @click.option("--database", default="sqlite:///exchange.db", show_default=True, help="Where records are kept.")
 @CONFIG
 def serve(host: str, port: int, database: str, config: str | None) -> None:

@@ -1,21 +1,14 @@
-"""`loadsheet show`, `runs` and `doctor`: look at what is known, and whether everything is in place."""
+"""`loadsheet show` and `runs`: look at what the ledger knows."""
 
-import os
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import click
 import msgspec
 
-from loadsheet.cli.options import CONFIG, EXCHANGE, INBOX, JSON, MAPPINGS, OUTBOX, STATE, load, together
+from loadsheet.cli.options import CONFIG, JSON, STATE, load, together
 from loadsheet.cli.output import print_json, print_table
-from loadsheet.contract import BY_NAME
-from loadsheet.dispatch import Client
 from loadsheet.ledger import Entry, Ledger, open_ledger
-from loadsheet.mapping import load_folder
-from loadsheet.problems import LoadsheetError, SettingsError
-from loadsheet.settings import EMBEDDED, Settings
 
 NOTHING_KNOWN = 1
 
@@ -41,7 +34,8 @@ def show(key: str, *, payload: bool, state: Path | None, config: Path | None, as
 def _told(ledger: Ledger, entry: Entry) -> dict[str, Any]:
     drop = ledger.history.drop(entry.drop)
     rows = [
-        {"file": drop.table(row.table).file, "sheet": drop.table(row.table).sheet, "row": row.number} for row in entry.rows
+        {"file": drop.table(row.table).file, "sheet": drop.table(row.table).sheet, "row": row.number}
+        for row in entry.rows
     ]
     return {
         "entry": entry.id,
@@ -62,22 +56,34 @@ def _told(ledger: Ledger, entry: Entry) -> dict[str, Any]:
 
 def _sheet(told: dict[str, Any], *, payload: bool) -> str:
     places = sorted({(row["file"], row["sheet"]) for row in told["rows"]})
-    numbers = {place: [str(row["row"]) for row in told["rows"] if (row["file"], row["sheet"]) == place] for place in places}
-    from_rows = "; ".join(f"{file}{f' {sheet}' if sheet else ''} rows {', '.join(numbers[file, sheet])}" for file, sheet in places)
+    numbers = {
+        place: [str(row["row"]) for row in told["rows"] if (row["file"], row["sheet"]) == place] for place in places
+    }
+    from_rows = "; ".join(
+        f"{file}{f' {sheet}' if sheet else ''} rows {', '.join(numbers[file, sheet])}" for file, sheet in places
+    )
     lines = [f"{told['operation']} {told['key']}: {told['state']}" + (f", {told['reason']}" if told["reason"] else "")]
     lines.append(f"  from     {from_rows} (mapping {told['mapping']}, run {told['run']})")
     if told["service_order"]:
         lines.append(f"  number   {told['service_order']} at the exchange")
     lines += [f"  problem  {problem}" for problem in told["problems"]]
-    lines += [f"  {event.at}  {event.before or 'planned'} -> {event.after}  {event.reason}".rstrip() for event in told["events"]]
-    lines += [f"  attempt {attempt.number}: {attempt.outcome or 'no answer known'} {attempt.status or ''}".rstrip() for attempt in told["attempts"]]
+    lines += [
+        f"  {event.at}  {event.before or 'planned'} -> {event.after}  {event.reason}".rstrip()
+        for event in told["events"]
+    ]
+    lines += [
+        f"  attempt {attempt.number}: {attempt.outcome or 'no answer known'} {attempt.status or ''}".rstrip()
+        for attempt in told["attempts"]
+    ]
     if payload:
         lines.append(msgspec.json.format(bytes(told["payload"]), indent=2).decode())
     return "\n".join(lines)
 
 
 @click.command()
-@click.option("--limit", default=20, show_default=True, type=click.IntRange(1), help="So many runs at most, newest first.")
+@click.option(
+    "--limit", default=20, show_default=True, type=click.IntRange(1), help="So many runs at most, newest first."
+)
 @together(STATE, CONFIG, JSON)
 def runs(*, limit: int, state: Path | None, config: Path | None, as_json: bool) -> None:
     """The latest runs with their exit codes and what came of them."""
@@ -98,7 +104,10 @@ def runs(*, limit: int, state: Path | None, config: Path | None, as_json: bool) 
             ]
         )
         return
-    rows = [[run.name, run.started_at, run.finished_at or "not finished", _code(run.exit_code), _counts(run.summary)] for run in found]
+    rows = [
+        [run.name, run.started_at, run.finished_at or "not finished", _code(run.exit_code), _counts(run.summary)]
+        for run in found
+    ]
     print_table(["Run", "Started", "Finished", "Exit code", "Entries"], rows)
 
 
@@ -109,65 +118,3 @@ def _code(exit_code: int | None) -> str:
 def _counts(summary: str) -> str:
     states = msgspec.json.decode(summary).get("entries", {}) if summary else {}
     return ", ".join(f"{count} {state}" for state, count in states.items())
-
-
-@click.command()
-@together(INBOX, MAPPINGS, OUTBOX, STATE, EXCHANGE, CONFIG, JSON)
-def doctor(
-    *,
-    inbox: Path | None,
-    mappings: Path | None,
-    outbox: Path | None,
-    state: Path | None,
-    exchange: str | None,
-    config: Path | None,
-    as_json: bool,
-) -> int:
-    """Check folders, mappings, ledger, token and exchange, and say what to do about what is wrong."""
-    settings = load(config, inbox=inbox, mappings=mappings, outbox=outbox, state=state, exchange=exchange)
-    findings = list(_examine(settings))
-    if as_json:
-        print_json([{"check": name, "ok": not wrong, "finding": wrong or said} for name, said, wrong in findings])
-    else:
-        print_table(["Check", "", "Finding"], [[name, "wrong" if wrong else "ok", wrong or said] for name, said, wrong in findings])
-    return 1 if any(wrong for _, _, wrong in findings) else 0
-
-
-def _examine(settings: Settings) -> Iterator[tuple[str, str, str]]:
-    """Each check as its name, what was found, and what is wrong (empty: nothing)."""
-    for name, folder in (("inbox", settings.inbox), ("outbox", settings.outbox), ("state", settings.state)):
-        yield name, str(folder), _folder_fault(folder)
-    yield "mappings", *_attempt(lambda: f"{len(load_folder(settings.mappings, settings.assumptions))} mappings are sound")
-    yield "ledger", *_attempt(lambda: _ledger_state(settings))
-    yield "exchange", *_attempt(lambda: _exchange_state(settings))
-
-
-def _folder_fault(folder: Path) -> str:
-    if not folder.exists():
-        parent = next(parent for parent in folder.absolute().parents if parent.exists())
-        return "" if os.access(parent, os.W_OK) else f"{folder} does not exist and {parent} cannot be written to"
-    return "" if os.access(folder, os.R_OK | os.W_OK | os.X_OK) else f"{folder} cannot be read and written"
-
-
-def _attempt(check: Callable[[], str]) -> tuple[str, str]:
-    try:
-        return check(), ""
-    except LoadsheetError as error:
-        return "", str(error)
-
-
-def _ledger_state(settings: Settings) -> str:
-    with open_ledger(settings.database_url) as ledger:
-        latest = ledger.history.runs(1)
-    return f"sound; latest run {latest[0].name}" if latest else "sound; no run yet"
-
-
-def _exchange_state(settings: Settings) -> str:
-    if settings.exchange == EMBEDDED:
-        return "embedded: needs nothing"
-    token = settings.read_token()
-    if not token:
-        raise SettingsError("no token: set LOADSHEET_TOKEN, or token_file in loadsheet.toml")
-    with Client(settings.exchange, token, settings) as client:
-        listing = client.listing(BY_NAME["order.list"], 1)
-    return f"{settings.exchange} answers and takes the token; it holds {listing.total_count} orders"

@@ -17,8 +17,7 @@ Advance = Callable[[int, int], None]
 
 def print_json(value: object) -> None:
     """One JSON document on stdout, indented for a terminal and compact in a pipe."""
-    text = msgspec.json.encode(value)
-    click.echo(msgspec.json.format(text, indent=2 if sys.stdout.isatty() else -1).decode())
+    print_raw_json(msgspec.json.encode(value))
 
 
 def print_table(heads: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
@@ -49,3 +48,14 @@ def progress(title: str) -> Iterator[Advance | None]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(title, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def print_raw_json(text: bytes) -> None:
+    """A finished JSON document on stdout, as `print_json` would lay it out."""
+    click.echo(msgspec.json.format(text, indent=2 if sys.stdout.isatty() else -1).decode())
+
+
+def print_lines(lines: Sequence[str]) -> None:
+    """Sentences on stdout, a line each."""
+    for line in lines:
+        click.echo(line)

@@ -1,1 +1,26 @@
-"""Stage 5: dispatch. One call, one Outcome; lanes and pace. Talks to the ledger and the exchange, never to source files."""
+"""Stage 5: dispatch. Ready entries become calls, calls become outcomes, outcomes settle entries. The only stage that sends.
+
+The way of a call: `lanes` (what may leave together) -> `sending` (the rolling window; intent first) -> `client` and `transport`
+(the call) -> `outcomes` (what became of it) -> `settling` (what that means for each entry). `pace` says how fast, and when to
+stop; `resolving` learns what earlier calls did.
+"""
+
+from loadsheet.dispatch.client import Client
+from loadsheet.dispatch.outcomes import Failure, Outcome, OutcomeKind, Reply, classify
+from loadsheet.dispatch.pace import Stop
+from loadsheet.dispatch.resolving import ResolvingReport, resolve_unknown
+from loadsheet.dispatch.sending import SendingReport, send
+
+__all__ = [
+    "Client",
+    "Failure",
+    "Outcome",
+    "OutcomeKind",
+    "Reply",
+    "ResolvingReport",
+    "SendingReport",
+    "Stop",
+    "classify",
+    "resolve_unknown",
+    "send",
+]

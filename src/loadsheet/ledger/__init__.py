@@ -20,6 +20,7 @@ from loadsheet.ledger.states import (
     SourceFile,
     SourceTable,
     State,
+    Trace,
 )
 from loadsheet.ledger.store import Ledger, Submission
 
@@ -41,6 +42,7 @@ __all__ = [
     "SourceTable",
     "State",
     "Submission",
+    "Trace",
     "open_ledger",
     "utc_now",
 ]

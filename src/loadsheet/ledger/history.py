@@ -3,16 +3,17 @@
 Owns: every query that is not part of a change. Streams entries, so memory does not grow with their number.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Select, desc, or_, select
+from sqlalchemy import Connection, Engine, Select, desc, func, or_, select
 
 from loadsheet.ledger import codec
 from loadsheet.ledger.schema import attempts, drops, entries, events, files, ignored, mappings, runs, tables
-from loadsheet.ledger.states import Attempt, Drop, Entry, Event, IgnoredRow, Origin, Run, SourceFile, State
+from loadsheet.ledger.states import Attempt, Drop, Entry, Event, IgnoredRow, Origin, Run, SourceFile, State, Trace
 
 _FETCH = 500
+_TRACE = [entries.c[name] for name in Trace._fields]
 
 
 class History:
@@ -48,6 +49,23 @@ class History:
     def entries_in(self, *states: State) -> Iterator[Entry]:
         """All entries in these states, oldest first."""
         yield from self._entries(select(entries).where(entries.c.state.in_(states)).order_by(entries.c.id))
+
+    def count_in(self, *states: State) -> int:
+        """How many entries are in these states."""
+        query = select(func.count()).select_from(entries).where(entries.c.state.in_(states))
+        with self._engine.connect() as connection:
+            return connection.scalar(query) or 0
+
+    def traces_of(self, drop: int) -> Iterator[Trace]:
+        """The traces of all entries of a drop, in the order in which they were planned."""
+        yield from self._traces(select(*_TRACE).where(entries.c.drop_id == drop).order_by(entries.c.id))
+
+    def traces_on(self, lanes: Sequence[str], *states: State) -> Iterator[Trace]:
+        """The traces of all entries on these lanes in these states; on each lane in the order in which they got there."""
+        for start in range(0, len(lanes), _FETCH):
+            chosen = entries.c.lane.in_(lanes[start : start + _FETCH]) & entries.c.state.in_(states)
+            order = (entries.c.lane, entries.c.changed_at, entries.c.id)
+            yield from self._traces(select(*_TRACE).where(chosen).order_by(*order))
 
     def entry(self, identity: int) -> Entry:
         """One entry."""
@@ -120,6 +138,10 @@ class History:
     def _entries(self, query: Select[Any]) -> Iterator[Entry]:
         for row in self._stream(query):
             yield codec.entry(row)
+
+    def _traces(self, query: Select[Any]) -> Iterator[Trace]:
+        for row in self._stream(query):
+            yield Trace(row[0], row[1], row[2], row[3], State(row[4]), row[5])
 
     def _stream(self, query: Select[Any]) -> Iterator[Any]:
         with self._engine.connect().execution_options(yield_per=_FETCH) as connection:

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from filelock import FileLock, Timeout
-from sqlalchemy import Connection, Engine, create_engine, event, insert, make_url, select
-from sqlalchemy.exc import ArgumentError, DatabaseError, OperationalError
+from sqlalchemy import Connection, Engine, ExceptionContext, create_engine, event, insert, inspect, make_url, select
+from sqlalchemy.exc import ArgumentError
 
 from loadsheet.ledger import schema
 from loadsheet.ledger.codec import stamp
@@ -18,6 +18,17 @@ from loadsheet.ledger.store import Ledger
 from loadsheet.problems import LedgerBusy, LedgerError, SettingsError
 
 Clock = Callable[[], datetime]
+
+_VERSION = "schema_version"
+_ADVICE = {  # what SQLite says, and what to do about it
+    "full": "; free some space and run again",
+    "readonly": "; it, its folder or the disk may only be read",
+    "unable to open": "; look at the rights of the file and its folder",
+    "locked": "; another program has it open",
+    "malformed": "; it is damaged: restore it from a backup",
+    "not a database": "; it is damaged or no ledger at all: restore it from a backup",
+    "disk i/o": "; the disk failed: look at it before running again",
+}
 
 
 def utc_now() -> datetime:
@@ -40,7 +51,7 @@ def open_ledger(url: str, *, clock: Clock = utc_now, exclusive: bool = True) -> 
     except OSError as error:
         raise SettingsError(f"the ledger's folder {path.parent} cannot be made ({error.strerror})") from error
     with _lock(path, clock) if exclusive else _no_lock():
-        engine = _engine(url)
+        engine = _engine(url, path, writes=exclusive)
         try:
             _prepare(engine, path, create=exclusive)
             yield Ledger(engine, clock)
@@ -74,22 +85,40 @@ def _lock(path: Path, clock: Clock) -> Iterator[None]:
     except Timeout:
         said = holder.read_text(encoding="utf-8") if holder.exists() else "another process"
         raise LedgerBusy(f"the ledger {path} is held by {said}; try again when it has finished") from None
+    except OSError as error:
+        raise LedgerError(f"the ledger {path} cannot be locked ({error.strerror}); is its folder ours?") from error
     try:
-        holder.write_text(f"process {os.getpid()} on {socket.gethostname()} since {stamp(clock())}", encoding="utf-8")
+        _name_holder(holder, clock)
         yield
     finally:
         holder.unlink(missing_ok=True)
         lock.release()
 
 
-def _engine(url: str) -> Engine:
+def _name_holder(holder: Path, clock: Clock) -> None:
+    try:
+        holder.write_text(f"process {os.getpid()} on {socket.gethostname()} since {stamp(clock())}", encoding="utf-8")
+    except OSError as error:
+        raise LedgerError(f"the ledger's folder {holder.parent} cannot be written ({error.strerror})") from error
+
+
+def _engine(url: str, path: Path, *, writes: bool) -> Engine:
+    def prepare(connection: Any, _record: Any) -> None:
+        _make_durable(connection)
+        if not writes:
+            connection.execute("pragma query_only=ON")
+
+    def in_our_words(context: ExceptionContext) -> None:
+        _say(path, context.original_exception)
+
     engine = create_engine(url)
-    event.listen(engine, "connect", _durable)
+    event.listen(engine, "handle_error", in_our_words)
+    event.listen(engine, "connect", prepare)
     event.listen(engine, "begin", _begin)
     return engine
 
 
-def _durable(connection: Any, _record: Any) -> None:
+def _make_durable(connection: Any) -> None:
     connection.isolation_level = None  # sqlite3 must not open transactions behind SQLAlchemy's back; _begin does it
     for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "busy_timeout=10000"):
         connection.execute(f"pragma {pragma}")
@@ -101,22 +130,34 @@ def _begin(connection: Connection) -> None:
 
 
 def _prepare(engine: Engine, path: Path, *, create: bool) -> None:
-    try:
-        with engine.connect().execution_options(writes=create) as connection, connection.begin():
-            _check_durability(connection, path)
-            if create:
-                schema.metadata.create_all(connection)
-            version = connection.scalar(select(schema.meta.c.value).where(schema.meta.c.name == "schema_version"))
-            if version is None and create:
-                connection.execute(insert(schema.meta).values(name="schema_version", value=str(schema.SCHEMA_VERSION)))
-            elif version != str(schema.SCHEMA_VERSION):
-                raise LedgerError(
-                    f"the ledger {path} has schema version {version}, this program knows {schema.SCHEMA_VERSION}"
-                )
-    except OperationalError as error:
-        raise LedgerError(f"the ledger {path} cannot be opened: {error.orig}") from error
-    except DatabaseError as error:
-        raise LedgerError(f"the ledger {path} is damaged or no ledger at all: {error.orig}") from error
+    with engine.connect().execution_options(writes=create) as connection, connection.begin():
+        _check_durability(connection, path)
+        version = _version(connection)
+        if version is None and create and not _has_tables(connection):
+            schema.metadata.create_all(connection)
+            connection.execute(insert(schema.meta).values(name=_VERSION, value=str(schema.SCHEMA_VERSION)))
+        elif version is None:
+            raise LedgerError(f"{path} is no ledger; move it away, or give another path for the database")
+        elif version != str(schema.SCHEMA_VERSION):
+            told = f"has schema version {version}, this program knows {schema.SCHEMA_VERSION}"
+            raise LedgerError(f"the ledger {path} {told}; use the program that wrote it, or a newer one")
+
+
+def _has_tables(connection: Connection) -> bool:
+    return bool(inspect(connection).get_table_names())
+
+
+def _version(connection: Connection) -> str | None:
+    if not inspect(connection).has_table(schema.meta.name):
+        return None
+    return connection.scalar(select(schema.meta.c.value).where(schema.meta.c.name == _VERSION))
+
+
+def _say(path: Path, error: BaseException) -> None:
+    """Raise what the database said in words that tell what to do. Whatever the statement wanted was not recorded."""
+    said = str(error)
+    known = next((advice for words, advice in _ADVICE.items() if words in said.lower()), "")
+    raise LedgerError(f"the ledger {path}: {said}{known}; what was being recorded was not") from error
 
 
 def _check_durability(connection: Connection, path: Path) -> None:

@@ -6,9 +6,10 @@ by evidence (a listing that proves it) or by a person.
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from loadsheet.mapping.documents import Lineage, SourceRow
-from loadsheet.problems import Problem
+from loadsheet.problems import Problem, Where, column_letters
 
 
 class State(StrEnum):
@@ -67,6 +68,13 @@ class SourceTable:
     header: tuple[str, ...]
     header_row: int
     rows: int = 0
+
+    def where(self, row: int, label: str = "", path: str = "") -> Where:
+        """The place of a row or, with the label of a column, of a cell."""
+        if label not in self.header:
+            return Where(self.file, self.sheet, row, path=path)
+        address = f"{column_letters(self.header.index(label))}{row}" if self.sheet else ""
+        return Where(self.file, self.sheet, row, label, address, path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +145,17 @@ class Entry:
     attempts: int
     created_at: str
     changed_at: str
+
+
+class Trace(NamedTuple):
+    """The little of an entry that matching by key needs."""
+
+    id: int
+    operation: str
+    key: str
+    lane: str
+    state: State
+    content_hash: str
 
 
 @dataclass(frozen=True, slots=True)

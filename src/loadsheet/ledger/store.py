@@ -19,7 +19,7 @@ from loadsheet.ledger.planning import Known, Verdict, judge
 from loadsheet.ledger.schema import attempts, drops, entries, events, files, ignored, mappings, runs, tables
 from loadsheet.ledger.states import TRANSITIONS, Drop, Event, Run, Settlement, SourceFile, State
 from loadsheet.mapping.documents import Document, Ignored, Lineage
-from loadsheet.problems import DoesNotBalance, LedgerError
+from loadsheet.problems import DoesNotBalance, LedgerError, Problem
 
 CHUNK = 500
 _ON_LANE = (State.READY, State.SENDING, State.ACCEPTED, State.REFUSED, State.UNKNOWN)
@@ -50,20 +50,23 @@ class Ledger:
     def begin_run(self) -> Run:
         """Start a run. Whatever a killed run left `sending` becomes `unknown`: nobody can say whether it arrived."""
         with self._writing() as connection:
-            now = self._now()
+            now = self.now()
             day = now[:10]
             count = connection.scalar(select(func.count()).select_from(runs).where(runs.c.name.startswith(day))) or 0
             name = f"{day}-{count + 1:02}"
             key = connection.execute(insert(runs).values(name=name, started_at=now)).inserted_primary_key
             run = Run(key[0] if key else 0, name, now)
             left = connection.scalars(select(entries.c.id).where(entries.c.state == State.SENDING)).all()
-            died = "the process ended while this was being sent"
-            self._change(connection, run, [Settlement(entry, State.UNKNOWN, died, outcome="unknown") for entry in left])
+            self._change(connection, run, [_interrupted(entry) for entry in left])
         return run
 
     def end_run(self, run: Run, *, exit_code: int, summary: Mapping[str, Any]) -> None:
-        """Close a run with its exit code and its summary (JSON values)."""
-        closing = {"finished_at": self._now(), "exit_code": exit_code, "summary": codec.encode(summary)}
+        """Close a run with its exit code and its summary (JSON values); it ends now unless it says when it ended."""
+        closing = {
+            "finished_at": run.finished_at or self.now(),
+            "exit_code": exit_code,
+            "summary": codec.encode(summary),
+        }
         with self._writing() as connection:
             connection.execute(update(runs).where(runs.c.id == run.id).values(closing))
 
@@ -162,7 +165,7 @@ class Ledger:
     def _record_entries(
         self, connection: Connection, run: Run, drop: int, documents: Sequence[Document]
     ) -> list[State]:
-        now = self._now()
+        now = self.now()
         lanes = self._known_lanes(connection, {document.lane for document in documents if document.usable})
         next_id = (connection.scalar(select(func.max(entries.c.id))) or 0) + 1  # safe: one writer at a time
         records, changes = [], []
@@ -194,20 +197,15 @@ class Ledger:
 
     def ready(self, limit: int) -> list[Submission]:
         """The oldest ready entries, at most `limit`, none on a lane where another one is being sent or unknown."""
-        other = entries.alias()
-        open_states = (State.SENDING, State.UNKNOWN)
-        busy = select(1).where(other.c.lane == entries.c.lane, other.c.state.in_(open_states)).exists()
-        columns = [entries.c[name] for name in ("id", "drop_id", "operation", "key", "lane", "payload", "attempts")]
-        query = select(*columns).where(entries.c.state == State.READY, ~busy).order_by(entries.c.id).limit(limit)
         with self._engine.connect() as connection:
-            return [Submission(*row) for row in connection.execute(query)]
+            return [Submission(*row) for row in connection.execute(_READY, {"most": limit})]
 
     def mark_sending(self, run: Run, calls: Sequence[tuple[Sequence[Submission], bytes]]) -> None:
         """Commit the intent to send, before any byte leaves: each call is its submissions and its request body.
 
         Raises LedgerError, and marks none, if one of them is no longer ready.
         """
-        now = self._now()
+        now = self.now()
         intents, begun = [], []
         for submissions, body in calls:
             digest = hashlib.sha256(body).hexdigest()
@@ -233,7 +231,7 @@ class Ledger:
     ) -> None:
         if not settlements:
             return
-        now = self._now()
+        now = self.now()
         current = self._current(connection, [settlement.entry for settlement in settlements])
         changes, history, outcomes = [], [], []
         for settlement in settlements:
@@ -241,7 +239,7 @@ class Ledger:
             before = State(row.state)
             if settlement.state not in TRANSITIONS[before]:
                 raise LedgerError(f"entry {settlement.entry} is {before} and cannot become {settlement.state}")
-            problems = codec.decode_problems(row.problems) + settlement.problems
+            problems = _still_true(codec.decode_problems(row.problems)) + settlement.problems
             changes.append(
                 {
                     "entry": settlement.entry,
@@ -267,10 +265,9 @@ class Ledger:
 
     def _current(self, connection: Connection, wanted: Sequence[int]) -> dict[int, Any]:
         found: dict[int, Any] = {}
-        columns = [entries.c[name] for name in ("id", "state", "receipt", "problems", "attempts")]
         for start in range(0, len(wanted), CHUNK):
-            query = select(*columns).where(entries.c.id.in_(wanted[start : start + CHUNK]))
-            found.update((row.id, row) for row in connection.execute(query))
+            chosen = {"wanted": wanted[start : start + CHUNK]}
+            found.update((row.id, row) for row in connection.execute(_CURRENT, chosen))
         return found
 
     @contextmanager
@@ -278,10 +275,24 @@ class Ledger:
         with self._engine.connect().execution_options(writes=True) as connection, connection.begin():
             yield connection
 
-    def _now(self) -> str:
+    def now(self) -> str:
+        """The present moment as the ledger writes it: ISO 8601 UTC."""
         return codec.stamp(self._clock())
 
 
+_others = entries.alias()
+_busy = _others.c.state.in_((State.SENDING, State.UNKNOWN)) & (_others.c.lane == entries.c.lane)
+
+# Built once: putting a statement together costs more than running it.
+_READY = (
+    select(*(entries.c[name] for name in ("id", "drop_id", "operation", "key", "lane", "payload", "attempts")))
+    .where(entries.c.state == State.READY, ~select(1).select_from(_others).where(_busy).exists())
+    .order_by(entries.c.id)
+    .limit(bindparam("most"))
+)
+_CURRENT = select(*(entries.c[name] for name in ("id", "state", "receipt", "problems", "attempts"))).where(
+    entries.c.id.in_(bindparam("wanted", expanding=True))
+)
 _CHANGE = (
     update(entries)
     .where(entries.c.id == bindparam("entry"), entries.c.state == bindparam("before"))
@@ -292,6 +303,16 @@ _OUTCOME = (
     .where(attempts.c.entry_id == bindparam("entry"), attempts.c.number == bindparam("attempt"))
     .values({name: bindparam(f"new_{name}") for name in ("outcome", "status", "detail", "duration_ms")})
 )
+
+
+def _interrupted(entry: int) -> Settlement:
+    died = "the process ended while this was being sent"
+    return Settlement(entry, State.UNKNOWN, died, problems=(Problem("X702", values={"text": died}),), outcome="unknown")
+
+
+def _still_true(problems: Sequence[Problem]) -> tuple[Problem, ...]:
+    # What the exchange said belongs to the state that it led to, and is over with it.
+    return tuple(problem for problem in problems if not problem.code.startswith("X"))
 
 
 def _new_mapping(connection: Connection, drop: Drop, lineage: Lineage) -> Any:

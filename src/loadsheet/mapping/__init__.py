@@ -1,1 +1,29 @@
-"""Stage 3: mapping. Mapping files; cells -> converted values -> nested, validated documents, with lineage."""
+"""Stage 3: mapping. Mapping files; cells -> converted values -> nested, validated documents, with lineage.
+
+Read `compile.py` (a mapping file, once), then `translate.py` (its rows, streaming). `routing.py` says which file belongs to
+which mapping, `lineage.py` which cell a payload value came from.
+"""
+
+from loadsheet.mapping.compile import Mapping, lint, load
+from loadsheet.mapping.documents import Document, Ignored, Lineage, Source, SourceRow
+from loadsheet.mapping.lineage import Place, locate
+from loadsheet.mapping.routing import Drop, Routes, load_folder, route
+from loadsheet.mapping.translate import translate
+
+__all__ = [
+    "Document",
+    "Drop",
+    "Ignored",
+    "Lineage",
+    "Mapping",
+    "Place",
+    "Routes",
+    "Source",
+    "SourceRow",
+    "lint",
+    "load",
+    "load_folder",
+    "locate",
+    "route",
+    "translate",
+]

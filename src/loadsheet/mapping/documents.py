@@ -20,7 +20,7 @@ class Document:
 
     `payload` is the request record as JSON (UTF-8, numbers exact), empty if it could not be built; `content_hash` is the
     SHA-256 (hex) of the record with sorted keys, so that key order does not matter; `rows` are all its source rows;
-    `items` says for payload lists that are not one item a row which row (an index into `rows`) each item came from.
+    `items` says for payload lists that the mapping writes out entry by entry which entries are there, where some were left out.
     """
 
     operation: str
@@ -57,4 +57,4 @@ class Source(NamedTuple):
 
 
 Lineage = dict[str, tuple[Source, ...]]
-"""Payload path pattern (`packages[].weight`) -> its sources. An empty tuple is a value the mapping itself supplies."""
+"""Payload path pattern (`packages[].weight`) -> its sources. An empty tuple is a value the mapping itself supplies. See `lineage.py`."""

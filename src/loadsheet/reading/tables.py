@@ -6,17 +6,17 @@ its kind beside it, so that a converter need not guess: a text cell "1.234" is r
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, Self
 
-from loadsheet.problems import Problem, Where
+from loadsheet.problems import Problem, Where, column_letters
 
 NativeKind = Literal["number", "datetime", "date", "time", "flag", "error", "formula"]
 
 
 class Native(str):
     """A typed workbook cell as canonical text: number `12.5` (no exponent, no trailing `.0`), datetime `2026-03-01 08:00:00`,
-    date `2026-03-01`, time `08:00:00`, flag `true`/`false`, error `#N/A`; `formula` is a formula without a saved value.
+    date `2026-03-01`, time `08:00:00`, flag `true`/`false`, error `#N/A`; `formula` is a formula without a saved value (its text is `=`).
 
     `shown` is the cell as its sender sees it where the number format says more than the value: `01067` for 1067 in `00000`.
     """
@@ -42,6 +42,11 @@ class Row(NamedTuple):
     cells: tuple[str, ...]
     problem: Problem | None = None
 
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """The cells as plain texts, as their sender sees them: what is kept of a row and given back to its sender."""
+        return tuple([cell.shown if isinstance(cell, Native) else cell for cell in self.cells])
+
 
 @dataclass(frozen=True, slots=True)
 class Table:
@@ -63,18 +68,14 @@ class Table:
 
     def where(self, row: int, column: int | None = None, path: str = "") -> Where:
         """The place of a row or, with a column position, of a cell."""
-        if column is None:
-            return Where(self.file, self.sheet, row, path=path)
-        label = self.header[column] if column < len(self.header) else ""
-        address = f"{column_letters(column)}{row}" if self.sheet else ""
-        return Where(self.file, self.sheet, row, label, address, path)
+        found = place(self.file, self.sheet, self.header, row, column)
+        return replace(found, path=path) if path else found
 
 
-def column_letters(position: int) -> str:
-    """The letters of a column position counted from 0, as spreadsheets show them: 0 is A, 26 is AA."""
-    letters = ""
-    position += 1
-    while position:
-        position, rest = divmod(position - 1, 26)
-        letters = chr(65 + rest) + letters
-    return letters
+def place(file: str, sheet: str, header: tuple[str, ...], row: int, column: int | None = None) -> Where:
+    """The place of a row or, with a column position, of a cell under this header."""
+    if column is None:
+        return Where(file, sheet, row)
+    label = header[column] if column < len(header) else ""
+    address = f"{column_letters(column)}{row}" if sheet else ""
+    return Where(file, sheet, row, label, address)

@@ -1,0 +1,37 @@
+"""`loadsheet mapping ...`: look after mapping files."""
+
+from pathlib import Path
+
+import click
+
+from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, load, together
+from loadsheet.cli.output import print_json, say
+from loadsheet.mapping import lint as lint_file
+from loadsheet.problems import MappingError
+
+
+@click.group()
+def mapping() -> None:
+    """Mapping files: what the shipper sends, and what the exchange gets."""
+
+
+@mapping.command()
+@click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@together(MAPPINGS, CONFIG, JSON)
+def lint(files: tuple[Path, ...], *, mappings: Path | None, config: Path | None, as_json: bool) -> int:
+    """Check mapping FILES (default: all of the folder): every mistake with line, column and what was probably meant."""
+    settings = load(config, mappings=mappings)
+    paths = files or tuple(sorted(path for path in settings.mappings.glob("*.y*ml") if path.is_file()))
+    findings = [finding for path in paths for finding in lint_file(path, settings.assumptions)]
+    if as_json:
+        print_json([_told(finding) for finding in findings])
+    else:
+        for finding in findings:
+            click.echo(str(finding))
+        say(f"{len(paths)} mapping files, {len(findings)} mistakes")
+    return MappingError.exit_code if findings else 0
+
+
+def _told(finding: MappingError) -> dict[str, object]:
+    names = ("file", "line", "column", "text", "hint")
+    return {name: getattr(finding, name) for name in names}

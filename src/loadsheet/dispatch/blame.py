@@ -1,0 +1,39 @@
+"""Which cell of the shipper's file a fault of the exchange is about: the way back from a payload path. Pure."""
+
+from collections.abc import Sequence
+
+from loadsheet.contract import Fault
+from loadsheet.ledger import Entry, Origin
+from loadsheet.mapping.lineage import locate
+from loadsheet.problems import NOWHERE, Problem, Where
+
+
+def refusals(entry: Entry, origin: Origin, faults: Sequence[Fault]) -> tuple[Problem, ...]:
+    """One X701 for each fault, at the cell its path comes from, with that cell's text. A fault without a path, or on a value
+    that the mapping itself supplies, stands at the entry's first row.
+    """
+    return tuple(_refusal(entry, origin, fault) for fault in faults)
+
+
+def unknown(entry: Entry, origin: Origin, text: str) -> Problem:
+    """The X702 of an entry of which nobody knows what became, at its first row."""
+    return Problem("X702", _first_row(entry, origin, ""), values={"text": text})
+
+
+def _refusal(entry: Entry, origin: Origin, fault: Fault) -> Problem:
+    text = f"{fault.path}: {fault.text}" if fault.path else fault.text
+    places = locate(origin.lineage, entry.rows, entry.items, fault.path) if fault.path else ()
+    if not places:
+        return Problem("X701", _first_row(entry, origin, fault.path), values={"text": text})
+    place = places[0]
+    table, row = origin.tables[place.table], entry.rows[place.row]
+    where = table.where(row.number, place.label, fault.path)
+    found = row.cells[table.header.index(place.label)] if where.column else ""
+    return Problem("X701", where, found, {"text": text})
+
+
+def _first_row(entry: Entry, origin: Origin, path: str) -> Where:
+    if not entry.rows:
+        return NOWHERE
+    row = entry.rows[0]
+    return origin.tables[row.table].where(row.number, path=path)

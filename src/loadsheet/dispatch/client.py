@@ -1,0 +1,150 @@
+"""The client: one call of an operation out, one reply back; and the look at a listing.
+
+Owns: the base URL, the token, and how a listing is asked for. Refuses to know what a reply to a write means (`outcomes`) and how it
+travels (`transport`).
+"""
+
+import ipaddress
+import threading
+import time
+from decimal import Decimal
+from types import TracebackType
+from typing import Self
+from urllib.parse import urlencode, urlsplit
+
+import msgspec
+
+from loadsheet.contract import PAGE_SIZE, Listing, Operation, UndocumentedAnswer, read_listing
+from loadsheet.dispatch.outcomes import Reply, excerpt
+from loadsheet.dispatch.transport import Deadlines, Desk, trusted_authorities
+from loadsheet.problems import ExchangeUnreachable, SettingsError, TokenRefused
+from loadsheet.settings import Settings
+
+LISTING_TRIES = 3
+LISTING_PAUSE_S = 0.5
+MARGIN = 100  # records that may be added to a listing between two looks at it
+_OK, _UNAUTHORISED = 200, 401
+
+_read_json = msgspec.json.Decoder(float_hook=Decimal).decode
+
+
+class Client:
+    """The way to one exchange. Calls may come from many threads: each has a session and one connection of its own.
+
+    Raises SettingsError for a base URL that is none, that carries credentials, or that would send the token in the clear to
+    another machine, and for a token that cannot stand in a header.
+    """
+
+    def __init__(self, base_url: str, token: str, settings: Settings) -> None:
+        self.base_url = _checked_url(base_url, allow_insecure=settings.allow_insecure)
+        self._token = _checked_token(token)
+        self._settings = settings
+        self._desks = threading.local()
+        self._opened: list[Desk] = []
+        self._deadlines = Deadlines(settings.call_timeout_s)
+        self._trust = trusted_authorities() if self.base_url.startswith("https:") else None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Client({self.base_url!r})"
+
+    def close(self) -> None:
+        """Close all connections. No call may be under way."""
+        self._deadlines.close()
+        for desk in self._opened:
+            desk.close()
+        self._opened.clear()
+
+    def call(self, operation: Operation, body: bytes) -> Reply:
+        """Make one call of a write operation, once. Never raises for what happens on the network: the reply says it."""
+        return self._desk().send(operation, body)
+
+    def listing(self, operation: Operation, page_size: int) -> Listing:
+        """One answer of a listing, numbers as int or Decimal. A look changes nothing, so one that meets nobody is repeated.
+
+        Raises TokenRefused for a 401, ExchangeUnreachable for anything else that is no listing.
+        """
+        for tries in range(1, LISTING_TRIES + 1):
+            reply = self._look(operation, page_size)
+            if reply.failure is None or tries == LISTING_TRIES:
+                break
+            time.sleep(LISTING_PAUSE_S * tries)
+        if reply.failure is not None:
+            raise ExchangeUnreachable(f"the listing at {self.base_url} gave no answer: {reply.failure.text}")
+        if reply.status == _UNAUTHORISED:
+            raise TokenRefused(f"the exchange at {self.base_url} refused the token; set LOADSHEET_TOKEN or token_file")
+        if reply.status != _OK:
+            said = f'it answered {reply.status}, "{excerpt(reply.body)}"'
+            raise ExchangeUnreachable(f"the listing at {self.base_url} cannot be used: {said}")
+        try:
+            return read_listing(_read_json(reply.body))
+        except (UndocumentedAnswer, ValueError, RecursionError) as error:
+            raise ExchangeUnreachable(f"the listing at {self.base_url} cannot be used: {error}") from None
+
+    def whole_listing(self, operation: Operation) -> Listing:
+        """A listing with all its records, as far as the exchange gives them: asked first how many there are, then for all.
+
+        It may still be incomplete (`Listing.complete`). Raises what `listing` raises.
+        """
+        listing = self.listing(operation, 1)
+        for _ in range(LISTING_TRIES):
+            if listing.complete:
+                break
+            wanted = listing.total_count + listing.total_count // 5 + MARGIN
+            listing = self.listing(operation, min(wanted, self._settings.assumptions.page_size_max))
+        return listing
+
+    def _look(self, operation: Operation, page_size: int) -> Reply:
+        assumptions = self._settings.assumptions
+        asked = {PAGE_SIZE: page_size}
+        query = [] if assumptions.page_size_in == "body" else [urlencode(asked)]
+        if operation.subject == "tender" and assumptions.tender_listing_query:
+            query.append(assumptions.tender_listing_query)
+        body = b"" if assumptions.page_size_in == "query" else msgspec.json.encode(asked)
+        return self._desk().send(operation, body, query="&".join(query))
+
+    def _desk(self) -> Desk:
+        desk: Desk | None = getattr(self._desks, "mine", None)
+        if desk is None:
+            desk = Desk(self.base_url, self._token, self._settings, self._deadlines, self._trust)
+            self._desks.mine = desk
+            self._opened.append(desk)
+        return desk
+
+
+def _checked_url(base_url: str, *, allow_insecure: bool) -> str:
+    try:
+        parts = urlsplit(base_url)
+        host, _ = parts.hostname, parts.port
+    except ValueError as error:
+        raise SettingsError(f"exchange: {base_url!r} is not a URL ({error})") from None
+    if parts.username is not None or parts.password is not None:
+        raise SettingsError("exchange: the URL carries a user name or password; leave it out, the token is set apart")
+    if parts.scheme not in ("http", "https") or not host or parts.query or parts.fragment:
+        raise SettingsError(f"exchange: {base_url!r} is not a base URL; write https://host or https://host/path")
+    if parts.scheme == "http" and not allow_insecure and not _is_loopback(host):
+        raise SettingsError(
+            f"exchange: {base_url} would carry the token in the clear; write https://, or set allow_insecure"
+        )
+    return base_url.rstrip("/")
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _checked_token(token: str) -> str:
+    # The library would show a header that it cannot send, and with it the token: so it is checked here, and not shown.
+    if not token or not token.isascii() or not token.isprintable() or " " in token:
+        raise SettingsError("token: a token is needed, of printable ASCII characters without a space")
+    return token

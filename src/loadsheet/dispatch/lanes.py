@@ -1,0 +1,60 @@
+"""Which calls may leave now: ready entries put together into calls so that each lane keeps its order. Pure.
+
+Owns: the rule that a lane is in one call at a time, and that nothing on it overtakes. The ledger leaves out lanes that are being
+sent or unknown; this leaves out what would follow within one look at it.
+"""
+
+from collections.abc import Container, Sequence
+from typing import NamedTuple
+
+from loadsheet.contract import BY_NAME, Operation
+from loadsheet.ledger import Submission
+
+
+class Call(NamedTuple):
+    """One call: its operation, the entries it carries in the order of the body, and the body."""
+
+    operation: Operation
+    submissions: tuple[Submission, ...]
+    body: bytes
+
+    @property
+    def keys(self) -> list[str]:
+        """The business keys of what it carries."""
+        return [submission.key for submission in self.submissions]
+
+
+def build_calls(ready: Sequence[Submission], batch_max: int, alone: Container[int] = ()) -> list[Call]:
+    """Calls for ready entries, oldest first; no two of them share a lane, so they may leave at the same time.
+
+    Entries of batched operations travel together, up to `batch_max` in a call, several of one lane in their order; those whose
+    ids are in `alone` travel by themselves. What would overtake an entry of its lane is left for the next look.
+    """
+    groups: list[list[Submission]] = []
+    growing: dict[str, list[Submission]] = {}  # by operation: the batch that still takes entries
+    lanes: dict[str, list[Submission] | None] = {}  # the call that a lane is in; None: it waits
+    for submission in ready:
+        if BY_NAME[submission.operation].batched and submission.id not in alone:
+            batch = growing.get(submission.operation)
+            if batch is None or len(batch) >= batch_max:
+                batch = []
+            if lanes.get(submission.lane, batch) is not batch:
+                lanes[submission.lane] = None
+                continue
+            if not batch:
+                growing[submission.operation] = batch
+                groups.append(batch)
+        elif submission.lane in lanes:
+            lanes[submission.lane] = None
+            continue
+        else:
+            batch = []
+            groups.append(batch)
+        batch.append(submission)
+        lanes[submission.lane] = batch
+    return [_call(group) for group in groups]
+
+
+def _call(group: Sequence[Submission]) -> Call:
+    operation = BY_NAME[group[0].operation]
+    return Call(operation, tuple(group), operation.body([submission.payload for submission in group]))

@@ -1,0 +1,276 @@
+"""What became of one call: the one table that turns an answer, or the failure of a call, into an outcome.
+
+Owns: which failures of the HTTP library and which statuses mean what. Knows the library's exceptions by name only, makes no call
+and changes no state. What is not named here is an unknown outcome: the safe side, since such a call is never repeated.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from email.utils import parsedate_to_datetime
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from loadsheet.contract import Assumptions, Fault, Operation, UndocumentedAnswer, read_refusal, read_success
+
+EXCERPT_LENGTH = 200
+FAULTS_TOLD = 3
+
+
+class OutcomeKind(StrEnum):
+    """The five things that can become of a call."""
+
+    NOT_SENT = "not sent"  # nothing left, or it was answered before any effect: safe to send again
+    ACCEPTED = "accepted"
+    REFUSED = "refused"
+    UNKNOWN = "unknown"  # it may have been applied, or may be applied later
+    NOT_AUTHORISED = "not authorised"  # the token was refused, before any effect
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a call has no answer: the full name of the exception's class, what it said, and whether bytes of the call had left."""
+
+    name: str
+    text: str
+    left: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What came back of one call: a status with its body, whole and unpacked, or the failure. Times of the call in ms."""
+
+    status: int = 0
+    body: bytes = b""
+    retry_after: str = ""
+    date: str = ""
+    failure: Failure | None = None
+    duration_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a call, and why in words.
+
+    `receipt` is the service's own order number; `faults` are the fields a refusal names; `wait_s` is how long the exchange asks
+    to be left alone; `halts` says that the next call would fare no better, whatever it carries.
+    """
+
+    kind: OutcomeKind
+    reason: str
+    status: int | None = None
+    receipt: str = ""
+    faults: tuple[Fault, ...] = ()
+    wait_s: float = 0.0
+    halts: bool = False
+    duration_ms: int = 0
+
+
+class Phase(StrEnum):
+    """When an exception is raised, seen from the bytes of the request."""
+
+    BEFORE = "before any byte left"
+    EITHER = "before or after"  # the connection itself knows
+    AFTER = "after bytes left"
+
+
+DEADLINE = "loadsheet.deadline"
+TOO_LARGE = "loadsheet.answer too large"
+PACKED = "loadsheet.answer packed"
+
+FAILURES: dict[str, Phase] = {
+    # our own verdicts on a call
+    DEADLINE: Phase.EITHER,
+    TOO_LARGE: Phase.AFTER,
+    PACKED: Phase.AFTER,
+    # requests
+    "requests.exceptions.RequestException": Phase.EITHER,
+    "requests.exceptions.ConnectionError": Phase.EITHER,
+    "requests.exceptions.ProxyError": Phase.EITHER,
+    "requests.exceptions.SSLError": Phase.EITHER,
+    "requests.exceptions.Timeout": Phase.EITHER,
+    "requests.exceptions.RetryError": Phase.EITHER,
+    "requests.exceptions.ConnectTimeout": Phase.BEFORE,
+    "requests.exceptions.URLRequired": Phase.BEFORE,
+    "requests.exceptions.MissingSchema": Phase.BEFORE,
+    "requests.exceptions.InvalidSchema": Phase.BEFORE,
+    "requests.exceptions.InvalidURL": Phase.BEFORE,
+    "requests.exceptions.InvalidHeader": Phase.BEFORE,
+    "requests.exceptions.InvalidProxyURL": Phase.BEFORE,
+    "requests.exceptions.HTTPError": Phase.AFTER,
+    "requests.exceptions.ReadTimeout": Phase.AFTER,
+    "requests.exceptions.TooManyRedirects": Phase.AFTER,
+    "requests.exceptions.ChunkedEncodingError": Phase.AFTER,
+    "requests.exceptions.ContentDecodingError": Phase.AFTER,
+    "requests.exceptions.StreamConsumedError": Phase.AFTER,
+    "requests.exceptions.InvalidJSONError": Phase.AFTER,
+    "requests.exceptions.JSONDecodeError": Phase.AFTER,
+    "requests.exceptions.UnrewindableBodyError": Phase.AFTER,
+    # urllib3
+    "urllib3.exceptions.HTTPError": Phase.EITHER,
+    "urllib3.exceptions.PoolError": Phase.EITHER,
+    "urllib3.exceptions.RequestError": Phase.EITHER,
+    "urllib3.exceptions.MaxRetryError": Phase.EITHER,
+    "urllib3.exceptions.TimeoutError": Phase.EITHER,
+    "urllib3.exceptions.ProtocolError": Phase.EITHER,
+    "urllib3.exceptions.ProxyError": Phase.EITHER,
+    "urllib3.exceptions.SSLError": Phase.EITHER,
+    "urllib3.exceptions.ConnectTimeoutError": Phase.BEFORE,
+    "urllib3.exceptions.NewConnectionError": Phase.BEFORE,
+    "urllib3.exceptions.NameResolutionError": Phase.BEFORE,
+    "urllib3.exceptions.EmptyPoolError": Phase.BEFORE,
+    "urllib3.exceptions.ClosedPoolError": Phase.BEFORE,
+    "urllib3.exceptions.HostChangedError": Phase.BEFORE,
+    "urllib3.exceptions.TimeoutStateError": Phase.BEFORE,
+    "urllib3.exceptions.LocationValueError": Phase.BEFORE,
+    "urllib3.exceptions.LocationParseError": Phase.BEFORE,
+    "urllib3.exceptions.URLSchemeUnknown": Phase.BEFORE,
+    "urllib3.exceptions.ProxySchemeUnknown": Phase.BEFORE,
+    "urllib3.exceptions.ProxySchemeUnsupported": Phase.BEFORE,
+    "urllib3.exceptions.FullPoolError": Phase.AFTER,
+    "urllib3.exceptions.ReadTimeoutError": Phase.AFTER,
+    "urllib3.exceptions.ResponseError": Phase.AFTER,
+    "urllib3.exceptions.DecodeError": Phase.AFTER,
+    "urllib3.exceptions.IncompleteRead": Phase.AFTER,
+    "urllib3.exceptions.InvalidChunkLength": Phase.AFTER,
+    "urllib3.exceptions.InvalidHeader": Phase.AFTER,
+    "urllib3.exceptions.HeaderParsingError": Phase.AFTER,
+    "urllib3.exceptions.ResponseNotChunked": Phase.AFTER,
+    "urllib3.exceptions.BodyNotHttplibCompatible": Phase.AFTER,
+    "urllib3.exceptions.UnrewindableBodyError": Phase.AFTER,
+}
+
+
+class Meaning(NamedTuple):
+    """What a status means for the call that got it, whatever its body says."""
+
+    kind: OutcomeKind
+    said: str
+    halts: bool = False
+
+
+_BUSY = Meaning(OutcomeKind.NOT_SENT, "the exchange is busy")
+_NOT_SERVED = Meaning(OutcomeKind.NOT_SENT, "the exchange does not serve this call", halts=True)
+
+STATUSES: dict[int, Meaning] = {
+    # 200 and 400 are judged by their bodies; a status that is not named here is an unknown outcome
+    401: Meaning(OutcomeKind.NOT_AUTHORISED, "the exchange refused the token"),
+    **dict.fromkeys((425, 429), _BUSY),
+    **dict.fromkeys((403, 404, 405, 406, 407, 411, 413, 414, 415, 422, 431), _NOT_SERVED),
+    **{status: Meaning(OutcomeKind.UNKNOWN, "redirects are not followed", halts=True) for status in range(300, 400)},
+}
+
+_UNNAMED = Meaning(OutcomeKind.UNKNOWN, "an answer that the interface does not name")
+
+
+def classify(
+    operation: Operation, keys: Sequence[str], reply: Reply, assumptions: Assumptions, *, wait_max_s: float
+) -> Outcome:
+    """The outcome of a call that carried the records of these business keys.
+
+    A refusal is one seen by itself: whether an earlier attempt was unknown, which turns it into an unknown outcome, is known to
+    the ledger only. `wait_max_s` caps what a Retry-After may ask for.
+    """
+    if reply.failure is not None:
+        return _of_failure(reply.failure, reply.duration_ms)
+    if reply.status == 200:  # noqa: PLR2004 (the one documented success)
+        return _of_success(operation, keys, reply, assumptions)
+    if reply.status == 400:  # noqa: PLR2004 (the one documented refusal)
+        return _of_refusal(operation, reply)
+    meaning = STATUSES.get(reply.status, _UNNAMED)
+    reason = f"{meaning.said}: status {reply.status}"
+    if meaning is not _BUSY and reply.body:
+        reason += f', "{excerpt(reply.body)}"'
+    wait_s = min(_retry_after(reply), wait_max_s) if meaning is _BUSY else 0.0
+    return Outcome(
+        meaning.kind, reason, reply.status, wait_s=wait_s, halts=meaning.halts, duration_ms=reply.duration_ms
+    )
+
+
+def _of_failure(failure: Failure, duration_ms: int) -> Outcome:
+    phase = FAILURES.get(failure.name, Phase.AFTER)
+    if failure.left or phase is Phase.AFTER:
+        return Outcome(OutcomeKind.UNKNOWN, f"no answer: {failure.text}", duration_ms=duration_ms)
+    return Outcome(OutcomeKind.NOT_SENT, f"no connection: {failure.text}", duration_ms=duration_ms)
+
+
+def _of_success(operation: Operation, keys: Sequence[str], reply: Reply, assumptions: Assumptions) -> Outcome:
+    try:
+        receipt = read_success(operation, decode(reply.body), assumptions)
+    except UndocumentedAnswer as error:
+        page = reply.body.lstrip()[:1] == b"<"  # a portal or proxy answers in the exchange's place, and will again
+        reason = f'a success that is not documented: {error}; it began "{excerpt(reply.body)}"'
+        return Outcome(OutcomeKind.UNKNOWN, reason, 200, halts=page, duration_ms=reply.duration_ms)
+    if receipt.echoed and [receipt.echoed] != list(keys):
+        reason = f'the answer names "{receipt.echoed}", not "{", ".join(keys)}"'
+        return Outcome(OutcomeKind.UNKNOWN, reason, 200, duration_ms=reply.duration_ms)
+    return Outcome(
+        OutcomeKind.ACCEPTED, receipt.message, 200, receipt=receipt.service_order, duration_ms=reply.duration_ms
+    )
+
+
+def _of_refusal(operation: Operation, reply: Reply) -> Outcome:
+    try:
+        faults = read_refusal(operation, decode(reply.body))
+    except UndocumentedAnswer as error:
+        text = f'a refusal that is not in a documented shape ({error}); it began "{excerpt(reply.body)}"'
+        faults = (Fault("", text),)
+    return Outcome(OutcomeKind.REFUSED, told(faults), 400, faults=faults, duration_ms=reply.duration_ms)
+
+
+def told(faults: Sequence[Fault]) -> str:
+    """Faults as one line of a reason: the first few, and how many more there are."""
+    shown = "; ".join(f"{fault.path}: {fault.text}" if fault.path else fault.text for fault in faults[:FAULTS_TOLD])
+    return f"{shown} (and {len(faults) - FAULTS_TOLD} more)" if len(faults) > FAULTS_TOLD else shown
+
+
+def decode(body: bytes) -> object:
+    """A body as JSON with exact numbers, strictly. Raises UndocumentedAnswer for what is no JSON, a key that stands twice in
+    an object, NaN, and nesting without end.
+    """
+    try:
+        return json.loads(body, parse_float=Decimal, parse_constant=_refuse_constant, object_pairs_hook=_unique)
+    except (ValueError, RecursionError) as error:
+        said = error if isinstance(error, UndocumentedAnswer) else "it is no JSON"
+        raise UndocumentedAnswer(f"{said}") from None
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise UndocumentedAnswer("a key stands twice in one object")
+    return found
+
+
+def _refuse_constant(name: str) -> object:
+    raise UndocumentedAnswer(f"{name} is no number")
+
+
+def excerpt(body: bytes) -> str:
+    """The beginning of a body as one printable line."""
+    text = body[: EXCERPT_LENGTH * 4].decode("utf-8", "replace")
+    line = " ".join("".join(character if character.isprintable() else " " for character in text).split())
+    return line[:EXCERPT_LENGTH]
+
+
+def _retry_after(reply: Reply) -> float:
+    """Seconds that a Retry-After asks for (RFC 9110, 10.2.3): a number of them or a date, taken against the answer's own date
+    because the two clocks may differ. 0 for what is neither.
+    """
+    text = reply.retry_after.strip()
+    if text.isascii() and text.isdigit():
+        return float(text[:12])
+    due = _moment(text)
+    if due is None:
+        return 0.0
+    return max(0.0, (due - (_moment(reply.date) or datetime.now(UTC))).total_seconds())
+
+
+def _moment(text: str) -> datetime | None:
+    try:
+        moment = parsedate_to_datetime(text)
+    except ValueError:
+        return None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -1,0 +1,343 @@
+"""A mapping file, compiled once: read, checked in one pass, and turned into functions.
+
+Owns: the sections' sense together (tables, keys, joins, checks, order) and the compiled `Mapping`. Everything that is wrong with a
+file is found at load, with line and column; a mapping that loads does not stop a run later. Knows no row.
+"""
+
+import hashlib
+from collections.abc import Mapping as ReadOnly
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+from zoneinfo import ZoneInfo
+
+from loadsheet.contract import BY_NAME, WRITES, Assumptions, Checker, Operation, checker
+from loadsheet.mapping.conversion import ColumnPlan, Habits
+from loadsheet.mapping.documents import Lineage
+from loadsheet.mapping.expressions import Expression
+from loadsheet.mapping.language import Check, FixedZone, MappingSpec, Source, ZoneSpec, read_part, read_zone
+from loadsheet.mapping.lookups import Lookup, read_lookup
+from loadsheet.mapping.names import Names, Needs
+from loadsheet.mapping.numerals import is_locale
+from loadsheet.mapping.payload import PayloadPlan, plan_payload
+from loadsheet.mapping.rows import TablePlan
+from loadsheet.mapping.suggestions import did_you_mean, some
+from loadsheet.mapping.tables import plan_tables
+from loadsheet.mapping.words import zone_names
+from loadsheet.mapping.yamlfile import Loc, YamlFile, read_yaml
+from loadsheet.problems import Level, MappingError
+from loadsheet.reading.layouts import Layout, WantedColumn
+
+MAIN = "main"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckPlan:
+    """A compiled check: where it is made (once a document, or for each row of a table), and the values its cells hold."""
+
+    id: str
+    say: str
+    level: Level
+    rule: Expression
+    needs: Needs
+    position: int | None
+    cells: tuple[tuple[int, int], ...]  # (table, place) of the columns meant
+
+
+@dataclass(frozen=True, slots=True)
+class JoinPlan:
+    """How a table belongs to the main one: what happens to rows without a partner."""
+
+    missing: Literal["error", "ignore"]
+    extra: Literal["error", "ignore"]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What `translate` works from."""
+
+    tables: tuple[TablePlan, ...]
+    joins: ReadOnly[int, JoinPlan]
+    is_grouped: bool
+    one_value: tuple[int, ...]
+    checks: tuple[CheckPlan, ...]
+    payload: PayloadPlan
+    check_record: Checker
+
+
+@dataclass(frozen=True, slots=True)
+class Mapping:
+    """A mapping file ready for use. `hash` (SHA-256, hex) covers the file and its code tables; `layouts` say per role (`main`, or
+    the names that the tables' `file:` use) which tables to read from that file; `notes` are lines for the author that are no errors.
+    """
+
+    name: str
+    version: int
+    description: str
+    hash: str
+    path: Path
+    operation: Operation
+    files: tuple[str, ...]
+    companions: ReadOnly[str, str]
+    complete_when: str | None
+    main_role: str
+    layouts: ReadOnly[str, tuple[Layout, ...]]
+    lineage: Lineage
+    batch_size: int | None
+    control_columns: tuple[tuple[str, str], ...]
+    notes: tuple[str, ...]
+    plan: Plan = field(repr=False)
+
+
+def lint(path: Path, assumptions: Assumptions) -> list[MappingError]:
+    """Everything that is wrong with a mapping file, from top to bottom; nothing if it can be used."""
+    return _compile(path, assumptions)[1]
+
+
+def load(path: Path, assumptions: Assumptions) -> Mapping:
+    """The compiled mapping. Raises one MappingError at the first finding whose text lists the others as well."""
+    mapping, findings = _compile(path, assumptions)
+    if mapping is None or findings:
+        raise together(findings)
+    return mapping
+
+
+def together(findings: list[MappingError]) -> MappingError:
+    """Several findings as one exception: placed at the first, with a line for each of the others."""
+    first, *others = findings
+    text = "\n".join([first.text + (f" ({first.hint})" if first.hint else ""), *map(str, others)])
+    return MappingError(text, file=first.file, line=first.line, column=first.column) if others else first
+
+
+def _compile(path: Path, assumptions: Assumptions) -> tuple[Mapping | None, list[MappingError]]:
+    file = read_yaml(path)
+    mapping = None
+    if file.values is not None:
+        spec = read_part(MappingSpec, file, file.values, ())
+        if spec is not None:
+            mapping = _Compiler(spec, file, assumptions).mapping()
+    findings = file.sorted_findings()
+    return (None if findings else mapping), findings
+
+
+class _Compiler:
+    """Compiles one file, section by section, in the order in which they build on each other."""
+
+    def __init__(self, spec: MappingSpec, file: YamlFile, assumptions: Assumptions) -> None:
+        self._spec = spec
+        self._file = file
+        self._assumptions = assumptions
+
+    def mapping(self) -> Mapping | None:
+        """The compiled mapping, or None with the findings."""
+        operation = self._operation()
+        zone = self._zone()
+        lookups = self._lookups()
+        main_role = self._main_role(self._spec.source)
+        tables = plan_tables(
+            self._spec,
+            operation,
+            habits=self._habits(zone),
+            zone=zone if isinstance(zone, ZoneSpec) else None,
+            lookups=lookups,
+            file=self._file,
+        )
+        if tables is None or operation is None:
+            return None
+        plan = self._plan(tables, operation, zone_known=zone is not None)
+        batch_size = self._batch_size(operation)
+        return None if self._file.findings else self._finished(plan, operation, lookups, main_role, batch_size)
+
+    def _plan(self, tables: tuple[TablePlan, ...], operation: Operation, *, zone_known: bool) -> Plan:
+        spec = self._spec
+        names = Names(tables, self._file)
+        payload = plan_payload(spec.payload, operation, names, spec.constants, self._assumptions, zone_known=zone_known)
+        slots = tables[0].shape.slots
+        one_value = [slots[name].index for name in (spec.group.one_value if spec.group else []) if name in slots]
+        joins = {
+            table.position: JoinPlan(join.missing, join.extra)
+            for table in tables
+            if (join := spec.source.tables[table.name].join) is not None
+        }
+        return Plan(
+            tables=tables,
+            joins=joins,
+            is_grouped=spec.group is not None,
+            one_value=tuple(one_value),
+            checks=self._checks(names),
+            payload=payload,
+            check_record=checker(operation, self._assumptions),
+        )
+
+    def _finished(
+        self,
+        plan: Plan,
+        operation: Operation,
+        lookups: ReadOnly[str, Lookup],
+        main_role: str,
+        batch_size: int | None,
+    ) -> Mapping:
+        spec, source = self._spec, self._spec.source
+        return Mapping(
+            name=spec.mapping,
+            version=spec.version,
+            description=spec.description,
+            hash=_hash(self._file.path, lookups),
+            path=self._file.path,
+            operation=operation,
+            files=tuple(source.files),
+            companions=source.companions,
+            complete_when=source.complete_when,
+            main_role=main_role,
+            layouts=_layouts(source, plan.tables, main_role),
+            lineage=plan.payload.lineage,
+            batch_size=batch_size,
+            control_columns=_control_columns(plan.tables),
+            notes=plan.payload.notes,
+            plan=plan,
+        )
+
+    def _operation(self) -> Operation | None:
+        targets = [operation.name for operation in WRITES]
+        if self._spec.target in targets:
+            return BY_NAME[self._spec.target]
+        hint = did_you_mean(self._spec.target, targets)
+        self._file.refuse(
+            ("target",), f'"{self._spec.target}" is not an operation', hint or f"known: {some(targets, 9)}"
+        )
+        return None
+
+    def _zone(self) -> FixedZone | ZoneSpec | None:
+        value, loc = self._spec.source.timezone, ("source", "timezone")
+        if value is None:
+            return None
+        zone = read_zone(self._file, value, loc)
+        name = zone.name if isinstance(zone, FixedZone) else zone.default if zone is not None else None
+        if name is not None and name not in zone_names():
+            where = loc if isinstance(zone, FixedZone) else (*loc, "default")
+            self._file.refuse(where, f'"{name}" is not the name of a time zone', did_you_mean(name, zone_names()))
+            return None
+        return zone
+
+    def _lookups(self) -> dict[str, Lookup]:
+        found = {
+            name: read_lookup(name, spec, self._file, ("lookups", name)) for name, spec in self._spec.lookups.items()
+        }
+        return {name: lookup for name, lookup in found.items() if lookup is not None}
+
+    def _habits(self, zone: FixedZone | ZoneSpec | None) -> Habits:
+        source, locale = self._spec.source, self._spec.source.locale
+        if locale is not None and not is_locale(locale):
+            self._file.refuse(("source", "locale"), f"locale {locale} is not known", "such as de_DE or en_GB")
+            locale = "en"  # so that each column need not say it again
+        name = zone.name if isinstance(zone, FixedZone) else zone.default if zone is not None else None
+        return Habits(
+            locale,
+            tuple(source.dates),
+            ZoneInfo(name) if name is not None else None,
+            isinstance(zone, ZoneSpec),
+            source.fold,
+            source.units,
+        )
+
+    def _main_role(self, source: Source) -> str:
+        """The name that the tables use for the main file: the one that is no companion."""
+        used = [spec.file for spec in source.tables.values() if spec.file is not None]
+        own = list(dict.fromkeys(role for role in used if role not in source.companions))
+        for role in own[1:]:
+            table = next(name for name, spec in source.tables.items() if spec.file == role)
+            hint = did_you_mean(role, source.companions) or f"companions: {some(source.companions) or 'none'}"
+            self._file.refuse(
+                ("source", "tables", table, "file"), f'"{role}" is no companion, and {own[0]} is the main file', hint
+            )
+        return own[0] if own else MAIN
+
+    # ---- checks ----
+
+    def _checks(self, names: Names) -> tuple[CheckPlan, ...]:
+        found = [self._check(check, names, ("checks", number)) for number, check in enumerate(self._spec.checks)]
+        return tuple(check for check in found if check is not None)
+
+    def _check(self, check: Check, names: Names, loc: Loc) -> CheckPlan | None:
+        item = names.list_position(check.each) if check.each is not None else None
+        if check.each is not None and item is None:
+            self._file.refuse(
+                (*loc, "each"), f'there is no table "{check.each}"', did_you_mean(check.each, names.list_names())
+            )
+            return None
+        rule = names.condition(check.rule, item, (*loc, "rule"))
+        if rule is None:
+            return None
+        needs = names.needs(rule.uses)
+        if item is None and _is_about_rows(rule, names, self._same_everywhere(names)):
+            item = 0
+        cells = self._cells(check, names, item, loc) or [(item or 0, index) for index in sorted(needs.here)]
+        return CheckPlan(check.id, check.say, check.level, rule, needs, item, tuple(cells))
+
+    def _same_everywhere(self, names: Names) -> frozenset[str]:
+        group = self._spec.group
+        return frozenset([*group.by, *group.one_value]) if group else frozenset(names.tables[0].shape.slots)
+
+    def _cells(self, check: Check, names: Names, item: int | None, loc: Loc) -> list[tuple[int, int]]:
+        found = [names.column(name, item, (*loc, "columns", number)) for number, name in enumerate(check.columns)]
+        return [(column[0].position, column[0].shape.slots[column[1]].index) for column in found if column is not None]
+
+    def _batch_size(self, operation: Operation) -> int | None:
+        if self._spec.batch is None:
+            return None
+        if not operation.batched:
+            self._file.refuse(
+                ("batch",), f"{operation.name} takes one record in a call; batch is for order.status", at_key=True
+            )
+            return None
+        most = self._assumptions.status_records_max
+        if self._spec.batch.max_records > most:
+            self._file.refuse(
+                ("batch", "max_records"),
+                f"{self._spec.batch.max_records} records in a call; assumptions.status_records_max is {most}",
+            )
+        return self._spec.batch.max_records
+
+
+def _is_about_rows(rule: Expression, names: Names, same: frozenset[str]) -> bool:
+    """Whether a check on bare columns of the main table has to be made for each of its rows: they may differ between rows, and
+    the rule does not look at all rows by itself.
+    """
+    if any(use.rows == "all" for use in rule.uses):
+        return False
+    own = [use.column for use in rule.uses if use.rows == "here"]
+    derived = {plan.name for plan in names.tables[0].derived}
+    return any(column not in same or column in derived for column in own)
+
+
+def _hash(path: Path, lookups: ReadOnly[str, Lookup]) -> str:
+    digest = hashlib.sha256(path.read_bytes())
+    for name in sorted(lookups):
+        digest.update(b"\0" + name.encode() + b"\0" + lookups[name].content)
+    return digest.hexdigest()
+
+
+def _control_columns(tables: tuple[TablePlan, ...]) -> tuple[tuple[str, str], ...]:
+    return tuple((table.name, column.name) for table in tables for column in table.columns if column.spec.control_total)
+
+
+def _layouts(source: Source, tables: tuple[TablePlan, ...], main_role: str) -> dict[str, tuple[Layout, ...]]:
+    """Per role the tables to read from that file, in the order of the mapping."""
+    found: dict[str, list[Layout]] = {}
+    for table in tables:
+        spec = source.tables[table.name]
+        base = Layout(table.name, tuple(_wanted(column) for column in table.columns))
+        layout = Layout(
+            base.name,
+            base.columns,
+            tuple(spec.sheet or ()),
+            spec.header_row,
+            tuple(source.encoding or base.encodings),
+            tuple(source.delimiter or base.delimiters),
+        )
+        found.setdefault(spec.file or main_role, []).append(layout)
+    return {role: tuple(layouts) for role, layouts in found.items()}
+
+
+def _wanted(column: ColumnPlan) -> WantedColumn:
+    return WantedColumn(column.name, (column.label, *column.spec.aliases), column.spec.required)

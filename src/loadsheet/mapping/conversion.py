@@ -1,0 +1,450 @@
+"""Cells to values: for every column of a mapping one function, compiled at load.
+
+Owns: which types exist and what each accepts. A converter takes a cell (text, or a typed workbook cell) and gives a value, None
+for a blank, `Wrong` for what it refuses or `Noted` for what it takes with a warning. Values are str, Decimal, bool, datetime
+(aware) and timedelta (a time of day); money and weights never become a binary float. Texts are trimmed of all Unicode
+white space and brought into composed form, so `Köln` is one word however it was typed. Knows no row, no table and no file.
+"""
+
+import re
+import unicodedata
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from loadsheet.mapping.calculation import Type
+from loadsheet.mapping.expressions import Slot
+from loadsheet.mapping.language import Column
+from loadsheet.mapping.lookups import Lookup, folded
+from loadsheet.mapping.moments import Fold, formats_reader, settle
+from loadsheet.mapping.numerals import canonical, is_locale, number_reader
+from loadsheet.mapping.suggestions import did_you_mean, some
+from loadsheet.mapping.units import factor, is_unit, quantity_reader, unit_named
+from loadsheet.mapping.words import country_reader, currency_reader, yes_no_reader, zone_reader
+from loadsheet.mapping.wrong import Noted, Wrong
+from loadsheet.mapping.yamlfile import Loc, YamlFile
+from loadsheet.reading.tables import Native
+
+Convert = Callable[[str], Any]
+_Parse = Callable[[str], Any]
+
+TYPES: dict[str, Type] = {
+    "text": Type.TEXT,
+    "integer": Type.NUMBER,
+    "decimal": Type.NUMBER,
+    "quantity": Type.NUMBER,
+    "date": Type.MOMENT,
+    "datetime": Type.MOMENT,
+    "time": Type.SPAN,
+    "country": Type.TEXT,
+    "currency": Type.TEXT,
+    "yesno": Type.FLAG,
+    "timezone": Type.TEXT,
+}
+_NUMBERS = frozenset({"integer", "decimal", "quantity"})
+_TIMES = ("%H:%M:%S", "%H:%M")
+_PATTERN_TEXT_MAX = 200  # characters; with at most two open repetitions matching stays below 40,000 steps
+_INVISIBLE = "\N{ZERO WIDTH SPACE}\N{ZERO WIDTH NO-BREAK SPACE}"
+
+
+@dataclass(frozen=True, slots=True)
+class Habits:
+    """How the texts of a file are written: `source:` of the mapping, resolved. Without a declared `zone`, moments are kept as
+    the local times they are; `by_row` says that a column names the zone of each row.
+    """
+
+    locale: str | None
+    dates: tuple[str, ...]
+    zone: ZoneInfo | None
+    by_row: bool
+    fold: Fold
+    units: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Padding:
+    """A text column that is padded where a rule of the row holds: after the row is read, `finish` completes it."""
+
+    to: int
+    letter: str
+    when: str
+    finish: _Parse
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnPlan:
+    """One compiled column. `zoned`: its moments are still without a zone when `convert` gives them."""
+
+    name: str
+    spec: Column
+    slot: Slot
+    convert: Convert
+    zoned: bool = False
+    padding: Padding | None = None
+
+    @property
+    def label(self) -> str:
+        """The heading that the shipper sees."""
+        return self.spec.label or self.name
+
+
+def plan_column(
+    name: str, spec: Column, index: int, *, habits: Habits, lookups: Mapping[str, Lookup], file: YamlFile, loc: Loc
+) -> ColumnPlan | None:
+    """Compiles one column; what is wrong with its settings becomes findings of the file."""
+    for key in spec.misplaced():
+        file.refuse((*loc, key), f"{key} means nothing for type {spec.type}", at_key=True)
+    lookup = _lookup(spec, lookups, file, loc)
+    try:
+        parse = _parse(spec, habits, lookup)
+    except _SettingError as error:
+        file.refuse((*loc, error.key), error.text, error.hint)
+        return None
+    if spec.pattern is not None and (why := _unsafe_pattern(spec.pattern)):
+        file.refuse((*loc, "pattern"), f"pattern: {why}")
+        return None
+    default = _default(spec, parse, file, loc)
+    convert = _cell_reader(spec, parse, default)
+    padding = None
+    if spec.pad_left is not None and spec.pad_left.when is not None:
+        padding = Padding(spec.pad_left.to, spec.pad_left.with_, spec.pad_left.when, _finish_text(spec, lookup))
+    zoned = habits.by_row and spec.type in {"date", "datetime"}
+    return ColumnPlan(name, spec, _slot(spec, index, lookup, default), convert, zoned, padding)
+
+
+class _SettingError(Exception):
+    """A setting of a column that cannot be used."""
+
+    def __init__(self, key: str, text: str, hint: str = "") -> None:
+        super().__init__(text)
+        self.key, self.text, self.hint = key, text, hint
+
+
+def _lookup(spec: Column, lookups: Mapping[str, Lookup], file: YamlFile, loc: Loc) -> Lookup | None:
+    if spec.lookup is None or spec.lookup in lookups:
+        return lookups.get(spec.lookup or "")
+    known = file.values.get("lookups") or {}
+    if spec.lookup not in known:  # else its own finding was made when it was read
+        hint = did_you_mean(spec.lookup, known) or f"known: {some(known) or 'none'}"
+        file.refuse((*loc, "lookup"), f'there is no lookup "{spec.lookup}"', hint)
+    return None
+
+
+def _slot(spec: Column, index: int, lookup: Lookup | None, default: object) -> Slot:
+    blank = not spec.required and default is None
+    if lookup is None:
+        return Slot(index, TYPES[spec.type], blank)
+    blank = blank or lookup.missing == "blank"
+    if lookup.many:
+        return Slot(index, Type.CODES, blank, tuple((column, lookup.may_be_blank(column)) for column in lookup.columns))
+    return Slot(index, Type.TEXT, blank or lookup.may_be_blank(lookup.columns[0]))
+
+
+def _default(spec: Column, parse: _Parse, file: YamlFile, loc: Loc) -> Any:
+    if spec.default is None:
+        return None
+    if spec.type == "yesno" and spec.default in ("yes", "no"):  # our words, whatever the shipper's are
+        return spec.default == "yes"
+    value = parse(_as_cell(spec.default))
+    if isinstance(value, Wrong):
+        file.refuse((*loc, "default"), f"default {spec.default} is not a value of this column", value.hint)
+        return None
+    return value.value if isinstance(value, Noted) else value
+
+
+def _as_cell(value: object) -> str:
+    if isinstance(value, bool):
+        return Native(str(value).lower(), "flag")
+    return Native(str(value), "number") if isinstance(value, int | Decimal) else str(value)
+
+
+# ---- one cell ----
+
+
+def _cell_reader(spec: Column, parse: _Parse, default: object) -> Convert:
+    """What all types share: errors of a workbook, trimming, blanks, defaults, required values."""
+    blank = Wrong("C301") if spec.required and default is None else default
+    tokens = frozenset(spec.blank)
+
+    def convert(cell: str) -> Any:
+        if type(cell) is not str and isinstance(cell, Native) and cell.kind in {"error", "formula"}:
+            return Wrong("R207" if cell.kind == "error" else "R208")
+        text = cell.strip().strip(_INVISIBLE)
+        if not text or text in tokens:
+            return blank
+        return parse(text if type(cell) is str else cell)
+
+    return convert
+
+
+def _parse(spec: Column, habits: Habits, lookup: Lookup | None) -> _Parse:
+    locale = _checked_locale(spec.locale or habits.locale)
+    if spec.type == "text":
+        return _text(spec, lookup)
+    if spec.type in _NUMBERS:
+        return _number(spec, habits, locale)
+    if spec.type in {"date", "datetime"}:
+        return _moment(spec, habits, locale)
+    if spec.type == "time":
+        return _time(spec, locale)
+    if spec.type == "yesno":
+        return _plain(yes_no_reader(locale, spec.yes, spec.no))
+    readers = {"country": lambda: country_reader(locale), "currency": currency_reader, "timezone": zone_reader}
+    return _shown(readers[spec.type]())
+
+
+def _checked_locale(locale: str | None) -> str | None:
+    if locale is not None and not is_locale(locale):
+        raise _SettingError("locale", f"locale {locale} is not known", "such as de_DE or en_GB")
+    return locale
+
+
+def _shown(read: Callable[[str], Any]) -> _Parse:
+    """A typed cell counts as what its sender sees."""
+    return lambda cell: read((cell.shown if isinstance(cell, Native) else cell).strip())
+
+
+def _plain(read: Callable[[str], Any]) -> _Parse:
+    return lambda cell: read(str(cell))
+
+
+# ---- text ----
+
+
+def _text(spec: Column, lookup: Lookup | None) -> _Parse:
+    start, finish = _start_text(spec), _finish_text(spec, lookup)
+    if spec.pad_left is not None and spec.pad_left.when is not None:
+        return start  # finished by the row
+    if spec.pad_left is not None:
+        to, letter = spec.pad_left.to, spec.pad_left.with_
+        return lambda cell: finish(start(cell).rjust(to, letter))
+    return lambda cell: finish(start(cell))
+
+
+def _start_text(spec: Column) -> Callable[[str], str]:
+    changes: dict[str | None, Callable[[str], str]] = {"upper": str.upper, "lower": str.lower, None: str}
+    change = changes[spec.case]
+
+    def start(cell: str) -> str:
+        text = cell.shown.strip() if isinstance(cell, Native) else cell
+        return change(text if text.isascii() else unicodedata.normalize("NFC", text))
+
+    return start
+
+
+def _finish_text(spec: Column, lookup: Lookup | None) -> _Parse:
+    steps = [step for step in (_length(spec), _pattern(spec), _codes(spec, lookup)) if step is not None]
+    if not steps:
+        return str
+    if len(steps) == 1:
+        return steps[0]
+
+    def finish(text: str) -> Any:
+        value: Any = text
+        noted: Wrong | None = None
+        for step in steps:
+            value = step(value)
+            if isinstance(value, Wrong):
+                return value
+            if isinstance(value, Noted):
+                value, noted = value
+        return value if noted is None else Noted(value, noted)
+
+    return finish
+
+
+def _length(spec: Column) -> _Parse | None:
+    least, most = spec.min_length or 0, spec.max_length
+    if not least and most is None:
+        return None
+    cut = spec.on_too_long == "cut_and_warn"
+
+    def check(text: str) -> Any:
+        if len(text) < least:
+            return Wrong("C305", {"expected": f"at least {least} characters"})
+        if most is None or len(text) <= most:
+            return text
+        said = {"length": len(text), "expected": most}
+        if cut:
+            return Noted(text[:most].rstrip(), Wrong("C312", said, f"cut to {most} characters", "warning"))
+        return Wrong("C312", said)
+
+    return check
+
+
+def _pattern(spec: Column) -> _Parse | None:
+    if spec.pattern is None or _unsafe_pattern(spec.pattern):
+        return None
+    pattern, wrong = re.compile(spec.pattern), Wrong("C313", {"expected": spec.pattern})
+
+    def check(text: str) -> Any:
+        if len(text) > _PATTERN_TEXT_MAX:
+            return Wrong("C312", {"length": len(text), "expected": _PATTERN_TEXT_MAX})
+        return text if pattern.fullmatch(text) else wrong
+
+    return check
+
+
+def _unsafe_pattern(pattern: str) -> str:
+    """Why a pattern is refused, or nothing. Allowed are letters, classes, alternatives and plain repetition: a matcher that backtracks
+    needs no more than the square of the text's length for them.
+    """
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        return f"not a pattern: {error}"
+    bare = re.sub(r"\[(?:\\.|[^\]\\])*\]|\\[^0-9]", "x", pattern)  # classes and escapes repeat nothing
+    if "(?" in bare or re.search(r"\\[0-9]", bare):
+        return "look-around, flags and back references are not available"
+    if re.search(r"\)[*+?{]", bare):
+        return "a group cannot be repeated"
+    if len(re.findall(r"[*+]|\{[0-9]*,[0-9]*\}", bare)) > 2 or bare.count("?") > 4:  # noqa: PLR2004 (see above)
+        return "at most two parts may repeat freely (* + {m,n}), at most four may be optional (?)"
+    return ""
+
+
+def _codes(spec: Column, lookup: Lookup | None) -> _Parse | None:
+    if lookup is not None:
+        return _looked_up(lookup)
+    if spec.one_of is None:
+        return None
+    meanings = spec.one_of if isinstance(spec.one_of, dict) else {word: word for word in spec.one_of}
+    by_key = {folded(word, ignore_case=spec.ignore_case): meaning for word, meaning in meanings.items()}
+    wrong = Wrong("C306", {"expected": some(meanings)})
+
+    def choose(text: str) -> Any:
+        meaning = by_key.get(folded(text, ignore_case=spec.ignore_case))
+        return wrong._replace(hint=did_you_mean(text, meanings)) if meaning is None else meaning
+
+    return choose
+
+
+def _looked_up(lookup: Lookup) -> _Parse:
+    wrong = Wrong("C306", {"expected": some(lookup.keys)})
+
+    def look_up(text: str) -> Any:
+        found = lookup.find(text)
+        if found is not None:
+            return found if lookup.many else found[0]
+        if lookup.missing == "error":
+            return wrong._replace(hint=did_you_mean(text, lookup.keys))
+        return text if lookup.missing == "keep" else None
+
+    return look_up
+
+
+# ---- numbers ----
+
+
+def _number(spec: Column, habits: Habits, locale: str | None) -> _Parse:
+    if locale is None:
+        raise _SettingError("type", f"{spec.type} needs a locale", "set source.locale, such as de_DE for 1.234,56")
+    read: Callable[[str], Decimal | Wrong] = number_reader(locale)
+    times = Decimal(1)
+    if spec.type == "quantity":
+        unit, assumed = _units(spec, habits)
+        read = quantity_reader(read, unit=unit, assumed=assumed, extra=habits.units)
+        times = factor(assumed, unit) or times
+    check = _range(spec)
+
+    def parse(cell: str) -> Any:
+        if not isinstance(cell, Native):
+            number = read(cell)
+        elif cell.kind == "number":
+            number = canonical(Decimal(cell) * times)
+        else:
+            number = Wrong("C302", {"locale": locale}, f"the cell is a {cell.kind}")
+        return number if isinstance(number, Wrong) else check(number)
+
+    return parse
+
+
+def _units(spec: Column, habits: Habits) -> tuple[str, str]:
+    """The unit of the values and the unit of cells that name none, by pint's names."""
+    if spec.unit is None:
+        raise _SettingError("type", "quantity needs a unit", "such as unit: kg")
+    names = {}
+    for key, word in (("unit", spec.unit), ("from_unit", spec.from_unit or spec.unit)):
+        try:
+            names[key] = unit_named(word, habits.units)
+        except ValueError as error:
+            raise _SettingError(key, f"{key}: {word} is not a known unit", str(error)) from None
+        if not is_unit(names[key]):
+            raise _SettingError(key, f"{key}: {word} is not a known unit")
+    if factor(names["from_unit"], names["unit"]) is None:
+        raise _SettingError("from_unit", f"{spec.from_unit} and {spec.unit} do not measure the same")
+    return names["unit"], names["from_unit"]
+
+
+def _range(spec: Column) -> Callable[[Decimal], Any]:
+    low, high, places, whole = spec.min, spec.max, spec.places, spec.type == "integer"
+    expected = " ".join([*([f"from {low}"] if low is not None else []), *([f"to {high}"] if high is not None else [])])
+    out_of_range, not_whole = Wrong("C305", {"expected": expected}), Wrong("C303")
+    too_fine = Wrong("C305", {"expected": f"(at most {places} digits after the decimal point)"})
+
+    def check(number: Decimal) -> Any:
+        if whole and number != number.to_integral_value():
+            return not_whole
+        if (low is not None and number < low) or (high is not None and number > high):
+            return out_of_range
+        if places is not None and -int(number.as_tuple().exponent) > places:
+            return too_fine
+        return number
+
+    return check
+
+
+# ---- dates and times ----
+
+
+def _moment(spec: Column, habits: Habits, locale: str | None) -> _Parse:
+    read = _declared(spec, list(spec.formats or habits.dates), locale)
+    is_date, zone, fold = spec.type == "date", habits.zone or ZoneInfo("UTC"), habits.fold
+    with_time = Wrong("C304", {"expected": "a date without a time"})
+
+    def parse(cell: str) -> Any:
+        moment = _native_moment(cell) if isinstance(cell, Native) else read(cell)
+        if isinstance(moment, Wrong):
+            return moment
+        if is_date and (moment.hour, moment.minute, moment.second) != (0, 0, 0):
+            return with_time
+        if habits.by_row:
+            return moment
+        return moment.replace(tzinfo=zone) if is_date else settle(moment, zone, fold)
+
+    return parse
+
+
+def _native_moment(cell: Native) -> datetime | Wrong:
+    if cell.kind in {"date", "datetime"}:
+        return datetime.fromisoformat(cell)
+    hint = f"the cell is a {cell.kind}; format it as a date"
+    return Wrong("C304", {"expected": "a date"}, hint)
+
+
+def _time(spec: Column, locale: str | None) -> _Parse:
+    read = _declared(spec, spec.formats or list(_TIMES), locale)
+
+    def parse(cell: str) -> Any:
+        if not isinstance(cell, Native):
+            moment = read(cell)
+        elif cell.kind == "time":
+            moment = datetime.fromisoformat(f"1900-01-01 {cell}")
+        else:
+            moment = Wrong("C304", {"expected": "a time of day"}, f"the cell is a {cell.kind}; format it as a time")
+        if isinstance(moment, Wrong):
+            return moment
+        return timedelta(hours=moment.hour, minutes=moment.minute, seconds=moment.second)
+
+    return parse
+
+
+def _declared(spec: Column, formats: list[str], locale: str | None) -> Callable[[str], datetime | Wrong]:
+    try:
+        return formats_reader(formats, locale)
+    except ValueError as error:
+        key = "formats" if spec.formats else "type"
+        raise _SettingError(key, f"a date format cannot be used: {error}") from None

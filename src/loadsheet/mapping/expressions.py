@@ -1,0 +1,483 @@
+"""Expressions of mapping files: parsed and typed once at load, compiled into closures, evaluated for a row or a document.
+
+Owns: rule-engine (nothing else imports it), which parses and types. Evaluating is our own, by `calculation.py`. Regular
+expressions, attributes of Python objects and every form that is not listed here are refused at load. Knows no file and no
+conversion.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Literal, NamedTuple
+
+from rule_engine import Context, DataType, Rule, ast, errors  # type: ignore[import-untyped]  # it ships no types
+from rule_engine.builtins import Builtins  # type: ignore[import-untyped]  # it ships no types
+
+from loadsheet.mapping.calculation import (
+    ARITHMETIC,
+    ATTRIBUTES,
+    COMPARISONS,
+    FUNCTIONS,
+    METHODS,
+    Function,
+    ListOf,
+    Type,
+    in_utc,
+    reason,
+)
+from loadsheet.mapping.suggestions import did_you_mean, some
+
+_LONGEST = 2_000  # characters; the parser recurses
+_DEEPEST = 4  # lists within lists
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """One value of a row: its position, its type, whether it may be blank; for a row of a code table, its columns."""
+
+    index: int
+    type: Type
+    blank: bool = False
+    codes: tuple[tuple[str, bool], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The values that one row of a table has, by name."""
+
+    table: str
+    slots: Mapping[str, Slot]
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The names an expression may use: bare ones are values of the row at hand (`here`); `main` is the first row of the main
+    table under the main table's name; `lists` are all rows of a table in the document: name -> (position in Frame.lists, shape).
+    """
+
+    here: Shape
+    main: Shape | None = None
+    lists: Mapping[str, tuple[int, Shape]] = field(default_factory=dict)
+
+
+class Frame:
+    """What an expression is evaluated on. Made once for a run over a file; its attributes are set row by row."""
+
+    __slots__ = ("lists", "main", "now", "row", "variables")
+
+    def __init__(self, now: datetime) -> None:
+        self.now = now
+        self.row: Sequence[Any] = ()
+        self.main: Sequence[Any] = ()
+        self.lists: Sequence[Sequence[Sequence[Any]]] = ()
+        self.variables: list[Any] = [None] * _DEEPEST  # rows that the comprehensions now running stand at
+
+
+class Use(NamedTuple):
+    """A value that an expression reads: of the row at hand, the main table's first row, or all rows of a table. An empty
+    column means the rows themselves, such as their number.
+    """
+
+    table: str
+    column: str
+    rows: Literal["here", "first", "all"]
+
+
+Evaluate = Callable[[Frame], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """A compiled expression. `evaluate` gives Decimal, str, bool, aware datetime, timedelta or None."""
+
+    text: str
+    evaluate: Evaluate
+    type: Type
+    blank: bool
+    uses: frozenset[Use]
+
+
+class ExpressionError(Exception):
+    """An expression that cannot be used; a finding about the mapping file, placed by the caller."""
+
+    def __init__(self, text: str, hint: str = "") -> None:
+        super().__init__(text)
+        self.text, self.hint = text, hint
+
+
+def compile_expression(text: str, scope: Scope) -> Expression:
+    """Parses, types and compiles. Raises ExpressionError saying what is wrong and what comes closest."""
+    if len(text) > _LONGEST:
+        raise ExpressionError(f"the expression has {len(text)} characters, allowed are {_LONGEST}")
+    try:
+        statement = Rule(text, _context(scope)).statement.expression
+    except errors.SymbolResolutionError as error:
+        raise ExpressionError(
+            f'"{error.symbol_name}" is neither a column nor a table here',
+            did_you_mean(error.symbol_name, _names(scope)) or f"known: {some(_names(scope), 30)}",
+        ) from None
+    except errors.ObjectAttributeError as error:
+        known = list(getattr(error.object, "attributes", {}))
+        raise ExpressionError(
+            f'"{error.attribute_name}" is not a column of {getattr(error.object, "name", "it")}',
+            did_you_mean(error.attribute_name, known) or f"known: {some(known, 30)}",
+        ) from None
+    except errors.AttributeResolutionError as error:
+        raise ExpressionError(f'"{error.attribute_name}" cannot be asked of this value') from None
+    except errors.RuleSyntaxError as error:
+        at = f'at "{error.token.value}"' if error.token is not None else "at its end"
+        raise ExpressionError(f"cannot be read {at}: {text}") from None
+    except errors.EngineError as error:
+        raise ExpressionError(f"{_in_our_words(error.message)}: {text}") from None
+    except RecursionError:
+        raise ExpressionError("the expression is nested too deeply") from None
+    except (ArithmeticError, TypeError, ValueError) as error:  # a literal part cannot be calculated
+        raise ExpressionError(f"cannot be calculated ({reason(error)}): {text}") from None
+    compiler = _Compiler(scope)
+    evaluate = compiler.build(statement)
+    return Expression(
+        text, evaluate, _type_of(statement.result_type), _may_be_blank(statement.result_type), frozenset(compiler.uses)
+    )
+
+
+def _in_our_words(message: str) -> str:
+    if "nullable" in message:
+        return "a column that may be blank needs a value for that case: write (column ?? value)"
+    return message.replace("data type mismatch", "the types do not fit")
+
+
+# ---- typing: our shapes as rule-engine's types ----
+
+_DATA_TYPES = {
+    Type.TEXT: DataType.STRING,
+    Type.NUMBER: DataType.FLOAT,
+    Type.MOMENT: DataType.DATETIME,
+    Type.SPAN: DataType.TIMEDELTA,
+    Type.FLAG: DataType.BOOLEAN,
+}
+
+
+def _names(scope: Scope) -> list[str]:
+    return [*scope.here.slots, *([scope.main.table] if scope.main else []), *scope.lists]
+
+
+def _context(scope: Scope) -> Context:
+    names: dict[str, Any] = {name: _data_type(slot, scope.here.table, name) for name, slot in scope.here.slots.items()}
+    if scope.main is not None:
+        names[scope.main.table] = _object_type(scope.main)
+    for name, (_, shape) in scope.lists.items():
+        names[name] = DataType.ARRAY(_object_type(shape))
+    context = Context(type_resolver=names, default_timezone="utc", mapping_attribute_lookup=False)
+    context.builtins = Builtins(
+        {"now": None, **{name: function.call for name, function in FUNCTIONS.items()}},
+        timezone=UTC,
+        value_types={"now": DataType.DATETIME, **{name: _function(name, known) for name, known in FUNCTIONS.items()}},
+    )
+    return context
+
+
+def _function(name: str, known: Function) -> Any:
+    least = len(known.arguments) if known.least is None else known.least
+    arguments = tuple(_argument(argument) for argument in known.arguments)
+    return DataType.FUNCTION(
+        name, return_type=_DATA_TYPES[known.result], argument_types=arguments, minimum_arguments=least
+    )
+
+
+def _argument(wanted: Type | ListOf) -> Any:
+    if isinstance(wanted, ListOf):
+        return DataType.ARRAY if wanted.member is Type.ANY else DataType.ARRAY(_DATA_TYPES[wanted.member])
+    return _DATA_TYPES[wanted]
+
+
+def _object_type(shape: Shape) -> Any:
+    attributes = {name: _data_type(slot, shape.table, name) for name, slot in shape.slots.items()}
+    return DataType.OBJECT(shape.table, attributes)
+
+
+def _data_type(slot: Slot, table: str, name: str) -> Any:
+    if slot.type is Type.CODES:
+        columns = {code: _nullable(DataType.STRING, blank=blank) for code, blank in slot.codes}
+        return _nullable(DataType.OBJECT(f"{table}.{name}", columns), blank=slot.blank)
+    return _nullable(_DATA_TYPES.get(slot.type, DataType.UNDEFINED), blank=slot.blank)
+
+
+def _nullable(data_type: Any, *, blank: bool) -> Any:
+    return DataType.NULLABLE(data_type) if blank and data_type != DataType.UNDEFINED else data_type
+
+
+def _may_be_blank(data_type: Any) -> bool:
+    return data_type in (DataType.NULL, DataType.UNDEFINED) or DataType.is_type(data_type, DataType.NULLABLE)
+
+
+def _type_of(data_type: Any) -> Type:
+    plain = DataType.NULLABLE.unwrap(data_type)
+    return next((ours for ours, theirs in _DATA_TYPES.items() if theirs == plain), Type.ANY)
+
+
+class _Row(NamedTuple):
+    """A node that stands for a row: how to get it, its shape, what reading it means for lineage, and for the row that a
+    comprehension stands at, its place among the variables.
+    """
+
+    get: Evaluate
+    shape: Shape
+    rows: Literal["first", "all"]
+    variable: int | None = None
+
+
+def _value_of(row: _Row, index: int) -> Evaluate:
+    """The closure of one value of a row, with as few calls as can be: totals over rows are made of these."""
+    get, variable = row.get, row.variable
+    if variable is not None:
+        return lambda frame: frame.variables[variable][index]
+    return (lambda frame: frame.main[index]) if row.rows == "first" else (lambda frame: get(frame)[index])
+
+
+class _Compiler:
+    """Compiles one typed tree into closures and notes every value it reads."""
+
+    def __init__(self, scope: Scope) -> None:
+        self.uses: set[Use] = set()
+        self._scope = scope
+        self._variables: list[tuple[str, Shape | None]] = []
+        self._builders: dict[type, Callable[[Any], Evaluate]] = {
+            ast.SymbolExpression: self._symbol,
+            ast.GetAttributeExpression: self._attribute,
+            ast.AddExpression: self._arithmetic,
+            ast.SubtractExpression: self._arithmetic,
+            ast.ArithmeticExpression: self._arithmetic,
+            ast.ComparisonExpression: self._comparison,
+            ast.ArithmeticComparisonExpression: self._comparison,
+            ast.LogicExpression: self._logic,
+            ast.CoalesceExpression: self._coalesce,
+            ast.TernaryExpression: self._choice,
+            ast.UnaryExpression: self._unary,
+            ast.ContainsExpression: self._contains,
+            ast.ComprehensionExpression: self._comprehension,
+            ast.FunctionCallExpression: self._call,
+            ast.ArrayExpression: self._array,
+            ast.GetItemExpression: self._item,
+            ast.GetSliceExpression: self._slice,
+        }
+
+    def build(self, node: Any) -> Evaluate:
+        """The closure of a node. Raises ExpressionError for a form that the language leaves out."""
+        builder = self._builders.get(type(node))
+        if builder is not None:
+            return builder(node)
+        literals = (ast.BooleanExpression, ast.FloatExpression, ast.NullExpression, ast.StringExpression)
+        if isinstance(node, (*literals, ast.DatetimeExpression, ast.TimedeltaExpression)):
+            value = node.value
+            return lambda _: value
+        if isinstance(node, ast.FuzzyComparisonExpression):
+            raise ExpressionError("=~ and !~ are not available here", "use pattern: in columns")
+        raise ExpressionError("this form of expression is not available here")
+
+    def _symbol(self, node: Any) -> Evaluate:
+        name = node.name
+        if node.scope is not None:
+            if name != "now":
+                raise _unknown_function(name)
+            return lambda frame: frame.now
+        variable = self._variable(name)
+        if variable is not None:
+            position = variable[0]
+            return lambda frame: frame.variables[position]
+        slot = self._scope.here.slots.get(name)
+        if slot is not None:
+            self.uses.add(Use(self._scope.here.table, name, "here"))
+            index = slot.index
+            return lambda frame: frame.row[index]
+        if name in self._scope.lists:
+            position, shape = self._scope.lists[name]
+            self.uses.add(Use(shape.table, "", "all"))
+            return lambda frame: frame.lists[position]
+        raise ExpressionError(f'"{name}" is a row; name one of its columns, such as {name}.{_first(self._scope.main)}')
+
+    def _variable(self, name: str) -> tuple[int, Shape | None] | None:
+        found = [place for place, (variable, _) in enumerate(self._variables) if variable == name]
+        return (found[-1], self._variables[found[-1]][1]) if found else None
+
+    def _row(self, node: Any) -> _Row | None:
+        if isinstance(node, ast.SymbolExpression) and node.scope is None:
+            variable = self._variable(node.name)
+            if variable is not None:
+                position, shape = variable
+                return _Row(lambda frame: frame.variables[position], shape, "all", position) if shape else None
+            main = self._scope.main
+            if main is not None and node.name == main.table and node.name not in self._scope.here.slots:
+                return _Row(lambda frame: frame.main, main, "first")
+        if isinstance(node, ast.GetItemExpression) and isinstance(node.container, ast.SymbolExpression):
+            rows = self._scope.lists.get(node.container.name)
+            if rows is not None:
+                return _Row(self._item(node), rows[1], "all")
+        return None
+
+    def _attribute(self, node: Any) -> Evaluate:
+        row = self._row(node.object)
+        if row is not None:
+            index = row.shape.slots[node.name].index
+            self.uses.add(Use(row.shape.table, node.name, row.rows))
+            return _value_of(row, index)
+        value = self.build(node.object)
+        codes = self._codes(node.object)
+        if codes:
+            index = codes.index(node.name)
+            return lambda frame: None if (found := value(frame)) is None else found[index]
+        function = ATTRIBUTES.get(node.name)
+        if function is None:
+            raise ExpressionError(
+                f'"{node.name}" is not available here', did_you_mean(node.name, [*ATTRIBUTES, *METHODS])
+            )
+        return lambda frame: None if (found := value(frame)) is None else function(found)
+
+    def _codes(self, node: Any) -> list[str]:
+        """The columns of the code table row that a node stands for, or nothing."""
+        slot = None
+        if isinstance(node, ast.SymbolExpression):
+            slot = self._scope.here.slots.get(node.name)
+        elif isinstance(node, ast.GetAttributeExpression):
+            row = self._row(node.object)
+            slot = row.shape.slots.get(node.name) if row else None
+        return [name for name, _ in slot.codes] if slot else []
+
+    def _arithmetic(self, node: Any) -> Evaluate:
+        left, right, calculate = self.build(node.left), self.build(node.right), ARITHMETIC[node.type]
+        if node.type == "mul":
+            return lambda frame: left(frame) * right(frame)
+        return lambda frame: calculate(left(frame), right(frame))
+
+    def _comparison(self, node: Any) -> Evaluate:
+        types = {_type_of(node.left.result_type), _type_of(node.right.result_type)}
+        if len(types) == 2 and Type.ANY not in types:  # noqa: PLR2004 (two sides)
+            left, right = sorted(kind.value for kind in types)
+            raise ExpressionError(f"{left} is compared with {right}, which is never equal")
+        one, other, compare = self.build(node.left), self.build(node.right), COMPARISONS[node.type]
+        if Type.MOMENT in types:
+            return lambda frame: compare(in_utc(one(frame)), in_utc(other(frame)))
+        return lambda frame: compare(one(frame), other(frame))
+
+    def _logic(self, node: Any) -> Evaluate:
+        left, right = self.build(node.left), self.build(node.right)
+        if node.type == "and":
+            return lambda frame: bool(left(frame) and right(frame))
+        return lambda frame: bool(left(frame) or right(frame))
+
+    def _coalesce(self, node: Any) -> Evaluate:
+        left, right = self.build(node.left), self.build(node.right)
+        return lambda frame: right(frame) if (value := left(frame)) is None else value
+
+    def _choice(self, node: Any) -> Evaluate:
+        condition, yes, no = self.build(node.condition), self.build(node.case_true), self.build(node.case_false)
+        return lambda frame: yes(frame) if condition(frame) else no(frame)
+
+    def _unary(self, node: Any) -> Evaluate:
+        value = self.build(node.right)
+        return (lambda frame: not value(frame)) if node.type == "not" else (lambda frame: -value(frame))
+
+    def _contains(self, node: Any) -> Evaluate:
+        member, container = self.build(node.member), self.build(node.container)
+        return lambda frame: member(frame) in container(frame)
+
+    def _array(self, node: Any) -> Evaluate:
+        members = [self.build(member) for member in node.value]
+        return lambda frame: [member(frame) for member in members]
+
+    def _item(self, node: Any) -> Evaluate:
+        container, item = self.build(node.container), self.build(node.item)
+        return lambda frame: container(frame)[int(item(frame))]
+
+    def _slice(self, node: Any) -> Evaluate:
+        container, start, stop = self.build(node.container), self.build(node.start), self.build(node.stop)
+
+        def cut(frame: Frame) -> Any:
+            first, last = start(frame), stop(frame)
+            return container(frame)[int(first) : None if last is None else int(last)]
+
+        return cut
+
+    def _comprehension(self, node: Any) -> Evaluate:
+        rows = self._scope.lists.get(node.iterable.name) if isinstance(node.iterable, ast.SymbolExpression) else None
+        iterable, position = self.build(node.iterable), len(self._variables)
+        if rows is not None:
+            self.uses.discard(Use(rows[1].table, "", "all"))  # its columns are what is read
+        if position >= _DEEPEST:
+            raise ExpressionError("the expression is nested too deeply")
+        self._variables.append((node.variable, rows[1] if rows else None))
+        plain = self._plain_total(node)
+        result = self.build(node.result)
+        condition = self.build(node.condition) if node.condition is not None else None
+        self._variables.pop()
+        if plain is not None:
+            return _column(iterable, *plain)
+
+        def listed(frame: Frame) -> list[Any]:
+            values = []
+            for value in iterable(frame):
+                frame.variables[position] = value
+                if condition is None or condition(frame):
+                    values.append(result(frame))
+            return values
+
+        return listed
+
+    def _plain_total(self, node: Any) -> list[int] | None:
+        """The one or two columns of `[r.a for r in rows]` or `[r.a * r.b for r in rows]`: what totals are mostly made of."""
+        result = node.result
+        is_product = isinstance(result, ast.ArithmeticExpression) and result.type == "mul"
+        parts = [result.left, result.right] if is_product else [result]
+        shape = self._variables[-1][1]
+        if node.condition is not None or shape is None:
+            return None
+        if not all(isinstance(part, ast.GetAttributeExpression) for part in parts):
+            return None
+        if any(getattr(part.object, "name", "") != node.variable for part in parts):
+            return None
+        return [shape.slots[part.name].index for part in parts]
+
+    def _call(self, node: Any) -> Evaluate:
+        if isinstance(node.function, ast.GetAttributeExpression) and node.function.name in METHODS:
+            method, value = METHODS[node.function.name], self.build(node.function.object)
+            (argument,) = [self.build(part) for part in node.arguments]
+            return lambda frame: method(value(frame), argument(frame))
+        function = node.function
+        if not isinstance(function, ast.SymbolExpression) or function.scope is None or function.name not in FUNCTIONS:
+            raise _unknown_function(getattr(function, "name", "it"))
+        known = FUNCTIONS[function.name]
+        call = known.call
+        if not known.takes_blanks:
+            _refuse_blanks(function.name, node.arguments[0])
+        arguments = [self.build(part) for part in node.arguments]
+        if len(arguments) == 1:
+            (only,) = arguments
+            return lambda frame: call(only(frame))
+        return lambda frame: call(*[argument(frame) for argument in arguments])
+
+
+def _column(rows: Evaluate, one: int, other: int | None = None) -> Evaluate:
+    """The values of one column over rows, or the products of two."""
+    if other is None:
+        return lambda frame: [row[one] for row in rows(frame)]
+    return lambda frame: [row[one] * row[other] for row in rows(frame)]
+
+
+def _refuse_blanks(function: str, argument: Any) -> None:
+    # rule-engine types a list by its members but lets blank ones through
+    members = argument.value if isinstance(argument, ast.ArrayExpression) else []
+    if isinstance(argument, ast.ComprehensionExpression) and argument.condition is None:
+        members = [argument.result]
+    if any(DataType.is_type(member.result_type, DataType.NULLABLE) for member in members):
+        raise ExpressionError(
+            f"${function} of a column that may be blank",
+            "write (column ?? value), or leave blanks out with: if x != null",
+        )
+
+
+def _unknown_function(name: str) -> ExpressionError:
+    known = [f"${known}" for known in FUNCTIONS]
+    return ExpressionError(f"${name} is not a function", did_you_mean(f"${name}", known) or f"known: {some(known, 30)}")
+
+
+def _first(shape: Shape | None) -> str:
+    return next(iter(shape.slots), "column") if shape else "column"

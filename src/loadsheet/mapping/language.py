@@ -1,0 +1,343 @@
+"""The mapping file's own model: its sections, keys and types, and what is said when one is wrong.
+
+Owns: the vocabulary of the format (one shipper's half `columns`, one exchange's half `payload`; see the class docstrings).
+The tree under `payload` has the exchange's field names as keys, so only its leaves are modelled here; `payload.py` walks it.
+Knows no file of rows and no field of the interface.
+"""
+
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Annotated, Any, Literal, TypeVar, get_args
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, PositiveInt, StringConstraints, ValidationError
+from pydantic import Field as ModelField
+from pydantic_core import ErrorDetails
+
+from loadsheet.mapping.suggestions import did_you_mean, some
+from loadsheet.mapping.yamlfile import Loc, YamlFile
+
+
+def _as_list(value: object) -> object:
+    return value if isinstance(value, list) else [value]
+
+
+def _as_decimal(value: object) -> object:
+    return Decimal(value) if type(value) is int else value
+
+
+Names = Annotated[list[str], BeforeValidator(_as_list)]
+Number = Annotated[Decimal, BeforeValidator(_as_decimal)]
+Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=80)]
+Letter = Annotated[str, StringConstraints(min_length=1, max_length=1)]
+Miss = Literal["error", "ignore"]
+Level = Literal["error", "warning"]
+
+
+class Part(BaseModel):
+    """One section. Unknown keys and values of another type are findings, never ignored."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class Join(Part):
+    """Rows of this table belong to the rows of `to` whose columns agree: `on` is {column here: column there}.
+    `missing`: a row there without partner here; `extra`: a row here without partner there.
+    """
+
+    to: str
+    on: dict[str, str] = ModelField(min_length=1)
+    missing: Miss = "error"
+    extra: Miss = "error"
+
+
+class TableSpec(Part):
+    """Where one table is found. `file` is a role of `source.companions`, or a name for the main file."""
+
+    file: str | None = None
+    sheet: Names | None = None
+    header_row: Literal["auto"] | PositiveInt = "auto"
+    ignore_rows: str | None = None
+    join: Join | None = None
+
+
+class ZoneSpec(Part):
+    """The time zone of each row in a column of type timezone; `default` where it is blank or the table has no such column."""
+
+    col: str
+    default: str
+
+
+def _as_zone(value: object) -> object:
+    return {"name": value} if isinstance(value, str) else value
+
+
+class FixedZone(Part):
+    """One time zone for the whole file."""
+
+    name: str
+
+
+class Source(Part):
+    """The files, and how their texts are to be read."""
+
+    files: Names = ModelField(min_length=1)
+    companions: dict[Name, str] = {}
+    complete_when: str | None = None
+    encoding: Names | None = None
+    delimiter: Annotated[list[Letter], BeforeValidator(_as_list)] | None = None
+    locale: str | None = None
+    dates: Names = []
+    timezone: Any = None
+    fold: Literal["error", "first", "second"] = "error"
+    units: dict[str, str] = {}
+    tables: dict[str, TableSpec] = ModelField(default={"rows": TableSpec()}, min_length=1)
+
+
+class Pad(Part):
+    """Restores what a program took away: characters put before a text until it has `to` of them, where `when` holds."""
+
+    to: PositiveInt
+    with_: Letter = ModelField("0", alias="with")
+    when: str | None = None
+
+
+ColumnType = Literal[
+    "text", "integer", "decimal", "quantity", "date", "time", "datetime", "country", "currency", "yesno", "timezone"
+]
+
+_EVERY_TYPE = frozenset(
+    "label aliases type required key default blank control_total example note".split()  # noqa: SIM905 (a list of words)
+)
+_KEYS_OF_TYPE: dict[str, frozenset[str]] = {
+    "text": frozenset(
+        {"lookup", "one_of", "ignore_case", "case", "pad_left", "min_length", "max_length", "on_too_long", "pattern"}
+    ),
+    "integer": frozenset({"min", "max", "locale"}),
+    "decimal": frozenset({"min", "max", "places", "locale"}),
+    "quantity": frozenset({"min", "max", "locale", "unit", "from_unit"}),
+    "date": frozenset({"formats", "locale"}),
+    "time": frozenset({"formats", "locale"}),
+    "datetime": frozenset({"formats", "locale"}),
+    "country": frozenset({"locale"}),
+    "yesno": frozenset({"yes", "no", "locale"}),
+}
+
+
+class Column(Part):
+    """One column as the shipper sees it: its heading, and how its cells become values."""
+
+    label: str | None = None
+    aliases: Names = []
+    type: ColumnType = "text"
+    required: bool = False
+    key: bool = False
+    default: Any = None
+    blank: Names = []
+    control_total: bool = False
+    example: Any = None
+    note: str = ""
+    lookup: str | None = None
+    one_of: dict[str, str] | list[str] | None = None
+    ignore_case: bool = False
+    case: Literal["upper", "lower"] | None = None
+    pad_left: Pad | None = None
+    min_length: PositiveInt | None = None
+    max_length: PositiveInt | None = None
+    on_too_long: Literal["error", "cut_and_warn"] = "error"
+    pattern: str | None = None
+    min: Number | None = None
+    max: Number | None = None
+    places: Annotated[int, ModelField(ge=0, le=12)] | None = None
+    unit: str | None = None
+    from_unit: str | None = None
+    locale: str | None = None
+    formats: Names = []
+    yes: Names = []
+    no: Names = []
+
+    def misplaced(self) -> list[str]:
+        """The keys that are set but mean nothing for this type."""
+        allowed = _EVERY_TYPE | _KEYS_OF_TYPE.get(self.type, frozenset())
+        return sorted(self.model_fields_set - allowed)
+
+
+class LookupSpec(Part):
+    """A code table: a CSV file beside the mapping. `value` is the column looked up, or a list of columns."""
+
+    file: str
+    key: str
+    value: str | list[str]
+    ignore_case: bool = False
+    missing: Literal["error", "keep", "blank"] = "error"
+
+
+class Group(Part):
+    """The rows that agree in `by` make one record, wherever they stand; `one_value` columns must agree in all of them."""
+
+    by: Names = ModelField(min_length=1)
+    one_value: Names = []
+
+
+class Derived(Part):
+    """A value computed for every row, usable like a column."""
+
+    expr: str
+    type: Literal["text", "decimal", "datetime", "time", "yesno"] = "decimal"
+
+
+class Check(Part):
+    """What has to hold. `rule` is an expression, `say` what the shipper reads when it does not, `columns` the cells meant."""
+
+    id: Name
+    rule: str
+    say: str
+    columns: Names = []
+    level: Level = "error"
+    each: str | None = None
+
+
+class Batch(Part):
+    """How many records travel in one call, for the operation that takes several."""
+
+    max_records: PositiveInt
+
+
+class Leaf(Part):
+    """One value of the payload: exactly one of the first five keys says where it comes from, the others how it is written."""
+
+    col: str | None = None
+    const: str | None = None
+    value: Any = None
+    expr: str | None = None
+    utc_offset_of: str | None = None
+    default: Any = None
+    round: Annotated[int, ModelField(ge=0, le=12)] | None = None
+    format: str | None = None
+    as_: Literal["text", "number", "yes/no", "true/false"] | None = ModelField(None, alias="as")
+    when: str | None = None
+    unless_blank: bool = False
+
+
+SOURCES_OF_A_VALUE = ("col", "const", "value", "expr", "utc_offset_of")
+
+
+class MappingSpec(Part):
+    """The whole file, except for the parts whose shape depends on others: columns, derived and payload stay plain here."""
+
+    mapping: Name
+    version: PositiveInt
+    description: str = ""
+    target: str
+    source: Source
+    columns: dict[str, Any] = ModelField(min_length=1)
+    lookups: dict[str, LookupSpec] = {}
+    group: Group | None = None
+    constants: dict[str, Any] = {}
+    derived: dict[str, Any] = {}
+    payload: dict[str, Any] = ModelField(min_length=1)
+    checks: list[Check] = []
+    batch: Batch | None = None
+    order: Names = []
+
+
+P = TypeVar("P", bound=BaseModel)
+
+
+def read_part(model: type[P], file: YamlFile, value: object, loc: Loc) -> P | None:
+    """One section as its model, or None with every wrong key and value among the file's findings."""
+    try:
+        return model.model_validate(value)
+    except ValidationError as error:
+        placed = {
+            _real_steps(details["loc"], loc, file): details for details in reversed(error.errors(include_url=False))
+        }
+        for steps, details in reversed(placed.items()):
+            if not any(other[: len(steps)] == steps and other != steps for other in placed):
+                _explain(model, file, details, loc, steps)
+    return None
+
+
+def read_zone(file: YamlFile, value: object, loc: Loc) -> FixedZone | ZoneSpec | None:
+    """The zone setting in either of its two forms: a name, or {col, default}."""
+    model: type[FixedZone | ZoneSpec] = FixedZone if isinstance(value, str) else ZoneSpec
+    return read_part(model, file, _as_zone(value), loc)
+
+
+def _explain(model: type[BaseModel], file: YamlFile, details: ErrorDetails, base: Loc, steps: Loc) -> None:
+    name, found = str(steps[-1]) if steps else "", details["input"]
+    kind = details["type"]
+    if kind == "extra_forbidden":
+        options = _keys_of(model, steps[len(base) : -1])
+        file.refuse(
+            steps, f'unknown key "{name}"', did_you_mean(name, options) or f"known: {some(options, 30)}", at_key=True
+        )
+    elif kind == "missing":
+        file.refuse(steps[:-1], f'the key "{name}" is missing')
+    elif kind == "string_type":
+        hint = f'write "{_plain(found)}"' if isinstance(found, int | Decimal | bool) else ""
+        file.refuse(steps, f"{name} takes a text, found {_plain(found)}", hint)
+    elif kind == "literal_error":
+        expected = str(details["ctx"]["expected"])
+        options = [word.strip(" '") for word in expected.replace(" or ", ", ").split(", ")]
+        file.refuse(
+            steps, f"{name}: {_plain(found)} is not one of {some(options, 15)}", did_you_mean(str(found), options)
+        )
+    else:
+        file.refuse(steps, f"{name}: {_WORDS.get(kind, details['msg'])}, found {_plain(found)}")
+
+
+_WORDS = {
+    "dict_type": "must be a mapping of keys to values",
+    "model_type": "must be a mapping of keys to values",
+    "list_type": "must be a list",
+    "bool_type": "must be true or false",
+    "int_type": "must be a whole number",
+    "is_instance_of": "must be a number",
+    "decimal_type": "must be a number",
+    "string_pattern_mismatch": "may hold letters, digits, dots, hyphens and underscores only",
+    "too_short": "must not be empty",
+    "greater_than": "must be greater than 0",
+}
+
+
+def _real_steps(found: tuple[int | str, ...], base: Loc, file: YamlFile) -> Loc:
+    """Pydantic's location without the names of union branches and key markers it puts in between."""
+    steps: Loc = base
+    for position, step in enumerate(found):
+        is_last = position == len(found) - 1
+        if isinstance(step, int) or is_last or (*steps, step) in file.marks:
+            steps = (*steps, step)
+    if found and found[-1] == "[key]":
+        return steps[:-1]
+    if len(steps) > len(base) and steps not in file.marks and _is_branch(steps[-1]):
+        return steps[:-1]
+    return steps
+
+
+def _is_branch(step: int | str) -> bool:
+    return step in {"str", "constrained-int", "int"} or (isinstance(step, str) and ("[" in step or "-" in step))
+
+
+def _keys_of(model: type[BaseModel], steps: Loc) -> list[str]:
+    """The keys that a section knows, found by following `steps` from the model through fields, dicts and lists."""
+    for step in steps:
+        info = model.model_fields.get(str(step))
+        nested = [part for part in _flatten(info.annotation) if issubclass(part, BaseModel)] if info else []
+        model = nested[0] if nested else model
+    return [info.alias or name for name, info in model.model_fields.items()]
+
+
+def _flatten(annotation: Any) -> list[type]:
+    if isinstance(annotation, type) and not get_args(annotation):
+        return [annotation]
+    return [part for argument in get_args(annotation) for part in _flatten(argument)]
+
+
+def _plain(value: object) -> str:
+    if value is None:
+        return "nothing"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, Mapping):
+        return "a mapping"
+    return "a list" if isinstance(value, list) else str(value)

@@ -1,0 +1,362 @@
+"""One value of the payload: from where it comes to how it is spelled in the record.
+
+Owns: the leaf of the payload tree, compiled into one function. Spelling is the contract's (kinds, number and flag forms); whether
+a type can fill a field at all is said at load. A blank value leaves its field out: neither null nor an empty text is sent
+unless the mapping writes `{value: ""}`. `round` rounds half away from zero to exactly so many digits.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, time, timedelta
+from decimal import ROUND_HALF_UP, Decimal
+from typing import Any
+
+from loadsheet.contract import DATE_SHAPES, Assumptions, Field, FlagForm, Kind, NumberForm, Record, plain, spell
+from loadsheet.mapping.calculation import CALCULATION_ERRORS, Type, reason
+from loadsheet.mapping.documents import Source
+from loadsheet.mapping.expressions import Evaluate
+from loadsheet.mapping.language import SOURCES_OF_A_VALUE, Leaf, read_part
+from loadsheet.mapping.moments import format_reader, offset_minutes
+from loadsheet.mapping.names import Draft, Names, Needs, Reference
+from loadsheet.mapping.suggestions import did_you_mean, some
+from loadsheet.mapping.yamlfile import Loc
+
+OMIT = object()
+"""What a node gives when its field is left out of the record."""
+
+Make = Callable[[Draft], Any]
+
+_TEXT_KINDS = frozenset({Kind.STRING, Kind.STRING_OR_NUMERIC, Kind.TIMEZONE, Kind.OFFSET_HOURS, Kind.OFFSET_MINUTES})
+_DATE_TYPES: dict[Kind, frozenset[Type]] = {
+    kind: frozenset({Type.MOMENT, Type.SPAN} if kind is Kind.TIME else {Type.MOMENT}) for kind in DATE_SHAPES
+}
+_WANTED = {Kind.NUMERIC: "type: decimal", Kind.FLAG: "type: yesno", Kind.TIME: "type: time or datetime"}
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What surrounds a leaf: its field and record, the list it stands in, and the settings that decide how it is written."""
+
+    field: Field
+    record: Record
+    item: int | None
+    path: str
+    constants: Mapping[str, Any]
+    assumptions: Assumptions
+    zone_known: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Value:
+    """A value before it is spelled. `constant` says that it is the same for every document."""
+
+    get: Evaluate
+    type: Type
+    needs: Needs
+    sources: tuple[Source, ...]
+    calculated: bool = True
+    constant: Any = OMIT
+
+
+@dataclass(frozen=True, slots=True)
+class LeafPlan:
+    """A compiled leaf: what makes its value, where that comes from, the constant if it is one, and whether it is in every record."""
+
+    make: Make
+    sources: tuple[Source, ...]
+    constant: Any = OMIT
+    is_fixed: bool = False
+
+
+def plan_leaf(value: object, around: Around, names: Names, loc: Loc) -> LeafPlan | None:
+    """Compiles a leaf, or None with its findings."""
+    file = names.file
+    if not isinstance(value, dict):
+        hint = (
+            "write {value: ...}, {col: ...} or {expr: ...}" if isinstance(value, list) else f"write {{value: {value}}}"
+        )
+        file.refuse(loc, f"{around.field.name} needs to say where its value comes from", hint)
+        return None
+    leaf = read_part(Leaf, file, value, loc)
+    if leaf is None:
+        return None
+    given = [key for key in SOURCES_OF_A_VALUE if key in leaf.model_fields_set]
+    if len(given) != 1:
+        said = f"has {' and '.join(given)}" if given else "has none"
+        file.refuse(loc, f"{around.field.name} takes one of {some(SOURCES_OF_A_VALUE)}; it {said}")
+        return None
+    when = names.condition(leaf.when, around.item, (*loc, "when")) if leaf.when is not None else None
+    found = _value(leaf, around, names, (*loc, given[0]))
+    if found is None or not _fits(found, leaf, around, names, (*loc, given[0])):
+        return None
+    plan = _spelled(found, leaf, around, names, (*loc, given[0]))
+    if plan is None or when is None:
+        return plan
+    make = _conditional(plan.make, when.evaluate, names.needs(when.uses), around.path)
+    return replace(plan, make=make, is_fixed=False)
+
+
+def _spelled(found: _Value, leaf: Leaf, around: Around, names: Names, loc: Loc) -> LeafPlan | None:
+    """The leaf without its condition; a constant or default that the field cannot take is a finding."""
+    try:
+        spelled = _speller(found.type, leaf, around)
+        default = OMIT if leaf.default is None else spelled(leaf.default)
+        if found.constant is not OMIT:
+            found = replace(found, constant=spelled(found.constant))
+    except (ValueError, ArithmeticError) as error:
+        names.file.refuse(loc, f"{around.field.name}: {error or 'it cannot be rounded'}")
+        return None
+    make = _maker(found, spelled, default, around)
+    return LeafPlan(make, found.sources, found.constant, is_fixed=found.constant is not OMIT)
+
+
+# ---- where a value comes from ----
+
+
+def _value(leaf: Leaf, around: Around, names: Names, loc: Loc) -> _Value | None:
+    if leaf.const is not None or "value" in leaf.model_fields_set:
+        return _constant(leaf, around, names, loc)
+    if leaf.expr is not None:
+        expression = names.expression(leaf.expr, around.item, loc)
+        if expression is None:
+            return None
+        sources = names.sources(expression.uses, around.item)
+        return _Value(expression.evaluate, expression.type, names.needs(expression.uses), sources)
+    reference = names.reference(leaf.col or leaf.utc_offset_of or "", around.item, loc)
+    if reference is None or leaf.utc_offset_of is None:
+        return reference and _Value(reference.get, reference.type, reference.needs, reference.sources, calculated=False)
+    if reference.type is not Type.MOMENT:
+        names.file.refuse(loc, f"utc_offset_of needs a date; {leaf.utc_offset_of} is {reference.type.value}")
+        return None
+    return _offset_value(reference, around, names, loc)
+
+
+def _offset_value(reference: Reference, around: Around, names: Names, loc: Loc) -> _Value | None:
+    kind, get = around.field.kind, reference.get
+    if not around.zone_known:
+        names.file.refuse(loc, "utc_offset_of needs source.timezone", "such as timezone: Europe/Berlin")
+        return None
+    if kind not in (Kind.OFFSET_HOURS, Kind.OFFSET_MINUTES):
+        names.file.refuse(loc, f"{around.field.name} is not an offset from UTC")
+        return None
+    in_hours = _clock_hours if around.assumptions.offset_hours_form == "clock" else _decimal_hours
+    written: Callable[[datetime], object] = offset_minutes if kind is Kind.OFFSET_MINUTES else in_hours
+
+    def offset_of(frame: Any) -> Any:
+        moment = get(frame)
+        return None if moment is None else written(moment)
+
+    kind_of_value = Type.NUMBER if kind is Kind.OFFSET_MINUTES else Type.TEXT
+    return _Value(offset_of, kind_of_value, reference.needs, reference.sources)
+
+
+def _constant(leaf: Leaf, around: Around, names: Names, loc: Loc) -> _Value | None:
+    found: Any = leaf.value
+    if leaf.const is not None:
+        found = around.constants
+        for step in leaf.const.split("."):
+            if not isinstance(found, Mapping) or step not in found:
+                known = _constant_names(around.constants)
+                hint = did_you_mean(leaf.const, known) or f"known: {some(known, 30)}"
+                names.file.refuse(loc, f'there is no constant "{leaf.const}"', hint)
+                return None
+            found = found[step]
+    if found is None or isinstance(found, Mapping | list):
+        said = "nothing" if found is None else "more than one value"
+        names.file.refuse(loc, f"{around.field.name} takes one value, found {said}")
+        return None
+    return _Value(lambda _: found, Type.ANY, Needs(), (), constant=found)
+
+
+def _constant_names(constants: Mapping[str, Any], above: str = "") -> list[str]:
+    names = []
+    for name, value in constants.items():
+        names += _constant_names(value, f"{above}{name}.") if isinstance(value, Mapping) else [f"{above}{name}"]
+    return names
+
+
+def _decimal_hours(moment: datetime) -> str:
+    hours = Decimal(offset_minutes(moment)) / 60
+    return plain(hours.normalize()) if hours else "0"
+
+
+def _clock_hours(moment: datetime) -> str:
+    minutes = offset_minutes(moment)
+    return f"{'-' if minutes < 0 else '+'}{abs(minutes) // 60:02d}:{abs(minutes) % 60:02d}"
+
+
+# ---- whether it fits, and how it is spelled ----
+
+
+def _fits(value: _Value, leaf: Leaf, around: Around, names: Names, loc: Loc) -> bool:
+    """Whether this type can fill the field; the finding says what would."""
+    field, kind, found = around.field, around.field.kind, value.type
+    problem = ""
+    if leaf.format is not None:
+        problem = "" if found in (Type.MOMENT, Type.SPAN) else f"format is for dates, not for {found.value}"
+        found = Type.TEXT
+    elif found is Type.MOMENT and kind not in DATE_SHAPES:
+        problem = "a date needs a format here, such as format: '%Y-%m-%d'"
+    if leaf.round is not None and value.type not in (Type.NUMBER, Type.ANY):
+        problem = f"round is for numbers, not for {value.type.value}"
+    if kind is Kind.DATETIME_ISO and found is Type.MOMENT and not around.zone_known:
+        problem = "it is sent in UTC, so source.timezone has to be set"
+    if found is Type.CODES:
+        problem = "a row of a code table is several values; name one"
+    if not problem and not _type_fits(kind, found, leaf):
+        problem = f"it holds {_holds(kind)}, found {found.value}"
+    if problem:
+        names.file.refuse(
+            loc, f"{field.name}: {problem}", _WANTED.get(kind, "type: datetime" if kind in DATE_SHAPES else "")
+        )
+    return not problem
+
+
+def _holds(kind: Kind) -> str:
+    return {Kind.NUMERIC: "a number", Kind.FLAG: "yes or no", Kind.TIME: "a time of day"}.get(
+        kind, "a date" if kind in DATE_SHAPES else "a text"
+    )
+
+
+def _type_fits(kind: Kind, found: Type, leaf: Leaf) -> bool:
+    if found is Type.ANY:
+        return True
+    if kind in DATE_SHAPES:
+        return found in _DATE_TYPES[kind] or leaf.format is not None
+    if kind is Kind.NUMERIC:
+        return found is Type.NUMBER or leaf.as_ == "number"
+    if kind is Kind.FLAG:  # a text may be one of the flag words by way of a code table
+        return found in (Type.FLAG, Type.TEXT)
+    return found in (Type.TEXT, Type.NUMBER, Type.FLAG)
+
+
+def _speller(found: Type, leaf: Leaf, around: Around) -> Callable[[Any], Any]:
+    """The function from a value to its form in the record. Raises ValueError at once for a format that cannot be used."""
+    kind, record = around.field.kind, around.record
+    flags = FlagForm(leaf.as_) if leaf.as_ in {"yes/no", "true/false"} else around.assumptions.flag_form
+    numbers = {"text": NumberForm.JSON_STRING, "number": NumberForm.JSON_NUMBER}.get(leaf.as_ or "", record.numbers)
+    steps: list[Callable[[Any], Any]] = []
+    if leaf.round is not None:
+        places = Decimal(1).scaleb(-leaf.round)
+        steps.append(lambda value: Decimal(value).quantize(places, ROUND_HALF_UP))
+    if leaf.format is not None:
+        format_reader(leaf.format, None)
+        steps.append(_formatted(leaf.format))
+    elif kind is Kind.TIME:
+        steps.append(_clock)
+    is_plain = (found is Type.TEXT and kind in _TEXT_KINDS and leaf.as_ != "number") or (
+        found is Type.NUMBER and kind is Kind.NUMERIC and numbers is NumberForm.JSON_NUMBER
+    )
+    if found is Type.FLAG and leaf.default is None and not steps:
+        words = {value: spell(kind, value, numbers=numbers, flags=flags) for value in (True, False)}
+        return words.__getitem__
+    if not is_plain or leaf.default is not None:
+        steps.append(lambda value: spell(kind, value, numbers=numbers, flags=flags))
+    if leaf.as_ == "number" and kind in (Kind.STRING_OR_NUMERIC, Kind.OFFSET_MINUTES):
+        steps.append(lambda value: spell(Kind.NUMERIC, value, numbers=numbers, flags=flags))
+    return _chain(steps)
+
+
+def as_it_is(value: Any) -> Any:
+    """The spelling of a value that is already in the record's form."""
+    return value
+
+
+def _chain(steps: list[Callable[[Any], Any]]) -> Callable[[Any], Any]:
+    if not steps:
+        return as_it_is
+    if len(steps) == 1:
+        return steps[0]
+
+    def chained(value: Any) -> Any:
+        for step in steps:
+            value = step(value)
+        return value
+
+    return chained
+
+
+def _formatted(format_: str) -> Callable[[Any], str]:
+    return lambda value: (_clock(value) if isinstance(value, timedelta) else value).strftime(format_)
+
+
+def _clock(value: Any) -> Any:
+    """A time of day as such; other values as they are."""
+    if not isinstance(value, timedelta):
+        return value
+    if not timedelta() <= value < timedelta(days=1):
+        raise ValueError(f"expected a time of day, found {value}")
+    minutes, seconds = divmod(int(value.total_seconds()), 60)
+    return time(minutes // 60, minutes % 60, seconds)
+
+
+# ---- the compiled leaf ----
+
+
+def _maker(value: _Value, spelled: Callable[[Any], Any], default: Any, around: Around) -> Make:
+    if value.constant is not OMIT:
+        constant = value.constant
+        return lambda _: constant
+    known = around.field.known if around.assumptions.known_values == "open" else ()
+    if spelled is as_it_is and not known and not value.calculated:
+        get = value.get
+
+        def copy(draft: Draft) -> Any:
+            found = get(draft)
+            return default if found is None else found
+
+        return copy
+    return _careful_maker(value, spelled, default, around, known)
+
+
+def _careful_maker(
+    value: _Value, spelled: Callable[[Any], Any], default: Any, around: Around, known: tuple[str, ...]
+) -> Make:
+    """The maker of a value that is calculated, spelled or held against the values that the interface names."""
+    get, needs, path, field = value.get, value.needs, around.path, around.field
+
+    def make(draft: Draft) -> Any:
+        if draft.all_wrong and draft.lacks(needs):
+            draft.skipped.append(concrete(path, draft.at))
+            return OMIT
+        try:
+            found = get(draft)
+            if found is None or found == "":
+                return default
+            wire = spelled(found)
+        except CALCULATION_ERRORS as error:
+            draft.faults.append(_fault(concrete(path, draft.at), field, error))
+            return OMIT
+        if known and wire not in known:
+            draft.unnamed.append((concrete(path, draft.at), str(wire), known))
+        return wire
+
+    return make
+
+
+def _fault(path: str, field: Field, error: BaseException) -> tuple[str, str, dict[str, str]]:
+    if isinstance(error, ValueError) and str(error).startswith("expected"):  # the contract's own words
+        return path, "K501", {"path": path, "text": f"must be {str(error).removeprefix('expected ')}"}
+    return path, "G407", {"target": field.name, "reason": reason(error)}
+
+
+def _conditional(make: Make, condition: Evaluate, needs: Needs, path: str) -> Make:
+    def made(draft: Draft) -> Any:
+        if draft.all_wrong and draft.lacks(needs):
+            draft.skipped.append(concrete(path, draft.at))
+            return OMIT
+        try:
+            return make(draft) if condition(draft) else OMIT
+        except CALCULATION_ERRORS as error:
+            here = concrete(path, draft.at)
+            draft.faults.append((here, "G407", {"target": here, "reason": reason(error)}))
+            return OMIT
+
+    return made
+
+
+def concrete(path: str, at: list[int]) -> str:
+    """A path pattern with the positions of the lists it goes through: `packages[].weight` at 1 is `packages[1].weight`."""
+    for index in at:
+        path = path.replace("[]", f"[{index}]", 1)
+    return path

@@ -1,0 +1,165 @@
+"""Dates and times as declared formats write them: text to aware datetime, or to timedelta for a time of day.
+
+Owns: the formats (the listed strptime directives, compiled once), and what happens where clocks change. Only declared formats
+count, tried in order; nothing is guessed. A time that the clocks skip is refused, one that they repeat is refused unless
+the mapping says which of the two is meant. Two-digit years are 1969 to 2068, as in POSIX. Knows no column and no cell.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta, tzinfo
+from typing import Literal
+from zoneinfo import ZoneInfo
+
+from babel import Locale
+from babel.dates import get_month_names
+
+from loadsheet.mapping.wrong import Wrong
+
+Fold = Literal["error", "first", "second"]
+
+DIRECTIVES = "%Y %y %m %d %H %I %M %S %f %p %b %B %z %%"
+
+_NUMBERED = {
+    "Y": ("year", "[0-9]{4}"),
+    "y": ("short_year", "[0-9]{2}"),
+    "m": ("month", "[0-9]{1,2}"),
+    "d": ("day", "[0-9]{1,2}"),
+    "H": ("hour", "[0-9]{1,2}"),
+    "I": ("half_day_hour", "[0-9]{1,2}"),
+    "M": ("minute", "[0-9]{1,2}"),
+    "S": ("second", "[0-9]{1,2}"),
+    "f": ("fraction", "[0-9]{1,6}"),
+}
+_PIVOT = 69  # two-digit years from here on are 19xx
+
+
+def format_reader(format_: str, locale: str | None) -> Callable[[str], datetime | None]:
+    """A function from trimmed text to datetime (naive, or aware if the format has %z), None if the text is not of this format.
+    Raises ValueError for a directive that is not in DIRECTIVES or used twice.
+    """
+    months = _month_numbers(locale)
+    pattern = re.compile(_pattern(format_, months), re.IGNORECASE)
+
+    def read(text: str) -> datetime | None:
+        match = pattern.fullmatch(text)
+        if match is None:
+            return None
+        try:
+            return _moment(match.groupdict(), months)
+        except ValueError:  # 31 February, 25 o'clock
+            return None
+
+    return read
+
+
+def _month_numbers(locale: str | None) -> dict[str, int]:
+    names: dict[str, int] = {}
+    for language in [Locale("en"), *([Locale.parse(locale)] if locale else [])]:
+        for width in ("wide", "abbreviated"):
+            for context in ("format", "stand-alone"):
+                for number, name in get_month_names(width, context, language).items():
+                    names[name.casefold()] = names[name.casefold().rstrip(".")] = number
+    return names
+
+
+def _pattern(format_: str, months: Mapping[str, int]) -> str:
+    parts, used = [], set()
+    for plain, directive in re.findall(r"([^%]+)|%(.?)", format_):
+        if plain:
+            parts.append(re.escape(plain).replace(r"\ ", r"\s+"))
+            continue
+        if directive != "%" and directive in used:
+            raise ValueError(f"%{directive} stands there twice")
+        used.add(directive)
+        parts.append(_piece(directive, months))
+    return "".join(parts)
+
+
+def _piece(directive: str, months: Mapping[str, int]) -> str:
+    if directive in _NUMBERED:
+        name, digits = _NUMBERED[directive]
+        return f"(?P<{name}>{digits})"
+    if directive in {"b", "B"}:
+        longest_first = sorted(months, key=len, reverse=True)
+        return f"(?P<month_name>{'|'.join(re.escape(name) for name in longest_first)})"
+    others = {"p": r"(?P<half>[AaPp]\.?[Mm]\.?)", "z": r"(?P<offset>Z|[+-][0-9]{2}:?[0-9]{2})", "%": "%"}
+    if directive not in others:
+        raise ValueError(f"%{directive} is not known; known are {DIRECTIVES}")
+    return others[directive]
+
+
+def _moment(found: Mapping[str, str | None], months: Mapping[str, int]) -> datetime:
+    name = found.get("month_name")
+    month = months[name.casefold()] if name else int(found.get("month") or 1)
+    fraction = (found.get("fraction") or "").ljust(6, "0")
+    return datetime(
+        _year(found), month, int(found.get("day") or 1), _hour(found), int(found.get("minute") or 0),
+        int(found.get("second") or 0), int(fraction), _offset(found.get("offset")),
+    )  # fmt: skip
+
+
+def _year(found: Mapping[str, str | None]) -> int:
+    short = found.get("short_year")
+    if short:
+        return int(short) + (1900 if int(short) >= _PIVOT else 2000)
+    return int(found.get("year") or 1900)
+
+
+def _hour(found: Mapping[str, str | None]) -> int:
+    half_day_hour = found.get("half_day_hour")
+    if half_day_hour is None:
+        return int(found.get("hour") or 0)
+    hour = int(half_day_hour)
+    if not 1 <= hour <= 12:  # noqa: PLR2004 (a clock face)
+        raise ValueError(half_day_hour)
+    return hour % 12 + (12 if (found.get("half") or "a")[0] in "pP" else 0)
+
+
+def _offset(text: str | None) -> tzinfo | None:
+    return datetime.fromisoformat(f"2000-01-01T00:00:00{text}").tzinfo if text else None
+
+
+def formats_reader(formats: Sequence[str], locale: str | None) -> Callable[[str], datetime | Wrong]:
+    """The formats in order; C304 naming them if none fits."""
+    readers = [format_reader(format_, locale) for format_ in formats]
+    expected = (
+        " or ".join(_example(format_) for format_ in formats)
+        or "a date cell of a workbook (no text format is declared)"
+    )
+    wrong = Wrong("C304", {"expected": expected})
+
+    def read(text: str) -> datetime | Wrong:
+        for reader in readers:
+            moment = reader(text)
+            if moment is not None:
+                return moment
+        return wrong
+
+    return read
+
+
+def _example(format_: str) -> str:
+    return datetime(2026, 3, 31, 14, 5).strftime(format_)  # noqa: DTZ001 (an example, in no zone)
+
+
+def settle(moment: datetime, zone: ZoneInfo, fold: Fold) -> datetime | Wrong:
+    """A moment on the zone's clock. Naive ones are read as that clock's local time: C314 if it never showed that time, C315 if
+    it did so twice and `fold` does not say which is meant. Aware ones (an offset stood in the text) are brought into the zone.
+    """
+    if moment.tzinfo is not None:
+        return moment.astimezone(zone)
+    first = moment.replace(tzinfo=zone)
+    second = first.replace(fold=1)
+    if first.utcoffset() == second.utcoffset():
+        return first
+    if first.astimezone(UTC).astimezone(zone).replace(tzinfo=None) != moment:
+        return Wrong("C314", {"timezone": zone.key})
+    if fold == "error":
+        return Wrong("C315", {"timezone": zone.key}, "the mapping can say which is meant: source.fold: first or second")
+    return second if fold == "second" else first
+
+
+def offset_minutes(moment: datetime) -> int:
+    """The offset from UTC at a moment of an aware datetime, in minutes, east positive."""
+    return int((moment.utcoffset() or timedelta()).total_seconds() // 60)

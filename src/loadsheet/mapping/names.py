@@ -1,0 +1,216 @@
+"""What a name in a mapping stands for: a column of the row at hand, of the main table's first row, or all rows of a table.
+
+Owns: the scopes. Outside of lists the row at hand is the first row of the main table; inside `each: packages` it is that package's
+row. `rows` are always all rows of the main table in the document. Knows no payload field.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from loadsheet.mapping.calculation import Type
+from loadsheet.mapping.documents import Source
+from loadsheet.mapping.expressions import (
+    Evaluate,
+    Expression,
+    ExpressionError,
+    Frame,
+    Scope,
+    Slot,
+    Use,
+    compile_expression,
+)
+from loadsheet.mapping.rows import TablePlan
+from loadsheet.mapping.suggestions import did_you_mean, some
+from loadsheet.mapping.yamlfile import Loc, YamlFile
+
+ROWS = "rows"
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """Which values something is made from: places in the row at hand and in the main table's first row, and (table, place) in
+    all rows of a table.
+    """
+
+    here: frozenset[int] = frozenset()
+    first: frozenset[int] = frozenset()
+    all: frozenset[tuple[int, int]] = frozenset()
+
+
+class Draft(Frame):
+    """The frame of one document: its rows, what was refused in them, and what went wrong while its payload is built."""
+
+    __slots__ = ("all_wrong", "at", "faults", "items", "main_wrong", "row_wrong", "rows_wrong", "skipped", "unnamed")
+
+    row_wrong: frozenset[int]
+    main_wrong: frozenset[int]
+    all_wrong: frozenset[tuple[int, int]]
+    rows_wrong: Sequence[Sequence[frozenset[int]]]
+
+    def clear(self) -> None:
+        """Makes it ready for the next document."""
+        self.row_wrong = self.main_wrong = frozenset()
+        self.all_wrong = frozenset()
+        self.rows_wrong = ()
+        self.faults: list[tuple[str, str, dict[str, str]]] = []  # path, code, values of the message
+        self.unnamed: list[tuple[str, str, tuple[str, ...]]] = []  # path, value, the values that the interface names
+        self.skipped: list[str] = []  # paths whose cells were refused
+        self.items: dict[str, tuple[int, ...]] = {}
+        self.at: list[int] = []
+
+    def lacks(self, needs: Needs) -> bool:
+        """Whether any of these values was refused, so that nothing can be made from them."""
+        if not self.all_wrong:
+            return False
+        return not (
+            needs.here.isdisjoint(self.row_wrong)
+            and needs.first.isdisjoint(self.main_wrong)
+            and needs.all.isdisjoint(self.all_wrong)
+        )
+
+
+class Reference(NamedTuple):
+    """A column that `col:` names: how to get its value, its type, and where it comes from."""
+
+    get: Evaluate
+    type: Type
+    blank: bool
+    needs: Needs
+    sources: tuple[Source, ...]
+
+
+class Names:
+    """The names of one mapping and the file that findings are said of. `item` is the position of the table whose rows a list goes through, None outside of lists."""
+
+    def __init__(self, tables: Sequence[TablePlan], file: YamlFile) -> None:
+        self.tables = tables
+        self.file = file
+        self._positions = {table.name: table.position for table in tables}
+
+    def list_position(self, name: str) -> int | None:
+        """The table whose rows `each: NAME` goes through."""
+        return 0 if name == ROWS else self._positions.get(name)
+
+    def list_names(self) -> list[str]:
+        """What `each:` may name."""
+        return list(dict.fromkeys([ROWS, *self._positions]))
+
+    def scope(self, item: int | None) -> Scope:
+        """The names that an expression may use there."""
+        main = self.tables[0]
+        lists = {table.name: (table.position, table.shape) for table in self.tables[1:]}
+        lists[ROWS] = (0, main.shape)
+        return Scope(self.tables[item or 0].shape, None if main.name == ROWS else main.shape, lists)
+
+    def expression(self, text: str, item: int | None, loc: Loc) -> Expression | None:
+        """A compiled expression, or None with the finding."""
+        try:
+            return compile_expression(text, self.scope(item))
+        except ExpressionError as error:
+            self.file.refuse(loc, error.text, error.hint)
+            return None
+
+    def condition(self, text: str, item: int | None, loc: Loc) -> Expression | None:
+        """A compiled expression that answers yes or no, or None with the finding."""
+        found = self.expression(text, item, loc)
+        if found is not None and found.type not in (Type.FLAG, Type.ANY):
+            self.file.refuse(loc, f"the condition gives {found.type.value}, not yes or no")
+        return found
+
+    def reference(self, text: str, item: int | None, loc: Loc) -> Reference | None:
+        """What `col: TEXT` means there, or None with the finding: `column`, `table.column`, either with `.code` behind it."""
+        found = self.column(text, item, loc)
+        if found is None:
+            return None
+        table, column, code = found
+        slot = table.shape.slots[column]
+        place, problem = _code_place(slot, code)
+        if problem:
+            self.file.refuse(loc, f'"{text}": {problem}', did_you_mean(code, [name for name, _ in slot.codes]))
+            return None
+        rows: Literal["here", "first"] = "here" if table.position == (item or 0) else "first"
+        kind = Type.TEXT if place is not None else slot.type
+        blank = slot.blank or (place is not None and slot.codes[place][1])
+        uses = frozenset({Use(table.name, column, rows)})
+        return Reference(_getter(slot.index, place, rows), kind, blank, self.needs(uses), self.sources(uses, item))
+
+    def column(self, text: str, item: int | None, loc: Loc) -> tuple[TablePlan, str, str] | None:
+        """The table and column that a text names there, and what stands behind them; or None with the finding."""
+        first, _, rest = text.partition(".")
+        table, name = self.tables[item or 0], text
+        if first in self._positions and rest and first not in table.shape.slots:
+            table, name = self.tables[self._positions[first]], rest
+        column, _, code = name.partition(".")
+        if column not in table.shape.slots:
+            known = [*table.shape.slots, *(other.name for other in self.tables if len(self.tables) > 1)]
+            hint = did_you_mean(column, known) or f"known: {some(known, 30)}"
+            self.file.refuse(loc, f'"{text}": {table.name} has no column "{column}"', hint)
+            return None
+        if table.position not in (0, item):
+            hint = f"use each: {table.name}, or an expression over them"
+            self.file.refuse(loc, f"{table.name} has several rows for one record", hint)
+            return None
+        return table, column, code
+
+    def needs(self, uses: Iterable[Use]) -> Needs:
+        """The values behind these uses. Those without a column (the number of rows) need none."""
+        here: set[int] = set()
+        first: set[int] = set()
+        every: set[tuple[int, int]] = set()
+        for use in uses:
+            if not use.column:
+                continue
+            position = self._positions[use.table]
+            index = self.tables[position].shape.slots[use.column].index
+            if use.rows == "all":
+                every.add((position, index))
+            else:
+                (here if use.rows == "here" else first).add(index)
+        return Needs(frozenset(here), frozenset(first), frozenset(every))
+
+    def sources(self, uses: Iterable[Use], item: int | None) -> tuple[Source, ...]:
+        """The columns behind these uses, derived values resolved, in the order of tables and columns."""
+        found = {source for use in uses for source in self._sources(use, item)}
+        places = {(table.name, name): slot.index for table in self.tables for name, slot in table.shape.slots.items()}
+        return tuple(
+            sorted(
+                found, key=lambda source: (self._positions[source.table], places.get((source.table, source.column), -1))
+            )
+        )
+
+    def _sources(self, use: Use, item: int | None) -> list[Source]:
+        table = self.tables[self._positions[use.table]]
+        rows: Literal["first", "each", "all"] = "each" if item is not None else "first"
+        rows = rows if use.rows == "here" else use.rows
+        derived = next((plan for plan in table.derived if plan.name == use.column), None)
+        if derived is None:
+            label = table.label(table.shape.slots[use.column].index) if use.column else ""
+            return [Source(table.name, use.column, label, rows)]
+        inner = [self._sources(deeper._replace(rows=use.rows), item) for deeper in derived.expression.uses]
+        return [source for sources in inner for source in sources]
+
+
+def _code_place(slot: Slot, code: str) -> tuple[int | None, str]:
+    """Where the named column of a code table row is (None: the value itself), or what is wrong with the name."""
+    names = [name for name, _ in slot.codes]
+    if not names:
+        return None, f'the column has no part "{code}"' if code else ""
+    if not code:
+        return None, f"the code table gives several values; name one of {some(names)}"
+    return (
+        (names.index(code), "")
+        if code in names
+        else (None, f"the code table has no column {code}; it has {some(names)}")
+    )
+
+
+def _getter(index: int, place: int | None, rows: Literal["here", "first"]) -> Evaluate:
+    if place is None:
+        return (lambda frame: frame.row[index]) if rows == "here" else (lambda frame: frame.main[index])
+
+    def get(frame: Frame) -> object:
+        codes = (frame.row if rows == "here" else frame.main)[index]
+        return None if codes is None else codes[place]
+
+    return get

@@ -1,0 +1,84 @@
+"""Numbers as a locale writes them: text to exact Decimal.
+
+Owns: Babel's number parser, always strict. A text that the locale would write otherwise is never guessed at: with `de_DE`,
+`1.5` is refused with both readings (15 or 1,5). Knows no column and no cell.
+"""
+
+import re
+import unicodedata
+from collections.abc import Callable
+from decimal import Decimal
+
+from babel import Locale, UnknownLocaleError
+from babel.numbers import NumberFormatError, format_decimal, get_decimal_symbol, get_group_symbol, parse_decimal
+
+from loadsheet.mapping.wrong import Wrong
+
+_ZERO = Decimal(0)  # also for -0
+_LONGEST = 40  # characters; more digits than Decimal keeps exactly
+_MINUS = {"-", "\N{MINUS SIGN}", "\N{EN DASH}"}
+_APOSTROPHES = "'\N{RIGHT SINGLE QUOTATION MARK}"
+
+
+def is_locale(name: str) -> bool:
+    """Whether the locale data at hand know this name, such as `de_DE`."""
+    try:
+        Locale.parse(name)
+    except (UnknownLocaleError, ValueError):
+        return False
+    return True
+
+
+def number_reader(locale: str) -> Callable[[str], Decimal | Wrong]:
+    """A function from trimmed text to Decimal, or to Wrong with C302 or C316. Digits are 0-9 only; a group separator stands
+    between every three digits (or as the locale groups) or nowhere; no exponent. Raises babel.UnknownLocaleError.
+    """
+    language = Locale.parse(locale)
+    group, point = get_group_symbol(language), get_decimal_symbol(language)
+    simple = re.compile(rf"([0-9]{{1,28}})(?:{re.escape(point)}([0-9]{{1,12}}))?")
+    allowed = re.compile(rf"[0-9{re.escape(group + point)}.,]*[0-9][0-9{re.escape(group + point)}.,]*")
+    example = f"{locale} writes {format_decimal(Decimal('1234.5'), locale=language)}"
+    not_a_number = Wrong("C302", {"locale": locale}, example)
+
+    def read(text: str) -> Decimal | Wrong:
+        sign, digits = (-1, text[1:].lstrip()) if text[:1] in _MINUS else (1, text.removeprefix("+"))
+        plain = simple.fullmatch(digits)
+        if plain is not None:
+            whole, part = plain.groups("")
+            part = part.rstrip("0")
+            return sign * Decimal(f"{whole}.{part}" if part else whole) or _ZERO
+        grouped = _with_group(digits, group)
+        if len(grouped) > _LONGEST or not allowed.fullmatch(grouped):
+            return not_a_number
+        try:
+            return canonical(sign * parse_decimal(grouped, locale=language, strict=True))
+        except NumberFormatError as error:
+            return _refusal(error.suggestions or [], not_a_number)
+
+    return read
+
+
+def canonical(number: Decimal) -> Decimal:
+    """The same number without an exponent and without zeros after its last digit: 12.50 is 12.5, 1E+3 is 1000. So a number has
+    one spelling, whether it came from a workbook or a text, and equal records have equal hashes.
+    """
+    if not number:
+        return Decimal(0)
+    shortest = number.normalize()
+    return shortest if int(shortest.as_tuple().exponent) <= 0 else shortest.quantize(Decimal(1))
+
+
+def _with_group(text: str, group: str) -> str:
+    """Whatever space or apostrophe people type for the locale's own group separator, replaced by that."""
+    if group.isspace():
+        return "".join(group if unicodedata.category(letter) == "Zs" else letter for letter in text)
+    if group in _APOSTROPHES:
+        return text.replace("'", group).replace("\N{RIGHT SINGLE QUOTATION MARK}", group)
+    return text
+
+
+def _refusal(suggestions: list[str], otherwise: Wrong) -> Wrong:
+    if len(suggestions) > 1:
+        first, second = suggestions[:2]
+        return Wrong("C316", {"first": first, "second": second}, f"write {first} or {second}")
+    return Wrong("C302", otherwise.values, f"did you mean {suggestions[0]}?") if suggestions else otherwise

@@ -1,0 +1,295 @@
+"""The payload tree of a mapping, compiled against the record it fills.
+
+Owns: objects, lists (`each` row, or entries written out under `list`), which fields exist, which are required, and the lineage of
+every path. Field names come from the contract only. Lists and objects that end up empty are left out; an array that must be
+sent empty is written `{value: []}`.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from loadsheet.contract import Assumptions, Field, Kind, Operation, Record, When, check
+from loadsheet.mapping.calculation import CALCULATION_ERRORS, reason
+from loadsheet.mapping.documents import Lineage
+from loadsheet.mapping.expressions import Evaluate
+from loadsheet.mapping.leaves import OMIT, Around, Make, concrete, plan_leaf
+from loadsheet.mapping.names import Draft, Names, Needs
+from loadsheet.mapping.suggestions import did_you_mean, some
+from loadsheet.mapping.yamlfile import Loc
+
+
+@dataclass(frozen=True, slots=True)
+class PayloadPlan:
+    """The compiled payload: `make` fills a record, or what can be filled of it; `notes` are lines for the author."""
+
+    make: Make
+    lineage: Lineage
+    notes: tuple[str, ...]
+
+
+def plan_payload(
+    spec: Mapping[str, Any],
+    operation: Operation,
+    names: Names,
+    constants: Mapping[str, Any],
+    assumptions: Assumptions,
+    *,
+    zone_known: bool,
+) -> PayloadPlan:
+    """Compiles the tree under `payload`; what is wrong with it becomes findings of the file."""
+    planner = _Planner(operation, names, constants, assumptions, zone_known=zone_known)
+    make = planner.record(spec, operation.record, None, "", ("payload",))
+    planner.check_constants()
+    return PayloadPlan(make, planner.lineage, tuple(planner.notes))
+
+
+class _Node(NamedTuple):
+    """A compiled field: what makes it, and its value if it is the same in every record."""
+
+    name: str
+    make: Make
+    constant: Any = OMIT
+
+
+class _Planner:
+    """Walks tree and record together. `item` is the table whose rows the list around goes through, None outside of lists."""
+
+    def __init__(
+        self,
+        operation: Operation,
+        names: Names,
+        constants: Mapping[str, Any],
+        assumptions: Assumptions,
+        *,
+        zone_known: bool,
+    ) -> None:
+        self.lineage: Lineage = {}
+        self.notes: list[str] = []
+        self._operation = operation
+        self._names = names
+        self._file = names.file
+        self._constants = constants
+        self._assumptions = assumptions
+        self._zone_known = zone_known
+        self._fixed: dict[str, Any] = {}  # constants at the top of the record
+
+    def record(self, spec: Mapping[str, Any], record: Record, item: int | None, path: str, loc: Loc) -> Make:
+        """The maker of one object."""
+        fields = []
+        for name, value in spec.items():
+            here = (*loc, name)
+            found = self._field(name, record, here)
+            if found is not None:
+                around = Around(
+                    found, record, item, self._below(path, found), self._constants, self._assumptions, self._zone_known
+                )
+                node = self._node(value, around, here)
+                fields += [node] if node is not None else []
+        self._demand(spec, record, loc)
+        return _object(fields)
+
+    def _below(self, path: str, found: Field) -> str:
+        return f"{path}.{self._wire(found)}" if path else self._wire(found)
+
+    def _field(self, name: str, record: Record, loc: Loc) -> Field | None:
+        found = record.field(name)
+        if found is None:
+            options = [known.name for known in record.fields if known.when is not When.LISTED]
+            hint = did_you_mean(name, options) or f"known: {some(options, 12)}"
+            self._file.refuse(loc, f'{record.name} has no field "{name}"', hint, at_key=True)
+            return None
+        if found.when is When.LISTED and self._assumptions.listing_only_fields == "reject":
+            hint = "set assumptions.listing_only_fields to accept if the exchange takes it"
+            self._file.refuse(
+                loc, f"{name} is shown in listings only, not in {self._operation.name}", hint, at_key=True
+            )
+            return None
+        return found
+
+    def _wire(self, found: Field) -> str:
+        """The name as sent: of a field with two spellings, the one that the assumptions choose."""
+        chosen = self._assumptions.history_description
+        return chosen if chosen in found.spellings else found.name
+
+    def _demand(self, spec: Mapping[str, Any], record: Record, loc: Loc) -> None:
+        given = {found.name for found in map(record.field, spec) if found is not None}
+        for wanted in record.fields:
+            needed = wanted.when is When.ALWAYS or (wanted.when is When.ON_CREATE and self._operation.creates)
+            if needed and wanted.name not in given:
+                where = ".".join(str(step) for step in loc)
+                self._file.refuse(
+                    loc, f"{where} misses {wanted.name}, which {self._operation.name} requires", at_key=True
+                )
+
+    def _node(self, value: Any, around: Around, loc: Loc) -> _Node | None:
+        found, name = around.field, self._wire(around.field)
+        if found.kind is Kind.ARRAY and found.record is not None:
+            list_make = self._array(value, found.record, around, loc)
+            return _Node(name, list_make) if list_make is not None else None
+        if found.kind is Kind.OBJECT and found.record is not None:
+            if isinstance(value, dict):
+                return _Node(name, _or_nothing(self.record(value, found.record, around.item, around.path, loc)))
+            self._file.refuse(loc, f"{found.name} is an object", "write its fields below it")
+            return None
+        leaf = plan_leaf(value, around, self._names, loc)
+        if leaf is None:
+            return None
+        self.lineage[around.path] = leaf.sources
+        if leaf.constant is not OMIT:
+            self._note_constant(leaf.constant, found, around.path, loc)
+        return _Node(name, leaf.make, leaf.constant if leaf.is_fixed else OMIT)
+
+    def _note_constant(self, constant: object, found: Field, path: str, loc: Loc) -> None:
+        line = self._file.marks.get(loc, (0, 0))[0]
+        if constant == "" and found.when in (When.ALWAYS, When.ON_CREATE):
+            self.notes.append(f"line {line}: {path} is required and sent empty (assumptions.empty_required)")
+        if found.known and constant not in found.known and self._assumptions.known_values == "open":
+            self.notes.append(f'line {line}: {path} is "{constant}"; the interface names {some(found.known)}')
+        if "." not in path and "[" not in path:
+            self._fixed[path] = constant
+
+    def check_constants(self) -> None:
+        """Holds the constants of the record's top against the contract, so that they are refused once and not in each document."""
+        for fault in check(self._operation, self._fixed, self._assumptions):
+            if fault.path in self._fixed:
+                self._file.refuse(("payload", fault.path), f'"{self._fixed[fault.path]}": {fault.path} {fault.text}')
+
+    # ---- lists ----
+
+    def _array(self, value: Any, record: Record, around: Around, loc: Loc) -> Make | None:
+        if isinstance(value, dict) and set(value) == {"value"} and value["value"] == []:
+            self.lineage[around.path] = ()
+            return lambda _: []
+        if isinstance(value, dict) and set(value) == {"each", "item"} and isinstance(value["item"], dict):
+            return self._each(value, record, around, loc)
+        if isinstance(value, dict) and set(value) == {"list"} and isinstance(value["list"], list):
+            return self._written_out(value["list"], record, around, (*loc, "list"))
+        self._file.refuse(
+            loc, f"{around.path} is a list", "write {each: TABLE, item: {...}}, {list: [{...}]} or {value: []}"
+        )
+        return None
+
+    def _each(self, value: dict[str, Any], record: Record, around: Around, loc: Loc) -> Make | None:
+        position = self._names.list_position(str(value["each"]))
+        if position is None:
+            hint = did_you_mean(str(value["each"]), self._names.list_names())
+            self._file.refuse(
+                (*loc, "each"),
+                f'there is no table "{value["each"]}"',
+                hint or f"known: {some(self._names.list_names())}",
+            )
+            return None
+        if around.item is not None:
+            self._file.refuse((*loc, "each"), "each inside each is not available", "write the entries out under list:")
+            return None
+        make = self.record(value["item"], record, position, f"{around.path}[]", (*loc, "item"))
+        return _each_row(make, position)
+
+    def _written_out(self, entries: list[Any], record: Record, around: Around, loc: Loc) -> Make:
+        item, path = around.item, around.path
+        made: list[_Entry] = []
+        for number, entry in enumerate(entries):
+            here = (*loc, number)
+            if not isinstance(entry, dict):
+                self._file.refuse(here, "an entry of a list must be a mapping of fields to values")
+                continue
+            fields = {name: value for name, value in entry.items() if name != "when"}
+            before = set(self.lineage)
+            make = self.record(fields, record, item, f"{path}[]", here)
+            self._number_entry(before, f"{path}[]", number)
+            when = entry.get("when")
+            condition = self._names.condition(str(when), item, (*here, "when")) if when is not None else None
+            needs = self._names.needs(condition.uses) if condition is not None else Needs()
+            made.append(_Entry(make, condition.evaluate if condition is not None else None, needs))
+        return _entries(made, path)
+
+    def _number_entry(self, before: set[str], pattern: str, number: int) -> None:
+        """Gives the paths of one entry its number, so that each entry keeps its own sources."""
+        for path in [path for path in self.lineage if path not in before and path.startswith(pattern)]:
+            self.lineage[f"{pattern[:-2]}[{number}]{path[len(pattern) :]}"] = self.lineage.pop(path)
+
+
+# ---- makers ----
+
+
+def _object(fields: Sequence[_Node]) -> Make:
+    """Copies what is the same in every record and fills in the rest; the order stays that of the mapping."""
+    template = {node.name: node.constant for node in fields}
+    filled = tuple((node.name, node.make) for node in fields if node.constant is OMIT)
+
+    def make(draft: Draft) -> dict[str, Any]:
+        record = template.copy()
+        for name, make_value in filled:
+            value = make_value(draft)
+            if value is OMIT:
+                del record[name]
+            else:
+                record[name] = value
+        return record
+
+    return make
+
+
+def _or_nothing(make: Make) -> Make:
+    return lambda draft: make(draft) or OMIT
+
+
+def _each_row(make: Make, position: int) -> Make:
+    def made(draft: Draft) -> Any:
+        row, row_wrong = draft.row, draft.row_wrong
+        items = []
+        draft.at.append(0)
+        for index, values in enumerate(draft.lists[position]):
+            draft.row, draft.at[-1] = values, index
+            if draft.all_wrong:
+                draft.row_wrong = draft.rows_wrong[position][index]
+            items.append(make(draft))
+        draft.at.pop()
+        draft.row, draft.row_wrong = row, row_wrong
+        return items or OMIT
+
+    return made
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """One entry of a list that the mapping writes out, and the condition under which it is there."""
+
+    make: Make
+    condition: Evaluate | None
+    needs: Needs
+
+
+def _entries(entries: Sequence[_Entry], path: str) -> Make:
+    def made(draft: Draft) -> Any:
+        items: list[Any] = []
+        kept: list[int] = []
+        here = concrete(path, draft.at)
+        draft.at.append(0)
+        for number, entry in enumerate(entries):
+            draft.at[-1] = len(items)
+            if _is_there(entry, draft, here):
+                value = entry.make(draft)
+                if value:
+                    items.append(value)
+                    kept.append(number)
+        draft.at.pop()
+        if items and len(kept) < len(entries):
+            draft.items[here] = tuple(kept)
+        return items or OMIT
+
+    return made
+
+
+def _is_there(entry: _Entry, draft: Draft, path: str) -> bool:
+    if entry.condition is None:
+        return True
+    if draft.lacks(entry.needs):
+        draft.skipped.append(path)
+        return False
+    try:
+        return bool(entry.condition(draft))
+    except CALCULATION_ERRORS as error:
+        draft.faults.append((path, "G407", {"target": path, "reason": reason(error)}))
+        return False

@@ -1,0 +1,262 @@
+"""One row of cells to one row of values: conversion, padding, derived values.
+
+Owns: the bounded memory of converted texts, which makes number formats, dates, units and code tables cost once per distinct
+text; typed cells are kept apart from texts that look the same. Knows no document and no payload.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
+
+from loadsheet.mapping.calculation import CALCULATION_ERRORS, reason
+from loadsheet.mapping.conversion import ColumnPlan
+from loadsheet.mapping.expressions import Expression, Frame, Shape
+from loadsheet.mapping.moments import Fold, settle
+from loadsheet.mapping.wrong import Noted, Wrong
+from loadsheet.reading.tables import Native, Row, Table
+
+_REMEMBERED = 4_096  # distinct texts a column
+_SPECIAL = frozenset({Wrong, Noted})
+
+
+@dataclass(frozen=True, slots=True)
+class DerivedPlan:
+    """A value computed for every row: its name, place and expression, and the places of the values it is computed from."""
+
+    name: str
+    index: int
+    expression: Expression
+    needs: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class PaddingPlan:
+    """A conditional padding: the column, the rule over the row, and the places of the values that the rule reads."""
+
+    column: ColumnPlan
+    when: Expression
+    needs: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class TablePlan:
+    """One compiled table. `zone` is the column that names each row's time zone; `key` the columns that say which record a
+    row belongs to; `order` those it is sorted by; `ignore` the rule for rows to leave out, with the columns it reads.
+    """
+
+    name: str
+    position: int
+    columns: tuple[ColumnPlan, ...]
+    derived: tuple[DerivedPlan, ...]
+    paddings: tuple[PaddingPlan, ...]
+    shape: Shape
+    key: tuple[int, ...] = ()
+    order: tuple[int, ...] = ()
+    ignore: Expression | None = None
+    ignore_needs: tuple[int, ...] = ()
+    zone: int | None = None
+    default_zone: ZoneInfo | None = None
+    fold: Fold = "error"
+
+    def label(self, index: int) -> str:
+        """The heading of a value, or the name of a derived one."""
+        return self.columns[index].label if index < len(self.columns) else self.derived[index - len(self.columns)].name
+
+
+class ReadRow(NamedTuple):
+    """A row and its values; `wrong` are the refused ones by place (their values are None), `noted` the warnings."""
+
+    row: Row
+    values: list[Any]
+    wrong: dict[int, Wrong]
+    noted: dict[int, Wrong]
+
+
+_NOTHING: dict[int, Wrong] = {}
+
+
+class _Memory(dict[str, Any]):
+    """What a column's texts were converted to; a new one is converted when it is asked for. Bounded: forgets all at the limit."""
+
+    def __init__(self, convert: Callable[[str], Any]) -> None:
+        super().__init__()
+        self._convert = convert
+
+    def __missing__(self, text: str) -> Any:
+        if len(self) >= _REMEMBERED:
+            self.clear()
+        value = self[text] = self._convert(text)
+        return value
+
+
+class _Absent(dict[str, Any]):
+    """The memory of a column that the file does not have: every cell of it is blank."""
+
+    def __init__(self, convert: Callable[[str], Any]) -> None:
+        super().__init__()
+        self._blank = convert("")
+
+    def __missing__(self, text: str) -> Any:
+        return self._blank
+
+
+class _Cell(NamedTuple):
+    """One column bound to a file: its place among the values, where its cells are, and what was converted before."""
+
+    slot: int
+    position: int
+    texts: dict[str, Any]
+    typed: dict[Any, Any]
+    convert: Callable[[str], Any]
+
+
+class RowReader:
+    """The compiled columns of a table, bound to the places where one file has them."""
+
+    def __init__(self, plan: TablePlan, table: Table, frame: Frame) -> None:
+        self.plan = plan
+        self.table = table
+        self._frame = frame
+        self._positions = {column.slot.index: table.columns.get(column.name) for column in plan.columns}
+        self._cells = tuple(self._bind(column) for column in plan.columns)
+        self._derived: list[Any] = [None] * len(plan.derived)
+        self._is_typed = bool(table.sheet)  # cells of text files are texts
+        self._zoned = tuple(column for column in plan.columns if column.zoned)
+        self._zones: dict[str, ZoneInfo] = {}
+
+    def _bind(self, column: ColumnPlan) -> _Cell:
+        position = self._positions[column.slot.index]
+        texts = _Memory(column.convert) if position is not None else _Absent(column.convert)
+        return _Cell(column.slot.index, position or 0, texts, {}, column.convert)
+
+    def read(self, row: Row) -> ReadRow:
+        """All values of a row. What is refused is in `wrong`; nothing is raised."""
+        values, wrong, noted = self._convert(row.cells, self._cells)
+        values += self._derived
+        for padding in self.plan.paddings:
+            wrong = self._pad(padding, values, wrong)
+        for derived in self.plan.derived:
+            wrong = self._derive(derived, values, wrong)
+        return ReadRow(row, values, wrong, noted)
+
+    def some(self, indexes: Iterable[int]) -> Callable[[Row], tuple[list[Any], dict[int, Wrong]]]:
+        """A function that reads only these columns (and the row's time zone); the other values are None."""
+        needed = {*indexes, *([self.plan.zone] if self.plan.zone is not None else [])}
+        cells = tuple(cell for cell in self._cells if cell.slot in needed)
+        blank = [None] * len(self._cells)
+
+        def read(row: Row) -> tuple[list[Any], dict[int, Wrong]]:
+            found, wrong, _ = self._convert(row.cells, cells)
+            values: list[Any] = blank.copy()
+            for cell, value in zip(cells, found, strict=True):
+                values[cell.slot] = value
+            return values, wrong
+
+        def read_texts(row: Row) -> tuple[list[Any], dict[int, Wrong]]:
+            values: list[Any] = blank.copy()
+            for slot, position, texts, _, _ in cells:
+                value = texts[row.cells[position]]
+                if type(value) in _SPECIAL:
+                    return read(row)
+                values[slot] = value
+            return values, _NOTHING
+
+        return read if self._is_typed or self._zoned else read_texts
+
+    def position(self, index: int) -> int | None:
+        """Where the file has a column; None for derived values and for columns it lacks."""
+        return self._positions.get(index)
+
+    def _convert(
+        self, row: Sequence[str], cells: Sequence[_Cell]
+    ) -> tuple[list[Any], dict[int, Wrong], dict[int, Wrong]]:
+        """The values of these columns in their order, the refused ones as None."""
+        if self._is_typed:
+            values = [_value(row[cell.position], cell) for cell in cells]
+        else:
+            values = [texts[row[position]] for _, position, texts, _, _ in cells]
+        wrong, noted = _NOTHING, _NOTHING
+        if not _SPECIAL.isdisjoint(map(type, values)):
+            wrong = {cell.slot: value for cell, value in zip(cells, values, strict=True) if type(value) is Wrong}
+            noted = {
+                cell.slot: value.warning for cell, value in zip(cells, values, strict=True) if type(value) is Noted
+            }
+            values = [None if type(value) is Wrong else _bare(value) for value in values]
+        if self._zoned:
+            wrong = self._settle(values, wrong, cells)
+        return values, wrong, noted
+
+    def _settle(self, values: list[Any], wrong: dict[int, Wrong], cells: Sequence[_Cell]) -> dict[int, Wrong]:
+        """Brings the moments of a row onto the clock that its own column names."""
+        places = {cell.slot: place for place, cell in enumerate(cells)}
+        zone = self._zone(values[places[self.plan.zone]] if self.plan.zone in places else None)
+        for column in self._zoned:
+            place = places.get(column.slot.index)
+            moment = values[place] if place is not None else None
+            if place is None or moment is None:
+                continue
+            is_date = column.spec.type == "date"
+            settled = moment.replace(tzinfo=zone) if is_date else settle(moment, zone, self.plan.fold)
+            values[place] = None if isinstance(settled, Wrong) else settled
+            if isinstance(settled, Wrong):
+                wrong = {**wrong, column.slot.index: settled}
+        return wrong
+
+    def _zone(self, name: str | None) -> ZoneInfo:
+        if name is None:
+            return self.plan.default_zone or ZoneInfo("UTC")
+        zone = self._zones.get(name)
+        if zone is None:
+            zone = self._zones[name] = ZoneInfo(name)
+        return zone
+
+    def _pad(self, padding: PaddingPlan, values: list[Any], wrong: dict[int, Wrong]) -> dict[int, Wrong]:
+        index, rule = padding.column.slot.index, padding.column.padding
+        if values[index] is None or rule is None or index in wrong:
+            return wrong
+        self._frame.row = values
+        text = values[index]
+        if padding.needs.isdisjoint(wrong) and padding.when.evaluate(self._frame):
+            text = text.rjust(rule.to, rule.letter)
+        value = rule.finish(text)
+        if isinstance(value, Wrong):
+            values[index] = None
+            return {**wrong, index: value}
+        values[index] = value.value if isinstance(value, Noted) else value
+        return wrong
+
+    def _derive(self, derived: DerivedPlan, values: list[Any], wrong: dict[int, Wrong]) -> dict[int, Wrong]:
+        if wrong and not derived.needs.isdisjoint(wrong):
+            return {**wrong, derived.index: _FOLLOWS}
+        self._frame.row = values
+        try:
+            values[derived.index] = derived.expression.evaluate(self._frame)
+        except CALCULATION_ERRORS as error:
+            return {**wrong, derived.index: Wrong("G407", {"target": derived.name, "reason": reason(error)})}
+        return wrong
+
+
+_FOLLOWS = Wrong("")
+"""A derived value that cannot be computed because a value it needs was refused: said once, at that value."""
+
+
+def follows(wrong: Wrong) -> bool:
+    """Whether this only follows from another refusal and is not to be said."""
+    return not wrong.code
+
+
+def _value(cell: str, column: _Cell) -> Any:
+    """The value of a cell that may be typed: a typed one is not the text that looks the same."""
+    if not isinstance(cell, Native):
+        return column.texts[cell]
+    key = (str(cell), cell.kind, cell.shown)
+    if key not in column.typed:
+        if len(column.typed) >= _REMEMBERED:
+            column.typed.clear()
+        column.typed[key] = column.texts[""] if isinstance(column.texts, _Absent) else column.convert(cell)
+    return column.typed[key]
+
+
+def _bare(value: Any) -> Any:
+    return value.value if type(value) is Noted else value

@@ -1,0 +1,274 @@
+"""The tables of a mapping, compiled: columns, derived values, keys, joins, sorting and the rule for rows to leave out.
+
+Owns: which table is the main one (the one that is joined to no other) and which columns say what record a row belongs to: those of
+`group.by`, else those of the join, else the ones marked `key: true`, else those that fill the record's key. Knows no payload
+beyond that.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from loadsheet.contract import Operation
+from loadsheet.mapping.calculation import Type
+from loadsheet.mapping.conversion import ColumnPlan, Habits, plan_column
+from loadsheet.mapping.expressions import Expression, ExpressionError, Scope, Shape, Slot, compile_expression
+from loadsheet.mapping.language import Column, Derived, Join, MappingSpec, TableSpec, ZoneSpec, read_part
+from loadsheet.mapping.lookups import Lookup
+from loadsheet.mapping.rows import DerivedPlan, PaddingPlan, TablePlan
+from loadsheet.mapping.suggestions import did_you_mean, some
+from loadsheet.mapping.yamlfile import Loc, YamlFile
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_RESERVED = frozenset({"and", "or", "not", "in", "for", "if", "null", "true", "false", "inf", "nan"})
+_DERIVED_TYPES = {
+    "text": Type.TEXT,
+    "decimal": Type.NUMBER,
+    "datetime": Type.MOMENT,
+    "time": Type.SPAN,
+    "yesno": Type.FLAG,
+}
+
+
+def plan_tables(
+    spec: MappingSpec,
+    operation: Operation | None,
+    *,
+    habits: Habits,
+    zone: ZoneSpec | None,
+    lookups: Mapping[str, Lookup],
+    file: YamlFile,
+) -> tuple[TablePlan, ...] | None:
+    """The compiled tables, the main one first, or None with the findings."""
+    planner = _Planner(spec, habits, zone, lookups, file)
+    order = planner.table_order()
+    if order is None:
+        return None
+    tables = [planner.table(name, position, len(order)) for position, name in enumerate(order)]
+    known = [table for table in tables if table is not None]
+    if len(known) < len(order):
+        return None
+    return tuple(planner.with_keys(table, known[0], operation) for table in known)
+
+
+class _Planner:
+    """Compiles the tables of one mapping."""
+
+    def __init__(
+        self,
+        spec: MappingSpec,
+        habits: Habits,
+        zone: ZoneSpec | None,
+        lookups: Mapping[str, Lookup],
+        file: YamlFile,
+    ) -> None:
+        self._spec = spec
+        self._habits = habits
+        self._zone = zone
+        self._lookups = lookups
+        self._file = file
+
+    def table_order(self) -> list[str] | None:
+        """The tables' names, the main one first; None if that cannot be told."""
+        specs, loc = self._spec.source.tables, ("source", "tables")
+        for name in specs:
+            self._check_name(name, (*loc, name))
+        mains = [name for name, spec in specs.items() if spec.join is None]
+        if len(mains) != 1:
+            said = "every table is joined to another" if not mains else f"{some(mains)} are joined to nothing"
+            self._file.refuse(
+                loc, f"one table must be the main one, to which the others are joined; {said}", at_key=True
+            )
+            return None
+        others = [name for name in specs if name != mains[0]]
+        for name in others:
+            join = specs[name].join
+            if join is not None and join.to != mains[0]:
+                hint = did_you_mean(join.to, mains) if join.to not in specs else f"the main table is {mains[0]}"
+                self._file.refuse(
+                    (*loc, name, "join", "to"), f'a table is joined to the main table, not to "{join.to}"', hint
+                )
+                return None
+        return [*mains, *others]
+
+    def table(self, name: str, position: int, tables: int) -> TablePlan | None:
+        """One table without its keys."""
+        columns_spec, loc = self._section(self._spec.columns, "columns", name, tables)
+        columns = self._columns(columns_spec, loc)
+        if columns is None:
+            return None
+        slots = {column.name: column.slot for column in columns}
+        derived = self._derived(name, slots, tables)
+        shape = Shape(name, slots)
+        zone = slots.get(self._zone.col.removeprefix(f"{name}.")) if self._zone is not None else None
+        plan = TablePlan(
+            name, position, tuple(columns), derived, self._paddings(columns, shape, loc), shape,
+            zone=zone.index if zone is not None else None, default_zone=self._habits.zone, fold=self._habits.fold,
+        )  # fmt: skip
+        self._check_zone(position, plan)
+        return self._with_ignore(plan, self._spec.source.tables[name])
+
+    def _section(self, section: Mapping[str, Any], title: str, name: str, tables: int) -> tuple[Any, Loc]:
+        """Columns stand directly under `columns:` for one table, under the table's name for several."""
+        if tables > 1 or (list(section) == [name] and not _is_column(section[name])):
+            return section.get(name), (title, name)
+        return section, (title,)
+
+    def _check_name(self, name: str, loc: Loc) -> None:
+        if _NAME.fullmatch(name) is None or name in _RESERVED:
+            said = (
+                "is a word of the expression language" if name in _RESERVED else "may hold letters, digits and _ only"
+            )
+            self._file.refuse(loc, f'the name "{name}" {said}', at_key=True)
+
+    def _columns(self, section: Any, loc: Loc) -> list[ColumnPlan] | None:
+        if not isinstance(section, dict) or not section:
+            tables = some(self._spec.source.tables)
+            self._file.refuse(loc, f"columns must be given for each of the tables {tables}", at_key=True)
+            return None
+        found = []
+        for index, (name, value) in enumerate(section.items()):
+            here = (*loc, name)
+            self._check_name(name, here)
+            spec = read_part(Column, self._file, value, here)
+            plan = None
+            if spec is not None:
+                plan = plan_column(
+                    name, spec, index, habits=self._habits, lookups=self._lookups, file=self._file, loc=here
+                )
+            found.append(plan)
+        whole = [plan for plan in found if plan is not None]
+        return whole if len(whole) == len(found) else None
+
+    def _derived(self, table: str, slots: dict[str, Slot], tables: int) -> tuple[DerivedPlan, ...]:
+        """The derived values of a table in the order they are written; each may use those before it. Adds their slots."""
+        section, loc = self._section(self._spec.derived, "derived", table, tables)
+        found = []
+        for name, value in (section or {}).items():
+            here = (*loc, name)
+            self._check_name(name, here)
+            spec = read_part(Derived, self._file, value, here)
+            expression = self._expression(spec.expr, Shape(table, dict(slots)), (*here, "expr")) if spec else None
+            if name in slots:
+                self._file.refuse(here, f'there is a column "{name}" already', at_key=True)
+            if spec is None or expression is None:
+                slots[name] = Slot(len(slots), Type.ANY, blank=True)
+                continue
+            wanted = _DERIVED_TYPES[spec.type]
+            if expression.type not in (wanted, Type.ANY):
+                self._file.refuse((*here, "type"), f"{name} is {expression.type.value}, not {wanted.value}")
+            index = len(slots)
+            needs = frozenset(slots[use.column].index for use in expression.uses if use.column in slots)
+            slots[name] = Slot(index, wanted, expression.blank)
+            found.append(DerivedPlan(name, index, expression, needs))
+        return tuple(found)
+
+    def _expression(self, text: str, shape: Shape, loc: Loc) -> Expression | None:
+        try:
+            return compile_expression(text, Scope(shape))
+        except ExpressionError as error:
+            self._file.refuse(loc, error.text, error.hint)
+            return None
+
+    def _paddings(self, columns: Sequence[ColumnPlan], shape: Shape, loc: Loc) -> tuple[PaddingPlan, ...]:
+        found = []
+        for column in columns:
+            if column.padding is not None:
+                when = self._expression(column.padding.when, shape, (*loc, column.name, "pad_left", "when"))
+                if when is not None:
+                    needs = frozenset(shape.slots[use.column].index for use in when.uses)
+                    found.append(PaddingPlan(column, when, needs))
+        return tuple(found)
+
+    def _check_zone(self, position: int, plan: TablePlan) -> None:
+        if self._zone is None:
+            return
+        loc = ("source", "timezone", "col")
+        if plan.zone is not None and plan.columns[plan.zone].spec.type != "timezone":
+            self._file.refuse(loc, f"the column {self._zone.col} must be of type timezone")
+        if plan.zone is None and position == 0 and self._zone.col.split(".")[0] in (self._zone.col, plan.name):
+            hint = did_you_mean(self._zone.col, plan.shape.slots)
+            self._file.refuse(loc, f'{plan.name} has no column "{self._zone.col}"', hint)
+
+    def _with_ignore(self, plan: TablePlan, spec: TableSpec) -> TablePlan:
+        if spec.ignore_rows is None:
+            return plan
+        columns = {name: slot for name, slot in plan.shape.slots.items() if slot.index < len(plan.columns)}
+        loc = ("source", "tables", plan.name, "ignore_rows")
+        rule = self._expression(spec.ignore_rows, Shape(plan.name, columns), loc)
+        if rule is None:
+            return plan
+        needs = tuple(sorted(columns[use.column].index for use in rule.uses))
+        return replace(plan, ignore=rule, ignore_needs=needs)
+
+    # ---- keys ----
+
+    def with_keys(self, table: TablePlan, main: TablePlan, operation: Operation | None) -> TablePlan:
+        """The table with the columns that say which record its rows belong to."""
+        if table.position == 0:
+            return replace(table, key=self._main_key(main, operation), order=self._order(main))
+        join = self._spec.source.tables[table.name].join
+        theirs = self._join_columns()
+        if join is None or not theirs:
+            return table
+        loc = ("source", "tables", table.name, "join", "on")
+        if set(join.on.values()) != set(theirs):
+            self._file.refuse(
+                loc, f"the columns of {main.name} must be {some(theirs)}, as in the other joins and in group.by"
+            )
+            return table
+        by_theirs = {there: here for here, there in join.on.items()}
+        return replace(table, key=tuple(self._indexes(table, [by_theirs[name] for name in theirs], loc)))
+
+    def _main_key(self, main: TablePlan, operation: Operation | None) -> tuple[int, ...]:
+        group = self._spec.group
+        if group is not None:
+            self._indexes(main, group.one_value, ("group", "one_value"))
+            return tuple(self._indexes(main, group.by, ("group", "by")))
+        joined = self._join_columns()
+        if joined:
+            first = next(name for name, spec in self._spec.source.tables.items() if spec.join is not None)
+            return tuple(self._indexes(main, joined, ("source", "tables", first, "join", "on")))
+        if operation is None or operation.repeatable:
+            return ()
+        marked = [column.name for column in main.columns if column.spec.key]
+        return tuple(self._indexes(main, marked or self._filling(operation, main), ("columns",)))
+
+    def _filling(self, operation: Operation, main: TablePlan) -> list[str]:
+        """The columns that fill the key fields of the record directly."""
+        leaves = [self._spec.payload.get(name) for name in operation.record.key]
+        columns = [str(leaf["col"]).split(".")[-1] for leaf in leaves if isinstance(leaf, dict) and "col" in leaf]
+        return [name for name in columns if name in main.shape.slots]
+
+    def _join_columns(self) -> list[str]:
+        """The columns of the main table by which records are told apart where other tables are joined."""
+        joins: list[Join] = [spec.join for spec in self._spec.source.tables.values() if spec.join is not None]
+        if self._spec.group is not None and joins:
+            return list(self._spec.group.by)
+        return list(joins[0].on.values()) if joins else []
+
+    def _indexes(self, table: TablePlan, names: Sequence[str], loc: Loc) -> list[int]:
+        found = []
+        for number, name in enumerate(names):
+            slot = table.shape.slots.get(name.removeprefix(f"{table.name}."))
+            if slot is None or slot.index >= len(table.columns):
+                known = [column.name for column in table.columns]
+                hint = did_you_mean(name, known) or f"known: {some(known, 30)}"
+                self._file.refuse((*loc, number), f'{table.name} has no column "{name}"', hint)
+            else:
+                found.append(slot.index)
+        return found
+
+    def _order(self, main: TablePlan) -> tuple[int, ...]:
+        indexes = self._indexes(main, self._spec.order, ("order",))
+        for number, index in enumerate(indexes):
+            kind = main.columns[index].slot.type
+            if kind not in (Type.TEXT, Type.MOMENT):
+                self._file.refuse(("order", number), f"sorting is by text or date, {main.label(index)} is {kind.value}")
+        return tuple(indexes)
+
+
+def _is_column(value: object) -> bool:
+    """Whether a section's only entry is itself a column, not a table of columns."""
+    return isinstance(value, dict) and not all(isinstance(inner, dict) for inner in value.values())

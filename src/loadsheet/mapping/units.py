@@ -1,0 +1,117 @@
+"""Units of measure: what shippers write for them, and exact factors between them.
+
+Owns: pint, on Decimal, and the alias table in front of it (pint knows none of KGS, LBS, CBM, Ton). `Ton` is the metric ton, as
+beside KG in the interface; a mapping that means another one says so under `source.units`. Knows no column and no cell.
+"""
+
+from collections.abc import Callable, Mapping
+from decimal import Context, Decimal
+from functools import cache
+
+import pint
+
+from loadsheet.mapping.numerals import canonical
+from loadsheet.mapping.suggestions import did_you_mean
+from loadsheet.mapping.wrong import Wrong
+
+ALIASES: dict[str, str] = {
+    alias: unit
+    for unit, aliases in {
+        "kilogram": "kg kgs kilo kilos kilogram kilograms kilogramm",
+        "gram": "g gr grs gram grams gramm",
+        "tonne": "t to tn ton tons tonne tonnes mt",
+        "pound": "lb lbs pound pounds lbm",
+        "ounce": "oz ounce ounces",
+        "meter**3": "m3 m³ m^3 m**3 cbm cum meter**3",
+        "centimeter**3": "cm3 cm³ cm^3 cm**3 ccm cc",
+        "foot**3": "ft3 ft³ ft^3 ft**3 cft cuft foot**3",
+        "inch**3": "in3 in³ in^3 in**3 cuin inch**3",
+        "liter": "l lt ltr liter liters litre litres",
+        "meter": "m mtr meter meters metre metres",
+        "centimeter": "cm cms centimeter centimeters centimetre centimetres",
+        "millimeter": "mm mms millimeter millimeters millimetre millimetres",
+        "foot": "ft foot feet",
+        "inch": "in inch inches",
+    }.items()
+    for alias in aliases.split()
+}
+"""What is written, folded to lower case -> pint's name."""
+
+
+_CLEAN = Context(prec=22)  # pint goes through thirds of a yard: the last of 28 digits is off
+
+
+@cache
+def _registry() -> pint.UnitRegistry[Decimal]:
+    return pint.UnitRegistry(non_int_type=Decimal)
+
+
+def unit_named(word: str, extra: Mapping[str, str]) -> str:
+    """Pint's name for a unit as a mapping or a shipper writes it. Raises ValueError with a proposal for an unknown one."""
+    meant = extra.get(word) or ALIASES.get(word.casefold().rstrip("."))
+    if meant is None or (meant not in ALIASES.values() and not _is_known(meant)):
+        raise ValueError(did_you_mean(word, [*extra, *ALIASES]))
+    return meant
+
+
+def _is_known(name: str) -> bool:
+    try:
+        _registry().parse_units(name)
+    except (pint.PintError, ValueError, AttributeError, TypeError, AssertionError):  # what pint's parser raises
+        return False
+    return True
+
+
+def is_unit(name: str) -> bool:
+    """Whether pint knows a unit of this name."""
+    return name in ALIASES.values() or _is_known(name)
+
+
+@cache
+def factor(of: str, to: str) -> Decimal | None:
+    """How many `to` one `of` is, exact; None if they measure different things. Both are pint's names."""
+    if of == to:
+        return Decimal(1)
+    try:
+        magnitude = Decimal(_registry().Quantity(Decimal(1), of).to(to).magnitude)
+    except pint.DimensionalityError:
+        return None
+    return canonical(_CLEAN.plus(magnitude))
+
+
+def quantity_reader(
+    read_number: Callable[[str], Decimal | Wrong], *, unit: str, assumed: str, extra: Mapping[str, str]
+) -> Callable[[str], Decimal | Wrong]:
+    """A function from trimmed text such as `12,5 kg` to a Decimal in `unit`; without a unit in the text it is in `assumed`.
+    Units are pint's names, `extra` are further words for them. Unknown or unfitting units are C307.
+    """
+    per_assumed = factor(assumed, unit) or Decimal(1)
+    wrong_unit = Wrong("C307", {"expected": _expected(unit)})
+
+    def read(text: str) -> Decimal | Wrong:
+        digits, word = (text, "") if text[-1:].isdigit() else _split(text)
+        number = read_number(digits or text)
+        if isinstance(number, Wrong):
+            return number
+        if not word:
+            return number if per_assumed == 1 else canonical(number * per_assumed)
+        try:
+            times = factor(unit_named(word, extra), unit)
+        except ValueError as error:
+            return wrong_unit._replace(hint=str(error))
+        return wrong_unit if times is None else canonical(number * times)
+
+    return read
+
+
+def _split(text: str) -> tuple[str, str]:
+    """The number up to its last digit, and the unit behind it. Without a digit the number is empty."""
+    end = next((place for place, letter in enumerate(text) if letter.isalpha() or letter in "\"'"), len(text))
+    digits = text[:end].rstrip()
+    return (digits, text[end:].strip()) if any(letter.isdigit() for letter in digits) else ("", "")
+
+
+def _expected(unit: str) -> str:
+    same = [name for name in dict.fromkeys(ALIASES.values()) if factor(name, unit) is not None]
+    words = [next(alias for alias, name in ALIASES.items() if name == meant) for meant in same]
+    return "one of " + ", ".join(words) if words else unit

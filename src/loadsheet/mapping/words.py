@@ -1,0 +1,105 @@
+"""Words with a fixed meaning: countries, currencies, time zones, yes and no.
+
+Owns: Babel's names of territories and its list of currency codes. A word counts in the file's language or in English.
+Knows no column and no cell.
+"""
+
+from collections.abc import Callable, Iterable
+from functools import cache
+from zoneinfo import available_timezones
+
+from babel import Locale
+from babel.core import get_global
+
+from loadsheet.mapping.suggestions import did_you_mean
+from loadsheet.mapping.wrong import Wrong
+
+_NO_COUNTRIES = frozenset({"EU", "EZ", "QO", "UN", "XA", "XB", "ZZ"})  # CLDR's territories that are none
+_YES_NO = {
+    "en": ("yes y true 1", "no n false 0"),
+    "cs": ("ano", "ne"),
+    "da": ("ja", "nej"),
+    "de": ("ja j wahr", "nein falsch"),
+    "es": ("si sí s", "no"),
+    "fi": ("kyllä", "ei"),
+    "fr": ("oui o vrai", "non faux"),
+    "it": ("si sì s", "no"),
+    "nb": ("ja", "nei"),
+    "nl": ("ja j", "nee"),
+    "no": ("ja", "nei"),
+    "pl": ("tak t", "nie"),
+    "pt": ("sim s", "não nao"),
+    "sv": ("ja", "nej"),
+}
+
+
+def country_reader(locale: str | None) -> Callable[[str], str | Wrong]:
+    """A function from text to the two-letter code (ISO 3166): names in the locale's language, then in English, two- and
+    three-letter codes; C308 with a proposal otherwise.
+    """
+    codes = _countries(locale)
+
+    def read(text: str) -> str | Wrong:
+        code = codes.get(text.casefold())
+        return code or Wrong("C308", hint=did_you_mean(text, [name for name in codes if len(name) > 3]))  # noqa: PLR2004 (names, not codes)
+
+    return read
+
+
+@cache
+def _countries(locale: str | None) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for language in [*([Locale.parse(locale)] if locale else []), Locale("en")]:
+        for code, name in language.territories.items():
+            if len(code) == 2 and code.isalpha() and code not in _NO_COUNTRIES:  # noqa: PLR2004 (ISO 3166-1 alpha-2)
+                found.setdefault(name.casefold(), code)
+                found.setdefault(code.casefold(), code)
+    for alias, codes in get_global("territory_aliases").items():
+        if alias.isalpha() and len(codes) == 1 and codes[0].casefold() in found:
+            found.setdefault(alias.casefold(), codes[0])
+    return found
+
+
+def currency_reader() -> Callable[[str], str | Wrong]:
+    """A function from text to the currency code (ISO 4217) in capitals; C309 with a proposal otherwise."""
+    codes = frozenset(get_global("all_currencies"))
+
+    def read(text: str) -> str | Wrong:
+        code = text.upper()
+        return code if code in codes else Wrong("C309", hint=did_you_mean(code, codes))
+
+    return read
+
+
+@cache
+def zone_names() -> frozenset[str]:
+    """Every time zone name of the IANA database at hand."""
+    return frozenset(available_timezones())
+
+
+def zone_reader() -> Callable[[str], str | Wrong]:
+    """A function from text to the name of a time zone; C311 with a proposal otherwise."""
+    by_folded = {name.casefold(): name for name in zone_names()}
+
+    def read(text: str) -> str | Wrong:
+        name = by_folded.get(text.casefold().replace(" ", "_"))
+        return name or Wrong("C311", hint=did_you_mean(text, zone_names()))
+
+    return read
+
+
+def yes_no_reader(locale: str | None, yes: Iterable[str], no: Iterable[str]) -> Callable[[str], bool | Wrong]:
+    """A function from text to bool: the given words, or if there are none those of the locale's language and of English; C310."""
+    language = Locale.parse(locale).language if locale else "en"
+    words: dict[str, bool] = {}
+    for meaning, given, place in ((True, list(yes), 0), (False, list(no), 1)):
+        known = given or [
+            word for code in {"en": 0, language: 0} for word in _YES_NO.get(code, ("", ""))[place].split()
+        ]
+        words |= {word.casefold(): meaning for word in known}
+
+    def read(text: str) -> bool | Wrong:
+        meaning = words.get(text.casefold())
+        return Wrong("C310", hint="write " + " or ".join(words)) if meaning is None else meaning
+
+    return read

@@ -1,0 +1,22 @@
+"""What a converter answers where a plain value is not enough: a problem of the catalogue that does not know its cell yet."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from loadsheet.problems import Level
+
+
+class Wrong(NamedTuple):
+    """A refused cell: code of the catalogue, the values of its message, and what to do. The row adds place and cell text."""
+
+    code: str
+    values: Mapping[str, Any] = {}
+    hint: str = ""
+    level: Level = "error"
+
+
+class Noted(NamedTuple):
+    """A value that was accepted with a warning."""
+
+    value: Any
+    warning: Wrong

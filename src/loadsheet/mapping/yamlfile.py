@@ -1,0 +1,167 @@
+"""A YAML 1.2 file as plain values, each with the line and column where it stands.
+
+Owns: ruamel.yaml. Numbers with a decimal point become Decimal, so that no binary float enters a mapping. What YAML would
+change without a word is refused with the hint to quote it: `01067` (a number without its zero), `2026-03-01` (a date).
+Tags (`!!python/...`), merge keys and duplicate keys are refused. Knows nothing of what the values mean.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from decimal import Decimal
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+
+from loadsheet.problems import MappingError
+
+Loc = tuple[str | int, ...]
+"""A place in the tree: keys and list positions from the top."""
+
+_LARGEST_BYTES = 1_000_000
+_DEEPEST = 40
+_MOST_NODES = 50_000  # aliases multiply; a mapping file has a few hundred
+_TAG = "tag:yaml.org,2002:"
+_LEADING_ZERO = re.compile(r"[-+]?0[0-9_]+")
+
+
+@dataclass(slots=True)
+class YamlFile:
+    """The values of a file and the findings about it. Positions count from 1, as editors do."""
+
+    path: Path
+    values: Any = None
+    findings: list[MappingError] = field(default_factory=list)
+    marks: dict[Loc, tuple[int, int]] = field(default_factory=dict)
+    key_marks: dict[Loc, tuple[int, int]] = field(default_factory=dict)
+
+    def refuse(self, loc: Loc, text: str, hint: str = "", *, at_key: bool = False) -> None:
+        """Adds a finding at a value (or at its key); a place that is not in the file is said at its nearest parent."""
+        marks = self.key_marks if at_key else self.marks
+        while loc and loc not in marks:
+            loc, marks = loc[:-1], self.marks
+        line, column = marks.get(loc, (1, 1))
+        self.findings.append(MappingError(text, file=str(self.path), line=line, column=column, hint=hint))
+
+    def sorted_findings(self) -> list[MappingError]:
+        """The findings from top to bottom."""
+        return sorted(self.findings, key=lambda found: (found.line, found.column))
+
+
+def read_yaml(path: Path) -> YamlFile:
+    """Reads a file. Whatever is wrong with it is in `findings`; `values` is None if it cannot be read as YAML at all."""
+    file = YamlFile(path)
+    try:
+        content = path.read_bytes()
+        if len(content) > _LARGEST_BYTES:
+            file.refuse((), f"the file has {len(content)} bytes, allowed are {_LARGEST_BYTES}")
+            return file
+        node = YAML(typ="safe", pure=True).compose(StringIO(content.decode("utf-8-sig")))
+    except OSError as error:
+        file.refuse((), f"the file cannot be read: {error.strerror}")
+    except UnicodeDecodeError as error:
+        file.refuse((), f"the file is not UTF-8: first bad byte at offset {error.start}", "save it as UTF-8")
+    except MarkedYAMLError as error:
+        mark = error.problem_mark
+        line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
+        text = f"not YAML: {error.problem or error.context}"
+        file.findings.append(MappingError(text, file=str(path), line=line, column=column))
+    except YAMLError as error:
+        file.refuse((), f"not YAML: {' '.join(str(error).split())}")
+    else:
+        if node is None:
+            file.refuse((), "the file is empty")
+        else:
+            file.values = _Reader(file).value(node, ())
+    return file
+
+
+class _Reader:
+    """Turns one node tree into values, marks and findings."""
+
+    def __init__(self, file: YamlFile) -> None:
+        self._file = file
+        self._left = _MOST_NODES
+
+    def value(self, node: Node, loc: Loc) -> Any:
+        self._file.marks[loc] = _place(node)
+        self._left -= 1
+        if len(loc) > _DEEPEST or self._left < 0:
+            if self._left >= -1:
+                self._file.refuse(loc, "the file is nested too deeply or its aliases repeat too much")
+            return None
+        if isinstance(node, MappingNode):
+            return self._mapping(node, loc)
+        if isinstance(node, SequenceNode):
+            return [self.value(item, (*loc, position)) for position, item in enumerate(node.value)]
+        return self._scalar(node, loc)
+
+    def _mapping(self, node: MappingNode, loc: Loc) -> dict[str, Any]:
+        values: dict[str, Any] = {}
+        for key_node, value_node in node.value:
+            key = self._key(key_node, loc)
+            if key is None:
+                continue
+            here = (*loc, key)
+            if key in values:
+                first = self._file.key_marks[here][0]
+                self._file.marks[(*here, "again")] = _place(key_node)
+                self._file.refuse((*here, "again"), f'the key "{key}" stands here twice', f"first in line {first}")
+                continue
+            self._file.key_marks[here] = _place(key_node)
+            values[key] = self.value(value_node, here)
+        return values
+
+    def _key(self, node: Node, loc: Loc) -> str | None:
+        if isinstance(node, ScalarNode) and node.tag == f"{_TAG}str":
+            return str(node.value)
+        mark = (*loc, "(key)")
+        self._file.marks[mark] = _place(node)
+        raw = node.value if isinstance(node, ScalarNode) else "..."
+        if node.tag == f"{_TAG}merge":
+            self._file.refuse(mark, "merge keys (<<) are not part of the format", "write the keys out")
+        else:
+            self._file.refuse(mark, f"a key must be a text, found {raw}", f'write "{raw}"')
+        return None
+
+    def _scalar(self, node: Node, loc: Loc) -> Any:
+        raw = str(node.value)
+        kind = str(node.tag).removeprefix(_TAG)
+        read = _SCALARS.get(kind)
+        if read is None:
+            said = "an unquoted date" if kind == "timestamp" else f"the tag {node.tag}"
+            self._file.refuse(loc, f"{said} is not allowed: {raw}", f'write "{raw}"')
+            return None
+        if kind == "int" and _LEADING_ZERO.fullmatch(raw):
+            self._file.refuse(loc, f"a number loses its leading zero: {raw}", f'write "{raw}"')
+            return None
+        value = read(raw)
+        if isinstance(value, Decimal) and not value.is_finite():
+            self._file.refuse(loc, f"not a finite number: {raw}")
+            return None
+        return value
+
+
+def _integer(raw: str) -> int:
+    return int(raw.replace("_", ""), 0)
+
+
+def _decimal(raw: str) -> Decimal:
+    return Decimal(raw.replace("_", "").replace(".inf", "Infinity").replace(".nan", "NaN"))
+
+
+_SCALARS: dict[str, Callable[[str], Any]] = {
+    "str": str,
+    "int": _integer,
+    "float": _decimal,
+    "bool": lambda raw: raw.lower() == "true",
+    "null": lambda _raw: None,
+}
+
+
+def _place(node: Node) -> tuple[int, int]:
+    return node.start_mark.line + 1, node.start_mark.column + 1

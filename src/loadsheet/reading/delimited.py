@@ -1,0 +1,249 @@
+"""Delimited text (CSV and its kin): records of the csv module with line numbers, strict quotes and no silent repairs.
+
+Where the quoting of a file is broken, nothing after the break is certain: a swallowed row looks like a long value, and an order
+whose rows stand on both sides of the break would go out incomplete. So a quote that is never closed refuses the file, naming
+the row it was opened in; text after a closing quote, on one line, spoils that row only.
+"""
+
+import csv
+import re
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Literal, NamedTuple, Self
+
+from loadsheet.problems import FileRefused, Problem, Where
+from loadsheet.reading.encoding import LINE_LENGTH_MAX, Survey, refused, survey
+from loadsheet.reading.header import NO_HEADER, TOP_ROWS, Header, accept, closeness, find_header
+from loadsheet.reading.layouts import Layout
+from loadsheet.reading.soundness import Frame, is_blank
+from loadsheet.reading.tables import Row, Table
+from loadsheet.settings import Settings
+
+_RECORD_LENGTH_MAX = 4 * LINE_LENGTH_MAX
+_SEPARATOR_LINE = re.compile(r'"?sep=([^"\w\r\n])"?\s*', re.IGNORECASE)
+_QUOTED = re.compile(r'"(?:[^"]|"")*"')
+_WORDS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "pipe", " ": "space"}
+
+Fault = Literal["", "open", "stray"]
+"""What broke a record: nothing, a quote that is never closed, or text after a closing quote."""
+
+
+class _Record(NamedTuple):
+    """One record: its first line from 1, its cells, what broke it, and how many lines it runs over."""
+
+    number: int
+    cells: list[str]
+    fault: Fault
+    lines: int
+
+
+class _Start(NamedTuple):
+    """Where a table starts: the delimiter, its header, the header's last line, its cells with blank ones, and rows above it."""
+
+    delimiter: str
+    header: Header
+    last_line: int
+    width: int
+    above: int
+
+
+def open_delimited(path: Path, name: str, layouts: Sequence[Layout], settings: Settings) -> dict[str, Table]:
+    """The tables of a text file, one for each layout by its name. Reads the file once or twice from end to end, to prove its
+    encoding and its quotes. Raises FileRefused.
+    """
+    surveys = {encodings: survey(path, name, encodings) for encodings in {layout.encodings for layout in layouts}}
+    return {layout.name: _open_table(surveys[layout.encodings], name, layout, settings) for layout in layouts}
+
+
+def _open_table(text: Survey, name: str, layout: Layout, settings: Settings) -> Table:
+    if text.blank:
+        raise FileRefused(Problem("R202", Where(name), hint="send the file with its rows"))
+    start = _find_start(text, layout, settings)
+    accept(start.header, layout, Where(name), settings.columns_max)
+    frame = Frame(name, "", start.header.labels, settings.cell_length_max)
+    body = _Body(text, start.delimiter, start.last_line, start.width, settings.record_lines_max, frame)
+    body.check_quotes()
+    found = {
+        "format": "delimited text",
+        "encoding": text.shown_encoding,
+        "delimiter": _WORDS.get(start.delimiter, start.delimiter),
+        "header row": str(start.header.row),
+        "rows above the header": str(start.above),
+    }
+    header = start.header
+    return Table(layout.name, name, "", header.labels, header.row, header.columns, body.rows, found)
+
+
+@dataclass(frozen=True, slots=True)
+class _Body:
+    """The rows under a header: everything after line `after`. `width` counts the header's cells, blank ones included."""
+
+    text: Survey
+    delimiter: str
+    after: int
+    width: int
+    lines_max: int
+    frame: Frame
+
+    def check_quotes(self) -> None:
+        """Raises FileRefused for a quote that is never closed, or that swallows rows."""
+        if self.text.quotes:
+            for record in self._records():
+                if record.fault == "open":
+                    raise self._never_closed(record)
+
+    def rows(self) -> Iterator[Row]:
+        """The rows, read anew. Raises FileRefused only if the file changed since it was opened, or cannot be read any more."""
+        frame, width = self.frame, len(self.frame.header)
+        doubtful = self.text.controls or self.text.longest_line > frame.cell_length_max
+        for number, cells, fault, lines in self._records():
+            if len(cells) != width or fault or not cells[0].strip():
+                if is_blank(cells):
+                    continue
+                if fault:
+                    yield self._spoilt(number, cells, fault, lines)
+                    continue
+                if len(cells) < width or not is_blank(cells[width:]):
+                    yield frame.ragged(number, cells)
+                    continue
+                del cells[width:]
+            problem = frame.doubt(number, cells) if doubtful or lines > 1 else None
+            yield Row(number, tuple(cells), problem)
+
+    def _records(self) -> Iterator[_Record]:
+        try:
+            with self.text.open() as stream:
+                lines = islice(stream, self.after, None)
+                if self.text.quotes:
+                    yield from _quoted_records(lines, self.delimiter, self.after + 1, self.lines_max, self.width)
+                else:
+                    reader = csv.reader(lines, delimiter=self.delimiter, quoting=csv.QUOTE_NONE)
+                    for number, cells in enumerate(reader, self.after + 1):
+                        yield _Record(number, cells, "", 1)
+        except (OSError, UnicodeDecodeError) as error:
+            raise refused(
+                self.frame.file, f"it changed or vanished while it was read ({error})", "send it again"
+            ) from error
+
+    def _spoilt(self, number: int, cells: list[str], fault: Fault, lines: int) -> Row:
+        if fault == "open":
+            raise self._never_closed(_Record(number, cells, fault, lines))
+        hint = "quotes inside a value are doubled, and the whole value stands in quotes"
+        problem = Problem("R213", self.frame.where(number), self.delimiter.join(cells)[:100], {}, hint)
+        return Row(number, self.frame.fit(cells), problem)
+
+    def _never_closed(self, record: _Record) -> FileRefused:
+        hint = "close or remove the quote and send the file again; nothing of it was used"
+        if record.lines > 1:
+            hint = f"lines {record.number} to {record.number + record.lines - 1} were read as one row; {hint}"
+        where = Where(self.frame.file, row=record.number)
+        return FileRefused(
+            Problem("R206", where, self.delimiter.join(record.cells)[:100], {"row": record.number}, hint)
+        )
+
+
+def _find_start(text: Survey, layout: Layout, settings: Settings) -> _Start:
+    """Where the table starts, with the delimiter under which most wanted columns are found."""
+    last = TOP_ROWS if layout.header_row == "auto" else layout.header_row
+    with text.open() as stream:
+        top = list(_bounded(islice(stream, last + 1 + settings.record_lines_max)))
+    separator = _SEPARATOR_LINE.fullmatch(top[0])
+    delimiters, skip = ((separator[1],), 1) if separator else (layout.delimiters, 0)
+    best = _Start(delimiters[0], NO_HEADER, 0, 0, 0)
+    for delimiter in delimiters:
+        records = list(_quoted_records(top[skip:], delimiter, skip + 1, settings.record_lines_max, 0))
+        header = find_header(((record.number, record.cells) for record in records if not record.fault), layout)
+        if not best.header.row or closeness(header) > closeness(best.header):
+            own = next((record for record in records if record.number == header.row), _Record(0, [], "", 1))
+            above = sum(record.number < header.row and not is_blank(record.cells) for record in records)
+            best = _Start(delimiter, header, own.number + own.lines - 1, len(own.cells), above)
+    return best
+
+
+def _bounded(lines: Iterable[str]) -> Iterator[str]:
+    """The lines, until they hold more than a record may."""
+    length = 0
+    for line in lines:
+        yield line
+        length += len(line)
+        if length > _RECORD_LENGTH_MAX:
+            return
+
+
+class _EndlessRecord(Exception):  # noqa: N818 (never leaves this module)
+    """A record runs over more lines than it may."""
+
+
+class _Lines:
+    """Lines for the csv module. Those of the record being read are kept, so that they can be given again."""
+
+    def __init__(self, lines: Iterable[str], lines_max: int) -> None:
+        self._lines = iter(lines)
+        self._again: deque[str] = deque()
+        self._lines_max = lines_max
+        self.taken: list[str] = []
+        self.ended = False
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> str:
+        taken = self.taken
+        if len(taken) > 1 and (len(taken) >= self._lines_max or sum(map(len, taken)) > _RECORD_LENGTH_MAX):
+            raise _EndlessRecord
+        line = self._again.popleft() if self._again else next(self._lines, None)
+        if line is None:
+            self.ended = True
+            raise StopIteration
+        taken.append(line)
+        return line
+
+    def give_again(self) -> None:
+        """Give all lines of this record again except its first."""
+        self._again.extendleft(reversed(self.taken[1:]))
+        self.ended = False
+
+
+def _quoted_records(lines: Iterable[str], delimiter: str, first: int, lines_max: int, width: int) -> Iterator[_Record]:
+    """The records of lines that start with line number `first`. After a broken one reading goes on with the line after its
+    first. With a `width`, records whose every line looks like a row of so many cells count as broken too.
+    """
+    csv.field_size_limit(
+        max(csv.field_size_limit(), 2 * _RECORD_LENGTH_MAX)
+    )  # lines are bounded here, fields need not be
+    source = _Lines(lines, lines_max)
+    reader = csv.reader(source, delimiter=delimiter, strict=True)
+    number = first
+    while True:
+        taken: list[str] = []
+        source.taken = taken
+        try:
+            cells = next(reader)
+        except StopIteration:
+            return
+        except (csv.Error, _EndlessRecord):
+            fault: Fault = "open" if len(taken) > 1 or source.ended else "stray"
+            cells = [cell.strip('"') for cell in taken[0].rstrip("\r\n").split(delimiter)]
+            source.give_again()
+            reader = csv.reader(source, delimiter=delimiter, strict=True)
+            yield _Record(number, cells, fault, len(taken))
+            number += 1
+            continue
+        span = len(taken)
+        yield _Record(number, cells, "open" if span > 1 and _swallowed(taken, delimiter, width) else "", span)
+        number += span
+
+
+def _swallowed(lines: list[str], delimiter: str, width: int) -> bool:
+    """Whether every line of a record looks like a row by itself: right number of delimiters, and none followed by a space, as
+    in prose. Then a quote that was never closed met another one by chance.
+    """
+    if width < 3:  # noqa: PLR2004 (two lines of prose may well hold one comma each)
+        return False
+    before, _, after = lines[-1].partition('"')
+    between = [line for line in lines[1:-1] if line.strip()]
+    bare = [_QUOTED.sub("", lines[0]), *between, before + _QUOTED.sub("", after)]
+    return all(line.count(delimiter) == width - 1 and f"{delimiter} " not in line for line in bare)

@@ -1,0 +1,139 @@
+"""The text behind the bytes of a text file: its encoding, proved over the whole file, and what one pass over it shows.
+
+Nothing is guessed: a byte order mark decides, else the encodings that the mapping declares, in order and strictly.
+"""
+
+import codecs
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from io import IncrementalNewlineDecoder, TextIOWrapper
+from pathlib import Path
+from typing import BinaryIO
+
+from loadsheet.problems import FileRefused, Problem, Where
+from loadsheet.reading.soundness import CONTROL
+
+_CHUNK = 1 << 18
+LINE_LENGTH_MAX = 1 << 20
+"""A line of text may hold so many characters at most: reading goes by lines, so this bounds memory."""
+
+_MARKS = (  # the longer ones first: UTF-32's begins with UTF-16's
+    (codecs.BOM_UTF32_LE, "utf-32-le"),
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+_WITHOUT_MARK = {"utf-8-sig": "utf-8", "utf-16": "utf-16-le", "utf16": "utf-16-le", "utf-32": "utf-32-le"}
+_WIDE = ("utf-16", "utf_16", "utf16", "utf-32", "utf_32", "utf32")
+_BREAKS = re.compile(r"\r\n?|\n")
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """A text file seen once from end to end. `mark` is the length of its byte order mark; `quotes` and `controls` say whether
+    there are any; `longest_line` is in characters.
+    """
+
+    path: Path
+    encoding: str
+    mark: int
+    blank: bool
+    quotes: bool
+    controls: bool
+    longest_line: int
+
+    @property
+    def shown_encoding(self) -> str:
+        """The encoding as people write it, and whether the file says so itself."""
+        return self.encoding.upper() + (" (by its byte order mark)" if self.mark else "")
+
+    def open(self) -> TextIOWrapper:
+        """The text from its beginning; lines keep the ends they have."""
+        return open_text(self.path, self.encoding, self.mark)
+
+
+def open_text(path: Path, encoding: str, mark: int) -> TextIOWrapper:
+    """The text after a byte order mark of `mark` bytes; lines end with CR, LF or CR LF and keep them."""
+    raw = path.open("rb")
+    raw.seek(mark)
+    return TextIOWrapper(raw, encoding, "strict", newline="")
+
+
+def survey(path: Path, name: str, encodings: Sequence[str]) -> Survey:
+    """Read the file from end to end in the encoding it is in.
+
+    Raises FileRefused if it is in none of `encodings` (the first failure is told, with offset and line), contradicts its
+    byte order mark, holds binary data, or has a line that never ends.
+    """
+    with path.open("rb") as raw:
+        head = raw.read(4096)
+    for mark, encoding in _MARKS:
+        if head.startswith(mark):
+            if encoding.startswith("utf-16") and len(head) > len(mark) + 1 and head[2:].isascii() and 0 not in head:
+                raise refused(name, "its byte order mark says UTF-16 but its bytes are not", "save it as 'CSV UTF-8'")
+            return _survey(path, name, encoding, len(mark))
+    if head.count(0) * 8 > len(head) and not any(encoding.lower().startswith(_WIDE) for encoding in encodings):
+        raise refused(name, "it holds binary data, or UTF-16 without a byte order mark", "save it as 'CSV UTF-8'")
+    first_failure: FileRefused | None = None
+    for encoding in encodings:
+        try:
+            return _survey(path, name, _WITHOUT_MARK.get(encoding.lower().replace("_", "-"), encoding), 0)
+        except FileRefused as failure:
+            if failure.problem.code != "R203":
+                raise
+            first_failure = first_failure or failure
+    raise first_failure or refused(name, "no encoding is declared for it", "set source.encoding in the mapping")
+
+
+def refused(name: str, reason: str, hint: str, sheet: str = "") -> FileRefused:
+    """The refusal of a file that cannot be read, with what it is and what to do."""
+    return FileRefused(Problem("R201", Where(name, sheet), "", {"reason": reason}, hint))
+
+
+def _survey(path: Path, name: str, encoding: str, mark: int) -> Survey:
+    blank, quotes, controls = True, False, False
+    longest = line = 0  # the longest line, and how long the one is that the last chunk ended in
+    with path.open("rb") as raw:
+        raw.seek(mark)
+        for text in _decode(raw, name, encoding):
+            blank = blank and not text.strip()
+            quotes = quotes or '"' in text
+            pieces = text.split("\n")
+            if not controls and not "".join(pieces).isprintable():  # three times as fast as the search
+                controls = CONTROL.search(text) is not None
+            longest = max(longest, line + len(pieces[0]), *map(len, pieces[1:]))
+            line = len(pieces[-1]) + (line if len(pieces) == 1 else 0)
+            if longest > LINE_LENGTH_MAX:
+                raise refused(
+                    name, f"a line holds more than {LINE_LENGTH_MAX:,} characters", "check that it is a table"
+                )
+    return Survey(path, encoding, mark, blank, quotes, controls, longest)
+
+
+def _decode(raw: BinaryIO, name: str, encoding: str) -> Iterator[str]:
+    """The text in pieces, every line end as LF. Raises FileRefused (R203) at the first byte that is not in the encoding."""
+    try:
+        b"a".decode(encoding, "ignore")  # refuses codecs that make no text
+        inner = codecs.getincrementaldecoder(encoding)("strict")
+    except (LookupError, UnicodeError):
+        raise refused(name, f"its encoding {encoding} is not known", "correct source.encoding in the mapping") from None
+    decoder = IncrementalNewlineDecoder(inner, translate=True)
+    seen, line = raw.tell(), 1
+    while True:
+        chunk = raw.read(_CHUNK)
+        seen += len(chunk)
+        try:
+            text = decoder.decode(chunk, final=not chunk)
+        except UnicodeDecodeError as error:
+            before = error.object[: error.start].decode(encoding, "ignore")
+            offset = seen - len(error.object) + error.start
+            line += len(_BREAKS.findall(before))
+            values = {"encoding": encoding.upper(), "offset": offset, "line": line}
+            hint = "save it as 'CSV UTF-8', or set source.encoding in the mapping to what it is (cp1252, say)"
+            raise FileRefused(Problem("R203", Where(name, row=line), "", values, hint)) from None
+        line += text.count("\n")
+        yield text
+        if not chunk:
+            return

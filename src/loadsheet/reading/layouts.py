@@ -1,0 +1,43 @@
+"""What a mapping asks of one table: where to look for it, and which columns its header must hold.
+
+The mapping builds these; reading never sees a mapping file.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class WantedColumn:
+    """A column of the mapping: its name there, the labels it may stand under (label, then aliases), and whether the header
+    must hold it. Labels are compared folded (see `header.fold`).
+    """
+
+    name: str
+    labels: tuple[str, ...]
+    required: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """One table as a mapping wants it; `name` is the mapping's name for it.
+
+    `sheets` are names of which the first that exists is read; empty: the first visible sheet with the header. `header_row`
+    is a row number from 1, or "auto": the first row of a file's top with every required label. `encodings` and `delimiters`
+    are for text files: tried strictly in this order; a byte order mark wins over the encodings, a `sep=` line over the delimiters.
+    """
+
+    name: str
+    columns: tuple[WantedColumn, ...]
+    sheets: tuple[str, ...] = ()
+    header_row: int | Literal["auto"] = "auto"
+    encodings: tuple[str, ...] = ("utf-8-sig",)
+    delimiters: tuple[str, ...] = (",", ";", "\t", "|")
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for what can never be read: no column, no encoding, or a delimiter that is not one character."""
+        if not self.columns or not self.encodings or not self.delimiters:
+            raise ValueError(f"table {self.name} needs a column, an encoding and a delimiter at least")
+        for delimiter in self.delimiters:
+            if len(delimiter) != 1 or delimiter in '"\r\n':
+                raise ValueError(f"table {self.name}: {delimiter!r} cannot be a delimiter")

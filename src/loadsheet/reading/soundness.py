@@ -1,0 +1,64 @@
+"""Whether a row is sound: of the right length, without control characters, without endless cells.
+
+Pure, and the same for every kind of file. A row that is not sound keeps what could be read of it and says what is wrong.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from loadsheet.problems import Problem, Where
+from loadsheet.reading.tables import Row, place
+
+CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+"""Control characters; tab and line breaks are text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """What the rows of a table are held against: its file, sheet and header, and the longest cell that is read."""
+
+    file: str
+    sheet: str
+    header: tuple[str, ...]
+    cell_length_max: int
+
+    def where(self, row: int, column: int | None = None) -> Where:
+        """The place of a row or a cell."""
+        return place(self.file, self.sheet, self.header, row, column)
+
+    def fit(self, cells: Sequence[str]) -> tuple[str, ...]:
+        """The cells, cut or filled with blanks to as many as the header has."""
+        width = len(self.header)
+        return (*cells[:width], *("",) * (width - len(cells)))
+
+    def ragged(self, number: int, cells: Sequence[str]) -> Row:
+        """A row with too few or too many cells."""
+        width = len(self.header)
+        surplus = next((cell for cell in cells[width:] if cell.strip()), "")
+        hint = (
+            "a cell is missing, so it is not clear which column each value belongs to"
+            if len(cells) < width
+            else "a value stands beyond the last column of the header; a delimiter inside a value needs quotes around it"
+        )
+        values = {"cells": len(cells), "columns": width}
+        return Row(number, self.fit(cells), Problem("R205", self.where(number), surplus[:100], values, hint))
+
+    def doubt(self, number: int, cells: Sequence[str]) -> Problem | None:
+        """What is wrong inside the cells: the first control character, else the first cell that is too long."""
+        for column, cell in enumerate(cells):
+            if found := CONTROL.search(cell):
+                shown = CONTROL.sub("\N{REPLACEMENT CHARACTER}", cell)[:100]
+                values = {"character": ord(found[0])}
+                hint = "the file may be damaged; remove the character and send it again"
+                return Problem("R209", self.where(number, column), shown, values, hint)
+        for column, cell in enumerate(cells):
+            if len(cell) > self.cell_length_max:
+                values = {"length": len(cell), "limit": self.cell_length_max}
+                return Problem("R212", self.where(number, column), cell[:100], values, "shorten it")
+        return None
+
+
+def is_blank(cells: Sequence[str]) -> bool:
+    """Whether there is nothing but white space in the cells."""
+    return not any(cells) or not "".join(cells).strip()

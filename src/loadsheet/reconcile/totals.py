@@ -1,0 +1,92 @@
+"""Control totals: the figures of all records added up on each leg, units and currencies never mixed.
+
+Counts the records that creates and updates carry; what adds up, and under which field names, is the contract's to say.
+"""
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from loadsheet.contract import BY_NAME, MEASURES, Measure, Scale, amounts, measures_of
+from loadsheet.ledger import Entry, State
+
+_DOCUMENTS = Measure("documents", Scale.COUNT, "")
+_ONE = Decimal(1)
+
+
+_SOURCE, _NOT_SENT, _SENT, _ACKNOWLEDGED, _LISTED = range(5)
+
+
+@dataclass(frozen=True, slots=True)
+class Total:
+    """One figure on each leg. `source` is everything asked for; `not_sent` what no call was made for now; `sent` what calls
+    were made for; `acknowledged` what was accepted and not replaced later; `listed` what the exchange shows of that.
+    """
+
+    subject: str
+    figure: str
+    unit: str
+    scale: Scale
+    source: Decimal
+    not_sent: Decimal
+    sent: Decimal
+    acknowledged: Decimal
+    listed: Decimal
+
+    @property
+    def legs(self) -> tuple[Decimal, ...]:
+        """The figures in the order in which a document goes through them."""
+        return (self.source, self.not_sent, self.sent, self.acknowledged, self.listed)
+
+
+class Adder:
+    """Adds figures up while entries stream by."""
+
+    def __init__(self) -> None:
+        self._sums: dict[tuple[str, Measure, str], list[Decimal]] = {}
+
+    def add(self, entry: Entry, record: dict[str, Any], listed: dict[str, Any] | None, *, stands: bool) -> None:
+        """Count one entry. `record` is its decoded payload (empty if there is none), `listed` the one record that the listing
+        shows of it, `stands` says that it was accepted and nothing replaced it since.
+        """
+        operation = BY_NAME[entry.operation]
+        measures = measures_of(operation)
+        if not measures:
+            return
+        legs = _legs(entry, stands=stands)
+        shown = listed if stands else None
+        self._book(operation.subject, _DOCUMENTS, "", legs if shown is None else (*legs, _LISTED), _ONE)
+        carried = []
+        for measure, unit, amount in amounts(measures, record):
+            self._book(operation.subject, measure, unit, legs, amount)
+            carried.append(measure)
+        if shown is not None:
+            # an update that leaves a figure alone must not be compared with the whole record's
+            compared = tuple(dict.fromkeys(carried))
+            for measure, unit, amount in amounts(compared, shown):
+                self._book(operation.subject, measure, unit, (_LISTED,), amount)
+
+    def totals(self) -> tuple[Total, ...]:
+        """All figures, by subject, in the order of the contract, then by unit."""
+        order = {_DOCUMENTS: 0}
+        for subject in MEASURES:
+            for measure in MEASURES[subject]:
+                order.setdefault(measure, len(order))
+        ranked = sorted(self._sums.items(), key=lambda item: (item[0][0], order[item[0][1]], item[0][2]))
+        return tuple(
+            Total(subject, measure.name, unit, measure.scale, *sums) for (subject, measure, unit), sums in ranked
+        )
+
+    def _book(self, subject: str, measure: Measure, unit: str, legs: tuple[int, ...], amount: Decimal) -> None:
+        sums = self._sums.get((subject, measure, unit))
+        if sums is None:
+            sums = self._sums[subject, measure, unit] = [Decimal(0)] * 5
+        for leg in legs:
+            sums[leg] += amount
+
+
+def _legs(entry: Entry, *, stands: bool) -> tuple[int, ...]:
+    called = entry.attempts > 0 and entry.state is not State.READY  # what came back as ready was surely never sent
+    if not called:
+        return (_SOURCE, _NOT_SENT)
+    return (_SOURCE, _SENT, _ACKNOWLEDGED) if stands else (_SOURCE, _SENT)

@@ -1,0 +1,150 @@
+"""The verdicts of the reconciliation, and its values.
+
+Three legs: what the shipper asked for (source), what the ledger knows to be accepted (sent), and what the exchange's listing
+shows (listed). Every entry gets exactly one verdict: the first of the ordered rules in `settling` that fits it.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from typing import NamedTuple
+
+from loadsheet.contract import Difference
+from loadsheet.ledger import State
+from loadsheet.reconcile.balance import Balance
+from loadsheet.reconcile.totals import Total
+
+
+class Verdict(StrEnum):
+    """What the three legs say about one entry. `ONLY_LISTED` is said of records of the listing, never of an entry."""
+
+    MATCHED = "matched"
+    WITHIN_TOLERANCE = "matched within tolerance"
+    UNCHANGED = "unchanged"
+    REPLACED = "replaced later"
+    ACKNOWLEDGED = "acknowledged"
+    WAITING = "waiting to be sent"
+    NOT_VERIFIABLE = "not verifiable"
+    INVALID = "not sent: invalid"
+    HELD = "not sent: held"
+    REFUSED = "refused"
+    UNKNOWN = "outcome unknown"
+    VALUE_DIFFERENCE = "value difference"
+    MISSING = "missing at exchange"
+    STILL_LISTED = "still at exchange"
+    LISTED_TWICE = "twice at exchange"
+    ONLY_LISTED = "only at exchange"
+
+
+MEANINGS: dict[Verdict, str] = {
+    Verdict.MATCHED: "accepted, and the exchange shows it as sent",
+    Verdict.WITHIN_TOLERANCE: "accepted; amounts differ by no more than the tolerance",
+    Verdict.UNCHANGED: "the ledger has it already with the same content; not sent again",
+    Verdict.REPLACED: "accepted; a later call for the same record took its place",
+    Verdict.ACKNOWLEDGED: "accepted; the interface has no listing that could show it",
+    Verdict.WAITING: "ready; the next run sends it",
+    Verdict.NOT_VERIFIABLE: "accepted; the listing was not read or is incomplete, so absence proves nothing",
+    Verdict.INVALID: "the sender has to fix it",
+    Verdict.HELD: "somebody has to decide before it is sent",
+    Verdict.REFUSED: "the exchange said no",
+    Verdict.UNKNOWN: "sent, but nobody knows what became of it; it is looked up, never sent again blindly",
+    Verdict.VALUE_DIFFERENCE: "accepted, but the exchange shows other values",
+    Verdict.MISSING: "accepted, but absent from the complete listing",
+    Verdict.STILL_LISTED: "its deletion was accepted, but the listing still shows it",
+    Verdict.LISTED_TWICE: "the listing shows more than one record of this key",
+    Verdict.ONLY_LISTED: "the exchange has a record that was not accepted from here",
+}
+
+AGREES = frozenset(
+    {Verdict.MATCHED, Verdict.WITHIN_TOLERANCE, Verdict.UNCHANGED, Verdict.REPLACED, Verdict.ACKNOWLEDGED}
+)
+"""Verdicts on entries with which all is well."""
+
+NEEDS_SOMEONE = frozenset(
+    {
+        Verdict.INVALID,
+        Verdict.HELD,
+        Verdict.REFUSED,
+        Verdict.UNKNOWN,
+        Verdict.VALUE_DIFFERENCE,
+        Verdict.MISSING,
+        Verdict.STILL_LISTED,
+        Verdict.LISTED_TWICE,
+    }
+)
+"""Verdicts on entries that wait for a person: a run that ends with one of them exits 1."""
+
+
+class Match(NamedTuple):
+    """The verdict on one entry. `differences` are fields that the exchange shows otherwise, `tolerated` those that differ by
+    no more than the tolerance.
+    """
+
+    entry: int
+    operation: str
+    key: str
+    state: State
+    verdict: Verdict
+    differences: tuple[Difference, ...] = ()
+    tolerated: tuple[Difference, ...] = ()
+
+
+class OnlyListed(NamedTuple):
+    """A record of the listing that was not accepted from here: what it is, and what the ledger knows about it."""
+
+    subject: str
+    key: str
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class Leg:
+    """How much of the exchange's records of one subject were seen. `total` is what the exchange says it has."""
+
+    subject: str
+    read: bool
+    listed: int = 0
+    total: int = 0
+    complete: bool = False
+
+    def __str__(self) -> str:
+        """The leg in one sentence, such as `4,812 of 4,812 orders listed (complete)`."""
+        if not self.read:
+            return f"{self.subject}s were not listed: nothing at the exchange is verifiable"
+        if self.complete:
+            return f"{self.listed:,} of {self.total:,} {self.subject}s listed (complete)"
+        return f'{self.listed:,} of {self.total:,} {self.subject}s listed (partial: missing ones are "{Verdict.NOT_VERIFIABLE}")'
+
+
+@dataclass(frozen=True)
+class Reconciliation:
+    """All that a run's reconciliation found. `matches` holds one match for each entry, by entry, in the ledger's order."""
+
+    matches: dict[int, Match]
+    only_listed: tuple[OnlyListed, ...]
+    legs: tuple[Leg, ...]
+    balance: Balance
+    totals: tuple[Total, ...]
+
+    @cached_property
+    def verdicts(self) -> Counter[Verdict]:
+        """How many entries have each verdict."""
+        return Counter(match.verdict for match in self.matches.values())
+
+    @property
+    def balances(self) -> bool:
+        """Whether all rows read and all entries of the ledger are accounted for, each once."""
+        return self.balance.balances and self.balance.entries == self.verdicts.total()
+
+    @property
+    def needs_someone(self) -> int:
+        """How many entries wait for a person."""
+        return sum(self.verdicts[verdict] for verdict in NEEDS_SOMEONE)
+
+    def faults(self) -> Iterator[str]:
+        """Why it does not balance, a sentence each; none if it does."""
+        yield from self.balance.faults()
+        if self.balance.entries != self.verdicts.total():
+            yield f"{self.balance.entries} entries in the ledger, {self.verdicts.total()} verdicts"

@@ -1,0 +1,198 @@
+"""The front page of the reconciliation workbook: the verdict in a sentence, then the figures behind it.
+
+Owns: the layout of the sheet Summary. Every number is the summary's; sums and differences are live formulas with their results
+stored, so that a reader can follow them and a program that does not calculate sees them too.
+"""
+
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+
+from xlsxwriter.utility import xl_rowcol_to_cell as at  # type: ignore[import-untyped]  # has annotations but no py.typed
+
+from loadsheet.contract import Scale
+from loadsheet.ledger import State
+from loadsheet.reconcile import AGREES, IGNORED, MEANINGS, NEEDS_SOMEONE, Verdict
+from loadsheet.reports.page import Cell, Page
+from loadsheet.reports.sentences import balance_sentence, verdict_sentence
+from loadsheet.reports.sheets import Column, Formula, Kind, Tone
+from loadsheet.reports.summary import LegTold, RunSummary, TotalTold
+
+WAITING = "waiting"
+FATES_SHOWN: tuple[str, ...] = (
+    State.ACCEPTED,
+    State.REFUSED,
+    State.INVALID,
+    State.HELD,
+    State.UNCHANGED,
+    State.UNKNOWN,
+    WAITING,
+    IGNORED,
+)
+"""The fates of rows as columns; what is ready or being sent is waiting."""
+
+FRONT_WIDTHS = (34, *[11.5] * 11, 19)
+_SCALES = {Scale.COUNT: Kind.COUNT, Scale.WEIGHT: Kind.AMOUNT, Scale.MONEY: Kind.MONEY}
+_PLACES = 6  # decimals to which differences are rounded: below any unit in use, above the noise of binary numbers
+
+
+def fates_shown(fates: Mapping[str, int]) -> list[int]:
+    """The rows of each shown fate."""
+    waiting = fates.get(State.READY, 0) + fates.get(State.SENDING, 0)
+    return [waiting if fate == WAITING else fates.get(fate, 0) for fate in FATES_SHOWN]
+
+
+def write_front(page: Page, summary: RunSummary, notes: Sequence[str]) -> None:
+    """Fill the sheet Summary; `notes` are further lines for its head."""
+    _head(page, summary, notes)
+    _outcomes(page, summary)
+    _balance(page, summary)
+    _control(page, summary)
+    _problems(page, summary)
+    page.finish()
+
+
+def _head(page: Page, summary: RunSummary, notes: Sequence[str]) -> None:
+    clean = not summary.needs_someone.entries
+    tone = Tone.BAD if not summary.balance.balances else Tone.GOOD if clean else Tone.NOTE
+    page.line(f"Reconciliation {summary.run}", height=34, font_size=18, bold=True, valign="vcenter", indent=0)
+    page.line(
+        verdict_sentence(summary), tone, band=True, height=30, font_size=13, bold=True, valign="vcenter", indent=1
+    )
+    balanced = Tone.GOOD if summary.balance.balances else Tone.BAD
+    page.line(balance_sentence(summary), balanced, band=True, height=20, valign="vcenter")
+    for leg in summary.legs:
+        page.line(
+            f"At the exchange: {leg.says}", Tone.PLAIN if leg.complete else Tone.NOTE, band=not leg.complete, indent=1
+        )
+    code = "" if summary.exit_code is None else f", exit code {summary.exit_code}"
+    when = (
+        f"{summary.started_at} to {summary.finished_at or 'now'} (UTC){code}; exchange {summary.settings['exchange']}"
+    )
+    for note in (when, *notes):
+        page.line(note, Tone.MUTED)
+
+
+def _outcomes(page: Page, summary: RunSummary) -> None:
+    page.section("Outcomes")
+    columns = [Column("Outcome"), Column("Documents", Kind.COUNT), Column("Share", Kind.SHARE), Column("Meaning")]
+    total = sum(summary.verdicts.values())
+    verdicts = [verdict for verdict in Verdict if verdict is not Verdict.ONLY_LISTED]
+    first = page.row + 1
+    sum_at = at(first + len(verdicts), 1)
+    rows = []
+    for row, verdict in enumerate(verdicts, start=first):
+        count = summary.verdicts.get(verdict, 0)
+        tone, rest = _tone(verdict, count), Tone.PLAIN if count else Tone.MUTED
+        share = Formula(f"=IF({sum_at}=0,0,{at(row, 1)}/{sum_at})", count / total if total else 0)
+        rows.append([Cell(verdict, tone), Cell(count, rest), Cell(share, rest), Cell(MEANINGS[verdict], rest)])
+    page.table("tblOutcomes", columns, rows)
+    page.total(columns, [Cell("all documents"), Cell(Formula(f"=SUM({at(first, 1)}:{at(page.row - 1, 1)})", total))])
+    if summary.only_at_exchange:
+        beyond = f"Beyond these: {summary.only_at_exchange:,} {Verdict.ONLY_LISTED}: {MEANINGS[Verdict.ONLY_LISTED]}"
+        page.line(f"{beyond} (sheet Only at exchange)", Tone.NOTE, band=True)
+
+
+def _tone(verdict: Verdict, count: int) -> Tone:
+    if not count:
+        return Tone.MUTED
+    return Tone.GOOD if verdict in AGREES else Tone.BAD if verdict in NEEDS_SOMEONE else Tone.NOTE
+
+
+def _balance(page: Page, summary: RunSummary) -> None:
+    page.section("Balance: every row read is accounted for")
+    heads = ("Rows read", *(fate.capitalize() for fate in FATES_SHOWN), "Sum", "Difference")
+    columns = [Column("File"), *(Column(head, Kind.COUNT) for head in heads), Column("Says")]
+    tables = [(drop.run, file.name, table) for drop in summary.drops for file in drop.files for table in file.tables]
+    first = page.row + 1
+    rows = []
+    for row, (run, file, table) in enumerate(tables, start=first):
+        place = f"{file} {table.sheet}".strip() + ("" if run == summary.run else f" (run {run})")
+        counts = [_count(count) for count in (table.rows, *fates_shown(table.fates))]
+        rows.append([Cell(place), *counts, *_checked(row, table.rows, sum(table.fates.values()), says=table.balances)])
+    page.table("tblBalance", columns, rows)
+    sums = (summary.balance.read, *fates_shown(summary.balance.rows))
+    added = [
+        Cell(Formula(f"=SUM({at(first, column)}:{at(page.row - 1, column)})", result))
+        for column, result in enumerate(sums, start=1)
+    ]
+    last = _checked(page.row, summary.balance.read, sum(summary.balance.rows.values()), says=summary.balance.balances)
+    page.total(columns, [Cell("all files"), *added, *last])
+
+
+def _count(count: int) -> Cell:
+    return Cell(count, Tone.PLAIN if count else Tone.MUTED)
+
+
+def _checked(row: int, read: int, accounted: int, *, says: bool) -> list[Cell]:
+    """The last three cells of a line of the balance: sum, difference, and what they say."""
+    end = len(FATES_SHOWN) + 1
+    total = Formula(f"=SUM({at(row, 2)}:{at(row, end)})", accounted)
+    rest = Formula(f"={at(row, 1)}-{at(row, end + 1)}", read - accounted)
+    if read == accounted and not says:
+        return [Cell(total), Cell(rest), Cell("ROWS TWICE", Tone.BAD)]
+    told = Formula(
+        f'=IF({at(row, end + 2)}=0,"balances","DOES NOT BALANCE")', "balances" if says else "DOES NOT BALANCE"
+    )
+    return [Cell(total), Cell(rest), Cell(told, Tone.GOOD if says else Tone.BAD)]
+
+
+def _control(page: Page, summary: RunSummary) -> None:
+    if not summary.totals:
+        return
+    page.section("Control totals of creates and updates; units and currencies are never mixed")
+    legs = ("Source", "Not sent", "Sent", "Acknowledged", "At exchange")
+    gaps = ("Source - not sent - sent", "Sent - acknowledged", "Acknowledged - at exchange")
+    columns = [Column("Figure"), Column("Unit"), *(Column(head, Kind.AMOUNT) for head in legs + gaps), Column("Says")]
+    seen = {leg.subject: leg for leg in summary.legs}
+    rows = [
+        _controlled(row, total, seen.get(total.subject)) for row, total in enumerate(summary.totals, start=page.row + 1)
+    ]
+    page.table("tblControl", columns, rows)
+    page.line(
+        "Sent - acknowledged: what was refused, has an unknown outcome, or was replaced by a later call.", Tone.MUTED
+    )
+
+
+def _controlled(row: int, total: TotalTold, leg: LegTold | None) -> list[Cell]:
+    kind = _SCALES[Scale(total.scale)]
+    source, not_sent, sent, acknowledged, listed = (at(row, column) for column in range(2, 7))
+    read = leg is not None and leg.read
+    gaps = (
+        total.source - total.not_sent - total.sent,
+        total.sent - total.acknowledged,
+        total.acknowledged - total.listed,
+    )
+    formulas = (f"{source}-{not_sent}-{sent}", f"{sent}-{acknowledged}", f"{acknowledged}-{listed}")
+    amounts = [total.source, total.not_sent, total.sent, total.acknowledged, total.listed if read else None]
+    shown = [
+        Formula(f"=ROUND({formula},{_PLACES})", float(round(gap, _PLACES)))
+        for formula, gap in zip(formulas, gaps, strict=True)
+    ]
+    says, tone = _says(gaps[0], gaps[2], total.tolerance, leg)
+    first, last = at(row, 7), at(row, 9)
+    test = f'=IF({first}<>0,"does not add up",IF(ABS({last})<={total.tolerance},"agrees","differs"))'
+    told = Formula(test, says) if leg is not None and leg.complete else says
+    cells = [Cell(amount, kind=kind) for amount in (*amounts, *shown[:2], shown[2] if read else None)]
+    return [Cell(f"{total.subject} {total.figure}"), Cell(total.unit), *cells, Cell(told, tone)]
+
+
+def _says(unaccounted: Decimal, gap: Decimal, tolerance: Decimal, leg: LegTold | None) -> tuple[str, Tone]:
+    if leg is None or not leg.read:
+        return "not listed", Tone.NOTE
+    if not leg.complete:
+        return "listing partial", Tone.NOTE
+    if unaccounted:
+        return "does not add up", Tone.BAD
+    return ("agrees", Tone.GOOD) if abs(gap) <= tolerance else ("differs", Tone.BAD)
+
+
+def _problems(page: Page, summary: RunSummary) -> None:
+    if not summary.problems:
+        return
+    page.section("Problems by kind")
+    columns = [Column("Problem"), Column("Count", Kind.COUNT), Column("Level"), Column("First places")]
+    rows = [
+        [Cell(f"{told.code} {told.title}"), Cell(told.count), Cell(told.level), Cell(", ".join(told.places))]
+        for told in summary.problems
+    ]
+    page.table("tblKinds", columns, rows)

@@ -1,0 +1,41 @@
+"""Reports appear whole or not at all: written under another name, made durable, then renamed."""
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from loadsheet.problems import LoadsheetError
+
+_NAME_BYTES_MAX = 150
+_UNSAFE = re.compile(r"[^\w .()+,=@-]")
+
+
+@contextmanager
+def placed(path: Path) -> Iterator[Path]:
+    """The name under which to write what shall become `path`. Nothing is left behind if writing fails.
+
+    Raises LoadsheetError if the folder cannot be written to or the disk is full.
+    """
+    part = path.with_name(f"{path.name}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            yield part
+            with part.open("rb+") as written:
+                os.fsync(written.fileno())
+            part.replace(path)
+        finally:
+            part.unlink(missing_ok=True)
+    except OSError as error:
+        raise LoadsheetError(
+            f"{path} cannot be written ({error.strerror or error}); the ledger has everything: free the place and run again"
+        ) from error
+
+
+def safe_name(text: str) -> str:
+    """A shipper's file or sheet name as a part of a file name: folders flattened, nothing that a file system might act on."""
+    flat = text.replace("\\", "/").strip("/").replace("/", "__")
+    clean = _UNSAFE.sub("_", flat).strip(" .")
+    return clean.encode()[:_NAME_BYTES_MAX].decode(errors="ignore") or "_"

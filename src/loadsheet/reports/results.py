@@ -1,0 +1,175 @@
+"""The results of a source file: its own rows in its own order, each with what became of it. One CSV for each file and sheet.
+
+Owns: the layout of results files and their names. Rows arrive in the order of entries; they are spooled as they come, with
+sixteen bytes a row kept to bring them into the order of the file at the end, so memory does not grow with the cells.
+"""
+
+import codecs
+import csv
+import io
+import tempfile
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+from loadsheet.ledger import NEEDS_SOMEONE, Drop, Entry, IgnoredRow, Run, SourceTable, State
+from loadsheet.mapping.documents import SourceRow
+from loadsheet.problems import Problem
+from loadsheet.reconcile import IGNORED, Match
+from loadsheet.reports.placing import placed, safe_name
+from loadsheet.reports.safety import csv_line
+
+SUFFIX = ".results.csv"
+SET_ASIDE = "set aside"
+
+LEADING = ("row", "outcome", "problem", "what to do")
+TRAILING = ("operation", "key", "service order", "verdict")
+
+Place = tuple[str, str]
+"""File and sheet."""
+
+
+class DropResults:
+    """The results files of one drop. Feed it all entries and ignored rows, then `finish`."""
+
+    def __init__(self, drop: Drop, folder: Path, names: dict[Place, str], stack: ExitStack) -> None:
+        """`names` are the names of the files to write in `folder`, for each file and sheet; `stack` closes their spools."""
+        self._tables = {table.name: table for table in drop.tables}
+        self._files = {place: _ResultsFile(folder / names[place], stack) for place in places_of(drop)}
+        for table in reversed(drop.tables):  # where one sheet is several tables, the first one's header stands
+            self._files[table.file, table.sheet].head(table.header)
+        for file in drop.files:
+            if file.problems:
+                self._set_aside(self._files[file.name, ""], file.problems)
+
+    def add(self, entry: Entry, match: Match) -> None:
+        """Write the rows of an entry."""
+        said = _problems_by_row(entry, self._tables)
+        cause = next(
+            (number for number, problems in enumerate(said) if any(p.level == "error" for p in problems)), None
+        )
+        tail = (entry.operation, entry.key, entry.receipt, match.verdict)
+        for position, row in enumerate(entry.rows):
+            texts = [_told(problem) for problem in said[position]]
+            if entry.state in NEEDS_SOMEONE and not any(problem.level == "error" for problem in said[position]):
+                texts.append(self._with(entry, row, cause))
+            hints = dict.fromkeys(problem.hint for problem in said[position] if problem.hint)
+            self._write(row.table, row.number, (entry.state, "; ".join(texts), "; ".join(hints)), row.cells, tail)
+
+    def leave_out(self, row: IgnoredRow) -> None:
+        """Write a row that a rule left out."""
+        self._write(row.table, row.number, (IGNORED, row.rule, ""), row.cells, ("", "", "", ""))
+
+    def finish(self) -> list[str]:
+        """Put the files in their places; returns their names."""
+        return [file.finish() for file in self._files.values()]
+
+    def _set_aside(self, file: "_ResultsFile", problems: Sequence[Problem]) -> None:
+        file.head(())
+        for problem in problems:
+            leading = (str(problem.where.row or ""), SET_ASIDE, _told(problem), problem.hint)
+            file.add(problem.where.row, csv_line((*leading, "", "", "", "")))
+
+    def _with(self, entry: Entry, row: SourceRow, cause: int | None) -> str:
+        """Why a row without an error of its own shares the fate of its entry."""
+        if cause is None:
+            return entry.reason
+        other, here = entry.rows[cause], self._tables[row.table]
+        there = self._tables[other.table]
+        place = (
+            "" if (here.file, here.sheet) == (there.file, there.sheet) else f"{there.file} {there.sheet}".strip() + " "
+        )
+        word = State.HELD if entry.state is State.INVALID else entry.state
+        return f"{word} with {place}row {other.number}"
+
+    def _write(
+        self, table: str, number: int, leading: Sequence[str], cells: Sequence[str], trailing: Sequence[str]
+    ) -> None:
+        source = self._tables[table]
+        self._files[source.file, source.sheet].add(number, csv_line((str(number), *leading, *cells, *trailing)))
+
+
+def places_of(drop: Drop) -> list[Place]:
+    """The files and sheets of a drop that get results: all that were read as tables, and files set aside."""
+    read = [(table.file, table.sheet) for table in drop.tables]
+    return list(dict.fromkeys(read + [(file.name, "") for file in drop.files if file.problems]))
+
+
+def results_names(drops: Iterable[Drop], run: Run) -> dict[int, dict[Place, str]]:
+    """The name of every results file of a run, by drop: the file's own, its folders flattened, told apart where two are alike."""
+    names: dict[int, dict[Place, str]] = {}
+    taken: set[str] = set()
+    for drop in drops:
+        places = places_of(drop)
+        mine = names[drop.id] = {}
+        for file, sheet in places:
+            several = sum(other == file for other, _ in places) > 1
+            earlier = "" if drop.run == run.name else f".of-{drop.run}"
+            base = safe_name(file) + (f".{safe_name(sheet)}" if several else "") + earlier
+            bases = (base, *(f"{base}-{number}" for number in range(2, len(taken) + 3)))
+            name = next(base + SUFFIX for base in bases if (base + SUFFIX).casefold() not in taken)
+            taken.add(name.casefold())
+            mine[file, sheet] = name
+    return names
+
+
+def _problems_by_row(entry: Entry, tables: dict[str, SourceTable]) -> list[list[Problem]]:
+    """The problems of an entry for each of its rows; those that name none of them stand at the first."""
+    positions: dict[tuple[str, str, int], int] = {}
+    for position, row in enumerate(entry.rows):
+        table = tables[row.table]
+        positions.setdefault((table.file, table.sheet, row.number), position)
+    said: list[list[Problem]] = [[] for _ in entry.rows]
+    for problem in entry.problems:
+        where = problem.where
+        said[positions.get((where.file, where.sheet, where.row), 0)].append(problem)
+    return said
+
+
+def _told(problem: Problem) -> str:
+    place = " ".join(part for part in (problem.where.cell, problem.where.column) if part)
+    warning = "warning: " if problem.level == "warning" else ""
+    return (
+        f"{warning}{place}: {problem.text} [{problem.code}]" if place else f"{warning}{problem.text} [{problem.code}]"
+    )
+
+
+class _ResultsFile:
+    """One CSV file whose lines come in any order: UTF-8 with a mark, commas, CRLF (RFC 4180)."""
+
+    def __init__(self, path: Path, stack: ExitStack) -> None:
+        self._path = path
+        self._head: Sequence[str] = ()
+        self._spool = stack.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 (the stack closes it)
+        self._writer = csv.writer(self)
+        self._numbers, self._ends = array("Q"), array("Q")
+
+    def head(self, header: Sequence[str]) -> None:
+        own = {name.casefold() for name in header}
+        leading, trailing = ([f"{n} (loadsheet)" if n in own else n for n in names] for names in (LEADING, TRAILING))
+        self._head = csv_line((*leading, *header, *trailing))
+
+    def add(self, number: int, cells: Sequence[str]) -> None:
+        self._writer.writerow(cells)
+        self._numbers.append(number)
+        self._ends.append(self._spool.tell())
+
+    def write(self, line: str) -> int:
+        """What csv.writer calls."""
+        return self._spool.write(line.encode(errors="replace"))
+
+    def finish(self) -> str:
+        with placed(self._path) as part, part.open("wb") as target:
+            head = io.StringIO(newline="")
+            csv.writer(head).writerow(self._head)
+            target.write(codecs.BOM_UTF8 + head.getvalue().encode(errors="replace"))
+            for line in self._in_order():
+                target.write(line)
+        return self._path.name
+
+    def _in_order(self) -> Iterator[bytes]:
+        for position in sorted(range(len(self._numbers)), key=self._numbers.__getitem__):
+            start = self._ends[position - 1] if position else 0
+            self._spool.seek(start)
+            yield self._spool.read(self._ends[position] - start)

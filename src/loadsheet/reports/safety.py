@@ -1,0 +1,46 @@
+"""How foreign text is written so that it stays text: in CSV files that a spreadsheet program may open, and in workbooks.
+
+Owns: the rules against formula injection (CWE-1236) and the limits of a workbook cell. Reports echo what shippers and the
+exchange wrote, so every text goes through here.
+"""
+
+import re
+from collections.abc import Sequence
+
+CELL_MAX = 32_767
+_CUT = " … (cut, {length} characters)"
+
+# A spreadsheet takes a cell that begins with one of these for a formula, also in full width, and after blanks or quotes.
+_STARTS = "=+\\-@\uff1d\uff0b\uff0d\uff20"
+_FORMULA = re.compile(rf"[\t\r\n]|[\s\"'\u201c\u201d]*[{_STARTS}]")
+# Read with another delimiter than ours, a text goes on in the next cell or row: what begins there is a beginning too.
+_INNER = re.compile(rf"([;\t\r\n|]\s*)(?=[{_STARTS}])")
+_RISK = re.compile(rf"(?:^|[\0;\t\r\n|])[\s\"'\u201c\u201d]*[{_STARTS}]|(?:^|\0)[\t\r\n]")
+_NUMBER = re.compile(r"[+-]?(\d[\d.,' \u00a0\u202f]*)?\d([eE][+-]?\d+)?%?")
+
+
+def csv_line(texts: Sequence[str]) -> Sequence[str]:
+    """The texts of one line of a CSV report, each as `csv_text` gives it; nearly all lines are found harmless in one look."""
+    return [csv_text(text) for text in texts] if _RISK.search("\0".join(texts)) else texts
+
+
+def csv_text(text: str) -> str:
+    """A text for a CSV report: one that a spreadsheet could take for a formula gets an apostrophe; plain numbers stay."""
+    if _NUMBER.fullmatch(text):
+        return text
+    armed = f"'{text}" if _FORMULA.match(text) else text
+    return _INNER.sub(r"\1'", armed)
+
+
+def sheet_text(text: str) -> str:
+    """A text for a workbook cell: cut, with a mark, to what a cell can hold. XlsxWriter escapes control characters itself."""
+    if len(text) * 2 > CELL_MAX and (length := _units(text)) > CELL_MAX:
+        mark = _CUT.format(length=length)
+        text = text.encode("utf-16-le")[: 2 * (CELL_MAX - len(mark))].decode("utf-16-le", "ignore") + mark
+    if text.startswith("<r>") and text.endswith("</r>"):
+        text += " "  # XlsxWriter takes such a text for rich-text markup and would write it into the XML as it is
+    return text
+
+
+def _units(text: str) -> int:
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2

@@ -1,0 +1,108 @@
+"""What a run came to, in a few sentences: for the terminal, and for the head of the workbook."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from loadsheet.contract import BY_NAME, Action, Operation
+from loadsheet.reconcile import AGREES, Verdict
+from loadsheet.reports.summary import FileTold, RunSummary
+
+_UNLISTED = {Action.STATUS: "status events", Action.QUOTE: "quotes", Action.CONFIRM: "quote confirmations"}
+_PROBLEMS_SHOWN = 5
+
+
+def verdict_sentence(summary: RunSummary) -> str:
+    """The whole run in one sentence, such as `112 of 120 orders agree; 8 need you`."""
+    groups: dict[tuple[str, str], Counter[str]] = {}
+    for name, verdicts in summary.groups.items():
+        groups.setdefault(_group(BY_NAME[name]), Counter()).update(verdicts)
+    agreeing = [_agreeing(*group, counts) for group, counts in groups.items()]
+    said = ", ".join(agreeing) or "No document was submitted"
+    rest = (
+        (summary.needs_someone.entries, "need you", "needs you"),
+        (summary.verdicts.get(Verdict.WAITING, 0), "wait to be sent", "waits to be sent"),
+        (summary.verdicts.get(Verdict.NOT_VERIFIABLE, 0), "cannot be verified", "cannot be verified"),
+        (sum(bool(file.set_aside) for file in files_of(summary)), "files were set aside", "file was set aside"),
+    )
+    more = ", ".join(f"{count:,} {one if count == 1 else many}" for count, many, one in rest if count)
+    sentence = said + (f"; {more}" if more else "")
+    sentence = sentence[0].upper() + sentence[1:]
+    return sentence if summary.balance.balances else f"DOES NOT BALANCE. {sentence}"
+
+
+def balance_sentence(summary: RunSummary) -> str:
+    """The tie-out in one sentence."""
+    parts = " + ".join(f"{count:,} {fate}" for fate, count in summary.balance.rows.items() if count) or "0"
+    if summary.balance.balances:
+        return f"Every row is accounted for: {summary.balance.read:,} read = {parts}"
+    return f"DOES NOT BALANCE: {'; '.join(summary.balance.faults)} ({summary.balance.read:,} read, {parts})"
+
+
+def sentences(summary: RunSummary, folder: Path) -> list[str]:
+    """The summary for the terminal, a line each; `folder` is where its reports are."""
+    lines = [f"run {summary.run}", *_file_lines(summary), verdict_sentence(summary), balance_sentence(summary)]
+    lines += [
+        f"  {problem.count:>5,} x {problem.code} {problem.title}{_first(problem.places)}"
+        for problem in summary.problems[:_PROBLEMS_SHOWN]
+    ]
+    if (hidden := len(summary.problems) - _PROBLEMS_SHOWN) > 0:
+        lines.append(f"        and {hidden} more kind{'s' if hidden > 1 else ''} of problems")
+    lines += [f"reports in {folder}: {', '.join(summary.reports)}"] if summary.reports else []
+    return lines + list(_next(summary, folder))
+
+
+def files_of(summary: RunSummary) -> Iterator[FileTold]:
+    """Every file of the run."""
+    for drop in summary.drops:
+        yield from drop.files
+
+
+def fates_of(file: FileTold) -> Counter[str]:
+    """The rows of a file by what became of them, all its tables together."""
+    fates: Counter[str] = Counter()
+    for table in file.tables:
+        fates.update(table.fates)
+    return fates
+
+
+def _group(operation: Operation) -> tuple[str, str]:
+    if operation.proved_by:
+        return f"{operation.subject}s", "agree"
+    return _UNLISTED[operation.action], "are acknowledged"
+
+
+def _agreeing(noun: str, verb: str, verdicts: Mapping[str, int]) -> str:
+    total = sum(verdicts.values())
+    agreeing = sum(count for verdict, count in verdicts.items() if verdict in AGREES)
+    if total == 1:
+        one, said = noun.removesuffix("s"), verb.replace("are ", "is ").replace("agree", "agrees")
+        return f"the only {one} {said}" if agreeing else f"0 of 1 {noun} {verb}"
+    return f"all {total:,} {noun} {verb}" if agreeing == total else f"{agreeing:,} of {total:,} {noun} {verb}"
+
+
+def _file_lines(summary: RunSummary) -> Iterator[str]:
+    width = max((len(file.name) for file in files_of(summary)), default=0)
+    for drop in summary.drops:
+        for file in drop.files:
+            earlier = "" if drop.run == summary.run else f" (dropped in run {drop.run})"
+            if file.set_aside:
+                yield f"  {file.name:<{width}}  set aside: {file.set_aside[0]}"
+                continue
+            rows = sum(table.rows for table in file.tables)
+            fates = ", ".join(f"{count:,} {fate}" for fate, count in fates_of(file).items() if count)
+            yield f"  {file.name:<{width}}  {rows:>6,} rows: {fates or 'none'}{earlier}"
+
+
+def _first(places: tuple[str, ...]) -> str:
+    return f", first at {places[0]}" if places else ""
+
+
+def _next(summary: RunSummary, folder: Path) -> Iterator[str]:
+    if summary.needs_someone.rows:
+        plural = "s need" if summary.needs_someone.rows > 1 else " needs"
+        yield f"{summary.needs_someone.rows:,} row{plural} someone: see the problem column of the results files in {folder}"
+    if summary.needs_someone.first:
+        yield f"next: loadsheet show {summary.needs_someone.first}"
+    elif summary.verdicts.get(Verdict.WAITING, 0):
+        yield "next: loadsheet run"

@@ -1,0 +1,277 @@
+"""Worksheets as analysts like them: real tables that stream, in one quiet style. Our thin layer over XlsxWriter.
+
+Owns: fonts, colours and number formats, column widths, freezing and print set-up, and the limits of a sheet. Knows nothing of
+what the rows mean. Memory stays flat: XlsxWriter keeps one row of each sheet (constant memory).
+"""
+
+import csv
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from datetime import datetime
+from decimal import Decimal
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import xlsxwriter  # type: ignore[import-untyped]  # has annotations but no py.typed
+from xlsxwriter.exceptions import FileCreateError  # type: ignore[import-untyped]  # as above
+from xlsxwriter.utility import xl_range  # type: ignore[import-untyped]  # as above
+
+from loadsheet.reports.placing import placed
+from loadsheet.reports.safety import csv_text, sheet_text
+
+ROWS_MAX = 1_048_576
+CREATED = datetime(2000, 1, 1)  # noqa: DTZ001 (a workbook property without a zone, fixed so that equal reports are equal files)
+
+_INK, _MUTED, _HAIR, _HEAD = "#1F2933", "#616E7C", "#D9E2EC", "#243B53"
+
+
+class Tone(StrEnum):
+    """How a cell is meant. A colour is never alone: the words beside it say the same."""
+
+    PLAIN = "plain"
+    MUTED = "muted"
+    GOOD = "good"
+    NOTE = "note"
+    BAD = "bad"
+
+
+class Kind(StrEnum):
+    """What a column holds, and so how it is written and aligned."""
+
+    TEXT = "text"
+    COUNT = "count"
+    AMOUNT = "amount"
+    MONEY = "money"
+    SHARE = "share"
+    MOMENT = "moment"
+
+
+_TONES: dict[Tone, dict[str, Any]] = {
+    Tone.PLAIN: {"font_color": _INK},
+    Tone.MUTED: {"font_color": _MUTED},
+    Tone.GOOD: {"font_color": "#14532D", "bg_color": "#E3F4E8"},
+    Tone.NOTE: {"font_color": "#7A4F01", "bg_color": "#FEF3D6"},
+    Tone.BAD: {"font_color": "#8A1C1C", "bg_color": "#FDE6E6", "bold": True},
+}
+_KINDS: dict[Kind, dict[str, Any]] = {
+    Kind.TEXT: {"num_format": "@", "align": "left", "indent": 1},
+    Kind.COUNT: {"num_format": "#,##0"},
+    Kind.AMOUNT: {"num_format": "#,##0.000"},
+    Kind.MONEY: {"num_format": "#,##0.00"},
+    Kind.SHARE: {"num_format": "0.0%"},
+    Kind.MOMENT: {"num_format": "yyyy-mm-dd hh:mm:ss", "align": "left", "indent": 1},
+}
+_LINE_HEIGHT, _LINES_MAX = 13, 12
+_PADDING = 3
+_FONT = {"font_name": "Arial", "font_size": 10, "valign": "top"}
+
+Value = str | int | float | Decimal | datetime | None
+
+
+class Column(NamedTuple):
+    """A column: its heading, what it holds, its width in characters at least and at most, and whether long texts wrap."""
+
+    head: str
+    kind: Kind = Kind.TEXT
+    width: int = 8
+    width_max: int = 48
+    wrap: bool = False
+
+
+class Formula(NamedTuple):
+    """A live formula and the result to store with it, for readers that do not calculate."""
+
+    text: str
+    result: float | str
+
+
+class Book:
+    """A workbook under way: add sheets and fill them from top to bottom. See `open_book`."""
+
+    def __init__(self, workbook: Any, footer: str, stack: ExitStack) -> None:
+        self.stack = stack
+        self._workbook, self._footer = workbook, footer
+        self._formats: dict[tuple[Any, ...], Any] = {}
+
+    def sheet(self, title: str) -> Any:
+        """A new worksheet: A4 landscape, fitted to one page across, the footer on every page."""
+        sheet = self._workbook.add_worksheet(title)
+        sheet.set_landscape()
+        sheet.set_paper(9)
+        sheet.fit_to_pages(1, 0)
+        sheet.center_horizontally()
+        sheet.set_margins(left=0.4, right=0.4, top=0.5, bottom=0.6)
+        sheet.set_footer(f"&L&8{self._footer}&C&8&A&R&8&P / &N")
+        sheet.hide_gridlines(2)
+        return sheet
+
+    def style(
+        self, kind: Kind = Kind.TEXT, tone: Tone = Tone.PLAIN, *, wrap: bool = False, line: bool = True, **more: Any
+    ) -> Any:
+        """The format of a cell; equal ones are made once."""
+        key = (kind, tone, wrap, line, *sorted(more.items()))
+        if key not in self._formats:
+            under = {"bottom": 1, "bottom_color": _HAIR} if line else {}
+            shape = {"text_wrap": True, "num_format": "General"} if wrap else {}
+            self._formats[key] = self._workbook.add_format(
+                {**_FONT, **_KINDS[kind], **_TONES[tone], **under, **shape, **more}
+            )
+        return self._formats[key]
+
+    def head_style(self, kind: Kind) -> Any:
+        """The format of a column's heading: aligned as its cells."""
+        align, indent = ("left", 1) if kind in (Kind.TEXT, Kind.MOMENT) else ("right", 0)
+        return self.style(
+            wrap=True,
+            line=False,
+            align=align,
+            indent=indent,
+            bg_color=_HEAD,
+            font_color="#FFFFFF",
+            bold=True,
+            valign="vcenter",
+        )
+
+
+@contextmanager
+def open_book(path: Path, *, title: str, footer: str) -> Iterator[Book]:
+    """A workbook that is at `path`, whole, when the context ends well, and is not there if it does not."""
+    with ExitStack() as stack:
+        part = stack.enter_context(placed(path))
+        spool = stack.enter_context(tempfile.TemporaryDirectory(prefix="loadsheet-"))
+        options = {"constant_memory": True, "strings_to_formulas": False, "strings_to_urls": False, "tmpdir": spool}
+        workbook = xlsxwriter.Workbook(str(part), options)
+        workbook.set_properties({"title": title, "author": "loadsheet", "created": CREATED})
+        stack.callback(_close_spools, workbook)
+        yield Book(workbook, footer, stack)
+        try:
+            workbook.close()
+        except FileCreateError as error:
+            raise OSError(str(error)) from error
+
+
+def _close_spools(workbook: Any) -> None:
+    for sheet in workbook.worksheets():
+        sheet.row_data_fh.close()
+
+
+class TableSheet:
+    """A sheet that is one table: heading frozen, filters on. Rows stream in; those that do not fit go on in a CSV beside."""
+
+    def __init__(self, book: Book, title: str, columns: Sequence[Column], *, rows_max: int, overflow: Path) -> None:
+        self._book, self._columns, self._rows_max, self._overflow = book, columns, rows_max, overflow
+        self._sheet = book.sheet(title)
+        self._table = begin_table(book, self._sheet, 0, columns, f"tbl{title.title().replace(' ', '')}", filters=True)
+        self._sheet.set_row(0, 30)
+        self._row = 0
+        self._widths = [max(column.width, len(column.head) * 3 // 4 + 4) for column in columns]
+        self._styles = [book.style(column.kind, wrap=column.wrap) for column in columns]
+        self._wrapping = [position for position, column in enumerate(columns) if column.wrap]
+        self._more: _Overflow | None = None
+
+    @property
+    def rows(self) -> int:
+        """How many rows were added."""
+        return self._row
+
+    def add(self, values: Sequence[Value], tones: Mapping[int, Tone] | None = None) -> None:
+        """Write a row; `tones` say how single cells are meant, by position."""
+        self._row += 1
+        if self._row >= self._rows_max:
+            self._spill(values)
+            return
+        lines = max((self._lines(position, str(values[position])) for position in self._wrapping), default=1)
+        if lines > 1:  # spreadsheet programs differ in whether they fit the height of a row by themselves
+            self._sheet.set_row(self._row, lines * _LINE_HEIGHT + 2)
+        for position, value in enumerate(values):
+            style = self._styles[position]
+            if tones and position in tones:
+                column = self._columns[position]
+                style = self._book.style(column.kind, tones[position], wrap=column.wrap)
+            if isinstance(value, str) and len(value) > self._widths[position]:
+                self._widths[position] = len(value)
+            write(self._sheet, self._row, position, value, style)
+
+    def finish(self, nothing: str) -> str:
+        """Close the table; `nothing` stands in an empty one. Returns the name of the CSV that holds further rows, if any."""
+        if not self._row:
+            write(self._sheet, 1, 0, nothing, self._book.style(tone=Tone.MUTED, line=False))
+        last = max(1, min(self._row, self._rows_max - 1))
+        end_table(self._table, 0, last, len(self._columns))
+        for position, column in enumerate(self._columns):
+            self._sheet.set_column(position, position, min(self._widths[position], column.width_max) + _PADDING)
+        self._sheet.freeze_panes(1, 1)
+        self._sheet.repeat_rows(0)
+        self._sheet.ignore_errors({"number_stored_as_text": xl_range(1, 0, last, len(self._columns) - 1)})
+        return self._more.name if self._more else ""
+
+    def _lines(self, position: int, text: str) -> int:
+        width = self._columns[position].width_max
+        if len(text) <= width and "\n" not in text:
+            return 1
+        return min(_LINES_MAX, sum(1 + len(line) * 5 // (6 * width) for line in text.split("\n")))
+
+    def _spill(self, values: Sequence[Value]) -> None:
+        if self._more is None:
+            self._more = _Overflow(self._overflow, self._columns, self._book.stack)
+        self._more.add(values)
+
+
+def begin_table(
+    book: Book, sheet: Any, row: int, columns: Sequence[Column], name: str, *, filters: bool
+) -> dict[str, Any]:
+    """Begin a table at a row of a sheet and write its headings; `end_table` says later how long it became.
+
+    XlsxWriter refuses tables in constant memory because it would have to write their rows itself. We write them, so it is
+    told of a table of one row, and the range is set right at the end.
+    """
+    heads = [{"header": column.head} for column in columns]
+    sheet.constant_memory = False
+    sheet.add_table(
+        row, 0, row + 1, len(columns) - 1, {"name": name, "style": None, "autofilter": filters, "columns": heads}
+    )
+    sheet.constant_memory = True
+    for position, column in enumerate(columns):
+        sheet.write_string(row, position, column.head, book.head_style(column.kind))
+    table: dict[str, Any] = sheet.tables[-1]
+    return table
+
+
+def end_table(table: dict[str, Any], first: int, last: int, columns: int) -> None:
+    """Set the range of a table that was begun at row `first` and ends at row `last`."""
+    for name in ("range", "a_range", "autofilter"):
+        if table.get(name):
+            table[name] = xl_range(first, 0, last, columns - 1)
+
+
+def write(sheet: Any, row: int, column: int, value: Value | Formula, style: Any) -> None:
+    """Write one value as what it is: texts always as texts, numbers as numbers, times as times, nothing as an empty cell."""
+    if isinstance(value, str):
+        if value:
+            sheet.write_string(row, column, sheet_text(value), style)
+        else:
+            sheet.write_blank(row, column, None, style)
+    elif isinstance(value, Formula):
+        sheet.write_formula(row, column, value.text, style, value.result)
+    elif isinstance(value, datetime):
+        sheet.write_datetime(row, column, value.replace(tzinfo=None), style)
+    elif value is None:
+        sheet.write_blank(row, column, None, style)
+    else:
+        sheet.write_number(row, column, float(value), style)
+
+
+class _Overflow:
+    """The CSV beside the workbook that takes the rows which a sheet cannot hold. It is in its place when the workbook is."""
+
+    def __init__(self, path: Path, columns: Sequence[Column], stack: ExitStack) -> None:
+        self.name = path.name
+        part = stack.enter_context(placed(path))
+        file = stack.enter_context(part.open("w", encoding="utf-8-sig", newline=""))
+        self._writer = csv.writer(file)
+        self._writer.writerow([column.head for column in columns])
+
+    def add(self, values: Sequence[Value]) -> None:
+        self._writer.writerow([csv_text(value) if isinstance(value, str) else value for value in values])

@@ -1,0 +1,302 @@
+"""What a run came to, as one document: `run.json`. The workbook's front page and the terminal tell the same numbers from it.
+
+Owns: the document's shape (`loadsheet.run/1`: names are only ever added to it). Computes nothing that the reconciliation or the
+ledger has not counted; how it is told to people is in `sentences`.
+"""
+
+import platform
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from importlib.metadata import version
+from urllib.parse import urlsplit
+
+import msgspec
+
+from loadsheet.contract import Assumptions, Scale
+from loadsheet.ledger import NEEDS_SOMEONE as STATES_THAT_NEED_SOMEONE
+from loadsheet.ledger import Drop, Entry, Run, SourceFile, State
+from loadsheet.problems import NOWHERE, Problem
+from loadsheet.reconcile import NEEDS_SOMEONE, Leg, Match, Reconciliation, TableBalance, Total, Verdict
+from loadsheet.settings import Settings
+
+SCHEMA = "loadsheet.run/1"
+
+_PLACES_SHOWN = 3
+_encode = msgspec.json.Encoder(decimal_format="number").encode
+
+
+@dataclass(frozen=True, slots=True)
+class TableTold:
+    """One table as it was read: its rows by what became of them. `fates` sum up to `rows` if it balances."""
+
+    table: str
+    sheet: str
+    rows: int
+    fates: Mapping[str, int]
+    balances: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FileTold:
+    """One file as it was dropped; `set_aside` says why, if it was; `results` are its results files, beside run.json."""
+
+    name: str
+    role: str
+    sha256: str
+    size: int
+    arrived: str
+    kept_as: str
+    set_aside: tuple[str, ...]
+    tables: tuple[TableTold, ...]
+    results: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DropTold:
+    """The files that one mapping read together; `run` is the run that read them, `entries` their documents by state."""
+
+    run: str
+    mapping: str
+    mapping_version: str
+    operation: str
+    entries: Mapping[str, int]
+    files: tuple[FileTold, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ProblemTold:
+    """All problems of one code, folded: how many, and the first places."""
+
+    code: str
+    title: str
+    level: str
+    count: int
+    places: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TotalTold:
+    """One control total on each leg. `tolerance` is by how much two legs may differ and still agree."""
+
+    subject: str
+    figure: str
+    unit: str
+    scale: str
+    tolerance: Decimal
+    source: Decimal
+    not_sent: Decimal
+    sent: Decimal
+    acknowledged: Decimal
+    listed: Decimal
+
+
+@dataclass(frozen=True, slots=True)
+class LegTold:
+    """How much of the exchange's records of one subject were seen."""
+
+    subject: str
+    read: bool
+    listed: int
+    total: int
+    complete: bool
+    says: str
+
+
+@dataclass(frozen=True, slots=True)
+class Deviation:
+    """A setting that is not at its default."""
+
+    setting: str
+    value: str
+    default: str
+
+
+@dataclass(frozen=True, slots=True)
+class NeedsSomeone:
+    """How much waits for a person: entries by their verdict, rows by their fate, and the key of the first such entry."""
+
+    entries: int
+    rows: int
+    first: str
+
+
+@dataclass(frozen=True, slots=True)
+class BalanceTold:
+    """The tie-out: rows read and rows by what became of them; `faults` say why it does not balance."""
+
+    balances: bool
+    read: int
+    rows: Mapping[str, int]
+    faults: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RunSummary:
+    """The document. Times are ISO 8601 UTC; counts by state, fate or verdict leave zeros out."""
+
+    run: str
+    started_at: str
+    finished_at: str
+    exit_code: int | None
+    balance: BalanceTold
+    entries: Mapping[str, int]
+    verdicts: Mapping[str, int]
+    groups: Mapping[str, Mapping[str, int]]
+    only_at_exchange: int
+    needs_someone: NeedsSomeone
+    legs: tuple[LegTold, ...]
+    totals: tuple[TotalTold, ...]
+    problems: tuple[ProblemTold, ...]
+    drops: tuple[DropTold, ...]
+    reports: tuple[str, ...]
+    settings: Mapping[str, str]
+    deviations: tuple[Deviation, ...]
+    versions: Mapping[str, str]
+    schema: str = SCHEMA
+
+    def to_json(self) -> bytes:
+        """The document as indented JSON."""
+        return msgspec.json.format(_encode(self), indent=2) + b"\n"
+
+
+@dataclass
+class Gathering:
+    """What only the stream of entries tells: problems by code, entries by drop, and the first key that needs someone."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    places: dict[str, list[str]] = field(default_factory=dict)
+    levels: dict[str, str] = field(default_factory=dict)
+    states: dict[int, Counter[str]] = field(default_factory=dict)
+    groups: dict[str, Counter[str]] = field(default_factory=dict)
+    first: str = ""
+
+    def open(self, drop: Drop) -> None:
+        """Begin with a drop: the problems for which its files were set aside."""
+        self.states[drop.id] = Counter()
+        for file in drop.files:
+            self._fold(file.problems)
+
+    def add(self, entry: Entry, match: Match) -> None:
+        """Take one entry."""
+        self.states[entry.drop][entry.state] += 1
+        self.groups.setdefault(entry.operation, Counter())[match.verdict] += 1
+        if not self.first and match.verdict in NEEDS_SOMEONE:
+            self.first = entry.key
+        self._fold(entry.problems)
+
+    def problems(self) -> tuple[ProblemTold, ...]:
+        """All problems by code, the most frequent first."""
+        ranked = sorted(self.counts, key=lambda code: (-self.counts[code], code))
+        return tuple(
+            ProblemTold(code, Problem(code).title, self.levels[code], self.counts[code], tuple(self.places[code]))
+            for code in ranked
+        )
+
+    def _fold(self, problems: Sequence[Problem]) -> None:
+        for problem in problems:
+            self.counts[problem.code] += 1
+            self.levels.setdefault(problem.code, problem.level)
+            places = self.places.setdefault(problem.code, [])
+            if len(places) < _PLACES_SHOWN and problem.where != NOWHERE and str(problem.where) not in places:
+                places.append(str(problem.where))
+
+
+def summarise(
+    run: Run,
+    drops: Sequence[Drop],
+    reconciliation: Reconciliation,
+    gathered: Gathering,
+    settings: Settings,
+    *,
+    results: Mapping[int, Mapping[tuple[str, str], str]],
+    reports: Sequence[str],
+) -> RunSummary:
+    """The document of a run. `results` names the results file of each drop's files and sheets, `reports` the others."""
+    rows = reconciliation.balance.rows
+    states = Counter(match.state for match in reconciliation.matches.values())
+    told = reconciliation.verdicts
+    tables: dict[int, list[TableBalance]] = {}
+    for table in reconciliation.balance.tables:
+        tables.setdefault(table.drop, []).append(table)
+    return RunSummary(
+        run=run.name,
+        started_at=run.started_at,
+        finished_at=run.finished_at,
+        exit_code=run.exit_code,
+        balance=BalanceTold(
+            reconciliation.balances, reconciliation.balance.read, _counted(rows), tuple(reconciliation.faults())
+        ),
+        entries={state.value: states[state] for state in State if states[state]},
+        verdicts={verdict.value: told[verdict] for verdict in Verdict if told[verdict]},
+        groups=gathered.groups,
+        only_at_exchange=len(reconciliation.only_listed),
+        needs_someone=NeedsSomeone(
+            reconciliation.needs_someone, sum(rows[state] for state in STATES_THAT_NEED_SOMEONE), gathered.first
+        ),
+        legs=tuple(_leg(leg) for leg in reconciliation.legs),
+        totals=tuple(_total(total, settings) for total in reconciliation.totals),
+        problems=gathered.problems(),
+        drops=tuple(_drop(drop, tables.get(drop.id, []), gathered.states[drop.id], results[drop.id]) for drop in drops),
+        reports=tuple(reports),
+        settings=_settings(settings),
+        deviations=tuple(_deviations(settings)),
+        versions={"loadsheet": version("loadsheet"), "python": platform.python_version()},
+    )
+
+
+def _counted(counts: Mapping[str, int]) -> dict[str, int]:
+    return {name: count for name, count in counts.items() if count}
+
+
+def _total(total: Total, settings: Settings) -> TotalTold:
+    allowed = {Scale.WEIGHT: settings.weight_tolerance, Scale.MONEY: settings.money_tolerance}.get(total.scale, 0)
+    return TotalTold(total.subject, total.figure, total.unit, total.scale, Decimal(str(allowed)), *total.legs)
+
+
+def _leg(leg: Leg) -> LegTold:
+    return LegTold(leg.subject, leg.read, leg.listed, leg.total, leg.complete, str(leg))
+
+
+def _drop(
+    drop: Drop, tables: Sequence[TableBalance], states: Mapping[str, int], results: Mapping[tuple[str, str], str]
+) -> DropTold:
+    entries = {state.value: states[state] for state in State if states[state]}
+    files = tuple(_file(file, tables, results) for file in drop.files)
+    return DropTold(drop.run, drop.mapping, drop.mapping_version, drop.operation, entries, files)
+
+
+def _file(file: SourceFile, tables: Sequence[TableBalance], results: Mapping[tuple[str, str], str]) -> FileTold:
+    mine = [table for table in tables if table.file == file.name]
+    return FileTold(
+        file.name,
+        file.role,
+        file.sha256,
+        file.size,
+        file.arrived,
+        file.kept_as,
+        tuple(str(problem) for problem in file.problems),
+        tuple(TableTold(table.table, table.sheet, table.read, _counted(table.rows), table.balances) for table in mine),
+        tuple(name for (place, _), name in results.items() if place == file.name),
+    )
+
+
+def _settings(settings: Settings) -> dict[str, str]:
+    """The settings that bear on the result; no paths, and an address without the credentials that it might carry."""
+    address = urlsplit(settings.exchange)
+    if address.netloc:
+        address = address._replace(netloc=address.netloc.rpartition("@")[2])
+    told = {"exchange": address.geturl()}
+    for name in ("weight_tolerance", "money_tolerance", "connections", "call_timeout_s"):
+        told[name] = str(getattr(settings, name))
+    return told
+
+
+def _deviations(settings: Settings) -> list[Deviation]:
+    chosen, default = settings.assumptions.model_dump(mode="json"), Assumptions().model_dump(mode="json")
+    return [
+        Deviation(f"assumptions.{name}", str(value), str(default[name]))
+        for name, value in chosen.items()
+        if value != default[name]
+    ]

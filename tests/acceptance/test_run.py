@@ -1,0 +1,172 @@
+"""The whole way with the real command, a real socket and real files: spreadsheets in, a balanced report out."""
+
+import csv
+import json
+import shutil
+import sqlite3
+from pathlib import Path
+
+import pytest
+from command import loadsheet
+from orders import MAPPINGS, order_id, write_orders
+from serving import exchange
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def house(tmp_path):
+    """A folder with an inbox of 12 orders, one of them wrong, and a mapping for them."""
+    write_orders(tmp_path / "inbox", 12, first=1, wrong_every=5)
+    shutil.copytree(MAPPINGS, tmp_path / "mappings")
+    return tmp_path
+
+
+def run(folder, *words, **more):
+    return loadsheet(folder, "run", "--settle", "0", *words, **more)
+
+
+def run_json(folder):
+    (latest, *_) = sorted((folder / "outbox").glob("*/run.json"), reverse=True)
+    return json.loads(latest.read_text(encoding="utf-8"))
+
+
+def results(folder, name):
+    (path, *_) = sorted((folder / "outbox").glob(f"*/{name}.results.csv"), reverse=True)
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        return list(csv.DictReader(file))
+
+
+def states(folder):
+    with sqlite3.connect(folder / ".loadsheet" / "ledger.db") as ledger:
+        found = dict(ledger.execute("select key, state from entries order by id").fetchall())
+    ledger.close()
+    return found
+
+
+def test_a_first_run_sends_what_is_right_and_says_what_is_wrong(house):
+    done = run(house)
+    assert done.returncode == 1, done.stderr
+    assert sorted(states(house).values()) == ["accepted"] * 10 + ["invalid"] * 2
+    rows = results(house, "packages.csv")
+    assert len(rows) == 36
+    wrong = [row for row in rows if row["outcome"] == "invalid"]
+    assert len(wrong) == 6
+    assert any("heavy" in row["problem"] for row in wrong)
+    assert {row["outcome"] for row in results(house, "orders.csv")} == {"accepted", "invalid"}
+    assert run_json(house)["balance"]["balances"] is True
+    assert not list((house / "inbox").rglob("*.csv"))
+
+
+def test_the_original_bytes_are_archived(house):
+    before = (house / "inbox" / "orders.csv").read_bytes()
+    run(house)
+    (kept,) = (house / ".loadsheet" / "archive").rglob("orders.csv")
+    assert kept.read_bytes() == before
+
+
+def test_the_same_files_again_send_nothing(house):
+    run(house)
+    write_orders(house / "inbox", 12, first=1, wrong_every=5)
+    again = run(house)
+    assert again.returncode == 1
+    counts = run_json(house)["entries"]
+    assert counts.get("accepted", 0) == 0
+    assert counts["unchanged"] == 10
+
+
+def test_a_changed_order_is_held_and_the_differing_fields_are_named(house):
+    run(house)
+    write_orders(house / "inbox", 12, first=1)
+    text = (house / "inbox" / "orders.csv").read_text(encoding="utf-8").replace("Hauptstraße 1,", "Nebenstraße 1,")
+    (house / "inbox" / "orders.csv").write_text(text, encoding="utf-8")
+    assert run(house).returncode == 1
+    assert run_json(house)["entries"] == {"accepted": 2, "held": 1, "unchanged": 9}
+    shown = loadsheet(house, "show", order_id(1))
+    assert 'delivery_address1 "Hauptstraße 1" -> "Nebenstraße 1"' in shown.stdout
+
+
+def test_a_file_without_mapping_is_set_aside_with_the_reason_and_the_others_go_on(house):
+    (house / "inbox" / "holiday.jpg").write_bytes(b"\xff\xd8\xff\xe0 not a sheet")
+    assert run(house).returncode == 1
+    (aside,) = (house / "outbox").rglob("holiday.jpg")
+    assert "no mapping" in Path(f"{aside}.why.txt").read_text(encoding="utf-8")
+    assert "accepted" in states(house).values()
+
+
+def test_a_wrong_token_ends_with_77_and_nothing_is_refused(house, tmp_path):
+    with exchange(tmp_path / "exchange.db", token="another") as served:
+        done = run(house, "--exchange", served.url)
+    assert done.returncode == 77, done.stderr
+    assert set(states(house).values()) == {"ready", "invalid"}
+    assert "token-of-the-tests" not in done.stdout + done.stderr
+
+
+def test_an_unreachable_exchange_ends_with_75_and_all_is_sent_by_the_next_run(house, tmp_path):
+    done = run(house, "--exchange", "http://127.0.0.1:9")
+    assert done.returncode == 75, done.stderr
+    assert set(states(house).values()) == {"ready", "invalid"}
+    with exchange(tmp_path / "exchange.db") as served:
+        assert run(house, "--exchange", served.url).returncode == 1
+    assert sorted(states(house).values()) == ["accepted"] * 10 + ["invalid"] * 2
+
+
+def test_an_empty_inbox_is_a_clean_run(tmp_path):
+    (tmp_path / "inbox").mkdir()
+    shutil.copytree(MAPPINGS, tmp_path / "mappings")
+    done = run(tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+def test_no_usable_row_in_any_file_ends_with_65(tmp_path):
+    write_orders(tmp_path / "inbox", 3, wrong_every=1)
+    shutil.copytree(MAPPINGS, tmp_path / "mappings")
+    assert run(tmp_path).returncode == 65
+
+
+def test_a_wrong_mapping_ends_with_78_and_touches_no_file(house):
+    path = house / "mappings" / "bench-join.yaml"
+    path.write_text(path.read_text(encoding="utf-8").replace("delivery_city:", "delivery_ciy:"), encoding="utf-8")
+    done = run(house)
+    assert done.returncode == 78
+    assert "delivery_city" in done.stderr
+    assert "bench-join.yaml" in done.stderr
+    assert (house / "inbox" / "orders.csv").exists()
+
+
+def test_wrong_settings_end_with_78_and_wrong_words_with_2(house):
+    (house / "loadsheet.toml").write_text("conections = 3\n", encoding="utf-8")
+    done = run(house)
+    assert done.returncode == 78
+    assert "did you mean connections" in done.stderr
+    assert loadsheet(house, "run", "--colour").returncode == 2
+
+
+def test_check_prints_payloads_and_sends_nothing(house):
+    done = loadsheet(house, "check", "inbox/orders.csv", "inbox/packages.csv", "--payloads")
+    assert done.returncode == 1, done.stderr
+    documents = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(documents) == 10
+    assert documents[0]["operation"] == "order.create"
+    assert documents[0]["key"] == order_id(1)
+    assert documents[0]["payload"]["order_id"] == order_id(1)
+    assert documents[0]["rows"][0] == {"file": "orders.csv", "sheet": "", "row": 2}
+    assert "heavy" in done.stderr
+    assert not (house / ".loadsheet").exists()
+
+
+def test_output_is_json_on_wish(house):
+    told = json.loads(run(house, "--json").stdout)
+    assert told["entries"] == {"accepted": 10, "invalid": 2}
+    listed = json.loads(loadsheet(house, "runs", "--json").stdout)
+    assert listed[0]["exit_code"] == 1
+    (shown,) = json.loads(loadsheet(house, "show", order_id(1), "--json").stdout)
+    assert shown["state"] == "accepted"
+    assert [event["after"] for event in shown["events"]] == ["ready", "sending", "accepted"]
+
+
+def test_doctor_finds_everything_in_place_and_says_what_is_not(house):
+    assert loadsheet(house, "doctor").returncode == 0
+    done = loadsheet(house, "doctor", "--exchange", "http://127.0.0.1:9")
+    assert done.returncode == 1
+    assert "127.0.0.1:9" in done.stdout

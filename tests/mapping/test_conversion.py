@@ -1,0 +1,430 @@
+"""Cells to values: what each column type accepts, what it refuses and what it says."""
+
+import time
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import pytest
+from babel.numbers import NumberFormatError, format_decimal, parse_decimal
+from hypothesis import given
+from hypothesis import strategies as st
+
+from loadsheet.mapping.conversion import Habits, plan_column
+from loadsheet.mapping.language import Column, LookupSpec
+from loadsheet.mapping.lookups import read_lookup
+from loadsheet.mapping.wrong import Noted, Wrong
+from loadsheet.mapping.yamlfile import YamlFile
+from loadsheet.reading.tables import Native
+
+BERLIN = ZoneInfo("Europe/Berlin")
+FORMATS = ("%d.%m.%Y %H:%M", "%d.%m.%Y")
+
+
+def converter(type_, *, locale="de_DE", dates=FORMATS, zone=BERLIN, fold="error", units=None, lookups=None, **keys):
+    """The compiled converter of one column; fails the test if its settings are refused."""
+    file = YamlFile(Path("m.yaml"), {"lookups": lookups or {}})
+    habits = Habits(locale, tuple(dates), zone, by_row=False, fold=fold, units=units or {})
+    spec = Column.model_validate({"type": type_, **keys})
+    plan = plan_column("c", spec, 0, habits=habits, lookups=lookups or {}, file=file, loc=())
+    assert file.findings == []
+    return plan.convert
+
+
+def code(value):
+    return value.code if isinstance(value, Wrong) else value
+
+
+# ---- blanks, texts and typed cells ----
+
+
+@pytest.mark.parametrize("blank", ["", "  ", "\t", "\N{NO-BREAK SPACE}", "\N{ZERO WIDTH SPACE}", "\N{EM SPACE}\r\n"])
+def test_blank_cells_are_none_the_default_or_a_missing_value(blank):
+    assert converter("text")(blank) is None
+    assert converter("integer", default=1)(blank) == 1
+    assert code(converter("text", required=True)(blank)) == "C301"
+
+
+def test_null_tokens_are_blank_only_where_the_mapping_says_so():
+    assert converter("text")("NA") == "NA"  # Namibia
+    assert converter("text", blank=["NA", "-"])(" NA ") is None
+
+
+def test_texts_are_trimmed_and_composed():
+    assert converter("text")("\N{NO-BREAK SPACE} Ko\N{COMBINING DIAERESIS}ln \t") == "Köln"
+    assert converter("text", case="upper")("ab1") == "AB1"
+
+
+def test_m11_identifiers_are_texts_with_their_zeros():
+    convert = converter("text", required=True)
+    assert [convert(cell) for cell in ("00123", " 123", "abc", "ABC")] == ["00123", "123", "abc", "ABC"]
+
+
+def test_a_typed_cell_is_read_as_its_sender_sees_it():
+    assert converter("text")(Native("1067", "number", "01067")) == "01067"
+    assert converter("decimal")(Native("1.234", "number")) == Decimal("1.234")  # a number is exact in any locale
+    assert converter("decimal")("1.234") == Decimal(1234)
+    assert converter("datetime", dates=())(Native("2026-03-01 08:00:00", "datetime")) == datetime(2026, 3, 1, 8, tzinfo=BERLIN)
+    assert converter("date")(Native("2026-03-01", "date")) == datetime(2026, 3, 1, tzinfo=BERLIN)
+    assert converter("time")(Native("08:30:00", "time")) == timedelta(hours=8, minutes=30)
+    assert converter("yesno")(Native("true", "flag")) is True
+
+
+@pytest.mark.parametrize(
+    ("type_", "cell", "expected"),
+    [
+        ("text", Native("#N/A", "error"), "R207"),
+        ("decimal", Native("#DIV/0!", "error"), "R207"),
+        ("text", Native("", "formula"), "R208"),
+        ("decimal", Native("2026-03-01", "date"), "C302"),
+        ("datetime", Native("45000", "number"), "C304"),
+        ("date", Native("2026-03-01 08:00:00", "datetime"), "C304"),
+        ("time", Native("2026-03-01", "date"), "C304"),
+        ("decimal", Native("true", "flag"), "C302"),
+    ],
+)
+def test_a_typed_cell_of_another_kind_is_refused(type_, cell, expected):
+    keys = {"unit": "kg"} if type_ == "quantity" else {}
+    assert code(converter(type_, **keys)(cell)) == expected
+
+
+def test_lengths_are_checked_and_never_cut_in_silence():  # M22
+    assert code(converter("text", max_length=5)("123456")) == "C312"
+    assert converter("text", max_length=5)("12345") == "12345"
+    assert converter("text", max_length=5)("\N{GRINNING FACE}" * 5) == "\N{GRINNING FACE}" * 5
+    cut = converter("text", max_length=5, on_too_long="cut_and_warn")("123456")
+    assert isinstance(cut, Noted)
+    assert (cut.value, cut.warning.code, cut.warning.level) == ("12345", "C312", "warning")
+    assert code(converter("text", min_length=3)("ab")) == "C305"
+
+
+def test_padding_restores_lost_zeros():
+    assert converter("text", pad_left={"to": 5, "with": "0"})("1067") == "01067"
+    assert converter("text", pad_left={"to": 5, "with": "0"})("101067") == "101067"
+
+
+def test_a_pattern_must_match_the_whole_text():
+    convert = converter("text", pattern="[A-Z]{2}-[0-9]+")
+    assert convert("DE-12") == "DE-12"
+    assert [code(convert(text)) for text in ("DE-", "xDE-12", "DE-12\n1")] == ["C313"] * 3
+
+
+@pytest.mark.parametrize("pattern", ["[a-z]*[a-z]*x", "(a|b)c*d*", "a?a?a?a?b*", "[^,]*,[^,]*", "\\w*\\w*!"])
+def test_m3_no_allowed_pattern_runs_away(pattern):
+    convert = converter("text", pattern=pattern)
+    started = time.perf_counter()
+    for text in ("a" * 50_000, "a" * 200, "ab" * 100, "," * 200):
+        convert(text)
+    assert time.perf_counter() - started < 1
+
+
+# ---- code lists ----
+
+
+def test_m21_codes_are_known_or_refused_with_a_proposal():
+    convert = converter("text", one_of={"Road": "ROAD", "Air": "AIR"})
+    assert convert("Road") == "ROAD"
+    wrong = convert("Raod")
+    assert (wrong.code, wrong.hint) == ("C306", "did you mean Road?")
+    assert code(convert("ROAD")) == "C306"
+    assert converter("text", one_of={"Road": "ROAD"}, ignore_case=True)("ROAD") == "ROAD"
+    assert converter("text", one_of=["A", "B"])("B") == "B"
+
+
+@pytest.fixture
+def lookup(tmp_path):
+    (tmp_path / "codes.csv").write_text("code;name;colour\nEUP;Pallet;\n 01 ;Box;red\n", encoding="utf-8-sig")
+
+    def read(**keys):
+        spec = LookupSpec.model_validate({"file": "codes.csv", "key": "code", **keys})
+        file = YamlFile(tmp_path / "m.yaml")
+        found = read_lookup("codes", spec, file, ())
+        assert file.findings == []
+        return {"codes": found}
+
+    return read
+
+
+def test_m28_a_code_table_gives_one_value_or_named_ones(lookup):
+    assert converter("text", lookup="codes", lookups=lookup(value="name"))("01") == "Box"
+    assert converter("text", lookup="codes", lookups=lookup(value=["name", "colour"]))("EUP") == ("Pallet", None)
+    assert converter("text", lookup="codes", lookups=lookup(value="name", ignore_case=True))("eup") == "Pallet"
+
+
+def test_m28_a_code_that_the_table_lacks_follows_the_rule(lookup):
+    wrong = converter("text", lookup="codes", lookups=lookup(value="name"))("EUX")
+    assert (wrong.code, wrong.hint, wrong.values["expected"]) == ("C306", "did you mean EUP?", "EUP, 01")
+    assert converter("text", lookup="codes", lookups=lookup(value="name", missing="keep"))("EUX") == "EUX"
+    assert converter("text", lookup="codes", lookups=lookup(value="name", missing="blank"))("EUX") is None
+
+
+# ---- numbers ----
+
+
+@pytest.mark.parametrize(
+    ("locale", "text", "expected"),
+    [  # M14
+        ("de_DE", "1.234,56", "1234.56"),
+        ("de_DE", "1234,5", "1234.5"),
+        ("de_DE", "-5,50", "-5.5"),
+        ("de_DE", "1.5", "C316"),
+        ("de_DE", "12.345.67", "C302"),
+        ("en_US", "1,234.56", "1234.56"),
+        ("en_US", "12,5", "C316"),
+        ("en_GB", ".5", "0.5"),
+        ("sv_SE", "1 234,50", "1234.5"),
+        ("sv_SE", "1\N{NO-BREAK SPACE}234,50", "1234.5"),
+        ("sv_SE", "\N{MINUS SIGN}5", "-5"),
+        ("fr_FR", "1 234,5", "1234.5"),
+        ("de_CH", "1'234.50", "1234.5"),
+        ("de_CH", "1\N{RIGHT SINGLE QUOTATION MARK}234.5", "1234.5"),
+        ("en_IN", "12,34,567.5", "1234567.5"),
+        ("pl_PL", "1 234,5", "1234.5"),
+        ("de_DE", "zwölf", "C302"),
+        ("de_DE", "NaN", "C302"),
+        ("de_DE", "Infinity", "C302"),
+        ("de_DE", "1E5", "C302"),
+        ("de_DE", "\N{ARABIC-INDIC DIGIT ONE}", "C302"),
+        ("de_DE", "\N{FULLWIDTH DIGIT ONE}", "C302"),
+        ("de_DE", "1 2", "C302"),
+        ("de_DE", "--5", "C302"),
+        ("de_DE", "12,5 €", "C302"),
+        ("de_DE", "9" * 60, "C302"),
+        ("de_DE", "1,", "1"),
+        ("de_DE", "007,10", "7.1"),
+    ],
+)
+def test_m14_numbers_are_read_as_the_declared_locale_writes_them(locale, text, expected):
+    value = converter("decimal", locale=locale)(text)
+    assert str(code(value)) == expected
+
+
+def test_m14_an_ambiguous_number_is_refused_with_both_readings():
+    wrong = converter("decimal", locale="en_US")("12,5")
+    assert (wrong.code, wrong.values) == ("C316", {"first": "125", "second": "12.5"})
+
+
+LOCALES = ["de_DE", "en_GB", "sv_SE", "fr_FR", "de_CH", "en_IN", "pl_PL"]
+DECIMALS = st.decimals(-10**12, 10**12, places=3)
+
+
+@given(DECIMALS, st.sampled_from(LOCALES))
+def test_m14_what_a_locale_writes_is_read_back(number, locale):
+    text = format_decimal(number, locale=locale, decimal_quantization=False)
+    assert converter("decimal", locale=locale)(text) == number
+
+
+@given(st.text("0123456789.,' \N{NO-BREAK SPACE}-", min_size=1, max_size=12), st.sampled_from(LOCALES))
+def test_m14_no_text_is_read_otherwise_than_the_strict_parser_reads_it(text, locale):
+    value = converter("decimal", locale=locale)(text)
+    if isinstance(value, Decimal) and not set(text) & set("' \N{NO-BREAK SPACE}-"):
+        try:
+            assert value == parse_decimal(text, locale=locale, strict=True)
+        except NumberFormatError as error:
+            raise AssertionError(text) from error
+
+
+@given(DECIMALS)
+def test_a_number_has_one_spelling_from_text_and_from_workbook(number):
+    text = format_decimal(number, locale="de_DE", decimal_quantization=False)
+    convert = converter("decimal")
+    assert str(convert(text)) == str(convert(Native(format(number, "f"), "number")))
+    assert "E" not in str(convert(text))
+
+
+def test_whole_numbers_ranges_and_places():
+    assert converter("integer")("1.234") == 1234
+    assert converter("integer")("3,0") == 3
+    assert code(converter("integer")("3,5")) == "C303"
+    assert code(converter("integer", min=1)("0")) == "C305"
+    assert converter("integer", min=1, max=3)("9").values == {"expected": "from 1 to 3"}
+    assert converter("decimal", places=2)("1,25") == Decimal("1.25")
+    assert code(converter("decimal", places=2)("1,255")) == "C305"
+    assert converter("decimal", places=2)("1,250") == Decimal("1.25")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [  # M15
+        ("12,5", "12.5"),
+        ("12,5 kg", "12.5"),
+        ("12,5KGS", "12.5"),
+        ("27 lb", "12.24699399"),
+        ("27 LBS", "12.24699399"),
+        ("500 g", "0.5"),
+        ("500 G", "0.5"),
+        ("2 t", "2000"),
+        ("2 Ton", "2000"),
+        ("1.000,5 kg", "1000.5"),
+        ("5 cm", "C307"),
+        ("5 stone", "C307"),
+        ("12.5 kg", "C316"),
+        ("zwölf", "C302"),
+        ("kg", "C302"),
+        ("5 kg brutto", "C307"),
+    ],
+)
+def test_m15_quantities_are_converted_by_the_table_or_refused(text, expected):
+    assert str(code(converter("quantity", unit="kg")(text))) == expected
+
+
+def test_m15_the_unit_of_cells_without_one_is_declared():
+    assert converter("quantity", unit="kg", from_unit="lb")("27") == Decimal("12.24699399")
+    assert converter("quantity", unit="kg", from_unit="lb")("27 kg") == 27
+    assert converter("quantity", unit="m**3", from_unit="ft**3")("100") == Decimal("2.8316846592")
+    assert converter("quantity", unit="m**3")("2,5 cbm") == Decimal("2.5")
+    assert converter("quantity", unit="kg", units={"Ton": "short_ton"})("1 Ton") == Decimal("907.18474")
+    assert converter("quantity", unit="kg")(Native("12.5", "number")) == Decimal("12.5")
+    assert converter("quantity", unit="kg", from_unit="lb")(Native("27", "number")) == Decimal("12.24699399")
+    assert code(converter("quantity", unit="kg", min=1)("500 g")) == "C305"
+
+
+UNITS = {"kg": "1", "g": "0.001", "t": "1000", "lb": "0.45359237", "oz": "0.028349523125"}
+
+
+@given(st.decimals(0, 10**6, places=3), st.sampled_from(sorted(UNITS)))
+def test_m15_quantities_are_exact(number, unit):
+    text = f"{format_decimal(number, locale='de_DE', decimal_quantization=False)} {unit}"
+    assert converter("quantity", unit="kg")(text) == number * Decimal(UNITS[unit])
+
+
+# ---- dates and times ----
+
+
+@pytest.mark.parametrize(
+    ("text", "dates", "expected"),
+    [  # M16
+        ("03.04.2026 08:15", FORMATS, datetime(2026, 4, 3, 8, 15)),
+        ("3.4.2026", FORMATS, datetime(2026, 4, 3)),
+        ("03/04/2026", ("%m/%d/%Y",), datetime(2026, 3, 4)),
+        ("03/04/2026", ("%d/%m/%Y",), datetime(2026, 4, 3)),
+        ("2026-05-28", ("%Y-%m-%d",), datetime(2026, 5, 28)),
+        ("02-Jun-06", ("%d-%b-%y",), datetime(2006, 6, 2)),
+        ("02-Jun-69", ("%d-%b-%y",), datetime(1969, 6, 2)),
+        ("2. Juni 2026", ("%d. %B %Y",), datetime(2026, 6, 2)),
+        ("12/31/2026 12:05 AM", ("%m/%d/%Y %I:%M %p",), datetime(2026, 12, 31, 0, 5)),
+        ("12/31/2026 12:05 pm", ("%m/%d/%Y %I:%M %p",), datetime(2026, 12, 31, 12, 5)),
+        ("20260301T080000", ("%Y%m%dT%H%M%S",), datetime(2026, 3, 1, 8)),
+        ("2026-03-01 08:00:00.5", ("%Y-%m-%d %H:%M:%S.%f",), datetime(2026, 3, 1, 8, 0, 0, 500000)),
+        ("31.02.2026", FORMATS, None),
+        ("31.13.2026", FORMATS, None),
+        ("2026-04-03", FORMATS, None),
+        ("tomorrow", FORMATS, None),
+        ("1700", FORMATS, None),
+        ("03.04.2026 25:00", FORMATS, None),
+        ("03.04.2026 08:15 ", FORMATS, datetime(2026, 4, 3, 8, 15)),
+        ("03.04.2026x", FORMATS, None),
+        ("2026-04-03", (), None),
+    ],
+)
+def test_m16_dates_are_read_by_declared_formats_only(text, dates, expected):
+    value = converter("datetime", dates=dates)(text)
+    if expected is None:
+        assert code(value) == "C304"
+    else:
+        assert value == expected.replace(tzinfo=BERLIN)
+
+
+def test_an_offset_in_the_text_is_converted_and_not_dropped():
+    convert = converter("datetime", dates=("%Y-%m-%dT%H:%M%z",))
+    assert convert("2026-03-01T12:00Z").isoformat() == "2026-03-01T13:00:00+01:00"
+    assert convert("2026-03-01T12:00+05:30").isoformat() == "2026-03-01T07:30:00+01:00"
+
+
+@given(st.datetimes(datetime(1970, 1, 1), datetime(2037, 12, 31)), st.sampled_from(["%d.%m.%Y %H:%M:%S", "%Y-%m-%d %H:%M:%S", "%m/%d/%Y %I:%M:%S %p", "%d %b %Y %H:%M:%S"]))
+def test_m16_what_a_format_writes_is_read_back(moment, format_):
+    moment = moment.replace(microsecond=0)
+    convert = converter("datetime", dates=(format_,), zone=ZoneInfo("UTC"))
+    assert convert(moment.strftime(format_)) == moment.replace(tzinfo=UTC)
+
+
+def test_m17_times_that_the_clocks_skip_are_refused():
+    wrong = converter("datetime")("29.03.2026 02:30")
+    assert (wrong.code, wrong.values) == ("C314", {"timezone": "Europe/Berlin"})
+    assert code(converter("datetime")(Native("2026-03-29 02:30:00", "datetime"))) == "C314"
+
+
+def test_m17_times_that_happen_twice_are_refused_unless_one_is_meant():
+    assert code(converter("datetime")("25.10.2026 02:30")) == "C315"
+    assert converter("datetime", fold="first")("25.10.2026 02:30").isoformat() == "2026-10-25T02:30:00+02:00"
+    assert converter("datetime", fold="second")("25.10.2026 02:30").isoformat() == "2026-10-25T02:30:00+01:00"
+
+
+ZONES = ["Europe/Berlin", "America/New_York", "America/Sao_Paulo", "Australia/Lord_Howe", "Asia/Kolkata", "Africa/Casablanca", "America/Santiago"]
+
+
+@pytest.mark.parametrize("zone", ZONES)
+def test_m17_every_change_of_the_clocks_is_seen(zone):
+    """Half-hour by half-hour through six years: a local time is taken, refused as skipped or refused as repeated."""
+    place = ZoneInfo(zone)
+    convert = converter("datetime", dates=("%Y-%m-%d %H:%M",), zone=place)
+    instant, last, seen = datetime(2024, 1, 1, tzinfo=UTC), datetime(2030, 1, 1, tzinfo=UTC), set()
+    while instant < last:
+        local = instant.astimezone(place)
+        before = (instant - timedelta(hours=3)).astimezone(place).utcoffset()
+        after = (instant + timedelta(hours=3)).astimezone(place).utcoffset()
+        if before != after:
+            seen.add(code(convert(f"{local:%Y-%m-%d %H:%M}")) if not isinstance(convert(f"{local:%Y-%m-%d %H:%M}"), datetime) else "taken")
+        instant += timedelta(minutes=30)
+    assert seen <= {"taken", "C315"}  # a time that a clock really shows is never one it skips
+    if zone in {"Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "America/Santiago"}:
+        assert seen == {"taken", "C315"}
+
+
+def test_dates_and_times_of_day():
+    assert converter("date")("01.03.2026") == datetime(2026, 3, 1, tzinfo=BERLIN)
+    assert code(converter("date")("01.03.2026 08:00")) == "C304"
+    assert converter("time")("08:30") == timedelta(hours=8, minutes=30)
+    assert converter("time", formats=["%H.%M Uhr"])("8.05 Uhr") == timedelta(hours=8, minutes=5)
+    assert code(converter("time")("25:00")) == "C304"
+
+
+# ---- words ----
+
+
+@pytest.mark.parametrize(
+    ("locale", "text", "expected"),
+    [
+        ("de_DE", "Deutschland", "DE"),
+        ("de_DE", "germany", "DE"),
+        ("de_DE", "de", "DE"),
+        ("de_DE", "DEU", "DE"),
+        ("sv_SE", "Norge", "NO"),
+        ("en_GB", "UK", "GB"),
+        ("en_GB", "NA", "NA"),
+        ("en_GB", "EU", "C308"),
+        ("en_GB", "Europe", "C308"),
+        ("en_GB", "001", "C308"),
+        ("en_GB", "Deutschland", "C308"),
+    ],
+)
+def test_countries_are_names_or_codes(locale, text, expected):
+    assert code(converter("country", locale=locale)(text)) == expected
+
+
+def test_words_that_are_nearly_right_get_a_proposal():
+    assert converter("country")("Deutschlnd").hint == "did you mean deutschland?"
+    assert converter("timezone")("Europe/Berlim").hint == "did you mean Europe/Berlin?"
+    assert converter("currency")("EURO").hint == "did you mean EUR?"
+
+
+def test_currencies_time_zones_yes_and_no():
+    assert converter("currency")("eur") == "EUR"
+    assert code(converter("currency")("XQQ")) == "C309"
+    assert converter("timezone")("europe/berlin") == "Europe/Berlin"
+    assert code(converter("timezone")("Mars/Base")) == "C311"
+    assert [converter("yesno")(text) for text in ("ja", "Nein", "YES", "0")] == [True, False, True, False]
+    assert code(converter("yesno")("oui")) == "C310"
+    assert converter("yesno", locale="fr_FR")("oui") is True
+    assert converter("yesno", yes=["X"], no=["-"])("x") is True
+    assert code(converter("yesno", yes=["X"], no=["-"])("ja")) == "C310"
+
+
+@given(st.text(max_size=40), st.sampled_from(["text", "integer", "decimal", "quantity", "date", "time", "datetime", "country", "currency", "yesno", "timezone"]))
+def test_no_text_breaks_a_converter(text, type_):
+    keys = {"unit": "kg"} if type_ == "quantity" else {}
+    value = converter(type_, **keys)(text)
+    assert value is None or isinstance(value, Wrong | str | Decimal | datetime | timedelta | bool)
+    if isinstance(value, Wrong):
+        assert value.code in {"C302", "C303", "C304", "C307", "C308", "C309", "C310", "C311", "C314", "C315", "C316"}

@@ -1,0 +1,82 @@
+"""The three mappings of the design document load unchanged and give these payloads, byte for byte."""
+
+import pytest
+from sheets import ASSUMED, EXAMPLES, NOW, decode
+
+from loadsheet.contract import check
+from loadsheet.mapping import Ignored, load, translate
+from loadsheet.reading import open_tables
+from loadsheet.settings import Settings
+
+DROPS = {
+    "acme-flat": {"main": "acme_orders_1.csv"},
+    "nordic-join": {"orders": "nordic/orders.csv", "packages": "nordic/packages.csv"},
+    "carrier-status": {"main": "status_1.csv"},
+}
+
+
+def translated(name):
+    mapping = load(EXAMPLES / f"{name}.yaml", ASSUMED)
+    tables = {}
+    for role, file in DROPS[name].items():
+        tables |= open_tables(EXAMPLES / file, file, mapping.layouts[role], Settings())
+    return mapping, list(translate(mapping, tables, now=NOW))
+
+
+def written(found):
+    """A document as lines: its key and rows, its payload, its problems."""
+    if isinstance(found, Ignored):
+        return [f"ignored {found.row.table}:{found.row.number} {found.rule}"]
+    rows = " ".join(f"{row.table}:{row.number}" for row in found.rows)
+    return [
+        f"{found.operation} {found.key} ({found.lane}) from {rows}",
+        *([found.payload.decode()] if found.payload else []),
+        *map(str, found.problems),
+    ]
+
+
+@pytest.mark.parametrize("name", DROPS)
+def test_an_example_gives_its_golden_payloads(name):
+    _, found = translated(name)
+    lines = [line for item in found for line in written(item)]
+    golden = (EXAMPLES / "golden" / f"{name}.txt").read_text(encoding="utf-8").splitlines()
+    assert lines == golden
+
+
+@pytest.mark.parametrize("name", DROPS)
+def test_the_payloads_of_an_example_meet_the_contract(name):
+    mapping, found = translated(name)
+    usable = [item for item in found if not isinstance(item, Ignored) and item.usable]
+    assert usable
+    for document in usable:
+        assert check(mapping.operation, decode(document.payload), ASSUMED) == ()
+
+
+def test_a_mapping_says_what_it_assumes():
+    notes = load(EXAMPLES / "acme-flat.yaml", ASSUMED).notes
+    assert notes[0] == "line 62: pickup_address2 is required and sent empty (assumptions.empty_required)"
+
+
+def test_a_mapping_offers_what_the_stages_after_it_need():
+    mapping = load(EXAMPLES / "nordic-join.yaml", ASSUMED)
+    assert (mapping.name, mapping.version, mapping.operation.name) == ("nordic-join", 1, "order.create")
+    assert len(mapping.hash) == 64
+    assert {role: [layout.name for layout in layouts] for role, layouts in mapping.layouts.items()} == {
+        "orders": ["orders"],
+        "packages": ["packages"],
+    }
+    assert mapping.control_columns == (("orders", "n_packages"),)
+    assert load(EXAMPLES / "carrier-status.yaml", ASSUMED).batch_size == 50
+
+
+def test_a_changed_code_table_changes_the_hash(tmp_path):
+    for path in EXAMPLES.rglob("*"):
+        if path.is_file():
+            copy = tmp_path / path.relative_to(EXAMPLES)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_bytes(path.read_bytes())
+    before = load(tmp_path / "carrier-status.yaml", ASSUMED).hash
+    assert before == load(EXAMPLES / "carrier-status.yaml", ASSUMED).hash
+    codes = tmp_path / "lookups" / "status_codes.csv"
+    codes.write_text(codes.read_text(encoding="utf-8") + "DEP,DEP,Departed\n", encoding="utf-8")
+    assert load(tmp_path / "carrier-status.yaml", ASSUMED).hash != before

@@ -1,0 +1,371 @@
+"""Whatever is wrong with a mapping file is refused at load, with its line and what to write instead (M1, M2, M3)."""
+
+import pytest
+from sheets import ASSUMED, load_text
+
+from loadsheet.contract import Assumptions
+from loadsheet.mapping import lint, load
+from loadsheet.problems import MappingError
+
+GOOD = """\
+mapping: tenders
+version: 1
+target: tender.create
+source:
+  files: ["tenders_*.csv"]
+  locale: de_DE
+  dates: ["%d.%m.%Y %H:%M"]
+  timezone: Europe/Berlin
+  tables:
+    rows: {ignore_rows: 'tender == null'}
+columns:
+  tender: {label: Tender, type: text, required: true, key: true}
+  state:  {label: State, type: text, lookup: states, required: true}
+  pickup: {label: Pickup, type: datetime}
+  kind:   {label: Kind, type: text, required: true}
+  item:   {label: Item, type: text, required: true}
+  weight: {label: Weight, type: quantity, unit: kg, required: true}
+  length: {label: Length, type: decimal}
+lookups:
+  states: {file: states.csv, key: code, value: [name, colour]}
+group: {by: [tender], one_value: [state]}
+constants: {parties: {sender: ACME, receiver: "00123"}}
+derived:
+  double: {type: decimal, expr: 'weight * 2'}
+payload:
+  tender_id:     {col: tender}
+  sender_id:     {const: parties.sender}
+  receiver_id:   {const: parties.receiver}
+  tender_status: {col: state.name}
+  timeoffset:    {utc_offset_of: pickup}
+  pickup_startdatetime: {col: pickup}
+  vehicle_type:  {expr: '$sum([r.weight for r in rows]) > 10 ? "12T" : "3.5T"'}
+  packages:
+    each: rows
+    item:
+      package_type: {col: kind}
+      item_name:    {col: item}
+      weight:       {col: weight}
+checks:
+  - {id: heavy, rule: 'weight < 100', columns: [weight], say: too heavy}
+"""
+STATES = "code,name,colour\nO,OPEN,green\nC,CLOSED,red\n"
+
+
+def findings(tmp_path, text, assumptions=ASSUMED):
+    (tmp_path / "states.csv").write_text(STATES, encoding="utf-8")
+    path = tmp_path / "m.yaml"
+    path.write_text(text, encoding="utf-8")
+    return [str(found).removeprefix(f"{tmp_path}/") for found in lint(path, assumptions)]
+
+
+def test_the_mapping_that_the_bad_ones_are_made_from_is_good(tmp_path):
+    assert findings(tmp_path, GOOD) == []
+
+
+# what is changed -> the whole finding: file:line:column: text (hint)
+CHANGES = {
+    "version: 1\n": {
+        "version: one\n": "m.yaml:2:10: version: must be a whole number, found one",
+        "version: 0\n": "m.yaml:2:10: version: must be greater than 0, found 0",
+        "version: 01\n": 'm.yaml:2:10: a number loses its leading zero: 01 (write "01")',
+        "": 'm.yaml:1:1: the key "version" is missing',
+        "version: 1\nversoin: 2\n": 'm.yaml:3:1: unknown key "versoin" (did you mean version?)',
+        "version: 1\nversion: 2\n": 'm.yaml:3:1: the key "version" stands here twice (first in line 2)',
+        "version: 1\n<<: {a: 1}\n": "m.yaml:3:1: merge keys (<<) are not part of the format (write the keys out)",
+        "version: 1\n7: x\n": 'm.yaml:3:1: a key must be a text, found 7 (write "7")',
+        "version: !!python/object:os.system x\n": (
+            "m.yaml:2:10: the tag tag:yaml.org,2002:python/object:os.system is not allowed: x "
+            '(write "x")'
+        ),
+        "version: [1\n": "m.yaml:3:7: not YAML: expected ',' or ']', but got ':'",
+    },
+    "target: tender.create": {
+        "target: tender.crate": 'm.yaml:3:9: "tender.crate" is not an operation (did you mean tender.create?)',
+        "target: order.list": 'm.yaml:3:9: "order.list" is not an operation (did you mean order.delete?)',
+    },
+    "locale: de_DE": {
+        "locale: xx_YY": "m.yaml:6:11: locale xx_YY is not known (such as de_DE or en_GB)",
+        "locale: 5": 'm.yaml:6:11: locale takes a text, found 5 (write "5")',
+    },
+    "timezone: Europe/Berlin": {
+        "timezone: Europe/Berlyn": (
+            'm.yaml:8:13: "Europe/Berlyn" is not the name of a time zone (did you mean Europe/Berlin?)'
+        ),
+        "timezone: {col: zone, default: Europe/Berlin}": 'm.yaml:8:19: rows has no column "zone"',
+        "fold: none": "m.yaml:8:9: fold: none is not one of error, first, second",
+    },
+    "ignore_rows: 'tender == null'": {
+        "ignore_rows: 'tendre == null'": (
+            'm.yaml:10:25: "tendre" is neither a column nor a table here (did you mean tender?)'
+        ),
+        "ignore_row: 'x'": 'm.yaml:10:12: unknown key "ignore_row" (did you mean ignore_rows?)',
+        "join: {to: orders, on: {a: b}}": (
+            "m.yaml:9:3: one table must be the main one, to which the others are joined; every table is joined to another"
+        ),
+    },
+    "{label: Tender, type: text, required: true, key: true}": {
+        "{label: Tender, type: txt}": (
+            "m.yaml:12:33: type: txt is not one of text, integer, decimal, quantity, date, time, datetime, country, "
+            "currency, yesno, timezone (did you mean text?)"
+        ),
+        "{label: Tender, unit: kg}": "m.yaml:12:27: unit means nothing for type text",
+        "{label: Tender, requird: true}": 'm.yaml:12:27: unknown key "requird" (did you mean required?)',
+        "{label: 2026-03-01}": 'm.yaml:12:19: an unquoted date is not allowed: 2026-03-01 (write "2026-03-01")',
+        "{label: 01067}": 'm.yaml:12:19: a number loses its leading zero: 01067 (write "01067")',
+        "{label: Tender, pattern: '(a+)+'}": "m.yaml:12:36: pattern: a group cannot be repeated",
+        "{label: Tender, pattern: 'a*b*c*'}": (
+            "m.yaml:12:36: pattern: at most two parts may repeat freely (* + {m,n}), at most four may be optional (?)"
+        ),
+        "{label: Tender, pattern: '(?i)a'}": (
+            "m.yaml:12:36: pattern: look-around, flags and back references are not available"
+        ),
+        "{label: Tender, pattern: '('}": (
+            "m.yaml:12:36: pattern: not a pattern: missing ), unterminated subpattern at position 0"
+        ),
+        "{label: Tender, one_of: {A: 1}}": 'm.yaml:12:39: A takes a text, found 1 (write "1")',
+        "{label: Tender, type: country, one_of: [A]}": "m.yaml:12:42: one_of means nothing for type country",
+        "{label: Tender, type: integer, default: x}": "m.yaml:12:51: default x is not a value of this column (de_DE writes 1.234,5)",
+    },
+    "type: text, lookup: states": {
+        "type: text, lookup: sates": 'm.yaml:13:46: there is no lookup "sates" (did you mean states?)',
+        "type: text, lookup: states, pad_left: {to: 5, with: 0}": (
+            'm.yaml:13:78: with takes a text, found 0 (write "0")'
+        ),
+    },
+    "type: quantity, unit: kg": {
+        "type: quantity, unit: kgg": "m.yaml:17:49: unit: kgg is not a known unit (did you mean kg?)",
+        "type: quantity, unit: kg, from_unit: cm": "m.yaml:17:64: cm and kg do not measure the same",
+        "type: quantity": "m.yaml:17:33: quantity needs a unit (such as unit: kg)",
+    },
+    "file: states.csv": {
+        "file: stats.csv": (
+            "m.yaml:20:18: stats.csv cannot be read: No such file or directory (the path is relative to the mapping)"
+        ),
+    },
+    "value: [name, colour]": {
+        "value: [nam, colour]": 'm.yaml:20:48: states.csv has no column "nam" (did you mean name?)',
+        "value: name, missing: skip": "m.yaml:20:63: missing: skip is not one of error, keep, blank",
+        "value: [name], missing: keep": (
+            "m.yaml:20:65: keep needs a single value column (name one column instead of a list)"
+        ),
+    },
+    "group: {by: [tender]": {
+        "group: {by: [tendr]": 'm.yaml:21:14: rows has no column "tendr" (did you mean tender?)',
+        "group: {by: []": "m.yaml:21:13: by: must not be empty, found a list",
+    },
+    "expr: 'weight * 2'": {
+        "expr: 'wieght * 2'": 'm.yaml:24:33: "wieght" is neither a column nor a table here (did you mean weight?)',
+        "expr: 'length * 2'": (
+            "m.yaml:24:33: a column that may be blank needs a value for that case: write (column ?? value): length * 2"
+        ),
+        "expr: 'kind =~ \"(a+)+$\"'": "m.yaml:24:33: =~ and !~ are not available here (use pattern: in columns)",
+        "expr: 'weight *'": "m.yaml:24:33: cannot be read at its end: weight *",
+        "expr: 'kind'": "m.yaml:24:18: double is a text, not a number",
+        "expr: 'kind == 5'": "m.yaml:24:33: a number is compared with a text, which is never equal",
+        "expr: '$summ([weight])'": "m.yaml:24:33: $summ is not a function (did you mean $sum?)",
+        "expr: '$sum([length])'": (
+            "m.yaml:24:33: $sum of a column that may be blank "
+            "(write (column ?? value), or leave blanks out with: if x != null)"
+        ),
+        "expr: 'kind.__class__'": 'm.yaml:24:33: "__class__" cannot be asked of this value',
+        "expr: 'kind.encode(\"hex\")'": "m.yaml:24:33: $encode is not a function (known: $sum, $count, $min, $max, $earliest, $latest, $any, $all, $abs, $round, $at, $join)",
+    },
+    "{col: tender}": {
+        "{col: tendr}": 'm.yaml:26:24: "tendr": rows has no column "tendr" (did you mean tender?)',
+        "tender": (
+            "m.yaml:26:18: tender_id needs to say where its value comes from (write {value: tender})"
+        ),
+        "{col: tender, value: A}": "m.yaml:26:18: tender_id takes one of col, const, value, expr, utc_offset_of; it has col and value",
+        "{cols: tender}": 'm.yaml:26:19: unknown key "cols" (did you mean col?)',
+        "{value: 01067}": 'm.yaml:26:26: a number loses its leading zero: 01067 (write "01067")',
+        "{col: pickup}": "m.yaml:26:24: tender_id: a date needs a format here, such as format: '%Y-%m-%d'",
+    },
+    "  tender_status: {col: state.name}\n": {
+        "": "m.yaml:25:1: payload misses tender_status, which tender.create requires",
+        "  tender_statuss: {col: state.name}\n": (
+            'm.yaml:29:3: Tender has no field "tender_statuss" (did you mean tender_status?)'
+        ),
+        "  tender_status: {col: state}\n": (
+            'm.yaml:29:24: "state": the code table gives several values; name one of name, colour'
+        ),
+        "  tender_status: {col: state.nam}\n": (
+            'm.yaml:29:24: "state.nam": the code table has no column nam; it has name, colour (did you mean name?)'
+        ),
+    },
+    "const: parties.sender": {
+        "const: parties.sendr": 'm.yaml:27:26: there is no constant "parties.sendr" (did you mean parties.sender?)',
+        "const: parties": "m.yaml:27:26: sender_id takes one value, found more than one value",
+    },
+    "utc_offset_of: pickup": {
+        "utc_offset_of: kind": "m.yaml:30:34: utc_offset_of needs a date; kind is a text",
+    },
+    "pickup_startdatetime: {col: pickup}": {
+        "pickup_startdatetime: {col: kind}": (
+            "m.yaml:31:31: pickup_startdatetime: it holds a date, found a text (type: datetime)"
+        ),
+        "pickup_startdatetime: {value: 1.3.2026}": (
+            "m.yaml:31:33: pickup_startdatetime: expected a value such as 2026-03-01 08:00:00"
+        ),
+        "timezone: {value: Berlin}": 'm.yaml:31:13: "Berlin": timezone must be the name of a time zone such as Europe/Berlin',
+        "tender_expiration: {value: x}": (
+            "m.yaml:31:3: tender_expiration is shown in listings only, not in tender.create "
+            "(set assumptions.listing_only_fields to accept if the exchange takes it)"
+        ),
+        "dedicated_vehicle: {col: kind, when: '$sum([r.weight for r in rows])'}": (
+            "m.yaml:31:40: the condition gives a number, not yes or no"
+        ),
+    },
+    "each: rows": {
+        "each: row": 'm.yaml:34:11: there is no table "row" (did you mean rows?)',
+        "list: rows": (
+            "m.yaml:34:5: packages is a list (write {each: TABLE, item: {...}}, {list: [{...}]} or {value: []})"
+        ),
+    },
+    "      item_name:    {col: item}\n": {
+        "": "m.yaml:35:5: payload.packages.item misses item_name, which tender.create requires",
+    },
+    "      weight:       {col: weight}": {
+        "      weight:       {col: kind}": "m.yaml:38:27: weight: it holds a number, found a text (type: decimal)",
+        "      weight:       {col: weight, round: x}": "m.yaml:38:42: round: must be a whole number, found x",
+        "      weight:       {col: weight, format: '%d'}": "m.yaml:38:27: weight: format is for dates, not for a number (type: decimal)",
+    },
+    "rule: 'weight < 100'": {
+        "rule: 'weight'": "m.yaml:40:23: the condition gives a number, not yes or no",
+        "rule: 'wight < 1'": 'm.yaml:40:23: "wight" is neither a column nor a table here (did you mean weight?)',
+    },
+    "columns: [weight]": {
+        "columns: [wait]": 'm.yaml:40:49: "wait": rows has no column "wait" (did you mean weight?)',
+        "level: bad": "m.yaml:40:46: level: bad is not one of error, warning",
+    },
+    "checks:": {
+        "batch: {max_records: 5}\nchecks:": "m.yaml:39:1: tender.create takes one record in a call; batch is for order.status",
+        "order: [weight]\nchecks:": "m.yaml:39:9: sorting is by text or date, Weight is a number",
+        "check:": 'm.yaml:39:1: unknown key "check" (did you mean checks?)',
+    },
+}
+CASES = [(old, new, said) for old, changes in CHANGES.items() for new, said in changes.items()]
+
+
+@pytest.mark.parametrize(("old", "new", "said"), CASES, ids=[new.strip() or f"no {old.strip()}" for old, new, _ in CASES])
+def test_a_wrong_mapping_is_refused_at_its_line(tmp_path, old, new, said):
+    assert GOOD.count(old) == 1
+    assert said in findings(tmp_path, GOOD.replace(old, new))
+
+
+def test_all_findings_of_a_file_are_said_in_one_pass(tmp_path):
+    text = GOOD.replace("{col: tender}", "{col: tendr}").replace("col: item", "col: itm").replace("version: 1", "version: x")
+    said = findings(tmp_path, text)
+    assert [line.split(":")[1] for line in said] == ["2"]  # the frame of the file first: the rest hangs on it
+    said = findings(tmp_path, text.replace("version: x", "version: 1"))
+    assert [line.split(":")[1] for line in said] == ["26", "37"]
+
+
+def test_load_raises_the_first_finding_and_lists_the_others(tmp_path):
+    (tmp_path / "states.csv").write_text(STATES, encoding="utf-8")
+    with pytest.raises(MappingError) as raised:
+        load_text(tmp_path, GOOD.replace("{col: tender}", "{col: tendr}").replace("col: item", "col: itm"))
+    assert (raised.value.line, raised.value.column) == (26, 24)
+    assert raised.value.exit_code == 78
+    assert len(str(raised.value).splitlines()) == 2
+
+
+def test_an_empty_missing_or_foreign_file_is_refused(tmp_path):
+    assert findings(tmp_path, "") == ["m.yaml:1:1: the file is empty"]
+    assert "cannot be read" in str(lint(tmp_path / "none.yaml", ASSUMED)[0])
+    (tmp_path / "m.yaml").write_bytes(b"mapping: \xff\xfe")
+    assert "not UTF-8" in str(lint(tmp_path / "m.yaml", ASSUMED)[0])
+    assert "must be a mapping of keys" in findings(tmp_path, "- a\n- b\n")[0]
+
+
+def test_m1_what_older_yaml_would_change_stays_as_it_is_written(tmp_path):
+    text = GOOD.replace("sender: ACME", "sender: NO").replace("label: Kind", "label: on").replace("label: Item", "label: 12:30")
+    (tmp_path / "states.csv").write_text(STATES, encoding="utf-8")
+    mapping = load_text(tmp_path, text)
+    assert [column.label for column in mapping.plan.tables[0].columns][3:5] == ["on", "12:30"]
+
+
+def test_m1_aliases_cannot_blow_a_file_up(tmp_path):
+    bomb = "a: &a [x, x, x, x, x, x, x, x, x, x]\n"
+    for name, inner in ("ba", "cb", "dc", "ed", "fe", "gf"):
+        bomb += f"{name}: &{name} [{', '.join(['*' + inner] * 10)}]\n"
+    assert any("nested too deeply or its aliases repeat too much" in line for line in findings(tmp_path, bomb))
+    assert any("nested too deeply" in line for line in findings(tmp_path, "a: &a {b: *a}\n"))
+
+
+@pytest.mark.parametrize(
+    "escape",
+    [
+        "kind.__class__.__mro__",
+        "kind.format",
+        "rows.__len__",
+        "rows[0].__class__",
+        "$eval(kind)",
+        "$now.tzinfo",
+        "__import__(kind)",
+        "kind.decode(kind)",
+        'b"x".decode("utf-8")',
+        "{kind: 1}",
+        "$random()",
+        "$range(5)",
+        "kind[0].encode",
+    ],
+)
+def test_m2_an_expression_reaches_nothing_but_its_columns(tmp_path, escape):
+    assert findings(tmp_path, GOOD.replace("expr: 'weight * 2'", f"expr: '{escape}'"))
+
+
+def test_a_lookup_with_two_meanings_for_one_code_is_refused(tmp_path):
+    (tmp_path / "m.yaml").write_text(GOOD.replace("colour]}", "colour], ignore_case: true}"), encoding="utf-8")
+    (tmp_path / "states.csv").write_text(STATES + "o,OTHER,blue\n", encoding="utf-8")
+    assert 'states.csv gives "o" two meanings, in lines 2 and 4' in str(lint(tmp_path / "m.yaml", ASSUMED)[0])
+
+
+def test_what_the_assumptions_allow_is_not_refused(tmp_path):
+    text = GOOD.replace("pickup_startdatetime: {col: pickup}", "tender_expiration: {value: x}")
+    assert findings(tmp_path, text, Assumptions(listing_only_fields="accept")) == []
+    text = GOOD.replace("pickup_startdatetime: {col: pickup}", "timezone: {value: Berlin}")
+    assert findings(tmp_path, text, Assumptions(timezones="any")) == []
+
+
+JOINED = """\
+mapping: joined
+version: 1
+target: order.delete
+source:
+  files: ["orders.csv"]
+  companions: {lines: "lines.csv"}
+  tables:
+    orders: {file: orders}
+    lines:  {file: lines, join: {to: orders, on: {order: id}}}
+columns:
+  orders: {id: {label: Order, required: true}}
+  lines:  {order: {label: Order, required: true}, item: {label: Item}}
+payload:
+  order_id: {col: orders.id}
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("to: orders, on", "to: order, on", 'm.yaml:9:38: a table is joined to the main table, not to "order" (did you mean orders?)'),
+        ("{order: id}", "{ordr: id}", 'lines has no column "ordr" (did you mean order?)'),
+        ("{order: id}", "{order: ids}", 'orders has no column "ids" (did you mean id?)'),
+        ("{file: lines,", "{file: linse,", '"linse" is no companion, and orders is the main file (did you mean lines?)'),
+        ("{col: orders.id}", "{col: lines.item}", "lines has several rows for one record (use each: lines, or an expression over them)"),
+        ("{col: orders.id}", "{col: orders.idd}", '"orders.idd": orders has no column "idd" (did you mean id?)'),
+        (", join: {to: orders, on: {order: id}}", "", "orders, lines are joined to nothing"),
+        ("  lines:  {order", "  linez:  {order", "columns must be given for each of the tables orders, lines"),
+    ],
+)
+def test_a_wrong_join_is_refused(tmp_path, old, new, said):
+    assert findings(tmp_path, JOINED) == []
+    assert JOINED.count(old) == 1
+    assert any(said in line for line in findings(tmp_path, JOINED.replace(old, new)))
+
+
+def test_load_needs_no_network_and_no_clock(tmp_path):
+    (tmp_path / "states.csv").write_text(STATES, encoding="utf-8")
+    (tmp_path / "m.yaml").write_text(GOOD, encoding="utf-8")
+    assert load(tmp_path / "m.yaml", ASSUMED).hash == load(tmp_path / "m.yaml", ASSUMED).hash

@@ -1,0 +1,238 @@
+"""Delimited text: encodings, delimiters, line ends, quotes, lengths; every defect named by its line."""
+
+import csv
+import re
+import tracemalloc
+
+import pytest
+from reading_corpus import cells_of, layout, open_one, refusal, rows_of, text_file
+
+from loadsheet.reading import Layout, WantedColumn, open_tables
+from loadsheet.settings import Settings
+
+ASKED = layout("Order", "City", "Weight", optional=("City", "Weight"))
+TEXT = "Order,City,Weight\nA1,Köln,1.5\n00012,Łódź,2\n"
+CELLS = [["A1", "Köln", "1.5"], ["00012", "Łódź", "2"]]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32"])
+def test_a_byte_order_mark_decides(tmp_path, encoding):
+    assert cells_of(text_file(tmp_path, TEXT, encoding=encoding), ASKED) == CELLS
+
+
+@pytest.mark.parametrize("mark", ["utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"])
+def test_every_mark_is_known_in_both_byte_orders(tmp_path, mark):
+    path = text_file(tmp_path, ("\ufeff" + TEXT).encode(mark))
+    table = open_one(path, ASKED)
+    assert [list(row.cells) for row in table.rows()] == CELLS
+    assert table.found["encoding"] == f"{mark.upper()} (by its byte order mark)"
+
+
+@pytest.mark.parametrize(
+    ("encoding", "word"),
+    [
+        ("cp1252", "Köln"),
+        ("shift_jis", "東京都"),
+        ("big5", "臺北"),
+        ("iso8859-7", "Αθήνα"),
+        ("gb18030", "北京𠀀"),
+        ("cp037", "Koln"),
+    ],
+)
+def test_a_declared_encoding_gives_the_exact_text(tmp_path, encoding, word):
+    path = text_file(tmp_path, f"Order,City\nA1,{word}\n", encoding=encoding)
+    assert cells_of(path, layout("Order", "City", encodings=(encoding,))) == [["A1", word]]
+
+
+def test_declared_encodings_are_tried_in_order_over_the_whole_file(tmp_path):
+    text = "Order,City\n" + "A,plain\n" * 100_000 + "A,Köln\n"
+    table = open_one(text_file(tmp_path, text, encoding="cp1252"), layout("Order", encodings=("utf-8-sig", "cp1252")))
+    assert table.found["encoding"] == "CP1252"
+    assert list(table.rows())[-1].cells == ("A", "Köln")
+
+
+@pytest.mark.parametrize("place", [0, 3, 262_143, 262_144, 262_145, 600_000])
+@pytest.mark.parametrize("encoding", ["utf-8", "shift_jis"])
+def test_a_bad_byte_is_named_by_offset_and_line(tmp_path, place, encoding):
+    good = b"Order,City\r\n" + "A1,東京\r\n".encode(encoding) * 100_000
+    cut = place - 1 if place and good[place - 1] > 0x7F else place
+    while good[cut] > 0x7F:  # stay between characters
+        cut += 1
+    path = text_file(tmp_path, good[:cut] + b"\xff" + good[cut:])
+    problem = refusal(path, layout("Order", encodings=(encoding,)))
+    assert (problem.code, problem.values["offset"]) == ("R203", cut)
+    assert problem.values["line"] == problem.where.row == len(re.findall(rb"\r\n?|\n", good[:cut])) + 1
+    assert "source.encoding" in problem.hint
+
+
+def test_without_a_fitting_encoding_the_first_failure_is_told(tmp_path):
+    path = text_file(tmp_path, "Order\nKöln\n", encoding="cp1252")
+    assert refusal(path, layout("Order", encodings=("utf-8-sig", "ascii"))).values["encoding"] == "UTF-8"
+
+
+def test_an_unknown_encoding_is_the_mappings_fault(tmp_path):
+    for name in ("latin-99", "rot13", "hex"):
+        assert name in refusal(text_file(tmp_path, TEXT), layout("Order", encodings=(name,))).text
+
+
+def test_a_mark_that_contradicts_the_bytes_is_refused(tmp_path):
+    assert "byte order mark says UTF-16" in refusal(text_file(tmp_path, b"\xff\xfeOrder,City\nA1,Ulm\n"), ASKED).text
+    assert refusal(text_file(tmp_path, b"\xef\xbb\xbfOrder\nK\xf6ln\n"), ASKED).code == "R203"
+
+
+def test_utf_16_without_mark_is_refused_by_name_and_read_when_declared(tmp_path):
+    path = text_file(tmp_path, TEXT, encoding="utf-16-le")
+    assert "UTF-16 without a byte order mark" in refusal(path, ASKED).text
+    assert cells_of(path, layout("Order", encodings=("utf-16",))) == CELLS
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+def test_the_delimiter_is_the_one_under_which_the_header_is_found(tmp_path, delimiter):
+    lines = [["Order", "At", "Note"], ["A1", "10:00:00", "a:b,c;d|e\tf".replace(delimiter, " ")]]
+    path = text_file(tmp_path, "\n".join(delimiter.join(line) for line in lines))
+    assert cells_of(path, layout("Order", "At")) == lines[1:]
+
+
+def test_a_declared_delimiter_is_the_only_one_tried(tmp_path):
+    path = text_file(tmp_path, "Order;City\nA1;Ulm\n")
+    assert refusal(path, layout("Order", delimiters=(",",))).code == "R204"
+    assert open_one(path, layout("Order", delimiters=(",", ";"))).found["delimiter"] == "semicolon"
+
+
+def test_a_separator_line_wins_and_is_no_row(tmp_path):
+    path = text_file(tmp_path, 'sep=;\r\nOrder;City\r\nA,1;"Ulm"\r\n')
+    (row,) = rows_of(path, layout("Order", "City", delimiters=(",",)))
+    assert (row.number, row.cells) == (3, ("A,1", "Ulm"))
+
+
+@pytest.mark.parametrize("end", ["\n", "\r", "\r\n"])
+@pytest.mark.parametrize("last", ["", "end"])
+def test_every_line_end_gives_the_same_rows(tmp_path, end, last):
+    text = end.join(["Order,City", "A1,Ulm", "", "A2,Bonn"]) + (end if last else "")
+    assert [(row.number, row.cells) for row in rows_of(text_file(tmp_path, text), ASKED)] == [
+        (2, ("A1", "Ulm")),
+        (4, ("A2", "Bonn")),
+    ]
+
+
+def test_row_numbers_are_the_physical_lines_of_their_beginnings(tmp_path):
+    text = 'note\n\nOrder,City\nA1,"two\nlines"\n,\nA2,"x\r\ny"\n \nA3,z\n'
+    table = open_one(text_file(tmp_path, text), ASKED)
+    assert [(row.number, *row.cells) for row in table.rows()] == [
+        (4, "A1", "two\nlines"),
+        (7, "A2", "x\r\ny"),
+        (10, "A3", "z"),
+    ]
+    assert (table.header_row, table.found["rows above the header"]) == (3, "1")
+
+
+def test_doubled_quotes_are_one_and_quotes_inside_bare_values_stay(tmp_path):
+    path = text_file(tmp_path, 'Order,City\n"A ""1""","say ""hi"""\nMonitor 19",x\n')
+    assert cells_of(path, ASKED) == [['A "1"', 'say "hi"'], ['Monitor 19"', "x"]]
+
+
+def test_short_and_long_rows_are_reported_and_the_others_go_on(tmp_path):
+    path = text_file(tmp_path, "Order,City,Weight\nA1,Ulm\nA2,Bonn,1,,\nA3,Köln,1,5\nA4,Trier,2\n")
+    short, dropped, long, good = rows_of(path, ASKED)
+    assert (short.number, short.cells, short.problem.code) == (2, ("A1", "Ulm", ""), "R205")
+    assert short.problem.text == "the row has 2 cells, the header has 3"
+    assert (dropped.cells, dropped.problem) == (("A2", "Bonn", "1"), None)
+    assert (long.cells, long.problem.code, long.problem.found) == (("A3", "Köln", "1"), "R205", "5")
+    assert str(long.problem).startswith("orders.csv:4: R205 error")
+    assert (good.number, good.problem) == (5, None)
+
+
+@pytest.mark.parametrize("character", ["\0", "\x1a", "\x0b", "\x7f"])
+def test_a_control_character_is_named_by_row_and_column(tmp_path, character):
+    first, second = rows_of(text_file(tmp_path, f"Order,City\nA1,U{character}lm\nA2,Bonn\n"), ASKED)
+    assert (first.problem.code, first.problem.where.row, first.problem.where.column) == ("R209", 2, "City")
+    assert first.problem.values["character"] == ord(character)
+    assert second.problem is None
+
+
+def test_a_cell_that_is_too_long_is_named_and_the_limit_is_a_setting(tmp_path):
+    for count in (131_072, 131_073, 900_000):
+        path = text_file(tmp_path, f'Order,City\nA1,{"x" * count}\nA2,"{"y" * 40}\n{"z" * 40}"\n')
+        one, two = rows_of(path, ASKED, cell_length_max=60)
+        assert (one.problem.code, one.problem.values["length"]) == ("R212", count)
+        assert two.problem.text == "the cell holds 81 characters; at most 60 are read"
+        assert rows_of(path, ASKED, cell_length_max=1_000_000)[0].cells == ("A1", "x" * count)
+
+
+def test_a_line_without_end_is_refused(tmp_path):
+    path = text_file(tmp_path, b"Order,City\nA1," + b"x" * 2_000_000)
+    assert "1,048,576 characters" in refusal(path, ASKED).text
+
+
+BROKEN = {
+    "end of file": 'A1,Ulm,1\nA2,"Bonn,2\nA3,Köln,3\n',
+    "text after the next quote": 'A1,Ulm,1\nA2,"Bonn,2\nA3,"Köln",3\n',
+    "another stray quote": 'A1,Ulm,1\nA2,"Bonn,2\n' + "A3,Köln,3\n" * 69 + 'A4,Monitor 19",4\nA5,Ulm,5\n',
+    "too many lines": 'A1,Ulm,1\nA2,"Bonn,2\n' + "prose\n" * 200 + '",9\n',
+    "last line": 'A1,Ulm,1\nA2,"Bonn',
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_a_quote_that_is_never_closed_refuses_the_file_and_names_the_row_it_opens_in(tmp_path, case):
+    problem = refusal(text_file(tmp_path, "Order,City,Weight\n" + BROKEN[case]), ASKED)
+    assert (problem.code, problem.where.row) == ("R206", 3)
+    assert "row 3" in problem.text
+    assert "A2" in problem.found
+
+
+def test_text_after_a_closing_quote_spoils_its_row_only(tmp_path):
+    path = text_file(tmp_path, 'Order,City\n"A1" x,Ulm\n"A2" ,Bonn\nA3,"Kö"ln"\nA4,Trier\n')
+    rows = rows_of(path, ASKED)
+    assert [row.problem.code if row.problem else "" for row in rows] == ["R213", "R213", "R213", ""]
+    assert [row.number for row in rows] == [2, 3, 4, 5]
+    assert rows[0].cells == ('A1" x', "Ulm")  # what could be read
+
+
+def test_a_long_address_on_many_lines_is_no_broken_quote(tmp_path):
+    address = "Main St 5, Floor 2\nParis, TX, USA\nRing, twice, please"
+    path = text_file(tmp_path, f'Order,City,Address\nA1,Ulm,"{address}"\n')
+    assert cells_of(path, layout("Order", "Address")) == [["A1", "Ulm", address]]
+
+
+def test_a_stray_quote_above_the_header_does_not_matter(tmp_path):
+    path = text_file(tmp_path, '"Report of March\nby: "x" y\nOrder,City\nA1,"Ulm"\n')
+    assert [(row.number, row.cells) for row in rows_of(path, ASKED)] == [(4, ("A1", "Ulm"))]
+
+
+@pytest.mark.parametrize("content", [b"", b"\n\n \r\n", b"\xef\xbb\xbf", b"\xff\xfe", b",,,\n"])
+def test_an_empty_file_is_refused(tmp_path, content):
+    assert refusal(text_file(tmp_path, content), ASKED).code in ("R202", "R204")
+
+
+def test_a_header_alone_is_an_empty_table(tmp_path):
+    assert rows_of(text_file(tmp_path, "Order,City"), ASKED) == []
+
+
+def test_tables_with_different_layouts_come_from_one_file(tmp_path):
+    path = text_file(tmp_path, "Order,City\nA1,Köln\n", encoding="cp1252")
+    one = Layout("one", (WantedColumn("o", ("Order",)),), encodings=("cp1252",))
+    two = Layout("two", (WantedColumn("c", ("City",)),), encodings=("iso8859-1",))
+    tables = open_tables(path, "x", [one, two], Settings())
+    assert [(name, table.columns) for name, table in tables.items()] == [("one", {"o": 0}), ("two", {"c": 1})]
+
+
+def test_places_name_file_line_and_label(tmp_path):
+    table = open_one(text_file(tmp_path, TEXT), ASKED)
+    assert str(table.where(3, 1)) == "orders.csv:3 City"
+
+
+def test_200_000_rows_stream_with_flat_memory(tmp_path):
+    path = tmp_path / "big.csv"
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["Order", "City", "Note"])
+        writer.writerows([f"A{number}", "Köln", "a, quoted note"] for number in range(200_000))
+    tracemalloc.start()
+    try:
+        table = open_one(path, layout("Order"))
+        assert sum(row.problem is None for row in table.rows()) == 200_000
+        assert tracemalloc.get_traced_memory()[1] < 20_000_000
+    finally:
+        tracemalloc.stop()
+    assert sum(1 for _ in table.rows()) == 200_000  # a second pass reads anew

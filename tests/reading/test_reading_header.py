@@ -1,0 +1,122 @@
+"""The header is found by its labels, whatever stands above it and however it is written; what is missing is named."""
+
+import pytest
+from reading_corpus import layout, open_one, refusal, rows_of, text_file, wanted
+
+from loadsheet.reading import Layout, WantedColumn, fold
+from loadsheet.reading.header import find_header
+
+
+@pytest.mark.parametrize(
+    "written",
+    ["Straße", "STRASSE", " strasse * ", "Stras\u00adse:", "\ufeffStraße", "'Straße'", "Straße.", "\nStraße\u00a0"],
+)
+def test_labels_are_compared_without_case_space_and_punctuation_around(written):
+    assert fold(written) == "strasse"
+
+
+@pytest.mark.parametrize(
+    ("written", "same"),
+    [
+        ("Order\nno.", "order no"),
+        ("Gewicht  (kg)", "gewicht (kg)"),
+        ("Empfänger", "empfanger"),
+        ("E\u0301tat", "état"),
+        ("Délai\u00a0de\u2009livraison", "delai de livraison"),
+    ],
+)
+def test_accents_line_breaks_and_wide_spaces_do_not_matter(written, same):
+    assert fold(written) == fold(same)
+
+
+@pytest.mark.parametrize(("one", "other"), [("Order", "Order #"), ("Weight (kg)", "Weight (lb)"), ("Item1", "Item2")])
+def test_what_tells_labels_apart_is_kept(one, other):
+    assert fold(one) != fold(other)
+
+
+def test_titles_units_and_blank_rows_may_stand_above_the_header(tmp_path):
+    text = "Acme GmbH,,\n\nOrders of March,,\n,,(kg)\nOrder no *,City:,WEIGHT\nA1,Ulm,2\n"
+    table = open_one(text_file(tmp_path, text), layout("Order no", "Weight"))
+    assert (table.header_row, table.header) == (5, ("Order no *", "City:", "WEIGHT"))
+    assert table.columns == {"Order no": 0, "Weight": 2}
+    assert table.found["rows above the header"] == "3"
+
+
+def test_the_header_row_can_be_given(tmp_path):
+    text = "Order,City\nOrder,City\nA1,Ulm\n"
+    path = text_file(tmp_path, text)
+    assert [row.number for row in rows_of(path, layout("Order"))] == [2, 3]
+    assert [row.number for row in rows_of(path, layout("Order", header_row=2))] == [3]
+    problem = refusal(path, layout("Order", header_row=3))
+    assert (problem.code, problem.where.row) == ("R204", 3)
+
+
+def test_a_given_header_row_may_lie_deep(tmp_path):
+    path = text_file(tmp_path, "x\n" * 200 + "Order\nA1\n")
+    assert [row.cells for row in rows_of(path, layout("Order", header_row=201))] == [("A1",)]
+    assert refusal(path, layout("Order")).code == "R204"
+
+
+def test_the_closest_row_and_the_missing_labels_are_named(tmp_path):
+    path = text_file(tmp_path, "Report\nOrder,Town,Weight\nA1,Ulm,1\n")
+    problem = refusal(path, layout("Order", "City", "Weight", "Country"))
+    assert problem.text == "no row holds the mapped columns; row 2 comes closest but lacks City, Country"
+    assert "Order, Town, Weight" in problem.hint
+
+
+def test_aliases_stand_in_for_the_label(tmp_path):
+    asked = Layout("rows", (WantedColumn("order", ("Order", "Auftrag", "Bestellung")),))
+    assert open_one(text_file(tmp_path, "Ort;BESTELLUNG\nUlm;A1\n"), asked).columns == {"order": 1}
+
+
+def test_optional_columns_may_be_missing_and_further_ones_are_fine(tmp_path):
+    asked = layout("Order", "City", optional=("City",))
+    assert open_one(text_file(tmp_path, "x,Order,y\n1,A1,2\n"), asked).columns == {"Order": 1}
+
+
+def test_where_nothing_is_required_the_row_with_most_columns_is_the_header(tmp_path):
+    asked = layout("Order", "City", optional=("Order", "City"))
+    assert open_one(text_file(tmp_path, "City\nOrder,City\nA1,Ulm\n"), asked).header_row == 2
+
+
+def test_a_mapped_column_that_stands_twice_is_refused_with_both_places(tmp_path):
+    problem = refusal(text_file(tmp_path, "Order,City,order:\nA1,Ulm,A2\n"), layout("Order"))
+    assert problem.code == "R211"
+    assert '"Order" (column 1), "order:" (column 3)' in problem.text
+
+
+def test_an_unmapped_column_may_stand_twice_or_have_no_label(tmp_path):
+    assert len(rows_of(text_file(tmp_path, "Order,x,,x\nA1,1,2,3\n"), layout("Order"))) == 1
+
+
+def test_label_and_alias_side_by_side_are_refused_but_not_if_the_alias_is_a_column_of_its_own(tmp_path):
+    path = text_file(tmp_path, "Order,Reference\nA1,B1\n")
+    order = WantedColumn("order", ("Order", "Reference"))
+    assert refusal(path, Layout("rows", (order,))).code == "R211"
+    asked = Layout("rows", (order, WantedColumn("reference", ("Reference",))))
+    assert open_one(path, asked).columns == {"order": 0, "reference": 1}
+
+
+def test_blank_labels_at_the_end_are_no_columns(tmp_path):
+    first, second = rows_of(text_file(tmp_path, "Order,City, ,\nA1,Ulm,,\nA2,Ulm,note,\n"), layout("Order"))
+    assert (first.cells, first.problem) == (("A1", "Ulm"), None)
+    assert second.problem.code == "R205"
+
+
+def test_too_wide_a_header_is_refused_with_the_limit(tmp_path):
+    text = ",".join(f"c{number}" for number in range(2_001))
+    assert "2,001 columns; at most 2,000" in refusal(text_file(tmp_path, text), layout("c0")).text
+
+
+def test_looking_for_the_header_reads_no_further_than_it_must():
+    def rows():
+        yield 1, ["Order"]
+        raise AssertionError
+
+    assert find_header(rows(), Layout("rows", wanted("Order"))).row == 1
+
+
+@pytest.mark.parametrize("delimiter", ["", ";;", '"', "\n"])
+def test_a_layout_that_cannot_be_read_is_refused_when_it_is_built(delimiter):
+    with pytest.raises(ValueError, match="delimiter"):
+        layout("Order", delimiters=(delimiter,))

@@ -1,0 +1,160 @@
+"""What is written is read back identical; whatever the bytes are, they give tables or one refusal."""
+
+import csv
+import io
+
+import xlsxwriter
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from reading_corpus import attempt, inline, layout, workbook_parts, write_parts
+
+from loadsheet.problems import Problem
+
+ONE_FOLDER = settings(max_examples=20000, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+PIECES = st.sampled_from(
+    [
+        ",",
+        ";",
+        "\t",
+        "|",
+        '"',
+        '""',
+        "\n",
+        "\r\n",
+        " ",
+        "a",
+        "7",
+        "ü",
+        "東",
+        "𠀀",
+        "=",
+        "sep=;",
+        "_x0041_",
+        "\u00a0",
+        "\u2028",
+    ]
+)
+TEXT = st.lists(PIECES, max_size=6).map("".join) | st.text(
+    st.characters(exclude_categories=("Cs", "Cc"), exclude_characters="\ufffe\uffff"), max_size=12
+)
+WIDTH = st.integers(1, 5)
+
+
+@st.composite
+def tables(draw, text=TEXT):
+    """A header of unlike labels and rows that are not blank."""
+    width = draw(WIDTH)
+    rows = draw(st.lists(st.lists(text, min_size=width, max_size=width), max_size=6))
+    return [f"c{place}" for place in range(width)], [row for row in rows if "".join(row).strip()]
+
+
+def read_back(path, header, **more):
+    """The cells, or the problem the file is refused with."""
+    rows = attempt(path, layout(*header, **more))
+    if isinstance(rows, Problem):
+        return rows
+    assert [row.problem for row in rows if row.problem] == []
+    return [list(row.cells) for row in rows]
+
+
+@given(
+    table=tables(),
+    delimiter=st.sampled_from([",", ";", "\t", "|"]),
+    quoting=st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL, csv.QUOTE_NONNUMERIC]),
+    encoding=st.sampled_from(["utf-8", "utf-8-sig", "utf-16", "utf-32"]),
+)
+@ONE_FOLDER
+def test_a_table_written_as_csv_is_read_back_identical(tmp_path, table, delimiter, quoting, encoding):
+    header, rows = table
+    text = io.StringIO(newline="")
+    csv.writer(text, delimiter=delimiter, quoting=quoting, lineterminator="\r\n").writerows([header, *rows])
+    path = tmp_path / "a.csv"
+    path.write_bytes(text.getvalue().encode(encoding))
+    declared = {"delimiters": (delimiter,)} if len(header) == 1 else {}  # one label alone fits every delimiter
+    read = read_back(path, header, **declared)
+    if isinstance(read, Problem):  # a value whose lines look like rows could have swallowed them: the one safe refusal
+        assert (read.code, len(header) > 2) == ("R206", True)
+        assert any("\n" in cell and delimiter in cell for row in rows for cell in row)
+    else:
+        assert read == rows
+
+
+@given(table=tables(TEXT.map(lambda text: text.replace("\r", ""))), in_memory=st.booleans())
+@ONE_FOLDER
+def test_a_table_written_as_workbook_is_read_back_identical(tmp_path, table, in_memory):
+    header, rows = table
+    path = tmp_path / "a.xlsx"
+    with xlsxwriter.Workbook(path, {"constant_memory": not in_memory}) as book:  # shared texts, or texts in the cells
+        sheet = book.add_worksheet()
+        for number, row in enumerate([header, *rows]):
+            for place, cell in enumerate(row):
+                sheet.write_string(number, place, cell)
+    assert read_back(path, header) == rows
+
+
+@given(number=st.floats(-1e300, 1e300) | st.integers(-(10**15), 10**15))
+@ONE_FOLDER
+def test_a_number_written_to_a_workbook_is_the_same_number(tmp_path, number):
+    path = tmp_path / "a.xlsx"
+    with xlsxwriter.Workbook(path) as book:
+        book.add_worksheet().write_column(0, 0, ["c0", number])
+    ((cell,),) = read_back(path, ["c0"])
+    assert cell.kind == "number"
+    assert float(cell) == float(f"{number:.16G}")  # as the writer spells it
+    assert "E" not in cell.upper()
+    assert not ("." in cell and cell.endswith("0"))
+
+
+def gives_tables_or_a_refusal(path):
+    found = attempt(path, layout("c0", "c1", optional=("c1",)))
+    assert isinstance(found, Problem) or all(row.cells and str(row.problem) for row in found)
+
+
+@given(
+    st.binary(max_size=300)
+    | st.lists(st.sampled_from([b"c0", b"c1", b'"', b",", b"\n", b"\r", b"\0", b"\xff", b"\xfe", b"x"])).map(b"".join)
+)
+@ONE_FOLDER
+def test_any_bytes_give_tables_or_a_refusal(tmp_path, content):
+    path = tmp_path / "a.bin"
+    for start in (b"", b"c0,c1\n", b"PK\x03\x04", b"\xff\xfe", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"):
+        path.write_bytes(start + content)
+        gives_tables_or_a_refusal(path)
+
+
+PARTS = workbook_parts(
+    inline("c0", "c1", number=1)
+    + '<row r="2"><c r="A2" t="s"><v>0</v></c><c r="B2" s="1"><f>1</f><v>46082.5</v></c></row>',
+    texts=["a"],
+    styles='<numFmts><numFmt numFmtId="200" formatCode="yyyy"/></numFmts><cellXfs><xf numFmtId="0"/><xf numFmtId="200"/></cellXfs>',
+)
+MARKUP = st.sampled_from(
+    [
+        "",
+        "<",
+        ">",
+        '"',
+        "&",
+        "0",
+        "-1",
+        "99999999999999999999",
+        "x",
+        "<row>",
+        "</row>",
+        "<c>",
+        "<v>",
+        "é",
+        "e",
+        "<!DOCTYPE x>",
+        "\x01",
+    ]
+)
+
+
+@given(st.sampled_from(sorted(PARTS)), st.integers(0, 600), st.integers(0, 8), MARKUP)
+@ONE_FOLDER
+def test_any_damage_to_a_part_gives_tables_or_a_refusal(tmp_path, part, start, length, markup):
+    content = PARTS[part]
+    start %= len(content)
+    damaged = content[:start] + markup + content[start + length :]
+    gives_tables_or_a_refusal(write_parts(tmp_path / "a.xlsx", PARTS | {part: damaged}))

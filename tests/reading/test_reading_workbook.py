@@ -1,0 +1,561 @@
+"""Workbooks: cells as their sender sees them, from openpyxl, XlsxWriter and hand-made parts; every sheet rule; every limit."""
+
+import re
+import zipfile
+from contextlib import closing
+from datetime import date, datetime, time, timedelta
+
+import openpyxl
+import pytest
+import xlsxwriter
+from openpyxl.utils.datetime import CALENDAR_MAC_1904
+from reading_corpus import cells_of, inline, layout, open_one, refusal, rows_of, wanted, workbook_parts, write_parts
+
+from loadsheet.problems import FileRefused
+from loadsheet.reading import Layout, Native, open_tables
+from loadsheet.settings import Settings
+
+ASKED = layout("Order", "Value", optional=("Value",))
+HEAD = inline("Order", "Value", number=1)
+
+
+def saved(path, fill, **options):
+    """A workbook that XlsxWriter writes: `fill(book, sheet)` fills its first sheet."""
+    with xlsxwriter.Workbook(path, options) as book:
+        fill(book, book.add_worksheet("Orders"))
+    return path
+
+
+def hand_made(path, rows_xml, **parts):
+    return write_parts(path, workbook_parts(HEAD + rows_xml, **parts))
+
+
+def value_of(path, **settings):
+    """The second cell of the only row, as (kind, text, shown)."""
+    ((_, cell),) = cells_of(path, ASKED, **settings)
+    return (cell.kind, str(cell), cell.shown) if isinstance(cell, Native) else cell
+
+
+def one_cell(path, value, number_format=None, **options):
+    def fill(book, sheet):
+        sheet.write_row(0, 0, ["Order", "Value"])
+        sheet.write(1, 0, "A1")
+        sheet.write(1, 1, value, book.add_format({"num_format": number_format}) if number_format else None)
+
+    return saved(path, fill, **options)
+
+
+def stored(path, number, *, code="General", **parts):
+    """A cell that stores `number` as its text, under a number format code."""
+    code = code.replace('"', "&quot;")
+    styles = f'<numFmts><numFmt numFmtId="200" formatCode="{code}"/></numFmts><cellXfs><xf numFmtId="0"/><xf numFmtId="200"/></cellXfs>'
+    row = f'<row r="2"><c r="A2" t="inlineStr"><is><t>A1</t></is></c><c r="B2" s="1"><v>{number}</v></c></row>'
+    return hand_made(path, row, styles=styles, **parts)
+
+
+# cells
+
+
+@pytest.mark.parametrize(
+    ("number", "plain"),
+    [
+        ("1", "1"),
+        ("1.0", "1"),
+        ("0", "0"),
+        ("-0", "0"),
+        ("-0.50", "-0.5"),
+        ("1447296446.7", "1447296446.7"),
+        ("1.4472964467E9", "1447296446.7"),
+        ("0.30000000000000004", "0.30000000000000004"),
+        ("0.1", "0.1"),
+        ("12345678901234567890", "12345678901234567890"),
+        ("1.2345678901234567E+19", "12345678901234567000"),
+        ("1E-7", "0.0000001"),
+        ("1E+20", "100000000000000000000"),
+        ("123456789012345", "123456789012345"),
+        ("+7", "7"),
+        ("007", "7"),
+        (".5", "0.5"),
+    ],
+)
+def test_a_number_keeps_its_digits(tmp_path, number, plain):
+    assert value_of(stored(tmp_path / "a.xlsx", number)) == ("number", plain, plain)
+
+
+@pytest.mark.parametrize("number", ["1E999", "NaN", "INF", "1_000", "x", "1,5", "\uff19", "0x10", "1E99999999999"])
+def test_what_is_no_finite_number_is_an_error(tmp_path, number):
+    assert value_of(stored(tmp_path / "a.xlsx", number)) == ("error", "#NUM!", "#NUM!")
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "shown"),
+    [
+        ("1067", "00000", "01067"),
+        ("1067", "00000;-00000", "01067"),
+        ("123456789", "00000\\-0000", "12345-6789"),
+        ("7", '00"-"00', "00-07"),
+        ("1234567", "00000", "1234567"),
+        ("1067.5", "00000", "1067.5"),
+        ("-5", "000", "-5"),
+        ("5", "0", "5"),
+        ("0.25", "0%", "0.25"),
+        ("1234.5", "#,##0.00", "1234.5"),
+        ("5", '0" kg"', "5"),
+        ("5", "@", "5"),
+        ("5", "Standard", "5"),
+        ("5", "00/00", "5"),
+        ("5", "[>9]00;000", "5"),
+    ],
+)
+def test_leading_zeros_of_a_number_format_are_shown_beside_the_value(tmp_path, number, code, shown):
+    assert value_of(stored(tmp_path / "a.xlsx", number, code=code.replace(">", "&gt;"))) == ("number", number, shown)
+
+
+DATES = [
+    ("46082", "dd.mm.yyyy", ("date", "2026-03-01")),
+    ("46082", "yyyy-mm-dd hh:mm", ("datetime", "2026-03-01 00:00:00")),
+    ("46082.3333333333", "dd.mm.yyyy", ("datetime", "2026-03-01 08:00:00")),
+    ("46082.999999", "yyyy-mm-dd hh:mm", ("datetime", "2026-03-02 00:00:00")),
+    ("46082.00000001", "dd.mm.yyyy", ("date", "2026-03-01")),
+    ("0.25", "hh:mm", ("time", "06:00:00")),
+    ("0", "hh:mm", ("time", "00:00:00")),
+    ("0.99999999", "hh:mm:ss", ("time", "00:00:00")),
+    ("0", "dd.mm.yyyy", ("number", "0")),
+    ("1", "dd.mm.yyyy", ("date", "1900-01-01")),
+    ("59", "dd.mm.yyyy", ("date", "1900-02-28")),
+    ("60", "dd.mm.yyyy", ("number", "60")),
+    ("61", "dd.mm.yyyy", ("date", "1900-03-01")),
+    ("2958465", "dd.mm.yyyy", ("date", "9999-12-31")),
+    ("2958466", "dd.mm.yyyy", ("number", "2958466")),
+    ("1E+20", "dd.mm.yyyy", ("number", "100000000000000000000")),
+    ("-3", "dd.mm.yyyy", ("number", "-3")),
+    ("46082", "[$-407]d. mmmm yyyy;@", ("date", "2026-03-01")),
+    ("46082", "mmm", ("date", "2026-03-01")),
+    ("46082", '"Woche" 0', ("number", "46082")),
+    ("5", "0\\d", ("number", "5")),
+    ("0.5", "[h]:mm", ("time", "12:00:00")),
+]
+
+
+@pytest.mark.parametrize(("number", "code", "expected"), DATES)
+def test_a_date_is_what_its_format_says_to_the_second(tmp_path, number, code, expected):
+    assert value_of(stored(tmp_path / "a.xlsx", number, code=code))[:2] == expected
+
+
+def test_a_duration_over_a_day_stays_a_number_and_shows_its_hours(tmp_path):
+    assert value_of(stored(tmp_path / "a.xlsx", "1.5", code="[h]:mm:ss")) == ("number", "1.5", "36:00:00")
+
+
+@pytest.mark.parametrize("flag", ["1", "true"])
+def test_the_date_system_of_1904_is_honoured(tmp_path, flag):
+    properties = f'<workbookPr date1904="{flag}"/>'
+    for number, expected in [("0", "1904-01-01"), ("44620", "2026-03-01"), ("2957003", "9999-12-31")]:
+        path = stored(tmp_path / "a.xlsx", number, code="dd.mm.yyyy", properties=properties)
+        assert value_of(path)[:2] == ("date", expected)
+    assert open_one(path, ASKED).found["date system"] == "1904"
+    assert value_of(stored(tmp_path / "a.xlsx", "2957004", code="dd.mm.yyyy", properties=properties))[0] == "number"
+
+
+def test_both_date_systems_give_the_same_dates(tmp_path):
+    moments = [
+        datetime.fromisoformat(text)
+        for text in ("1904-01-02", "2024-02-29T23:59:59", "2026-03-01T08:00:00", "9999-12-31")
+    ]
+
+    def fill(book, sheet):
+        how = book.add_format({"num_format": "yyyy-mm-dd hh:mm:ss"})
+        sheet.write_row(0, 0, ["Order", "Value"])
+        for number, moment in enumerate(moments, 1):
+            sheet.write(number, 0, f"A{number}")
+            sheet.write_datetime(number, 1, moment, how)
+
+    one = cells_of(saved(tmp_path / "a.xlsx", fill), ASKED)
+    other = cells_of(saved(tmp_path / "b.xlsx", fill, date_1904=True), ASKED)
+    assert one == other == [[f"A{number}", str(moment)] for number, moment in enumerate(moments, 1)]
+
+
+def test_east_asian_built_in_dates_are_dates(tmp_path):
+    row = '<row r="2"><c r="A2"><v>1</v></c><c r="B2" s="0"><v>46082</v></c></row>'
+    path = hand_made(tmp_path / "a.xlsx", row, styles='<cellXfs><xf numFmtId="31"/></cellXfs>')
+    ((_, cell),) = cells_of(path, ASKED)
+    assert (cell.kind, cell) == ("date", "2026-03-01")
+
+
+@pytest.mark.parametrize("error", ["#N/A", "#REF!", "#DIV/0!", "#VALUE!", "#NAME?", "#NUM!", "#NULL!"])
+def test_error_cells_travel_as_errors(tmp_path, error):
+    def fill(book, sheet):
+        sheet.write_row(0, 0, ["Order", "Value"])
+        sheet.write(1, 0, "A1")
+        sheet.write_formula(1, 1, "=1/0", None, error)
+
+    assert value_of(saved(tmp_path / "a.xlsx", fill)) == ("error", error, error)
+
+
+def test_a_formula_without_a_saved_value_is_told_from_an_empty_cell(tmp_path):
+    book = openpyxl.Workbook()
+    book.active.append(["Order", "Value", "Note"])
+    book.active.append(["A1", "=B3*2", None])
+    book.save(tmp_path / "a.xlsx")
+    ((_, formula, blank),) = cells_of(tmp_path / "a.xlsx", layout("Order", "Value"))
+    assert (formula.kind, blank) == ("formula", "")
+
+
+def test_saved_values_of_formulas_are_read_as_what_they_are(tmp_path):
+    row = (
+        '<row r="2"><c r="A2" t="str"><f>"A"&amp;1</f><v>A1</v></c><c r="B2"><f>6*7</f><v>42</v></c>'
+        '<c r="C2" t="b"><f>1=1</f><v>1</v></c><c r="D2" t="str"><f>""</f><v></v></c></row>'
+    )
+    head = inline("Order", "Value", "Flag", "Blank", number=1)
+    path = write_parts(tmp_path / "a.xlsx", workbook_parts(head + row))
+    ((order, value, flag, blank),) = cells_of(path, layout("Order"))
+    assert (order, type(order)) == ("A1", str)
+    assert (value, value.kind, flag, flag.kind, blank) == ("42", "number", "true", "flag", "")
+
+
+def test_texts_stay_as_they_stand(tmp_path):
+    texts = [
+        " padded\u00a0",
+        "_x005F_x000D_",
+        "a_x000D_b",
+        "00012",
+        "a\tb\nc",
+        "𠀀",
+        "_xD83D_",
+        "x005F_",
+        "1/2",
+        "=1",
+        "_x0041_",
+    ]
+    xml = "".join(
+        f'<row r="{number}"><c r="A{number}" t="s"><v>{number - 2}</v></c>'
+        f'<c r="B{number}" t="inlineStr"><is><t>{text}</t></is></c></row>'
+        for number, text in enumerate(texts, 2)
+    )
+    expected = [" padded\u00a0", "_x000D_", "a\rb", "00012", "a\tb\nc", "𠀀", "_xD83D_", "x005F_", "1/2", "=1", "A"]
+    cells = cells_of(hand_made(tmp_path / "a.xlsx", xml, texts=texts), ASKED)
+    assert cells == [[text, text] for text in expected]
+
+
+def test_rich_text_is_joined_and_phonetic_hints_are_left_out(tmp_path):
+    rich = '<r><t>A</t></r><r><rPr><b/></rPr><t xml:space="preserve"> 1</t></r><rPh sb="0" eb="1"><t>hint</t></rPh>'
+    row = f'<row r="2"><c r="A2" t="s"><v>0</v></c><c r="B2" t="inlineStr"><is>{rich}</is></c></row>'
+    assert cells_of(hand_made(tmp_path / "a.xlsx", row, texts=[rich]), ASKED) == [["A 1", "A 1"]]
+
+
+def test_a_shared_text_that_is_missing_is_an_error_cell(tmp_path):
+    row = '<row r="2"><c r="A2" t="s"><v>9</v></c><c r="B2" t="s"><v>-1</v></c></row>'
+    assert [cell.kind for cell in cells_of(hand_made(tmp_path / "a.xlsx", row), ASKED)[0]] == ["error", "error"]
+
+
+# sheets and rows
+
+
+def test_cells_know_sheet_row_and_address(tmp_path):
+    table = open_one(one_cell(tmp_path / "a.xlsx", 5), ASKED)
+    assert (table.sheet, table.file) == ("Orders", "a.xlsx")
+    assert str(table.where(2, 1)) == "a.xlsx:Orders!B2"
+    assert table.where(2, 1).column == "Value"
+
+
+def two_sheets(path, first="visible", second="visible"):
+    parts = workbook_parts(sheets=(("Cover", first), ("Aufträge", second)))
+    parts["xl/worksheets/sheet2.xml"] = parts["xl/worksheets/sheet1.xml"].replace(
+        "<sheetData>", f"<sheetData>{HEAD}{inline('A1', '5', number=2)}"
+    )
+    return write_parts(path, parts)
+
+
+def test_the_first_visible_sheet_with_the_header_is_read(tmp_path):
+    assert open_one(two_sheets(tmp_path / "a.xlsx"), ASKED).sheet == "Aufträge"
+
+
+@pytest.mark.parametrize("state", ["hidden", "veryHidden"])
+def test_hidden_sheets_are_left_out_and_counted_unless_they_are_named(tmp_path, state):
+    path = two_sheets(tmp_path / "a.xlsx", second=state)
+    problem = refusal(path, ASKED)
+    assert (problem.code, problem.where.sheet) == ("R202", "Cover")
+    table = open_one(path, layout("Order", sheets=("Aufträge",)))
+    assert (table.sheet, table.found["hidden sheets"]) == ("Aufträge", "1 (Aufträge)")
+
+
+def test_the_first_named_sheet_that_exists_is_read(tmp_path):
+    path = two_sheets(tmp_path / "a.xlsx")
+    assert open_one(path, layout("Order", sheets=("Orders", "auftrage "))).sheet == "Aufträge"
+    problem = refusal(path, layout("Order", sheets=("Orders", "Data")))
+    assert problem.text == "no sheet is named Orders or Data; the workbook has Cover, Aufträge"
+
+
+def test_where_no_sheet_has_the_header_the_closest_row_of_all_is_named(tmp_path):
+    path = two_sheets(tmp_path / "a.xlsx")
+    problem = refusal(path, layout("Order", "Country"))
+    assert (problem.code, problem.where.sheet, problem.where.row) == ("R204", "Aufträge", 1)
+    assert "looked at the sheets Cover, Aufträge" in problem.hint
+
+
+def test_tables_of_two_sheets_come_from_one_workbook(tmp_path):
+    with xlsxwriter.Workbook(tmp_path / "a.xlsx") as book:
+        for title, head, row in (("Orders", ["Order"], ["A1"]), ("Packages", ["Order", "Kind"], ["A1", "Box"])):
+            sheet = book.add_worksheet(title)
+            sheet.write_row(0, 0, head)
+            sheet.write_row(1, 0, row)
+    layouts = [Layout("packages", wanted("Order", "Kind")), Layout("orders", wanted("Order"), sheets=("Orders",))]
+    tables = open_tables(tmp_path / "a.xlsx", "a.xlsx", layouts, Settings())
+    assert {name: (table.sheet, [row.cells for row in table.rows()]) for name, table in tables.items()} == {
+        "packages": ("Packages", [("A1", "Box")]),
+        "orders": ("Orders", [("A1",)]),
+    }
+
+
+def test_chart_and_macro_sheets_are_no_tables(tmp_path):
+    def fill(book, sheet):
+        sheet.write_row(0, 0, ["Order", "Value"])
+        sheet.write_row(1, 0, ["A1", 5])
+        chart = book.add_chart({"type": "line"})
+        chart.add_series({"values": "=Orders!$B$2:$B$2"})
+        book.add_chartsheet("Chart").set_chart(chart)
+
+    path = saved(tmp_path / "a.xlsx", fill)
+    assert len(rows_of(path, ASKED)) == 1
+    assert "the workbook has Orders" in refusal(path, layout("Order", sheets=("Chart",))).text
+
+
+def test_blank_rows_are_left_out_and_hidden_rows_are_read(tmp_path):
+    def fill(_book, sheet):
+        sheet.write_row(2, 1, ["Order", "Value"])
+        sheet.write_row(3, 1, ["A1", 5])
+        sheet.write_row(4, 1, ["", "  "])
+        sheet.write_row(6, 1, ["A2", 6])
+        sheet.set_row(6, None, None, {"hidden": True})
+
+    table = open_one(saved(tmp_path / "a.xlsx", fill), ASKED)
+    assert [(row.number, row.cells) for row in table.rows()] == [(4, ("", "A1", "5")), (7, ("", "A2", "6"))]
+
+
+def test_short_rows_are_filled_and_cells_beyond_the_header_are_reported(tmp_path):
+    xml = inline("A1", number=2) + inline("A2", "5", " ", number=3) + inline("A3", "6", "note", number=4)
+    short, cut, long = rows_of(hand_made(tmp_path / "a.xlsx", xml), ASKED)
+    assert (short.cells, short.problem, cut.cells, cut.problem) == (("A1", ""), None, ("A2", "5"), None)
+    assert (long.cells, long.problem.code, long.problem.found) == (("A3", "6"), "R205", "note")
+
+
+def test_control_characters_and_long_cells_are_named_by_address(tmp_path):
+    xml = inline("A1", "a_x0000_b", number=2) + inline("A2", "y" * 61, number=3)
+    nul, long = rows_of(hand_made(tmp_path / "a.xlsx", xml), ASKED, cell_length_max=60)
+    assert (nul.problem.code, nul.problem.where.cell) == ("R209", "B2")
+    assert (long.problem.code, long.problem.where.cell) == ("R212", "B3")
+
+
+def test_a_row_far_below_the_table_ends_it_and_is_reported(tmp_path):
+    xml = inline("A1", number=2) + inline("A2", number=1003) + inline("A3", number=2005) + inline("A4", number=2006)
+    one, two, far = rows_of(hand_made(tmp_path / "a.xlsx", xml), ASKED)
+    assert (one.number, one.problem, two.number, two.problem) == (2, None, 1003, None)
+    assert (far.number, far.problem.code, far.problem.values["blank"]) == (2005, "R214", 1001)
+
+
+def test_rows_and_cells_without_addresses_follow_each_other(tmp_path):
+    cell = '<c t="inlineStr"><is><t>{}</t></is></c>'.format
+    xml = "".join(f"<row>{cell(order)}{cell(value)}</row>" for order, value in (("Order", "Value"), ("A1", "5")))
+    path = write_parts(tmp_path / "a.xlsx", workbook_parts(xml))
+    assert [(row.number, row.cells) for row in rows_of(path, ASKED)] == [(2, ("A1", "5"))]
+
+
+def test_rows_out_of_order_are_all_read(tmp_path):
+    xml = inline("A1", number=5) + inline("A2", number=3) + inline("A3", number=4)
+    assert [row.cells[0] for row in rows_of(hand_made(tmp_path / "a.xlsx", xml), ASKED)] == ["A1", "A2", "A3"]
+
+
+def test_a_huge_declared_range_costs_nothing(tmp_path):
+    path = hand_made(tmp_path / "a.xlsx", inline("A1", number=2), dimension='<dimension ref="A1:XFD1048576"/>')
+    assert len(rows_of(path, ASKED)) == 1
+
+
+def test_many_blank_rows_with_formats_are_no_rows(tmp_path):
+    xml = inline("A1", number=2) + "".join(f'<row r="{n}"><c r="A{n}" s="0"/></row>' for n in range(3, 20_000))
+    assert len(rows_of(hand_made(tmp_path / "a.xlsx", xml), ASKED)) == 1
+
+
+# packages
+
+
+def test_a_strict_workbook_gives_the_same_rows(tmp_path):
+    xml = (
+        inline("Order", "Value", number=1)
+        + '<row r="2"><c r="A2" t="s"><v>0</v></c><c r="B2" t="d"><v>2026-03-01T08:00:00.7Z</v></c></row>'
+        + '<row r="3"><c r="A3" t="d"><v>2026-03-01</v></c><c r="B3" t="d"><v>08:30:00</v></c></row>'
+        + '<row r="4"><c r="A4" t="d"><v>2026-02-30</v></c></row>'
+    )
+    path = write_parts(tmp_path / "a.xlsx", workbook_parts(xml, texts=["A1"], strict=True))
+    first, second, third = cells_of(path, ASKED)
+    assert first == ["A1", "2026-03-01 08:00:01"]
+    assert [(cell, cell.kind) for cell in second] == [("2026-03-01", "date"), ("08:30:00", "time")]
+    assert third[0].kind == "error"
+
+
+def test_prefixed_names_are_the_same_names(tmp_path):
+    rows = inline("Order", "Value", number=1, prefix="x") + inline("A1", "5", number=2, prefix="x")
+    assert cells_of(write_parts(tmp_path / "a.xlsx", workbook_parts(rows, prefix="x")), ASKED) == [["A1", "5"]]
+
+
+def test_backslashes_case_and_absolute_targets_in_part_names_do_not_matter(tmp_path):
+    parts = workbook_parts(HEAD + inline("A1", "5", number=2))
+    relations = parts.pop("xl/_rels/workbook.xml.rels").replace("worksheets/sheet1", "/xl/Worksheets/SHEET1")
+    parts["xl\\_rels\\workbook.xml.rels"] = relations
+    parts["[content_types].xml"] = parts.pop("[Content_Types].xml")
+    assert cells_of(write_parts(tmp_path / "a.xlsx", parts), ASKED) == [["A1", "5"]]
+
+
+def test_a_workbook_without_texts_and_styles_is_read(tmp_path):
+    parts = workbook_parts(HEAD + inline("A1", "5", number=2))
+    relations = re.sub(r"<Relationship Id=.rId[SF].[^>]*>", "", parts["xl/_rels/workbook.xml.rels"])
+    parts["xl/_rels/workbook.xml.rels"] = relations
+    del parts["xl/sharedStrings.xml"], parts["xl/styles.xml"]
+    assert cells_of(write_parts(tmp_path / "a.xlsx", parts), ASKED) == [["A1", "5"]]
+
+
+@pytest.mark.parametrize("part", ["xl/sharedStrings.xml", "xl/styles.xml", "xl/worksheets/sheet1.xml"])
+def test_a_missing_part_is_named(tmp_path, part):
+    parts = workbook_parts(HEAD)
+    del parts[part]
+    assert f"part {part} is missing" in refusal(write_parts(tmp_path / "a.xlsx", parts), ASKED).text
+
+
+def test_a_workbook_without_worksheets_is_refused(tmp_path):
+    problem = refusal(write_parts(tmp_path / "a.xlsx", workbook_parts(sheets=())), ASKED)
+    assert "without a worksheet" in problem.text
+
+
+def test_an_empty_sheet_is_refused_and_a_header_alone_is_an_empty_table(tmp_path):
+    assert refusal(write_parts(tmp_path / "a.xlsx", workbook_parts()), ASKED).code == "R202"
+    assert rows_of(hand_made(tmp_path / "b.xlsx", ""), ASKED) == []
+
+
+def test_a_file_cut_off_anywhere_is_refused_as_damaged(tmp_path):
+    whole = one_cell(tmp_path / "a.xlsx", "x" * 500).read_bytes()
+    cut = tmp_path / "cut.xlsx"
+    for length in range(4, len(whole), 97):
+        cut.write_bytes(whole[:length])
+        assert "incomplete or damaged" in refusal(cut, ASKED).text
+
+
+def test_a_flipped_bit_is_found_before_a_row_is_used_or_changes_nothing(tmp_path):
+    whole = one_cell(tmp_path / "a.xlsx", "a value").read_bytes()
+    expected = cells_of(tmp_path / "a.xlsx", ASKED)
+    path = tmp_path / "flipped.xlsx"
+    for place in range(0, len(whole), 13):
+        flipped = bytearray(whole)
+        flipped[place] ^= 1 << place % 8
+        path.write_bytes(flipped)
+        try:
+            table = open_one(path, ASKED)
+        except FileRefused:
+            continue
+        assert [list(row.cells) for row in table.rows()] == expected, place
+
+
+def test_malformed_xml_is_found_before_a_row_is_used(tmp_path):
+    parts = workbook_parts(HEAD + inline("A1", number=2))
+    parts["xl/worksheets/sheet1.xml"] = parts["xl/worksheets/sheet1.xml"].replace("</sheetData>", "</oops>")
+    with pytest.raises(FileRefused, match="incomplete or damaged"):
+        open_one(write_parts(tmp_path / "a.xlsx", parts), ASKED)
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        "xl/workbook.xml",
+        "xl/sharedStrings.xml",
+        "xl/worksheets/sheet1.xml",
+        "docProps/core.xml",
+        "xl/drawings/vmlDrawing1.vml",
+    ],
+)
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+@pytest.mark.parametrize(
+    "markup",
+    [
+        '<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;">]>',
+        '<!DOCTYPE x SYSTEM "file:///etc/passwd">',
+        '<!-- x --><!DOCTYPE x [<!ENTITY % p SYSTEM "http://127.0.0.1:9/x"> %p;]>',
+    ],
+)
+def test_document_types_and_entities_are_refused_in_every_part_and_encoding(tmp_path, part, encoding, markup):
+    parts = workbook_parts(HEAD + inline("A1", number=2))
+    body = parts.get(part, "<x/>").split("?>")[-1]
+    parts[part] = f'<?xml version="1.0" encoding="{encoding}"?>{markup}{body}'.encode(encoding)
+    problem = refusal(write_parts(tmp_path / "a.xlsx", parts), ASKED)
+    assert f"{part.lower()} declares a document type" in problem.text.lower()
+
+
+def test_a_workbook_that_unpacks_to_too_much_is_refused_with_limit_and_size(tmp_path):
+    path = hand_made(tmp_path / "a.xlsx", inline("A1", "x" * 20_000, number=2))
+    assert "at most 10,000 are read" in refusal(path, ASKED, inflated_bytes_max=10_000).text
+
+
+def test_a_zip_bomb_is_refused_by_its_ratio(tmp_path):
+    parts = workbook_parts(HEAD) | {"xl/media/x.xml": b" " * 30_000_000}
+    assert "as a zip bomb does" in refusal(write_parts(tmp_path / "a.xlsx", parts), ASKED).text
+
+
+def test_a_part_that_lies_about_its_size_is_damaged(tmp_path):
+    path = hand_made(tmp_path / "a.xlsx", "".join(inline(f"A{n}", number=n) for n in range(2, 500)))
+    content = path.read_bytes()
+    with zipfile.ZipFile(path) as archive:
+        size = archive.getinfo("xl/worksheets/sheet1.xml").file_size
+    path.write_bytes(content.replace(size.to_bytes(4, "little"), (size // 2).to_bytes(4, "little")))
+    assert "incomplete or damaged" in refusal(path, ASKED).text
+
+
+def test_parts_of_the_same_name_locked_parts_and_odd_packing_are_refused(tmp_path):
+    parts = workbook_parts(HEAD)
+    write_parts(tmp_path / "twice.xlsx", parts | {"XL/Workbook.xml": parts["xl/workbook.xml"]})
+    assert "parts of the same name" in refusal(tmp_path / "twice.xlsx", ASKED).text
+    odd = write_parts(tmp_path / "odd.xlsx", workbook_parts(HEAD), zipfile.ZIP_BZIP2)
+    assert "packed in a way" in refusal(odd, ASKED).text
+    locked = bytearray(hand_made(tmp_path / "locked.xlsx", "").read_bytes())
+    place = locked.index(b"PK\x01\x02")
+    locked[place + 8] |= 1
+    (tmp_path / "locked.xlsx").write_bytes(locked)
+    assert "locked with a password" in refusal(tmp_path / "locked.xlsx", ASKED).text
+
+
+@pytest.mark.parametrize("reference", ["", "2", "a2", "ABCD2", "$A$2"])
+def test_a_cell_that_stands_nowhere_damages_the_sheet(tmp_path, reference):
+    path = hand_made(tmp_path / "a.xlsx", f'<row r="2"><c r="{reference}"><v>1</v></c></row>')
+    assert "incomplete or damaged" in refusal(path, ASKED).text
+
+
+# a second reader
+
+
+def test_our_cells_are_those_that_openpyxl_reads(tmp_path):
+    path = tmp_path / "a.xlsx"
+    book = openpyxl.Workbook()
+    book.epoch = CALENDAR_MAC_1904
+    values = [
+        "text", " x ", 1, -2.5, 1e20, 0.1 + 0.2, True, False, None, date(2026, 3, 1), datetime.fromisoformat("2026-03-01T08:30"),
+        time(8, 30), timedelta(hours=5), "#N/A", "Ünï\ncode",
+    ]  # fmt: skip
+    book.active.append([f"c{place}" for place in range(len(values))])
+    for turn in range(5):
+        book.active.append(values[turn:] + values[:turn])
+    book.save(path)
+    ours = cells_of(path, layout("c0"))
+    with closing(openpyxl.load_workbook(path, read_only=True, data_only=True)) as theirs:
+        rows = list(theirs.active.iter_rows(min_row=2))
+    for mine, row in zip(ours, rows, strict=True):
+        for cell, other in zip(mine, row, strict=True):
+            assert same(cell, other.value), (cell, other.value)
+
+
+def same(cell, value):
+    if value is None:
+        return cell == ""
+    if isinstance(value, bool):
+        return (cell.kind, cell) == ("flag", str(value).lower())
+    if isinstance(value, int | float):
+        return cell.kind == "number" and float(cell) == value
+    if isinstance(value, datetime) and cell.kind == "date":
+        return cell == value.date().isoformat()
+    if isinstance(value, timedelta):
+        return cell == str(value).zfill(8)
+    return str(cell) == str(value)

@@ -1,0 +1,92 @@
+import sqlite3
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from ledgers import document, drop_of, ledger_in, left_out, order, plan, send, unreadable, weight_problem
+from nights import nights, played, views
+
+from loadsheet.problems import Problem
+from loadsheet.reconcile import FATES, IGNORED, settle
+from loadsheet.settings import Settings
+
+SETTINGS = Settings()
+
+
+@settings(max_examples=40, deadline=None)
+@given(nights, views)
+def test_rows_read_are_the_sum_of_their_fates(night, view):
+    with played(night, view) as (ledger, run, listings):
+        found = settle(ledger.history, listings, run, SETTINGS)
+        assert found.balances
+        assert not list(found.faults())
+        expected = Counter()
+        for drop in ledger.history.drops_of(run):
+            expected.update(entry.state for entry in ledger.history.entries_of(drop.id) for _ in entry.rows)
+            expected.update(IGNORED for _ in ledger.history.ignored_of(drop.id))
+        assert {fate: count for fate, count in found.balance.rows.items() if count} == dict(expected)
+        assert found.balance.read == expected.total() == sum(spec["rows"] for items in night for spec in items)
+        assert found.balance.entries == found.verdicts.total()
+
+
+@pytest.fixture
+def tampered(tmp_path):
+    """Settles a small night after a statement has been run on the ledger behind its back."""
+
+    def settle_after(statement):
+        with ledger_in(tmp_path) as ledger:
+            run = ledger.begin_run()
+            items = [
+                document("order.create", order(1), [("orders", 2, ("a",)), ("orders", 3, ("b",))]),
+                document("order.create", order(2), [("orders", 4, ("c",))], weight_problem("in.csv", 4)),
+                left_out(5),
+            ]
+            plan(ledger, run, drop_of(("orders", "in.csv")), items)
+            send(ledger, run)
+            with sqlite3.connect(tmp_path / "ledger.db") as connection:
+                connection.execute(statement)
+            connection.close()
+            return settle(ledger.history, {}, run, SETTINGS)
+
+    return settle_after
+
+
+def test_every_fate_is_named_even_if_nothing_has_it(tampered):
+    found = tampered("select 1")
+    assert found.balances
+    assert tuple(found.balance.rows) == FATES
+    assert found.balance.rows == {**dict.fromkeys(FATES, 0), "accepted": 2, "invalid": 1, "ignored": 1}
+
+
+def test_a_row_that_is_lost_does_not_balance(tampered):
+    found = tampered("delete from ignored")
+    assert not found.balances
+    assert list(found.faults()) == ["in.csv: 4 rows read, 3 accounted for"]
+
+
+def test_a_row_with_two_fates_does_not_balance_even_if_the_sums_agree(tampered):
+    found = tampered("update ignored set number = 4")
+    assert not found.balances
+    assert list(found.faults()) == ["in.csv: 1 rows are accounted for more than once"]
+
+
+def test_a_row_too_many_does_not_balance(tampered):
+    found = tampered("update tables set rows = 3")
+    assert list(found.faults()) == ["in.csv: 3 rows read, 4 accounted for"]
+
+
+def test_a_file_that_was_set_aside_has_no_rows_and_balances(tmp_path):
+    with ledger_in(tmp_path) as ledger:
+        run = ledger.begin_run()
+        ledger.set_aside(run, unreadable("broken.xlsx", Problem("R202")))
+        found = settle(ledger.history, {}, run, SETTINGS)
+        assert found.balances
+        assert found.balance.read == 0
+
+
+def test_a_run_that_found_nothing_balances(tmp_path):
+    with ledger_in(tmp_path) as ledger:
+        found = settle(ledger.history, {}, ledger.begin_run(), SETTINGS)
+        assert found.balances
+        assert not found.matches
+        assert not found.totals

@@ -1,0 +1,95 @@
+from decimal import Decimal
+
+import pytest
+from hypothesis import given, settings
+from ledgers import document, drop_of, ledger_in, listing, order, plan, refused, send, tender, weight_problem
+from nights import nights, played
+
+from loadsheet.contract import BY_NAME, MEASURES, amounts, scale_of
+from loadsheet.reconcile import settle
+from loadsheet.settings import Settings
+
+SETTINGS = Settings()
+
+
+def totals(tmp_path, documents, answers, orders=None, tenders=None):
+    with ledger_in(tmp_path) as ledger:
+        run = ledger.begin_run()
+        made = [
+            document(operation, payload, [("orders", row, (f"k{row}",))], *problems)
+            for row, (operation, payload, *problems) in enumerate(documents, start=2)
+        ]
+        plan(ledger, run, drop_of(("orders", "in.csv")), made)
+        send(ledger, run, lambda submission: answers.get(submission.key, lambda _: None)(submission))
+        found = settle(ledger.history, {"order": orders, "tender": tenders}, run, SETTINGS)
+        return {(total.subject, total.figure, total.unit): total.legs for total in found.totals}
+
+
+def test_figures_are_followed_through_all_legs(tmp_path):
+    documents = [
+        ("order.create", order(1, total_weight=Decimal("100.5"))),
+        ("order.create", order(2, total_weight=Decimal("200.25"))),
+        ("order.create", order(3, total_weight=Decimal(7)), weight_problem("in.csv", 4)),
+        ("order.create", None, weight_problem("in.csv", 5)),
+    ]
+    held = listing([order(1, total_weight=Decimal("99.5")), order(2)])
+    found = totals(tmp_path, documents, {"A-00002": refused}, held)
+    weight = tuple(Decimal(text) for text in ("307.75", "7", "300.75", "100.5", "99.5"))
+    assert found["order", "weight", "KG"] == weight
+    assert found["order", "documents", ""] == (4, 2, 2, 1, 1)
+    assert found["order", "packages", ""] == (6, 2, 4, 2, 2)
+
+
+def test_currencies_and_units_are_never_added_across(tmp_path):
+    documents = [
+        ("order.create", order(1, goods_value=Decimal("10.10"), currency="EUR")),
+        ("order.create", order(2, goods_value=Decimal("20.20"), currency="CHF", gross_weight_uom="Ton")),
+    ]
+    found = totals(tmp_path, documents, {})
+    assert found["order", "goods value", "EUR"][0] == Decimal("10.10")
+    assert found["order", "goods value", "CHF"][0] == Decimal("20.20")
+    assert {unit for _, figure, unit in found if figure == "weight"} == {"KG", "Ton"}
+
+
+def test_tenders_are_added_up_from_their_packages(tmp_path):
+    package = {"package_type": "Box", "item_name": "x", "quantity": "2", "weight": "1.5", "weight_uom": "KG"}
+    documents = [("tender.create", tender(1, packages=[package, package, {"package_type": "Box", "item_name": "y"}]))]
+    found = totals(tmp_path, documents, {}, tenders=listing([]))
+    assert found["tender", "weight", "KG"] == (3, 0, 3, 3, 0)
+    assert found["tender", "packages", ""] == (4, 0, 4, 4, 0)
+
+
+def test_an_update_is_compared_in_the_figures_it_carries(tmp_path):
+    update = {"order_id": "A-00001", "sender_id": "ACME", "receiver_id": "CARGO", "total_packages": 5}
+    held = listing([order(1, total_packages=5)])
+    found = totals(tmp_path, [("order.create", order(1)), ("order.update", update)], {}, held)
+    assert found["order", "packages", ""] == (7, 0, 7, 5, 5)
+    weight = order(1)["total_weight"]
+    assert found["order", "weight", "KG"] == (weight, 0, weight, 0, 0)
+
+
+@settings(max_examples=25, deadline=None)
+@given(nights)
+def test_source_is_what_was_sent_and_what_was_not(night):
+    with played(night) as (ledger, run, listings):
+        for total in settle(ledger.history, listings, run, SETTINGS).totals:
+            assert total.source == total.not_sent + total.sent
+            assert total.sent >= total.acknowledged == total.listed
+
+
+@pytest.mark.parametrize("subject", MEASURES)
+def test_measures_name_fields_of_the_interface(subject):
+    record = BY_NAME[f"{subject}.list"].record
+    for measure in MEASURES[subject]:
+        holder = record.field(measure.items).record if measure.items else record
+        assert holder.field(measure.field)
+        assert not measure.unit or holder.field(measure.unit)
+        assert scale_of(measure.field) in (None, measure.scale)
+
+
+def test_figures_that_are_no_numbers_are_left_out():
+    record = {"total_weight": "heavy", "total_volume": True, "goods_value": "1e3", "total_packages": None}
+    assert [(measure.name, unit, amount) for measure, unit, amount in amounts(MEASURES["order"], record)] == [
+        ("goods value", "", 1000)
+    ]
+    assert not list(amounts(MEASURES["tender"], {"packages": "none"}))

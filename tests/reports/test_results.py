@@ -1,0 +1,188 @@
+import csv
+from contextlib import contextmanager
+
+import pytest
+from ledgers import (
+    HEADER,
+    accepted,
+    document,
+    drop_of,
+    ledger_in,
+    left_out,
+    order,
+    plan,
+    refused,
+    send,
+    unknown,
+    unreadable,
+    weight_problem,
+)
+
+from loadsheet.ledger import Drop
+from loadsheet.problems import Problem, Where
+from loadsheet.reconcile import settle
+from loadsheet.reports import write
+from loadsheet.settings import Settings
+
+ZWOELF = 'Gewicht: "zwölf" is not a number as de writes it [C302]'
+
+
+@contextmanager
+def night(tmp_path):
+    with ledger_in(tmp_path) as ledger:
+        yield ledger, ledger.begin_run(), Settings(outbox=tmp_path / "outbox")
+
+
+def written(ledger, run, settings):
+    return write(ledger.history, settle(ledger.history, {}, run, settings), run, settings)
+
+
+def lines(report, name):
+    with (report.folder / name).open(newline="", encoding="utf-8-sig") as file:
+        return list(csv.reader(file))
+
+
+def cell(number, text="x"):
+    return (f"A-{number:05}", text, "01067", "412,5", "10")
+
+
+def test_the_rows_of_a_file_come_back_in_their_own_order_with_what_became_of_them(tmp_path):
+    with night(tmp_path) as (ledger, run, settings):
+        items = [
+            document("order.create", order(2), [("orders", 5, cell(2)), ("orders", 2, cell(2))]),
+            document("order.create", order(1), [("orders", 3, cell(1))], weight_problem("in.csv", 3, hint="write 12")),
+            left_out(4),
+        ]
+        plan(ledger, run, drop_of(("orders", "in.csv")), items)
+        send(ledger, run)
+        report = written(ledger, run, settings)
+        assert lines(report, "in.csv.results.csv") == [
+            ["row", "outcome", "problem", "what to do", *HEADER, "operation", "key", "service order", "verdict"],
+            ["2", "accepted", "", "", *cell(2), "order.create", "A-00002", "8800001", "not verifiable"],
+            ["3", "invalid", ZWOELF, "write 12", *cell(1), "order.create", "A-00001", "", "not sent: invalid"],
+            ["4", "ignored", "row begins with Summe", "", "", "Summe", "", "", "99", "", "", "", ""],
+            ["5", "accepted", "", "", *cell(2), "order.create", "A-00002", "8800001", "not verifiable"],
+        ]
+
+
+def test_each_row_tells_its_own_problems_and_the_others_why_they_are_held_with_it(tmp_path):
+    with night(tmp_path) as (ledger, run, settings):
+        rows = [("orders", 2, cell(1)), ("packages", 2, cell(1)), ("packages", 3, cell(1))]
+        nowhere = Problem("G406", values={"say": "the weights do not add up"})
+        warning = weight_problem("packages.csv", 2, level="warning")
+        items = [document("order.create", order(1), rows, weight_problem("packages.csv", 3), warning, nowhere)]
+        rows = [("orders", 3, cell(2)), ("packages", 4, cell(2))]
+        items.append(document("order.create", order(2), rows))
+        rows = [("orders", 4, cell(3)), ("packages", 5, cell(3))]
+        items.append(document("order.create", order(3), rows))
+        plan(ledger, run, drop_of(("orders", "orders.csv"), ("packages", "packages.csv")), items)
+        there = Where("packages.csv", "", 4, "PLZ", "", "pickup_pincode")
+        answers = {"A-00002": lambda one: refused(one, where=there), "A-00003": unknown}
+        send(ledger, run, lambda one: answers[one.key](one))
+        report = written(ledger, run, settings)
+        said = [line[2] for line in lines(report, "orders.csv.results.csv")[1:]]
+        assert said == [
+            "the weights do not add up [G406]",
+            "refused with packages.csv row 4",
+            "it was sent, but whether it was applied is not known: no answer within 60 s [X702]",
+        ]
+        said = [line[2] for line in lines(report, "packages.csv.results.csv")[1:]]
+        assert said == [
+            f"warning: {ZWOELF}; held with orders.csv row 2",
+            ZWOELF,
+            "PLZ: the exchange refused it: pickup_pincode is invalid [X701]",
+            "unknown with orders.csv row 4",
+        ]
+
+
+def test_each_sheet_of_a_workbook_gets_its_own_file(tmp_path):
+    with night(tmp_path) as (ledger, run, settings):
+        rows = [("orders", 2, cell(1)), ("packages", 2, cell(1))]
+        tables = (("orders", "book.xlsx", "Aufträge"), ("packages", "book.xlsx", "Pakete/2"))
+        plan(ledger, run, drop_of(*tables), [document("order.create", order(1), rows)])
+        names = set(written(ledger, run, settings).names)
+        assert {"book.xlsx.Aufträge.results.csv", "book.xlsx.Pakete__2.results.csv"} < names
+
+
+def test_a_sheet_that_holds_two_tables_comes_back_as_one_file(tmp_path):
+    with night(tmp_path) as (ledger, run, settings):
+        rows = [("heads", 2, cell(1)), ("lines", 3, cell(1)), ("lines", 4, cell(1))]
+        plan(ledger, run, drop_of(("heads", "in.csv"), ("lines", "in.csv")), [document("order.create", order(1), rows)])
+        report = written(ledger, run, settings)
+        assert [line[0] for line in lines(report, "in.csv.results.csv")] == ["row", "2", "3", "4"]
+
+
+def test_no_results_file_overwrites_another(tmp_path):
+    with night(tmp_path) as (ledger, run, settings):
+        for name in ("a/in.csv", "a__in.csv", "A/IN.csv"):
+            item = document("order.status", {"order_id": name}, [("orders", 2, cell(1, name))])
+            plan(ledger, run, drop_of(("orders", name), mapping=name), [item])
+        report = written(ledger, run, settings)
+        names = ["a__in.csv.results.csv", "a__in.csv-2.results.csv", "A__IN.csv-3.results.csv"]
+        assert [name for name in report.names if name.endswith("results.csv")] == names
+        assert [lines(report, name)[1][5] for name in names] == ["a/in.csv", "a__in.csv", "A/IN.csv"]
+
+
+def test_a_file_of_an_earlier_run_says_so_in_its_name(tmp_path):
+    with night(tmp_path) as (ledger, run, settings):
+        plan(ledger, run, drop_of(("orders", "in.csv")), [document("order.create", order(1), [("orders", 2, cell(1))])])
+        ledger.end_run(run, exit_code=75, summary={})
+        later = ledger.begin_run()
+        send(ledger, later)
+        assert "in.csv.of-2026-03-04-01.results.csv" in written(ledger, later, settings).names
+
+
+def test_a_file_that_was_set_aside_is_answered_too(tmp_path):
+    with night(tmp_path) as (ledger, run, settings):
+        ledger.set_aside(run, unreadable("broken.xlsx", Problem("R202", Where("broken.xlsx"), hint="send it again")))
+        report = written(ledger, run, settings)
+        assert lines(report, "broken.xlsx.results.csv")[1][:4] == [
+            "",
+            "set aside",
+            "the file holds no rows [R202]",
+            "send it again",
+        ]
+
+
+def test_the_senders_own_headings_are_never_mistaken_for_ours(tmp_path):
+    with night(tmp_path) as (ledger, run, settings):
+        header = ("Row", "key", "=HEAD", "Gewicht", "Wert")
+        item = document("order.create", order(1), [("orders", 2, cell(1))])
+        plan(ledger, run, drop_of(("orders", "in.csv"), header=header), [item])
+        head = lines(written(ledger, run, settings), "in.csv.results.csv")[0]
+        assert head[0] == "row (loadsheet)"
+        assert head[4:9] == ["Row", "key", "'=HEAD", "Gewicht", "Wert"]
+        assert head[9:] == ["operation", "key (loadsheet)", "service order", "verdict"]
+
+
+def test_many_lines_in_any_order_are_put_into_that_of_the_file(tmp_path):
+    with night(tmp_path) as (ledger, run, settings):
+        numbers = [(number * 7919) % 3001 + 2 for number in range(3001)]
+        items = [
+            document("order.status", {"order_id": str(number)}, [("orders", number, cell(number, "two\nlines"))])
+            for number in numbers
+        ]
+        plan(ledger, run, drop_of(("orders", "in.csv")), items)
+        found = lines(written(ledger, run, settings), "in.csv.results.csv")[1:]
+        assert [int(line[0]) for line in found] == sorted(numbers)
+        assert all(line[4] == f"A-{int(line[0]):05}" and line[5] == "two\nlines" for line in found)
+
+
+@pytest.mark.parametrize("text", ["=1+1", "@SUM(1)", "\t=x", "\r=x", "a;=1"])
+def test_nothing_that_was_sent_or_answered_becomes_a_formula(tmp_path, text):
+    with night(tmp_path) as (ledger, run, settings):
+        problem = weight_problem("in.csv", 2, found=text, hint=text, level="warning")
+        record = {"order_id": text, "status_code": text}
+        item = document("order.status", record, [("orders", 2, (text,) * 5)], problem)
+        plan(ledger, run, drop_of(("orders", "in.csv"), header=(text, *HEADER[1:])), [item])
+        send(ledger, run, lambda one: refused(one, text))
+        for line in lines(written(ledger, run, settings), "in.csv.results.csv"):
+            assert not [field for field in line if field[:1] in tuple("=@\t\r") or ";=" in field]
+
+
+def test_an_accepted_entry_without_rows_harms_nothing(tmp_path):
+    with night(tmp_path) as (ledger, run, settings):
+        plan(ledger, run, drop_of(("orders", "in.csv")), [document("order.create", order(1), [])])
+        send(ledger, run, accepted)
+        assert lines(written(ledger, run, settings), "in.csv.results.csv")[1:] == []
+        assert Drop(0, "", ()).set_aside is False

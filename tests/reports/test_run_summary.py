@@ -1,0 +1,231 @@
+import csv
+import json
+import sqlite3
+import tempfile
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import openpyxl
+from hypothesis import given, settings
+from ledgers import (
+    document,
+    drop_of,
+    ledger_in,
+    left_out,
+    listing,
+    order,
+    plan,
+    refused,
+    send,
+    unreadable,
+    weight_problem,
+)
+from nights import nights, played, views
+
+from loadsheet.problems import Problem, Where
+from loadsheet.reconcile import settle
+from loadsheet.reports import write
+from loadsheet.reports.front import FATES_SHOWN, WAITING
+from loadsheet.settings import Settings
+
+
+def written(ledger, run, listings, folder, **more):
+    chosen = Settings(outbox=Path(folder), **more)
+    return write(ledger.history, settle(ledger.history, listings, run, chosen), run, chosen)
+
+
+def in_ledger(path):
+    """Rows by fate and entries by state, counted with nothing of ours."""
+    fates, states = Counter(), Counter()
+    with sqlite3.connect(path) as connection:
+        for state, rows in connection.execute("select state, rows from entries"):
+            states[state] += 1
+            fates[state] += len(json.loads(rows))
+        fates["ignored"] += connection.execute("select count(*) from ignored").fetchone()[0]
+    connection.close()
+    return +fates, states
+
+
+def in_results(report):
+    fates, verdicts = Counter(), Counter()
+    for path in report.paths:
+        if path.name.endswith(".results.csv"):
+            with path.open(newline="", encoding="utf-8-sig") as file:
+                for line in csv.DictReader(file):
+                    fates[line["outcome"]] += 1
+                    verdicts[line["verdict"]] += 1
+    return fates, verdicts
+
+
+def table_of(sheet, name):
+    head, *lines = [[cell.value for cell in line] for line in sheet[sheet.tables[name].ref]]
+    return [dict(zip(head, line, strict=True)) for line in lines if line[0] != "none"]
+
+
+def in_workbook(report):
+    """Rows by fate as the balance sheet shows them, documents by verdict as Summary and Orders count them."""
+    book = openpyxl.load_workbook(report.folder / "reconciliation.xlsx", data_only=True)
+    balance = table_of(book["Summary"], "tblBalance")
+    fates = Counter({fate: sum(line[fate.capitalize()] for line in balance) for fate in FATES_SHOWN})
+    assert all(line["Sum"] == line["Rows read"] and line["Says"] == "balances" for line in balance)
+    outcomes = Counter({line["Outcome"]: line["Documents"] for line in table_of(book["Summary"], "tblOutcomes")})
+    orders = Counter(line["Verdict"] for line in table_of(book["Orders"], "tblOrders") if line["Verdict"])
+    files = Counter(
+        {
+            fate: sum(line[fate.capitalize()] or 0 for line in table_of(book["Files"], "tblFiles"))
+            for fate in FATES_SHOWN
+        }
+    )
+    assert +files == +fates
+    assert +outcomes == orders
+    return +fates, orders
+
+
+def waiting_joined(fates):
+    joined = Counter(fates)
+    joined[WAITING] = joined.pop("ready", 0) + joined.pop("sending", 0)
+    return +joined
+
+
+@settings(max_examples=30, deadline=None)
+@given(nights, views)
+def test_ledger_run_json_workbook_and_results_tell_the_same_numbers(night, view):
+    with played(night, view) as (ledger, run, listings), tempfile.TemporaryDirectory() as folder:
+        report = written(ledger, run, listings, folder)
+        told = json.loads((report.folder / "run.json").read_bytes())
+        fates, states = in_ledger(ledger.history._engine.url.database)
+        result_fates, _ = in_results(report)
+        sheet_fates, sheet_verdicts = in_workbook(report)
+        assert told["balance"]["balances"] is True
+        assert told["balance"]["rows"] == dict(fates) == dict(result_fates)
+        assert told["balance"]["read"] == fates.total()
+        assert waiting_joined(fates) == sheet_fates
+        assert told["entries"] == dict(states)
+        assert told["verdicts"] == dict(sheet_verdicts)
+        assert sum(told["entries"].values()) == sum(told["verdicts"].values())
+        tables = [table for drop in told["drops"] for file in drop["files"] for table in file["tables"]]
+        assert sum(table["rows"] for table in tables) == told["balance"]["read"]
+
+
+def small(ledger, run, statement=""):
+    items = [
+        document("order.create", order(1), [("orders", 2, ("a",)), ("orders", 3, ("b",))]),
+        document("order.create", order(2), [("orders", 4, ("c",))], weight_problem("in.csv", 4)),
+        document(
+            "order.create", order(3), [("orders", 5, ("c",))], weight_problem("in.csv", 5), weight_problem("in.csv", 5)
+        ),
+        document("order.status", {"order_id": "A-00001"}, [("orders", 6, ("d",))]),
+        left_out(7),
+    ]
+    plan(ledger, run, drop_of(("orders", "in.csv")), items)
+    send(ledger, run, lambda one: refused(one, "no such order") if one.operation == "order.status" else None)
+    if statement:
+        with sqlite3.connect(ledger.history._engine.url.database) as connection:
+            connection.execute(statement)
+        connection.close()
+
+
+def test_a_report_that_does_not_balance_says_so_everywhere(tmp_path):
+    with ledger_in(tmp_path) as ledger:
+        run = ledger.begin_run()
+        small(ledger, run, "delete from ignored")
+        report = written(ledger, run, {"order": listing([order(1)])}, tmp_path / "out")
+        fault = "in.csv: 6 rows read, 5 accounted for"
+        told = json.loads((report.folder / "run.json").read_bytes())
+        assert told["balance"]["balances"] is False
+        assert told["balance"]["faults"] == [fault]
+        sheet = openpyxl.load_workbook(report.folder / "reconciliation.xlsx", data_only=True)["Summary"]
+        assert sheet["A2"].value.startswith("DOES NOT BALANCE. 1 of 3 orders agree")
+        assert sheet["A3"].value.startswith(f"DOES NOT BALANCE: {fault}")
+        assert [line["Says"] for line in table_of(sheet, "tblBalance")] == ["DOES NOT BALANCE"]
+        assert any("DOES NOT BALANCE" in line for line in report.sentences)
+
+
+def test_run_json_is_one_versioned_document(tmp_path):
+    with ledger_in(tmp_path) as ledger:
+        run = ledger.begin_run()
+        small(ledger, run)
+        ended = replace(run, finished_at="2026-03-04T02:16:00.000Z", exit_code=1)
+        report = written(ledger, ended, {"order": listing([order(1)])}, tmp_path / "out", exchange="https://e.example")
+    told = json.loads((report.folder / "run.json").read_bytes(), parse_float=str)
+    assert told["schema"] == "loadsheet.run/1"
+    assert (told["run"], told["started_at"], told["finished_at"], told["exit_code"]) == (
+        "2026-03-04-01",
+        "2026-03-04T02:15:00.014Z",
+        "2026-03-04T02:16:00.000Z",
+        1,
+    )
+    assert told["entries"] == {"invalid": 2, "accepted": 1, "refused": 1}
+    assert told["verdicts"] == {"matched": 1, "not sent: invalid": 2, "refused": 1}
+    assert told["needs_someone"] == {"entries": 3, "rows": 3, "first": "A-00002"}
+    assert told["legs"] == [
+        {
+            "subject": "order",
+            "read": True,
+            "listed": 1,
+            "total": 1,
+            "complete": True,
+            "says": "1 of 1 orders listed (complete)",
+        }
+    ]
+    weight = next(total for total in told["totals"] if total["figure"] == "weight")
+    assert [weight[name] for name in ("unit", "source", "not_sent", "sent", "acknowledged", "listed")] == [
+        "KG",
+        "1243.5",
+        "830.0",
+        "413.5",
+        "413.5",
+        "413.5",
+    ]
+    assert [(fold["code"], fold["count"], fold["places"]) for fold in told["problems"]] == [
+        ("C302", 3, ["in.csv:4 Gewicht", "in.csv:5 Gewicht"]),
+        ("X701", 1, []),
+    ]
+    (drop,) = told["drops"]
+    assert (drop["mapping"], drop["mapping_version"], drop["operation"]) == ("acme", "3", "order.create")
+    assert drop["files"][0]["results"] == ["in.csv.results.csv"]
+    assert told["reports"] == ["reconciliation.xlsx", "in.csv.results.csv", "run.json"]
+    assert told["settings"]["exchange"] == "https://e.example"
+
+
+def test_the_terminal_reads_what_happened_and_what_to_do(tmp_path):
+    with ledger_in(tmp_path) as ledger:
+        run = ledger.begin_run()
+        small(ledger, run)
+        ledger.set_aside(run, unreadable("x.jpg", Problem("R202", Where("x.jpg"))))
+        report = written(ledger, run, {"order": listing([order(1)])}, tmp_path / "out")
+    folder = tmp_path / "out" / "2026-03-04-01"
+    assert report.sentences == [
+        "run 2026-03-04-01",
+        "  in.csv       6 rows: 2 accepted, 1 refused, 2 invalid, 1 ignored",
+        "  x.jpg   set aside: x.jpg: R202 error: the file holds no rows",
+        "1 of 3 orders agree, 0 of 1 status events are acknowledged; 3 need you, 1 file was set aside",
+        "Every row is accounted for: 6 read = 2 accepted + 1 refused + 2 invalid + 1 ignored",
+        "      3 x C302 Not a number, first at in.csv:4 Gewicht",
+        "      1 x R202 File is empty, first at x.jpg",
+        "      1 x X701 Refused by the exchange",
+        f"reports in {folder}: reconciliation.xlsx, in.csv.results.csv, x.jpg.results.csv, run.json",
+        f"3 rows need someone: see the problem column of the results files in {folder}",
+        "next: loadsheet show A-00002",
+    ]
+
+
+def test_a_clean_run_is_short(tmp_path):
+    with ledger_in(tmp_path) as ledger:
+        run = ledger.begin_run()
+        items = [document("order.create", order(number), [("orders", number, ("a",))]) for number in (1, 2)]
+        plan(ledger, run, drop_of(("orders", "in.csv")), items)
+        send(ledger, run)
+        report = written(ledger, run, {"order": listing([order(1), order(2)])}, tmp_path / "out")
+    assert report.sentences[2:4] == ["All 2 orders agree", "Every row is accounted for: 2 read = 2 accepted"]
+    assert report.sentences[-1].startswith("reports in")
+
+
+def test_what_waits_is_sent_by_the_next_run(tmp_path):
+    with ledger_in(tmp_path) as ledger:
+        run = ledger.begin_run()
+        plan(ledger, run, drop_of(("orders", "in.csv")), [document("order.create", order(1), [("orders", 2, ("a",))])])
+        report = written(ledger, run, {}, tmp_path / "out")
+    assert report.sentences[2] == "0 of 1 orders agree; 1 waits to be sent"
+    assert report.sentences[-1] == "next: loadsheet run"

@@ -1,0 +1,406 @@
+"""Every shipped sample through reading and mapping, held against its golden documents.
+
+`golden/SAMPLE.jsonl` has one line a document: operation, key, the payload byte for byte (or the problems, each with code and
+place), and its source rows. LOADSHEET_REWRITE=1 writes them anew; read the difference before you keep it. What matters most
+is computed here a second time from the source cells, with csv and openpyxl alone.
+"""
+
+import csv
+import json
+import os
+from collections import Counter
+from datetime import UTC, datetime
+from decimal import ROUND_HALF_UP, Decimal
+from functools import cache
+from pathlib import Path
+
+import openpyxl
+import pytest
+from calling import embedded
+from make_samples import make_all
+
+from loadsheet.contract import BY_NAME, SENDING_ORDER, Assumptions, check, check_body
+from loadsheet.mapping import Document, Drop, Routes, load_folder, route, translate
+from loadsheet.reading import open_tables
+from loadsheet.settings import Settings
+
+ROOT = Path(__file__).parents[2]
+INBOX = ROOT / "inbox_samples"
+GOLDEN = Path(__file__).parent / "golden"
+NOW = datetime(2026, 3, 6, 2, 15, tzinfo=UTC)
+REWRITE = os.environ.get("LOADSHEET_REWRITE") == "1"
+
+POUND, CUBIC_FOOT, INCH = Decimal("0.45359237"), Decimal("0.028316846592"), Decimal("2.54")
+
+REFUSED = {  # key -> codes of its problems
+    "acme_orders_2026-03": {"A-4506": {"C306"}, "A-4512": {"C302"}, "A-4517": {"G406"}, "A-4521": {"G401"}},
+    "nordic_2026-03-04_orders": {
+        "00833": {"G404"},
+        "00883": {"G403"},
+        "00895": {"G406"},
+        "00902": {"C306"},
+        "00905": {"C302"},
+    },
+    "harbour_two_sheets": {
+        "HLT-26-0147": {"R207"},
+        "HLT-26-0152": {"G406"},
+        "HLT-26-O152": {"G404"},
+        "HLT-26-0158": {"C313"},
+        "HLT-26-0163": {"C308"},
+    },
+    "status_rotterdam_2026-03-05": {"00896": {"C305"}, "A-4515": {"C306"}},
+    "tender_spring_lanes": {"LSC-SP26-007": {"C302"}, "LSC-SP26-012": {"C306"}, "LSC-SP26-016": {"C306"}},
+    "quotes_carrier7": {"LSC-SP26-013/CARRIER7": {"C302"}},
+    "confirmations": {"LSC-SP26-006/CARRIER7": {"C306"}},
+    "tender_updates": {"LSC-SP26-005": {"C304"}},
+    "tender_withdrawals": {},
+    "order_updates": {"HLT-26-0145": {"C304"}},
+    "order_deletes": {"": {"G405"}},
+}
+
+
+@cache
+def routes() -> Routes:
+    names = sorted(path.relative_to(INBOX).as_posix() for path in INBOX.rglob("*") if path.is_file())
+    return route(names, load_folder(ROOT / "mappings", Assumptions()))
+
+
+def sample_of(drop: Drop) -> str:
+    return drop.files[drop.mapping.main_role].replace("/", "_").rpartition(".")[0]
+
+
+@cache
+def drops() -> dict[str, Drop]:
+    return {sample_of(drop): drop for drop in routes().drops}
+
+
+@cache
+def tables_of(sample: str):
+    drop = drops()[sample]
+    found = {}
+    for role, name in drop.files.items():
+        found |= open_tables(INBOX / name, name, drop.mapping.layouts[role], Settings())
+    return found
+
+
+@cache
+def documents(sample: str):
+    return tuple(translate(drops()[sample].mapping, tables_of(sample), now=NOW))
+
+
+def usable(sample: str) -> list[Document]:
+    return [item for item in documents(sample) if isinstance(item, Document) and item.usable]
+
+
+def payloads(sample: str) -> dict[str, dict]:
+    """The payloads by key, numbers exact. For operations with one record a key."""
+    return {item.key: json.loads(item.payload, parse_float=Decimal) for item in usable(sample)}
+
+
+def line(item) -> bytes:
+    """One golden line; the payload stands in it as its bytes are."""
+    if not isinstance(item, Document):
+        return text({"ignored": item.rule, "rows": rows([item.row])})
+    parts = [b'"operation":' + text(item.operation), b'"key":' + text(item.key)]
+    if item.usable:
+        parts.append(b'"payload":' + item.payload)
+    if item.problems:
+        parts.append(b'"problems":' + text([[problem.code, str(problem.where)] for problem in item.problems]))
+    return b"{" + b",".join([*parts, b'"rows":' + text(rows(item.rows))]) + b"}"
+
+
+def rows(source) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for row in source:
+        found.setdefault(row.table, []).append(row.number)
+    return found
+
+
+def text(value) -> bytes:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def rounded(number: Decimal, places: int) -> Decimal:
+    return number.quantize(Decimal(1).scaleb(-places), ROUND_HALF_UP)
+
+
+def read_csv(name: str, encoding: str, delimiter: str) -> list[dict[str, str]]:
+    with (INBOX / name).open(encoding=encoding, newline="") as file:
+        return list(csv.DictReader(file, delimiter=delimiter))
+
+
+def swedish(cell: str) -> Decimal:
+    return Decimal(cell.replace(" ", "").replace("\N{NO-BREAK SPACE}", "").replace(",", "."))
+
+
+def german(cell: object) -> Decimal:
+    return Decimal(cell.replace(".", "").replace(",", ".")) if isinstance(cell, str) else Decimal(str(cell))
+
+
+def sheet_rows(name: str, sheet: str, header: int) -> list[dict[str, object]]:
+    grid = list(openpyxl.load_workbook(INBOX / name, data_only=True)[sheet].iter_rows(values_only=True))
+    return [dict(zip(grid[header - 1], row, strict=True)) for row in grid[header:] if any(row)]
+
+
+# ---- all samples ----
+
+
+def test_every_sample_file_finds_its_mapping_and_every_mapping_a_sample():
+    found = routes()
+    assert not found.waiting
+    assert not found.unmapped
+    assert not found.ambiguous
+    mappings = load_folder(ROOT / "mappings", Assumptions())
+    assert sorted(drop.mapping.name for drop in found.drops) == sorted(mapping.name for mapping in mappings)
+    assert {drop.mapping.operation.name for drop in found.drops} == set(SENDING_ORDER)
+    assert set(drops()) == set(REFUSED)
+
+
+@pytest.mark.parametrize("sample", REFUSED)
+def test_a_sample_gives_its_golden_documents(sample):
+    found = b"".join(line(item) + b"\n" for item in documents(sample))
+    golden = GOLDEN / f"{sample}.jsonl"
+    if REWRITE:
+        GOLDEN.mkdir(exist_ok=True)
+        golden.write_bytes(found)
+    assert found.splitlines() == golden.read_bytes().splitlines()
+
+
+@pytest.mark.parametrize("sample", REFUSED)
+def test_every_payload_meets_the_contract(sample):
+    assert usable(sample)
+    for item in usable(sample):
+        payload = json.loads(item.payload, parse_float=Decimal)
+        assert check(BY_NAME[item.operation], payload, Assumptions()) == ()
+
+
+@pytest.mark.parametrize("sample", REFUSED)
+def test_only_the_honest_mistakes_are_refused_each_for_its_own_reason(sample):
+    refused = [item for item in documents(sample) if isinstance(item, Document) and not item.usable]
+    found = {item.key: {problem.code for problem in item.problems} for item in refused}
+    assert found == REFUSED[sample]
+    assert len(refused) == len(found)
+    assert all(problem.where.row and problem.where.column for item in refused for problem in item.problems)
+
+
+@pytest.mark.parametrize("sample", REFUSED)
+def test_every_row_is_in_exactly_one_document_or_ignored(sample):
+    came = Counter((name, row.number) for name, table in tables_of(sample).items() for row in table.rows())
+    told = Counter(
+        (row.table, row.number)
+        for item in documents(sample)
+        for row in (item.rows if isinstance(item, Document) else (item.row,))
+    )
+    assert told == came
+    assert set(told.values()) == {1}
+
+
+def test_the_samples_can_be_made_again(tmp_path):
+    make_all(tmp_path)
+    made = sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*") if path.is_file())
+    assert made == sorted(path.relative_to(INBOX) for path in INBOX.rglob("*") if path.is_file())
+    for name in made:
+        if name.suffix == ".xlsx":
+            assert cells(tmp_path / name) == cells(INBOX / name)
+        else:
+            assert (tmp_path / name).read_bytes() == (INBOX / name).read_bytes()
+        assert (INBOX / name).stat().st_size < 60_000
+
+
+def cells(path: Path):
+    book = openpyxl.load_workbook(path)
+    return {
+        (sheet.title, cell.coordinate): (cell.value, cell.number_format)
+        for sheet in book
+        for row in sheet.iter_rows()
+        for cell in row
+    }
+
+
+# ---- computed a second time ----
+
+
+def test_swedish_orders_keep_their_zeros_and_turn_pounds_and_cubic_feet_exactly():
+    packages: dict[str, list[dict[str, str]]] = {}
+    for row in read_csv("nordic/2026-03-04/packages.csv", "utf-8-sig", ";"):
+        packages.setdefault(row["OrderID"], []).append(row)
+    orders = {row["OrderID"]: row for row in read_csv("nordic/2026-03-04/orders.csv", "cp1252", ";")}
+    found = payloads("nordic_2026-03-04_orders")
+    assert len(found) == 36
+    assert all(key == payload["order_id"] == f"{int(key):05}" for key, payload in found.items())
+    for key, payload in found.items():
+        gross = [swedish(row["GrossLb"]) * POUND for row in packages[key]]
+        volume = [swedish(row["Cuft"]) * CUBIC_FOOT for row in packages[key]]
+        assert [package["weight"] for package in payload["packages"]] == [rounded(kg, 3) for kg in gross]
+        assert payload["total_weight"] == rounded(sum(gross), 3)
+        assert payload["total_volume"] == rounded(sum(volume), 4)
+        assert payload["chargeable_weight"] == rounded(max(sum(gross), sum(volume) * 333), 3)
+        assert payload["total_packages"] == len(packages[key])
+        assert payload["goods_value"] == swedish(orders[key]["Value"])
+        assert payload["delivery_pincode"] == orders[key]["Zip"]
+        assert payload["pickup_startdatetime"] == orders[key]["Pickup"] + ":00"
+    assert {payload["delivery_country"] for payload in found.values()} == {"SE", "NO", "DK", "FI", "EE", "DE", "NL"}
+
+
+def test_german_orders_keep_postcodes_and_count_what_the_sheet_says():
+    lines: dict[str, list[dict[str, object]]] = {}
+    for row in sheet_rows("acme_orders_2026-03.xlsx", "Aufträge", 5):
+        lines.setdefault(str(row["Auftrags-Nr"]), []).append(row)
+    found = payloads("acme_orders_2026-03")
+    assert len(found) == 21
+    for key, payload in found.items():
+        weights = [kilograms(str(row["Gewicht"])) for row in lines[key]]
+        counts = [int(str(row["Anzahl"] or 1)) for row in lines[key]]
+        assert payload["total_packages"] == sum(counts)
+        assert payload["total_weight"] == rounded(sum(map(Decimal.__mul__, weights, map(Decimal, counts))), 3)
+        assert payload["goods_value"] == sum(german(row["Warenwert"] or 0) for row in lines[key])
+        first = lines[key][0]
+        code = str(first["PLZ"])
+        assert payload["delivery_pincode"] == (code.zfill(5) if first["Land"] in {"Deutschland", "DE"} else code)
+        assert payload["timeoffset"] == ("2" if payload["pickup_startdatetime"] >= "2026-03-29" else "1")
+    assert found["A-4501"]["delivery_pincode"] == "01067"
+    assert found["A-4519"]["delivery_pincode"] == "06112"  # the cell is a bare 6112
+    assert found["A-4519"]["total_weight"] == Decimal("12.247")  # 27 lb
+    assert found["A-4511"]["order_references"] == [{"name": "Customer reference", "value": "4500071736"}]
+
+
+def kilograms(cell: str) -> Decimal:
+    number, _, unit = cell.partition(" ")
+    value = Decimal(number.replace(",", "."))
+    return value * POUND if unit == "lb" else value
+
+
+def test_indian_orders_sum_what_excel_calculated_and_nest_what_is_inside():
+    lines: dict[str, list[dict[str, object]]] = {}
+    for row in sheet_rows("harbour_two_sheets.xlsx", "Packages", 4):
+        lines.setdefault(str(row["Order no."]), []).append(row)
+    found = payloads("harbour_two_sheets")
+    assert len(found) == 26
+    for key, payload in found.items():
+        assert payload["goods_value"] == sum(Decimal(str(row["Value (INR)"])) for row in lines[key])
+        assert payload["total_weight"] == sum(Decimal(str(row["Gross wt (kg)"])) for row in lines[key])
+        inside = [package.get("inner_cargos", [{}])[0].get("quantity") for package in payload["packages"]]
+        assert inside == [row["Pcs inside"] for row in lines[key]]
+        assert payload["timeoffset"] == "5.5"
+    names = {reference["name"] for payload in found.values() for reference in payload["order_references"]}
+    assert names == {"Purchase order", "E-way bill"}
+    bills = [one["value"] for payload in found.values() for one in payload["order_references"] if "bill" in one["name"]]
+    assert all(bill.isdigit() and len(bill) == 12 for bill in bills)
+
+
+def test_tenders_send_their_numbers_as_texts():
+    lines: dict[str, list[dict[str, object]]] = {}
+    for row in sheet_rows("tender_spring_lanes.xlsx", "Spring lanes", 5):
+        lines.setdefault(str(row["Tender #"]), []).append(row)
+    found = payloads("tender_spring_lanes")
+    assert len(found) == 17
+    for key, payload in found.items():
+        for package, row in zip(payload["packages"], lines[key], strict=True):
+            pounds = Decimal(str(row["Wt/unit (lb)"]).removesuffix(" lb").replace(",", ""))
+            assert package["weight"] == str(rounded(pounds * POUND, 2))
+            assert package["volume"] == str(rounded(Decimal(str(row["Cube/unit (cu ft)"])) * CUBIC_FOOT, 4))
+            assert package["length"] == str(rounded(Decimal(str(row["L (in)"])) * INCH, 1))
+            assert package["quantity"] == str(row["Units"])
+        carriers = [lines[key][0][f"Carrier {number}"] for number in (1, 2, 3)]
+        assert len(payload["involved_carriers"]) == sum(carrier is not None for carrier in carriers)
+        assert payload["delivery_pincode"] == f"{lines[key][0]['ZIP']:05}"
+    assert found["LSC-SP26-010"]["delivery_pincode"] == "01840"
+
+
+def test_more_than_a_hundred_events_travel_in_one_call_in_time_order_for_each_order():
+    sample = "status_rotterdam_2026-03-05"
+    events = [json.loads(item.payload, parse_float=Decimal) for item in usable(sample)]
+    size = drops()[sample].mapping.batch_size
+    assert size == 120
+    assert len(events) == 128
+    assert check_body(BY_NAME["order.status"], {"data": events[:size]}, Assumptions()) == ()
+    seen: dict[str, str] = {}
+    for event in events:
+        assert event["status_datetime"] >= seen.get(event["order_id"], "")
+        seen[event["order_id"]] = event["status_datetime"]
+    delivered = [event for event in events if event["status_code"] == "DELIVERED"]
+    assert all(f"{event['deliveryDate']}T{event['deliveryTime']}" == event["status_datetime"] for event in delivered)
+    assert all(isinstance(event["totalPackages"], str) for event in events)
+
+
+def test_events_name_orders_that_the_other_samples_create_but_for_two():
+    created = payloads("acme_orders_2026-03").keys() | payloads("nordic_2026-03-04_orders").keys()
+    strangers = {item.key for item in usable("status_rotterdam_2026-03-05")} - created
+    assert strangers == {"A-4599", "00991"}
+
+
+def test_changes_name_what_the_other_samples_create_but_for_one_each():
+    tenders, orders = payloads("tender_spring_lanes").keys(), payloads("harbour_two_sheets").keys()
+    quotes = payloads("quotes_carrier7")
+    assert {payload["tender_id"] for payload in quotes.values()} - tenders == {"LSC-SP26-112"}
+    assert payloads("confirmations").keys() - quotes.keys() == {"LSC-SP26-001/NSTAR"}
+    assert payloads("tender_updates").keys() <= tenders
+    assert payloads("tender_withdrawals").keys() - tenders == {"LSC-SP26-047"}
+    assert payloads("order_updates").keys() - orders == {"HLT-26-0999"}
+    assert payloads("order_deletes").keys() - orders == {"HLT-26-0099"}
+
+
+def test_a_quote_says_when_in_utc_and_how_far_off_in_minutes():
+    quote = payloads("quotes_carrier7")["LSC-SP26-001/CARRIER7"]
+    assert quote["response_datetime"] == "2026-03-06T15:00:00Z"  # 09:00 in Chicago
+    assert quote["timeoffset"] == "-360"
+    assert quote["tenderRate"] == "3588"
+    assert quote["additional_services"][0] == {"service_name": "Fuel surcharge", "service_price": "199"}
+
+
+# ---- at the exchange ----
+
+
+def test_the_exchange_takes_every_payload_but_those_for_what_nobody_knows(tmp_path):
+    with embedded(tmp_path / "exchange.db") as exchange:
+        refused = {}
+        for name in SENDING_ORDER:
+            operation = BY_NAME[name]
+            sent = [item for sample in drops() for item in usable(sample) if item.operation == name]
+            if name == "order.delete":
+                created = [
+                    item.payload for sample in drops() for item in usable(sample) if item.operation == "order.create"
+                ]
+                assert_listed(exchange, created, but=updated())
+            for item in sent:
+                answer = exchange.send_body(name, operation.body([item.payload]))
+                assert answer.status in {200, 400}, answer.raw
+                if answer.status == 400:
+                    refused.setdefault(name, set()).add(item.key)
+    assert refused == {
+        "tender.quote": {"LSC-SP26-112/CARRIER7"},
+        "tender.confirm": {"LSC-SP26-001/NSTAR"},
+        "order.update": {"HLT-26-0999"},
+        "order.status": {"A-4599", "00991"},
+        "order.delete": {"HLT-26-0099"},
+        "tender.delete": {"LSC-SP26-047"},
+    }
+
+
+def updated() -> set[str]:
+    return {item.key for item in usable("order_updates")}
+
+
+def assert_listed(exchange, created: list[bytes], *, but: set[str]) -> None:
+    """The listing holds every created order as it was mapped, numbers digit by digit."""
+    held = {order["order_id"]: order for order in exchange.orders()}
+    assert len(held) == len(created)
+    for payload in created:
+        order = json.loads(payload, parse_float=Decimal)
+        if order["order_id"] not in but:
+            assert repr(held[order["order_id"]]) == repr(order)
+
+
+def test_a_full_batch_with_a_stranger_is_refused_at_the_strangers_index(tmp_path):
+    sample = "status_rotterdam_2026-03-05"
+    operation, batch = BY_NAME["order.status"], usable(sample)[: drops()[sample].mapping.batch_size]
+    with embedded(tmp_path / "exchange.db") as exchange:
+        for item in [*usable("acme_orders_2026-03"), *usable("nordic_2026-03-04_orders")]:
+            assert exchange.send_body("order.create", item.payload).status == 200
+        answer = exchange.send_body("order.status", operation.body([item.payload for item in batch]))
+        assert answer.status == 400
+        strangers = {f"data[{index}]" for index, item in enumerate(batch) if item.key in {"A-4599", "00991"}}
+        assert answer.body["errors"].keys() == strangers
+        known = [item.payload for item in batch if item.key not in {"A-4599", "00991"}]
+        assert len(known) > 100
+        assert exchange.send_body("order.status", operation.body(known)).status == 200
