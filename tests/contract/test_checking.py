@@ -36,7 +36,13 @@ def test_an_order_requires_33_fields_on_create_and_three_on_update():
 
 
 def test_all_wrong_fields_are_told_at_once_with_their_place():
-    order = {"order_id": 1, "sender_id": "a", "receiver_id": True, "packages": [{"package_type": "Box"}, 3], "colour": "red"}
+    order = {
+        "order_id": 1,
+        "sender_id": "a",
+        "receiver_id": True,
+        "packages": [{"package_type": "Box"}, 3],
+        "colour": "red",
+    }
     assert faults("order.update", order) == {
         "receiver_id": "must be a text or a number",
         "packages[0].item_name": "is required",

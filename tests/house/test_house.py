@@ -2,6 +2,7 @@
 
 import ast
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -151,9 +152,9 @@ def test_field_names_of_the_interface_stand_in_the_contract_only():
     for module, path in MODULES.items():
         if room(module) == "contract":
             continue
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in names:
-                found.append(f"{module}:{node.lineno} {node.value}")
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        texts = (node for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str))
+        found += [f"{module}:{node.lineno} {node.value}" for node in texts if node.value in names]
     assert found == []
 
 
@@ -169,8 +170,6 @@ def test_bare_exceptions_are_caught_in_the_outermost_function_only():
 
 
 def test_nothing_happens_when_the_package_is_imported():
-    import subprocess
-
     code = "import sys, loadsheet; print(sorted(m for m in sys.modules if m in ('pandas', 'duckdb', 'sqlalchemy')))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -10,7 +10,7 @@ from reading_corpus import attempt, inline, layout, workbook_parts, write_parts
 
 from loadsheet.problems import Problem
 
-ONE_FOLDER = settings(max_examples=20000, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+ONE_FOLDER = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 PIECES = st.sampled_from(
     [
         ",",

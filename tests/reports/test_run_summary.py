@@ -205,7 +205,7 @@ def test_the_terminal_reads_what_happened_and_what_to_do(tmp_path):
         "      3 x C302 Not a number, first at in.csv:4 Gewicht",
         "      1 x R202 File is empty, first at x.jpg",
         "      1 x X701 Refused by the exchange",
-        f"reports in {folder}: reconciliation.xlsx, in.csv.results.csv, x.jpg.results.csv, run.json",
+        f"reports in {folder}: reconciliation.xlsx, run.json, 2 results files",
         f"3 rows need someone: see the problem column of the results files in {folder}",
         "next: loadsheet show A-00002",
     ]
@@ -229,3 +229,15 @@ def test_what_waits_is_sent_by_the_next_run(tmp_path):
         report = written(ledger, run, {}, tmp_path / "out")
     assert report.sentences[2] == "0 of 1 orders agree; 1 waits to be sent"
     assert report.sentences[-1] == "next: loadsheet run"
+
+
+def test_no_control_character_reaches_the_terminal(tmp_path):
+    with ledger_in(tmp_path) as ledger:
+        run = ledger.begin_run()
+        wrong = document(
+            "order.create", order(1, order_id="A 1\x1b[2J"), [("orders", 2, ("a",))], weight_problem("in.csv", 2)
+        )
+        plan(ledger, run, drop_of(("orders", "in\x1b]0;x\x07.csv")), [wrong])
+        report = written(ledger, run, {}, tmp_path / "out")
+    assert report.sentences[-1] == "next: loadsheet show 'A 1?[2J'"
+    assert all(line.isprintable() for line in report.sentences)

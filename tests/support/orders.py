@@ -6,9 +6,27 @@ from pathlib import Path
 MAPPINGS = Path(__file__).parents[1] / "benchmarks" / "mappings"
 PACKAGES_EACH = 3
 
-_CITIES = (("50668", "Köln", "DE"), ("1012 AB", "Amsterdam", "NL"), ("75001", "Paris", "FR"), ("01067", "Dresden", "DE"))
-_ORDER_HEAD = "Order Pickup Deliver Consignee Street Zip City Country Value Currency Mode Reference".split()
-_PACKAGE_HEAD = "Order Kind Item Weight Volume".split()
+_CITIES = (
+    ("50668", "Köln", "DE"),
+    ("1012 AB", "Amsterdam", "NL"),
+    ("75001", "Paris", "FR"),
+    ("01067", "Dresden", "DE"),
+)
+_ORDER_HEAD = [
+    "Order",
+    "Pickup",
+    "Deliver",
+    "Consignee",
+    "Street",
+    "Zip",
+    "City",
+    "Country",
+    "Value",
+    "Currency",
+    "Mode",
+    "Reference",
+]
+_PACKAGE_HEAD = ["Order", "Kind", "Item", "Weight", "Volume"]
 
 
 def write_orders(folder: Path, count: int, *, first: int = 0, wrong_every: int = 0) -> None:

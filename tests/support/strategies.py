@@ -10,7 +10,7 @@ from loadsheet.contract import DATE_SHAPES, Field, Kind, NumberForm, Operation, 
 texts = st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1, max_size=12)
 idents = st.text("ABCxyz0123456789-", min_size=1, max_size=10)
 numbers = st.decimals(min_value=0, max_value=Decimal("99999999.999"), places=3) | st.integers(0, 10**6)
-moments = st.datetimes(min_value=datetime(2000, 1, 1), max_value=datetime(2099, 12, 31)).map(  # noqa: DTZ001
+moments = st.datetimes(min_value=datetime(2000, 1, 1), max_value=datetime(2099, 12, 31)).map(
     lambda moment: moment.replace(microsecond=0)
 )
 zones = st.sampled_from(["Europe/Berlin", "America/New_York", "Asia/Kolkata", "UTC"])

@@ -76,14 +76,13 @@ class _Source:
         self._read = reader.some({*self._plan.key, *self._plan.order, *self._plan.ignore_needs})
         self.is_keyed = bool(self._plan.key)
         self.is_sorted = bool(self._plan.order)
-        self.name = self._plan.name
 
     def __iter__(self) -> Iterator[Keyed | Ignored]:
         read, plan = self._read, self._plan
         for row in self._reader.table.rows():
             values, wrong = read(row)
             if plan.ignore is not None and row.problem is None and self._is_ignored(plan.ignore, values, wrong):
-                yield Ignored(SourceRow(self.name, row.number, row.shown), f"ignore_rows: {plan.ignore.text}")
+                yield Ignored(SourceRow(plan.name, row.number, row.shown), f"ignore_rows: {plan.ignore.text}")
                 continue
             order = _BETWEEN.join([_sortable(values[index]) for index in plan.order]) if plan.order else ""
             yield Keyed(row, self._key(values) if plan.key else str(row.number), order)

@@ -93,7 +93,7 @@ def _fetched(result: duckdb.DuckDBPyConnection) -> Iterator[Sequence[Any]]:
 
 
 def _plain(row: Row) -> list[Any]:
-    cells = [[cell, cell.kind, cell.shown] if isinstance(cell, Native) else cell for cell in row.cells]
+    cells = [[str(cell), cell.kind, str(cell.shown)] if isinstance(cell, Native) else cell for cell in row.cells]
     return [row.number, cells, row.problem.to_json() if row.problem else None]
 
 

@@ -68,7 +68,7 @@ class _Desk:
     def settle(self, group: Group) -> Iterator[Document | Ignored]:
         """The document of a group, or its rows as ignored if the mapping says so for rows without partner."""
         self._source = tuple(
-            SourceRow(reader.plan.name, row.number, row.shown)
+            SourceRow(reader.plan.name, row.number, row.shown if reader.table.sheet else row.cells)
             for reader, rows in zip(self._readers, group.rows, strict=True)
             for row in rows
         )
@@ -265,7 +265,7 @@ class _Desk:
         column = reader.position(index) if index is not None else None
         found = row.cells[column] if column is not None else ""
         where = reader.table.where(row.number, column, path)
-        self._problems.append(Problem(code, where, str(found), {"found": str(found), **values}, "", level))
+        self._problems.append(Problem(code, where, found, {"found": found, **values}, "", level))
 
     # ---- saying ----
 
@@ -291,7 +291,7 @@ class _Desk:
     def _cell(self, position: int, row: Row, index: int | None) -> str:
         """The cell as its sender wrote it; empty for derived values and missing columns."""
         column = self._readers[position].position(index) if index is not None else None
-        return str(row.cells[column]) if column is not None else ""
+        return row.shown[column] if column is not None else ""
 
 
 def _is_told(fault: Fault, told: set[str]) -> bool:

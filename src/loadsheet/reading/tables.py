@@ -50,7 +50,7 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """The rows under one header. `rows()` reads them anew each time, streaming; blank rows are left out of it and counted.
+    """The rows under one header. `rows()` reads them anew each time, streaming; blank rows are left out of it.
 
     `name` is the table's name in the mapping; `file` the name it was dropped under; `sheet` is empty for text files;
     `columns` maps the mapping's column names to positions in `header`; `found` says how the file was read, for the reports:

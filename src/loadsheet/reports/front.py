@@ -148,9 +148,8 @@ def _control(page: Page, summary: RunSummary) -> None:
         _controlled(row, total, seen.get(total.subject)) for row, total in enumerate(summary.totals, start=page.row + 1)
     ]
     page.table("tblControl", columns, rows)
-    page.line(
-        "Sent - acknowledged: what was refused, has an unknown outcome, or was replaced by a later call.", Tone.MUTED
-    )
+    page.line("A document that could not be built counts as a document, but has no figures.", Tone.MUTED)
+    page.line("Sent - acknowledged: refused, of unknown outcome, or replaced by a later call.", Tone.MUTED)
 
 
 def _controlled(row: int, total: TotalTold, leg: LegTold | None) -> list[Cell]:

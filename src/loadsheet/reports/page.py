@@ -7,7 +7,7 @@ from loadsheet.reports.sheets import Book, Column, Formula, Kind, Tone, Value, b
 
 _SECTION: dict[str, Any] = {"font_size": 12, "bold": True, "font_color": "#243B53", "valign": "vcenter", "indent": 0}
 _TOTAL: dict[str, Any] = {"bold": True, "top": 1, "top_color": "#243B53"}
-_LINES_PRINTED = 75
+_LINES_PRINTED = 62
 _HEAD_HEIGHT, _SECTION_HEIGHT = 30, 26
 
 

@@ -1,12 +1,13 @@
 """What a run came to, in a few sentences: for the terminal, and for the head of the workbook."""
 
+import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from loadsheet.contract import BY_NAME, Action, Operation
 from loadsheet.reconcile import AGREES, Verdict
-from loadsheet.reports.summary import FileTold, RunSummary
+from loadsheet.reports.summary import FileTold, ProblemTold, RunSummary
 
 _UNLISTED = {Action.STATUS: "status events", Action.QUOTE: "quotes", Action.CONFIRM: "quote confirmations"}
 _PROBLEMS_SHOWN = 5
@@ -15,8 +16,8 @@ _PROBLEMS_SHOWN = 5
 def verdict_sentence(summary: RunSummary) -> str:
     """The whole run in one sentence, such as `112 of 120 orders agree; 8 need you`."""
     groups: dict[tuple[str, str], Counter[str]] = {}
-    for name, verdicts in summary.groups.items():
-        groups.setdefault(_group(BY_NAME[name]), Counter()).update(verdicts)
+    for name in sorted(summary.groups, key=lambda name: (not BY_NAME[name].proved_by, name)):
+        groups.setdefault(_group(BY_NAME[name]), Counter()).update(summary.groups[name])
     agreeing = [_agreeing(*group, counts) for group, counts in groups.items()]
     said = ", ".join(agreeing) or "No document was submitted"
     rest = (
@@ -40,16 +41,17 @@ def balance_sentence(summary: RunSummary) -> str:
 
 
 def sentences(summary: RunSummary, folder: Path) -> list[str]:
-    """The summary for the terminal, a line each; `folder` is where its reports are."""
+    """The summary for the terminal, a line each; `folder` is where its reports are. Control characters do not get through."""
     lines = [f"run {summary.run}", *_file_lines(summary), verdict_sentence(summary), balance_sentence(summary)]
     lines += [
-        f"  {problem.count:>5,} x {problem.code} {problem.title}{_first(problem.places)}"
+        f"  {problem.count:>5,} x {problem.code} {_titled(problem)}{_first(problem.places)}"
         for problem in summary.problems[:_PROBLEMS_SHOWN]
     ]
     if (hidden := len(summary.problems) - _PROBLEMS_SHOWN) > 0:
         lines.append(f"        and {hidden} more kind{'s' if hidden > 1 else ''} of problems")
-    lines += [f"reports in {folder}: {', '.join(summary.reports)}"] if summary.reports else []
-    return lines + list(_next(summary, folder))
+    lines.append(f"reports in {folder}: {_reports(summary)}")
+    lines += _next(summary, folder)
+    return ["".join(sign if sign.isprintable() else "?" for sign in line) for line in lines]
 
 
 def files_of(summary: RunSummary) -> Iterator[FileTold]:
@@ -64,6 +66,12 @@ def fates_of(file: FileTold) -> Counter[str]:
     for table in file.tables:
         fates.update(table.fates)
     return fates
+
+
+def _reports(summary: RunSummary) -> str:
+    results = {name for file in files_of(summary) for name in file.results}
+    others = [name for name in summary.reports if name not in results]
+    return ", ".join([*others, f"{len(results)} results file{'' if len(results) == 1 else 's'}"])
 
 
 def _group(operation: Operation) -> tuple[str, str]:
@@ -94,6 +102,10 @@ def _file_lines(summary: RunSummary) -> Iterator[str]:
             yield f"  {file.name:<{width}}  {rows:>6,} rows: {fates or 'none'}{earlier}"
 
 
+def _titled(problem: ProblemTold) -> str:
+    return f"{problem.title} (warning)" if problem.level == "warning" else problem.title
+
+
 def _first(places: tuple[str, ...]) -> str:
     return f", first at {places[0]}" if places else ""
 
@@ -103,6 +115,6 @@ def _next(summary: RunSummary, folder: Path) -> Iterator[str]:
         plural = "s need" if summary.needs_someone.rows > 1 else " needs"
         yield f"{summary.needs_someone.rows:,} row{plural} someone: see the problem column of the results files in {folder}"
     if summary.needs_someone.first:
-        yield f"next: loadsheet show {summary.needs_someone.first}"
+        yield f"next: loadsheet show {shlex.quote(summary.needs_someone.first)}"
     elif summary.verdicts.get(Verdict.WAITING, 0):
         yield "next: loadsheet run"

@@ -17,7 +17,7 @@ import msgspec
 from loadsheet.contract import Assumptions, Scale
 from loadsheet.ledger import NEEDS_SOMEONE as STATES_THAT_NEED_SOMEONE
 from loadsheet.ledger import Drop, Entry, Run, SourceFile, State
-from loadsheet.problems import NOWHERE, Problem
+from loadsheet.problems import CATALOGUE, NOWHERE, Problem
 from loadsheet.reconcile import NEEDS_SOMEONE, Leg, Match, Reconciliation, TableBalance, Total, Verdict
 from loadsheet.settings import Settings
 
@@ -67,7 +67,7 @@ class DropTold:
 
 @dataclass(frozen=True, slots=True)
 class ProblemTold:
-    """All problems of one code, folded: how many, and the first places."""
+    """All problems of one code and level, folded: how many, and the first places."""
 
     code: str
     title: str
@@ -163,11 +163,10 @@ class RunSummary:
 
 @dataclass
 class Gathering:
-    """What only the stream of entries tells: problems by code, entries by drop, and the first key that needs someone."""
+    """What only the stream of entries tells: problems by code, verdicts by operation, and the first key that needs someone."""
 
-    counts: Counter[str] = field(default_factory=Counter)
-    places: dict[str, list[str]] = field(default_factory=dict)
-    levels: dict[str, str] = field(default_factory=dict)
+    counts: Counter[tuple[str, str]] = field(default_factory=Counter)
+    places: dict[tuple[str, str], list[str]] = field(default_factory=dict)
     states: dict[int, Counter[str]] = field(default_factory=dict)
     groups: dict[str, Counter[str]] = field(default_factory=dict)
     first: str = ""
@@ -187,18 +186,18 @@ class Gathering:
         self._fold(entry.problems)
 
     def problems(self) -> tuple[ProblemTold, ...]:
-        """All problems by code, the most frequent first."""
-        ranked = sorted(self.counts, key=lambda code: (-self.counts[code], code))
+        """All problems by code and level, the most frequent first."""
+        ranked = sorted(self.counts.items(), key=lambda item: (-item[1], item[0]))
         return tuple(
-            ProblemTold(code, Problem(code).title, self.levels[code], self.counts[code], tuple(self.places[code]))
-            for code in ranked
+            ProblemTold(code, CATALOGUE[code].title, level, count, tuple(self.places[code, level]))
+            for (code, level), count in ranked
         )
 
     def _fold(self, problems: Sequence[Problem]) -> None:
         for problem in problems:
-            self.counts[problem.code] += 1
-            self.levels.setdefault(problem.code, problem.level)
-            places = self.places.setdefault(problem.code, [])
+            kind = (problem.code, problem.level)
+            self.counts[kind] += 1
+            places = self.places.setdefault(kind, [])
             if len(places) < _PLACES_SHOWN and problem.where != NOWHERE and str(problem.where) not in places:
                 places.append(str(problem.where))
 

@@ -1,0 +1,120 @@
+"""The README is true: its commands exist, its mapping loads, its tables say what the code says."""
+
+import itertools
+import os
+import re
+from pathlib import Path
+
+import click
+import pytest
+
+from loadsheet.cli import COMMANDS, loadsheet
+from loadsheet.contract import Assumptions
+from loadsheet.ledger import State
+from loadsheet.mapping import lint
+from loadsheet.problems import LoadsheetError
+from loadsheet.settings import Settings
+
+ROOT = Path(__file__).parents[2]
+FILE = ROOT / "README.md"
+README = FILE.read_text(encoding="utf-8")
+MARK, END = "<!-- settings -->\n", "\n## The house"
+
+
+def commands(group=loadsheet, words=()):
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        if isinstance(command, click.Group):
+            yield from commands(command, (*words, name))
+        else:
+            yield (*words, name), command
+
+
+def rows(heading):
+    """The rows of the first table under a line, as lists of cells."""
+    lines = README.split(heading, 1)[1].lstrip().splitlines()
+    table = itertools.takewhile(lambda line: line.startswith("|"), lines)
+    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in list(table)[2:]]
+
+
+def shown(default):
+    if default is None or default == "":
+        return "none"
+    if isinstance(default, tuple):
+        return " ".join(f"`{item}`" for item in default)
+    return "see the register" if isinstance(default, Assumptions) else f"`{default}`"
+
+
+def settings_table():
+    lines = ["| Setting | Default | Meaning |", "|---|---|---|"]
+    lines += [
+        f"| `{name}` | {shown(field.default)} | {field.description} |" for name, field in Settings.model_fields.items()
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def test_the_settings_table_is_made_from_the_settings():
+    before, rest = README.split(MARK, 1)
+    table, after = rest.split(END, 1)
+    if os.environ.get("LOADSHEET_REWRITE"):
+        FILE.write_text(before + MARK + settings_table() + END + after, encoding="utf-8")
+    assert table == settings_table(), "run the test once with LOADSHEET_REWRITE=1 and look at the difference"
+
+
+def test_every_command_stands_in_the_readme_and_every_one_there_exists():
+    named = {
+        tuple(re.match(r"`loadsheet ([a-z ]+?)(?: [A-Z].*)?`", row[0])[1].split()) for row in rows("## Commands\n")
+    }
+    assert named == {words for words, _ in commands()}
+    assert {words[0] for words in named} == set(COMMANDS)
+
+
+@pytest.mark.parametrize("words", [words for words, _ in commands()], ids=" ".join)
+def test_every_command_explains_itself(words):
+    command = dict(commands())[words]
+    assert command.help
+    for option in command.params:
+        assert isinstance(option, click.Argument) or option.help or option.is_eager, (words, option.name)
+
+
+def test_every_option_in_the_readme_exists():
+    known = {name for _, command in commands() for option in command.params for name in option.opts}
+    loadsheet_lines = [line for line in README.splitlines() if "loadsheet " in line and "pip install" not in line]
+    used = {option for line in loadsheet_lines for option in re.findall(r"(?<!\w)(--[a-z-]+)", line)}
+    assert used - known == set()
+
+
+def test_the_states_are_those_of_the_ledger():
+    assert [row[0].strip("`") for row in rows("what is known about it.\n")] == [state.value for state in (
+        State.INVALID, State.HELD, State.READY, State.SENDING, State.ACCEPTED, State.REFUSED, State.UNKNOWN, State.UNCHANGED
+    )]  # fmt: skip
+
+
+def test_every_exit_code_of_an_exception_is_explained():
+    def tree(kind):
+        yield kind
+        for child in kind.__subclasses__():
+            yield from tree(child)
+
+    explained = {int(row[0]) for row in rows("looks at the exit code:\n")}
+    assert {kind.exit_code for kind in tree(LoadsheetError)} | {0, 1, 2, 130} == explained
+
+
+def test_the_mapping_of_the_readme_loads(tmp_path):
+    example = README.split("```yaml\n", 1)[1].split("```", 1)[0]
+    path = tmp_path / "acme-flat.yaml"
+    path.write_text(example, encoding="utf-8")
+    assert lint(path, Assumptions()) == []
+
+
+def test_every_path_named_in_the_readme_is_there():
+    for path in re.findall(r"`((?:src|tests|mappings)/[\w./-]+)`", README):
+        assert (ROOT / path).exists(), path
+
+
+def test_the_map_of_the_house_names_every_room():
+    block = README.split("src/loadsheet/\n", 1)[1].split("```", 1)[0]
+    named = {line.split()[0].rstrip("/") for line in block.strip().splitlines()}
+    there = {path.name for path in (ROOT / "src" / "loadsheet").iterdir() if path.suffix == ".py" or path.is_dir()}
+    assert named == there - {"__init__.py", "__main__.py", "__pycache__"}

@@ -1,0 +1,332 @@
+"""Rows of one record come together wherever they stand, and every row comes out exactly once (M8, M9, M10, M27, M29)."""
+
+import random
+import tracemalloc
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sheets import ASSUMED, accounted, codes, decode, documents, load_text, run, table
+
+from loadsheet.mapping import Document, Ignored, load, translate
+from loadsheet.problems import Problem
+from loadsheet.reading.tables import Native, Row, Table
+
+FLAT = """\
+mapping: flat
+version: 1
+target: tender.create
+source:
+  files: ["*.csv"]
+  locale: en_GB
+  tables:
+    rows: {ignore_rows: 'item == "Total"'}
+columns:
+  id:     {label: ID, required: true, key: true}
+  city:   {label: City}
+  item:   {label: Item, required: true}
+  weight: {label: Weight, type: decimal, min: 0, required: true}
+group: {by: [id], one_value: [city]}
+payload:
+  tender_id:     {col: id}
+  sender_id:     {value: A}
+  receiver_id:   {value: B}
+  tender_status: {value: OPEN}
+  pickup_city:   {col: city}
+  packages: {each: rows, item: {package_type: {value: Box}, item_name: {col: item}, weight: {col: weight}}}
+"""
+
+JOINED = """\
+mapping: joined
+version: 1
+target: tender.create
+source:
+  files: ["orders.csv"]
+  companions: {lines: "lines.csv", notes: "notes.csv"}
+  locale: en_GB
+  tables:
+    orders: {file: orders}
+    lines:  {file: lines, join: {to: orders, on: {order: id}}}
+    notes:  {file: notes, join: {to: orders, on: {order: id}, missing: ignore, extra: ignore}}
+columns:
+  orders: {id: {label: ID, required: true}, city: {label: City, required: true}}
+  lines:  {order: {label: Order, required: true}, item: {label: Item, required: true}, weight: {label: W, type: decimal, required: true}}
+  notes:  {order: {label: Order, required: true}, text: {label: Text, required: true}}
+payload:
+  tender_id:     {col: orders.id}
+  sender_id:     {value: A}
+  receiver_id:   {value: B}
+  tender_status: {value: OPEN}
+  pickup_city:   {col: orders.city}
+  packages: {each: lines, item: {package_type: {value: Box}, item_name: {col: item}, weight: {col: weight}, description: {col: orders.city}}}
+  tender_references: {each: notes, item: {name: {value: Note}, value: {col: text}}}
+"""
+
+
+@pytest.fixture(scope="module")
+def flat(tmp_path_factory):
+    return load_text(tmp_path_factory.mktemp("flat"), FLAT)
+
+
+@pytest.fixture(scope="module")
+def joined(tmp_path_factory):
+    return load_text(tmp_path_factory.mktemp("joined"), JOINED)
+
+
+def payloads(found):
+    return {item.key: decode(item.payload) for item in found if isinstance(item, Document) and item.usable}
+
+
+# ---- one table ----
+
+
+def test_m8_rows_of_one_order_need_not_stand_together(flat):
+    rows = [["1", "Bonn", "a", "1"], ["2", "Köln", "b", "2"], ["1", "Bonn", "c", "3"]]
+    first, second = documents(flat, rows)
+    assert (first.key, [row.number for row in first.rows]) == ("1", [2, 4])
+    assert [package["item_name"] for package in decode(first.payload)["packages"]] == ["a", "c"]
+    assert (second.key, [row.number for row in second.rows]) == ("2", [3])
+
+
+def test_m9_rows_of_one_order_that_disagree_refuse_that_order_alone(flat):
+    rows = [["1", "Bonn", "a", "1"], ["1", "Köln", "b", "1"], ["2", "Ulm", "c", "1"]]
+    first, second = documents(flat, rows)
+    assert codes(first) == ["G401"]
+    assert str(first.problems[0]) == (
+        'drop.csv:3 City: G401 error: the rows of 1 disagree: City is row 2 "Bonn" and row 3 "Köln" '
+        "(all rows of one record must say the same here)"
+    )
+    assert second.usable
+
+
+def test_a_row_without_identifier_is_refused_alone(flat):
+    found = documents(flat, [["", "Bonn", "a", "1"], ["1", "Bonn", "b", "1"]])
+    assert [(document.key, codes(document)) for document in found] == [("", ["G405"]), ("1", [])]
+    assert found[0].problems[0].where.row == 2
+
+
+def test_rows_left_out_by_rule_are_ignored_with_the_rule(flat):
+    found = run(flat, [["1", "Bonn", "a", "1"], ["", "", "Total", "17"], ["", "", "Totals", "17"]])
+    ignored = [item for item in found if isinstance(item, Ignored)]
+    assert [(item.row.number, item.rule) for item in ignored] == [(3, 'ignore_rows: item == "Total"')]
+    assert accounted(found) == [("rows", 2), ("rows", 3), ("rows", 4)]
+
+
+def test_an_unreadable_cell_is_no_reason_to_leave_its_row_out(tmp_path):
+    mapping = load_text(tmp_path, FLAT.replace("item == \"Total\"", "(weight ?? 0) == 0").replace("min: 0, required: true", "min: 0"))
+    found = run(mapping, [["1", "", "a", "x"], ["2", "", "b", ""], ["3", "", "c", "1"]])
+    assert [item.row.number for item in found if isinstance(item, Ignored)] == [3]
+
+
+def test_m27_one_bad_row_refuses_its_order_and_no_other(flat):
+    found = documents(flat, [["1", "Bonn", "a", "1"], ["1", "Bonn", "b", "x"], ["2", "Ulm", "c", "1"]])
+    assert [(document.usable, codes(document)) for document in found] == [(False, ["C302"]), (True, [])]
+    assert found[0].payload == b""
+    assert (found[0].key, found[0].lane) == ("1", "tender:1")
+
+
+def test_a_row_that_reading_refused_makes_its_order_invalid(flat):
+    """An order must not be sent without one of its rows."""
+    plan = flat.plan.tables[0]
+    problem = Problem("R205", values={"cells": 3, "columns": 4})
+    rows = table(plan, [["1", "Bonn", "a", "1"], ["1", "Bonn", "b", ""], ["", "", "", ""]], problems={3: problem, 4: problem})
+    found = documents(flat, rows)
+    assert [([row.number for row in document.rows], codes(document)) for document in found] == [([4], ["R205"]), ([2, 3], ["R205"])]
+
+
+def test_m10_an_identifier_twice_refuses_all_its_rows_where_rows_are_not_grouped(tmp_path):
+    mapping = load_text(tmp_path, FLAT.replace("group: {by: [id], one_value: [city]}\n", ""))
+    found = documents(mapping, [["1", "Bonn", "a", "1"], ["2", "Ulm", "b", "1"], ["1", "Bonn", "c", "1"]])
+    assert [(document.key, codes(document)) for document in found] == [("1", ["G402"]), ("2", [])]
+    assert found[0].problems[0].text == "1 stands in rows 2, 4"
+
+
+# ---- several tables ----
+
+
+def test_tables_are_joined_on_their_keys(joined):
+    (found,) = documents(joined, [["1", "Bonn"]], [["1", "a", "2"], ["1", "b", "3"]], [["1", "fragile"]])
+    payload = decode(found.payload)
+    assert [package["item_name"] for package in payload["packages"]] == ["a", "b"]
+    assert payload["packages"][0]["description"] == "Bonn"
+    assert payload["tender_references"] == [{"name": "Note", "value": "fragile"}]
+    assert [(row.table, row.number) for row in found.rows] == [("orders", 2), ("lines", 2), ("lines", 3), ("notes", 2)]
+
+
+def test_partners_missing_or_left_over_are_refused_or_ignored_as_declared(joined):
+    found = run(joined, [["1", "Bonn"], ["2", "Ulm"]], [["1", "a", "2"], ["9", "x", "1"]], [["8", "lost"]])
+    said = {item.key: codes(item) for item in found if isinstance(item, Document)}
+    assert said == {"1": [], "2": ["G403"], "9": ["G404"]}
+    assert [item.row for item in found if isinstance(item, Ignored)][0][:2] == ("notes", 2)
+    assert accounted(found) == [("lines", 2), ("lines", 3), ("notes", 2), ("orders", 2), ("orders", 3)]
+
+
+def test_a_typed_key_meets_the_text_that_shows_the_same(joined):
+    orders = table(joined.plan.tables[0], [[Native("7", "number", "007"), "Bonn"]], sheet="Orders")
+    (found,) = documents(joined, orders, [["007", "a", "1"]], [])
+    assert (found.key, codes(found)) == ("007", [])
+
+
+# ---- the three ways give the same ----
+
+
+def spread(found):
+    """What came out, without the order of documents."""
+    return Counter(
+        (item.key, item.payload, item.content_hash, tuple(sorted(row[:2] for row in item.rows)), tuple(codes(item)))
+        if isinstance(item, Document)
+        else (item.row[:2], item.rule)
+        for item in found
+    )
+
+
+KEYS = st.sampled_from(["1", "2", "3", "10", "", " 1 "])
+CELLS = st.sampled_from(["", "1", "2.5", "x", "Total", "Bonn", "#"])
+FLAT_ROWS = st.lists(st.tuples(KEYS, st.sampled_from(["Bonn", "Bonn", "Ulm"]), CELLS, CELLS), max_size=14)
+
+
+@settings(deadline=None, max_examples=60)
+@given(rows=FLAT_ROWS, memory_rows=st.sampled_from([0, 3, 100]))
+def test_every_row_is_accounted_for_however_broken_its_cells_are(flat, rows, memory_rows):
+    found = run(flat, rows, memory_rows=memory_rows)
+    assert accounted(found) == sorted(("rows", number) for number in range(2, len(rows) + 2))
+    assert spread(found) == spread(run(flat, rows))
+
+
+JOIN_KEYS = st.sampled_from(["1", "2", "3", "10", ""])
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.lists(st.tuples(JOIN_KEYS, CELLS), max_size=6),
+    st.lists(st.tuples(JOIN_KEYS, CELLS, CELLS), max_size=10),
+    st.lists(st.tuples(JOIN_KEYS, CELLS), max_size=4),
+    st.sampled_from([0, 4]),
+)
+def test_every_row_of_every_table_is_accounted_for(joined, orders, lines, notes, memory_rows):
+    found = run(joined, orders, lines, notes, memory_rows=memory_rows)
+    expected = [(name, number) for name, rows in (("orders", orders), ("lines", lines), ("notes", notes)) for number in range(2, len(rows) + 2)]
+    assert accounted(found) == sorted(expected)
+    assert spread(found) == spread(run(joined, orders, lines, notes))
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.integers(0, 2**32), st.sampled_from([0, 1_000]), st.booleans())
+def test_m8_shuffled_rows_give_the_same_payloads(joined, seed, memory_rows, in_order):
+    dice = random.Random(seed)
+    orders = [[f"{number:03d}", "Bonn"] for number in range(30)]
+    lines = [[f"{number:03d}", f"item {number}", "1.5"] for number in range(30) for _ in range(2)]
+    notes = [[f"{number:03d}", "x"] for number in range(0, 30, 7)]
+    expected = payloads(documents(joined, orders, lines, notes))
+    assert len(expected) == 30
+    if not in_order:
+        for rows in (orders, lines, notes):
+            dice.shuffle(rows)
+    assert payloads(documents(joined, orders, lines, notes, memory_rows=memory_rows)) == expected
+
+
+def test_documents_come_in_the_order_of_their_first_rows(flat):
+    rows = [["b", "", "x", "1"], ["a", "", "x", "1"], ["b", "", "y", "1"], ["c", "", "x", "1"]]
+    for memory_rows in (0, 100):
+        assert [document.key for document in documents(flat, rows, memory_rows=memory_rows)] == ["b", "a", "c"]
+
+
+def test_typed_cells_survive_the_sort_on_disk(flat):
+    rows = [[Native("7", "number", "007"), "", "x", Native("1.5", "number")], ["a", "", "x", "1"], ["007", "", "y", "2"]]
+    source = table(flat.plan.tables[0], rows, sheet="Orders")
+    first, _ = documents(flat, source, memory_rows=0)
+    assert (first.key, [package["weight"] for package in decode(first.payload)["packages"]]) == ("007", ["1.5", "2"])
+
+
+def test_the_sort_on_disk_leaves_no_file_behind(flat, tmp_path):
+    rows = [["b", "", "x", "1"], ["a", "", "x", "1"], ["b", "", "y", "1"]]
+    found = translate(flat, {"rows": table(flat.plan.tables[0], rows)}, now=None, memory_rows=0, spill_folder=tmp_path)
+    next(found)
+    assert list(tmp_path.iterdir()) != []
+    found.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+SORTED = """\
+mapping: events
+version: 1
+target: order.status
+source: {files: ["*.csv"], dates: ["%Y-%m-%d %H:%M"], timezone: {col: zone, default: UTC}}
+columns:
+  id:   {label: ID, required: true}
+  at:   {label: At, type: datetime, required: true}
+  zone: {label: Zone, type: timezone}
+order: [id, at]
+payload:
+  order_id:        {col: id}
+  status_datetime: {col: at}
+"""
+
+
+@pytest.mark.parametrize("memory_rows", [0, 100])
+def test_events_are_sorted_by_instant_and_never_merged(tmp_path, memory_rows):
+    mapping = load_text(tmp_path, SORTED)
+    rows = [
+        ["b", "2026-03-01 08:00", ""],
+        ["a", "2026-03-01 12:00", "Asia/Tokyo"],  # 03:00 in UTC
+        ["a", "2026-03-01 04:00", "UTC"],
+        ["b", "2026-03-01 08:00", ""],
+    ]
+    found = documents(mapping, rows, memory_rows=memory_rows)
+    assert [(document.key, document.rows[0].number) for document in found] == [("a", 3), ("a", 4), ("b", 2), ("b", 5)]
+    assert all(document.usable for document in found)
+
+
+def test_events_already_in_order_stream(tmp_path):
+    mapping = load_text(tmp_path, SORTED)
+    rows = [["a", f"2026-03-01 08:{minute:02d}", ""] for minute in range(50)]
+    found = documents(mapping, rows, memory_rows=0, spill_folder=tmp_path / "never made")
+    assert [document.rows[0].number for document in found] == list(range(2, 52))
+
+
+# ---- memory ----
+
+
+def numbered(plan, count, width, tail):
+    """A table of `count` keys with `width` rows each that is made while it is read."""
+
+    def rows():
+        for number in range(count * width):
+            yield Row(number + 2, (f"{number // width:06d}", *tail))
+
+    header = tuple(column.label for column in plan.columns)
+    return Table(plan.name, "f.csv", "", header, 1, {column.name: place for place, column in enumerate(plan.columns)}, rows, {})
+
+
+def test_adjacent_rows_stream_in_flat_memory(joined):
+    def peak(count):
+        orders, lines, notes = joined.plan.tables
+        tables = {
+            "orders": numbered(orders, count, 1, ("Bonn",)),
+            "lines": numbered(lines, count, 3, ("item", "1.5")),
+            "notes": numbered(notes, count, 1, ("text",)),
+        }
+        tracemalloc.start()
+        made = sum(1 for found in translate(joined, tables, now=None) if found.usable)
+        _, highest = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert made == count
+        return highest
+
+    small, large = peak(1_200), peak(4_800)
+    assert large < small + 1_500_000  # four times the rows, no more than the bounded memories of columns
+
+
+def test_m29_the_same_input_gives_the_same_bytes(flat, joined):
+    rows = [["1", "Bonn", "a", "1"], ["2", "Ulm", "b", "2.50"]]
+    assert run(flat, rows) == run(flat, rows)
+    again = load(joined.path, ASSUMED)
+    tables = [["1", "Bonn"]], [["1", "a", "2"]], []
+    assert run(joined, *tables) == run(again, *tables)
+
+
+def test_equal_content_has_an_equal_hash_however_its_numbers_are_written(flat):
+    one, two = (documents(flat, [["1", "Bonn", "a", text]])[0] for text in ("12.50", "12.5"))
+    assert one.content_hash == two.content_hash
+    assert one.payload == two.payload
