@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from loadsheet.contract import OPERATIONS, Assumptions, Operation, listing, success
+from loadsheet.contract import OPERATIONS, PATH_PREFIX, Assumptions, Operation, listing, success
 
 BY_PATH = {operation.path: operation for operation in OPERATIONS if operation.is_write}
 _encode = msgspec.json.Encoder(decimal_format="number").encode
@@ -36,7 +36,8 @@ class Request:
 
     @property
     def operation(self) -> Operation | None:
-        return BY_PATH.get(self.target.partition("?")[0])
+        path = self.target.partition("?")[0]
+        return BY_PATH.get(path[path.index(PATH_PREFIX) :])
 
     @property
     def payloads(self) -> list[dict[str, Any]]:
@@ -265,7 +266,9 @@ def cuts(at: float, *, applies: bool = True) -> Move:
 
 
 def _cut_chunk(connection, request):
-    connection.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n40\r\n" + _encode(good_body(request))[:20])
+    connection.sendall(
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n40\r\n" + _encode(good_body(request))[:20]
+    )
     return False
 
 

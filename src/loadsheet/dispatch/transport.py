@@ -210,6 +210,8 @@ class Desk:
         finally:
             self._deadlines.unwatch(self._watch)
             self._watch.finish()
+        if self._watch.cut:  # an answer without a length ends like a whole one when it is cut
+            return Reply(failure=self._overdue(), duration_ms=_elapsed_ms(began))
         found = self._unpack(packed, headers.get("Content-Encoding", ""))
         if isinstance(found, Failure):
             return Reply(status, failure=found, duration_ms=_elapsed_ms(began))
@@ -262,14 +264,16 @@ class Desk:
         return found
 
     def _failure(self, error: Exception) -> Failure:
-        left = self._watch.left
         if self._watch.cut:
-            limit = self._settings.call_timeout_s
-            return Failure(DEADLINE, f"the call was not over within {limit:g} s (call_timeout_s)", left)
+            return self._overdue()
         root = _root(error)
         kind = type(root)
         text = self._without_token(f"{kind.__name__}: {_said(root)}".encode()).decode("utf-8", "replace")
-        return Failure(f"{kind.__module__}.{kind.__qualname__}", text, left)
+        return Failure(f"{kind.__module__}.{kind.__qualname__}", text, self._watch.left)
+
+    def _overdue(self) -> Failure:
+        limit = self._settings.call_timeout_s
+        return Failure(DEADLINE, f"the call was not over within {limit:g} s (call_timeout_s)", self._watch.left)
 
     def _without_token(self, said: bytes) -> bytes:
         # An exchange that repeats the token must not get it into ledger and reports. A word is not taken for a secret.

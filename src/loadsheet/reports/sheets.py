@@ -171,11 +171,6 @@ class TableSheet:
         self._wrapping = [position for position, column in enumerate(columns) if column.wrap]
         self._more: _Overflow | None = None
 
-    @property
-    def rows(self) -> int:
-        """How many rows were added."""
-        return self._row
-
     def add(self, values: Sequence[Value], tones: Mapping[int, Tone] | None = None) -> None:
         """Write a row; `tones` say how single cells are meant, by position."""
         self._row += 1

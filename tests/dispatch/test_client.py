@@ -1,0 +1,325 @@
+import shutil
+import socket
+import ssl
+import subprocess
+import threading
+import time
+
+import pytest
+import scripted
+from examples import GOOD
+from scripted import Move, Scripted, accepts, lists, says
+from sendings import TOKEN, client_of, settings
+
+from loadsheet.contract import BY_NAME, UNAUTHORISED, WRITES
+from loadsheet.dispatch import Client
+from loadsheet.dispatch.outcomes import DEADLINE, PACKED, TOO_LARGE
+from loadsheet.problems import ExchangeUnreachable, SettingsError, TokenRefused
+
+CREATE = BY_NAME["order.create"]
+BODY = scripted._encode(GOOD["order.create"])
+QUICK = settings(call_timeout_s=0.5, answer_bytes_max=100_000)
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("http://exchange.example", "in the clear"),
+        ("http://10.0.0.7:8080", "in the clear"),
+        ("https://anna:secret@exchange.example", "user name or password"),
+        ("https://anna@exchange.example", "user name or password"),
+        ("https://exchange.example/api?x=1", "not a base URL"),
+        ("https://exchange.example/#top", "not a base URL"),
+        ("ftp://exchange.example", "not a base URL"),
+        ("exchange.example", "not a base URL"),
+        ("https://", "not a base URL"),
+        ("https://exchange.example:eighty", "not a URL"),
+        ("", "not a base URL"),
+    ],
+)
+def test_a_base_url_that_cannot_be_used_is_refused(url, words):
+    with pytest.raises(SettingsError, match=words) as caught:
+        Client(url, TOKEN, settings())
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "url", ["https://exchange.example/base/", "http://127.0.0.1:1", "http://[::1]:1", "http://localhost"]
+)
+def test_https_and_loopback_may_be_used(url):
+    with Client(url, TOKEN, settings()) as client:
+        assert client.base_url == url.rstrip("/")
+
+
+def test_http_to_another_machine_needs_a_setting():
+    with Client("http://exchange.example", TOKEN, settings(allow_insecure=True)) as client:
+        assert client.base_url == "http://exchange.example"
+
+
+@pytest.mark.parametrize("token", ["", "two words", "line\nbreak", "tab\t", "ümlaut", "nul\0"])
+def test_a_token_that_cannot_stand_in_a_header_is_refused_without_being_shown(token):
+    with pytest.raises(SettingsError) as caught:
+        Client("https://exchange.example", token, settings())
+    assert not token or token not in str(caught.value)
+
+
+def test_a_call_carries_what_the_interface_asks_for_and_little_else():
+    with Scripted(lambda *_: accepts) as server, client_of(f"{server.url}/base/", settings()) as client:
+        assert client.call(CREATE, BODY).failure is None
+        assert client.call(CREATE, BODY + b" ").status == 200
+        (first, second) = server.requests
+    assert (first.method, first.target) == ("POST", "/base/tmsapi/createOrder")
+    assert first.body == BODY
+    assert second.body == BODY + b" "
+    assert first.headers["authorization"] == f"Bearer {TOKEN}"
+    assert first.headers["accept-encoding"] == "identity"
+    assert first.headers["content-type"] == "application/json"
+    assert set(first.headers) == {
+        "host",
+        "authorization",
+        "accept-encoding",
+        "content-type",
+        "content-length",
+        "user-agent",
+    }
+    assert server.connections == 1
+
+
+def test_the_environment_changes_nothing(monkeypatch, tmp_path):
+    netrc = tmp_path / "netrc"
+    netrc.write_text("machine 127.0.0.1 login anna password secret\n")
+    with Scripted(lambda *_: says(500)) as proxy, Scripted(lambda *_: accepts) as server:
+        for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
+            monkeypatch.setenv(name, proxy.url)
+        monkeypatch.setenv("NETRC", str(netrc))
+        with client_of(server.url, settings()) as client:
+            assert client.call(CREATE, BODY).status == 200
+        assert server.requests[0].headers["authorization"] == f"Bearer {TOKEN}"
+        assert proxy.connections == 0
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_no_redirect_is_followed_and_the_token_goes_nowhere_else(status):
+    with Scripted(lambda *_: accepts) as elsewhere:
+        redirect = says(status, b"", f"Location: {elsewhere.url}/tmsapi/createOrder\r\n")
+        with Scripted(lambda *_: redirect) as server, client_of(server.url, settings()) as client:
+            assert client.call(CREATE, BODY).status == status
+            with pytest.raises(ExchangeUnreachable, match=str(status)):
+                client.listing(BY_NAME["order.list"], 10)
+    assert elsewhere.connections == 0
+
+
+SLOW = {
+    "silence": scripted.hangs(3),
+    "dripping headers": scripted.drips(0.2, headers_too=True),
+    "a dripping body": scripted.drips(0.2),
+    "an old answer that drips": Move(
+        lambda connection, request: [
+            connection.sendall(b"HTTP/1.0 200 OK\r\n\r\n"),
+            *(time.sleep(0.2) or connection.sendall(b" ") for _ in range(15)),
+        ]
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SLOW)
+def test_a_call_is_over_when_its_time_is_over(name):
+    with Scripted(lambda *_: SLOW[name]) as server, client_of(server.url, QUICK) as client:
+        began = time.monotonic()
+        reply = client.call(CREATE, BODY)
+        took = time.monotonic() - began
+    assert (reply.failure.name, reply.failure.left) == (DEADLINE, True)
+    assert 0.4 < took < 1.2
+    assert 400 < reply.duration_ms < 1200
+
+
+def test_a_request_that_nobody_takes_in_is_over_when_its_time_is_over():
+    with socket.create_server(("127.0.0.1", 0)) as deaf:
+        deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        url = f"http://127.0.0.1:{deaf.getsockname()[1]}"
+        with client_of(url, QUICK) as client:
+            reply = client.call(CREATE, b"x" * 50_000_000)
+    assert reply.failure.left
+    assert reply.duration_ms < 1500
+
+
+def test_a_handshake_that_never_ends_sends_nothing():
+    def trickle(listener):
+        connection, _ = listener.accept()
+        try:
+            connection.sendall(b"\x16\x03\x03\x40\x00")
+            while True:
+                connection.sendall(b"\x00")
+                time.sleep(0.1)
+        except OSError:
+            connection.close()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=trickle, args=(listener,))
+        thread.start()
+        with client_of(f"https://127.0.0.1:{listener.getsockname()[1]}", QUICK) as client:
+            reply = client.call(CREATE, BODY)
+        thread.join()
+    assert not reply.failure.left
+    assert reply.duration_ms < 1500
+
+
+def test_answers_are_read_up_to_a_size_only():
+    moves = [scripted.bombs, scripted.answers_without_end, says(200, b" " * 100_001), says(200, b" " * 100_000)]
+    with Scripted(lambda number, _: moves[number]) as server, client_of(server.url, QUICK) as client:
+        names = [client.call(CREATE, BODY).failure for _ in moves]
+    assert [failure and failure.name for failure in names] == [TOO_LARGE, TOO_LARGE, TOO_LARGE, None]
+
+
+def test_a_packed_answer_is_unpacked_and_a_broken_one_is_no_answer():
+    moves = [
+        scripted.accepts_packed,
+        says(200, b"\x1f\x8b\x08", "Content-Encoding: gzip\r\n"),
+        says(200, b"no gzip", "Content-Encoding: gzip\r\n"),
+        says(200, b"x", "Content-Encoding: zstd\r\n"),
+    ]
+    with Scripted(lambda number, _: moves[number]) as server, client_of(server.url, QUICK) as client:
+        good, *bad = [client.call(CREATE, BODY) for _ in moves]
+    assert b"Order created" in good.body
+    assert [reply.failure.name for reply in bad] == [PACKED] * 3
+
+
+def test_after_any_failure_the_next_call_gets_through():
+    bad = [
+        scripted.resets_before_reading,
+        scripted.bombs,
+        scripted.hangs(1),
+        scripted.cuts(0.5),
+        scripted.answers_twice,
+    ]
+    with Scripted(lambda number, _: bad[number // 2] if number % 2 == 0 else accepts) as server:
+        with client_of(server.url, QUICK) as client:
+            replies = [client.call(CREATE, BODY) for _ in range(2 * len(bad))]
+    assert [reply.status for reply in replies[1::2]] == [200] * len(bad)
+
+
+def test_a_connection_that_the_exchange_closed_is_noticed():
+    with Scripted(lambda *_: scripted.accepts_and_closes) as server, client_of(server.url, settings()) as client:
+        for _ in range(5):
+            assert client.call(CREATE, BODY).status == 200
+            time.sleep(0.05)
+    assert server.connections == 5
+
+
+@pytest.mark.parametrize("operation", WRITES, ids=lambda operation: operation.name)
+def test_every_write_goes_to_its_path(operation):
+    with Scripted(lambda *_: accepts) as server, client_of(server.url, settings()) as client:
+        assert client.call(operation, scripted._encode(GOOD[operation.name])).status == 200
+    assert server.applied.total() == 1
+
+
+def test_the_token_shows_up_nowhere():
+    echo = Move(lambda connection, request: connection.sendall(scripted.answer(400, f"no {TOKEN} here".encode())))
+    with Scripted(lambda number, _: echo if number == 0 else scripted.resets_after_reading) as server:
+        with client_of(server.url, settings()) as client:
+            replies = [client.call(CREATE, BODY) for _ in range(2)]
+            assert TOKEN not in repr(client) + str(client) + repr(replies)
+    assert replies[0].body == b"no *** here"
+
+
+def test_a_certificate_nobody_vouches_for_is_not_accepted(tmp_path):
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("needs openssl to make a certificate")
+    names = ["-keyout", tmp_path / "key.pem", "-out", tmp_path / "cert.pem", "-subj", "/CN=localhost", "-days", "2"]
+    subprocess.run([openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", *names], check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "cert.pem", tmp_path / "key.pem")
+    seen = []
+
+    def greet(listener):
+        connection, _ = listener.accept()
+        try:
+            with context.wrap_socket(connection, server_side=True) as secure:
+                seen.append(secure.recv(10))
+        except OSError:
+            connection.close()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=greet, args=(listener,))
+        thread.start()
+        with client_of(f"https://localhost:{listener.getsockname()[1]}", settings()) as client:
+            reply = client.call(CREATE, BODY)
+        thread.join()
+    assert not reply.failure.left
+    assert "certificate verify failed" in reply.failure.text
+    assert seen in ([], [b""])
+
+
+def test_tls_to_a_plain_port_sends_nothing():
+    with Scripted(lambda *_: accepts) as server:
+        with client_of(server.url.replace("http:", "https:"), QUICK) as client:
+            reply = client.call(CREATE, BODY)
+    assert not reply.failure.left
+    assert server.applied.total() == 0
+
+
+# listings
+
+ORDERS = BY_NAME["order.list"]
+TENDERS = BY_NAME["tender.list"]
+
+
+def ask(options, operation, move, page_size=7):
+    with Scripted(lambda *_: move) as server, client_of(server.url, options) as client:
+        return client.listing(operation, page_size), server.requests[-1]
+
+
+def test_a_listing_is_asked_for_as_the_assumptions_say():
+    records = [{"order_id": "A", "total_weight": 12.5}]
+    listing, request = ask(settings(), ORDERS, lists(records))
+    assert (request.method, request.target, request.body) == ("GET", "/tmsapi/getOrders?page_size=7", b"")
+    assert str(listing.results[0]["total_weight"]) == "12.5"
+    assert listing.complete
+    _, request = ask(settings(), TENDERS, lists([]))
+    assert request.target == "/tmsapi/getOrders?page_size=7&record=tender"
+    _, request = ask(settings(assumptions={"page_size_in": "body"}), ORDERS, lists([]))
+    assert (request.target, request.body) == ("/tmsapi/getOrders", b'{"page_size":7}')
+    _, request = ask(settings(assumptions={"page_size_in": "both", "tender_listing_query": ""}), TENDERS, lists([]))
+    assert (request.target, request.body) == ("/tmsapi/getOrders?page_size=7", b'{"page_size":7}')
+
+
+def test_a_whole_listing_is_asked_for_again_until_it_is_complete():
+    records = [{"order_id": str(number)} for number in range(250)]
+    with Scripted(lambda *_: lists(records)) as server, client_of(server.url, settings()) as client:
+        listing = client.whole_listing(ORDERS)
+        assert len(listing.results) == 250
+        assert [request.target.partition("=")[2] for request in server.requests] == ["1", "400"]
+
+
+def test_a_listing_that_stays_short_is_handed_over_incomplete():
+    with Scripted(lambda *_: lists([{"order_id": "1"}], total=9)) as server:
+        with client_of(server.url, settings()) as client:
+            listing = client.whole_listing(ORDERS)
+    assert not listing.complete
+    assert len(server.requests) == 4
+
+
+def test_a_look_that_meets_nobody_is_repeated():
+    move = [scripted.closes_without_answer, scripted.resets_before_reading, lists([])]
+    with Scripted(lambda number, _: move[number]) as server, client_of(server.url, settings()) as client:
+        assert client.listing(ORDERS, 1).total_count == 0
+
+
+@pytest.mark.parametrize(
+    ("move", "error"),
+    [
+        (says(401, UNAUTHORISED), TokenRefused),
+        (says(405), ExchangeUnreachable),
+        (says(500), ExchangeUnreachable),
+        (says(200, b"<html>"), ExchangeUnreachable),
+        (says(200, {"results": [1], "page_size": 1, "total_count": 1, "total_pages": 1}), ExchangeUnreachable),
+        (says(200, b"[" * 50_000), ExchangeUnreachable),
+        (scripted.closes_without_answer, ExchangeUnreachable),
+    ],
+)
+def test_what_is_no_listing_is_said_so(move, error):
+    with pytest.raises(error) as caught:
+        ask(settings(), ORDERS, move)
+    assert "127.0.0.1" in str(caught.value)
+    assert TOKEN not in str(caught.value)

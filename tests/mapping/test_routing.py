@@ -1,0 +1,127 @@
+"""Which mapping a file belongs to: by patterns, never by first match, in whole sets (M7)."""
+
+import pytest
+from sheets import ASSUMED
+
+from loadsheet.mapping import load_folder, route
+from loadsheet.mapping.routing import match
+from loadsheet.problems import MappingError
+
+SIMPLE = """\
+mapping: {name}
+version: 1
+target: order.delete
+source: {{files: [{patterns}]{more}}}
+columns: {{id: {{label: ID, required: true}}}}
+payload: {{order_id: {{col: id}}}}
+"""
+SETS = """\
+mapping: sets
+version: 1
+target: order.delete
+source:
+  files: ["nordic/{batch}/orders.csv"]
+  companions: {lines: "nordic/{batch}/lines.csv"}
+  complete_when: "nordic/{batch}/READY"
+  tables:
+    orders: {file: orders}
+    lines: {file: lines, join: {to: orders, on: {id: id}}}
+columns: {orders: {id: {label: ID}}, lines: {id: {label: ID}}}
+payload: {order_id: {col: id}}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    def write(**files):
+        for name, text in files.items():
+            (tmp_path / f"{name}.yaml").write_text(text, encoding="utf-8")
+        return load_folder(tmp_path, ASSUMED)
+
+    return write
+
+
+def simple(name, *patterns, more=""):
+    return SIMPLE.format(name=name, patterns=", ".join(f'"{pattern}"' for pattern in patterns), more=more)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name", "expected"),
+    [
+        ("acme_*.csv", "acme_1.csv", {}),
+        ("acme_*.csv", "ACME_1.CSV", {}),
+        ("acme_*.csv", "deep/down/acme_1.csv", {}),
+        ("acme_*.csv", "acme_1.csv.bak", None),
+        ("acme_?.csv", "acme_12.csv", None),
+        ("in/*.csv", "in/a.csv", {}),
+        ("in/*.csv", "in/deep/a.csv", None),
+        ("in/*.csv", "a.csv", None),
+        ("in/**/a.csv", "in/x/y/a.csv", {}),
+        ("in/**/a.csv", "in/a.csv", {}),
+        ("a+b(1).csv", "a+b(1).csv", {}),
+        ("{day}/orders.csv", "2026-03-04/orders.csv", {"day": "2026-03-04"}),
+        ("{day}/{day}.csv", "x/x.csv", {"day": "x"}),
+        ("{day}/{day}.csv", "x/y.csv", None),
+        ("orders_{who}_{day}.csv", "orders_ACME_04.csv", {"who": "acme", "day": "04"}),
+    ],
+)
+def test_patterns(pattern, name, expected):
+    assert match(pattern, name) == expected
+
+
+def test_files_go_to_the_mapping_that_names_them(folder):
+    mappings = folder(a=simple("a", "a_*.csv", "a_*.xlsx"), b=simple("b", "b_*.csv"))
+    routes = route(["a_1.csv", "b_1.csv", "a_2.xlsx"], mappings)
+    assert [(drop.mapping.name, dict(drop.files)) for drop in routes.drops] == [
+        ("a", {"main": "a_1.csv"}),
+        ("a", {"main": "a_2.xlsx"}),
+        ("b", {"main": "b_1.csv"}),
+    ]
+
+
+def test_m7_no_mapping_or_two_mappings_are_refused_and_never_the_first_match(folder):
+    mappings = folder(a=simple("a", "*_x.csv"), b=simple("b", "orders_*.csv"))
+    routes = route(["orders_x.csv", "other.csv"], mappings)
+    assert routes.drops == ()
+    assert routes.ambiguous["orders_x.csv"].text == "orders_x.csv is named by more than one mapping: a, b"
+    assert routes.unmapped["other.csv"].text == "no mapping file names other.csv; the patterns are: *_x.csv, orders_*.csv"
+
+
+def test_a_set_is_whole_with_its_companion_and_its_trigger(folder):
+    names = ["nordic/1/orders.csv", "nordic/1/lines.csv", "Nordic/1/READY", "nordic/2/orders.csv", "nordic/2/READY", "nordic/3/lines.csv"]
+    routes = route(names, folder(sets=SETS))
+    (drop,) = routes.drops
+    assert dict(drop.files) == {"orders": "nordic/1/orders.csv", "lines": "nordic/1/lines.csv"}
+    assert drop.trigger == "Nordic/1/READY"
+    assert {name: problem.text for name, problem in routes.waiting.items()} == {
+        "nordic/2/orders.csv": "nordic/2/orders.csv waits for its companion nordic/2/lines.csv",
+        "nordic/2/READY": "nordic/2/READY waits for its companion nordic/2/lines.csv",
+        "nordic/3/lines.csv": "nordic/3/lines.csv waits for its companion nordic/3/orders.csv",
+    }
+
+
+def test_a_set_without_its_trigger_waits(folder):
+    routes = route(["nordic/1/orders.csv", "nordic/1/lines.csv"], folder(sets=SETS))
+    assert routes.drops == ()
+    assert routes.waiting["nordic/1/lines.csv"].values == {"companion": "nordic/1/READY"}
+
+
+def test_one_companion_is_never_used_twice(folder):
+    mappings = folder(a=simple("a", "orders_*.csv", more=', companions: {lines: "lines.csv"}, tables: {rows: {file: main}}'))
+    routes = route(["orders_1.csv", "orders_2.csv", "lines.csv"], mappings)
+    assert [drop.files["main"] for drop in routes.drops] == ["orders_1.csv"]
+    assert list(routes.waiting) == ["orders_2.csv"]
+
+
+def test_a_folder_with_wrong_mappings_says_all_of_it(folder, tmp_path):
+    with pytest.raises(MappingError) as raised:
+        folder(a=simple("a", "a.csv").replace("order.delete", "order.delet"), b=simple("b", "b.csv").replace("col: id", "col: ix"))
+    assert "a.yaml:3:9" in str(raised.value)
+    assert "b.yaml:6:28" in str(raised.value)
+    with pytest.raises(MappingError, match="no such folder"):
+        load_folder(tmp_path / "none", ASSUMED)
+
+
+def test_two_files_cannot_give_one_mapping(folder):
+    with pytest.raises(MappingError, match=r'"same" is the name of a.yaml already'):
+        folder(a=simple("same", "a.csv"), b=simple("same", "b.csv"))
