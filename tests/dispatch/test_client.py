@@ -110,7 +110,7 @@ def test_no_redirect_is_followed_and_the_token_goes_nowhere_else(status):
 
 
 SLOW = {
-    "silence": scripted.hangs(3),
+    "silence": scripted.hangs(1.2),
     "dripping headers": scripted.drips(0.2, headers_too=True),
     "a dripping body": scripted.drips(0.2),
     "an old answer that drips": Move(
@@ -192,9 +192,9 @@ def test_after_any_failure_the_next_call_gets_through():
         scripted.cuts(0.5),
         scripted.answers_twice,
     ]
-    with Scripted(lambda number, _: bad[number // 2] if number % 2 == 0 else accepts) as server:
-        with client_of(server.url, QUICK) as client:
-            replies = [client.call(CREATE, BODY) for _ in range(2 * len(bad))]
+    script = Scripted(lambda number, _: bad[number // 2] if number % 2 == 0 else accepts)
+    with script as server, client_of(server.url, QUICK) as client:
+        replies = [client.call(CREATE, BODY) for _ in range(2 * len(bad))]
     assert [reply.status for reply in replies[1::2]] == [200] * len(bad)
 
 
@@ -215,46 +215,64 @@ def test_every_write_goes_to_its_path(operation):
 
 def test_the_token_shows_up_nowhere():
     echo = Move(lambda connection, request: connection.sendall(scripted.answer(400, f"no {TOKEN} here".encode())))
-    with Scripted(lambda number, _: echo if number == 0 else scripted.resets_after_reading) as server:
-        with client_of(server.url, settings()) as client:
-            replies = [client.call(CREATE, BODY) for _ in range(2)]
-            assert TOKEN not in repr(client) + str(client) + repr(replies)
+    script = Scripted(lambda number, _: echo if number == 0 else scripted.resets_after_reading)
+    with script as server, client_of(server.url, settings()) as client:
+        replies = [client.call(CREATE, BODY) for _ in range(2)]
+        assert TOKEN not in repr(client) + str(client) + repr(replies)
     assert replies[0].body == b"no *** here"
 
 
-def test_a_certificate_nobody_vouches_for_is_not_accepted(tmp_path):
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory):
+    """A certificate for localhost that vouches for itself, and the context of a server that shows it."""
     openssl = shutil.which("openssl")
     if openssl is None:
         pytest.skip("needs openssl to make a certificate")
-    names = ["-keyout", tmp_path / "key.pem", "-out", tmp_path / "cert.pem", "-subj", "/CN=localhost", "-days", "2"]
-    subprocess.run([openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", *names], check=True, capture_output=True)
+    folder = tmp_path_factory.mktemp("certificate")
+    files = ["-keyout", folder / "key.pem", "-out", folder / "cert.pem", "-days", "2", "-subj", "/CN=localhost"]
+    names = ["-addext", "subjectAltName=DNS:localhost"]
+    command = [openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", *files, *names]
+    subprocess.run(command, check=True, capture_output=True)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(tmp_path / "cert.pem", tmp_path / "key.pem")
-    seen = []
+    context.load_cert_chain(folder / "cert.pem", folder / "key.pem")
+    return folder / "cert.pem", context
 
-    def greet(listener):
-        connection, _ = listener.accept()
-        try:
-            with context.wrap_socket(connection, server_side=True) as secure:
-                seen.append(secure.recv(10))
-        except OSError:
-            connection.close()
 
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        thread = threading.Thread(target=greet, args=(listener,))
-        thread.start()
-        with client_of(f"https://localhost:{listener.getsockname()[1]}", settings()) as client:
-            reply = client.call(CREATE, BODY)
-        thread.join()
+def localhost(server):
+    return server.url.replace("127.0.0.1", "localhost")
+
+
+def test_a_certificate_nobody_vouches_for_is_not_accepted(certificate):
+    with Scripted(lambda *_: accepts, tls=certificate[1]) as server, client_of(localhost(server), QUICK) as client:
+        reply = client.call(CREATE, BODY)
     assert not reply.failure.left
     assert "certificate verify failed" in reply.failure.text
-    assert seen in ([], [b""])
+    assert server.requests == []
+
+
+def test_a_certificate_of_another_host_is_not_accepted(certificate, monkeypatch):
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate[0]))  # as a system that trusts it would have it
+    with Scripted(lambda *_: accepts, tls=certificate[1]) as server, client_of(server.url, QUICK) as client:
+        reply = client.call(CREATE, BODY)
+    assert not reply.failure.left
+    assert "IP address mismatch" in reply.failure.text
+
+
+def test_calls_over_tls_share_a_connection_and_end_in_time(certificate, monkeypatch):
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate[0]))
+    moves = [accepts, accepts, scripted.drips(0.2), scripted.resets_after_reading, accepts]
+    script = Scripted(lambda number, _: moves[number], tls=certificate[1])
+    with script as server, client_of(localhost(server), QUICK) as client:
+        replies = [client.call(CREATE, BODY) for _ in moves]
+        assert server.connections == 3
+    assert [reply.status for reply in replies] == [200, 200, 0, 0, 200]
+    assert [reply.failure.left for reply in replies[2:4]] == [True, True]
+    assert replies[2].failure.name == DEADLINE
 
 
 def test_tls_to_a_plain_port_sends_nothing():
-    with Scripted(lambda *_: accepts) as server:
-        with client_of(server.url.replace("http:", "https:"), QUICK) as client:
-            reply = client.call(CREATE, BODY)
+    with Scripted(lambda *_: accepts) as server, client_of(server.url.replace("http:", "https:"), QUICK) as client:
+        reply = client.call(CREATE, BODY)
     assert not reply.failure.left
     assert server.applied.total() == 0
 
@@ -293,9 +311,9 @@ def test_a_whole_listing_is_asked_for_again_until_it_is_complete():
 
 
 def test_a_listing_that_stays_short_is_handed_over_incomplete():
-    with Scripted(lambda *_: lists([{"order_id": "1"}], total=9)) as server:
-        with client_of(server.url, settings()) as client:
-            listing = client.whole_listing(ORDERS)
+    short = lists([{"order_id": "1"}], total=9)
+    with Scripted(lambda *_: short) as server, client_of(server.url, settings()) as client:
+        listing = client.whole_listing(ORDERS)
     assert not listing.complete
     assert len(server.requests) == 4
 

@@ -180,7 +180,7 @@ NOON = datetime(2026, 3, 4, 12, tzinfo=UTC)
         ("-5", 0),
         ("soon", 0),
         ("1.5", 0),
-        ("٧", 0),
+        ("\N{ARABIC-INDIC DIGIT SEVEN}", 0),
         ("315360000", 3600),
         ("9" * 5000, 3600),
         (format_datetime(NOON + timedelta(seconds=90), usegmt=True), 90),

@@ -3,7 +3,7 @@
 import pytest
 from sheets import ASSUMED, decode, documents, load_text
 
-from loadsheet.contract import WRITES, Kind, NumberForm, When, check, plain
+from loadsheet.contract import WRITES, Kind, NumberForm, When, check
 
 CELLS = {
     Kind.STRING: ("text", "some text", "some text"),
@@ -49,7 +49,9 @@ class Filling:
                 continue
             first = f"{pad[:-2]}- " if as_entry and len(lines) == 1 else pad
             if field.record is not None and field.kind is Kind.ARRAY:
-                lines.append(self._record(field.record, f"{first}{field.name}:\n{pad}  list:\n", depth + 3, as_entry=True))
+                lines.append(
+                    self._record(field.record, f"{first}{field.name}:\n{pad}  list:\n", depth + 3, as_entry=True)
+                )
             elif field.record is not None:
                 lines.append(self._record(field.record, f"{first}{field.name}:\n", depth + 1))
             elif field.kind in OFFSETS:
@@ -81,7 +83,7 @@ class Filling:
 
 
 @pytest.mark.parametrize("operation", WRITES, ids=lambda operation: operation.name)
-def test_every_field_can_be_filled_from_a_column(tmp_path, operation):
+def test_m13_every_field_can_be_filled_from_a_column(tmp_path, operation):
     filling = Filling(operation)
     mapping = load_text(tmp_path, filling.text)
     (document,) = documents(mapping, [filling.cells])
@@ -94,7 +96,11 @@ def test_every_field_can_be_filled_from_a_column(tmp_path, operation):
 @pytest.mark.parametrize("operation", WRITES, ids=lambda operation: operation.name)
 def test_a_blank_row_sends_no_optional_field(tmp_path, operation):  # M23
     filling = Filling(operation)
-    required = [field for field in operation.record.fields if field.when is When.ALWAYS or (field.when is When.ON_CREATE and operation.creates)]
+    required = [
+        field
+        for field in operation.record.fields
+        if field.when is When.ALWAYS or (field.when is When.ON_CREATE and operation.creates)
+    ]
     mapping = load_text(tmp_path, filling.text)
     names = list(filling.columns)
     kept = {"moment"}
@@ -124,7 +130,3 @@ def test_m12_each_required_field_that_is_blank_is_refused(tmp_path, operation):
         errors = [problem for problem in document.problems if problem.level == "error"]
         assert {problem.where.path for problem in errors if problem.code == "K501"} >= {path}
         assert not document.usable
-
-
-def test_m13_numbers_travel_in_the_form_of_their_record():
-    assert plain(1234) == "1234"

@@ -88,7 +88,20 @@ def test_expressions_give_exact_values(text, expected):
 
 
 def test_totals_go_over_rows():
-    rows = [[Decimal(n), Decimal(2), None if n == 2 else Decimal(n), f"r{n}", n > 1, AT + timedelta(days=n), None, None, None] for n in (1, 2, 3)]
+    rows = [
+        [
+            Decimal(n),
+            Decimal(2),
+            None if n == 2 else Decimal(n),
+            f"r{n}",
+            n > 1,
+            AT + timedelta(days=n),
+            None,
+            None,
+            None,
+        ]
+        for n in (1, 2, 3)
+    ]
     assert value("$sum([r.a * r.b for r in rows])", rows=rows) == 12
     assert value("$sum([r.a for r in rows])", rows=rows) == 6
     assert value("$sum([r.a for r in rows if r.flag])", rows=rows) == 5
@@ -171,7 +184,18 @@ def test_what_does_not_fit_is_refused_before_any_row_is_read(text):
         compile_expression(text, SCOPE)
 
 
-NUMBERS = st.sampled_from(["a", "b", "(maybe ?? 3)", "2", "0.5", "$sum([r.a * r.b for r in rows])", "$max([a, b])", "$sum([r.a for r in rows if r.flag])"])
+NUMBERS = st.sampled_from(
+    [
+        "a",
+        "b",
+        "(maybe ?? 3)",
+        "2",
+        "0.5",
+        "$sum([r.a * r.b for r in rows])",
+        "$max([a, b])",
+        "$sum([r.a for r in rows if r.flag])",
+    ]
+)
 ARITHMETIC = st.recursive(
     NUMBERS,
     lambda inner: st.one_of(
@@ -187,13 +211,21 @@ ARITHMETIC = st.recursive(
 @given(ARITHMETIC, st.lists(st.decimals(-100, 100, places=2), min_size=3, max_size=3))
 def test_our_evaluation_agrees_with_the_engine_that_types_expressions(text, numbers):
     one, two, three = numbers
-    rows = [[one, two, None, "x", True, None, None, None, None], [three, two, three, "y", False, None, None, None, None]]
+    rows = [
+        [one, two, None, "x", True, None, None, None, None],
+        [three, two, three, "y", False, None, None, None, None],
+    ]
     ours = value(text, row=rows[0], rows=rows)
     names = list(SLOTS)
     things = [SimpleNamespace(**dict(zip(names, row, strict=True))) for row in rows]
     number, flag = rule_engine.DataType.FLOAT, rule_engine.DataType.BOOLEAN
     row_type = rule_engine.DataType.OBJECT("rows", {"a": number, "b": number, "flag": flag})
-    types = {"a": number, "b": number, "maybe": rule_engine.DataType.NULLABLE(number), "rows": rule_engine.DataType.ARRAY(row_type)}
+    types = {
+        "a": number,
+        "b": number,
+        "maybe": rule_engine.DataType.NULLABLE(number),
+        "rows": rule_engine.DataType.ARRAY(row_type),
+    }
     context = rule_engine.Context(type_resolver=types)
     thing = {"a": one, "b": two, "maybe": None, "rows": things}
     assert ours == rule_engine.Rule(text, context).evaluate(thing)

@@ -114,7 +114,9 @@ def test_rows_left_out_by_rule_are_ignored_with_the_rule(flat):
 
 
 def test_an_unreadable_cell_is_no_reason_to_leave_its_row_out(tmp_path):
-    mapping = load_text(tmp_path, FLAT.replace("item == \"Total\"", "(weight ?? 0) == 0").replace("min: 0, required: true", "min: 0"))
+    mapping = load_text(
+        tmp_path, FLAT.replace('item == "Total"', "(weight ?? 0) == 0").replace("min: 0, required: true", "min: 0")
+    )
     found = run(mapping, [["1", "", "a", "x"], ["2", "", "b", ""], ["3", "", "c", "1"]])
     assert [item.row.number for item in found if isinstance(item, Ignored)] == [3]
 
@@ -130,9 +132,14 @@ def test_a_row_that_reading_refused_makes_its_order_invalid(flat):
     """An order must not be sent without one of its rows."""
     plan = flat.plan.tables[0]
     problem = Problem("R205", values={"cells": 3, "columns": 4})
-    rows = table(plan, [["1", "Bonn", "a", "1"], ["1", "Bonn", "b", ""], ["", "", "", ""]], problems={3: problem, 4: problem})
+    rows = table(
+        plan, [["1", "Bonn", "a", "1"], ["1", "Bonn", "b", ""], ["", "", "", ""]], problems={3: problem, 4: problem}
+    )
     found = documents(flat, rows)
-    assert [([row.number for row in document.rows], codes(document)) for document in found] == [([4], ["R205"]), ([2, 3], ["R205"])]
+    assert [([row.number for row in document.rows], codes(document)) for document in found] == [
+        ([4], ["R205"]),
+        ([2, 3], ["R205"]),
+    ]
 
 
 def test_m10_an_identifier_twice_refuses_all_its_rows_where_rows_are_not_grouped(tmp_path):
@@ -140,6 +147,26 @@ def test_m10_an_identifier_twice_refuses_all_its_rows_where_rows_are_not_grouped
     found = documents(mapping, [["1", "Bonn", "a", "1"], ["2", "Ulm", "b", "1"], ["1", "Bonn", "c", "1"]])
     assert [(document.key, codes(document)) for document in found] == [("1", ["G402"]), ("2", [])]
     assert found[0].problems[0].text == "1 stands in rows 2, 4"
+
+
+QUOTES = """\
+mapping: quotes
+version: 1
+target: tender.quote
+source: {files: ["*.csv"]}
+columns: {tender: {label: T, required: true, key: true}, carrier: {label: C, required: true}, rate: {label: R, required: true}}
+payload:
+  tender_id:   {col: tender}
+  sender_id:   {value: A}
+  receiver_id: {value: B}
+  tenderRate:  {col: rate}
+  carrier_id:  {col: carrier}
+"""
+
+
+def test_records_with_two_key_fields_are_told_apart_by_both(tmp_path):
+    found = documents(load_text(tmp_path, QUOTES), [["1", "X", "10"], ["1", "Y", "11"], ["1", "X", "12"]])
+    assert [(document.key, codes(document)) for document in found] == [("1/X", ["G402"]), ("1/Y", [])]
 
 
 # ---- several tables ----
@@ -158,7 +185,7 @@ def test_partners_missing_or_left_over_are_refused_or_ignored_as_declared(joined
     found = run(joined, [["1", "Bonn"], ["2", "Ulm"]], [["1", "a", "2"], ["9", "x", "1"]], [["8", "lost"]])
     said = {item.key: codes(item) for item in found if isinstance(item, Document)}
     assert said == {"1": [], "2": ["G403"], "9": ["G404"]}
-    assert [item.row for item in found if isinstance(item, Ignored)][0][:2] == ("notes", 2)
+    assert [item.row[:2] for item in found if isinstance(item, Ignored)] == [("notes", 2)]
     assert accounted(found) == [("lines", 2), ("lines", 3), ("notes", 2), ("orders", 2), ("orders", 3)]
 
 
@@ -206,7 +233,11 @@ JOIN_KEYS = st.sampled_from(["1", "2", "3", "10", ""])
 )
 def test_every_row_of_every_table_is_accounted_for(joined, orders, lines, notes, memory_rows):
     found = run(joined, orders, lines, notes, memory_rows=memory_rows)
-    expected = [(name, number) for name, rows in (("orders", orders), ("lines", lines), ("notes", notes)) for number in range(2, len(rows) + 2)]
+    expected = [
+        (name, number)
+        for name, rows in (("orders", orders), ("lines", lines), ("notes", notes))
+        for number in range(2, len(rows) + 2)
+    ]
     assert accounted(found) == sorted(expected)
     assert spread(found) == spread(run(joined, orders, lines, notes))
 
@@ -233,7 +264,11 @@ def test_documents_come_in_the_order_of_their_first_rows(flat):
 
 
 def test_typed_cells_survive_the_sort_on_disk(flat):
-    rows = [[Native("7", "number", "007"), "", "x", Native("1.5", "number")], ["a", "", "x", "1"], ["007", "", "y", "2"]]
+    rows = [
+        [Native("7", "number", "007"), "", "x", Native("1.5", "number")],
+        ["a", "", "x", "1"],
+        ["007", "", "y", "2"],
+    ]
     source = table(flat.plan.tables[0], rows, sheet="Orders")
     first, _ = documents(flat, source, memory_rows=0)
     assert (first.key, [package["weight"] for package in decode(first.payload)["packages"]]) == ("007", ["1.5", "2"])
@@ -296,7 +331,9 @@ def numbered(plan, count, width, tail):
             yield Row(number + 2, (f"{number // width:06d}", *tail))
 
     header = tuple(column.label for column in plan.columns)
-    return Table(plan.name, "f.csv", "", header, 1, {column.name: place for place, column in enumerate(plan.columns)}, rows, {})
+    return Table(
+        plan.name, "f.csv", "", header, 1, {column.name: place for place, column in enumerate(plan.columns)}, rows, {}
+    )
 
 
 def test_adjacent_rows_stream_in_flat_memory(joined):

@@ -75,8 +75,7 @@ CHANGES = {
         "version: 1\n<<: {a: 1}\n": "m.yaml:3:1: merge keys (<<) are not part of the format (write the keys out)",
         "version: 1\n7: x\n": 'm.yaml:3:1: a key must be a text, found 7 (write "7")',
         "version: !!python/object:os.system x\n": (
-            "m.yaml:2:10: the tag tag:yaml.org,2002:python/object:os.system is not allowed: x "
-            '(write "x")'
+            'm.yaml:2:10: the tag tag:yaml.org,2002:python/object:os.system is not allowed: x (write "x")'
         ),
         "version: [1\n": "m.yaml:3:7: not YAML: expected ',' or ']', but got ':'",
     },
@@ -173,9 +172,7 @@ CHANGES = {
     },
     "{col: tender}": {
         "{col: tendr}": 'm.yaml:26:24: "tendr": rows has no column "tendr" (did you mean tender?)',
-        "tender": (
-            "m.yaml:26:18: tender_id needs to say where its value comes from (write {value: tender})"
-        ),
+        "tender": ("m.yaml:26:18: tender_id needs to say where its value comes from (write {value: tender})"),
         "{col: tender, value: A}": "m.yaml:26:18: tender_id takes one of col, const, value, expr, utc_offset_of; it has col and value",
         "{cols: tender}": 'm.yaml:26:19: unknown key "cols" (did you mean col?)',
         "{value: 01067}": 'm.yaml:26:26: a number loses its leading zero: 01067 (write "01067")',
@@ -247,14 +244,20 @@ CHANGES = {
 CASES = [(old, new, said) for old, changes in CHANGES.items() for new, said in changes.items()]
 
 
-@pytest.mark.parametrize(("old", "new", "said"), CASES, ids=[new.strip() or f"no {old.strip()}" for old, new, _ in CASES])
+@pytest.mark.parametrize(
+    ("old", "new", "said"), CASES, ids=[new.strip() or f"no {old.strip()}" for old, new, _ in CASES]
+)
 def test_a_wrong_mapping_is_refused_at_its_line(tmp_path, old, new, said):
     assert GOOD.count(old) == 1
     assert said in findings(tmp_path, GOOD.replace(old, new))
 
 
 def test_all_findings_of_a_file_are_said_in_one_pass(tmp_path):
-    text = GOOD.replace("{col: tender}", "{col: tendr}").replace("col: item", "col: itm").replace("version: 1", "version: x")
+    text = (
+        GOOD.replace("{col: tender}", "{col: tendr}")
+        .replace("col: item", "col: itm")
+        .replace("version: 1", "version: x")
+    )
     said = findings(tmp_path, text)
     assert [line.split(":")[1] for line in said] == ["2"]  # the frame of the file first: the rest hangs on it
     said = findings(tmp_path, text.replace("version: x", "version: 1"))
@@ -279,7 +282,11 @@ def test_an_empty_missing_or_foreign_file_is_refused(tmp_path):
 
 
 def test_m1_what_older_yaml_would_change_stays_as_it_is_written(tmp_path):
-    text = GOOD.replace("sender: ACME", "sender: NO").replace("label: Kind", "label: on").replace("label: Item", "label: 12:30")
+    text = (
+        GOOD.replace("sender: ACME", "sender: NO")
+        .replace("label: Kind", "label: on")
+        .replace("label: Item", "label: 12:30")
+    )
     (tmp_path / "states.csv").write_text(STATES, encoding="utf-8")
     mapping = load_text(tmp_path, text)
     assert [column.label for column in mapping.plan.tables[0].columns][3:5] == ["on", "12:30"]
@@ -349,11 +356,23 @@ payload:
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("to: orders, on", "to: order, on", 'm.yaml:9:38: a table is joined to the main table, not to "order" (did you mean orders?)'),
+        (
+            "to: orders, on",
+            "to: order, on",
+            'm.yaml:9:38: a table is joined to the main table, not to "order" (did you mean orders?)',
+        ),
         ("{order: id}", "{ordr: id}", 'lines has no column "ordr" (did you mean order?)'),
         ("{order: id}", "{order: ids}", 'orders has no column "ids" (did you mean id?)'),
-        ("{file: lines,", "{file: linse,", '"linse" is no companion, and orders is the main file (did you mean lines?)'),
-        ("{col: orders.id}", "{col: lines.item}", "lines has several rows for one record (use each: lines, or an expression over them)"),
+        (
+            "{file: lines,",
+            "{file: linse,",
+            '"linse" is no companion, and orders is the main file (did you mean lines?)',
+        ),
+        (
+            "{col: orders.id}",
+            "{col: lines.item}",
+            "lines has several rows for one record (use each: lines, or an expression over them)",
+        ),
         ("{col: orders.id}", "{col: orders.idd}", '"orders.idd": orders has no column "idd" (did you mean id?)'),
         (", join: {to: orders, on: {order: id}}", "", "orders, lines are joined to nothing"),
         ("  lines:  {order", "  linez:  {order", "columns must be given for each of the tables orders, lines"),

@@ -6,6 +6,7 @@ A script is a function from the number of a request (from 0, over all connection
 import contextlib
 import gzip
 import socket
+import ssl
 import struct
 import threading
 import time
@@ -64,6 +65,7 @@ class Scripted:
     applied: Counter[tuple[str, str]] = field(default_factory=Counter)
     connections: int = 0
     port: int = 0
+    tls: ssl.SSLContext | None = None
 
     def __enter__(self):
         self._lock = threading.Lock()
@@ -71,7 +73,8 @@ class Scripted:
         self._open: set[socket.socket] = set()
         self._threads: list[threading.Thread] = []
         self._listener = socket.create_server(("127.0.0.1", self.port), backlog=256)
-        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        scheme = "http" if self.tls is None else "https"
+        self.url = f"{scheme}://127.0.0.1:{self._listener.getsockname()[1]}"
         self._start(self._accept)
         return self
 
@@ -109,6 +112,10 @@ class Scripted:
             self._start(self._serve, connection)
 
     def _serve(self, connection):
+        if self.tls is not None:
+            connection = self._secured(connection)
+            if connection is None:
+                return
         reader = connection.makefile("rb")
         try:
             while not self._closing.is_set() and self._one(connection, reader):
@@ -120,6 +127,19 @@ class Scripted:
                 self._open.discard(connection)
             reader.close()
             connection.close()
+
+    def _secured(self, plain):
+        try:
+            secured = self.tls.wrap_socket(plain, server_side=True)
+        except OSError:
+            plain.close()
+            return None
+        finally:
+            with self._lock:
+                self._open.discard(plain)
+        with self._lock:
+            self._open.add(secured)
+        return secured
 
     def _one(self, connection, reader):
         first = reader.readline()

@@ -120,6 +120,7 @@ class RowReader:
         self._frame = frame
         self._positions = {column.slot.index: table.columns.get(column.name) for column in plan.columns}
         self._cells = tuple(self._bind(column) for column in plan.columns)
+        self._texts = tuple((cell.position, cell.texts) for cell in self._cells)
         self._derived: list[Any] = [None] * len(plan.derived)
         self._is_typed = bool(table.sheet)  # cells of text files are texts
         self._zoned = tuple(column for column in plan.columns if column.zoned)
@@ -175,7 +176,8 @@ class RowReader:
         if self._is_typed:
             values = [_value(row[cell.position], cell) for cell in cells]
         else:
-            values = [texts[row[position]] for _, position, texts, _, _ in cells]
+            pairs = self._texts if cells is self._cells else [(cell.position, cell.texts) for cell in cells]
+            values = [texts[row[position]] for position, texts in pairs]
         wrong, noted = _NOTHING, _NOTHING
         if not _SPECIAL.isdisjoint(map(type, values)):
             wrong = {cell.slot: value for cell, value in zip(cells, values, strict=True) if type(value) is Wrong}

@@ -1,7 +1,7 @@
 """The tables of a mapping, compiled: columns, derived values, keys, joins, sorting and the rule for rows to leave out.
 
 Owns: which table is the main one (the one that is joined to no other) and which columns say what record a row belongs to: those of
-`group.by`, else those of the join, else the ones marked `key: true`, else those that fill the record's key. Knows no payload
+`group.by`, else those of the join, else those that fill the record's key, else the ones marked `key: true`. Knows no payload
 beyond that.
 """
 
@@ -233,7 +233,9 @@ class _Planner:
         if operation is None or operation.repeatable:
             return ()
         marked = [column.name for column in main.columns if column.spec.key]
-        return tuple(self._indexes(main, marked or self._filling(operation, main), ("columns",)))
+        filling = self._filling(operation, main)
+        told = filling if len(filling) == len(operation.record.key) else marked or filling
+        return tuple(self._indexes(main, told, ("columns",)))
 
     def _filling(self, operation: Operation, main: TablePlan) -> list[str]:
         """The columns that fill the key fields of the record directly."""

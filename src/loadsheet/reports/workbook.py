@@ -182,7 +182,7 @@ def _reason(entry: Entry, match: Match) -> str:
         f"{found.path}: sent {found.sent or 'nothing'}, at exchange {found.held or 'nothing'}"
         for found in match.differences
     ]
-    shown = [text for text in said if text]
+    shown = [text for text in dict.fromkeys(said) if text]
     more = len(shown) - _SHOWN
     return "; ".join([*shown[:_SHOWN], f"and {more} more"] if more > 0 else shown)
 

@@ -1,0 +1,110 @@
+import pytest
+import sendings
+
+from loadsheet.dispatch import Outcome, OutcomeKind, Stop
+from loadsheet.dispatch.pace import FIRST_PAUSE_S, LONGEST_PAUSE_S, Pace
+
+NOT_SENT = Outcome(OutcomeKind.NOT_SENT, "no connection")
+BUSY = Outcome(OutcomeKind.NOT_SENT, "busy", 429)
+UNKNOWN = Outcome(OutcomeKind.UNKNOWN, "no answer")
+GOOD = Outcome(OutcomeKind.ACCEPTED, "created", 200)
+
+
+@pytest.fixture
+def naps():
+    return sendings.Naps()
+
+
+def pace_of(naps, **changes):
+    return Pace(sendings.settings(**changes), naps.clock, lambda: 1.0)
+
+
+def miss(pace, naps, outcome=NOT_SENT):
+    """One call that is started as soon as it may be, and meets nobody."""
+    naps.sleep(pace.wait_s())
+    assert pace.allowed(1, 0) == 1
+    return pace.note(outcome, naps.clock())
+
+
+def test_calls_that_fail_together_count_as_one_miss(naps):
+    pace = pace_of(naps, unreachable_max=3)
+    assert pace.allowed(8, 0) == 8
+    started = naps.clock()
+    assert [pace.note(NOT_SENT, started) for _ in range(8)] == [None] * 8
+    assert pace.allowed(8, 0) == 0
+    assert pace.wait_s() == FIRST_PAUSE_S
+
+
+def test_pauses_double_and_one_call_at_a_time_feels_the_way(naps):
+    pace = pace_of(naps, unreachable_max=20)
+    pauses = []
+    for _ in range(10):
+        assert miss(pace, naps) is None
+        pauses.append(pace.wait_s())
+    assert pauses[:4] == [0.5, 1.0, 2.0, 4.0]
+    assert pauses[-1] == LONGEST_PAUSE_S
+    naps.sleep(pace.wait_s())
+    assert pace.allowed(8, 1) == 0, "one is under way"
+    pace.note(GOOD, naps.clock())
+    assert pace.allowed(8, 0) == 8
+
+
+@pytest.mark.parametrize(("outcome", "stop"), [(NOT_SENT, Stop.UNREACHABLE), (BUSY, Stop.BUSY)])
+def test_so_many_misses_in_a_row_end_the_sending(naps, outcome, stop):
+    pace = pace_of(naps, unreachable_max=3)
+    assert [miss(pace, naps, outcome) for _ in range(3)] == [None, None, stop]
+
+
+def test_any_answer_ends_a_row_of_misses(naps):
+    pace = pace_of(naps, unreachable_max=2)
+    for outcome in (GOOD, Outcome(OutcomeKind.REFUSED, "no", 400), UNKNOWN):
+        assert miss(pace, naps) is None
+        assert pace.note(outcome, naps.clock()) is None
+
+
+def test_a_pause_that_the_exchange_asks_for_is_kept(naps):
+    pace = pace_of(naps)
+    miss(pace, naps, Outcome(OutcomeKind.NOT_SENT, "busy", 429, wait_s=77))
+    assert pace.wait_s() == 77
+    naps.sleep(76)
+    assert pace.allowed(8, 0) == 0
+    naps.sleep(1)
+    assert pace.allowed(8, 0) == 1
+
+
+def test_unknown_outcomes_in_a_row_end_the_sending_and_a_clear_one_breaks_the_row(naps):
+    pace = pace_of(naps, unknown_max=3)
+    row = [UNKNOWN, UNKNOWN, GOOD, UNKNOWN, UNKNOWN, UNKNOWN]
+    assert [pace.note(outcome, naps.clock()) for outcome in row] == [None] * 5 + [Stop.UNKNOWN]
+
+
+def test_a_refused_token_and_what_halts_end_it_at_once(naps):
+    pace = pace_of(naps)
+    assert pace.note(Outcome(OutcomeKind.NOT_AUTHORISED, "no", 401), naps.clock()) is Stop.TOKEN_REFUSED
+    assert pace.note(Outcome(OutcomeKind.UNKNOWN, "moved", 301, halts=True), naps.clock()) is Stop.NOT_SERVED
+
+
+@pytest.mark.parametrize("rate", [1, 7, 50, 1000])
+def test_the_rate_is_kept_over_any_second(naps, rate):
+    pace = pace_of(naps, assumptions={"calls_per_second": rate})
+    starts = []
+    while naps.now < 1005:
+        starts += [naps.now] * pace.allowed(100, 0)
+        assert pace.wait_s() > 0
+        naps.sleep(max(pace.wait_s(), 0.0005))
+    for start in starts[:: max(1, rate // 10)]:
+        assert sum(start <= other < start + 1 for other in starts) <= rate + max(1, rate * 0.1) + 1
+    assert len(starts) >= 5 * rate * 0.95
+
+
+def test_calls_that_did_not_start_are_given_back(naps):
+    pace = pace_of(naps, assumptions={"calls_per_second": 10})
+    assert pace.allowed(5, 0) == 1
+    pace.give_back(1)
+    assert pace.allowed(5, 0) == 1
+    assert pace.allowed(5, 0) == 0
+
+
+def test_without_a_rate_nothing_waits(naps):
+    pace = pace_of(naps)
+    assert (pace.allowed(500, 0), pace.wait_s()) == (500, 0.0)

@@ -1,0 +1,325 @@
+"""The rolling window on a real ledger and real sockets: what leaves when, in which order, and what is committed before."""
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter, defaultdict
+from pathlib import Path
+
+import ledgers
+import pytest
+import scripted
+import sendings
+from calling import TOKEN as EXCHANGE_TOKEN
+from scripted import Move, Scripted, accepts, accepts_after, says
+
+from loadsheet.contract import UNAUTHORISED, Assumptions
+from loadsheet.dispatch import Stop
+from loadsheet.exchange import Embedded
+from loadsheet.ledger import open_ledger
+
+SUPPORT = Path(scripted.__file__).parent
+
+
+def test_everything_ready_is_sent_once_and_settled(ledger):
+    run = ledger.begin_run()
+    made = sendings.orders(ledger, run, 40)
+    told = sendings.events(ledger, run, 90, orders=40)
+    heard = []
+    with Scripted(lambda *_: accepts) as server:
+        report = sendings.send_all(ledger, run, server.url, progress=lambda *numbers: heard.append(numbers))
+    assert sendings.states(ledger, made, told) == ["accepted"] * 130
+    assert (report.accepted, report.refused, report.unknown, report.returned) == (130, 0, 0, 0)
+    assert max(server.keys("order.create").values()) == 1
+    assert server.applied.total() == 130
+    assert heard[-1] == (130, 130)
+    assert heard == sorted(heard)
+    receipts = {entry.receipt for entry in ledger.history.entries_of(made.id)}
+    assert len(receipts) == 40
+    assert all(receipt.startswith("8800") for receipt in receipts)
+    assert sendings.send_all(ledger, run, "http://127.0.0.1:9").calls == 0
+
+
+def test_the_real_exchange_takes_orders_updates_events_and_deletes(ledger, tmp_path):
+    run = ledger.begin_run()
+    keys = [{"order_id": f"A-{number:05}"} for number in range(30)]
+    parties = {"sender_id": "ACME", "receiver_id": "CARGO"}
+    drops = [
+        sendings.orders(ledger, run, 30),
+        sendings.plan(
+            ledger, run, "order.update", [{**key, **parties, "currency": "USD"} for key in keys], file="u.csv"
+        ),
+        sendings.events(ledger, run, 250, orders=30),
+        sendings.plan(ledger, run, "order.delete", keys[:5], file="d.csv"),
+        sendings.plan(ledger, run, "tender.create", [ledgers.tender(number) for number in range(5)], file="t.csv"),
+    ]
+    with Embedded(f"sqlite:///{tmp_path / 'exchange.db'}", EXCHANGE_TOKEN, Assumptions()) as exchange:
+        report = sendings.send_all(ledger, run, exchange.url, token=EXCHANGE_TOKEN)
+        with sendings.client_of(exchange.url, sendings.settings(), EXCHANGE_TOKEN) as client:
+            held = client.whole_listing(sendings.BY_NAME["order.list"])
+            tenders = client.whole_listing(sendings.BY_NAME["tender.list"])
+    assert set(sendings.states(ledger, *drops)) == {"accepted"}
+    assert report.stopped is None
+    assert (held.total_count, tenders.total_count) == (25, 5)
+    assert {record["currency"] for record in held.results} == {"USD"}
+
+
+def test_the_intent_is_on_disk_before_the_first_byte_leaves(ledger, tmp_path):
+    run = ledger.begin_run()
+    sendings.orders(ledger, run, 40)
+    seen = []
+
+    def look(connection, request):
+        with sqlite3.connect(f"file:{tmp_path / 'ledger.db'}?mode=ro", uri=True) as reader:
+            key = request.payloads[0]["order_id"]
+            seen.append(reader.execute("select state from entries where key = ?", (key,)).fetchone()[0])
+        reader.close()
+        return accepts.act(connection, request)
+
+    with Scripted(lambda *_: Move(look, applies=True)) as server:
+        sendings.send_all(ledger, run, server.url)
+    assert seen == ["sending"] * 40
+
+
+class Watching:
+    """A script that measures what is under way at the same time, and in which order lanes are met."""
+
+    def __init__(self, seconds):
+        self.most = self.now = 0
+        self.lanes = Counter()
+        self.overlaps = 0
+        self.order = defaultdict(list)
+        self._seconds = seconds
+        self._lock = threading.Lock()
+
+    def __call__(self, _number, _request):
+        return Move(self._act, applies=True)
+
+    def _act(self, connection, request):
+        keys = {payload["order_id"] for payload in request.payloads}
+        with self._lock:
+            self.now += 1
+            self.most = max(self.most, self.now)
+            self.overlaps += any(self.lanes[key] for key in keys)
+            self.lanes.update(keys)
+            for payload in request.payloads:
+                self.order[payload["order_id"]].append(payload.get("status_location") or request.operation.name)
+        time.sleep(self._seconds)
+        with self._lock:
+            self.now -= 1
+            self.lanes.subtract(keys)
+        return accepts.act(connection, request)
+
+
+def test_as_many_calls_as_connections_are_under_way_and_no_more(ledger):
+    run = ledger.begin_run()
+    sendings.orders(ledger, run, 60)
+    script = Watching(0.02)
+    with Scripted(script) as server:
+        sendings.send_all(ledger, run, server.url, sendings.settings(connections=6))
+    assert script.most == 6
+    assert server.connections == 6
+
+
+def test_a_slow_call_holds_up_nobody_else(ledger):
+    run = ledger.begin_run()
+    drop = sendings.orders(ledger, run, 60)
+    with Scripted(lambda number, _: accepts_after(0.8) if number == 0 else accepts_after(0.005)) as server:
+        began = time.monotonic()
+        sendings.send_all(ledger, run, server.url, sendings.settings(connections=4))
+        took = time.monotonic() - began
+    assert took < 1.3
+    changed = {entry.id: entry.changed_at for entry in ledger.history.entries_of(drop.id)}
+    slow = max(changed, key=lambda identity: changed[identity])
+    assert slow in sorted(changed)[:4], "one of the first calls was settled last"
+
+
+def test_one_lane_is_one_call_at_a_time_and_keeps_its_order(ledger):
+    run = ledger.begin_run()
+    keys = [f"A-{number:05}" for number in range(4)]
+    parties = {"sender_id": "ACME", "receiver_id": "CARGO"}
+    sendings.orders(ledger, run, 4)
+    for turn in range(3):
+        changes = [{"order_id": key, **parties, "currency": f"C{turn}"} for key in keys]
+        sendings.plan(ledger, run, "order.update", changes, file=f"u{turn}.csv")
+        events = [{"order_id": key, "status_location": f"{turn}.{step}"} for step in range(5) for key in keys]
+        sendings.plan(ledger, run, "order.status", events, file=f"s{turn}.csv")
+    sendings.plan(ledger, run, "order.delete", [{"order_id": key} for key in keys], file="d.csv")
+    script = Watching(0.003)
+    with Scripted(script) as server:
+        sendings.send_all(ledger, run, server.url, sendings.settings(connections=8))
+    expected = ["order.create"]
+    for turn in range(3):
+        expected += ["order.update", *(f"{turn}.{step}" for step in range(5))]
+    assert script.overlaps == 0
+    assert dict(script.order) == {key: [*expected, "order.delete"] for key in keys}
+
+
+def test_nothing_on_a_lane_is_sent_behind_an_unknown_outcome(ledger):
+    run = ledger.begin_run()
+    made = sendings.orders(ledger, run, 3)
+    told = sendings.events(ledger, run, 6, orders=3)
+    with Scripted(lambda number, _: scripted.applies_and_closes if number == 1 else accepts) as server:
+        report = sendings.send_all(ledger, run, server.url, sendings.settings(connections=1))
+    assert sendings.states(ledger, made) == ["accepted", "unknown", "accepted"]
+    assert sendings.states(ledger, told) == ["accepted", "ready", "accepted"] * 2
+    assert (report.stopped, report.unknown) == (None, 1)
+
+
+@pytest.mark.parametrize("window", [1, 3, 10])
+def test_no_more_than_a_window_is_marked_as_sending(ledger, tmp_path, window):
+    run = ledger.begin_run()
+    sendings.orders(ledger, run, 30)
+    sendings.events(ledger, run, 60, orders=30)
+    most = [0]
+
+    def look(connection, request):
+        with sqlite3.connect(f"file:{tmp_path / 'ledger.db'}?mode=ro", uri=True) as reader:
+            (now,) = reader.execute("select count(*) from entries where state = 'sending'").fetchone()
+            most[0] = max(most[0], now)
+        reader.close()
+        return accepts.act(connection, request)
+
+    with Scripted(lambda *_: Move(look, applies=True)) as server:
+        report = sendings.send_all(ledger, run, server.url, sendings.settings(window=window, connections=4))
+    assert 1 <= most[0] <= window
+    assert report.accepted == 90
+
+
+def test_a_rate_is_kept(ledger):
+    run = ledger.begin_run()
+    sendings.orders(ledger, run, 60)
+    options = sendings.settings(assumptions={"calls_per_second": 40}, connections=8)
+    with Scripted(lambda *_: accepts) as server, sendings.client_of(server.url, options) as client:
+        began = time.monotonic()
+        report = sendings.send(ledger, client, run, options)
+        took = time.monotonic() - began
+    assert report.accepted == 60
+    assert 1.3 < took < 2.5
+
+
+@pytest.mark.parametrize("at", [0, 1, 7, 29])
+def test_a_token_that_ends_in_the_middle_marks_nothing_refused(ledger, at):
+    run = ledger.begin_run()
+    drop = sendings.orders(ledger, run, 30)
+    expired = says(401, UNAUTHORISED)
+    with Scripted(lambda number, _: expired if number >= at else accepts) as server:
+        report = sendings.send_all(ledger, run, server.url)
+    assert report.stopped is Stop.TOKEN_REFUSED
+    states = Counter(sendings.states(ledger, drop))
+    assert set(states) <= {"accepted", "ready"}
+    assert states["accepted"] == server.applied.total() == at
+    with Scripted(lambda *_: accepts) as again:
+        sendings.send_all(ledger, run, again.url)
+    assert sendings.states(ledger, drop) == ["accepted"] * 30
+    assert not server.keys("order.create") & again.keys("order.create")
+
+
+def test_a_call_that_breaks_by_our_own_fault_goes_through_after_the_others_are_settled(ledger):
+    run = ledger.begin_run()
+    drop = sendings.orders(ledger, run, 12)
+
+    class Breaking(sendings.Client):
+        def call(self, operation, body):
+            if b"A-00005" in body:
+                raise ZeroDivisionError
+            return super().call(operation, body)
+
+    options = sendings.settings(connections=2)
+    script = Scripted(lambda *_: accepts)
+    with script as server, Breaking(server.url, sendings.TOKEN, options) as client, pytest.raises(ZeroDivisionError):
+        sendings.send(ledger, client, run, options)
+    states = sendings.states(ledger, drop)
+    assert states[5] == "sending"
+    assert Counter(states)["accepted"] == server.applied.total()
+    assert Counter(states)["sending"] == 1
+    ledger.begin_run()
+    assert sendings.states(ledger, drop)[5] == "unknown"
+
+
+PROGRAM = """
+import sys
+sys.path[:0] = {path!r}
+import sendings
+from loadsheet.dispatch import Client, send
+from loadsheet.ledger import open_ledger
+with open_ledger("sqlite:///{ledger}") as ledger:
+    run = ledger.begin_run()
+    options = sendings.settings(connections=4)
+    with Client("{url}", sendings.TOKEN, options) as client:
+        try:
+            report = send(ledger, client, run, options)
+        except KeyboardInterrupt:
+            print("interrupted", flush=True)
+            raise SystemExit(130)
+        print("finished", report.stopped, flush=True)
+"""
+
+
+def start(ledger_file, url):
+    program = PROGRAM.format(path=[*sys.path[:1], *sys.path, str(SUPPORT)], ledger=ledger_file, url=url)
+    return subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+
+
+def wait_for(condition, seconds=20):
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.005)
+
+
+def planned(tmp_path, count):
+    path = tmp_path / "ledger.db"
+    with open_ledger(f"sqlite:///{path}") as ledger:
+        drop = sendings.orders(ledger, ledger.begin_run(), count)
+    return path, drop
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, -signal.SIGTERM)])
+def test_a_signal_lets_calls_under_way_finish(tmp_path, number, code):
+    path, drop = planned(tmp_path, 200)
+    with Scripted(lambda *_: accepts_after(0.05)) as server:
+        process = start(path, server.url)
+        wait_for(lambda: server.applied.total() > 10)
+        process.send_signal(number)
+        out, _ = process.communicate(timeout=20)
+    assert process.returncode == code, out
+    with open_ledger(f"sqlite:///{path}") as ledger:
+        states = Counter(sendings.states(ledger, drop))
+    assert set(states) == {"accepted", "ready"}
+    assert states["accepted"] == server.applied.total() == len(server.requests)
+
+
+@pytest.mark.parametrize("after", [1, 9, 40])
+def test_a_kill_in_the_middle_loses_nothing_and_doubles_nothing(tmp_path, after):
+    path, drop = planned(tmp_path, 120)
+    with Scripted(lambda *_: accepts_after(0.004)) as server:
+        process = start(path, server.url)
+        wait_for(lambda: server.applied.total() >= after)
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+        time.sleep(0.1)
+        before = server.keys("order.create")
+    with open_ledger(f"sqlite:///{path}") as ledger:
+        left = {entry.key: str(entry.state) for entry in ledger.history.entries_of(drop.id)}
+        run = ledger.begin_run()
+        found = {entry.key: str(entry.state) for entry in ledger.history.entries_of(drop.id)}
+        assert {key for key, state in found.items() if state == "unknown"} == {
+            key for key, state in left.items() if state == "sending"
+        }
+        assert all(before[key] == 1 for key, state in found.items() if state == "accepted")
+        assert {key for key in before if found[key] == "ready"} == set()
+        with Scripted(lambda *_: accepts) as again:
+            sendings.send_all(ledger, run, again.url)
+        both = before + again.keys("order.create")
+        assert max(both.values()) == 1
+        for entry in ledger.history.entries_of(drop.id):
+            assert str(entry.state) in ("accepted", "unknown")
+            assert both[entry.key] == 1 or str(entry.state) == "unknown"
+        with ledger._engine.connect() as connection:
+            assert connection.exec_driver_sql("pragma integrity_check").scalar() == "ok"
