@@ -13,9 +13,8 @@ from typing import NamedTuple
 from loadsheet import inbox
 from loadsheet.contract import SENDING_ORDER
 from loadsheet.ledger import Drop, Ledger, Run, SourceFile, SourceTable
-from loadsheet.mapping import Drop as Route
 from loadsheet.mapping import Mapping as CompiledMapping
-from loadsheet.mapping import route, translate
+from loadsheet.mapping import Route, route, translate
 from loadsheet.problems import DoesNotBalance, FileRefused, LoadsheetError, Problem, Where
 from loadsheet.reading import Row, Table, open_tables
 from loadsheet.settings import Settings
@@ -37,7 +36,7 @@ def take_in(settings: Settings, ledger: Ledger, this_run: Run, mappings: Sequenc
     for name, problem in {**routes.unmapped, **routes.ambiguous}.items():
         if file := inbox.claim(by_name[name], settings, this_run.name):
             _set_aside(settings, ledger, this_run, file, problem)
-    for chosen in sorted(routes.drops, key=lambda chosen: SENDING_ORDER.index(chosen.mapping.operation.name)):
+    for chosen in sorted(routes.complete, key=lambda chosen: SENDING_ORDER.index(chosen.mapping.operation.name)):
         names = [*chosen.files.values(), *([chosen.trigger] if chosen.trigger else [])]
         claimed = [file for name in names if (file := inbox.claim(by_name[name], settings, this_run.name))]
         if len(claimed) == len(names):  # else somebody took a file away: the next run finds the others in the work area

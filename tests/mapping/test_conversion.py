@@ -178,6 +178,8 @@ def test_m28_a_code_that_the_table_lacks_follows_the_rule(lookup):
         ("sv_SE", "1 234,50", "1234.5"),
         ("sv_SE", "1\N{NO-BREAK SPACE}234,50", "1234.5"),
         ("sv_SE", "\N{MINUS SIGN}5", "-5"),
+        ("sv_SE", "1.234", "C316"),
+        ("fr_FR", "12.5", "C316"),
         ("fr_FR", "1 234,5", "1234.5"),
         ("de_CH", "1'234.50", "1234.5"),
         ("de_CH", "1\N{RIGHT SINGLE QUOTATION MARK}234.5", "1234.5"),

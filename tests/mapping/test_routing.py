@@ -72,7 +72,7 @@ def test_patterns(pattern, name, expected):
 def test_files_go_to_the_mapping_that_names_them(folder):
     mappings = folder(a=simple("a", "a_*.csv", "a_*.xlsx"), b=simple("b", "b_*.csv"))
     routes = route(["a_1.csv", "b_1.csv", "a_2.xlsx"], mappings)
-    assert [(drop.mapping.name, dict(drop.files)) for drop in routes.drops] == [
+    assert [(drop.mapping.name, dict(drop.files)) for drop in routes.complete] == [
         ("a", {"main": "a_1.csv"}),
         ("a", {"main": "a_2.xlsx"}),
         ("b", {"main": "b_1.csv"}),
@@ -82,7 +82,7 @@ def test_files_go_to_the_mapping_that_names_them(folder):
 def test_m7_no_mapping_or_two_mappings_are_refused_and_never_the_first_match(folder):
     mappings = folder(a=simple("a", "*_x.csv"), b=simple("b", "orders_*.csv"))
     routes = route(["orders_x.csv", "other.csv"], mappings)
-    assert routes.drops == ()
+    assert routes.complete == ()
     assert routes.ambiguous["orders_x.csv"].text == "orders_x.csv is named by more than one mapping: a, b"
     assert (
         routes.unmapped["other.csv"].text == "no mapping file names other.csv; the patterns are: *_x.csv, orders_*.csv"
@@ -99,7 +99,7 @@ def test_a_set_is_whole_with_its_companion_and_its_trigger(folder):
         "nordic/3/lines.csv",
     ]
     routes = route(names, folder(sets=SETS))
-    (drop,) = routes.drops
+    (drop,) = routes.complete
     assert dict(drop.files) == {"orders": "nordic/1/orders.csv", "lines": "nordic/1/lines.csv"}
     assert drop.trigger == "Nordic/1/READY"
     assert {name: problem.text for name, problem in routes.waiting.items()} == {
@@ -111,7 +111,7 @@ def test_a_set_is_whole_with_its_companion_and_its_trigger(folder):
 
 def test_a_set_without_its_trigger_waits(folder):
     routes = route(["nordic/1/orders.csv", "nordic/1/lines.csv"], folder(sets=SETS))
-    assert routes.drops == ()
+    assert routes.complete == ()
     assert routes.waiting["nordic/1/lines.csv"].values == {"companion": "nordic/1/READY"}
 
 
@@ -120,7 +120,7 @@ def test_one_companion_is_never_used_twice(folder):
         a=simple("a", "orders_*.csv", more=', companions: {lines: "lines.csv"}, tables: {rows: {file: main}}')
     )
     routes = route(["orders_1.csv", "orders_2.csv", "lines.csv"], mappings)
-    assert [drop.files["main"] for drop in routes.drops] == ["orders_1.csv"]
+    assert [drop.files["main"] for drop in routes.complete] == ["orders_1.csv"]
     assert list(routes.waiting) == ["orders_2.csv"]
 
 

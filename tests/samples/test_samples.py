@@ -20,7 +20,7 @@ from calling import embedded
 from make_samples import make_all
 
 from loadsheet.contract import BY_NAME, SENDING_ORDER, Assumptions, check, check_body
-from loadsheet.mapping import Document, Drop, Routes, load_folder, route, translate
+from loadsheet.mapping import Document, Route, Routes, load_folder, route, translate
 from loadsheet.reading import open_tables
 from loadsheet.settings import Settings
 
@@ -65,13 +65,13 @@ def routes() -> Routes:
     return route(names, load_folder(ROOT / "mappings", Assumptions()))
 
 
-def sample_of(drop: Drop) -> str:
+def sample_of(drop: Route) -> str:
     return drop.files[drop.mapping.main_role].replace("/", "_").rpartition(".")[0]
 
 
 @cache
-def drops() -> dict[str, Drop]:
-    return {sample_of(drop): drop for drop in routes().drops}
+def drops() -> dict[str, Route]:
+    return {sample_of(drop): drop for drop in routes().complete}
 
 
 @cache
@@ -151,8 +151,8 @@ def test_every_sample_file_finds_its_mapping_and_every_mapping_a_sample():
     assert not found.unmapped
     assert not found.ambiguous
     mappings = load_folder(ROOT / "mappings", Assumptions())
-    assert sorted(drop.mapping.name for drop in found.drops) == sorted(mapping.name for mapping in mappings)
-    assert {drop.mapping.operation.name for drop in found.drops} == set(SENDING_ORDER)
+    assert sorted(drop.mapping.name for drop in found.complete) == sorted(mapping.name for mapping in mappings)
+    assert {drop.mapping.operation.name for drop in found.complete} == set(SENDING_ORDER)
     assert set(drops()) == set(REFUSED)
 
 

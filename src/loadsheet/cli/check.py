@@ -58,7 +58,7 @@ def documents_of(
     by_name = {_name(path, mappings): path for path in files}
     routes = route(list(by_name), mappings)
     yield from (*routes.unmapped.values(), *routes.ambiguous.values(), *routes.waiting.values())
-    for chosen in routes.drops:
+    for chosen in routes.complete:
         opened = {role: _unclaimed(name, by_name[name]) for role, name in chosen.files.items()}
         try:
             tables = open_route(chosen, opened, settings)

@@ -7,6 +7,7 @@ import click
 from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, load, together
 from loadsheet.cli.output import print_json, say
 from loadsheet.mapping import lint as lint_file
+from loadsheet.mapping import load as load_mapping
 from loadsheet.problems import MappingError
 
 
@@ -22,12 +23,17 @@ def lint(files: tuple[Path, ...], *, mappings: Path | None, config: Path | None,
     """Check mapping FILES (default: all of the folder): every mistake with line, column and what was probably meant."""
     settings = load(config, mappings=mappings)
     paths = files or tuple(sorted(path for path in settings.mappings.glob("*.y*ml") if path.is_file()))
-    findings = [finding for path in paths for finding in lint_file(path, settings.assumptions)]
+    by_path = {path: lint_file(path, settings.assumptions) for path in paths}
+    sound = [load_mapping(path, settings.assumptions) for path, found in by_path.items() if not found]
+    findings = [finding for found in by_path.values() for finding in found]
     if as_json:
         print_json([_told(finding) for finding in findings])
     else:
         for finding in findings:
             click.echo(str(finding))
+        for loaded in sound:
+            for note in loaded.notes:
+                say(f"{loaded.path}: note: {note}")
         say(f"{len(paths)} mapping files, {len(findings)} mistakes")
     return MappingError.exit_code if findings else 0
 

@@ -131,15 +131,27 @@ def spell(kind: Kind, value: object, *, numbers: NumberForm, flags: FlagForm) ->
 
 
 def _spell_date(kind: Kind, value: object) -> str:
-    shape, example = DATE_SHAPES[kind]
+    # isoformat, not strftime: it is ten times as fast, and writes every year with four digits
     if isinstance(value, str) and in_date_shape(kind, value):
         return value
     if isinstance(value, datetime):
         aware = kind is Kind.DATETIME_ISO and value.tzinfo is not None
-        return (value.astimezone(UTC) if aware else value).strftime(shape)
-    if (isinstance(value, date) and kind is not Kind.TIME) or (isinstance(value, time) and kind is Kind.TIME):
-        return value.strftime(shape)
-    raise ValueError(f"expected a value such as {example}")
+        moment = (value.astimezone(UTC) if aware else value).replace(tzinfo=None, microsecond=0)
+        return _spell_moment(kind, moment)
+    if isinstance(value, date) and kind is not Kind.TIME:
+        return _spell_moment(kind, datetime(value.year, value.month, value.day))  # noqa: DTZ001 (a local day)
+    if isinstance(value, time) and kind is Kind.TIME:
+        return value.replace(tzinfo=None, microsecond=0).isoformat()
+    raise ValueError(f"expected a value such as {DATE_SHAPES[kind][1]}")
+
+
+def _spell_moment(kind: Kind, moment: datetime) -> str:
+    if kind is Kind.DATE:
+        return moment.date().isoformat()
+    if kind is Kind.TIME:
+        return moment.time().isoformat()
+    text = moment.isoformat(" " if kind is Kind.DATETIME else "T")
+    return f"{text}Z" if kind is Kind.DATETIME_ISO else text
 
 
 def _spell_flag(value: object, flags: FlagForm) -> str:

@@ -7,16 +7,16 @@ which mapping, `lineage.py` which cell a payload value came from.
 from loadsheet.mapping.compile import Mapping, lint, load
 from loadsheet.mapping.documents import Document, Ignored, Lineage, Source, SourceRow
 from loadsheet.mapping.lineage import Place, locate
-from loadsheet.mapping.routing import Drop, Routes, load_folder, route
+from loadsheet.mapping.routing import Route, Routes, load_folder, route
 from loadsheet.mapping.translate import translate
 
 __all__ = [
     "Document",
-    "Drop",
     "Ignored",
     "Lineage",
     "Mapping",
     "Place",
+    "Route",
     "Routes",
     "Source",
     "SourceRow",

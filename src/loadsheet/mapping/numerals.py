@@ -39,6 +39,7 @@ def number_reader(locale: str) -> Callable[[str], Decimal | Wrong]:
     allowed = re.compile(rf"[0-9{re.escape(group + point)}.,]*[0-9][0-9{re.escape(group + point)}.,]*")
     example = f"{locale} writes {format_decimal(Decimal('1234.5'), locale=language)}"
     not_a_number = Wrong("C302", {"locale": locale}, example)
+    foreign = {".", ","} - {group, point}  # Babel would take a dot for the point of a locale that has another one
 
     def read(text: str) -> Decimal | Wrong:
         sign, digits = (-1, text[1:].lstrip()) if text[:1] in _MINUS else (1, text.removeprefix("+"))
@@ -50,6 +51,8 @@ def number_reader(locale: str) -> Callable[[str], Decimal | Wrong]:
         grouped = _with_group(digits, group)
         if len(grouped) > _LONGEST or not allowed.fullmatch(grouped):
             return not_a_number
+        if mark := next((mark for mark in foreign if mark in grouped), None):
+            return _refusal([grouped.replace(mark, ""), grouped.replace(mark, point)], not_a_number)
         try:
             return canonical(sign * parse_decimal(grouped, locale=language, strict=True))
         except NumberFormatError as error:

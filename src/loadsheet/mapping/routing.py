@@ -19,7 +19,7 @@ _PIECE = re.compile(r"\{[A-Za-z_][A-Za-z0-9_]*\}|\*\*/|\*|\?|[^*?{]+|\{")
 
 
 @dataclass(frozen=True, slots=True)
-class Drop:
+class Route:
     """Files that are translated together: the mapping, role -> name of the file, and the trigger file, if there is one."""
 
     mapping: compiled.Mapping
@@ -29,9 +29,9 @@ class Drop:
 
 @dataclass(frozen=True, slots=True)
 class Routes:
-    """Where each name goes: into a drop, or with a problem into one of the other three."""
+    """Where each name goes: into a complete route, or with a problem into one of the other three."""
 
-    drops: tuple[Drop, ...] = ()
+    complete: tuple[Route, ...] = ()
     waiting: Mapping[str, Problem] = field(default_factory=dict)
     unmapped: Mapping[str, Problem] = field(default_factory=dict)
     ambiguous: Mapping[str, Problem] = field(default_factory=dict)
@@ -61,7 +61,7 @@ def load_folder(folder: Path, assumptions: Assumptions) -> tuple[compiled.Mappin
 
 
 def route(names: Sequence[str], mappings: Sequence[compiled.Mapping]) -> Routes:
-    """Sorts the names of finished files (relative to the inbox, with slashes) into drops. Patterns match without case; one without a
+    """Sorts the names of finished files (relative to the inbox, with slashes) into routes. Patterns match without case; one without a
     slash matches the bare file name in any folder. `names` are all that is there: companions are looked for among them.
     """
     claims = {name: [claim for mapping in mappings for claim in _claims(name, mapping)] for name in names}
@@ -72,14 +72,14 @@ def route(names: Sequence[str], mappings: Sequence[compiled.Mapping]) -> Routes:
     }
     clear = {name: found[0] for name, found in claims.items() if found and name not in ambiguous}
     unmapped = {name: _unmapped(name, mappings) for name, found in claims.items() if not found}
-    drops: list[Drop] = []
+    complete: list[Route] = []
     waiting: dict[str, Problem] = {}
     for mapping in mappings:
         own = {name: claim for name, claim in clear.items() if claim.mapping is mapping}
-        for drop, waits in _sets(mapping, own):
-            drops += [drop] if drop is not None else []
+        for found, waits in _sets(mapping, own):
+            complete += [found] if found is not None else []
             waiting |= waits
-    return Routes(tuple(drops), waiting, unmapped, ambiguous)
+    return Routes(tuple(complete), waiting, unmapped, ambiguous)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ def match(pattern: str, name: str) -> dict[str, str] | None:
     return {key: value.casefold() for key, value in found.groupdict().items()} if found else None
 
 
-def _sets(mapping: compiled.Mapping, own: Mapping[str, _Claim]) -> Iterator[tuple[Drop | None, dict[str, Problem]]]:
+def _sets(mapping: compiled.Mapping, own: Mapping[str, _Claim]) -> Iterator[tuple[Route | None, dict[str, Problem]]]:
     """The sets of one mapping: a main file with the companions and the trigger that share its placeholders."""
     taken: set[str] = set()
     for name, claim in own.items():
@@ -144,7 +144,7 @@ def _sets(mapping: compiled.Mapping, own: Mapping[str, _Claim]) -> Iterator[tupl
         if missing:
             yield None, {file: _waits(file, missing[0]) for file in there}
         else:
-            yield Drop(mapping, files, trigger), {}
+            yield Route(mapping, files, trigger), {}
     for name, claim in own.items():
         if name not in taken and claim.role != mapping.main_role:
             yield None, {name: _waits(name, _filled(mapping.files[0], claim))}

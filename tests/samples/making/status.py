@@ -13,7 +13,7 @@ from making.dice import Dice
 from making.shipments import Shipment
 
 COLUMNS = ("Order Ref", "Event", "Event Time", "TZ", "Location", "Lat", "Lon", "Pieces", "ETA", "Remarks")
-EXPORTED = datetime(2026, 3, 5, 21, 0)  # noqa: DTZ001 (local time of the export, as the file's own times are)
+EXPORTED = datetime(2026, 3, 5, 21, 0)
 EVENTS = 130
 
 

@@ -9,7 +9,7 @@ from xlsxwriter.format import Format
 from xlsxwriter.workbook import Workbook
 from xlsxwriter.worksheet import Worksheet
 
-CREATED = datetime(2026, 2, 27, 16, 40)  # noqa: DTZ001 (a workbook property has no zone)
+CREATED = datetime(2026, 2, 27, 16, 40)
 
 
 def new_workbook(path: Path, *, title: str, author: str, font: str = "Calibri", size: int = 10) -> Workbook:
