@@ -76,6 +76,7 @@ def _plan(
             mapping_version=str(mapping.version),
             mapping_hash=mapping.hash,
             operation=mapping.operation.name,
+            batch_size=mapping.batch_size,
         )
         planned, _ = ledger.plan(this_run, drop, mapping.lineage, documents, lambda: rows)
     except FileRefused as refused:

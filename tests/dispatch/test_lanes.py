@@ -71,3 +71,9 @@ def test_a_batch_carries_its_records_in_their_order():
 def test_a_single_call_carries_the_payload_as_it_is():
     (call,) = build_calls(submissions([("order.create", 1)]), 10)
     assert call.body == b'{"n":1}'
+
+
+def test_a_mapping_may_wish_for_smaller_batches_than_the_exchange_takes():
+    few = [Submission(i, 1, "order.status", f"k{i}", f"order:k{i}", b"{}", 0, 2) for i in range(5)]
+    many = [Submission(i, 2, "order.status", f"k{i}", f"order:k{i}", b"{}", 0) for i in range(5, 10)]
+    assert [len(call.submissions) for call in build_calls([*few, *many], 4)] == [2, 2, 1, 4, 1]

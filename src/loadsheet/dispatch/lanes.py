@@ -27,22 +27,23 @@ class Call(NamedTuple):
 def build_calls(ready: Sequence[Submission], batch_max: int, alone: Container[int] = ()) -> list[Call]:
     """Calls for ready entries, oldest first; no two of them share a lane, so they may leave at the same time.
 
-    Entries of batched operations travel together, up to `batch_max` in a call, several of one lane in their order; those whose
-    ids are in `alone` travel by themselves. What would overtake an entry of its lane is left for the next look.
+    Entries of batched operations travel together, up to `batch_max` in a call or as few as their mapping wishes, several of one
+    lane in their order; those whose ids are in `alone` travel by themselves. What would overtake an entry of its lane is left for the next look.
     """
     groups: list[list[Submission]] = []
-    growing: dict[str, list[Submission]] = {}  # by operation: the batch that still takes entries
+    growing: dict[tuple[str, int], list[Submission]] = {}  # by operation and size: the batch that still takes entries
     lanes: dict[str, list[Submission] | None] = {}  # the call that a lane is in; None: it waits
     for submission in ready:
         if BY_NAME[submission.operation].batched and submission.id not in alone:
-            batch = growing.get(submission.operation)
-            if batch is None or len(batch) >= batch_max:
+            size = min(batch_max, submission.batch_size or batch_max)
+            batch = growing.get((submission.operation, size))
+            if batch is None or len(batch) >= size:
                 batch = []
             if lanes.get(submission.lane, batch) is not batch:
                 lanes[submission.lane] = None
                 continue
             if not batch:
-                growing[submission.operation] = batch
+                growing[submission.operation, size] = batch
                 groups.append(batch)
         elif submission.lane in lanes:
             lanes[submission.lane] = None

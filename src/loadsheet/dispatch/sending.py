@@ -228,7 +228,7 @@ class _Sending:
                 self._unsettled += self._settler.recalled(call)
             else:
                 self._judge(call, started, outcome)
-        self._ahead = int(len(group) * _AHEAD)
+        self._ahead = max(int(len(group) * _AHEAD), self._settings.connections)
         self._commit()
         if broken:
             raise broken[0]

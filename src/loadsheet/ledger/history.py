@@ -133,6 +133,7 @@ class History:
             mapping_version=row.version or "",
             mapping_hash=row.hash or "",
             operation=row.operation or "",
+            batch_size=row.batch_size,
         )
 
     def _entries(self, query: Select[Any]) -> Iterator[Entry]:

@@ -48,6 +48,8 @@ def judge(document: Document, lane: Sequence[Known]) -> Verdict:
     if operation.repeatable:
         return _judge_by_content(document, _same(document, lane))
     if operation.action is Action.CREATE:
+        if any(BY_NAME[known.operation].action is Action.DELETE and known.state in _OPEN for known in lane):
+            return _in_doubt(document)  # whether the earlier record still stands, nobody knows
         return _judge_create(document, _same(document, _since_delete(lane)))
     if operation.action in _REPLACING:
         return _judge_latest(document, [known for known in lane if BY_NAME[known.operation].action in _REPLACING])
@@ -97,16 +99,20 @@ def _equal(document: Document, known: Known) -> bool:
 
 def _judge_equal(document: Document, known: Known) -> Verdict:
     if known.state in _OPEN:
-        return Verdict(State.HELD, "earlier outcome unknown", Problem("L602", values={"key": document.key}))
+        return _in_doubt(document)
     if known.state is State.ACCEPTED:
         return Verdict(State.UNCHANGED, f"already with the exchange (entry {known.id})", receipt=known.receipt)
     waiting = Problem("L603", values={"key": document.key}, level="warning")
     return Verdict(State.UNCHANGED, f"already waiting as entry {known.id}", waiting)
 
 
+def _in_doubt(document: Document) -> Verdict:
+    return Verdict(State.HELD, "earlier outcome unknown", Problem("L602", values={"key": document.key}))
+
+
 def _judge_different(document: Document, known: Known) -> Verdict:
     if known.state in _OPEN:
-        return Verdict(State.HELD, "earlier outcome unknown", Problem("L602", values={"key": document.key}))
+        return _in_doubt(document)
     fields = ", ".join(differences(known.payload, document.payload))
     code, reason = (
         ("L601", "changed since it was accepted")

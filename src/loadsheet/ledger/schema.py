@@ -44,6 +44,7 @@ mappings = Table(  # one row for each content of a mapping file that was ever us
     Column("name", Text, nullable=False),
     Column("version", Text, nullable=False),
     Column("operation", Text, nullable=False),
+    Column("batch_size", Integer),
     Column("lineage", Text, nullable=False),
 )
 

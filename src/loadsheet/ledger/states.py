@@ -94,7 +94,8 @@ class SourceFile:
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """The files that one mapping read together, their tables, and the mapping they were read with.
+    """The files that one mapping read together, their tables, and the mapping they were read with; `batch_size` is how many of
+    its records the mapping wants in one call, if it says so.
 
     A file that was set aside is a drop of its own, without mapping and tables.
     """
@@ -107,6 +108,7 @@ class Drop:
     mapping_version: str = ""
     mapping_hash: str = ""
     operation: str = ""
+    batch_size: int | None = None
 
     @property
     def name(self) -> str:

@@ -26,7 +26,7 @@ _ON_LANE = (State.READY, State.SENDING, State.ACCEPTED, State.REFUSED, State.UNK
 
 
 class Submission(NamedTuple):
-    """What dispatch needs of a ready entry in order to send it."""
+    """What dispatch needs of a ready entry in order to send it; `batch_size` is its mapping's wish, if there is one."""
 
     id: int
     drop: int
@@ -35,6 +35,7 @@ class Submission(NamedTuple):
     lane: str
     payload: bytes
     attempts: int
+    batch_size: int | None = None
 
 
 class Ledger:
@@ -198,7 +199,7 @@ class Ledger:
     def ready(self, limit: int) -> list[Submission]:
         """The oldest ready entries, at most `limit`, none on a lane where another one is being sent or unknown."""
         with self._engine.connect() as connection:
-            return [Submission(*row) for row in connection.execute(_READY, {"most": limit})]
+            return [Submission._make(row) for row in connection.execute(_READY, {"most": limit})]
 
     def mark_sending(self, run: Run, calls: Sequence[tuple[Sequence[Submission], bytes]]) -> None:
         """Commit the intent to send, before any byte leaves: each call is its submissions and its request body.
@@ -285,7 +286,12 @@ _busy = _others.c.state.in_((State.SENDING, State.UNKNOWN)) & (_others.c.lane ==
 
 # Built once: putting a statement together costs more than running it.
 _READY = (
-    select(*(entries.c[name] for name in ("id", "drop_id", "operation", "key", "lane", "payload", "attempts")))
+    select(
+        *(entries.c[name] for name in ("id", "drop_id", "operation", "key", "lane", "payload", "attempts")),
+        mappings.c.batch_size,
+    )
+    .join(drops, drops.c.id == entries.c.drop_id)
+    .join(mappings, mappings.c.hash == drops.c.mapping_hash)
     .where(entries.c.state == State.READY, ~select(1).select_from(_others).where(_busy).exists())
     .order_by(entries.c.id)
     .limit(bindparam("most"))
@@ -324,6 +330,7 @@ def _new_mapping(connection: Connection, drop: Drop, lineage: Lineage) -> Any:
         "name": drop.mapping,
         "version": drop.mapping_version,
         "operation": drop.operation,
+        "batch_size": drop.batch_size,
         "lineage": codec.encode_lineage(lineage),
     }
     return insert(mappings).values(row)

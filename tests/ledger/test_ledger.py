@@ -1,0 +1,323 @@
+"""The verbs: guarded, all or nothing, and each change with its event."""
+
+import sqlite3
+from collections import Counter
+from itertools import product
+
+import ledgers
+import pytest
+import sendings
+from sendings import Settlement
+
+from loadsheet.ledger import TRANSITIONS, Drop, State
+from loadsheet.ledger.states import INITIAL
+from loadsheet.mapping.documents import Source
+from loadsheet.problems import DoesNotBalance, LedgerError, Problem
+
+
+def entries(ledger, drop):
+    return list(ledger.history.entries_of(drop.id))
+
+
+def rows_of(ledger, *names):
+    with ledger._engine.connect() as connection:
+        return {name: connection.exec_driver_sql(f"select count(*) from {name}").scalar() for name in names}
+
+
+EVERYTHING = ("runs", "mappings", "drops", "files", "tables", "entries", "ignored", "attempts", "events")
+
+
+def test_a_drop_is_recorded_with_all_that_it_held(ledger):
+    run = ledger.begin_run()
+    drop = ledgers.drop_of(("orders", "o.xlsx", "Orders"), ("packages", "p.csv"))
+    rows = [("orders", 2, ("A-00001", "x")), ("packages", 7, ("A-00001", "9"))]
+    items = [
+        ledgers.document("order.create", ledgers.order(1), rows),
+        ledgers.document("order.create", None, [("orders", 3, ("A-2",))], Problem("C301")),
+        ledgers.left_out(4),
+    ]
+    lineage = {"packages[].weight": (Source("packages", "weight", "Gewicht", "each"),), "currency": ()}
+    read = {"orders": 3, "packages": 1}
+    kept, fates = ledger.plan(run, drop, lineage, iter(items), lambda: read)
+    assert fates == {State.READY: 1, State.INVALID: 1}
+    assert [(table.name, table.sheet, table.rows) for table in kept.tables] == [
+        ("orders", "Orders", 3),
+        ("packages", "", 1),
+    ]
+    ready, invalid = entries(ledger, kept)
+    assert (ready.key, ready.lane, ready.payload) == ("A-00001", "order:A-00001", items[0].payload)
+    assert [tuple(row) for row in ready.rows] == rows
+    assert (invalid.state, invalid.problems, invalid.payload) == (State.INVALID, (Problem("C301"),), b"")
+    assert [row.rule for row in ledger.history.ignored_of(kept.id)] == ["row begins with Summe"]
+    origin = ledger.history.origin(kept.id)
+    assert origin.lineage == lineage
+    assert set(origin.tables) == {"orders", "packages"}
+    assert ledger.history.drops_of(run) == [kept]
+
+
+@pytest.mark.parametrize("read", [{"orders": 2}, {"orders": 4}, {}, {"orders": 3, "packages": 1}])
+def test_a_drop_that_does_not_balance_is_not_recorded_at_all(ledger, read):
+    run = ledger.begin_run()
+    before = rows_of(ledger, *EVERYTHING)
+    items = [ledgers.document("order.create", ledgers.order(n), [("orders", n, ("x",))]) for n in range(3)]
+    with pytest.raises(DoesNotBalance, match="nothing was recorded"):
+        ledger.plan(run, ledgers.drop_of(("orders", "o.csv")), {}, items, lambda: read)
+    assert rows_of(ledger, *EVERYTHING) == before
+    sendings.orders(ledger, run, 3)
+
+
+def test_documents_that_break_off_leave_nothing_behind(ledger):
+    def documents():
+        yield ledgers.document("order.create", ledgers.order(1), [("orders", 2, ("x",))])
+        raise ZeroDivisionError
+
+    run = ledger.begin_run()
+    before = rows_of(ledger, *EVERYTHING)
+    with pytest.raises(ZeroDivisionError):
+        ledger.plan(run, ledgers.drop_of(("orders", "o.csv")), {}, documents(), dict)
+    assert rows_of(ledger, *EVERYTHING) == before
+
+
+def test_the_same_content_is_recognised_within_a_drop_and_across_drops(ledger):
+    run = ledger.begin_run()
+    twice = [ledgers.order(1), ledgers.order(1), ledgers.order(2)]
+    first = sendings.plan(ledger, run, "order.create", twice)
+    assert sendings.states(ledger, first) == ["ready", "unchanged", "ready"]
+    ledgers.send(ledger, run)
+    second = sendings.plan(ledger, run, "order.create", twice, file="renamed.csv")
+    assert sendings.states(ledger, second) == ["unchanged"] * 3
+    assert {entry.receipt for entry in entries(ledger, second)} == {"8800001", "8800003"}
+    assert ledger.ready(10) == []
+
+
+def test_more_documents_than_one_chunk_are_planned_in_order(ledger):
+    run = ledger.begin_run()
+    drop = sendings.events(ledger, run, 1203, orders=3)
+    found = entries(ledger, drop)
+    assert [entry.id for entry in found] == list(range(1, 1204))
+    assert [entry.rows[0].number for entry in found] == list(range(2, 1205))
+    assert ledger.history.count_in(State.READY) == 1203
+
+
+def test_a_file_that_was_set_aside_is_a_drop_of_its_own(ledger):
+    run = ledger.begin_run()
+    drop = ledger.set_aside(run, ledgers.unreadable("bad.xlsx", Problem("R201", values={"reason": "it is no zip"})))
+    assert (drop.set_aside, drop.tables, drop.mapping) == (True, (), "")
+    assert ledger.history.drop(drop.id).files[0].problems[0].code == "R201"
+
+
+def settle_to(ledger, run, entry, state):
+    """Bring a ready entry to a state, by transitions that exist."""
+    if state is State.READY:
+        return
+    if state is State.HELD:
+        ledger.settle(run, [Settlement(entry, State.HELD, "wait")])
+        return
+    (one,) = [submission for submission in ledger.ready(10) if submission.id == entry]
+    ledger.mark_sending(run, [([one], one.payload)])
+    if state is not State.SENDING:
+        ledger.settle(run, [Settlement(entry, state, "so it was", outcome=str(state))])
+
+
+REACHABLE = [State.READY, State.HELD, State.SENDING, State.ACCEPTED, State.REFUSED, State.UNKNOWN]
+
+
+@pytest.mark.parametrize(("before", "after"), [*product(REACHABLE, State)])
+def test_only_the_transitions_of_the_table_happen(ledger, before, after):
+    run = ledger.begin_run()
+    drop = sendings.orders(ledger, run, 2)
+    settle_to(ledger, run, 1, before)
+    told = len(ledger.history.events_of(1))
+    change = [Settlement(2, State.HELD, "too"), Settlement(1, after, "because")]
+    if after in TRANSITIONS[before]:
+        ledger.settle(run, change)
+        assert sendings.states(ledger, drop) == [after, "held"]
+        assert ledger.history.events_of(1)[-1].reason == "because"
+    else:
+        with pytest.raises(LedgerError, match=f"is {before} and cannot become {after}"):
+            ledger.settle(run, change)
+        assert sendings.states(ledger, drop) == [before, "ready"]
+        assert len(ledger.history.events_of(1)) == told
+
+
+def test_the_table_of_transitions_knows_every_state():
+    assert set(TRANSITIONS) == set(State)
+    assert TRANSITIONS[State.ACCEPTED] == frozenset()
+    assert State.SENDING not in INITIAL
+    assert State.ACCEPTED not in INITIAL
+    assert all(State.SENDING not in after for before, after in TRANSITIONS.items() if before is not State.READY)
+
+
+def test_one_entry_settled_twice_at_once_settles_nothing(ledger):
+    run = ledger.begin_run()
+    drop = sendings.orders(ledger, run, 1)
+    settle_to(ledger, run, 1, State.SENDING)
+    with pytest.raises(LedgerError):
+        ledger.settle(run, [Settlement(1, State.ACCEPTED, "a"), Settlement(1, State.REFUSED, "b")])
+    assert sendings.states(ledger, drop) == ["sending"]
+
+
+def test_an_entry_that_is_not_ready_any_more_is_not_marked(ledger):
+    run = ledger.begin_run()
+    drop = sendings.orders(ledger, run, 2)
+    stale = ledger.ready(2)
+    ledger.mark_sending(run, [([stale[0]], stale[0].payload)])
+    with pytest.raises(LedgerError, match="is sending and cannot become sending"):
+        ledger.mark_sending(run, [([one], one.payload) for one in reversed(stale)])
+    assert sendings.states(ledger, drop) == ["sending", "ready"]
+    assert len(ledger.history.attempts_of(2)) == 0
+
+
+def test_what_is_ready_leaves_out_shut_lanes_and_keeps_its_order(ledger):
+    run = ledger.begin_run()
+    sendings.orders(ledger, run, 4)
+    sendings.events(ledger, run, 8, orders=4)
+    settle_to(ledger, run, 2, State.UNKNOWN)
+    settle_to(ledger, run, 3, State.SENDING)
+    settle_to(ledger, run, 4, State.REFUSED)
+    assert [one.id for one in ledger.ready(100)] == [1, 5, 8, 9, 12]
+    assert [one.id for one in ledger.ready(2)] == [1, 5]
+
+
+def test_an_attempt_keeps_its_request_and_what_came_of_it(ledger):
+    run = ledger.begin_run()
+    sendings.events(ledger, run, 2)
+    both = ledger.ready(2)
+    ledger.mark_sending(run, [(both, b"the body of both")])
+    ledger.settle(
+        run, [Settlement(one.id, State.READY, "busy", outcome="not sent", status=429, duration_ms=5) for one in both]
+    )
+    (one, _) = ledger.ready(2)
+    assert one.attempts == 1
+    ledger.mark_sending(run, [([one], b"alone")])
+    ledger.settle(run, [Settlement(1, State.ACCEPTED, "done", "881", outcome="accepted", status=200, duration_ms=9)])
+    first, second = ledger.history.attempts_of(1)
+    assert (first.number, first.outcome, first.status, first.detail, first.duration_ms) == (
+        1,
+        "not sent",
+        429,
+        "busy",
+        5,
+    )
+    assert (second.number, second.outcome, second.status, second.run) == (2, "accepted", 200, run.name)
+    assert first.request_hash == ledger.history.attempts_of(2)[0].request_hash != second.request_hash
+    assert [(event.before, event.after) for event in ledger.history.events_of(1)] == [
+        ("", "ready"),
+        ("ready", "sending"),
+        ("sending", "ready"),
+        ("ready", "sending"),
+        ("sending", "accepted"),
+    ]
+    assert ledger.history.entry(1).receipt == "881"
+
+
+def test_what_was_being_sent_when_the_process_died_is_unknown(tmp_path):
+    with ledgers.ledger_in(tmp_path) as ledger:
+        run = ledger.begin_run()
+        drop = sendings.orders(ledger, run, 3)
+        settle_to(ledger, run, 1, State.ACCEPTED)
+        settle_to(ledger, run, 2, State.SENDING)
+    with ledgers.ledger_in(tmp_path) as ledger:
+        assert sendings.states(ledger, drop) == ["accepted", "sending", "ready"]
+        again = ledger.begin_run()
+        assert again.name == "2026-03-04-02"
+        assert sendings.states(ledger, drop) == ["accepted", "unknown", "ready"]
+        (attempt,) = ledger.history.attempts_of(2)
+        assert attempt.outcome == "unknown"
+        entry = ledger.history.entry(2)
+        assert [problem.code for problem in entry.problems] == ["X702"]
+        assert "process ended" in entry.reason
+        assert ledger.history.drops_of(again) == [drop]
+
+
+def test_what_the_exchange_said_is_over_with_the_state_it_led_to(ledger):
+    run = ledger.begin_run()
+    warning, said = Problem("K502", level="warning"), Problem("X701", values={"text": "no"})
+    documents = [ledgers.document("order.create", ledgers.order(1), [("orders", 2, ("x",))], warning)]
+    drop = ledgers.plan(ledger, run, ledgers.drop_of(("orders", "o.csv")), documents)
+    settle_to(ledger, run, 1, State.SENDING)
+    ledger.settle(run, [Settlement(1, State.REFUSED, "no", problems=(said,), outcome="refused")])
+    assert entries(ledger, drop)[0].problems == (warning, said)
+    ledger.settle(run, [Settlement(1, State.READY, "once more, said somebody")])
+    settle_to(ledger, run, 1, State.ACCEPTED)
+    assert entries(ledger, drop)[0].problems == (warning,)
+
+
+def test_runs_are_numbered_by_day_and_closed_with_their_summary(ledger):
+    names = [ledger.begin_run().name for _ in range(3)]
+    assert names == ["2026-03-04-01", "2026-03-04-02", "2026-03-04-03"]
+    run = ledger.history.runs()[0]
+    ledger.end_run(run, exit_code=75, summary={"entries": {"ready": 3}})
+    closed = ledger.history.runs()[0]
+    assert (closed.exit_code, closed.summary, bool(closed.finished_at)) == (75, '{"entries":{"ready":3}}', True)
+    assert [one.name for one in ledger.history.runs(limit=2)] == names[:0:-1]
+
+
+def test_entries_are_found_by_key_and_by_the_beginning_of_a_longer_one(ledger):
+    run = ledger.begin_run()
+    parties = {"sender_id": "A", "receiver_id": "B", "tenderRate": "1"}
+    sendings.plan(ledger, run, "tender.create", [ledgers.tender(1), ledgers.tender(12)], file="t.csv")
+    quotes = [{"tender_id": "T-0001", "carrier_id": c, **parties} for c in ("C%", "C_")]
+    sendings.plan(ledger, run, "tender.quote", quotes, file="q.csv")
+    keys = [entry.key for entry in ledger.history.entries_by_key("T-0001")]
+    assert keys == ["T-0001", "T-0001/C%", "T-0001/C_"]
+    assert [entry.key for entry in ledger.history.entries_by_key("T-0001/C%")] == ["T-0001/C%"]
+    assert ledger.history.entries_by_key("T-%") == []
+
+
+def test_memory_of_the_archive_is_kept(ledger):
+    run = ledger.begin_run()
+    drop = sendings.orders(ledger, run, 1)
+    ledger.archived(drop.id, "orders.csv", "archive/x.csv")
+    assert isinstance(drop, Drop)
+    assert ledger.history.drop(drop.id).files[0].kept_as == "archive/x.csv"
+
+
+# a disk that refuses
+
+
+def fill_the_disk(ledger):
+    """From now on SQLite finds the disk full."""
+    with ledger._engine.connect() as connection:
+        pages = connection.exec_driver_sql("pragma page_count").scalar()
+        connection.exec_driver_sql(f"pragma max_page_count = {pages}")
+
+
+def free_the_disk(ledger):
+    with ledger._engine.connect() as connection:
+        connection.exec_driver_sql("pragma max_page_count = 1000000")
+
+
+def test_a_full_disk_stops_with_a_sentence_and_nothing_is_half_done(ledger):
+    run = ledger.begin_run()
+    drop = sendings.orders(ledger, run, 3)
+    before = rows_of(ledger, *EVERYTHING)
+    fill_the_disk(ledger)
+    with pytest.raises(LedgerError, match="free some space and run again") as caught:
+        sendings.plan(ledger, run, "order.create", [ledgers.order(n) for n in range(500)], file="more.csv")
+    assert isinstance(caught.value.__cause__, sqlite3.OperationalError)
+    assert rows_of(ledger, *EVERYTHING) == before
+    free_the_disk(ledger)
+    ledgers.send(ledger, run)
+    assert sendings.states(ledger, drop) == ["accepted"] * 3
+
+
+def test_a_ledger_that_may_not_be_written_stops_every_verb_with_a_sentence(ledger):
+    run = ledger.begin_run()
+    sendings.orders(ledger, run, 1)
+    (one,) = ledger.ready(1)
+    with ledger._engine.connect() as connection:
+        connection.exec_driver_sql("pragma query_only = on")
+    verbs = [
+        ledger.begin_run,
+        lambda: ledger.end_run(run, exit_code=0, summary={}),
+        lambda: ledger.mark_sending(run, [([one], b"")]),
+        lambda: ledger.settle(run, [Settlement(1, State.HELD, "x")]),
+        lambda: ledger.archived(1, "orders.csv", "x"),
+        lambda: sendings.orders(ledger, run, 1),
+        lambda: ledger.set_aside(run, ledgers.unreadable("x", Problem("R202"))),
+    ]
+    for verb in verbs:
+        with pytest.raises(LedgerError, match="may only be read"):
+            verb()
+    assert Counter(entry.state for entry in ledger.history.entries_in(*State)) == {State.READY: 1}

@@ -1,0 +1,175 @@
+"""Opening: one process at a time, durable or not at all, and never a file that is no ledger of ours."""
+
+import os
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import ledgers
+import pytest
+import sendings
+
+from loadsheet.ledger import State, open_ledger
+from loadsheet.ledger.schema import SCHEMA_VERSION
+from loadsheet.problems import LedgerBusy, LedgerError, SettingsError
+
+SRC = Path(__file__).parents[2] / "src"
+HOLD = """
+import sys, time
+sys.path.insert(0, {src!r})
+from loadsheet.ledger import open_ledger
+with open_ledger("sqlite:///{path}"):
+    print("holding", flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.fixture
+def url(tmp_path):
+    return f"sqlite:///{tmp_path / 'state' / 'ledger.db'}"
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "state" / "ledger.db"
+
+
+def fill(url, count=3):
+    with open_ledger(url) as ledger:
+        return sendings.orders(ledger, ledger.begin_run(), count)
+
+
+def test_a_ledger_is_made_with_its_folder_and_kept(url, path):
+    drop = fill(url)
+    assert path.is_file()
+    with open_ledger(url) as ledger:
+        assert sendings.states(ledger, drop) == ["ready"] * 3
+    assert [file.name for file in path.parent.iterdir() if not file.name.startswith("ledger.db")] == []
+    assert not path.with_name("ledger.db.holder").exists()
+
+
+def test_it_is_durable_in_every_connection(url):
+    with open_ledger(url) as ledger, ledger._engine.connect() as one, ledger._engine.connect() as other:
+        for connection in (one, other):
+            pragma = {name: connection.exec_driver_sql(f"pragma {name}").scalar() for name in PRAGMAS}
+            assert pragma == PRAGMAS
+
+
+PRAGMAS = {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1}
+
+
+def test_a_second_process_is_told_who_holds_it_and_gets_it_when_the_holder_is_killed(url, path):
+    fill(url)
+    program = HOLD.format(src=str(SRC), path=path)
+    process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout.readline() == "holding\n"
+        with pytest.raises(LedgerBusy) as caught, open_ledger(url):
+            pass
+        assert f"process {process.pid} on {socket.gethostname()} since 20" in str(caught.value)
+        with open_ledger(url, exclusive=False) as ledger:
+            assert ledger.history.count_in(State.READY) == 3
+    finally:
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+    with open_ledger(url) as ledger:
+        assert ledger.history.count_in(State.READY) == 3
+
+
+def test_a_process_does_not_open_its_own_ledger_twice(url):
+    with open_ledger(url), pytest.raises(LedgerBusy, match=f"process {os.getpid()}"), open_ledger(url):
+        pass
+
+
+def test_without_the_lock_it_may_only_be_read(url):
+    drop = fill(url)
+    with open_ledger(url, exclusive=False) as ledger:
+        assert sendings.states(ledger, drop) == ["ready"] * 3
+        with pytest.raises(LedgerError, match="may only be read"):
+            ledger.begin_run()
+    with pytest.raises(LedgerError, match="there is no ledger"), open_ledger(url + "x", exclusive=False):
+        pass
+
+
+def test_a_reader_sees_what_is_committed_while_another_writes(url):
+    drop = fill(url)
+    with open_ledger(url) as writer, open_ledger(url, exclusive=False) as reader:
+        run = writer.begin_run()
+        writer.mark_sending(run, [([one], one.payload) for one in writer.ready(1)])
+        assert sendings.states(reader, drop) == ["sending", "ready", "ready"]
+
+
+@pytest.mark.parametrize("version", [SCHEMA_VERSION + 1, SCHEMA_VERSION + 7])
+@pytest.mark.parametrize("exclusive", [True, False])
+def test_a_ledger_of_a_newer_program_is_left_alone(url, path, version, exclusive):
+    fill(url)
+    with sqlite3.connect(path) as connection:
+        connection.execute("update meta set value = ?", (str(version),))
+    connection.close()
+    words = f"version {version}, this program knows {SCHEMA_VERSION}"
+    with pytest.raises(LedgerError, match=words), open_ledger(url, exclusive=exclusive):
+        pass
+
+
+def test_a_database_that_is_no_ledger_is_left_alone(url, path):
+    path.parent.mkdir()
+    with sqlite3.connect(path) as connection:
+        connection.execute("create table recipes (name text)")
+    connection.close()
+    with pytest.raises(LedgerError, match="is no ledger"), open_ledger(url):
+        pass
+    with sqlite3.connect(path) as connection:
+        assert connection.execute("select name from sqlite_master where type = 'table'").fetchall() == [("recipes",)]
+    connection.close()
+
+
+@pytest.mark.parametrize("exclusive", [True, False])
+@pytest.mark.parametrize("content", [b"Nr;PLZ\n1;01067\n" * 200, b"SQLite format 3\0" + b"\xff" * 5000])
+def test_a_file_that_is_no_database_is_left_alone(url, path, content, exclusive):
+    path.parent.mkdir()
+    path.write_bytes(content)
+    with pytest.raises(LedgerError, match=r"ledger\.db"), open_ledger(url, exclusive=exclusive):
+        pass
+    assert path.read_bytes() == content
+
+
+def test_a_damaged_page_is_said_and_not_worked_around(url, path):
+    fill(url, 200)
+    raw = bytearray(path.read_bytes())
+    for page in range(2, len(raw) // 4096):
+        raw[page * 4096 : page * 4096 + 64] = b"\xa5" * 64
+    path.write_bytes(raw)
+    with pytest.raises(LedgerError, match="damaged"), open_ledger(url) as ledger:
+        list(ledger.history.entries_in(State.READY))
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("nonsense", SettingsError),
+        ("mysql://host/db", SettingsError),
+        ("sqlite://", SettingsError),
+        ("postgresql://anna:secret@host/db", SettingsError),
+        ("sqlite:////proc/nowhere/ledger.db", SettingsError),
+    ],
+)
+def test_a_url_that_cannot_be_used_is_refused(text, error):
+    with pytest.raises(error) as caught, open_ledger(text):
+        pass
+    assert "secret" not in str(caught.value)
+
+
+def test_a_folder_in_the_place_of_the_file_is_said(url, path):
+    path.mkdir(parents=True)
+    with pytest.raises(LedgerError, match="look at the rights"), open_ledger(url):
+        pass
+
+
+def test_times_come_from_the_clock_that_is_passed_in(tmp_path):
+    with ledgers.ledger_in(tmp_path) as ledger:
+        run = ledger.begin_run()
+    assert (run.name, run.started_at[:10]) == ("2026-03-04-01", "2026-03-04")

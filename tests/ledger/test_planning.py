@@ -1,0 +1,154 @@
+"""The verdict on a document for everything that its lane can hold."""
+
+import hashlib
+
+import msgspec
+import pytest
+
+from loadsheet.contract import BY_NAME
+from loadsheet.ledger import State
+from loadsheet.ledger.planning import Known, differences, judge
+from loadsheet.mapping.documents import Document, SourceRow
+from loadsheet.problems import Problem
+
+SAID = Problem("X701", values={"text": "pickup_city: is wrong"})
+
+
+def record(operation, content):
+    body = {"order_id": "A-1", "tender_id": "T-1", "carrier_id": "C-1", "note": content}
+    return {name: body[name] for name in (*BY_NAME[operation].record.key, "note")}
+
+
+def document(operation, content="one", *problems):
+    payload = msgspec.json.encode(record(operation, content))
+    digest = hashlib.sha256(payload).hexdigest()
+    key, lane = BY_NAME[operation].key_of(record(operation, content)), "a lane"
+    return Document(operation, key, lane, payload, digest, (SourceRow("orders", 2, ()),), problems)
+
+
+def known(operation, state, content="one", identity=7):
+    made = document(operation, content)
+    problems = (SAID,) if state is State.REFUSED else ()
+    receipt = "88001" if state is State.ACCEPTED else ""
+    return Known(identity, operation, made.key, state, made.content_hash, made.payload, receipt, problems)
+
+
+READY, SENDING, ACCEPTED, REFUSED, UNKNOWN = (
+    State.READY,
+    State.SENDING,
+    State.ACCEPTED,
+    State.REFUSED,
+    State.UNKNOWN,
+)
+CREATE, UPDATE, DELETE, EVENT, QUOTE = "order.create", "order.update", "order.delete", "order.status", "tender.quote"
+TABLE = [
+    # what is on the lane, what comes, in which state it is planned, and with which problem
+    ("a first create", [], CREATE, "one", State.READY, ""),
+    ("a create that is accepted", [(CREATE, ACCEPTED, "one")], CREATE, "one", State.UNCHANGED, ""),
+    ("a create that changed", [(CREATE, ACCEPTED, "one")], CREATE, "two", State.HELD, "L601"),
+    ("a create that waits", [(CREATE, READY, "one")], CREATE, "one", State.UNCHANGED, "L603"),
+    ("another version waits", [(CREATE, READY, "one")], CREATE, "two", State.HELD, "L605"),
+    ("a create in doubt", [(CREATE, UNKNOWN, "one")], CREATE, "one", State.HELD, "L602"),
+    ("another create in doubt", [(CREATE, UNKNOWN, "one")], CREATE, "two", State.HELD, "L602"),
+    ("a create under way", [(CREATE, SENDING, "one")], CREATE, "one", State.HELD, "L602"),
+    ("a create that was refused", [(CREATE, REFUSED, "one")], CREATE, "one", State.REFUSED, "L604"),
+    ("a refused create put right", [(CREATE, REFUSED, "one")], CREATE, "two", State.READY, ""),
+    (
+        "a refused create, back to what was refused first",
+        [(CREATE, REFUSED, "one"), (CREATE, REFUSED, "two")],
+        CREATE,
+        "one",
+        State.READY,
+        "",
+    ),
+    (
+        "refused, then accepted",
+        [(CREATE, REFUSED, "one"), (CREATE, ACCEPTED, "two")],
+        CREATE,
+        "two",
+        State.UNCHANGED,
+        "",
+    ),
+    ("created, deleted", [(CREATE, ACCEPTED, "one"), (DELETE, ACCEPTED, "")], CREATE, "one", State.READY, ""),
+    ("created, to be deleted", [(CREATE, ACCEPTED, "one"), (DELETE, READY, "")], CREATE, "one", State.READY, ""),
+    ("created, delete refused", [(CREATE, ACCEPTED, "one"), (DELETE, REFUSED, "")], CREATE, "one", State.UNCHANGED, ""),
+    ("created, delete in doubt", [(CREATE, ACCEPTED, "one"), (DELETE, UNKNOWN, "")], CREATE, "one", State.HELD, "L602"),
+    ("only a delete in doubt", [(DELETE, UNKNOWN, "")], CREATE, "one", State.HELD, "L602"),
+    (
+        "an update stands between",
+        [(CREATE, ACCEPTED, "one"), (UPDATE, ACCEPTED, "x")],
+        CREATE,
+        "one",
+        State.UNCHANGED,
+        "",
+    ),
+    ("a first update", [(CREATE, ACCEPTED, "one")], UPDATE, "x", State.READY, ""),
+    ("the same update", [(CREATE, ACCEPTED, "one"), (UPDATE, ACCEPTED, "x")], UPDATE, "x", State.UNCHANGED, ""),
+    ("another update", [(UPDATE, ACCEPTED, "x")], UPDATE, "y", State.READY, ""),
+    ("back to an earlier update", [(UPDATE, ACCEPTED, "x"), (UPDATE, ACCEPTED, "y")], UPDATE, "x", State.READY, ""),
+    ("an update in doubt", [(UPDATE, UNKNOWN, "x")], UPDATE, "x", State.HELD, "L602"),
+    ("another update behind one in doubt", [(UPDATE, UNKNOWN, "x")], UPDATE, "y", State.READY, ""),
+    ("an update that was refused", [(UPDATE, REFUSED, "x")], UPDATE, "x", State.READY, ""),
+    ("an update that waits", [(UPDATE, READY, "x")], UPDATE, "x", State.UNCHANGED, "L603"),
+    ("a delete", [(CREATE, ACCEPTED, "one")], DELETE, "", State.READY, ""),
+    ("a second delete", [(DELETE, ACCEPTED, "")], DELETE, "", State.UNCHANGED, ""),
+    (
+        "a delete of what was made anew",
+        [(DELETE, ACCEPTED, ""), (CREATE, ACCEPTED, "one")],
+        DELETE,
+        "",
+        State.READY,
+        "",
+    ),
+    ("a first event", [(CREATE, ACCEPTED, "one")], EVENT, "x", State.READY, ""),
+    ("another event", [(EVENT, ACCEPTED, "x")], EVENT, "y", State.READY, ""),
+    ("the same event", [(EVENT, ACCEPTED, "x"), (EVENT, ACCEPTED, "y")], EVENT, "x", State.UNCHANGED, ""),
+    ("an event in doubt", [(EVENT, UNKNOWN, "x")], EVENT, "x", State.HELD, "L602"),
+    ("an event that was refused", [(EVENT, REFUSED, "x")], EVENT, "x", State.READY, ""),
+    ("an event that waits", [(EVENT, READY, "x")], EVENT, "x", State.UNCHANGED, "L603"),
+    ("a first quote", [], QUOTE, "x", State.READY, ""),
+    ("the same quote", [(QUOTE, ACCEPTED, "x")], QUOTE, "x", State.UNCHANGED, ""),
+    ("a new quote", [(QUOTE, ACCEPTED, "x")], QUOTE, "y", State.READY, ""),
+    ("back to an earlier quote", [(QUOTE, ACCEPTED, "x"), (QUOTE, ACCEPTED, "y")], QUOTE, "x", State.READY, ""),
+]
+
+
+@pytest.mark.parametrize(
+    ("lane", "operation", "content", "state", "code"), [row[1:] for row in TABLE], ids=[row[0] for row in TABLE]
+)
+def test_the_verdict_follows_from_the_lane(lane, operation, content, state, code):
+    standing = [known(name, held, what, identity) for identity, (name, held, what) in enumerate(lane, start=1)]
+    verdict = judge(document(operation, content), standing)
+    assert (verdict.state, verdict.problem.code if verdict.problem else "") == (state, code)
+    assert verdict.reason or state is State.READY
+    assert verdict.receipt == ("88001" if state is State.UNCHANGED and not code else "")
+
+
+def test_a_document_with_an_error_is_invalid_and_one_with_a_warning_is_not():
+    error, warning = Problem("C301"), Problem("C301", level="warning")
+    assert judge(document(CREATE, "one", error), [known(CREATE, ACCEPTED)]).state is State.INVALID
+    assert judge(document(CREATE, "one", warning), []).state is State.READY
+
+
+def test_verdicts_say_what_changed_and_what_was_said_before():
+    changed = judge(document(CREATE, "two"), [known(CREATE, ACCEPTED, "one")])
+    assert 'note "one" -> "two"' in changed.problem.text
+    again = judge(document(CREATE, "one"), [known(CREATE, REFUSED, "one")])
+    assert "pickup_city: is wrong" in again.problem.text
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        ({"a": 1}, {"a": 1}, []),
+        ({"a": 1, "b": 2}, {"b": 2, "a": 1}, []),
+        ({"a": 1.50}, {"a": 2}, ["a 1.5 -> 2"]),
+        ({"a": 1}, {}, ["a 1 -> nothing"]),
+        ({}, {"a": "x"}, ['a nothing -> "x"']),
+        ({"a": [1]}, {"a": [2]}, ["a"]),
+        ({"a": "x" * 99}, {"a": "y"}, ["a"]),
+        (dict.fromkeys("abcdefgh", 1), {}, [f"{c} 1 -> nothing" for c in "abcde"] + ["and 3 more"]),
+    ],
+)
+def test_differences_are_told_by_field(before, after, told):
+    assert differences(msgspec.json.encode(before), msgspec.json.encode(after)) == told
