@@ -88,17 +88,17 @@ class Settings(BaseSettings):
 
     def read_token(self) -> str | None:
         """The bearer token from setting or file, or None. Raises SettingsError if the file cannot be read or is empty."""
-        if self.token is not None:
-            return self.token.get_secret_value().strip()
+        if self.token is not None and (token := self.token.get_secret_value().strip()):
+            return token
         if self.token_file is None:
             return None
         try:
-            token = self.token_file.read_text(encoding="utf-8").strip()
+            read = self.token_file.read_text(encoding="utf-8").strip()
         except OSError as error:
             raise SettingsError(f"token_file: {self.token_file} cannot be read ({error.strerror})") from error
-        if not token:
+        if not read:
             raise SettingsError(f"token_file: {self.token_file} is empty; write the token into its first line")
-        return token
+        return read
 
     @classmethod
     def load(cls, config: Path | None = None, **given: Any) -> Self:

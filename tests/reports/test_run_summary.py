@@ -231,6 +231,15 @@ def test_what_waits_is_sent_by_the_next_run(tmp_path):
     assert report.sentences[-1] == "next: loadsheet run"
 
 
+def test_the_next_command_names_the_ledger_where_it_is_not_in_its_usual_place(tmp_path):
+    with ledger_in(tmp_path) as ledger:
+        run = ledger.begin_run()
+        wrong = document("order.create", order(1), [("orders", 2, ("a",))], weight_problem("in.csv", 2))
+        plan(ledger, run, drop_of(("orders", "in.csv")), [wrong])
+        report = written(ledger, run, {}, tmp_path / "out", state=tmp_path)
+    assert report.sentences[-1].endswith(f" --state {tmp_path}")
+
+
 def test_no_control_character_reaches_the_terminal(tmp_path):
     with ledger_in(tmp_path) as ledger:
         run = ledger.begin_run()

@@ -27,11 +27,14 @@ __all__ = ["SUMMARY", "WORKBOOK", "RunSummary", "Written", "sentences", "write"]
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What was written: the folder of the run's reports, the names of the files in it, and the summary that they tell."""
+    """What was written: the folder of the run's reports, the names of the files in it, and the summary that they tell; `state` is
+    the folder of the ledger that knows more.
+    """
 
     folder: Path
     names: tuple[str, ...]
     summary: RunSummary
+    state: Path
 
     @property
     def paths(self) -> list[Path]:
@@ -41,7 +44,7 @@ class Written:
     @property
     def sentences(self) -> list[str]:
         """The summary for the terminal, a line each."""
-        return sentences(self.summary, self.folder)
+        return sentences(self.summary, self.folder, self.state)
 
 
 def write(
@@ -78,4 +81,4 @@ def write(
         summary = replace(summary, reports=(*reports, *beyond))
     with placed(folder / SUMMARY) as part:
         part.write_bytes(summary.to_json())
-    return Written(folder, summary.reports, summary)
+    return Written(folder, summary.reports, summary, settings.state)

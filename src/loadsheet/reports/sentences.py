@@ -8,6 +8,7 @@ from pathlib import Path
 from loadsheet.contract import BY_NAME, Action, Operation
 from loadsheet.reconcile import AGREES, Verdict
 from loadsheet.reports.summary import FileTold, ProblemTold, RunSummary
+from loadsheet.settings import Settings
 
 _UNLISTED = {Action.STATUS: "status events", Action.QUOTE: "quotes", Action.CONFIRM: "quote confirmations"}
 _PROBLEMS_SHOWN = 5
@@ -40,8 +41,10 @@ def balance_sentence(summary: RunSummary) -> str:
     return f"DOES NOT BALANCE: {'; '.join(summary.balance.faults)} ({summary.balance.read:,} read, {parts})"
 
 
-def sentences(summary: RunSummary, folder: Path) -> list[str]:
-    """The summary for the terminal, a line each; `folder` is where its reports are. Control characters do not get through."""
+def sentences(summary: RunSummary, folder: Path, state: Path) -> list[str]:
+    """The summary for the terminal, a line each; `folder` is where its reports are, `state` where its ledger is. Control
+    characters do not get through.
+    """
     lines = [f"run {summary.run}", *_file_lines(summary), verdict_sentence(summary), balance_sentence(summary)]
     lines += [
         f"  {problem.count:>5,} x {problem.code} {_titled(problem)}{_first(problem.places)}"
@@ -50,7 +53,7 @@ def sentences(summary: RunSummary, folder: Path) -> list[str]:
     if (hidden := len(summary.problems) - _PROBLEMS_SHOWN) > 0:
         lines.append(f"        and {hidden} more kind{'s' if hidden > 1 else ''} of problems")
     lines.append(f"reports in {folder}: {_reports(summary)}")
-    lines += _next(summary, folder)
+    lines += _next(summary, folder, state)
     return ["".join(sign if sign.isprintable() else "?" for sign in line) for line in lines]
 
 
@@ -110,11 +113,12 @@ def _first(places: tuple[str, ...]) -> str:
     return f", first at {places[0]}" if places else ""
 
 
-def _next(summary: RunSummary, folder: Path) -> Iterator[str]:
+def _next(summary: RunSummary, folder: Path, state: Path) -> Iterator[str]:
     if summary.needs_someone.rows:
         plural = "s need" if summary.needs_someone.rows > 1 else " needs"
         yield f"{summary.needs_someone.rows:,} row{plural} someone: see the problem column of the results files in {folder}"
     if summary.needs_someone.first:
-        yield f"next: loadsheet show {shlex.quote(summary.needs_someone.first)}"
+        elsewhere = "" if state == Settings.model_fields["state"].default else f" --state {shlex.quote(str(state))}"
+        yield f"next: loadsheet show {shlex.quote(summary.needs_someone.first)}{elsewhere}"
     elif summary.verdicts.get(Verdict.WAITING, 0):
         yield "next: loadsheet run"
