@@ -1,0 +1,63 @@
+"""Settings: where they come from, which wins, and how a wrong one is told."""
+
+import pytest
+
+from loadsheet.problems import SettingsError
+from loadsheet.settings import Settings
+
+
+@pytest.fixture
+def config(tmp_path):
+    path = tmp_path / "loadsheet.toml"
+    path.write_text('connections = 3\nwindow = 30\n[assumptions]\nunknown_fields = "ignore"\n', encoding="utf-8")
+    return path
+
+
+def test_the_command_line_wins_over_the_environment_over_the_file_over_the_defaults(config, monkeypatch):
+    monkeypatch.setenv("LOADSHEET_WINDOW", "20")
+    monkeypatch.setenv("LOADSHEET_CONNECTIONS", "2")
+    settings = Settings.load(config, connections=1, settle_s=None)
+    assert (settings.connections, settings.window, settings.settle_s) == (1, 20, 5.0)
+    assert settings.assumptions.unknown_fields == "ignore"
+
+
+def test_an_assumption_can_come_from_the_environment(config, monkeypatch):
+    monkeypatch.setenv("LOADSHEET_ASSUMPTIONS__NULL_FIELDS", "absent")
+    settings = Settings.load(config)
+    assert (settings.assumptions.null_fields, settings.assumptions.unknown_fields) == ("absent", "ignore")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("conections = 3", "conections: there is no such setting; did you mean connections?"),
+        ('[assumptions]\nunknown_field = "ignore"', "did you mean assumptions.unknown_fields?"),
+        ("connections = 0", "connections: "),
+        ('connections = "many"', "connections: "),
+        ("connections = ", "loadsheet.toml: "),
+    ],
+)
+def test_a_wrong_setting_is_named_with_what_was_probably_meant(tmp_path, text, told):
+    path = tmp_path / "loadsheet.toml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(SettingsError) as raised:
+        Settings.load(path)
+    assert told in str(raised.value)
+
+
+def test_a_settings_file_that_was_named_must_be_there(tmp_path):
+    with pytest.raises(SettingsError, match="does not exist"):
+        Settings.load(tmp_path / "nowhere.toml")
+
+
+def test_a_token_never_shows_itself(monkeypatch):
+    monkeypatch.setenv("LOADSHEET_TOKEN", "very-secret")
+    settings = Settings.load()
+    assert "very-secret" not in repr(settings) + str(settings) + settings.model_dump_json()
+    assert settings.read_token() == "very-secret"
+
+
+def test_an_empty_token_file_is_told(tmp_path):
+    (tmp_path / "token").write_text("\n", encoding="utf-8")
+    with pytest.raises(SettingsError, match="is empty"):
+        Settings.load(token_file=tmp_path / "token").read_token()
