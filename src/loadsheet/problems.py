@@ -52,7 +52,9 @@ CATALOGUE: dict[str, Kind] = {
     "R211": Kind("Column twice", "the column {found} stands in the header more than once: {columns}"),
     "R212": Kind("Cell too long", "the cell holds {length} characters; at most {limit} are read"),
     "R213": Kind("Quote in the wrong place", "text follows a closing quote, so it is not clear where the value ends"),
-    "R214": Kind("Row far below the table", "the row stands below {blank} blank rows; neither it nor what follows is read"),
+    "R214": Kind(
+        "Row far below the table", "the row stands below {blank} blank rows; neither it nor what follows is read"
+    ),
     # conversion
     "C301": Kind("Value missing", "a value is required"),
     "C302": Kind("Not a number", '"{found}" is not a number as {locale} writes it'),
