@@ -20,8 +20,9 @@ lint: .venv/test
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 
-bench: .venv/test  ## orders/s and CPU per order, split by stage
+bench: .venv/test  ## orders/s and CPU per order, split by stage; durable creates beside servers that store nothing
 	@$(BIN)/python -m tests.benchmarks.whole_run
+	@$(BIN)/python -m tests.benchmarks.exchange
 
 clean:
 	rm -rf .venv .loadsheet .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist

@@ -1,13 +1,15 @@
 """Every setting once: its name, default and meaning.
 
-Precedence: command line > `LOADSHEET_*` environment > `loadsheet.toml` > the defaults here. Units stand at the end of names.
+Precedence: command line > `LOADSHEET_*` environment > `loadsheet.toml` > the capabilities file (assumptions only) > the defaults
+here. Units stand at the end of names.
 """
 
 import difflib
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
-from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt, SecretStr, ValidationError
+from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt, SecretStr, ValidationError, field_validator
+from pydantic.fields import FieldInfo
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -15,6 +17,7 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
+from loadsheet.capabilities import assumptions_for
 from loadsheet.contract import Assumptions
 from loadsheet.problems import SettingsError
 
@@ -35,6 +38,9 @@ class Settings(BaseSettings):
     outbox: Path = Field(Path("outbox"), description="Folder for reports and for files set aside")
     state: Path = Field(Path(".loadsheet"), description="Folder of ledger, archive and claimed files; on a local disk")
     exchange: str = Field(EMBEDDED, description="Base URL of the exchange, or 'embedded' for our own in this process")
+    capabilities: Path | None = Field(
+        None, description="File in which `loadsheet exchange probe` wrote what that exchange does: its assumptions"
+    )
     token: SecretStr | None = Field(None, description="Bearer token; from the environment, never the command line")
     token_file: Path | None = Field(None, description="File whose first line is the bearer token")
     database: str = Field("", description="URL of the ledger; empty: sqlite:///STATE/ledger.db")
@@ -76,10 +82,35 @@ class Settings(BaseSettings):
     unknown_max: PositiveInt = Field(20, description="So many calls in a row without a clear answer end the sending")
     window: PositiveInt = Field(256, description="Most entries that are marked as sending at the same time")
 
+    exchange_connections_max: PositiveInt = Field(
+        1000, description="Our exchange: connections at the same time; another one is answered 429"
+    )
+    exchange_header_bytes_max: PositiveInt = Field(
+        16_384, description="Our exchange: size of a request's first line and headers; a larger one is answered 400"
+    )
+    exchange_header_s: PositiveFloat = Field(10.0, description="Our exchange: time for the headers of a request")
+    exchange_body_s: PositiveFloat = Field(30.0, description="Our exchange: time for the body of a request")
+    exchange_send_s: PositiveFloat = Field(60.0, description="Our exchange: time a client may stop reading its answer")
+    exchange_keep_alive_s: PositiveFloat = Field(
+        5.0, description="Our exchange: a connection idle for longer is closed"
+    )
+    exchange_calls_per_second: NonNegativeFloat = Field(
+        0.0, description="Our exchange: calls a second for each token (0: no limit); more are answered 429"
+    )
+
     weight_tolerance: NonNegativeFloat = Field(0.001, description="Weights and volumes that differ by no more agree")
     money_tolerance: NonNegativeFloat = Field(0.01, description="Amounts of money that differ by no more agree")
 
+    exchange_docs: Literal["open", "login"] = Field(
+        "open", description="Who may read the manual and the OpenAPI document of `exchange serve`: all, or after login"
+    )
+
     assumptions: Assumptions = Field(Assumptions(), description="Our answers to what the interface leaves open")
+
+    @field_validator("capabilities", mode="before")
+    @classmethod
+    def _empty_is_none(cls, value: object) -> object:
+        return None if value == "" else value
 
     @property
     def database_url(self) -> str:
@@ -127,8 +158,24 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 (signature is pydantic-settings')
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Command line, then environment, then the settings file."""
-        return (init_settings, env_settings, TomlConfigSettingsSource(settings_cls, cls.config_file))
+        """Command line, then environment, then the settings file, then what the exchange was found to do."""
+        file = TomlConfigSettingsSource(settings_cls, cls.config_file)
+        return (init_settings, env_settings, file, _FromCapabilities(settings_cls))
+
+
+class _FromCapabilities(PydanticBaseSettingsSource):
+    """The assumptions of the capabilities file that the sources before this one name, for the exchange that they name."""
+
+    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:  # noqa: ARG002 (pydantic-settings')
+        """Nothing: all comes at once."""
+        return None, field_name, False
+
+    def __call__(self) -> dict[str, Any]:
+        """The one setting that the file speaks of, or none."""
+        path = self.current_state.get("capabilities")
+        if path is None or path == "":
+            return {}
+        return {"assumptions": assumptions_for(str(self.current_state.get("exchange", EMBEDDED)), Path(path))}
 
 
 def _explain(location: tuple[int | str, ...], message: str) -> str:

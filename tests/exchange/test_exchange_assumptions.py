@@ -31,6 +31,7 @@ SETTINGS_OF_THE_EXCHANGE = {
     "delete_unknown",
     "quote_unknown",
     "quote_existing",
+    "quote_by",
     "confirm_unknown",
     "status_unknown",
     "status_on_400",

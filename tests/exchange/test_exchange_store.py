@@ -14,6 +14,7 @@ import pytest
 from calling import Inside, OverSocket, embedded, inside, served
 from examples import CONFIRMATION, EVENT, GOOD, ORDER, QUOTE, TENDER
 from serving import TOKEN
+from sqlalchemy import create_engine, text
 
 from loadsheet.contract import BY_NAME, Assumptions
 from loadsheet.exchange import Store, StoreFailed, create_app
@@ -43,17 +44,21 @@ def held(store, subject):
 
 
 @pytest.fixture
-def store(tmp_path):
-    with closing(Store(f"sqlite:///{tmp_path / 'exchange.db'}")) as opened:
+def store(database):
+    with closing(Store(database)) as opened:
         yield opened
 
 
-def rows(tmp_path, table):
-    with closing(sqlite3.connect(tmp_path / "exchange.db")) as database:
-        return database.execute(f"select * from {table}").fetchall()
+def rows(database, table):
+    engine = create_engine(database.replace("postgresql:", "postgresql+psycopg:"))
+    try:
+        with engine.connect() as connection:
+            return connection.execute(text(f"select * from {table} order by number")).all()
+    finally:
+        engine.dispose()
 
 
-def test_calls_in_one_group_see_each_other_in_order(store, tmp_path):
+def test_calls_in_one_group_see_each_other_in_order(store, database):
     story = [
         call("order.create", ORDER),
         call("order.create", ORDER),
@@ -70,10 +75,10 @@ def test_calls_in_one_group_see_each_other_in_order(store, tmp_path):
     contents, total = held(store, "order")
     assert total == 1
     assert '"currency":"CHF"' in contents[0]
-    assert [row[1] for row in rows(tmp_path, "status_events")] == ["SO-1001"]
+    assert [row[1] for row in rows(database, "status_events")] == ["SO-1001"]
 
 
-def test_quotes_follow_their_tender_within_one_group(store, tmp_path):
+def test_quotes_follow_their_tender_within_one_group(store, database):
     effects(store, [call("tender.create", TENDER), call("tender.quote", QUOTE), call("tender.confirm", CONFIRMATION)])
     story = [
         call("tender.quote", {**QUOTE, "carrier_id": "C-2"}),
@@ -82,8 +87,8 @@ def test_quotes_follow_their_tender_within_one_group(store, tmp_path):
         call("tender.quote", {**QUOTE, "tenderRate": "1"}),
     ]
     assert not any(effect.faults for effect in effects(store, story))
-    assert [row[1:3] for row in rows(tmp_path, "quotes")] == [("T-1", "C-1")]
-    assert rows(tmp_path, "confirmations") == []
+    assert [row[1:3] for row in rows(database, "quotes")] == [("T-1", "C-1")]
+    assert rows(database, "confirmations") == []
 
 
 def test_a_number_of_a_record_that_came_and_went_in_one_group_is_not_given_again(store):
@@ -92,12 +97,12 @@ def test_a_number_of_a_record_that_came_and_went_in_one_group_is_not_given_again
     assert effect.number == 2
 
 
-def test_status_history_is_kept_whole_and_in_order(store, tmp_path):
+def test_status_history_is_kept_whole_and_in_order(store, database):
     effects(store, [call("order.create", ORDER)])
     for first in (0, 3):
         events = [{**EVENT, "status_code": str(code)} for code in range(first, first + 3)]
         effects(store, [call("order.status", {"data": events})])
-    codes = [row[2].partition('"status_code":"')[2][0] for row in rows(tmp_path, "status_events")]
+    codes = [row[2].partition('"status_code":"')[2][0] for row in rows(database, "status_events")]
     assert codes == list("012345")
 
 
@@ -110,8 +115,8 @@ def test_more_keys_than_one_question_takes_are_all_found(store):
     assert held(store, "order")[1] == 1200
 
 
-def test_concurrent_creates_of_one_identifier_have_one_winner(tmp_path):
-    with embedded(tmp_path / "exchange.db") as exchange, ThreadPoolExecutor(8) as threads:
+def test_concurrent_creates_of_one_identifier_have_one_winner(database):
+    with embedded(database) as exchange, ThreadPoolExecutor(8) as threads:
         callers = [OverSocket(f"http://{exchange.address}") for _ in range(8)]
         for number in range(25):
             order, start = {**ORDER, "order_id": f"SO-{number}"}, threading.Barrier(8)
@@ -126,9 +131,8 @@ def test_concurrent_creates_of_one_identifier_have_one_winner(tmp_path):
         assert len(exchange.orders()) == 25
 
 
-def test_two_stores_on_one_file_share_numbers_and_records(tmp_path):
-    url = f"sqlite:///{tmp_path / 'exchange.db'}"
-    with closing(Store(url)) as one, closing(Store(url)) as other, ThreadPoolExecutor(2) as threads:
+def test_two_stores_on_one_database_share_numbers_and_records(database):
+    with closing(Store(database)) as one, closing(Store(database)) as other, ThreadPoolExecutor(2) as threads:
         names = [f"SO-{number}" for number in range(200)]
         calls = [call("order.create", {**ORDER, "order_id": name}) for name in names]
         done = list(threads.map(lambda store: effects(store, calls), (one, other)))
@@ -165,27 +169,36 @@ def test_many_calls_at_a_locked_file_fail_together_and_soon(tmp_path):
     assert time.monotonic() - started < 2
 
 
-def test_one_call_that_the_database_refuses_does_not_fail_its_group(store, tmp_path):
-    with closing(sqlite3.connect(tmp_path / "exchange.db")) as database:
-        database.execute(
-            "create trigger refuse before insert on orders when new.order_ref = 'SO-3' begin select raise(abort, 'no'); end"
-        )
+REFUSALS = {
+    "sqlite": (
+        "create trigger refuse before insert on orders when new.order_ref = 'SO-3' begin select raise(abort, 'no'); end",
+    ),
+    "postgresql": ("alter table orders add constraint refuse check (order_ref <> 'SO-3')",),
+}
+
+
+def test_one_call_that_the_database_refuses_does_not_fail_its_group(store, database, caplog):
+    engine = create_engine(database.replace("postgresql:", "postgresql+psycopg:"))
+    with engine.begin() as connection:
+        for statement in REFUSALS[engine.dialect.name]:
+            connection.execute(text(statement))
+    engine.dispose()
     calls = [call("order.create", {**ORDER, "order_id": f"SO-{number}"}) for number in range(6)]
     done = effects(store, calls)
     assert [isinstance(effect, StoreFailed) for effect in done] == [False, False, False, True, False, False]
     assert held(store, "order")[1] == 5
+    assert ORDER["sender_id"] not in caplog.text
 
 
-def test_a_closed_store_refuses_calls_instead_of_letting_them_wait(tmp_path):
-    store = Store(f"sqlite:///{tmp_path / 'exchange.db'}")
+def test_a_closed_store_refuses_calls_instead_of_letting_them_wait(database):
+    store = Store(database)
     store.close()
     (effect,) = effects(store, [call("order.create", ORDER)])
     assert isinstance(effect, StoreFailed)
 
 
-def test_closing_finishes_what_was_handed_in(tmp_path):
-    url = f"sqlite:///{tmp_path / 'exchange.db'}"
-    store = Store(url)
+def test_closing_finishes_what_was_handed_in(database):
+    store = Store(database)
 
     async def hand_in_and_close():
         orders = [{**ORDER, "order_id": number} for number in range(50)]
@@ -195,17 +208,18 @@ def test_closing_finishes_what_was_handed_in(tmp_path):
         return await asyncio.gather(*waiting)
 
     assert len(asyncio.run(hand_in_and_close())) == 50
-    with closing(Store(url)) as reopened:
+    with closing(Store(database)) as reopened:
         assert held(reopened, "order")[1] == 50
 
 
 @pytest.mark.parametrize(
     ("url", "said"),
     [
-        ("exchange.db", "is not a database URL; write sqlite:///FILE"),
+        ("exchange.db", "is not a database URL; write sqlite:///FILE or postgresql://USER:PASSWORD@HOST/NAME"),
+        ("mysql://someone:secret@host/db", "mysql://someone:***@host/db names no kind of database that we keep"),
         ("sqlite://", "write sqlite:///FILE"),
         ("sqlite:///:memory:", "write sqlite:///FILE"),
-        ("postgresql://someone:secret@host/db", "postgresql://someone:***@host/db"),
+        ("postgresql://someone:secret@127.0.0.1:1/db", "postgresql://someone:***@127.0.0.1:1/db cannot be used"),
         ("sqlite:///{folder}/missing/exchange.db", "does not exist; make it, or name another file"),
         ("sqlite:///{folder}", "cannot be used as the exchange's database (unable to open database file)"),
         ("sqlite:///{folder}/notes.txt", "cannot be used as the exchange's database (file is not a database)"),
@@ -218,6 +232,7 @@ def test_a_database_that_cannot_be_used_is_said_at_once(tmp_path, url, said):
         Store(url.format(folder=tmp_path))
     assert said in str(wrong.value)
     assert str(wrong.value).startswith("database: ")
+    assert "secret" not in str(wrong.value)
 
 
 def create_until_killed(url, prefix, answered):
@@ -233,10 +248,10 @@ def create_until_killed(url, prefix, answered):
         caller.close()
 
 
-def test_what_was_answered_200_survives_kill_9(tmp_path):
+def test_what_was_answered_200_survives_kill_9(database):
     answered, dice = [], random.Random(7)
     for round_ in range(6):
-        with served(tmp_path / "exchange.db") as (url, process):
+        with served(database) as (url, process):
             threads = [
                 threading.Thread(target=create_until_killed, args=(url, f"{round_}-{lane}", answered))
                 for lane in range(4)
@@ -247,10 +262,10 @@ def test_what_was_answered_200_survives_kill_9(tmp_path):
             process.send_signal(signal.SIGKILL)
             for thread in threads:
                 thread.join()
-    with inside(tmp_path / "exchange.db") as app:
+    with inside(database) as app:
         kept = app.orders("?page_size=100000")
         assert len(answered) > 50
         assert set(answered) <= {order["order_id"] for order in kept}
         assert all(order == {**ORDER, "order_id": order["order_id"]} for order in kept)  # nothing is half there
-    numbers = [row[0] for row in rows(tmp_path, "orders")]
+    numbers = [row[0] for row in rows(database, "orders")]
     assert len(set(numbers)) == len(numbers)

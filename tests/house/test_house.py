@@ -17,11 +17,12 @@ MODULES = {
 }
 
 # Each room and the rooms it may import. A stage knows the stages before it by their values, never one after it.
-FOUNDATION = {"contract", "problems", "settings"}
+FOUNDATION = {"capabilities", "contract", "problems", "settings"}
 MAY_IMPORT = {
     "problems": set(),
     "contract": {"problems"},
-    "settings": {"contract", "problems"},
+    "capabilities": {"contract", "problems"},
+    "settings": {"capabilities", "contract", "problems"},
     "inbox": FOUNDATION,
     "reading": FOUNDATION | {"inbox"},
     "mapping": FOUNDATION | {"reading"},
@@ -49,15 +50,17 @@ HOMES = {  # each third-party library and the only places that import it
     "sqlalchemy": {"loadsheet.ledger", "loadsheet.exchange"},
     "duckdb": {"loadsheet.mapping"},
     "rule_engine": {"loadsheet.mapping.expressions"},
-    "ruamel": {"loadsheet.mapping"},
+    "ruamel": {"loadsheet.mapping", "loadsheet.capabilities", "loadsheet.exchange.scripts"},
     "babel": {"loadsheet.mapping"},
     "pint": {"loadsheet.mapping"},
     "starlette": {"loadsheet.exchange"},
+    "jinja2": {"loadsheet.exchange.rendering"},
     "uvicorn": {"loadsheet.exchange"},
     "pandas": {"loadsheet.reconcile"},
     "rich": {"loadsheet.cli"},
     "click": {"loadsheet.cli"},
     "filelock": {"loadsheet.ledger"},
+    "alembic": {"loadsheet.exchange.migrations"},
 }
 SPEAKING_NAMES = {"utils", "util", "helpers", "common", "manager", "base", "misc", "info"}
 
@@ -103,7 +106,7 @@ def test_every_dependency_is_used_and_says_why():
     assert all(re.fullmatch(r'"[^"]+",\s+# .+', line) for line in lines)
     used = {name.split(".")[0] for path in MODULES.values() for name in imports(path)}
     renamed = {"rule-engine": "rule_engine", "ruamel.yaml": "ruamel", "pydantic-settings": "pydantic_settings"}
-    unimported = {"tzdata"}  # read by zoneinfo where the system has no time zones
+    unimported = {"tzdata", "psycopg"}  # zoneinfo reads the one, SQLAlchemy drives the other by its name
     for line in lines:
         name = re.match(r'"([A-Za-z0-9_.-]+)', line)[1]
         assert name in unimported or renamed.get(name, name) in used, name

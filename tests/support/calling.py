@@ -119,10 +119,15 @@ class Inside(Caller):
         return Answered(start["status"], headers, b"".join(message["body"] for message in rest))
 
 
+def url_of(database: Any) -> str:
+    """The URL of a database that is given as such or as the path of a SQLite file."""
+    return str(database) if "://" in str(database) else f"sqlite:///{database}"
+
+
 @contextmanager
 def embedded(database, **assumptions):
     """A running embedded exchange and one connection to it."""
-    with Embedded(f"sqlite:///{database}", TOKEN, Assumptions(**assumptions)) as exchange:
+    with Embedded(url_of(database), TOKEN, Assumptions(**assumptions)) as exchange:
         caller = OverSocket(exchange.url)
         try:
             yield caller
@@ -141,7 +146,7 @@ serve(host={host!r}, port=0, database_url={url!r}, token={token!r}, assumptions=
 @contextmanager
 def served(database, *, host="127.0.0.1"):
     """An exchange in a process of its own that can be killed: its base URL and the process."""
-    code = SERVE.format(host=host, url=f"sqlite:///{database}", token=TOKEN)
+    code = SERVE.format(host=host, url=url_of(database), token=TOKEN)
     with subprocess.Popen(
         [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
@@ -154,7 +159,7 @@ def served(database, *, host="127.0.0.1"):
 @contextmanager
 def inside(database, **assumptions):
     """The application on a store of its own, without a socket."""
-    store = Store(f"sqlite:///{database}")
+    store = Store(url_of(database))
     try:
         yield Inside(create_app(store, TOKEN, Assumptions(**assumptions)))
     finally:

@@ -1,17 +1,29 @@
 """`loadsheet exchange ...`: the exchange alone, and the register of assumptions."""
 
+from dataclasses import fields
+from pathlib import Path
+
 import click
 
 from loadsheet.cli.options import CONFIG, JSON, load
 from loadsheet.cli.output import print_json, print_table
+from loadsheet.cli.probe import probe
+from loadsheet.cli.tokens import token
 from loadsheet.contract import register
+from loadsheet.exchange import FaultClass, Limits, deviations, read_faults, read_personality
 from loadsheet.exchange import serve as serve_exchange
-from loadsheet.problems import SettingsError
+from loadsheet.settings import Settings
+
+_FILE = click.Path(dir_okay=False, path_type=Path)
 
 
 @click.group()
 def exchange() -> None:
     """Our own exchange: serve it, and see what it assumes."""
+
+
+exchange.add_command(token)
+exchange.add_command(probe)
 
 
 @exchange.command()
@@ -20,16 +32,52 @@ def exchange() -> None:
     "--port", default=8080, show_default=True, type=click.IntRange(0, 65535), help="Port; 0 lets the system choose."
 )
 @click.option("--database", default="sqlite:///exchange.db", show_default=True, help="Where records are kept.")
+@click.option("--personality", type=_FILE, help="File of assumptions by name; it wins over the settings.")
+@click.option("--truth", type=_FILE, help="File to which every effect that really happened is appended.")
+@click.option("--faults", type=_FILE, help="Script of misbehaviour, for tests; on a loopback host only.")
 @CONFIG
-def serve(host: str, port: int, database: str, config: str | None) -> None:
-    """Run the exchange until it is stopped. The token comes from LOADSHEET_TOKEN or a token file."""
+def serve(
+    *,
+    host: str,
+    port: int,
+    database: str,
+    personality: Path | None,
+    truth: Path | None,
+    faults: Path | None,
+    config: str | None,
+) -> None:
+    """Run the exchange until it is stopped.
+
+    The operator's token comes from LOADSHEET_TOKEN or a token file; `exchange token add` makes further ones for parties.
+    """
     settings = load(config)  # type: ignore[arg-type]
-    token = settings.read_token()
-    if not token:
-        raise SettingsError("the exchange needs a token: set LOADSHEET_TOKEN, or token_file in loadsheet.toml")
+    assumptions = read_personality(personality, settings.assumptions) if personality else settings.assumptions
+    for line in deviations(assumptions):
+        click.echo(f"assumptions.{line}", err=True)
     serve_exchange(
-        host=host, port=port, database_url=database, token=token, assumptions=settings.assumptions, announce=click.echo
+        host=host,
+        port=port,
+        database_url=database,
+        token=settings.read_token() or None,
+        assumptions=assumptions,
+        announce=click.echo,
+        truth=truth,
+        faults=read_faults(faults) if faults else None,
+        limits=_limits(settings),
+        docs_open=settings.exchange_docs == "open",
     )
+
+
+@exchange.command()
+@JSON
+def faults(*, as_json: bool) -> None:
+    """The classes of misbehaviour that a script for `serve --faults` may name."""
+    rows = [[kind.value, kind.doc, kind.happens.value] for kind in FaultClass]
+    names = ("fault", "what the client meets", "effect")
+    if as_json:
+        print_json([dict(zip(names, row, strict=True)) for row in rows])
+    else:
+        print_table([name.capitalize() for name in names], rows)
 
 
 @exchange.command()
@@ -42,3 +90,7 @@ def assumptions(*, as_json: bool) -> None:
         print_json([dict(zip(names, row, strict=True)) for row in rows])
     else:
         print_table([name.capitalize() for name in names], rows)
+
+
+def _limits(settings: Settings) -> Limits:
+    return Limits(**{limit.name: getattr(settings, f"exchange_{limit.name}") for limit in fields(Limits)})

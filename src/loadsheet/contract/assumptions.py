@@ -145,6 +145,14 @@ class Assumptions(BaseModel):
         Literal["replace", "reject"],
         Open("Tender carrier quote", "A second quote of one carrier for one tender: replaces the first or 400?"),
     ] = "replace"
+    quote_by: Annotated[
+        Literal["parties", "involved", "any"],
+        Open(
+            "Tender carrier quote",
+            "Which carrier may quote a tender with its own token: only its sender or receiver, also one that the tender names "
+            "among its carriers (by company, equal to the token's party), or any?",
+        ),
+    ] = "involved"
     confirm_unknown: Annotated[
         Literal["reject", "accept"],
         Open("Errors", "A confirmation of a quote that was never given: 400, or kept all the same?"),
@@ -191,7 +199,7 @@ _SETTLED = (
     Assumption("Errors", "The exact texts of messages", "our own fixed sentences", "", "", "exchange"),
     Assumption("Errors", "How a wrong field inside a list is named", "packages[0].item_name, counted from 0", "", "", "both"),
     Assumption("Errors", "When 405 is answered", "any known path with another method", "", "assumptions.unknown_path", "exchange"),
-    Assumption("Errors", "Status codes other than 200, 400, 401 and 405", "none is answered; any other that comes is an unknown outcome", "", "", "both"),
+    Assumption("Errors", "Status codes other than 200, 400, 401 and 405", "429 beyond a limit of calls or connections, 503 while the store cannot write; any other that comes is an unknown outcome", "", "", "both"),
     Assumption("Versioning", "Versioning scheme", "none; paths carry no version", "", "", "both"),
     Assumption("Endpoints", "Whether a repeated request is recognised (no idempotency key is shown)", "no: an unanswered call is never sent again blindly", "", "", "translator"),
 )  # fmt: skip

@@ -131,12 +131,12 @@ def _address() -> tuple[Field, ...]:
     )
 
 
-def _package(numbers: NumberForm, *more: Field) -> Record:
+def _package(name: str, numbers: NumberForm, *more: Field) -> Record:
     stackable_note = (
         "The tender package summary types it Numeric; description and samples use a string flag, and so do we."
     )
     return Record(
-        "Package",
+        name,
         (
             _text("package_type", "Kind of package", When.ALWAYS, known=PACKAGE_KINDS),
             _text("item_name", "Item name", When.ALWAYS),
@@ -173,8 +173,9 @@ INNER_CARGO = Record(
     NumberForm.JSON_NUMBER,
 )
 
-TENDER_PACKAGE = _package(NumberForm.JSON_STRING)
+TENDER_PACKAGE = _package("Tender package", NumberForm.JSON_STRING)
 ORDER_PACKAGE = _package(
+    "Order package",
     NumberForm.JSON_NUMBER,
     _flag("allow_mixed_freight", "Whether mixed freight is allowed"),
     _array("inner_cargos", "What is inside; may be an empty array", INNER_CARGO),

@@ -66,6 +66,10 @@ class Client:
         """Make one call of a write operation, once. Never raises for what happens on the network: the reply says it."""
         return self._desk().send(operation, body)
 
+    def ask(self, operation: Operation, body: bytes = b"", *, query: str = "") -> Reply:
+        """One request just as it is given, once, listings and operations of nobody included: the probe asks so. Never raises."""
+        return self._desk().send(operation, body, query=query)
+
     def listing(self, operation: Operation, page_size: int) -> Listing:
         """One answer of a listing, numbers as int or Decimal. A look changes nothing, so one that meets nobody is repeated.
 

@@ -188,7 +188,7 @@ class Desk:
                 "User-Agent": "loadsheet",
             }
         )
-        self._requests: dict[tuple[str, str], requests.PreparedRequest] = {}
+        self._requests: dict[tuple[str, str, str], requests.PreparedRequest] = {}
 
     def send(self, operation: Operation, body: bytes, *, query: str = "") -> Reply:
         """One call, once, and everything that may come of it."""
@@ -226,7 +226,7 @@ class Desk:
 
     def _request(self, operation: Operation, query: str) -> requests.PreparedRequest:
         # Made once and used again with another body: preparing anew would cost more than sending.
-        prepared = self._requests.get((operation.path, query))
+        prepared = self._requests.get((operation.method, operation.path, query))
         if prepared is None:
             url = self._base_url + operation.path
             prepared = self._session.prepare_request(
@@ -234,7 +234,7 @@ class Desk:
             )
             prepared.target = prepared.path_url  # type: ignore[attr-defined]  # see _Adapter.request_url
             prepared.headers = dict(prepared.headers)  # type: ignore[assignment]  # their own kind is copied at ten times the cost
-            self._requests[operation.path, query] = prepared
+            self._requests[operation.method, operation.path, query] = prepared
         return prepared
 
     def _read(self, response: requests.Response) -> bytes:

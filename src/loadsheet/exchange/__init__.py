@@ -1,11 +1,37 @@
 """The exchange: the eleven operations over HTTP on a durable store. Made from the contract; knows nothing of the translator.
 
 The way of a request: `server` (sockets) -> `app` (token, route, verdict, answer) -> `store` (one writer, group commit) ->
-`effects` (what an operation does). `wire` turns bytes into values and back.
+`effects` (what an operation does). `wire` turns bytes into values and back; `limits` bounds what a client may take. Beside the
+way: `personality` (how it answers where the interface is silent), `truth` (the log of what really happened), and for tests
+`faults` (which request meets what), `front` and `spoiled` (how that looks).
+
+For people: `pages` (login, what arrived, the manual), on `browsing` (reads), `calls` (the latest), `sessions`, `manual`, `rendering`;
+for programs that learn: `openapi`.
 """
 
 from loadsheet.exchange.app import create_app
+from loadsheet.exchange.faults import FaultClass, FaultRule, FaultScript, Fired, Happens, read_faults
+from loadsheet.exchange.limits import Limits
+from loadsheet.exchange.personality import deviations, read_personality
 from loadsheet.exchange.server import Embedded, serve
-from loadsheet.exchange.store import Store, StoreFailed
+from loadsheet.exchange.store import Store, StoreFailed, TokenOffice
+from loadsheet.exchange.tokens import Token
 
-__all__ = ["Embedded", "Store", "StoreFailed", "create_app", "serve"]
+__all__ = [
+    "Embedded",
+    "FaultClass",
+    "FaultRule",
+    "FaultScript",
+    "Fired",
+    "Happens",
+    "Limits",
+    "Store",
+    "StoreFailed",
+    "Token",
+    "TokenOffice",
+    "create_app",
+    "deviations",
+    "read_faults",
+    "read_personality",
+    "serve",
+]

@@ -4,7 +4,6 @@ Owns: which status and which body answers what (interface: Authentication, Endpo
 No body that a client can send is answered with 5xx; 503 says that the store itself cannot write or read now.
 """
 
-import hmac
 from collections.abc import Iterable, Sequence
 from typing import Any
 from urllib.parse import parse_qsl
@@ -34,8 +33,10 @@ from loadsheet.contract import (
     refusal,
     success,
 )
-from loadsheet.exchange.effects import Call
+from loadsheet.exchange.calls import NOTE
+from loadsheet.exchange.effects import Call, key_text
 from loadsheet.exchange.store import Store, StoreFailed
+from loadsheet.exchange.tokens import Caller, Doorkeeper
 from loadsheet.exchange.wire import BadBody, encode, parse, stored
 from loadsheet.problems import SettingsError
 
@@ -43,21 +44,27 @@ Headers = Sequence[tuple[bytes, bytes]]
 
 _UNAUTHORISED = encode(UNAUTHORISED)
 _UNKNOWN_METHOD = encode(UNKNOWN_METHOD)
+_BEARER = b"Bearer "
+_CALLER = "loadsheet.caller"  # in the scope of a request
 _NOT_AN_OBJECT = "must be a JSON object"
 _NOT_A_PAGE_SIZE = "must be a whole number of 1 or more"
 _PAGE_DIGITS_MAX = 18  # beyond it a number is surely above every maximum, and int() would begin to cost
 
 
-def create_app(store: Store, token: str, assumptions: Assumptions) -> Starlette:
-    """The exchange as an ASGI application on an open store. Raises SettingsError for a token that no header can carry."""
-    if not token or not token.isascii() or not token.isprintable() or " " in token:
+def create_app(store: Store, token: str | None, assumptions: Assumptions) -> Starlette:
+    """The exchange as an ASGI application on an open store.
+
+    `token` is the operator's own, beside those that the database holds; None: there is no other. Raises SettingsError for one
+    that no header can carry.
+    """
+    if token is not None and (not token or not token.isascii() or not token.isprintable() or " " in token):
         raise SettingsError("token: empty, or with spaces or letters outside ASCII; use letters, digits and -._~+/=")
     listings = [operation for operation in OPERATIONS if not operation.is_write]
     ends: list[Route] = [Route(operation.path, _Write(operation, store, assumptions)) for operation in WRITES]
     ends += [Route(path, _Listing(store, assumptions, listings)) for path in {end.path for end in listings}]
     app = Starlette(
         routes=ends,
-        middleware=[Middleware(_BearerToken, token=token)],
+        middleware=[Middleware(_BearerToken, doorkeeper=Doorkeeper(token, store.token))],
         exception_handlers={StoreFailed: _store_failed},
     )
     app.router.redirect_slashes = False  # a path with one slash more is another path
@@ -66,18 +73,32 @@ def create_app(store: Store, token: str, assumptions: Assumptions) -> Starlette:
 
 
 class _BearerToken:
-    """Lets a request through that carries the token, before anything else of it is looked at."""
+    """Lets a request through whose token is good, before anything else of it is looked at, and notes who sends it."""
 
-    def __init__(self, app: ASGIApp, token: str) -> None:
-        self._app = app
-        self._expected = b"Bearer " + token.encode("ascii")
+    def __init__(self, app: ASGIApp, doorkeeper: Doorkeeper) -> None:
+        self._app, self._doorkeeper = app, doorkeeper
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        given = [value.strip() for name, value in scope.get("headers", ()) if name == b"authorization"]
-        if scope["type"] == "lifespan" or (len(given) == 1 and hmac.compare_digest(given[0], self._expected)):
+        if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
-        else:
+            return
+        given = [value.strip() for name, value in scope.get("headers", ()) if name == b"authorization"]
+        try:
+            caller = await self._caller(given)
+        except StoreFailed:
+            await _respond(send, 503, b"", ((b"retry-after", b"5"),))
+            return
+        if caller is None:
             await _respond(send, 401, _UNAUTHORISED, ((b"www-authenticate", b"Bearer"),))
+        else:
+            if note := scope.get(NOTE):
+                note.party = key_text(caller.party)
+            await self._app({**scope, _CALLER: caller}, receive, send)
+
+    async def _caller(self, given: Sequence[bytes]) -> Caller | None:
+        if len(given) != 1 or not given[0].startswith(_BEARER):
+            return None
+        return await self._doorkeeper.caller(given[0].removeprefix(_BEARER).decode("latin-1"))
 
 
 class _Write:
@@ -95,16 +116,17 @@ class _Write:
         try:
             body = await _read(receive, self._assumptions.body_bytes_max)
             if body is not None:
-                await self._answer(parse(body), send)
+                await self._answer(body, scope[_CALLER], send)
         except BadBody as error:
             await self._refuse(send, (Fault("", str(error)),))
 
-    async def _answer(self, body: Any, send: Send) -> None:
+    async def _answer(self, raw: bytes, caller: Caller, send: Send) -> None:
+        body: Any = parse(raw)
         faults = self._check(body)
         if any(fault.index is None for fault in faults):
             await self._refuse(send, faults)
             return
-        call = self._call(body, faults)
+        call = self._call(body, faults, raw, caller)
         effect = await self._store.apply(call, self._assumptions)
         if effect.faults:
             await self._refuse(send, effect.faults)
@@ -112,13 +134,13 @@ class _Write:
         done = success(self._operation, call.records[0], self._assumptions, service_order=effect.number)
         await _respond(send, 200, encode(done))
 
-    def _call(self, body: Any, faults: Sequence[Fault]) -> Call:
+    def _call(self, body: Any, faults: Sequence[Fault], raw: bytes, caller: Caller) -> Call:
         wrong = {fault.index for fault in faults}
         good = {place: record for place, record in enumerate(self._operation.records(body)) if place not in wrong}
         records: Iterable[dict[str, Any]] = good.values()
         if not self._all_counts:
             records = (_counted(self._operation.record, record, self._assumptions) for record in records)
-        return Call(self._operation, tuple(records), tuple(good), tuple(faults))
+        return Call(self._operation, tuple(records), tuple(good), tuple(faults), raw, key_text(caller.party))
 
     async def _refuse(self, send: Send, faults: Sequence[Fault]) -> None:
         body = refusal(self._operation, faults, index_base=self._assumptions.status_index_base)
@@ -150,7 +172,7 @@ class _Listing:
         if page_size is None:
             await self._refuse(send, operation, Fault(PAGE_SIZE, _NOT_A_PAGE_SIZE))
             return
-        contents, total = await self._store.page(operation.subject, page_size)
+        contents, total = await self._store.page(operation.subject, page_size, key_text(scope[_CALLER].party))
         page = listing(_listed(operation.record, contents), page_size=page_size, total_count=total)
         await _respond(send, 200, encode(page))
 

@@ -4,53 +4,98 @@ Owns: the effects and the settable answers to them (register of assumptions: Err
 no HTTP and no thread: the store opens the books, applies calls one after the other, and writes down what changed.
 """
 
-from collections.abc import Callable, Iterable
+import hashlib
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
-from loadsheet.contract import Action, Assumptions, Fault, Operation, order_change, tender_change
+from loadsheet.contract import (
+    PARTY_FIELDS,
+    Action,
+    Assumptions,
+    Fault,
+    Operation,
+    carrier_of,
+    offered_to,
+    order_change,
+    parties_of,
+    tender_change,
+)
 from loadsheet.exchange.wire import encode, stored
 
 Key = tuple[str, ...]  # (order or tender,) or (tender, carrier): identifiers as texts, so that 7 and "7" are the same
 Payload = dict[str, Any]
 
+KEY_LENGTH_MAX = (
+    125  # characters of an identifier that is its own key; PostgreSQL indexes no more than 2,700 bytes a row
+)
+
+_HASHED = "sha256:"
 _EXISTS = "exists already"
 _UNKNOWN = "is not known"
+_NOT_YOURS = "sender or receiver must be the party of your token"
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
     """One authorised request with the records that the contract finds no fault with.
 
-    Batched operations carry several records, each with its index in `places`, and the faults of the others.
+    Batched operations carry several records, each with its index in `places`, and the faults of the others. `body` is the
+    request's body as it came, for the truth log; `party` the key of the party that calls, empty for an operator, who may do
+    everything.
     """
 
     operation: Operation
     records: tuple[Payload, ...]
     places: tuple[int, ...] = ()
     faults: tuple[Fault, ...] = ()
+    body: bytes = b""
+    party: str = ""
 
     @property
     def owners(self) -> Iterable[str]:
-        """The orders or tenders that the call is about."""
+        """The keys of the orders or tenders that the call is about."""
         name = self.operation.record.key[0]
-        return (str(record[name]) for record in self.records)
+        return (key_text(record[name]) for record in self.records)
+
+    def may_see(self, held: "Held | None") -> bool:
+        """Whether there is such a record and the caller is one of its parties."""
+        return held is not None and (not self.party or self.party in held.parties)
+
+    def is_named_in(self, record: Mapping[str, Any]) -> bool:
+        """Whether the record names the caller as sender or receiver."""
+        return not self.party or self.party in _parties(record)
+
+
+class Happened(NamedTuple):
+    """One change that a call made: to which record, what became of it, and its number."""
+
+    key: Key
+    effect: str
+    number: int
 
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What a call did: refused for `faults`, or done; `number` is the exchange's own number of the record (0: none)."""
+    """What a call did: refused for `faults`, or done; `number` is the exchange's own number of the record (0: none).
+
+    `happened` names every change: none if it was refused, or answered 200 without an effect.
+    """
 
     faults: tuple[Fault, ...] = ()
     number: int = 0
+    happened: tuple[Happened, ...] = ()
 
 
 @dataclass(slots=True)
 class Held:
-    """A record as the exchange holds it: its number, given once and never again, and its content as JSON text."""
+    """A record as the exchange holds it: its number, given once and never again, its content as JSON text, and for tenders
+    and orders the keys of sender and receiver.
+    """
 
     number: int
     content: str
+    parties: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -62,19 +107,20 @@ class Shelf:
     found: dict[Key, int] = field(default_factory=dict)
     changed: set[Key] = field(default_factory=set)
 
-    def put(self, key: Key, content: str) -> int:
+    def put(self, key: Key, record: Payload) -> int:
         """Add a record under a new number, or replace the content of the one that is there; the number."""
+        content, parties = _text(record), _parties(record)
         if held := self.held.get(key):
-            held.content = content
+            held.content, held.parties = content, parties
             self.changed.add(key)
             return held.number
         self.last += 1
-        self.held[key] = Held(self.last, content)
+        self.held[key] = Held(self.last, content, parties)
         return self.last
 
     def merge(self, key: Key, more: Payload) -> None:
         """Set the fields of `more` in a record that is there; its other fields stay."""
-        self.put(key, _text({**stored(self.held[key].content), **more}))
+        self.put(key, {**stored(self.held[key].content), **more})
 
 
 @dataclass(slots=True)
@@ -84,10 +130,11 @@ class Journal:
     last: int
     added: list[tuple[Key, Held]] = field(default_factory=list)
 
-    def add(self, key: Key, content: str) -> None:
-        """Add a row under a new number."""
+    def add(self, key: Key, content: str) -> int:
+        """Add a row under a new number; the number."""
         self.last += 1
         self.added.append((key, Held(self.last, content)))
+        return self.last
 
 
 @dataclass(slots=True)
@@ -107,37 +154,56 @@ class Books:
         return self.tenders if operation.subject == "tender" else self.orders
 
 
+def key_text(identifier: object) -> str:
+    """The text under which an identifier is kept and found: the identifier itself, or its SHA-256 where a database could not
+    index it (too long, or with U+0000, which PostgreSQL keeps in no text).
+    """
+    text = str(identifier)
+    if len(text) <= KEY_LENGTH_MAX and "\0" not in text and not text.startswith(_HASHED):
+        return text
+    return _HASHED + hashlib.sha256(text.encode()).hexdigest()
+
+
 def apply(books: Books, call: Call, assumptions: Assumptions) -> Effect:
-    """Carry out one call on the books. A refusal changes nothing, but for `status_on_400: partial`."""
+    """Carry out one call on the books. A refusal changes nothing, but for `status_on_400: partial`.
+
+    What belongs to other parties is answered as if it were not there, except that its identifier is taken.
+    """
     return _EFFECTS[call.operation.action](books, call, assumptions)
 
 
 def _create(books: Books, call: Call, assumptions: Assumptions) -> Effect:
     shelf, key, record = _subject(books, call)
+    if not call.is_named_in(record):
+        return _not_yours()
     held = shelf.held.get(key)
-    if held and assumptions.create_existing == "reject":
+    if held and (assumptions.create_existing == "reject" or not call.may_see(held)):
         return _refused(call, _EXISTS)
     if held and assumptions.create_existing == "accept":
         return Effect(number=held.number)
-    return Effect(number=shelf.put(key, _text(record)))
+    return _put(shelf, key, record, "replaced" if held else "created")
 
 
 def _update(books: Books, call: Call, assumptions: Assumptions) -> Effect:
     shelf, key, record = _subject(books, call)
     held = shelf.held.get(key)
-    if held:
+    if held and call.may_see(held):
+        if not call.is_named_in({**stored(held.content), **record}):  # nobody may write itself out of a record
+            return _not_yours()
         shelf.merge(key, record)
-        return Effect(number=held.number)
-    if assumptions.update_unknown == "reject":
+        return Effect(number=held.number, happened=(Happened(key, "updated", held.number),))
+    if assumptions.update_unknown == "accept":
+        return Effect()
+    if held or assumptions.update_unknown == "reject":  # what is another's cannot be stored as new
         return _refused(call, _UNKNOWN)
-    return Effect(number=shelf.put(key, _text(record)) if assumptions.update_unknown == "replace" else 0)
+    return _put(shelf, key, record, "created") if call.is_named_in(record) else _not_yours()
 
 
 def _delete(books: Books, call: Call, assumptions: Assumptions) -> Effect:
     shelf, key, _ = _subject(books, call)
-    if key not in shelf.held:
+    if not call.may_see(shelf.held.get(key)):
         return _refused(call, _UNKNOWN) if assumptions.delete_unknown == "reject" else Effect()
-    del shelf.held[key]
+    happened = Happened(key, "deleted", shelf.held.pop(key).number)
     if shelf is books.orders:
         books.cleared_orders.add(key[0])
         books.events.added = [row for row in books.events.added if row[0] != key]
@@ -145,29 +211,51 @@ def _delete(books: Books, call: Call, assumptions: Assumptions) -> Effect:
         books.cleared_tenders.add(key[0])
         books.confirmations.added = [row for row in books.confirmations.added if row[0][0] != key[0]]
         books.quotes.held = {quote: held for quote, held in books.quotes.held.items() if quote[0] != key[0]}
-    return Effect()
+    return Effect(happened=(happened,))
 
 
 def _quote(books: Books, call: Call, assumptions: Assumptions) -> Effect:
     tender, quote, record = _quote_keys(call)
-    if tender not in books.tenders.held and assumptions.quote_unknown == "reject":
+    if not call.is_named_in(record) and call.party != quote[1]:
+        return _not_yours()
+    held = books.tenders.held.get(tender)
+    allowed = _may_quote(call, held, quote, assumptions)
+    if not (held and allowed) and assumptions.quote_unknown == "reject":
         return _refused(call, _UNKNOWN)
+    if not allowed:
+        return Effect()
     if quote in books.quotes.held and assumptions.quote_existing == "reject":
         return _refused(call, "has quoted for this tender already", key_field=1)
-    return Effect(number=books.quotes.put(quote, _text(record)))
+    return _put(books.quotes, quote, record, "quoted")
+
+
+def _may_quote(call: Call, tender: Held | None, quote: Key, assumptions: Assumptions) -> bool:
+    """Whether the caller may quote: a tender's parties for every carrier, a carrier only for itself."""
+    if not call.party or call.may_see(tender):
+        return True
+    if call.party != quote[1]:
+        return False
+    if tender is None or assumptions.quote_by == "any":
+        return True
+    carriers = map(key_text, offered_to(stored(tender.content)))
+    return assumptions.quote_by == "involved" and call.party in carriers
 
 
 def _confirm(books: Books, call: Call, assumptions: Assumptions) -> Effect:
     tender, quote, record = _quote_keys(call)
-    if quote not in books.quotes.held and assumptions.confirm_unknown == "reject":
-        if tender not in books.tenders.held:
+    held = books.tenders.held.get(tender)
+    hidden = bool(call.party) and not call.may_see(held)
+    if assumptions.confirm_unknown == "reject" and (hidden or quote not in books.quotes.held):
+        if hidden or not held:
             return _refused(call, _UNKNOWN)
         return _refused(call, "has not quoted for this tender", key_field=1)
-    books.confirmations.add(quote, _text(record))
+    if hidden and held:
+        return Effect()
+    number = books.confirmations.add(quote, _text(record))
     change = tender_change(record, assumptions)
-    if change and tender in books.tenders.held:
+    if change and held:
         books.tenders.merge(tender, change)
-    return Effect()
+    return Effect(happened=(Happened(quote, "confirmed", number),))
 
 
 def _status(books: Books, call: Call, assumptions: Assumptions) -> Effect:
@@ -176,19 +264,20 @@ def _status(books: Books, call: Call, assumptions: Assumptions) -> Effect:
     unknown = tuple(
         Fault(name, _UNKNOWN, place)
         for place, (key, _) in zip(call.places, events, strict=True)
-        if key not in books.orders.held and assumptions.status_unknown == "reject"
+        if not call.may_see(books.orders.held.get(key)) and assumptions.status_unknown == "reject"
     )
     faults = tuple(sorted(call.faults + unknown, key=lambda fault: fault.index or 0))
     if faults and assumptions.status_on_400 == "atomic":
         return Effect(faults)
+    happened = []
     for key, record in events:
-        held = key in books.orders.held
-        if not held and assumptions.status_unknown == "reject":
+        held = books.orders.held.get(key)
+        if not call.may_see(held) and (held or assumptions.status_unknown == "reject"):
             continue
-        books.events.add(key, _text(record))
+        happened.append(Happened(key, "reported", books.events.add(key, _text(record))))
         if held and (change := order_change(record, assumptions)):
             books.orders.merge(key, change)
-    return Effect(faults)
+    return Effect(faults, happened=tuple(happened))
 
 
 _EFFECTS: dict[Action, Callable[[Books, Call, Assumptions], Effect]] = {
@@ -207,10 +296,23 @@ def _subject(books: Books, call: Call) -> tuple[Shelf, Key, Payload]:
     return books.subjects(call.operation), (owner,), record
 
 
+def _put(shelf: Shelf, key: Key, record: Payload, effect: str) -> Effect:
+    number = shelf.put(key, record)
+    return Effect(number=number, happened=(Happened(key, effect, number),))
+
+
 def _quote_keys(call: Call) -> tuple[Key, Key, Payload]:
     (record,) = call.records
-    tender, carrier = (str(record[name]) for name in call.operation.record.key)
-    return (tender,), (tender, carrier), record
+    (tender,) = call.owners
+    return (tender,), (tender, key_text(carrier_of(record))), record
+
+
+def _parties(record: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(map(key_text, parties_of(record)))
+
+
+def _not_yours() -> Effect:
+    return Effect(tuple(Fault(name, _NOT_YOURS) for name in PARTY_FIELDS))
 
 
 def _refused(call: Call, text: str, *, key_field: int = 0) -> Effect:

@@ -8,6 +8,8 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
+from importlib.metadata import version
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -16,33 +18,66 @@ from starlette.types import ASGIApp
 
 from loadsheet.contract import Assumptions
 from loadsheet.exchange.app import create_app
+from loadsheet.exchange.faults import Faults, FaultScript, Fired
+from loadsheet.exchange.front import front
+from loadsheet.exchange.limits import Limits, RateLimit, limited_protocol
+from loadsheet.exchange.pages import Faces
 from loadsheet.exchange.store import Store
+from loadsheet.exchange.tokens import Doorkeeper, utc_now
+from loadsheet.exchange.truth import TruthLog
 from loadsheet.problems import SettingsError
 
 LOOPBACK = "127.0.0.1"
+_LOOPBACKS = (LOOPBACK, "::1", "localhost")
 BACKLOG = 2048
+_LIMITS = Limits()
 STOP_TIMEOUT_S = 5  # calls that still run when the exchange is stopped may finish within it
+_NOBODY_MAY_CALL = (
+    "the exchange needs a token: set LOADSHEET_TOKEN, or token_file in loadsheet.toml, or make one in its database with "
+    "`loadsheet exchange token add`"
+)
 
 
 class Embedded:
     """The exchange inside this process, on a loopback port that the system chooses, while the `with` block lasts.
 
-    `url` is its base URL. Raises SettingsError on entry if the database cannot be used.
+    `url` is its base URL. `truth` is the file of the truth log; with `faults` it misbehaves, and `fired` lists what it has shown.
+    Raises SettingsError on entry if the database cannot be used.
     """
 
     url: str
 
-    def __init__(self, database_url: str, token: str, assumptions: Assumptions) -> None:
+    def __init__(
+        self,
+        database_url: str,
+        token: str,
+        assumptions: Assumptions,
+        *,
+        truth: Path | None = None,
+        faults: FaultScript | None = None,
+        limits: Limits = _LIMITS,
+    ) -> None:
         self._database_url, self._token, self._assumptions = database_url, token, assumptions
+        self._truth, self._limits = truth, limits
+        self._faults = Faults(faults) if faults else None
         self._exit = ExitStack()
+
+    @property
+    def fired(self) -> list[Fired]:
+        """What of the script was shown so far, in order."""
+        return list(self._faults.fired) if self._faults else []
 
     def __enter__(self) -> Self:
         with ExitStack() as opened:
-            store = opened.enter_context(closing(Store(self._database_url)))
+            store = opened.enter_context(_opened(self._database_url, self._truth))
             app = create_app(store, self._token, self._assumptions)
             listener = opened.enter_context(closing(_listener(LOOPBACK, 0)))
-            opened.enter_context(_running(app, listener))
+            opened.enter_context(_running(app, listener, self._limits))
             self.url = _url(listener)
+            if self._faults:
+                facing = opened.enter_context(closing(_listener(LOOPBACK, 0)))
+                self.url = _url(facing)
+                opened.enter_context(front(facing, listener.getsockname()[:2], self._faults, self._assumptions))
             self._exit = opened.pop_all()
         return self
 
@@ -57,29 +92,64 @@ def serve(
     host: str,
     port: int,
     database_url: str,
-    token: str,
+    token: str | None,
     assumptions: Assumptions,
     announce: Callable[[str], None],
+    truth: Path | None = None,
+    faults: FaultScript | None = None,
+    limits: Limits = _LIMITS,
+    docs_open: bool = True,
 ) -> None:
     """Serve until SIGTERM or SIGINT, then finish running calls and return. Call it from the main thread.
 
-    `port` 0 lets the system choose. `announce` gets one line, once connections are accepted. Raises SettingsError if the
-    database cannot be used or the address not be listened on.
+    `token` is the operator's; without it the database has to hold one that is usable. `port` 0 lets the system choose. `announce` gets one line, once connections are accepted. `truth` and `faults` as for
+    `Embedded`. Raises SettingsError if the database cannot be used, the address not be listened on, or if faults are asked for on
+    an address that other machines reach.
     """
-    with closing(Store(database_url)) as store:
-        app = create_app(store, token, assumptions)
-        with closing(_listener(host, port)) as listener:
-            server = _Server(app, lambda: announce(f"exchange listening on {_url(listener)}"))
+    if faults and host not in _LOOPBACKS:
+        raise SettingsError(f"faults are shown on this machine only: serve on {LOOPBACK}, not on {host}")
+    with _opened(database_url, truth) as store:
+        if token is None and all(each.state(utc_now()) != "usable" for each in store.tokens()):
+            raise SettingsError(_NOBODY_MAY_CALL)
+        app = _with_faces(create_app(store, token, assumptions), store, token, assumptions, docs_open=docs_open)
+        with ExitStack() as opened:
+            facing = listener = opened.enter_context(closing(_listener(host, port)))
+            url = _url(facing)
+            if faults:
+                listener = opened.enter_context(closing(_listener(LOOPBACK, 0)))
+                opened.enter_context(front(facing, listener.getsockname()[:2], Faults(faults), assumptions))
+            server = _Server(app, lambda: announce(f"exchange listening on {url}"), limits)
             with _stopped_by_signals(server):
                 server.run(sockets=[listener])
+
+
+def _with_faces(api: ASGIApp, store: Store, token: str | None, assumptions: Assumptions, *, docs_open: bool) -> ASGIApp:
+    """The application with the pages for people in front of it."""
+    return Faces(
+        api,
+        store=store,
+        doorkeeper=Doorkeeper(token, store.token),
+        assumptions=assumptions,
+        version=version("loadsheet"),
+        docs_open=docs_open,
+    )
+
+
+@contextmanager
+def _opened(database_url: str, truth: Path | None) -> Iterator[Store]:
+    """The store, and the truth log that it writes, if one is asked for."""
+    with ExitStack() as opened:
+        log = opened.enter_context(closing(TruthLog(truth))) if truth else None
+        yield opened.enter_context(closing(Store(database_url, witness=log.write if log else None)))
 
 
 class _Server(uvicorn.Server):
     """A uvicorn server that says when it listens."""
 
-    def __init__(self, app: ASGIApp, listening: Callable[[], None]) -> None:
+    def __init__(self, app: ASGIApp, listening: Callable[[], None], limits: Limits) -> None:
         config = uvicorn.Config(
-            app,
+            RateLimit(app, limits.calls_per_second) if limits.calls_per_second else app,
+            http=limited_protocol(limits),
             lifespan="off",
             ws="none",
             log_config=None,
@@ -99,10 +169,10 @@ class _Server(uvicorn.Server):
 
 
 @contextmanager
-def _running(app: ASGIApp, listener: socket.socket) -> Iterator[None]:
+def _running(app: ASGIApp, listener: socket.socket, limits: Limits) -> Iterator[None]:
     """A server in a thread of its own; returns from entry when it listens, from exit when the thread has ended."""
     ready = threading.Event()
-    server = _Server(app, ready.set)
+    server = _Server(app, ready.set, limits)
 
     def run() -> None:
         try:

@@ -1,0 +1,180 @@
+"""What one exchange was found to do where the interface leaves a point open: values, and the file that carries them.
+
+Owns: the format of `capabilities.yaml`, both ways. `loadsheet exchange probe` writes it, the setting `capabilities` names it, and
+its assumptions then take the place of our defaults. Knows no network: whoever found an answer hands it in.
+"""
+
+import difflib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import ValidationError
+
+from loadsheet.contract import Assumptions, register
+from loadsheet.problems import SettingsError
+
+Value = str | int
+Confidence = Literal["seen", "said", "unknown"]
+"""Seen: the effect was looked at, or the exchange refused. Said: its answer is all there is. Unknown: not found out."""
+
+_LARGEST_BYTES = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One question and what was found. `assumption` is its name in the register (empty: it has none); `value` is the value of
+    that assumption, None where it was not found out.
+    """
+
+    question: str
+    assumption: str = ""
+    value: Value | None = None
+    sent: str = ""
+    came_back: str = ""
+    finding: str = ""
+    confidence: Confidence = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """The answers of one exchange. `probed_at` is in UTC."""
+
+    exchange: str
+    probed_at: datetime
+    loadsheet: str
+    answers: tuple[Answer, ...]
+
+    @property
+    def assumptions(self) -> dict[str, Value]:
+        """The values that were found, by the name of their assumption."""
+        return {answer.assumption: answer.value for answer in self.answers if answer.value is not None}
+
+    def to_yaml(self) -> str:
+        """The text of the file: the assumptions with their questions as comments, then every answer with its evidence."""
+        lines = [
+            f"# What the exchange at {self.exchange} does where the interface leaves a point open.",
+            "# Written by `loadsheet exchange probe`. Name this file in the setting `capabilities`: the assumptions below then",
+            "# take the place of the defaults for this exchange; whatever is set elsewhere wins over them.",
+            f"exchange: {_quoted(self.exchange)}",
+            f"probed_at: {_quoted(self.probed_at.strftime('%Y-%m-%dT%H:%M:%SZ'))}",
+            f"loadsheet: {_quoted(self.loadsheet)}",
+            "",
+            "assumptions:" if self.assumptions else "assumptions: {}",
+        ]
+        for answer in self.answers:
+            if answer.assumption:
+                lines += _assumption_lines(answer)
+        lines += ["", "# What was sent and what came back, question by question; read by people only.", "answers:"]
+        for answer in self.answers:
+            lines += _answer_lines(answer)
+        return "\n".join(lines) + ("\n" if self.answers else " []\n")
+
+
+def write_capabilities(path: Path, capabilities: Capabilities) -> None:
+    """Write the file, whole or not at all. Raises SettingsError if it cannot be written."""
+    draft = path.with_name(f"{path.name}.tmp")
+    try:
+        draft.write_text(capabilities.to_yaml(), encoding="utf-8")
+        draft.replace(path)
+    except OSError as error:
+        raise SettingsError(f"{path} cannot be written ({error.strerror})") from error
+
+
+def assumptions_for(exchange: str, path: Path) -> dict[str, Value]:
+    """The assumptions that the file holds for the exchange at this base URL.
+
+    Raises SettingsError for a file that cannot be read, that was written about another exchange, or that names something which does
+    not exist (with the closest that does).
+    """
+    found = _read(path)
+    _refuse_unknown(path, "", found, {field.name for field in fields(Capabilities)} | {"assumptions"})
+    probed = found.get("exchange")
+    if not isinstance(probed, str) or probed.rstrip("/") != exchange.rstrip("/"):
+        raise SettingsError(
+            f"capabilities: {path} tells about the exchange {probed}, but exchange is {exchange}; probe that one"
+            " (loadsheet exchange probe), or name no capabilities for it"
+        )
+    for place, answer in enumerate(_list(path, found, "answers")):
+        _refuse_unknown(path, f"answers[{place}].", answer, {field.name for field in fields(Answer)})
+    values: dict[str, Value] = dict(_mapping(path, "assumptions", found.get("assumptions") or {}))
+    _refuse_unknown(path, "assumptions.", values, Assumptions.model_fields)
+    try:
+        Assumptions.model_validate(values)
+    except ValidationError as error:
+        wrong = [f"{path}: assumptions.{details['loc'][0]}: {details['msg']}" for details in error.errors()]
+        raise SettingsError("\n".join(wrong)) from None
+    return values
+
+
+def _assumption_lines(answer: Answer) -> list[str]:
+    sections = {entry.setting: entry.section for entry in reversed(register())}  # the first of a setting counts
+    section = sections.get(f"assumptions.{answer.assumption}", "")
+    told = [f"  # {section}: {_line(answer.question)}", f"  # {answer.confidence}: {_line(answer.finding)}"]
+    if answer.value is None:
+        return ["", *told, f"  # {answer.assumption}: not found out"]
+    return ["", *told, f"  {answer.assumption}: {_quoted(answer.value)}"]
+
+
+def _answer_lines(answer: Answer) -> list[str]:
+    named = [(field.name, getattr(answer, field.name)) for field in fields(Answer)]
+    given = [
+        f"{name}: {_quoted(value)}" for name, value in named if value is not None and (value != "" or name == "value")
+    ]
+    return [f"  - {given[0]}", *(f"    {line}" for line in given[1:])]
+
+
+def _quoted(value: Value) -> str:
+    """A value as YAML, of which JSON is a part: no text can be taken for anything else."""
+    quoted = json.dumps(value, ensure_ascii=False)
+    return "".join(one if one.isprintable() else f"\\U{ord(one):08x}" for one in quoted)
+
+
+def _line(text: str) -> str:
+    """A text as one line, so that a comment ends where it should."""
+    return " ".join("".join(one if one.isprintable() else " " for one in text).split())
+
+
+def _read(path: Path) -> Mapping[str, Any]:
+    # Read only where capabilities are set, so that no other command waits for the library.
+    from ruamel.yaml import YAML  # noqa: PLC0415 (see above)
+    from ruamel.yaml.error import YAMLError  # noqa: PLC0415 (see above)
+
+    try:
+        content = path.read_bytes()
+        if len(content) > _LARGEST_BYTES:
+            raise SettingsError(f"capabilities: {path} has {len(content)} bytes, allowed are {_LARGEST_BYTES}")
+        return _mapping(path, "the file", YAML(typ="safe", pure=True).load(content.decode("utf-8-sig")))
+    except OSError as error:
+        text = f"capabilities: {path} cannot be read ({error.strerror}); write it with loadsheet exchange probe"
+        raise SettingsError(text) from error
+    except (YAMLError, UnicodeDecodeError, RecursionError) as error:
+        raise SettingsError(f"capabilities: {path} is not YAML: {' '.join(str(error).split())}") from None
+
+
+def _mapping(path: Path, name: str, value: object) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise SettingsError(f"capabilities: {path}: {name} must hold names with values")
+    return value
+
+
+def _list(path: Path, holder: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
+    value = holder.get(name) or []
+    if not isinstance(value, list):
+        raise SettingsError(f"capabilities: {path}: {name} must be a list")
+    return [_mapping(path, f"{name}[{place}]", item) for place, item in enumerate(value)]
+
+
+def _refuse_unknown(path: Path, prefix: str, found: Mapping[str, Any], known: Iterable[str]) -> None:
+    wrong = []
+    names = list(known)
+    for name in found:
+        if name not in names:
+            close = difflib.get_close_matches(str(name), names, n=1)
+            hint = f"; did you mean {prefix}{close[0]}?" if close else ""
+            wrong.append(f"{path}: {prefix}{name}: there is no such name{hint}")
+    if wrong:
+        raise SettingsError("\n".join(wrong))

@@ -1,0 +1,162 @@
+"""The latest calls: what was asked, about which record, and what was answered, kept in memory and nowhere else.
+
+Owns: the bounded list and the layer that fills it. No body and no token is kept: only the operation, the identifier, the status
+and the first problem of the answer.
+"""
+
+import json
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+import msgspec
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from loadsheet.contract import OPERATIONS, PATH_PREFIX, WRITES, Operation, UndocumentedAnswer, read_refusal
+
+CALLS_KEPT = 1000
+NOTE = "loadsheet.note"
+"""Under this name the scope of a request holds its `Note`, into which the application writes who calls."""
+
+_KEY_SHOWN = 120
+_PROBLEM_SHOWN = 240
+_ANSWER_READ = 65_536  # of a refusal, to find its first problem
+_BAD_REQUEST = 400
+
+
+@dataclass(slots=True)
+class Note:
+    """What the application adds to the note of a call: the key of the caller's party."""
+
+    party: str | None = None
+
+
+class Noted(NamedTuple):
+    """One call: when it was answered (UTC), what it was, and the status of its answer (0: its client had gone)."""
+
+    when: datetime
+    operation: str
+    key: str
+    party: str | None
+    status: int
+    problem: str
+
+    @property
+    def refused(self) -> bool:
+        """Whether the answer was not a success."""
+        return not 0 < self.status < _BAD_REQUEST
+
+
+class Calls:
+    """The newest calls, up to `kept` of them."""
+
+    def __init__(self, kept: int = CALLS_KEPT) -> None:
+        self._noted: deque[Noted] = deque(maxlen=kept)
+
+    def add(self, noted: Noted) -> None:
+        """Keep a call; the oldest goes when there are too many."""
+        self._noted.appendleft(noted)
+
+    def latest(self, party: str, *, problems: bool = False) -> Iterator[Noted]:
+        """The calls from the newest on: of a party or (empty) of all, all of them or only those that were refused."""
+        for noted in tuple(self._noted):
+            if (not party or noted.party == party) and (noted.refused or not problems):
+                yield noted
+
+
+class Noting:
+    """Notes every call to an operation of the application behind it."""
+
+    def __init__(self, app: ASGIApp, calls: Calls) -> None:
+        self._app, self._calls = app, calls
+        self._by_path = {operation.path: operation for operation in OPERATIONS}
+        self._readers = {operation.name: _reader(operation) for operation in WRITES}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request as the application does, and note it."""
+        if scope["type"] != "http" or not scope["path"].startswith(PATH_PREFIX):
+            await self._app(scope, receive, send)
+            return
+        note, answer, asked = Note(), _Answer(send), _Asked(receive)
+        try:
+            await self._app({**scope, NOTE: note}, asked, answer)
+        finally:
+            operation = self._by_path.get(scope["path"])
+            key = self._key(operation, asked.chunks)
+            name = _name(operation, scope)
+            self._calls.add(Noted(datetime.now(UTC), name, key, note.party, answer.status, _problem(operation, answer)))
+
+    def _key(self, operation: Operation | None, chunks: Sequence[bytes]) -> str:
+        """The identifier in a body, without keeping the rest of it; empty if there is none to be found."""
+        if operation is None or not operation.is_write:
+            return ""
+        try:
+            body = self._readers[operation.name].decode(b"".join(chunks))
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return ""
+        records = body.data if operation.batched else [body]
+        if not records:
+            return ""
+        more = f" and {len(records) - 1} more" if len(records) > 1 else ""
+        return operation.key_of(msgspec.structs.asdict(records[0]))[:_KEY_SHOWN] + more
+
+
+class _Asked:
+    """Passes a request on; remembers its body until the call is noted."""
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self.chunks: list[bytes] = []
+
+    async def __call__(self) -> Message:
+        """Pass one message on."""
+        message = await self._receive()
+        self.chunks.append(message.get("body", b""))
+        return message
+
+
+class _Answer:
+    """Passes an answer on; remembers its status, and the beginning of a refusal."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.status = 0
+        self.body = b""
+
+    async def __call__(self, message: Message) -> None:
+        """Pass one message on."""
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+        elif self.status >= _BAD_REQUEST and len(self.body) < _ANSWER_READ:
+            self.body += message.get("body", b"")
+        await self._send(message)
+
+
+def _name(operation: Operation | None, scope: Scope) -> str:
+    if operation is None:
+        return str(scope["path"])[:_KEY_SHOWN]
+    return operation.name if operation.is_write else str(operation.action)
+
+
+def _reader(operation: Operation) -> msgspec.json.Decoder[Any]:
+    """Reads the key fields of a body and skips the others."""
+    names = operation.record.key
+    key = msgspec.defstruct("Key", [(name, str | int | float, "") for name in names])
+    batch = msgspec.defstruct("Batch", [("data", list[key], msgspec.field(default_factory=list))])  # type: ignore[valid-type] # made here
+    return msgspec.json.Decoder(batch if operation.batched else key)
+
+
+def _problem(operation: Operation | None, answer: _Answer) -> str:
+    if 0 < answer.status < _BAD_REQUEST:
+        return ""
+    if answer.status == _BAD_REQUEST and operation is not None:
+        try:
+            fault, *more = read_refusal(operation, json.loads(answer.body))
+        except (UndocumentedAnswer, ValueError):
+            return "refused"
+        where = ": ".join(part for part in (fault.path, fault.text) if part)
+        return where[:_PROBLEM_SHOWN] + (f" (and {len(more)} more)" if more else "")
+    said = {0: "the client had gone", 401: "token missing or not authorised", 405: "unknown method"}
+    return said.get(answer.status, "not answered with success")

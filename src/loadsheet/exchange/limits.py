@@ -1,0 +1,302 @@
+"""What one client may take of the exchange: connections, size of headers, time, calls a second. Bounds on bodies stand in `app`.
+
+Owns: the limits and how each is refused: in the interface's own shape as long as an answer can be given, else by closing. Also
+here, because the server below has no answer to them: broken HTTP, `Upgrade` requests, connections closed by half.
+"""
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum, auto
+from functools import partial
+from typing import Any, cast
+
+import httptools
+from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.config import Config
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.server import ServerState
+
+from loadsheet.contract import OPERATIONS, UNKNOWN_METHOD, Fault, Operation, refusal
+from loadsheet.exchange.wire import encode
+
+BUSY_RETRY_S = 5
+TOKENS_MAX = 10_000  # so many tokens have a count of their own; beyond it the longest unused one begins anew
+_DROPPED_MAX = 64_000_000  # of a body behind its answer: simple clients send to the end before they read it
+_DRAINED_MAX = 1_000_000  # of a body that nobody will look at
+_OPERATIONS = {(operation.method, operation.path): operation for operation in OPERATIONS}
+_BURST_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Times are seconds. `calls_per_second` is for each token, 0 for no limit; a second's worth may come at once."""
+
+    connections_max: int = 1000
+    header_bytes_max: int = 16_384
+    header_s: float = 10.0
+    body_s: float = 30.0
+    send_s: float = 60.0
+    keep_alive_s: float = 5.0
+    calls_per_second: float = 0.0
+
+
+def limited_protocol(limits: Limits) -> type[asyncio.Protocol]:
+    """What uvicorn calls for each connection, where it expects a class."""
+    return cast("type[asyncio.Protocol]", partial(LimitedProtocol, limits))
+
+
+class RateLimit:
+    """Lets so many calls a second through for each token; others are answered 429 with the time to wait."""
+
+    def __init__(self, app: ASGIApp, per_second: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._app, self._per_second, self._clock = app, per_second, clock
+        self._free_at: OrderedDict[bytes, float] = OrderedDict()  # when the calls so far are worked off, by token
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request."""
+        token = next((value for name, value in scope.get("headers", ()) if name == b"authorization"), b"")
+        wait = self._wait(token) if token else 0.0
+        if not wait:
+            await self._app(scope, receive, send)
+            return
+        seconds = b"%d" % -(-wait // 1)
+        text = f"more than {self._per_second:g} calls a second; try again in {seconds.decode()} s"
+        await _answer(scope, send, 429, text, ((b"retry-after", seconds),))
+
+    def _wait(self, token: bytes) -> float:
+        """Seconds until this token may call again; 0 and the call counted if it may now."""
+        now = self._clock()
+        free_at = max(self._free_at.pop(token, 0.0), now)
+        self._free_at[token] = free_at
+        if len(self._free_at) > TOKENS_MAX:
+            self._free_at.popitem(last=False)
+        step = 1 / self._per_second
+        wait = free_at + step - now - max(_BURST_S, step)
+        if wait > 1e-9:  # noqa: PLR2004 (less than a clock tells apart)
+            return wait
+        self._free_at[token] = free_at + step
+        return 0.0
+
+
+class _Stage(Enum):
+    """What of a request is still to come."""
+
+    HEAD = auto()
+    BODY = auto()
+    NOTHING = auto()
+
+
+class LimitedProtocol(HttpToolsProtocol):
+    """One connection of uvicorn's server with limits on it."""
+
+    def __init__(
+        self,
+        limits: Limits,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        super().__init__(config, server_state, app_state, _loop)
+        self._limits = limits
+        self.timeout_keep_alive = limits.keep_alive_s  # type: ignore[assignment]  # the loop takes fractions too
+        self._stage, self._stages = _Stage.HEAD, 0
+        self._watched = -1
+        self._unfinished = self._dropped = 0
+        self._upgrading = False
+        self._deadline: asyncio.TimerHandle | None = None
+        self._stalled: asyncio.TimerHandle | None = None
+        self._running: RequestResponseCycle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in the class above
+        """A new connection: it replaces an idle one, or is told to come again, where there are too many."""
+        super().connection_made(transport)
+        if len(self.connections) > self._limits.connections_max and not self._make_room():
+            self.app = _busy
+            if len(self.connections) > 2 * self._limits.connections_max:
+                transport.abort()
+                return
+        self._watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The connection has ended."""
+        for timer in (self._deadline, self._stalled):
+            if timer:
+                timer.cancel()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Feed the parser; what is wrong with the request is answered at once."""
+        self._unset_keepalive_if_required()
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            self._go_on_without_upgrade(data[upgrade.args[0] :])
+            return
+        except httptools.HttpParserError:
+            large = self._stage is _Stage.BODY and self._head_size() > self._limits.header_bytes_max
+            self._refuse(self._too_large if large else "is not a request in HTTP/1.1")
+            return
+        self._unfinished = self._unfinished + len(data) if self._stage is _Stage.HEAD else 0
+        if self._unfinished > self._limits.header_bytes_max:
+            self._refuse(self._too_large)
+            return
+        self._watch()
+
+    def eof_received(self) -> bool | None:  # type: ignore[override]  # asyncio asks whether to keep the connection open
+        """The client will send no more; if it has asked for something, it may still wait for the answer."""
+        if self.cycle and not self.cycle.more_body and not self.cycle.response_complete:
+            self.cycle.keep_alive = False
+            return True
+        return None
+
+    def pause_writing(self) -> None:
+        """The client does not read its answer: it has some time to begin."""
+        super().pause_writing()
+        self._stalled = self.loop.call_later(self._limits.send_s, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """The client reads again."""
+        super().resume_writing()
+        if self._stalled:
+            self._stalled.cancel()
+
+    def on_message_begin(self) -> None:
+        """A request begins."""
+        super().on_message_begin()
+        self._dropped = 0
+        self._enter(_Stage.HEAD)
+
+    def on_headers_complete(self) -> None:
+        """The headers are read."""
+        self._enter(_Stage.BODY)
+        self._upgrading = self.parser.should_upgrade()
+        if self._head_size() > self._limits.header_bytes_max:
+            raise ValueError(self._too_large)  # the parser makes its own error of it and stops
+        if not self._upgrading:
+            super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """A part of the body. What comes behind an answer that did not wait for it is dropped, up to a measure."""
+        if self._upgrading:
+            return
+        super().on_body(body)
+        if self.cycle.response_complete:
+            self._dropped += len(body)
+            if self._dropped > _DROPPED_MAX:
+                self.transport.close()
+
+    def on_message_complete(self) -> None:
+        """The request is read."""
+        self._enter(_Stage.NOTHING)
+        if not self._upgrading:
+            super().on_message_complete()
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self._running = cycle
+        super()._start_asgi_task(cycle, app)
+
+    @property
+    def _too_large(self) -> str:
+        return f"has headers of more than {self._limits.header_bytes_max} bytes"
+
+    def _head_size(self) -> int:
+        return len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers or ())
+
+    def _enter(self, stage: _Stage) -> None:
+        self._stage = stage
+        self._stages += 1
+
+    def _make_room(self) -> bool:
+        """Close a connection that idles between two requests; false if there is none."""
+        idle = (other for other in self.connections if other.timeout_keep_alive_task)  # type: ignore[union-attr]  # http only
+        if other := next(idle, None):
+            other.transport.close()
+        return other is not None
+
+    def _watch(self) -> None:
+        """Give the stage that the request is in now its time, once."""
+        if self._stages == self._watched:
+            return
+        self._watched = self._stages
+        if self._deadline:
+            self._deadline.cancel()
+            self._deadline = None
+        if self._stage is not _Stage.NOTHING:
+            seconds = self._limits.header_s if self._stage is _Stage.HEAD else self._limits.body_s
+            self._deadline = self.loop.call_later(seconds, self._late, seconds)
+
+    def _late(self, seconds: float) -> None:
+        if self._stages == 0:  # not a byte came
+            self.transport.close()
+        else:
+            self._refuse(f"did not arrive within {seconds:g} s")
+
+    def _refuse(self, text: str, status: int = 400) -> None:
+        """Answer the request that is being read, if the answer would be taken for its own, and close."""
+        running = self._running
+        if running and not running.response_complete and (running is not self.cycle or not running.more_body):
+            # An earlier request is still at work: only its own answer may go out, then the connection ends.
+            running.keep_alive = False
+            self.pipeline.clear()
+            self.flow.pause_reading()
+            return
+        begun = running is not None and running.response_started and not running.response_complete
+        unread = running is self.cycle and self._stage is _Stage.BODY
+        unread_answered = unread and running is not None and running.more_body and running.response_started
+        if not begun and not unread_answered and not self.transport.is_closing():
+            head, body = self._refusal(text, status)
+            self.transport.write(head + body)
+        self.transport.close()
+
+    def _refusal(self, text: str, status: int) -> tuple[bytes, bytes]:
+        known = self.scope is not None and self._stage is _Stage.BODY and "path" in self.scope
+        operation = _operation(self.scope) if known else OPERATIONS[0]  # type: ignore[arg-type]  # TypedDicts are mappings
+        said = UNKNOWN_METHOD if status == 405 else refusal(operation, (Fault("", text),))  # noqa: PLR2004 (the status)
+        body = encode(said)
+        phrase = {400: b"Bad Request", 405: b"Method Not Allowed"}[status]
+        sized = b"content-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n" % len(body)
+        return b"HTTP/1.1 %d %s\r\n" % (status, phrase) + sized, body
+
+    def _go_on_without_upgrade(self, rest: bytes) -> None:
+        """Read the request again as if it asked for no other protocol (RFC 9110, section 7.8: a server may ignore it).
+
+        The parser takes what follows such headers for the other protocol, and the body would be lost.
+        """
+        method = self.parser.get_method()
+        if method == b"CONNECT":
+            self._refuse("", status=405)
+            return
+        kept = [(name, value) for name, value in self.headers if name not in (b"upgrade", b"http2-settings")]
+        lines = b"".join(name + b": " + value + b"\r\n" for name, value in kept)
+        version = self.parser.get_http_version().encode("ascii")
+        self.parser = httptools.HttpRequestParser(self)
+        self.data_received(method + b" " + self.url + b" HTTP/" + version + b"\r\n" + lines + b"\r\n" + rest)
+
+
+def _operation(scope: Scope) -> Operation:
+    """The operation that a request is for; the first one where it is for none."""
+    return _OPERATIONS.get((scope["method"], scope["path"]), OPERATIONS[0])
+
+
+async def _busy(scope: Scope, receive: Receive, send: Send) -> None:
+    read = 0
+    while read < _DRAINED_MAX:  # unread bytes would make the system reset the connection under the answer
+        message = await receive()
+        read += len(message.get("body", b""))
+        if not message.get("more_body", False):
+            break
+    retry = (b"retry-after", b"%d" % BUSY_RETRY_S)  # 429, not 503: it says for certain that nothing happened
+    await _answer(
+        scope, send, 429, "comes when too many connections are open; try again", (retry, (b"connection", b"close"))
+    )
+
+
+async def _answer(scope: Scope, send: Send, status: int, text: str, headers: tuple[tuple[bytes, bytes], ...]) -> None:
+    body = encode(refusal(_operation(scope), (Fault("", text),)))
+    sized = (b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))
+    await send({"type": "http.response.start", "status": status, "headers": [*sized, *headers]})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,83 @@
+"""0002: whose a record is, keys that every database can index, how many records there are, and tokens."""
+
+from collections.abc import Iterator, Sequence
+
+import sqlalchemy as sa
+from alembic import op
+
+from loadsheet.contract import parties_of
+from loadsheet.exchange.effects import key_text
+from loadsheet.exchange.wire import stored
+
+revision = "0002"
+down_revision = "0001"
+
+_NUMBER = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+_GROUP = 1000
+_KEYS = {
+    "tenders": ("tender",),
+    "orders": ("order_ref",),
+    "quotes": ("tender", "carrier"),
+    "confirmations": ("tender", "carrier"),
+    "status_events": ("order_ref",),
+}
+_OWNED = ("tenders", "orders")
+
+
+def upgrade() -> None:
+    """Add the columns and the table, and fill them from what is there."""
+    for name in _OWNED:
+        for side in ("sender", "receiver"):
+            op.add_column(name, sa.Column(side, sa.Text, nullable=False, server_default=""))
+    op.add_column("counters", sa.Column("held", _NUMBER, nullable=False, server_default="0"))
+    _make_tokens()
+    for name, keys in _KEYS.items():
+        _fill(name, keys)
+    for name in _OWNED:
+        for side in ("sender", "receiver"):
+            op.create_index(f"{name}_by_{side}", name, [side, "number"])
+        held = sa.select(sa.func.count()).select_from(sa.table(name)).scalar_subquery()
+        counters = sa.table("counters", sa.column("name"), sa.column("held"))
+        op.get_bind().execute(sa.update(counters).where(counters.c.name == name).values(held=held))
+
+
+def _make_tokens() -> None:
+    op.create_table(
+        "tokens",
+        sa.Column("number", _NUMBER, primary_key=True, autoincrement=False),
+        *(sa.Column(name, sa.Text, nullable=False) for name in ("name", "digest", "party", "created")),
+        sa.Column("expires", sa.Text),
+        sa.Column("revoked", sa.Text),
+        sa.UniqueConstraint("name"),
+        sa.UniqueConstraint("digest"),
+    )
+
+
+def _fill(name: str, keys: Sequence[str]) -> None:
+    """Sender and receiver as the content names them, and keys in the form in which they are looked for from now on."""
+    sides = ("sender", "receiver") if name in _OWNED else ()
+    table = sa.table(name, *(sa.column(column) for column in ("number", *keys, *sides, "content")))
+    change = (
+        sa.update(table)
+        .where(table.c.number == sa.bindparam("at"))
+        .values({column: sa.bindparam(f"new_{column}") for column in (*keys, *sides)})
+    )
+    for rows in _groups(table):
+        changes = []
+        for row in rows:
+            values = {key: key_text(row[key]) for key in keys}
+            if sides:
+                values |= zip(sides, map(key_text, parties_of(stored(row["content"]))), strict=True)
+            if sides or any(values[key] != row[key] for key in keys):
+                changes.append({"at": row["number"], **{f"new_{column}": value for column, value in values.items()}})
+        if changes:
+            op.get_bind().execute(change, changes)
+
+
+def _groups(table: sa.TableClause) -> Iterator[Sequence[sa.RowMapping]]:
+    """All rows in groups, so that memory does not grow with the table; each group is read before it is changed."""
+    last = 0
+    page = sa.select(table).where(table.c.number > sa.bindparam("last")).order_by(table.c.number).limit(_GROUP)
+    while rows := op.get_bind().execute(page, {"last": last}).mappings().all():
+        yield rows
+        last = rows[-1]["number"]

@@ -1,0 +1,151 @@
+"""The OpenAPI 3.1 document of the exchange, made from the contract and the assumptions that are set.
+
+Owns: how operations, schemas and examples are put together in OpenAPI. Knows no field, no record and no socket.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import parse_qsl
+
+from loadsheet.contract import (
+    OPERATIONS,
+    PAGE_SIZE,
+    UNAUTHORISED_NAME,
+    UNKNOWN_METHOD_NAME,
+    Assumptions,
+    Fault,
+    Operation,
+    components,
+    example_answer,
+    example_body,
+    example_fault,
+    example_refusal,
+    example_unauthorised,
+    example_unknown_method,
+    reference,
+    refusal,
+    refusal_schema,
+    request_schema,
+    success_schema,
+)
+
+Json = dict[str, Any]
+
+NOT_A_PAGE_SIZE = "must be a whole number of 1 or more"
+
+_BEARER = "bearer"
+_INTRODUCTION = (
+    "Tenders and transport orders between a sender and a receiver. Every call carries a bearer token. "
+    "An answer of 200 means that the effect is on disk; a refusal names every wrong field at once. "
+    "This document is made from the contract with the assumptions that this exchange is set to."
+)
+_WRONG_METHOD = "The path was asked with another method."
+_LISTING_NOTE = (
+    "Both listings share this path. The page size may also stand in the body, which OpenAPI cannot say of a GET. "
+    "There is one page, the first."
+)
+
+
+def document(assumptions: Assumptions, version: str) -> Json:
+    """The whole document as a JSON value; `version` is that of this program, for the interface has none."""
+    paths: dict[str, Json] = {}
+    for path in dict.fromkeys(operation.path for operation in OPERATIONS):
+        here = [operation for operation in OPERATIONS if operation.path == path]
+        method = here[0].method.lower()
+        paths[path] = {method: _write(here[0], assumptions) if here[0].is_write else _listing(here, assumptions)}
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Tender and Order Exchange", "version": version, "description": _INTRODUCTION},
+        "servers": [{"url": "/", "description": "this exchange"}],
+        "security": [{_BEARER: []}],
+        "tags": [{"name": subject} for subject in dict.fromkeys(operation.subject for operation in OPERATIONS)],
+        "paths": paths,
+        "components": {
+            "schemas": components(OPERATIONS, assumptions),
+            "responses": {
+                UNAUTHORISED_NAME: _answer(
+                    "The token is missing or not authorised.", reference(UNAUTHORISED_NAME), example_unauthorised()
+                ),
+                UNKNOWN_METHOD_NAME: _answer(_WRONG_METHOD, reference(UNKNOWN_METHOD_NAME), example_unknown_method()),
+            },
+            "securitySchemes": {_BEARER: {"type": "http", "scheme": "bearer"}},
+        },
+    }
+
+
+def _write(operation: Operation, assumptions: Assumptions) -> Json:
+    request = _content(request_schema(operation, assumptions), example_body(operation))
+    # a body with faults is no example of the schema, so it stands in words beside the refusal that it gets
+    refused = _answer(
+        "A field is invalid or missing; every wrong one is named.",
+        refusal_schema(operation),
+        example_refusal(operation, assumptions),
+    )
+    return {
+        "operationId": _operation_id(operation),
+        "tags": [operation.subject],
+        "summary": f"{operation.record.name}: {operation.action}",
+        "requestBody": {"required": True, "content": request},
+        "responses": {
+            "200": _answer(
+                f"{operation.done}.", success_schema(operation, assumptions), example_answer(operation, assumptions)
+            ),
+            "400": {**refused, "x-refused-body": example_fault(operation)},
+            **_everywhere(operation),
+        },
+    }
+
+
+def _listing(operations: Sequence[Operation], assumptions: Assumptions) -> Json:
+    schema = {"anyOf": [success_schema(operation, assumptions) for operation in operations]}
+    examples = {operation.name: {"value": example_answer(operation, assumptions)} for operation in operations}
+    refused = refusal(operations[0], (Fault(PAGE_SIZE, NOT_A_PAGE_SIZE),))
+    size = {"type": "integer", "minimum": 1, "default": assumptions.page_size_default}
+    asked = f"Records in the answer; more than {assumptions.page_size_max} are cut to that."
+    return {
+        "operationId": _operation_id(operations[0]),
+        "tags": list(dict.fromkeys(operation.subject for operation in operations)),
+        "summary": "Listing: " + " or ".join(f"{operation.subject}s" for operation in operations),
+        "description": _LISTING_NOTE,
+        "parameters": [
+            *(_chooses(name, value) for name, value in parse_qsl(assumptions.tender_listing_query)),
+            {"name": PAGE_SIZE, "in": "query", "description": asked, "schema": size},
+        ],
+        "responses": {
+            "200": {
+                "description": "The records in the order of their creation, and how many there are in all.",
+                "content": {"application/json": {"schema": schema, "examples": examples}},
+            },
+            "400": _answer("The page size is not a whole number of 1 or more.", refusal_schema(operations[0]), refused),
+            **_everywhere(operations[0]),
+        },
+    }
+
+
+def _chooses(name: str, value: str) -> Json:
+    meaning = "Asks for tenders; without it the listing is the one this exchange is set to."
+    return {"name": name, "in": "query", "description": meaning, "schema": {"type": "string", "examples": [value]}}
+
+
+def _operation_id(operation: Operation) -> str:
+    return operation.path.rpartition("/")[2]
+
+
+def _everywhere(operation: Operation) -> Json:
+    prefix = "#/components/responses/"
+    wait = {"Retry-After": {"description": "Seconds to wait.", "schema": {"type": "integer", "minimum": 0}}}
+    later = {"application/json": {"schema": refusal_schema(operation)}}
+    return {
+        "401": {"$ref": prefix + UNAUTHORISED_NAME},
+        "405": {"$ref": prefix + UNKNOWN_METHOD_NAME},
+        "429": {"description": "Too much at once; nothing has happened.", "headers": wait, "content": later},
+        "503": {"description": "The store cannot be used now; nothing has happened.", "headers": wait},
+    }
+
+
+def _answer(description: str, schema: Json, example: Json) -> Json:
+    return {"description": description, "content": _content(schema, example)}
+
+
+def _content(schema: Json, example: Json) -> Json:
+    return {"application/json": {"schema": schema, "example": example}}

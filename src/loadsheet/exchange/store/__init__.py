@@ -1,0 +1,10 @@
+"""The durable store: tables, one writer that commits calls in groups, the pages of listings, and tokens.
+
+Owns: all SQL of the exchange (SQLAlchemy Core, one set of statements for SQLite and PostgreSQL) and the promise that an effect
+handed back is on disk. Knows no HTTP; what an operation does stands in `effects`.
+"""
+
+from loadsheet.exchange.store.issuing import TokenOffice
+from loadsheet.exchange.store.store import BUSY_TIMEOUT_S, GROUP_MAX, Store, StoreFailed, Witness
+
+__all__ = ["BUSY_TIMEOUT_S", "GROUP_MAX", "Store", "StoreFailed", "TokenOffice", "Witness"]

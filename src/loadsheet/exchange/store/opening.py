@@ -1,0 +1,178 @@
+"""Opening the exchange's database: SQLite or PostgreSQL, durable, and with the schema that this version knows.
+
+Owns: what differs between the two kinds of database, and when a migration runs. Several processes may open one database at
+once: one of them makes or upgrades the tables, the others wait for it.
+"""
+
+import sqlite3
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import (
+    URL,
+    Column,
+    Connection,
+    Engine,
+    MetaData,
+    PrimaryKeyConstraint,
+    String,
+    Table,
+    create_engine,
+    event,
+    func,
+    insert,
+    inspect,
+    make_url,
+    select,
+)
+from sqlalchemy.exc import ArgumentError, DBAPIError
+
+from loadsheet.exchange.store.schema import COUNTERS, METADATA, NUMBERED, VERSION, VERSION_TABLE
+from loadsheet.problems import SettingsError
+
+FIRST = "0001"  # the schema of databases that say nothing of their version
+_KNOWN = (FIRST, VERSION)
+_OPENING_LOCK = 0x10AD_5EE7  # any number that no other program takes on the same database
+_SWITCH_AGAIN_S = 0.02
+_IDLE_MAX = "60s"  # a process that stops in the middle of a transaction holds up the others no longer
+
+_version = Table(  # as Alembic would make it
+    VERSION_TABLE,
+    MetaData(),
+    Column("version_num", String(32), nullable=False),
+    PrimaryKeyConstraint("version_num", name=f"{VERSION_TABLE}_pkc"),
+)
+
+
+def open_engine(database_url: str, busy_timeout_s: float) -> Engine:
+    """An engine on `sqlite:///FILE` or `postgresql://USER:PASSWORD@HOST/NAME`, tables made or upgraded.
+
+    `busy_timeout_s` is how long to wait for other processes that write. A connection whose execution option `writes` is
+    true takes SQLite's lock for writing when its transaction begins. Raises SettingsError, which shows no password.
+    """
+    url = _url(database_url)
+    sqlite = url.get_backend_name() == "sqlite"
+    engine = _sqlite(url, busy_timeout_s) if sqlite else _postgresql(url, busy_timeout_s)
+    shown = str(url.database) if sqlite else make_url(database_url).render_as_string()
+    try:
+        with engine.connect().execution_options(writes=True) as connection, connection.begin():
+            (_check_sqlite if sqlite else _check_postgresql)(connection, shown)
+            prepare(connection, shown)
+    except DBAPIError as error:
+        engine.dispose()
+        raise SettingsError(f"database: {shown} cannot be used as the exchange's database ({error.orig})") from error
+    except SettingsError:
+        engine.dispose()
+        raise
+    return engine
+
+
+def prepare(connection: Connection, shown: str) -> None:
+    """Make the tables in an empty database, or run the migrations that it lacks, within the connection's transaction.
+
+    Raises SettingsError if a newer loadsheet has been there.
+    """
+    tables = inspect(connection).get_table_names()
+    if COUNTERS.name not in tables:
+        METADATA.create_all(connection)
+        _version.create(connection, checkfirst=True)
+        connection.execute(insert(_version), {"version_num": VERSION})
+    else:
+        version = connection.scalar(select(_version)) if VERSION_TABLE in tables else FIRST
+        if version not in _KNOWN:
+            raise SettingsError(
+                f"database: {shown} has the schema of a newer loadsheet ({version}; this one knows {VERSION}); "
+                "use that one, or another database"
+            )
+        if version != VERSION:
+            from loadsheet.exchange.migrations import upgrade  # noqa: PLC0415 (slow to import and seldom needed)
+
+            upgrade(connection, stamped=VERSION_TABLE in tables)
+    known = set(connection.scalars(select(COUNTERS.c.name)))
+    if missing := [{"name": table.name, "last": 0, "held": 0} for table in NUMBERED if table.name not in known]:
+        connection.execute(insert(COUNTERS), missing)
+
+
+def _url(database_url: str) -> URL:
+    wanted = "write sqlite:///FILE or postgresql://USER:PASSWORD@HOST/NAME"
+    try:
+        url = make_url(database_url)
+    except ArgumentError:
+        raise SettingsError(f"database: {database_url!r} is not a database URL; {wanted}") from None
+    if url.drivername in ("postgresql", "postgresql+psycopg") and url.database:
+        return url.set(drivername="postgresql+psycopg")
+    if url.get_backend_name() != "sqlite" or url.database in (None, "", ":memory:"):
+        raise SettingsError(f"database: {url.render_as_string()} names no kind of database that we keep; {wanted}")
+    folder = Path(str(url.database)).parent
+    if not folder.is_dir():
+        raise SettingsError(f"database: the folder {folder} does not exist; make it, or name another file")
+    return url
+
+
+def _sqlite(url: URL, busy_timeout_s: float) -> Engine:
+    engine = create_engine(url)
+    event.listen(engine, "connect", partial(_durable, busy_timeout_s))
+    event.listen(engine, "begin", _begin)
+    return engine
+
+
+def _durable(busy_timeout_s: float, connection: Any, _record: Any) -> None:
+    connection.isolation_level = None  # sqlite3 must not open transactions behind SQLAlchemy's back; _begin does it
+    # The wait comes first: the switch to WAL itself may meet another process. Records of 2 kB fill small pages badly.
+    for pragma in (f"busy_timeout={int(busy_timeout_s * 1000)}", "page_size=8192"):
+        connection.execute(f"pragma {pragma}")
+    _switch_to_wal(connection, time.monotonic() + busy_timeout_s)
+    connection.execute("pragma synchronous=FULL")
+
+
+def _switch_to_wal(connection: Any, until: float) -> None:
+    # SQLite does not wait here by itself where two connections switch at the same time.
+    while True:
+        try:
+            connection.execute("pragma journal_mode=WAL")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                raise
+            time.sleep(_SWITCH_AGAIN_S)
+        else:
+            return
+
+
+def _begin(connection: Connection) -> None:
+    writes = connection.get_execution_options().get("writes", False)
+    connection.exec_driver_sql("begin immediate" if writes else "begin")
+
+
+def _check_sqlite(connection: Connection, shown: str) -> None:
+    # A switch to WAL can fail without an error, on network folders for one: read back what was asked for.
+    journal = connection.exec_driver_sql("pragma journal_mode").scalar()
+    if journal != "wal":
+        raise SettingsError(f"database: {shown} cannot be kept durably (journal {journal}); put it on a local disk")
+
+
+def _postgresql(url: URL, busy_timeout_s: float) -> Engine:
+    wait = max(1, int(busy_timeout_s * 1000))
+    options = f"-c lock_timeout={wait} -c idle_in_transaction_session_timeout={_IDLE_MAX}"
+    arguments = {"options": options, "connect_timeout": max(2, int(busy_timeout_s)), "tcp_user_timeout": wait}
+    # Several processes write: each statement has to see what the one before it in line has committed.
+    engine = create_engine(url, connect_args=arguments, isolation_level="READ COMMITTED", hide_parameters=True)
+    event.listen(engine, "connect", _flushed)
+    return engine
+
+
+def _flushed(connection: Any, _record: Any) -> None:
+    """An answer of 200 waits for the disk, whatever the server's own default is; a stricter one stays."""
+    (now,) = connection.execute("show synchronous_commit").fetchone()
+    if now == "off":
+        connection.execute("set synchronous_commit = on")
+    connection.commit()
+
+
+def _check_postgresql(connection: Connection, shown: str) -> None:
+    if connection.exec_driver_sql("show fsync").scalar() != "on":
+        raise SettingsError(f"database: {shown} cannot be kept durably (fsync is off); switch it on at the server")
+    if connection.exec_driver_sql("show server_encoding").scalar() != "UTF8":
+        raise SettingsError(f"database: {shown} cannot hold every text; make it with the encoding UTF8")
+    connection.execute(select(func.pg_advisory_xact_lock(_OPENING_LOCK)))

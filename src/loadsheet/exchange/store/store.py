@@ -1,0 +1,251 @@
+"""One writer that commits calls in groups, and readers for the pages of listings and for tokens.
+
+Owns: threads and transactions. The statements of the writer stand in `books`, those of tokens in `keys`.
+"""
+
+import asyncio
+import logging
+import queue
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import NamedTuple, TypeVar
+
+from sqlalchemy import Connection, RootTransaction, func, select, union
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+
+from loadsheet.contract import Assumptions
+from loadsheet.exchange.effects import Call, Effect, apply
+from loadsheet.exchange.store import token_rows
+from loadsheet.exchange.store.books import Counts, close_books, lock_counts, open_books
+from loadsheet.exchange.store.opening import open_engine
+from loadsheet.exchange.store.schema import BY_SUBJECT, COUNTERS
+from loadsheet.exchange.tokens import Token
+
+BUSY_TIMEOUT_S = 10.0
+GROUP_MAX = 512  # calls in one transaction
+_READERS = 4
+
+Witness = Callable[[Iterable[tuple[Call, Effect]]], None]
+_Read = TypeVar("_Read")
+
+_log = logging.getLogger("loadsheet.exchange")
+
+
+class StoreFailed(Exception):  # noqa: N818 (named for what happened)
+    """The store cannot do it now: disk full, file locked, server gone. Nothing of the call is on disk, unless a PostgreSQL went
+    away while it committed: then only a listing can tell.
+    """
+
+
+class _Job(NamedTuple):
+    call: Call
+    assumptions: Assumptions
+    loop: asyncio.AbstractEventLoop
+    future: "asyncio.Future[Effect]"
+
+
+class Store:
+    """The exchange's records in a database, open until `close`. Calls and pages may be asked for from any event loop."""
+
+    def __init__(
+        self, database_url: str, *, busy_timeout_s: float = BUSY_TIMEOUT_S, witness: Witness | None = None
+    ) -> None:
+        """Open the database, creating file and tables where there are none.
+
+        `database_url` is `sqlite:///FILE` or `postgresql://USER:PASSWORD@HOST/NAME`; `busy_timeout_s` is how long to wait for
+        another process that writes to the same database. `witness` is told in the writer thread what was committed, before any answer leaves; if it raises OSError, the
+        store closes. Raises SettingsError for another URL, or a database that cannot
+        be used.
+        """
+        self._engine = open_engine(database_url, busy_timeout_s)
+        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._open = True
+        self._witness = witness
+        self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="exchange-reader")
+        self._writer = threading.Thread(target=self._write, name="exchange-writer")
+        self._writer.start()
+
+    def close(self) -> None:
+        """Finish what was handed in, then close the database. Calls after it fail."""
+        self._jobs.put(None)
+        self._writer.join()
+        self._readers.shutdown()
+        self._engine.dispose()
+
+    async def apply(self, call: Call, assumptions: Assumptions) -> Effect:
+        """Carry out one call. When this returns, its effect is durable. Raises StoreFailed."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Effect] = loop.create_future()
+        self._jobs.put(_Job(call, assumptions, loop, future))
+        if not self._open:
+            raise StoreFailed("the store is closed")
+        return await future
+
+    async def page(self, subject: str, page_size: int, party: str = "") -> tuple[Sequence[str], int]:
+        """The first records (`tender` or `order`) in order of creation as JSON texts, and how many there are in all.
+
+        `party` is the key of a party, who sees the records of which it is sender or receiver; empty: all. Raises StoreFailed.
+        """
+        return await self._in_reader(lambda connection: _page(connection, subject, page_size, party))
+
+    async def token(self, digest: str) -> Token | None:
+        """The token of this digest, usable or not. Raises StoreFailed."""
+        return await self._in_reader(lambda connection: token_rows.find(connection, digest))
+
+    def tokens(self) -> Sequence[Token]:
+        """All tokens, oldest first. Raises StoreFailed."""
+        return self._read(token_rows.all_of)
+
+    async def read(self, question: Callable[[Connection], _Read]) -> _Read:
+        """What a reading function finds on a connection, in one transaction. Raises StoreFailed."""
+        return await self._in_reader(question)
+
+    async def _in_reader(self, read: Callable[[Connection], _Read]) -> _Read:
+        return await asyncio.get_running_loop().run_in_executor(self._readers, self._read, read)
+
+    def _read(self, read: Callable[[Connection], _Read]) -> _Read:
+        try:
+            try:
+                return self._read_once(read)
+            except DBAPIError as error:
+                if not error.connection_invalidated:
+                    raise
+                return self._read_once(read)  # the server was away since the last question, and may be back
+        except SQLAlchemyError as error:
+            raise _failed(error) from error
+
+    def _read_once(self, read: Callable[[Connection], _Read]) -> _Read:
+        """One question in one transaction, which sees one state of the database."""
+        # SQLite's transactions see one state anyway, and it knows no level of this name.
+        level = {} if self._engine.dialect.name == "sqlite" else {"isolation_level": "REPEATABLE READ"}
+        with self._engine.connect().execution_options(**level) as connection, connection.begin():
+            return read(connection)
+
+    def _write(self) -> None:
+        """The writer thread: whatever waits goes into one transaction, so that one flush to disk serves many calls."""
+        jobs: list[_Job] = []
+        try:
+            with self._engine.connect().execution_options(writes=True) as connection:
+                while jobs := self._waiting():
+                    outcomes = _carry_out(connection, jobs)
+                    if self._witness and not _witnessed(self._witness, jobs, outcomes):
+                        break
+                    _settle(jobs, outcomes)
+        finally:  # also if the thread dies of a bug: nobody may wait for it for ever
+            self._open = False
+            self._jobs.put(None)
+            jobs += iter(self._jobs.get, None)
+            _settle(jobs, [StoreFailed("the store is closed")] * len(jobs))
+
+    def _waiting(self) -> list[_Job]:
+        """At least one job, as many as wait; none when the store is to close."""
+        jobs: list[_Job] = []
+        while len(jobs) < GROUP_MAX:
+            try:
+                job = self._jobs.get(block=not jobs)
+            except queue.Empty:
+                break
+            if job is None:
+                if jobs:
+                    self._jobs.put(None)
+                break
+            jobs.append(job)
+        return jobs
+
+
+def _carry_out(connection: Connection, jobs: Sequence[_Job]) -> Sequence[Effect | StoreFailed]:
+    """All jobs in one transaction; if that fails, each in its own, so that one bad call does not fail the others."""
+    try:
+        transaction, counts = _begin(connection)
+    except (
+        SQLAlchemyError
+    ) as error:  # another program holds the database, or it is gone: each job alone would wait as long
+        return [_failed(error)] * len(jobs)
+    try:
+        with transaction:
+            books = open_books(connection, counts, [job.call for job in jobs])
+            effects = [apply(books, job.call, job.assumptions) for job in jobs]
+            close_books(connection, counts, books)
+    except SQLAlchemyError as error:
+        # A connection lost in a commit leaves open whether it was carried out: nothing may be done a second time.
+        if len(jobs) == 1 or (isinstance(error, DBAPIError) and error.connection_invalidated):
+            return [_failed(error)] * len(jobs)
+        return [effect for job in jobs for effect in _carry_out(connection, [job])]
+    return effects
+
+
+def _begin(connection: Connection) -> tuple[RootTransaction, Counts]:
+    """A transaction that no other writer can pass; on a new connection if the server was away and is back."""
+    try:
+        return _begin_once(connection)
+    except DBAPIError as error:
+        if not error.connection_invalidated:
+            raise
+    return _begin_once(connection)
+
+
+def _begin_once(connection: Connection) -> tuple[RootTransaction, Counts]:
+    transaction = connection.begin()
+    try:
+        return transaction, lock_counts(connection)
+    except SQLAlchemyError:
+        transaction.rollback()
+        raise
+
+
+def _witnessed(witness: Witness, jobs: Sequence[_Job], outcomes: Sequence[Effect | StoreFailed]) -> bool:
+    pairs = zip(jobs, outcomes, strict=True)
+    try:
+        witness((job.call, outcome) for job, outcome in pairs if isinstance(outcome, Effect))
+    except OSError as error:  # what is committed but not witnessed must not be answered as if it were
+        _log.error("the truth log cannot be written, so the store closes: %s", error.strerror)
+        return False
+    return True
+
+
+def _failed(error: SQLAlchemyError) -> StoreFailed:
+    # The whole error would print parameters, which are the senders' data.
+    cause = error.orig if isinstance(error, DBAPIError) else None
+    told = getattr(
+        getattr(cause, "diag", None), "message_primary", None
+    )  # PostgreSQL's details repeat values, this does not
+    reason = told or str(cause or type(error).__name__)
+    _log.error("the exchange's store failed: %s", reason)
+    return StoreFailed(reason)
+
+
+def _settle(jobs: Sequence[_Job], outcomes: Sequence[Effect | StoreFailed]) -> None:
+    """Hand the outcomes back, waking each event loop once."""
+    by_loop: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Effect], Effect | StoreFailed]]] = {}
+    for job, outcome in zip(jobs, outcomes, strict=True):
+        by_loop.setdefault(job.loop, []).append((job.future, outcome))
+    for loop, settled in by_loop.items():
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(_resolve, settled)
+
+
+def _resolve(settled: Iterable[tuple["asyncio.Future[Effect]", Effect | StoreFailed]]) -> None:
+    for future, outcome in settled:
+        if future.done():  # its client has gone
+            continue
+        if isinstance(outcome, StoreFailed):
+            future.set_exception(outcome)
+        else:
+            future.set_result(outcome)
+
+
+def _page(connection: Connection, subject: str, page_size: int, party: str) -> tuple[Sequence[str], int]:
+    table = BY_SUBJECT[subject]
+    page = select(table.c.content).order_by(table.c.number).limit(page_size)
+    if not party:
+        total = connection.scalar(select(COUNTERS.c.held).where(COUNTERS.c.name == table.name))
+        return connection.scalars(page).all(), total or 0
+    sent, received = table.c.sender == party, (table.c.receiver == party) & (table.c.sender != party)
+    # Each side is a walk along its own index that ends after a page; either-or in one question would sort all of them.
+    sides = [select(table.c.number).where(side).order_by(table.c.number).limit(page_size) for side in (sent, received)]
+    numbers = union(*(select(side.subquery().c.number) for side in sides))
+    counts = [select(func.count()).select_from(table).where(side) for side in (sent, received)]
+    total = sum(connection.scalar(count) or 0 for count in counts)
+    return connection.scalars(page.where(table.c.number.in_(numbers))).all(), total

@@ -1,0 +1,349 @@
+"""Every class of misbehaviour over a real socket: what the client sees is that class, and the truth log knows what happened."""
+
+import contextlib
+import gzip
+import http.client
+import socket
+import time
+import zlib
+
+import misbehaving as wild
+import pytest
+from calling import OverSocket, encode
+from examples import EVENT, ORDER
+from serving import TOKEN
+
+from loadsheet.contract import UNAUTHORISED, Assumptions
+from loadsheet.exchange import Embedded, FaultClass, FaultRule, FaultScript, Happens, read_faults, serve
+from loadsheet.exchange.faults import Faults
+from loadsheet.problems import SettingsError
+
+SECOND = {**ORDER, "order_id": "SO-2"}
+
+
+def good(met):
+    return met.status == 200 and met.json["status"] is True
+
+
+def nothing(end):
+    return lambda met: met.raw == b"" and met.end == end
+
+
+def half_of_body(met):
+    size = int(met.head.split("content-length: ")[1].split("\r\n")[0])
+    return met.end in ("closed", "reset") and 0 < len(met.body) < size
+
+
+def refused(status):
+    return lambda met: met.status == status and met.body != b""
+
+
+def bomb(met):
+    return zlib.decompressobj(31).decompress(met.body, 1000) == bytes(1000) and len(met.body) < 100_000
+
+
+def other_id(met):
+    return met.status == 200 and b'"SO-1001-OTHER"' in met.body and b'"SO-1001"' not in met.body
+
+
+SEEN = {
+    # class: (options of the rule, what the client must see)
+    "reset_before_body": ({}, nothing("reset")),
+    "reset_in_body": ({}, nothing("reset")),
+    "reset_before_effect": ({}, nothing("reset")),
+    "closed_before_effect": ({}, nothing("closed")),
+    "reset_after_effect": ({}, nothing("reset")),
+    "closed_after_effect": ({}, nothing("closed")),
+    "reset_in_answer": ({}, lambda met: half_of_body(met) and met.end == "reset"),
+    "status_before_effect": ({"status": 502}, refused(502)),
+    "status_after_effect": ({"status": 500}, refused(500)),
+    "unauthorised": ({}, lambda met: met.status == 401 and met.json == UNAUTHORISED),
+    "no_answer": ({"seconds": 0.2}, nothing("closed")),
+    "slow_answer": ({"seconds": 0.3}, good),
+    "slow_effect": ({"seconds": 0.3}, good),
+    "late_effect": ({"seconds": 0.3, "status": 504}, refused(504)),
+    "dripping_headers": ({"seconds": 0.001}, good),
+    "dripping_answer": ({"seconds": 0.001}, good),
+    "cut_answer": ({}, lambda met: half_of_body(met) and met.end == "closed"),
+    "cut_chunk": ({}, lambda met: "chunked" in met.head and met.end == "closed" and not met.body.endswith(b"0\r\n\r\n")),
+    "cut_old_protocol": ({}, lambda met: met.raw.startswith(b"HTTP/1.0 200") and met.end == "closed" and b"}}" not in met.body),
+    "truncated_json": ({}, lambda met: met.status == 200 and not met.body.endswith(b"}") and met.end == "open"),
+    "length_too_short": ({}, lambda met: met.body.endswith(b"}") and f"content-length: {len(met.body) // 2}" in met.head),
+    "two_lengths": ({}, lambda met: met.head.count("content-length:") == 2),
+    "garbage": ({"bytes": 99}, lambda met: met.status == 200 and len(met.body) == 99),
+    "not_http": ({"bytes": 77}, lambda met: len(met.raw) == 77 and met.end == "closed"),
+    "html": ({}, lambda met: met.status == 200 and "text/html" in met.head and met.body.startswith(b"<!DOCTYPE")),
+    "wrong_shape": ({}, lambda met: met.status == 200 and isinstance(met.json, list)),
+    "status_false": ({}, lambda met: met.status == 200 and met.json["status"] is False and "data" in met.json),
+    "wrong_id": ({}, other_id),
+    "redirect": ({"status": 308}, lambda met: met.status == 308 and "location: http://127.0.0.1:9/" in met.head),
+    "gzip_bomb": ({"bytes": 20_000_001}, bomb),
+    "endless_answer": ({"bytes": 3_000_000}, lambda met: met.status == 200 and len(met.body) == 3_000_000),
+    "two_answers": ({}, lambda met: good_first_of_two(met.body)),
+    "closed_under_pipelined": ({}, good),
+}  # fmt: skip
+APART = {"closed_at_accept", "reset_at_accept", "refused"}  # tested below
+
+
+def good_first_of_two(body):
+    return body.count(b"HTTP/1.1 200") == 1 and b"a second answer" in body
+
+
+def test_every_class_is_tested_and_says_what_it_is():
+    assert set(SEEN) | APART == set(FaultClass)
+    assert all(kind.doc and "\n" not in kind.doc for kind in FaultClass)
+    assert [kind for kind in FaultClass if kind.happens is Happens.LATER] == ["late_effect"]
+
+
+@pytest.mark.parametrize("name", SEEN)
+def test_the_client_sees_exactly_this_and_the_truth_log_knows_the_effect(tmp_path, name):
+    options, seen = SEEN[name]
+    kind = FaultClass._value2member_map_[name]
+    rule = {"fault": kind, "operation": "order.create", "at": (2,), **options}
+    others = [{**ORDER, "order_id": f"other-{number}"} for number in range(2)]
+    with wild.misbehaving(tmp_path, rule) as exchange:
+        assert good(exchange.meets("order.create", others[0]))
+        started = time.monotonic()
+        met = exchange.meets("order.create", ORDER)
+        took = time.monotonic() - started
+        assert seen(met), met
+        if name in ("no_answer", "slow_answer", "slow_effect"):
+            assert took >= options["seconds"]
+        happened = [line["key"] for line in exchange.happened()]
+        assert ("SO-1001" in happened) == (kind.happens is Happens.BEFORE)
+        assert good(exchange.meets("order.create", others[1]))  # and nobody else is touched
+        if kind.happens is Happens.LATER:
+            time.sleep(options["seconds"] + 0.2)
+        keys = [line["key"] for line in exchange.happened()]
+        assert [fired.fault for fired in exchange.exchange.fired] == [kind]
+    assert wild.held(tmp_path) == set(keys)
+    assert ("SO-1001" in keys) == (kind.happens is not Happens.NEVER)
+
+
+@pytest.mark.parametrize(("name", "end"), [("closed_at_accept", "closed"), ("reset_at_accept", "reset")])
+def test_a_connection_can_be_turned_away_when_it_stands(tmp_path, name, end):
+    rule = {"fault": FaultClass._value2member_map_[name], "operation": "connect", "at": (2,)}
+    with wild.misbehaving(tmp_path, rule) as exchange:
+        assert good(exchange.meets("order.create", ORDER))
+        with exchange.connect() as turned_away:
+            assert wild.met(turned_away) == (b"", end)
+        assert good(exchange.meets("order.create", SECOND))
+
+
+def test_for_a_time_connections_are_refused(tmp_path):
+    rule = {"fault": FaultClass.REFUSED, "at": (1,), "seconds": 0.5}
+    with wild.misbehaving(tmp_path, rule) as exchange:
+        assert exchange.meets("order.create", ORDER) == (b"", "reset")
+        with pytest.raises(ConnectionRefusedError):
+            exchange.connect()
+        time.sleep(0.8)
+        assert good(exchange.meets("order.create", SECOND))
+        assert [line["key"] for line in exchange.happened()] == ["SO-2"]
+
+
+def test_a_request_behind_a_kept_alive_answer_is_reset_without_effect(tmp_path):
+    rule = {"fault": FaultClass.CLOSED_UNDER_PIPELINED, "at": (1,)}
+    with wild.misbehaving(tmp_path, rule) as exchange, exchange.connect() as connection:
+        first = wild.met(connection, wild.request("order.create", ORDER))
+        assert good(first)
+        assert "connection: close" not in first.head
+        assert wild.met(connection, wild.request("order.create", SECOND)) == (b"", "reset")
+        assert [line["key"] for line in exchange.happened()] == ["SO-1001"]
+
+
+def test_a_drip_takes_its_time_byte_by_byte(tmp_path):
+    rule = {"fault": FaultClass.DRIPPING_HEADERS, "seconds": 0.05}
+    with wild.misbehaving(tmp_path, rule) as exchange:
+        met = exchange.meets("order.create", ORDER, wait=0.6)
+        assert met.end == "silent"
+        assert b"HTTP/1.1 200"[: len(met.raw)] == met.raw[:12]
+        assert 3 <= len(met.raw) <= 13
+
+
+def test_a_bomb_unpacks_to_the_size_asked_for(tmp_path):
+    with wild.misbehaving(tmp_path, {"fault": FaultClass.GZIP_BOMB, "bytes": 12_345_678}) as exchange:
+        assert len(gzip.decompress(exchange.meets("order.create", ORDER).body)) == 12_345_678
+
+
+@pytest.mark.parametrize(("status", "retry_after"), [(429, "7"), (503, "Wed, 21 Oct 2037 07:28:00 GMT"), (504, "")])
+def test_a_status_comes_with_the_wait_it_asks_for(tmp_path, status, retry_after):
+    rule = {"fault": FaultClass.STATUS_BEFORE_EFFECT, "status": status, "retry_after": retry_after}
+    with wild.misbehaving(tmp_path, rule) as exchange:
+        caller = OverSocket(exchange.exchange.url)
+        answer = caller.call("order.create", ORDER)
+        caller.close()
+    assert (answer.status, answer.headers.get("retry-after", "")) == (status, retry_after)
+
+
+def test_a_token_is_refused_from_a_request_on(tmp_path):
+    with wild.misbehaving(tmp_path, {"fault": FaultClass.UNAUTHORISED, "from_": 3, "until": 4}) as exchange:
+        caller = OverSocket(exchange.exchange.url)
+        statuses = [caller.send("GET", "/tmsapi/getOrders").status for _ in range(6)]
+        caller.close()
+    assert statuses == [200, 200, 401, 401, 200, 200]
+
+
+def test_a_rule_counts_the_requests_of_its_key_alone(tmp_path):
+    rule = {"fault": FaultClass.RESET_AFTER_EFFECT, "operation": "order.status", "key": "SO-2", "at": (2,)}
+    with wild.misbehaving(tmp_path, rule) as exchange:
+        for order in (ORDER, SECOND):
+            assert good(exchange.meets("order.create", order))
+        ends = [
+            exchange.meets("order.status", {"data": [{**EVENT, "order_id": key}]}).end
+            for key in ("SO-2", "SO-1001", "SO-1001", "SO-2", "SO-2")
+        ]
+        assert ends == ["open", "open", "open", "reset", "open"]
+        assert [fired[1:] for fired in exchange.exchange.fired] == [("order.status", 4, "SO-2")]
+
+
+def test_without_a_fault_the_front_changes_nothing(tmp_path):
+    with (
+        wild.misbehaving(tmp_path) as exchange,
+        Embedded(f"sqlite:///{tmp_path / 'plain.db'}", TOKEN, Assumptions()) as plain,
+    ):
+        callers = [OverSocket(exchange.exchange.url), OverSocket(plain.url)]
+        for name, payload in (("order.create", ORDER), ("order.create", ORDER), ("order.update", {"x": 1})):
+            one, other = (caller.call(name, payload) for caller in callers)
+            assert (one.status, one.raw) == (other.status, other.raw)
+            assert set(one.headers) == set(other.headers)
+        for path in ("/tmsapi/getOrders?page_size=1", "/tmsapi/getOrders?record=tender", "/nowhere"):
+            one, other = (caller.send("GET", path) for caller in callers)
+            assert (one.status, one.raw) == (other.status, other.raw)
+        for caller in callers:
+            caller.close()
+
+
+def test_a_chunked_body_and_a_client_that_waits_for_100_get_through(tmp_path):
+    with wild.misbehaving(tmp_path) as exchange:
+        connection = http.client.HTTPConnection(*exchange.address, timeout=10)
+        parts = iter([encode(ORDER)[:50], encode(ORDER)[50:]])
+        headers = {"Authorization": f"Bearer {TOKEN}", "Expect": "100-continue"}
+        connection.request("POST", "/tmsapi/createOrder", parts, headers, encode_chunked=True)
+        assert connection.getresponse().status == 200
+        connection.close()
+        assert [line["key"] for line in exchange.happened()] == ["SO-1001"]
+
+
+def test_two_requests_at_once_are_answered_in_their_order(tmp_path):
+    with wild.misbehaving(tmp_path) as exchange, exchange.connect() as connection:
+        connection.sendall(wild.request("order.create", ORDER) + wild.request("order.create", SECOND))
+        got = b""
+        while got.count(b"HTTP/1.1 200") < 2 or not got.endswith(b"}"):
+            got += connection.recv(65536)
+    assert got.index(b"SO-1001") < got.index(b"SO-2")
+
+
+def test_the_same_seed_draws_the_same_lots_and_noise():
+    def drawn(seed):
+        faults = Faults(FaultScript((FaultRule(FaultClass.HTML, share=0.3),), seed))
+        return [faults.at_headers("order.create").rule for _ in range(200)], faults.noise(1, 20)
+
+    assert drawn(1) == drawn(1)
+    assert drawn(1) != drawn(2)
+    assert 35 <= drawn(1)[0].count(0) <= 85
+
+
+@pytest.mark.parametrize(
+    ("rule", "places"),
+    [
+        ({}, [1, 2, 3, 4, 5, 6, 7]),
+        ({"at": (2, 5)}, [2, 5]),
+        ({"every": 3}, [3, 6]),
+        ({"from_": 6}, [6, 7]),
+        ({"until": 2}, [1, 2]),
+        ({"from_": 2, "until": 3}, [2, 3]),
+        ({"at": (1,), "every": 4, "from_": 7}, [1, 4, 7]),
+    ],
+)
+def test_places_count_from_one(rule, places):
+    assert [place for place in range(1, 8) if FaultRule(FaultClass.HTML, **rule).holds_at(place)] == places
+
+
+def test_the_first_rule_that_holds_wins_with_or_without_a_key():
+    keyed, plain = FaultRule(FaultClass.HTML, key="A"), FaultRule(FaultClass.GARBAGE, at=(2,))
+    for rules, expected in (((keyed, plain), ["html", "html"]), ((plain, keyed), ["html", "garbage"])):
+        faults = Faults(FaultScript(rules))
+        for _ in range(2):
+            faults.fire(faults.at_body(faults.at_headers("order.create"), ["A"]))
+        assert [fired.fault for fired in faults.fired] == expected
+
+
+SCRIPT = """
+seed: 3
+faults:
+  - {fault: unauthorised, operation: order.create, from: 5}
+  - {fault: slow_answer, at: [1, 2], seconds: 0.5, share: 1}
+  - {fault: status_after_effect, key: 4711, every: 2, status: 503, retry_after: 3}
+"""
+AS_TOML = """
+seed = 3
+faults = [{fault = "unauthorised", operation = "order.create", from = 5},
+          {fault = "slow_answer", at = [1, 2], seconds = 0.5, share = 1},
+          {fault = "status_after_effect", key = 4711, every = 2, status = 503, retry_after = 3}]
+"""
+
+
+def test_a_script_is_the_same_in_both_languages(tmp_path):
+    (tmp_path / "faults.yaml").write_text(SCRIPT)
+    (tmp_path / "faults.toml").write_text(AS_TOML)
+    script = read_faults(tmp_path / "faults.yaml")
+    assert script == read_faults(tmp_path / "faults.toml")
+    assert script.rules[0] == FaultRule(FaultClass.UNAUTHORISED, "order.create", from_=5)
+    assert script.rules[2].key == "4711"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("fault: []", "did you mean faults?"),
+        ("faults: [{fault: unauthorized}]", "did you mean unauthorised?"),
+        ("faults: [{fault: html, operatoin: any}]", "did you mean operation?"),
+        ("faults: [{}]", "unknown name ''"),
+        ("faults: [{fault: html, operation: order.make}]", "no operation"),
+        ("faults: [{fault: html, at: first}]", "at: expected"),
+        ("faults: [{fault: html, every: true}]", "every: expected a number"),
+        ("faults: [{fault: html, share: 2}]", "share lies between"),
+        ("faults: [{fault: html, every: -1}]", "below 0"),
+        ("faults: [{fault: redirect, status: 99}]", "status 99"),
+        ("faults: [{fault: reset_before_body, key: A}]", "leave out key"),
+        ("faults: [{fault: html, operation: connect}]", "operation connect belongs to"),
+        ("faults: [{fault: closed_at_accept}]", "operation connect belongs to"),
+        ('faults: [{fault: redirect, location: "a\\r\\nb"}]', "plain letters"),
+        ("seed: x", "a whole number"),
+        ("faults: 3", "a list of rules"),
+        ("- 1", "expected names"),
+        ("a: {", "faults.yaml"),
+        ("seed: 1\nseed: 2", "duplicate"),
+    ],
+)
+def test_a_wrong_script_says_what_is_wrong(tmp_path, text, said):
+    path = tmp_path / "faults.yaml"
+    path.write_text(text)
+    with pytest.raises(SettingsError) as wrong:
+        read_faults(path)
+    assert said in str(wrong.value)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.com"])
+def test_faults_are_not_served_to_other_machines(tmp_path, host):
+    with pytest.raises(SettingsError) as wrong:
+        serve(
+            host=host,
+            port=0,
+            database_url=f"sqlite:///{tmp_path / 'x.db'}",
+            token=TOKEN,
+            assumptions=Assumptions(),
+            announce=print,
+            faults=FaultScript(),
+        )
+    assert "this machine only" in str(wrong.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_effect_still_to_come_does_not_happen_once_the_exchange_has_stopped(tmp_path):
+    with wild.misbehaving(tmp_path, {"fault": FaultClass.LATE_EFFECT, "seconds": 60.0}) as exchange:
+        assert exchange.meets("order.create", ORDER) == (b"", "closed")
+    assert exchange.happened() == []
+    assert wild.held(tmp_path) == set()
+    with contextlib.suppress(ConnectionRefusedError), socket.create_connection(exchange.address):
+        pytest.fail("somebody still listens")

@@ -1,0 +1,332 @@
+"""What one client may take: every limit over a real socket, refused in the interface's shape, and a good client never suffers."""
+
+import contextlib
+import http.client
+import logging
+import socket
+import threading
+import time
+from contextlib import contextmanager
+
+import msgspec
+import pytest
+from calling import OverSocket, encode
+from examples import GOOD, ORDER
+from misbehaving import met, request
+from serving import TOKEN
+
+from loadsheet.contract import BY_NAME, OPERATIONS, UNKNOWN_METHOD, Assumptions, read_refusal
+from loadsheet.exchange import Embedded, Limits
+from loadsheet.exchange.limits import RateLimit
+
+SECOND = {**ORDER, "order_id": "SO-2"}
+
+
+@contextmanager
+def limited(folder, **limits):
+    """An exchange with limits, and a function that connects to it."""
+    with Embedded(f"sqlite:///{folder / 'exchange.db'}", TOKEN, Assumptions(), limits=Limits(**limits)) as exchange:
+        host, port = exchange.url.removeprefix("http://").split(":")
+        yield exchange.url, lambda: socket.create_connection((host, int(port)), timeout=10)
+
+
+def refused(answer, name="tender.list"):
+    """The text of a 400 in the operation's own shape, after which the connection is closed."""
+    assert answer.status == 400, answer
+    assert "connection: close" in answer.head
+    (fault,) = read_refusal(BY_NAME[name], answer.json)
+    return fault.text
+
+
+@pytest.mark.parametrize("size", [10_000, 300_000])
+@pytest.mark.parametrize("where", ["one header", "many headers", "first line", "without end"])
+def test_headers_have_a_size(tmp_path, size, where):
+    pad = {
+        "one header": b"GET / HTTP/1.1\r\nX: " + b"a" * size + b"\r\n\r\n",
+        "many headers": b"GET / HTTP/1.1\r\n" + b"X: yyyyyyyyyy\r\n" * (size // 15) + b"\r\n",
+        "first line": b"GET /?" + b"a" * size + b" HTTP/1.1\r\n\r\n",
+        "without end": b"GET / HTTP/1.1\r\nX: " + b"a" * size,
+    }[where]
+    with limited(tmp_path, header_bytes_max=5000) as (_, connect), connect() as connection:
+        assert "headers of more than 5000 bytes" in refused(met(connection, pad))
+
+
+def test_headers_of_the_size_that_is_allowed_pass(tmp_path):
+    with limited(tmp_path, header_bytes_max=5000) as (_, connect), connect() as connection:
+        assert met(connection, request("order.create", ORDER, "X: " + "a" * 4500 + "\r\n")).status == 200
+
+
+@pytest.mark.parametrize("piece", [b"GET / HTTP/1.1\r\nX: y", b"POST"])
+def test_headers_have_a_time(tmp_path, piece):
+    with limited(tmp_path, header_s=0.3) as (_, connect), connect() as connection:
+        assert "did not arrive within 0.3 s" in refused(met(connection, piece))
+        assert met(connection).end in ("closed", "reset")
+
+
+def test_a_byte_now_and_then_does_not_prolong_the_time(tmp_path):
+    with limited(tmp_path, header_s=0.5) as (_, connect), connect() as connection:
+        started = time.monotonic()
+        connection.settimeout(0.05)
+        got = b""
+        while not got and time.monotonic() - started < 5:
+            connection.sendall(b"G" if time.monotonic() == started else b"P")
+            try:
+                got = connection.recv(1000)
+            except TimeoutError:
+                continue
+        assert b" 400 " in got
+        assert time.monotonic() - started < 2
+
+
+def test_a_connection_that_says_nothing_is_closed(tmp_path):
+    with limited(tmp_path, header_s=0.3) as (_, connect), connect() as connection:
+        assert met(connection) == (b"", "closed")
+
+
+@pytest.mark.parametrize("name", ["order.create", "order.delete", "order.status", "tender.delete"])
+def test_a_body_has_a_time_and_is_refused_in_its_operations_shape(tmp_path, name):
+    with limited(tmp_path, body_s=0.3) as (_, connect), connect() as connection:
+        assert "did not arrive within 0.3 s" in refused(met(connection, request(name, GOOD[name])[:-5]), name)
+
+
+def test_a_body_without_end_is_refused_and_cut_off(tmp_path):
+    with limited(tmp_path) as (_, connect), connect() as connection:
+        head = request("order.create", None, "Transfer-Encoding: chunked\r\n").replace(b"Content-Length: 0\r\n", b"")
+        connection.sendall(head)
+        chunk = b"100000\r\n" + b" " * 0x100000 + b"\r\n"
+        sent = 0
+        with contextlib.suppress(OSError):  # a reset or a broken pipe, as it falls
+            while sent < 300_000_000:
+                connection.sendall(chunk)
+                sent += len(chunk)
+        assert 64_000_000 < sent < 150_000_000
+        assert "is larger than 8000000 bytes" in read_refusal(BY_NAME["order.create"], met(connection).json)[0].text
+
+
+def test_an_idle_connection_is_closed_after_its_time(tmp_path):
+    with limited(tmp_path, keep_alive_s=0.4) as (_, connect), connect() as connection:
+        assert met(connection, request("order.create", ORDER)).status == 200
+        started = time.monotonic()
+        assert met(connection) == (b"", "closed")
+        assert 0.2 < time.monotonic() - started < 2
+
+
+def test_a_client_that_does_not_read_its_answer_is_cut_off(tmp_path):
+    with limited(tmp_path, send_s=0.5) as (url, connect):
+        caller = OverSocket(url)
+        events = [{**ORDER["packages"][0], "item_name": "x" * 3000} for _ in range(900)]
+        for number in range(8):
+            caller.done("order.create", {**ORDER, "order_id": f"big-{number}", "packages": events})
+        caller.close()
+        with connect() as connection:
+            connection.sendall(request("order.list", None))
+            time.sleep(1.2)
+            answer = met(connection)
+    assert answer.end in ("reset", "closed")
+    assert 0 < len(answer.body) < 21_000_000  # of more
+
+
+def test_one_connection_too_many_is_told_to_come_again(tmp_path):
+    with limited(tmp_path, connections_max=3) as (_, connect):
+        busy = [connect() for _ in range(3)]
+        time.sleep(0.1)
+        with connect() as fourth:
+            answer = met(fourth, request("order.create", ORDER))
+        assert (answer.status, "retry-after: 5" in answer.head, "connection: close" in answer.head) == (429, True, True)
+        assert read_refusal(BY_NAME["order.create"], answer.json)
+        busy.pop().close()
+        time.sleep(0.1)
+        with connect() as fourth:
+            assert met(fourth, request("order.create", ORDER)).status == 200
+        for connection in busy:
+            connection.close()
+
+
+def test_an_idle_connection_makes_room_for_a_new_one(tmp_path):
+    with limited(tmp_path, connections_max=2, keep_alive_s=30.0) as (_, connect), connect() as idle, connect():
+        assert met(idle, request("order.create", ORDER)).status == 200
+        with connect() as new:
+            assert met(new, request("order.create", SECOND)).status == 200
+        assert met(idle) == (b"", "closed")
+
+
+def test_far_too_many_connections_are_not_kept(tmp_path):
+    with limited(tmp_path, connections_max=2) as (_, connect):
+        crowd = [connect() for _ in range(8)]
+        time.sleep(0.1)
+        assert [met(connection, wait=0.1).end for connection in crowd].count("silent") == 4
+        for connection in crowd:
+            connection.close()
+
+
+def test_slow_sockets_do_not_starve_a_good_client(tmp_path):
+    with limited(tmp_path, header_s=20.0) as (url, connect):
+        slow = [connect() for _ in range(200)]
+        for number, connection in enumerate(slow):
+            connection.sendall(request("order.create", ORDER)[: 20 + 3 * number])
+        caller = OverSocket(url)
+        times = []
+        for number in range(100):
+            started = time.monotonic()
+            caller.done("order.create", {**ORDER, "order_id": f"good-{number}"})
+            times.append(time.monotonic() - started)
+        caller.close()
+        for connection in slow:
+            connection.close()
+    assert sorted(times)[98] < 1
+
+
+def test_more_calls_than_allowed_are_answered_429_with_the_wait(tmp_path):
+    with limited(tmp_path, calls_per_second=5.0) as (url, _):
+        caller = OverSocket(url)
+        answers = [caller.call("order.create", {**ORDER, "order_id": f"R-{number}"}) for number in range(10)]
+        assert [answer.status for answer in answers][:5] == [200] * 5
+        busy = next(answer for answer in answers if answer.status == 429)
+        assert busy.headers["retry-after"] == "1"
+        assert "more than 5 calls" in read_refusal(BY_NAME["order.create"], busy.body)[0].text
+        other = {"Authorization": "Bearer somebody-else"}
+        assert caller.send("GET", "/tmsapi/getOrders", b"", other).status == 401  # each token has its own count
+        time.sleep(1.1)
+        done = caller.call("order.create", {**ORDER, "order_id": "later"})
+        caller.close()
+    assert done.status == 200
+
+
+def test_the_rate_is_kept_over_a_long_time():
+    now = [0.0]
+    limit = RateLimit(None, 10.0, lambda: now[0])
+    passed = 0
+    for tick in range(10_000):
+        now[0] = tick / 1000
+        passed += limit._wait(b"token") == 0
+    assert 100 <= passed <= 110  # ten seconds at ten a second, and one burst
+
+
+UPGRADE = "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA\r\n"
+
+
+@pytest.mark.parametrize("more", [UPGRADE, "Connection: upgrade\r\nUpgrade: websocket\r\n"])
+@pytest.mark.parametrize("cut", [None, 30, 120, -300, -1])
+def test_an_offer_to_upgrade_does_not_lose_the_body(tmp_path, cut, more):
+    data = request("order.create", ORDER, more)
+    with limited(tmp_path) as (url, connect), connect() as connection:
+        if cut:
+            connection.sendall(data[:cut])
+            time.sleep(0.05)
+        assert met(connection, data[cut or 0 :]).status == 200
+        assert met(connection, request("order.create", SECOND)).status == 200  # and the connection still works
+        caller = OverSocket(url)
+        assert [order["order_id"] for order in caller.orders()] == ["SO-1001", "SO-2"]
+        caller.close()
+
+
+def test_a_tunnel_is_not_opened(tmp_path):
+    with limited(tmp_path) as (_, connect), connect() as connection:
+        answer = met(connection, b"CONNECT example.com:443 HTTP/1.1\r\nHost: example.com:443\r\n\r\n")
+    assert (answer.status, answer.json) == (405, UNKNOWN_METHOD)
+
+
+HEAD = b"POST /tmsapi/createOrder HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + TOKEN.encode() + b"\r\n"
+BODY = encode(ORDER)
+SIZE = b"Content-Length: %d\r\n" % len(BODY)
+BROKEN = {
+    "no HTTP": b"SSH-2.0-OpenSSH_9.2\r\n\r\n",
+    "TLS": bytes.fromhex("16030100f8010000f40303") + bytes(200),
+    "a zero byte": b"GET /\0 HTTP/1.1\r\n\r\n",
+    "another version": b"GET / HTTP/9.9\r\n\r\n",
+    "length and chunks": HEAD + SIZE + b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    "chunks and length": HEAD + b"Transfer-Encoding: chunked\r\n" + SIZE + b"\r\n0\r\n\r\n",
+    "two lengths": HEAD + SIZE + b"Content-Length: 1\r\n\r\n" + BODY,
+    "a length that is none": HEAD + b"Content-Length: -1\r\n\r\n" + BODY,
+    "a length with a plus": HEAD + b"Content-Length: +5\r\n\r\n" + BODY,
+    "an unknown coding": HEAD + b"Transfer-Encoding: chunked, identity\r\n\r\n" + BODY,
+    "a space before the colon": HEAD + b"Content-Length : 5\r\n\r\n12345",
+    "a folded header": HEAD + b"X: a\r\n b\r\n" + b"Transfer-Encoding\r\n: chunked\r\n\r\n",
+    "a chunk of no size": HEAD + b"Transfer-Encoding: chunked\r\n\r\nxyz\r\n",
+    "an endless chunk size": HEAD + b"Transfer-Encoding: chunked\r\n\r\nFFFFFFFFFFFFFFFFFF\r\n",
+    "a target that is no path": b"GET http://[ HTTP/1.1\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_broken_http_is_answered_400_and_closed_without_a_word_in_the_log(tmp_path, name, caplog, capfd):
+    caplog.set_level(logging.INFO)
+    with limited(tmp_path) as (url, connect):
+        with connect() as connection:
+            answer = met(connection, BROKEN[name])
+            assert answer.status == 400
+            assert answer.json["status"] is False
+            assert met(connection).end in ("closed", "reset")
+        caller = OverSocket(url)
+        assert caller.orders() == []
+        caller.close()
+    assert [record for record in caplog.records if record.name.startswith(("uvicorn", "asyncio"))] == []
+    assert "".join(capfd.readouterr()) == ""
+
+
+def test_what_is_broken_behind_a_running_call_does_not_take_its_answer(tmp_path):
+    with limited(tmp_path) as (url, connect), connect() as connection:
+        connection.sendall(request("order.create", ORDER) + b"garbage\r\n\r\n")
+        answer = met(connection)
+        assert answer.status == 200
+        assert answer.json["status"] is True
+        assert met(connection).end in ("closed", "reset")
+        caller = OverSocket(url)
+        assert [order["order_id"] for order in caller.orders()] == ["SO-1001"]
+        caller.close()
+
+
+def test_a_client_that_sends_no_more_still_gets_its_answer(tmp_path):
+    with limited(tmp_path) as (_, connect), connect() as connection:
+        connection.sendall(request("order.create", ORDER))
+        connection.shutdown(socket.SHUT_WR)
+        answer = met(connection)
+        assert answer.status == 200
+        assert met(connection) == (b"", "closed")
+
+
+@pytest.mark.parametrize("size", [0, 10, 200, -1])
+def test_a_client_that_stops_in_the_middle_is_let_go(tmp_path, size):
+    with limited(tmp_path) as (url, connect):
+        with connect() as connection:
+            connection.sendall(request("order.create", ORDER)[:size])
+            connection.shutdown(socket.SHUT_WR)
+            assert met(connection, wait=3).end in ("closed", "reset")
+        caller = OverSocket(url)
+        assert caller.orders() == []
+        caller.close()
+
+
+def test_every_operation_is_refused_in_its_own_shape_when_too_slow(tmp_path):
+    with limited(tmp_path, body_s=0.2) as (_, connect):
+        slow = {operation.name: connect() for operation in OPERATIONS if operation.is_write}
+        for name, connection in slow.items():
+            connection.sendall(request(name, GOOD[name])[:-1])
+        for name, connection in slow.items():
+            refused(met(connection), name)
+            connection.close()
+
+
+def test_pipelined_requests_are_all_answered(tmp_path):
+    with limited(tmp_path) as (_, connect), connect() as connection:
+        calls = b"".join(request("order.create", {**ORDER, "order_id": f"P-{number}"}) for number in range(20))
+        connection.sendall(calls)
+        got = b""
+        while got.count(b"HTTP/1.1 200") < 20:
+            got += connection.recv(65536)
+    assert [got.index(b'"P-%d"' % number) for number in range(20)] == sorted(
+        got.index(b'"P-%d"' % number) for number in range(20)
+    )
+
+
+def test_connections_that_come_and_go_leave_nothing_behind(tmp_path):
+    with limited(tmp_path) as (url, connect):
+        before = threading.active_count()
+        for number in range(300):
+            with connect() as connection:
+                connection.sendall(request("order.create", ORDER)[: number * 5])
+        connection = http.client.HTTPConnection(url.removeprefix("http://"), timeout=10)
+        connection.request("GET", "/tmsapi/getOrders", headers={"Authorization": f"Bearer {TOKEN}"})
+        assert msgspec.json.decode(connection.getresponse().read())["total_count"] in (0, 1)
+        connection.close()
+        assert threading.active_count() <= before + 4  # readers of the store

@@ -1,0 +1,91 @@
+"""Five hundred clients at once, two hundred of them slow sockets: no error that a client did not cause, and memory stays flat."""
+
+import asyncio
+import contextlib
+import itertools
+import re
+import time
+from pathlib import Path
+
+import command
+import msgspec
+import pytest
+from examples import ORDER
+from misbehaving import request
+
+from loadsheet.exchange.truth import read_truth
+
+GOOD, SLOW = 300, 200
+GROWTH_MAX_MB = 48  # from a third of the time to its end; sessions, caches and the heap's own slack are within it
+
+
+@pytest.mark.parametrize("seconds", [3, pytest.param(60, marks=pytest.mark.sweep)])
+def test_good_clients_are_served_among_slow_ones_and_memory_stays_flat(tmp_path, seconds):
+    words = ("exchange", "serve", "--port", "0", "--truth", "truth.jsonl")
+    with command.start(tmp_path, *words, LOADSHEET_EXCHANGE_HEADER_S="1.5", LOADSHEET_EXCHANGE_BODY_S="1.5") as process:
+        port = int(process.stdout.readline().rsplit(":", 1)[1])
+        answers, cut, sizes = asyncio.run(crowd(port, seconds, process.pid))
+        process.terminate()
+        _, said = process.communicate(timeout=60)
+    assert (process.returncode, said) == (0, "")
+    assert {status for status, _ in answers.values()} == {200}
+    slowest = sorted(took for _, took in answers.values())
+    print(
+        f"{len(answers) / seconds:.0f} creates/s, p99 {slowest[len(slowest) * 99 // 100]:.2f} s, {cut} cut, MB {sizes}"
+    )
+    assert slowest[-1] < 10
+    assert cut >= SLOW  # every slow socket met its deadline at least once
+    assert sizes[-1] - sizes[0] < GROWTH_MAX_MB
+    assert {line["key"] for line in read_truth(tmp_path / "truth.jsonl")} == set(answers)
+
+
+async def crowd(port, seconds, process):
+    """Status and time of each create by key, how many slow sockets were cut off, and the size of the process in MB."""
+    until = time.monotonic() + seconds
+    numbers, answers, cut = itertools.count(), {}, itertools.count()
+    async with asyncio.TaskGroup() as tasks:
+        for _ in range(GOOD):
+            tasks.create_task(good(port, until, numbers, answers))
+        for number in range(SLOW):
+            tasks.create_task(slow(port, until, number, cut))
+        sizes = tasks.create_task(sized(process, seconds))
+    return answers, next(cut), sizes.result()
+
+
+async def good(port, until, numbers, answers):
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    while time.monotonic() < until:
+        key = f"L-{next(numbers)}"
+        started = time.monotonic()
+        writer.write(request("order.create", {**ORDER, "order_id": key}))
+        head = await reader.readuntil(b"\r\n\r\n")
+        body = await reader.readexactly(int(re.search(rb"content-length: (\d+)", head)[1]))
+        answers[key] = int(head.split()[1]), time.monotonic() - started
+        assert msgspec.json.decode(body)
+    writer.close()
+
+
+async def slow(port, until, number, cut):
+    """A socket that sends a byte now and then, of the headers or of the body, again and again."""
+    data = request("order.create", {**ORDER, "order_id": f"slow-{number}"})
+    start = data.index(b"\r\n\r\n") + 4 if number % 2 else 0
+    while time.monotonic() < until:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        with contextlib.suppress(ConnectionError):
+            writer.write(data[:start])
+            for byte in data[start:]:
+                writer.write(bytes([byte]))
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(reader.read(1000), 0.2)
+                    next(cut)
+                    break
+        writer.close()
+
+
+async def sized(process, seconds):
+    sizes = []
+    for third in range(3):
+        await asyncio.sleep(seconds / 3 - 0.05)
+        kept = re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{process}/status").read_text())  # noqa: ASYNC240 (no disk behind it)
+        sizes.append(int(kept[1]) // 1024 if kept else third)
+    return sizes

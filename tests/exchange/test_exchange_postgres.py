@@ -1,0 +1,170 @@
+"""What only a database server can do to the exchange: go away, come back, and serve several processes at once."""
+
+import http.client
+import random
+import signal
+import socket
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
+
+import psycopg
+import pytest
+from calling import Inside, OverSocket, inside, served
+from examples import EVENT, ORDER
+from postgres import running_server
+from serving import TOKEN
+
+from loadsheet.contract import Assumptions
+from loadsheet.exchange import Store, create_app
+from loadsheet.problems import SettingsError
+
+
+@pytest.fixture(scope="module")
+def own_server():
+    """A server that tests may stop."""
+    with running_server() as server:
+        yield server
+
+
+@pytest.fixture
+def shared(new_database):
+    return new_database("postgresql")
+
+
+@pytest.mark.parametrize("mode", ["fast", "immediate"])
+def test_while_the_database_is_away_calls_are_503_and_afterwards_all_is_there(own_server, mode, caplog):
+    with closing(Store(own_server.new_database())) as store:
+        app = Inside(create_app(store, TOKEN, Assumptions()))
+        app.done("order.create", ORDER)
+        own_server.stop(mode)
+        try:
+            for answer in (app.call("order.create", {**ORDER, "order_id": 2}), app.send("GET", "/tmsapi/getOrders")):
+                assert (answer.status, answer.headers["retry-after"]) == (503, "5")
+            party = app.send("GET", "/tmsapi/getOrders", b"", {"Authorization": "Bearer somebody"})
+            assert (party.status, party.headers["retry-after"]) == (503, "5")  # whose token it is cannot be told now
+        finally:
+            own_server.start()
+        assert len(app.orders()) == 1
+        app.done("order.create", {**ORDER, "order_id": 2})
+        assert len(app.orders()) == 2
+    assert ORDER["sender_id"] not in caplog.text
+
+
+def test_a_server_that_restarts_between_two_calls_is_not_noticed(own_server):
+    with closing(Store(own_server.new_database())) as store:
+        app = Inside(create_app(store, TOKEN, Assumptions()))
+        app.done("order.create", ORDER)
+        own_server.stop()
+        own_server.start()
+        app.done("order.status", {"data": [EVENT]})
+        assert len(app.orders()) == 1
+
+
+def test_a_crash_of_the_database_under_load_loses_nothing_that_was_answered(own_server):
+    url, answered = own_server.new_database(), []
+    with served(url) as (address, _), ThreadPoolExecutor(4) as threads:
+        stop = threading.Event()
+
+        def create(lane):
+            caller, number = OverSocket(address), 0
+            while not stop.is_set():
+                number += 1
+                answer = caller.call("order.create", {**ORDER, "order_id": f"{lane}-{number}"})
+                assert answer.status in (200, 503), answer.raw
+                if answer.status == 200:
+                    answered.append(f"{lane}-{number}")
+                else:
+                    time.sleep(0.05)
+            caller.close()
+
+        lanes = [threads.submit(create, lane) for lane in range(4)]
+        for _ in range(2):
+            time.sleep(0.3)
+            own_server.stop("immediate")
+            own_server.start()
+        before = len(answered)
+        deadline = time.monotonic() + 20
+        while len(answered) == before and time.monotonic() < deadline:
+            time.sleep(0.05)
+        stop.set()
+        for lane in lanes:
+            lane.result()
+    assert len(answered) > before > 0  # it went on by itself
+    with inside(url) as app:
+        assert set(answered) <= {order["order_id"] for order in app.orders("?page_size=100000")}
+
+
+def test_concurrent_creates_at_several_processes_have_one_winner(shared):
+    with ExitStack() as opened:
+        addresses = [opened.enter_context(served(shared))[0] for _ in range(3)]
+        callers = [OverSocket(address) for address in addresses * 2]
+        threads = opened.enter_context(ThreadPoolExecutor(len(callers)))
+        for number in range(20):
+            order, start = {**ORDER, "order_id": f"SO-{number}"}, threading.Barrier(len(callers))
+
+            def create(caller, order=order, start=start):
+                start.wait()
+                return caller.call("order.create", order).status
+
+            assert sorted(threads.map(create, callers)) == [200] + [400] * (len(callers) - 1)
+        for caller in callers:
+            caller.close()
+    with inside(shared) as app:
+        assert len(app.orders()) == 20
+
+
+def test_a_killed_process_holds_up_the_others_no_longer(shared):
+    with served(shared) as (first, process), served(shared) as (second, _):
+        one, other = OverSocket(first), OverSocket(second)
+        with ThreadPoolExecutor(1) as threads:
+            running = threads.submit(
+                lambda: [one.call("order.create", {**ORDER, "order_id": n}) for n in range(10_000)]
+            )
+            time.sleep(0.2 + random.random() * 0.1)
+            process.send_signal(signal.SIGKILL)
+            with pytest.raises((OSError, http.client.HTTPException)):  # however a killed server looks to its client
+                running.result()
+        other.done("order.create", {**ORDER, "order_id": "after"})
+        one.close()
+        other.close()
+
+
+@pytest.mark.parametrize("identifier", ["\0", "a\0b", "sha256:", "ü" * 4000, "x" * 126, "😀" * 2000])
+def test_identifiers_that_postgresql_could_not_index_work_all_the_same(app, identifier):
+    order = {**ORDER, "order_id": identifier, "sender_id": identifier}
+    app.done("order.create", order)
+    assert "order_id" in app.errors("order.create", order)
+    app.done("order.update", {"order_id": identifier, "sender_id": "x", "receiver_id": identifier, "currency": "CHF"})
+    app.done("order.status", {"data": [{**EVENT, "order_id": identifier}]})
+    (listed,) = app.orders()
+    assert (listed["order_id"], listed["currency"]) == (identifier, "CHF")
+    app.done("order.delete", {"order_id": identifier})
+    assert app.orders() == []
+
+
+def test_every_connection_waits_for_the_disk(postgres):
+    url = postgres.new_database()
+    name = url.split("@/")[1].split("?")[0]
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(f"alter database {name} set synchronous_commit = off")
+        connection.execute(f"alter database {name} set default_transaction_isolation = serializable")
+    with closing(Store(url)) as store, store._engine.connect() as connection:
+        assert connection.exec_driver_sql("show synchronous_commit").scalar() == "on"
+        assert connection.exec_driver_sql("show transaction_isolation").scalar() == "read committed"
+
+
+def test_a_database_that_cannot_hold_every_text_is_refused(postgres):
+    with psycopg.connect(postgres.url("postgres"), autocommit=True) as connection:
+        connection.execute("create database latin encoding 'LATIN1' template template0")
+    with pytest.raises(SettingsError, match="make it with the encoding UTF8"):
+        Store(postgres.url("latin"))
+
+
+def test_a_server_that_does_not_answer_is_given_up(postgres):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"postgresql://someone:secret@127.0.0.1:{silent.getsockname()[1]}/db"
+        with pytest.raises(SettingsError, match="cannot be used") as wrong:
+            Store(url, busy_timeout_s=0.5)
+    assert "secret" not in str(wrong.value)

@@ -1,0 +1,172 @@
+"""Databases of earlier schemas are upgraded with all that is in them; those of later ones are left alone."""
+
+import asyncio
+import json
+import sqlite3
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from calling import inside
+from examples import CONFIRMATION, EVENT, ORDER, QUOTE, TENDER
+from sqlalchemy import create_engine, inspect, text
+
+from loadsheet.exchange import Store
+from loadsheet.exchange.migrations import upgrade
+from loadsheet.exchange.store.schema import METADATA, VERSION, VERSION_TABLE
+from loadsheet.problems import SettingsError
+
+FIRST_SCHEMA = """
+CREATE TABLE tenders (number {number} NOT NULL, tender TEXT NOT NULL, content TEXT NOT NULL, PRIMARY KEY (number), UNIQUE (tender));
+CREATE TABLE orders (number {number} NOT NULL, order_ref TEXT NOT NULL, content TEXT NOT NULL, PRIMARY KEY (number), UNIQUE (order_ref));
+CREATE TABLE quotes (number {number} NOT NULL, tender TEXT NOT NULL, carrier TEXT NOT NULL, content TEXT NOT NULL, PRIMARY KEY (number), UNIQUE (tender, carrier));
+CREATE TABLE confirmations (number {number} NOT NULL, tender TEXT NOT NULL, carrier TEXT NOT NULL, content TEXT NOT NULL, PRIMARY KEY (number));
+CREATE INDEX ix_confirmations_tender ON confirmations (tender);
+CREATE TABLE status_events (number {number} NOT NULL, order_ref TEXT NOT NULL, content TEXT NOT NULL, PRIMARY KEY (number));
+CREATE INDEX ix_status_events_order_ref ON status_events (order_ref);
+CREATE TABLE counters (name TEXT NOT NULL, last {number} NOT NULL, PRIMARY KEY (name))
+"""
+LONG = "SO-" + "9" * 2000  # was a key as it stands; PostgreSQL indexes no such key if its digits were random
+
+
+def as_text(record):
+    return json.dumps(record, default=float)
+
+
+def first_rows():
+    orders = [{**ORDER, "order_id": f"SO-{number}"} for number in range(2500)] + [{**ORDER, "order_id": LONG}]
+    orders[7] |= {"sender_id": 4711, "receiver_id": "Jemand"}
+    yield "tenders", [{"number": 3, "tender": "T-1", "content": as_text(TENDER)}]
+    yield (
+        "orders",
+        [{"number": at, "order_ref": row["order_id"], "content": as_text(row)} for at, row in enumerate(orders, 5)],
+    )
+    yield "quotes", [{"number": 1, "tender": "T-1", "carrier": "C-1", "content": as_text(QUOTE)}]
+    yield "confirmations", [{"number": 1, "tender": "T-1", "carrier": "C-1", "content": as_text(CONFIRMATION)}]
+    yield "status_events", [{"number": 9, "order_ref": LONG, "content": as_text({**EVENT, "order_id": LONG})}]
+    last = {"tenders": 3, "orders": 2600, "quotes": 1, "confirmations": 1, "status_events": 9}
+    yield "counters", [{"name": name, "last": number} for name, number in last.items()]
+
+
+@contextmanager
+def opened(url):
+    engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
+    try:
+        with engine.begin() as connection:
+            yield connection
+    finally:
+        engine.dispose()
+
+
+@pytest.fixture
+def first(database):
+    """A database as the first version made it, with records in it."""
+    with opened(database) as connection:
+        number = "INTEGER" if connection.dialect.name == "sqlite" else "BIGINT"
+        for statement in FIRST_SCHEMA.format(number=number).split(";"):
+            connection.execute(text(statement))
+        for table, rows in first_rows():
+            names = list(rows[0])
+            values = ", ".join(f":{name}" for name in names)
+            connection.execute(text(f"insert into {table} ({', '.join(names)}) values ({values})"), rows)
+    return database
+
+
+def test_the_first_schema_is_upgraded_with_all_that_is_in_it(first):
+    with inside(first) as app:
+        listed = app.orders("?page_size=100000")
+        assert len(listed) == 2501
+        assert listed[-1] == {**ORDER, "order_id": LONG}
+        assert listed[7]["sender_id"] == 4711
+        assert len(app.tenders()) == 1
+        assert "exists" in app.errors("order.create", {**ORDER, "order_id": LONG})["order_id"]
+        app.done("order.status", {"data": [{**EVENT, "order_id": LONG}]})
+        app.done("tender.confirm", CONFIRMATION)
+        made = app.done("order.create", {**ORDER, "order_id": "new"})
+        assert made["data"]["order_id"]["orders_data"][0]["SERVICE_ORDER"] == 2601  # numbers go on where they were
+    with closing(Store(first)) as store:
+        contents, total = asyncio.run(store.page("order", 10, "4711"))
+        assert (len(contents), total) == (1, 1)
+        assert asyncio.run(store.page("order", 10, "ACME"))[1] == 2501
+        assert asyncio.run(store.page("order", 10))[1] == 2502
+    with opened(first) as connection:
+        assert connection.scalar(text(f"select version_num from {VERSION_TABLE}")) == VERSION
+        events = connection.execute(text("select distinct order_ref from status_events")).all()
+        assert len(events) == 1  # the old and the new event of one order stand under one key
+
+
+def test_several_that_open_an_old_database_at_once_upgrade_it_once(first):
+    with ThreadPoolExecutor(4) as threads:
+        stores = list(threads.map(Store, [first] * 4))
+    for store in stores:
+        assert asyncio.run(store.page("order", 1))[1] == 2501
+        store.close()
+
+
+def test_several_that_open_an_empty_database_at_once_make_it_once(database):
+    with ThreadPoolExecutor(4) as threads:
+        stores = list(threads.map(Store, [database] * 4))
+    for store in stores:
+        store.close()
+
+
+def shape(connection):
+    """Tables, columns, indexes and constraints, whatever order they were made in."""
+    about = inspect(connection)
+    return {
+        table: (
+            {column["name"]: (str(column["type"]), column["nullable"], bool(column["default"])) for column in about.get_columns(table)},
+            {(index["name"], tuple(index["column_names"])) for index in about.get_indexes(table)},
+            {tuple(unique["column_names"]) for unique in about.get_unique_constraints(table)},
+            about.get_pk_constraint(table)["constrained_columns"],
+        )
+        for table in about.get_table_names()
+    }  # fmt: skip
+
+
+def test_the_migrations_end_at_the_schema_of_a_new_database(first, new_database):
+    kind = first.partition(":")[0]
+    new = new_database(kind, "new")
+    shapes = []
+    for url in (first, new):
+        Store(url).close()
+        with opened(url) as connection:
+            context = MigrationContext.configure(
+                connection, opts={"version_table": VERSION_TABLE, "compare_type": True}
+            )
+            assert compare_metadata(context, METADATA) == []
+            shapes.append(shape(connection))
+    assert shapes[0] == shapes[1]
+
+
+def test_the_migrations_alone_make_the_schema_from_nothing(database):
+    with opened(database) as connection:
+        upgrade(connection, stamped=True)
+        context = MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE, "compare_type": True})
+        assert compare_metadata(context, METADATA) == []
+        assert context.get_current_revision() == VERSION
+    Store(database).close()
+
+
+def test_a_database_of_a_newer_loadsheet_is_left_alone(database):
+    Store(database).close()
+    with opened(database) as connection:
+        connection.execute(text(f"update {VERSION_TABLE} set version_num = '0999'"))
+    with pytest.raises(
+        SettingsError, match=r"newer loadsheet \(0999; this one knows .*use that one, or another database"
+    ):
+        Store(database)
+
+
+def test_an_upgrade_that_fails_leaves_the_database_as_it_was(tmp_path):
+    file = tmp_path / "exchange.db"
+    with closing(sqlite3.connect(file)) as database:
+        database.executescript(FIRST_SCHEMA.format(number="INTEGER"))
+        database.execute("insert into orders values (1, 'SO-1', 'no JSON')")
+        database.commit()
+        before = database.execute("select sql from sqlite_master order by name").fetchall()
+        with pytest.raises(ValueError, match="JSON"):
+            Store(f"sqlite:///{file}")
+        assert database.execute("select sql from sqlite_master order by name").fetchall() == before

@@ -1,0 +1,181 @@
+import json
+
+import pytest
+from calling import decode, encode, inside
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+from openapi_spec_validator import validate
+from strategies import payloads
+
+from loadsheet.contract import (
+    BY_NAME,
+    OPERATIONS,
+    WRITES,
+    Assumptions,
+    check,
+    check_body,
+    example_answer,
+    example_body,
+    example_fault,
+    example_refusal,
+    example_steps,
+)
+from loadsheet.exchange.openapi import document
+
+SETTINGS = [
+    {},
+    {"number_forms": "both", "known_values": "closed", "empty_required": "accept"},
+    {"null_fields": "absent", "unknown_fields": "ignore", "timezones": "any"},
+    {"listing_only_fields": "accept", "tender_listing_query": "", "status_index_base": 1},
+    {"customer_order_key": "THEIRS", "service_order_key": "OURS", "status_records_max": 3},
+]
+every_setting = pytest.mark.parametrize("given_settings", SETTINGS, ids=",".join)
+
+
+def served(**assumptions):
+    """The document as it goes over the wire."""
+    return json.loads(encode(document(Assumptions(**assumptions), "0")))
+
+
+def validator(whole, schema):
+    return Draft202012Validator({**schema, "components": whole["components"]})
+
+
+def contents(value, where=""):
+    """Every schema of the document that has examples beside it, with each of them."""
+    if isinstance(value, dict):
+        if "schema" in value and ("example" in value or "examples" in value):
+            examples = [one["value"] for one in value.get("examples", {}).values()] or [value["example"]]
+            yield from ((where, value["schema"], example) for example in examples)
+        for name, inner in value.items():
+            yield from contents(inner, f"{where}/{name}")
+
+
+@every_setting
+def test_the_document_is_valid_openapi(given_settings):
+    validate(served(**given_settings))
+
+
+@every_setting
+def test_every_example_is_valid_against_its_schema(given_settings):
+    whole = served(**given_settings)
+    found = list(contents(whole["paths"])) + list(contents(whole["components"]["responses"]))
+    assert len(found) == 3 * len(WRITES) + 3 + 2
+    for where, schema, example in found:
+        assert not list(validator(whole, schema).iter_errors(example)), where
+
+
+def test_every_operation_stands_in_the_document():
+    whole = served()
+    assert {(path, method.upper()) for path, ends in whole["paths"].items() for method in ends} == {
+        (operation.path, operation.method) for operation in OPERATIONS
+    }
+    for operation in OPERATIONS:
+        end = whole["paths"][operation.path][operation.method.lower()]
+        assert set(end["responses"]) == {"200", "400", "401", "405", "429", "503"}
+
+
+def test_every_field_and_every_known_value_stands_in_the_document():
+    schemas = json.dumps(served()["components"]["schemas"])
+    for operation in OPERATIONS:
+        for _, field in operation.record.walk():
+            assert all(json.dumps(word) in schemas for word in (field.name, *field.spellings, *field.known))
+
+
+@every_setting
+def test_every_worked_example_meets_the_contract(given_settings):
+    for operation in WRITES:
+        assert check_body(operation, example_body(operation), Assumptions(**given_settings)) == ()
+
+
+def test_every_field_of_the_interface_that_is_sent_stands_in_a_worked_example():
+    """Only estimatedPickup (the twin of estimatedDelivery) and what an example would say twice may be left out."""
+    for operation in WRITES:
+        if operation.name.endswith("update"):
+            continue
+        missing = {field.name for field in operation.record.fields if field.when != "listing only"}
+        missing -= set(example_body(operation)["data"][0] if operation.batched else example_body(operation))
+        assert missing <= {"estimatedPickup", "deliveryDate", "deliveryTime"}, operation.name
+
+
+@every_setting
+def test_the_exchange_answers_the_worked_examples_as_the_document_says(tmp_path, given_settings):
+    assumptions = Assumptions(**given_settings)
+    with inside(tmp_path / "exchange.db", **given_settings) as app:
+        for name in example_steps():
+            operation = BY_NAME[name]
+            done = app.done(name, example_body(operation))
+            shown = decode(encode(example_answer(operation, assumptions)))
+            assert without_number(done, assumptions) == without_number(shown, assumptions)
+            refused = app.call(name, example_fault(operation))
+            assert (refused.status, refused.body) == (400, example_refusal(operation, assumptions))
+
+
+def without_number(answer, assumptions):
+    for order in answer.get("data", {}).get("order_id", {}).get("orders_data", ()):
+        order[assumptions.service_order_key] = type(order[assumptions.service_order_key])
+    return answer
+
+
+@pytest.mark.parametrize("operation", WRITES, ids=lambda operation: operation.name)
+@given(data=st.data())
+@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+def test_whatever_meets_the_contract_meets_its_schema(operation, data):
+    whole = served()
+    payload = data.draw(payloads(operation))
+    assert check(operation, payload, Assumptions()) == ()
+    body = {"data": [payload]} if operation.batched else payload
+    schema = whole["paths"][operation.path]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    assert not list(validator(whole, schema).iter_errors(body))
+
+
+WRONG = [
+    ("order.update", "pickup_startdatetime", "2026-02-30 08:00:00"),
+    ("order.update", "pickup_startdatetime", "2025-02-29 08:00:00"),
+    ("order.update", "pickup_startdatetime", "2026-03-01 08:00:00\n"),
+    ("order.update", "pickup_startdatetime", "0000-03-01 08:00:00"),
+    ("order.update", "pickup_startdatetime", "2026-03-01 24:00:00"),
+    ("order.update", "total_weight", "12.5"),
+    ("order.update", "timezone", "Europe/Nowhere"),
+    ("order.update", "dedicated_vehicle", "maybe"),
+    ("order.update", "currency", None),
+    ("order.update", "no_such_field", "x"),
+    ("order.update", "order_id", []),
+    ("order.update", "packages", [{"package_type": "Box"}]),
+    ("tender.update", "packages", [{"package_type": "Box", "item_name": "x", "weight": 12.5}]),
+    ("tender.update", "total_weight", "12.5"),
+    ("tender.quote", "response_datetime", "2026-03-01"),
+]
+RIGHT = [
+    ("order.update", "pickup_startdatetime", "2024-02-29 08:00:00"),
+    ("order.update", "pickup_startdatetime", "2000-02-29 23:59:59"),
+    ("order.update", "total_weight", 12.5),
+    ("order.update", "dedicated_vehicle", "TRUE"),
+    ("order.update", "order_id", 7),
+    ("order.update", "packages", []),
+    ("tender.update", "packages", [{"package_type": "Box", "item_name": "x", "weight": "12.5"}]),
+    ("tender.quote", "response_datetime", "2026-03-01T08:00:00.125+01:00"),
+]
+
+
+@pytest.mark.parametrize(("name", "field", "value", "good"), [(*c, False) for c in WRONG] + [(*c, True) for c in RIGHT])
+def test_the_schema_and_the_check_agree(name, field, value, good):
+    operation, whole = BY_NAME[name], served()
+    body = decode(encode({**example_body(operation), field: value}))
+    schema = whole["paths"][operation.path]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    assert (check_body(operation, body, Assumptions()) == ()) is good
+    assert validator(whole, schema).is_valid(body) is good
+
+
+def test_both_spellings_are_allowed_but_not_at_once():
+    operation, whole = BY_NAME["order.status"], served()
+    schema = whole["paths"][operation.path]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    for item, good in (
+        ({"status_description": "a"}, True),
+        ({"status-description": "a"}, True),
+        ({"status_description": "a", "status-description": "b"}, False),
+    ):
+        body = {"data": [{"order_id": "1", "statusHistory": [item]}]}
+        assert (check_body(operation, body, Assumptions()) == ()) is good
+        assert validator(whole, schema).is_valid(body) is good

@@ -1,0 +1,149 @@
+"""schemathesis against the served document: whatever is sent, the exchange answers as the document says, and never fails.
+
+Two exchanges are asked. A forgiving one takes every record in any state, so there the document itself is the judge: a body that
+meets its schema is answered 200, any other 400. A strict one gets few identifiers again and again, so that calls meet records in
+every state: created, changed, quoted, deleted.
+"""
+
+import json
+import random
+import time
+from collections import Counter
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from jsonschema import Draft202012Validator
+from schemathesis import GenerationMode
+from schemathesis.checks import negative_data_rejection, positive_data_acceptance
+from serving import TOKEN, exchange
+
+from loadsheet.contract import BY_NAME, OPERATIONS
+
+FORGIVING = {
+    "create_existing": "replace",
+    "update_unknown": "replace",
+    "delete_unknown": "accept",
+    "quote_unknown": "accept",
+    "confirm_unknown": "accept",
+    "status_unknown": "accept",
+}
+STATES = ("is not known", "exists already", "has not quoted for this tender", "has quoted for this tender already")
+BEYOND_SCHEMA = ("holds a number with too many digits",)
+KEYS = {name for operation in OPERATIONS for name in operation.record.key} | {"sender_id", "receiver_id"}
+AUTHORISED = {"Authorization": f"Bearer {TOKEN}"}
+MODES = (GenerationMode.POSITIVE, GenerationMode.NEGATIVE)
+BATCH = 10  # of one operation in a row
+# Both ask only whether an answer is 2xx: they know neither states nor that our token is always there. What they are for, the
+# judge below does.
+LEFT_OUT = [positive_data_acceptance, negative_data_rejection]
+
+
+class Asked:
+    """Asks a running exchange batch after batch, and counts what it answered."""
+
+    def __init__(self, url, *, strict):
+        self.schema = schemathesis.openapi.from_url(f"{url}/openapi.json")
+        self.operations = [found.ok() for found in self.schema.get_all_operations()]
+        self.strict = strict
+        self.statuses = Counter()
+        self._dice = random.Random(1)
+        self._judges = {}
+
+    @property
+    def cases(self):
+        return sum(self.statuses.values())
+
+    def batch(self, operation, mode, number, examples):
+        @seed(number)
+        @given(case=operation.as_strategy(generation_mode=mode))
+        @settings(
+            max_examples=examples,
+            deadline=None,
+            database=None,
+            phases=[Phase.generate],
+            suppress_health_check=list(HealthCheck),
+        )
+        def ask(case):
+            if self.strict:
+                case.body = self._known(case.body)
+            answer = case.call_and_validate(headers=AUTHORISED, excluded_checks=LEFT_OUT)
+            self.statuses[operation.path, answer.status_code] += 1
+            if answer.status_code == 401:  # some cases are about the header, and send none or another
+                assert answer.request.headers.get("Authorization") != AUTHORISED["Authorization"], (
+                    answer.request.headers
+                )
+            elif operation.method == "post":
+                self._judge(operation, answer)
+
+        ask()
+
+    def _known(self, body):
+        """The body with identifiers out of a small pool."""
+        if isinstance(body, list):
+            return [self._known(one) for one in body]
+        if not isinstance(body, dict):
+            return body
+        return {name: self._dice.choice("ABC") if name in KEYS else self._known(value) for name, value in body.items()}
+
+    def _judge(self, operation, answer):
+        """Whether the answer is what the document promises for the body as it was really sent."""
+        sent = read_json(answer.request.body or b"")
+        good = sent is not None and self._validator(operation).is_valid(sent)
+        if answer.status_code == 200:
+            assert good, (operation.path, sent)
+        else:
+            allowed = (*BEYOND_SCHEMA, *(STATES if self.strict else ()))
+            assert not good or any(text in answer.text for text in allowed), (operation.path, sent, answer.text)
+
+    def _validator(self, operation):
+        if operation.path not in self._judges:
+            raw = self.schema.raw_schema
+            body = raw["paths"][operation.path]["post"]["requestBody"]["content"]["application/json"]["schema"]
+            self._judges[operation.path] = Draft202012Validator({**body, "components": raw["components"]})
+        return self._judges[operation.path]
+
+
+def read_json(body):
+    """The value of a body of strict JSON, or None."""
+    try:
+        text = body if isinstance(body, str) else body.decode()
+        value = json.loads(text, parse_constant=int)  # NaN is no number of JSON
+        json.dumps(value, ensure_ascii=False).encode()  # nor is half a surrogate pair a text
+    except ValueError:
+        return None
+    return value
+
+
+def ask_all(asked, cases, seconds):
+    began, number, dice = time.monotonic(), 0, random.Random(1)
+    turns = [(operation, mode) for operation in asked.operations for mode in MODES]
+    while asked.cases < cases and time.monotonic() - began < seconds:
+        number += 1
+        dice.shuffle(turns)
+        for operation, mode in turns:
+            asked.batch(operation, mode, number, BATCH)
+    assert asked.cases >= cases, f"{asked.cases} cases in {seconds} s"
+    assert {path for path, _ in asked.statuses} == {operation.path for operation in BY_NAME.values()}
+    return {status for _, status in asked.statuses}
+
+
+def run(database, cases, seconds, *, strict):
+    with exchange(database, **({} if strict else FORGIVING)) as serving:
+        asked = Asked(serving.url, strict=strict)
+        assert ask_all(asked, cases, seconds) <= {200, 400, 401}
+        assert {(operation.path, 400) for operation in OPERATIONS} <= set(asked.statuses)
+        if not strict or cases > 1000:
+            assert {(operation.path, 200) for operation in OPERATIONS} <= set(asked.statuses)
+
+
+@pytest.mark.parametrize("strict", [False, True], ids=["forgiving", "strict"])
+def test_some_hundred_cases_are_answered_as_the_document_says(tmp_path, strict):
+    run(tmp_path / "exchange.db", 200, 60, strict=strict)
+
+
+@pytest.mark.sweep
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("strict", [False, True], ids=["forgiving", "strict"])
+def test_twenty_thousand_cases_are_answered_as_the_document_says(tmp_path, strict):
+    run(tmp_path / "exchange.db", 10_000, 800, strict=strict)

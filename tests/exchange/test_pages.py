@@ -1,0 +1,391 @@
+"""The pages for people, asked as a browser asks, without one."""
+
+import asyncio
+import json
+import re
+import time
+from contextlib import contextmanager
+from urllib.parse import urlencode
+
+import pytest
+from calling import AUTHORISED, Answered, Inside, encode
+from examples import GOOD
+from serving import TOKEN
+from starlette.requests import Request
+from starlette.responses import Response
+
+from loadsheet.contract import BY_NAME, WRITES, Assumptions, example_body, example_steps
+from loadsheet.exchange import Store, create_app
+from loadsheet.exchange.pages import Faces
+from loadsheet.exchange.sessions import SESSION_S, Sessions
+from loadsheet.exchange.store import TokenOffice
+from loadsheet.exchange.tokens import Doorkeeper
+
+PAGES = ["/", "/web/tenders", "/web/orders", "/web/order?id=x", "/web/tender?id=x", "/web/calls", "/web/search?q=x"]
+
+
+class Visitor(Inside):
+    """A browser without a window: it keeps cookies and follows no redirects."""
+
+    def __init__(self, app):
+        super().__init__(self._answered)
+        self._faces = app
+        self.cookies = {}
+        self.said = []
+
+    def get(self, path, **headers):
+        return self._ask("GET", path, b"", headers)
+
+    def post(self, path, fields, **headers):
+        return self._ask("POST", path, urlencode(fields).encode(), headers)
+
+    def _ask(self, method, path, body, headers):
+        cookie = {"cookie": "; ".join(f"{name}={value}" for name, value in self.cookies.items())}
+        return self.send(method, path, body, {**cookie, "host": "exchange.test", **headers})
+
+    async def _answered(self, scope, receive, send):
+        async def kept(message):
+            for name, value in message.get("headers", ()):
+                if name == b"set-cookie":
+                    self._keep(value.decode())
+            await send(message)
+
+        await self._faces(scope, receive, kept)
+
+    def _keep(self, cookie):
+        self.said.append(cookie)
+        name, value = cookie.partition(";")[0].split("=", 1)
+        self.cookies[name] = value
+        if "Max-Age=0" in cookie:
+            del self.cookies[name]
+
+    def login(self, token=TOKEN):
+        return self.post("/web/login", {"token": token, "proof": proof(self.get("/"))})
+
+
+def proof(page):
+    return re.search(r'name="proof" value="([^"]+)"', page.raw.decode())[1]
+
+
+@contextmanager
+def faces(database, *, failed_s=0.0, docs_open=True, **assumptions):
+    store, given = Store(database), Assumptions(**assumptions)
+    try:
+        app = Faces(
+            create_app(store, TOKEN, given),
+            store=store,
+            doorkeeper=Doorkeeper(TOKEN, store.token),
+            assumptions=given,
+            version="0",
+            docs_open=docs_open,
+            failed_s=failed_s,
+        )
+        yield Visitor(app)
+    finally:
+        store.close()
+
+
+@pytest.fixture
+def visitor(database):
+    with faces(database) as visitor:
+        yield visitor
+
+
+def text(answer: Answered) -> str:
+    assert answer.status == 200, answer.raw
+    return answer.raw.decode()
+
+
+def test_without_login_there_is_only_the_form_the_manual_and_the_document(visitor):
+    assert "What arrived" in text(visitor.get("/"))
+    assert "Latest orders" not in text(visitor.get("/"))
+    for path in PAGES[1:]:
+        assert (visitor.get(path).status, visitor.get(path).headers["location"]) == (303, "/")
+    assert "How to call" in text(visitor.get("/docs"))
+    assert json.loads(visitor.get("/openapi.json").raw)["openapi"] == "3.1.0"
+
+
+def test_the_manual_can_be_kept_behind_the_login(tmp_path):
+    with faces(f"sqlite:///{tmp_path / 'exchange.db'}", docs_open=False) as visitor:
+        assert visitor.get("/docs").status == visitor.get("/openapi.json").status == 303
+        visitor.login()
+        assert visitor.get("/docs").status == visitor.get("/openapi.json").status == 200
+
+
+def test_a_token_opens_a_session_that_logging_out_ends(visitor):
+    answer = visitor.login()
+    assert (answer.status, answer.headers["location"]) == (303, "/")
+    page = visitor.get("/")
+    assert "Latest orders" in text(page)
+    kept = dict(visitor.cookies)
+    assert visitor.post("/web/logout", {"proof": proof(page)}).status == 303
+    visitor.cookies = kept
+    assert "Latest orders" not in text(visitor.get("/"))
+
+
+def test_the_cookies_are_for_this_page_alone(visitor):
+    visitor.login()
+    assert len(visitor.said) == 3  # the form's, the session's, and the form's taken back
+    for cookie in visitor.said:
+        assert "HttpOnly" in cookie
+        assert "samesite=strict" in cookie.lower()
+        assert "Max-Age=" in cookie
+        assert TOKEN not in cookie
+
+
+@pytest.mark.parametrize("token", ["", "wrong", TOKEN + "x", "ü", "x" * 9000, "'; drop table tokens; --"])
+def test_another_token_opens_nothing(visitor, token):
+    assert visitor.login(token).status in (400, 403)
+    assert "loadsheet_session" not in visitor.cookies
+    assert visitor.get("/web/orders").status == 303
+
+
+def test_a_failed_login_takes_its_time_whatever_was_wrong(tmp_path):
+    with faces(f"sqlite:///{tmp_path / 'exchange.db'}", failed_s=0.3) as visitor:
+        for token in ("x", TOKEN[:-1]):
+            began = time.monotonic()
+            assert visitor.login(token).status == 403
+            assert 0.3 <= time.monotonic() - began < 1.5
+
+
+def test_a_form_from_elsewhere_is_not_ours(visitor):
+    good = {"token": TOKEN, "proof": proof(visitor.get("/"))}
+    for headers in ({"origin": "https://evil.test"}, {"origin": "null"}, {"sec-fetch-site": "cross-site"}):
+        assert visitor.post("/web/login", good, **headers).status == 400
+    assert visitor.post("/web/login", {"token": TOKEN, "proof": ""}).status == 400
+    visitor.cookies.clear()
+    assert visitor.post("/web/login", {"token": TOKEN, "proof": "guessed"}).status == 400
+    visitor.login()
+    page = visitor.get("/")
+    visitor.post("/web/logout", {"proof": "guessed"})
+    visitor.post("/web/logout", {"proof": proof(page)}, origin="https://evil.test")
+    assert "Latest orders" in text(visitor.get("/"))
+
+
+def test_a_session_ends_by_itself_and_with_its_token(database):
+    with faces(database) as visitor, TokenOffice(database) as office:
+        _, secret = office.add("ACME", name="acme")
+        assert visitor.login(secret).status == 303
+        assert "Latest orders" in text(visitor.get("/"))
+        office.revoke("acme")
+        assert "Latest orders" not in text(visitor.get("/"))
+
+
+def test_a_session_ends_after_its_hours():
+    now = [0.0]
+
+    async def find(_digest):
+        return None
+
+    sessions = Sessions(Doorkeeper(TOKEN, find), find, clock=lambda: now[0])
+
+    async def still_open_after(seconds):
+        now[0] = 0.0
+        response = Response()
+        assert await sessions.login(Request({"type": "http", "path": "/", "headers": []}), TOKEN, response)
+        cookie = response.headers["set-cookie"].partition(";")[0].encode()
+        now[0] = seconds
+        return (
+            await sessions.current(Request({"type": "http", "path": "/", "headers": [(b"cookie", cookie)]})) is not None
+        )
+
+    assert asyncio.run(still_open_after(SESSION_S - 1))
+    assert not asyncio.run(still_open_after(SESSION_S))
+
+
+def test_every_page_forbids_scripts_frames_and_other_hosts(visitor):
+    visitor.login()
+    for path in [*PAGES, "/docs", "/web/style.css"]:
+        headers = visitor.get(path).headers
+        assert headers["content-security-policy"].startswith("default-src 'none'; style-src 'self';")
+        assert headers["x-content-type-options"] == "nosniff"
+        assert "unsafe" not in headers["content-security-policy"]
+    for path in [*PAGES, "/docs"]:
+        page = visitor.get(path).raw.decode()
+        assert "<script" not in page
+        assert "style=" not in page
+        assert not re.search(r'(src|href)="(https?:)?//', page)
+
+
+def arrive(visitor):
+    for name in example_steps():
+        if not name.endswith("delete"):
+            visitor.done(name, example_body(BY_NAME[name]))
+
+
+def test_what_arrived_is_shown_with_what_belongs_to_it(visitor):
+    arrive(visitor)
+    visitor.login()
+    overview = text(visitor.get("/"))
+    assert re.findall(r"<dd>(\d+)</dd>", overview) == ["1", "1", "1", "1", "1"]
+    tender = text(visitor.get("/web/tender?id=T-2026-0093"))
+    assert "1840.00" in tender
+    assert ">accepted<" in tender
+    assert "Centrifugal pumps CP-40" in tender
+    assert "AWARDED" in tender
+    order = text(visitor.get("/web/order?id=SO-2026-0417"))
+    assert all(word in order for word in ("Picked up", "seal 88120", "inner_cargos", "1480.5", "23800.00", "Brescia"))
+    assert visitor.get("/web/order?id=T-2026-0093").status == 404
+
+
+def test_every_value_of_every_example_is_shown(visitor):
+    def leaves(value):
+        if isinstance(value, dict | list):
+            for inner in value.values() if isinstance(value, dict) else value:
+                yield from leaves(inner)
+        elif value != "":
+            yield str(value)
+
+    visitor.login()
+    visitor.done("order.create", example_body(BY_NAME["order.create"]))
+    page = text(visitor.get("/web/order?id=SO-2026-0417")).replace("&amp;", "&")
+    assert [leaf for leaf in leaves(example_body(BY_NAME["order.create"])) if leaf not in page] == []
+
+
+def test_long_lists_have_pages_both_ways(visitor):
+    for count in range(120):
+        visitor.done("order.create", {**GOOD["order.create"], "order_id": f"SO-{count:04}"})
+    visitor.login()
+
+    def keys(path):
+        page = text(visitor.get(path))
+        return re.findall(r'class="key">(SO-\d+)', page), dict(re.findall(r'href="\?(before|after)=(\d+)"', page))
+
+    first, links = keys("/web/orders")
+    assert first == [f"SO-{count:04}" for count in range(119, 69, -1)]
+    assert set(links) == {"before"}
+    second, links = keys(f"/web/orders?before={links['before']}")
+    assert second == [f"SO-{count:04}" for count in range(69, 19, -1)]
+    back, _ = keys(f"/web/orders?after={links['after']}")
+    third, links = keys(f"/web/orders?before={links['before']}")
+    assert third == [f"SO-{count:04}" for count in range(19, -1, -1)]
+    assert set(links) == {"after"}
+    assert back == first
+
+
+def test_search_finds_by_the_beginning_by_number_and_goes_to_the_only_one(visitor):
+    for order in ("SO-1", "SO-10", "SO_1", "so%"):
+        visitor.done("order.create", {**GOOD["order.create"], "order_id": order})
+    visitor.login()
+    assert visitor.get("/web/search?q=SO-10").headers["location"] == "/web/order?id=SO-10"
+    found = text(visitor.get("/web/search?q=SO-1"))
+    assert re.findall(r'class="key">([^<]+)', found) == ["SO-10", "SO-1"]
+    assert re.findall(r'class="key">([^<]+)', text(visitor.get("/web/search?q=3"))) == ["SO_1"]
+    assert "Nothing was found" in text(visitor.get("/web/search?q=%25"))
+    assert text(visitor.get("/web/search"))
+
+
+def test_odd_identifiers_can_be_opened(visitor):
+    visitor.login()
+    for order in ("a/b?c=d&e#f", "ü ö", "x" * 300, "<b>", '"'):
+        visitor.done("order.create", {**GOOD["order.create"], "order_id": order})
+        link = re.search(r'/web/order\?[^"]+', text(visitor.get("/web/orders")))[0]
+        assert visitor.get(link.replace("&amp;", "&")).status == 200
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "before=x",
+        "before=-1",
+        "before=" + "9" * 40,
+        "after=0",
+        "after=999999999",
+        "page=0",
+        "page=99",
+        "q=%00",
+        "q=%ff",
+        "id=%ed%a0%80",
+    ],
+)
+def test_a_strange_query_is_no_error(visitor, query):
+    arrive(visitor)
+    visitor.login()
+    for path in ("/web/orders", "/web/calls", "/web/search", "/", "/web/order"):
+        assert visitor.get(f"{path}?{query}").status in (200, 404)
+
+
+def test_the_latest_calls_are_shown_without_bodies_and_tokens(visitor):
+    visitor.call("order.create", {**GOOD["order.create"], "currency": 7, "vehicle_type": "secret-body"})
+    visitor.call("order.status", {"data": [{"order_id": "nobody"}, {"order_id": "else"}]})
+    visitor.send("POST", "/tmsapi/createOrder", b"{", {"authorization": "Bearer secret-token"})
+    visitor.send("GET", "/tmsapi/getOrders", b"", AUTHORISED)
+    visitor.send_body("order.delete", b"{")
+    visitor.login()
+    page = text(visitor.get("/web/calls"))
+    rows = re.findall(r'"status">(\d+)</span>\s*<span class="what"><b>([^<]+)</b>(?: <span class="key">([^<]*))?', page)
+    assert rows == [
+        ("400", "order.delete", ""),
+        ("200", "list", ""),
+        ("401", "order.create", ""),
+        ("400", "order.status", "nobody and 1 more"),
+        ("400", "order.create", "SO-1001"),
+    ]
+    assert "currency: must be a text" in page
+    assert "secret" not in page
+    assert "<b>list</b>" not in text(visitor.get("/web/calls?problems=1"))
+
+
+def test_a_party_sees_its_own_records_and_calls_only(database):
+    with faces(database) as visitor, TokenOffice(database) as office:
+        arrive(visitor)
+        mine = {"sender_id": "ACME", "receiver_id": "OTHER"}
+        _, secret = office.add("ACME", name="acme")
+        theirs = {"authorization": f"Bearer {secret}"}
+        order = encode({**GOOD["order.create"], **mine, "order_id": "SO-mine"})
+        assert visitor.send("POST", "/tmsapi/createOrder", order, theirs).status == 200
+        visitor.login(secret)
+        overview = text(visitor.get("/"))
+        assert re.findall(r"<dd>(\d+)</dd>", overview) == ["0", "0", "0", "1", "0"]
+        assert "SO-mine" in overview
+        assert "2026-0417" not in overview + text(visitor.get("/web/calls"))
+        assert "T-2026" not in text(visitor.get("/web/tenders"))
+        assert (
+            visitor.get("/web/order?id=SO-2026-0417").status == visitor.get("/web/tender?id=T-2026-0093").status == 404
+        )
+        assert "Nothing was found" in text(visitor.get("/web/search?q=SO-2026"))
+        assert visitor.get("/web/order?id=SO-mine").status == 200
+
+
+def test_programs_get_their_own_answers_on_every_path_that_is_not_a_page(visitor):
+    assert visitor.send("GET", "/", b"", AUTHORISED).status == 405
+    assert visitor.send("POST", "/", b"", AUTHORISED).status == 405
+    assert visitor.send("POST", "/docs", b"", {}).status == 401
+    assert visitor.send("GET", "/web/nowhere", b"", AUTHORISED).status == 405
+    assert visitor.send("DELETE", "/web/orders", b"", {}).status == 401
+
+
+def test_the_manual_holds_every_operation_every_field_and_every_error(visitor):
+    page = text(visitor.get("/docs"))
+    for operation in WRITES:
+        assert f'id="{operation.name}"' in page
+        assert operation.path in page
+        assert all(f"<code>{field.name}" in page for _, field in operation.record.walk())
+    for word in ("Not authorised.", "Unknown method.", "is required", "data[1]", "SO-2026-0417", "23800.00"):
+        assert word in page, word
+
+
+def test_many_failing_logins_at_once_are_turned_away(tmp_path):
+    with faces(f"sqlite:///{tmp_path / 'exchange.db'}", failed_s=0.5) as visitor:
+        page = visitor.get("/")
+        fields = urlencode({"token": "wrong", "proof": proof(page)}).encode()
+        cookie = f"loadsheet_form={visitor.cookies['loadsheet_form']}".encode()
+        statuses = []
+
+        async def once():
+            async def receive():
+                return {"type": "http.request", "body": fields}
+
+            async def send(message):
+                statuses.extend([message["status"]] if "status" in message else [])
+
+            scope = {"type": "http", "method": "POST", "path": "/web/login", "query_string": b"", "scheme": "http"}
+            headers = [(b"host", b"exchange.test"), (b"cookie", cookie)]
+            await visitor._app({**scope, "headers": headers, "server": ("exchange.test", 80)}, receive, send)
+
+        async def many():
+            await asyncio.gather(*(once() for _ in range(40)))
+
+        asyncio.run(many())
+        assert statuses.count(403) == 16
+        assert statuses.count(429) == 24

@@ -1,0 +1,178 @@
+"""The pages in a real browser, on a real server: they work, stay calm, ask nobody else, and show text as text."""
+
+import json
+
+import pytest
+from browsing import chromium, login, look
+from calling import OverSocket
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from serving import TOKEN, exchange
+
+from loadsheet.contract import BY_NAME, example_body, example_steps
+
+SIZES = [(390, 844), (1440, 900), (2560, 1440)]
+PATHS = [
+    "/",
+    "/?wall=1",
+    "/web/orders",
+    "/web/tenders",
+    "/web/order?id=SO-2026-0417",
+    "/web/tender?id=T-2026-0093",
+    "/web/calls",
+    "/web/search?q=SO",
+    "/docs",
+]
+PAYLOAD = "<script>hit()</script><img src=x onerror=hit()>\"'><svg/onload=hit()>{{7*7}}</textarea>"
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory):
+    with exchange(tmp_path_factory.mktemp("faces") / "exchange.db") as serving:
+        caller = OverSocket(serving.url)
+        for name in example_steps():
+            if not name.endswith("delete"):
+                caller.done(name, example_body(BY_NAME[name]))
+        caller.call("order.delete", {"order_id": "nobody"})
+        caller.close()
+        yield serving.url
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    with chromium(tmp_path_factory.mktemp("profile")) as driver:
+        yield driver
+
+
+@pytest.fixture
+def inside(url, browser):
+    browser.delete_all_cookies()
+    login(browser, url, TOKEN)
+    browser.get_log("browser")
+    browser.get_log("performance")
+    return browser
+
+
+def complaints(driver):
+    return [entry for entry in driver.get_log("browser") if entry["level"] in ("WARNING", "SEVERE")]
+
+
+def requested(driver):
+    for entry in driver.get_log("performance"):
+        message = json.loads(entry["message"])["message"]
+        if message["method"] == "Network.requestWillBeSent":
+            yield message["params"]["request"]["url"]
+
+
+def body(driver):
+    return driver.find_element(By.TAG_NAME, "body").text
+
+
+def test_a_person_logs_in_looks_around_and_leaves(url, browser):
+    browser.delete_all_cookies()
+    login(browser, url, "wrong-token")
+    assert "not authorised" in body(browser)
+    login(browser, url, TOKEN)
+    assert "Latest orders" in body(browser)
+    for name in ("Tenders", "Orders", "Calls", "Docs", "Overview"):
+        browser.find_element(By.LINK_TEXT, name).click()
+        assert browser.find_element(By.CSS_SELECTOR, "[aria-current]").text == name
+    browser.find_element(By.PARTIAL_LINK_TEXT, "SO-2026-0417").click()
+    assert "seal 88120" in body(browser)
+    browser.find_element(By.NAME, "q").send_keys("T-2026", Keys.ENTER)
+    browser.find_element(By.PARTIAL_LINK_TEXT, "T-2026-0093").click()
+    assert "1840.00" in body(browser)
+    browser.find_element(By.CSS_SELECTOR, ".leave button").click()
+    browser.get(url + "/web/orders")
+    assert "Log in" in body(browser)
+
+
+def test_a_page_asks_no_other_host_and_the_browser_has_nothing_to_complain_about(url, inside):
+    for path in PATHS:
+        inside.get(url + path)
+    asked = set(requested(inside))
+    assert {one for one in asked if not one.startswith((url + "/", "data:"))} == set()
+    assert {url + path for path in (*PATHS, "/web/style.css")} <= asked
+    assert complaints(inside) == []
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_every_page_fits_its_screen_and_can_be_read(url, inside, size, dark):
+    look(inside, *size, dark=dark)
+    for path in PATHS:
+        inside.get(url + path)
+        assert inside.execute_script("return document.documentElement.scrollWidth <= innerWidth"), path
+        assert inside.execute_script(CONTRASTS) == [], path
+
+
+CONTRASTS = """
+const of = text => text.match(/[\\d.]+/g).map(Number);
+const light = ([r, g, b]) => [r, g, b].map(v => v / 255)
+  .map(v => v <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4)
+  .reduce((sum, v, i) => sum + v * [.2126, .7152, .0722][i], 0);
+const ground = e => { for (; e; e = e.parentElement) {
+  const colour = of(getComputedStyle(e).backgroundColor); if (colour.length < 4 || colour[3] > 0) return colour; }
+  return [255, 255, 255]; };
+return [...document.querySelectorAll('main *, header *')].filter(e => [...e.childNodes].some(n => n.nodeType == 3 && n.data.trim()))
+  .map(e => [e.textContent.trim().slice(0, 30), light(of(getComputedStyle(e).color)), light(ground(e))])
+  .filter(([, a, b]) => (Math.max(a, b) + .05) / (Math.min(a, b) + .05) < 4.5).map(([text]) => text);
+"""
+
+
+def poisoned(value, keep):
+    """Every text of a record, but for those that have to have a form, made a payload."""
+    if isinstance(value, dict):
+        return {name: inner if name in keep else poisoned(inner, keep) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [poisoned(inner, keep) for inner in value]
+    return PAYLOAD if isinstance(value, str) else value
+
+
+def test_markup_in_any_text_field_stays_text(url, inside):
+    caller = OverSocket(url)
+    for name in example_steps():
+        if name.endswith("delete"):
+            continue
+        operation = BY_NAME[name]
+        keep = {
+            field.name
+            for _, field in operation.record.walk()
+            if field.kind not in ("String", "String/Numeric", "Object", "Array")
+        }
+        answer = caller.call(name, poisoned(example_body(operation), keep))
+        assert answer.status == 200, answer.raw
+    caller.call("order.delete", {"order_id": PAYLOAD + "?"})
+    caller.call("order.update", {"order_id": PAYLOAD, PAYLOAD: 1})
+    caller.close()
+    inside.execute_cdp_cmd(
+        "Page.addScriptToEvaluateOnNewDocument", {"source": "window.hits = 0; window.hit = () => hits++;"}
+    )
+    for subject in ("order", "tender"):
+        inside.get(f"{url}/web/{subject}s")
+        inside.find_element(By.PARTIAL_LINK_TEXT, "<script>").click()
+        assert body(inside).count(PAYLOAD) > 10
+        assert inside.execute_script(
+            "return [hits, document.querySelectorAll('main img, main script, main svg').length]"
+        ) == [0, 0]
+    for path in (
+        "/",
+        "/web/calls",
+        "/web/search?q=%3Cscript%3Ehit()%3C/script%3E",
+        "/web/order?id=%3Cscript%3Ehit()%3C/script%3E",
+    ):
+        inside.get(url + path)
+        assert "<script>" in body(inside) or "Not found" in body(inside)
+        assert inside.execute_script(
+            "return [hits, document.querySelectorAll('main img, main script, main svg').length]"
+        ) == [0, 0]
+    assert [one for one in complaints(inside) if "404" not in one["message"]] == []
+
+
+def test_the_pages_can_be_used_from_the_keyboard(url, browser):
+    browser.delete_all_cookies()
+    browser.get(url)
+    browser.switch_to.active_element.send_keys(TOKEN, Keys.ENTER)
+    assert "Latest orders" in body(browser)
+    browser.switch_to.active_element.send_keys(Keys.TAB)
+    assert browser.switch_to.active_element.text == "Skip to the content"

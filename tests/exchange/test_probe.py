@@ -1,0 +1,345 @@
+"""The probe against our own exchange in many personalities: it finds exactly what is set, and leaves nothing behind."""
+
+import threading
+import time
+from contextlib import contextmanager
+from typing import get_args
+
+import pytest
+from calling import embedded, encode
+from command import loadsheet
+from examples import GOOD, ORDER, TENDER
+from scripted import Move, Scripted, answer, closes_before_reading, says
+from serving import TOKEN
+
+from loadsheet.capabilities import assumptions_for, write_capabilities
+from loadsheet.contract import UNAUTHORISED, Assumptions, listing
+from loadsheet.dispatch import Client
+from loadsheet.dispatch.probing import probe
+from loadsheet.dispatch.sandbox import CALLS_MAX, PREFIX
+from loadsheet.exchange.personality import read_personality
+from loadsheet.problems import ExchangeUnreachable, TokenRefused
+from loadsheet.settings import Settings
+
+NOT_VISIBLE = {  # assumptions that no call of a probe could tell, and those of limits, which would cost too many
+    "offset_hours_form",
+    "history_description",
+    "quote_by",
+    "text_length_max",
+    "body_bytes_max",
+    "array_length_max",
+    "status_records_max",
+    "calls_per_second",
+}
+NOT_OURS = {"flag_form", "page_size_in"}  # our exchange takes all of their values at once
+SPECIAL = {  # values where they are no closed list, and what else must be set for them to show
+    "status_on_400": ({"status_sets_order_status": "code"}, ("atomic", "partial")),
+    "accept_sets_tender_status": ({}, ("", "AWARDED")),
+    "tender_listing_query": ({}, ("", "record=tender")),
+    "page_size_default": ({}, (1, 2, 3, 100)),
+    "page_size_max": ({}, (50, 100_000)),
+    "customer_order_key": ({}, ("CUSTOMER_ORDER", "order")),
+    "service_order_key": ({}, ("SERVICE_ORDER", "number")),
+}
+VISIBLE = [name for name in Assumptions.model_fields if name not in NOT_VISIBLE | NOT_OURS]
+PERSONALITIES = [
+    (name, value, SPECIAL.get(name, ({}, ()))[0])
+    for name in VISIBLE
+    for value in (SPECIAL[name][1] if name in SPECIAL else get_args(Assumptions.model_fields[name].annotation))
+]
+
+
+def probed(url, *, given=None, **settings):
+    loaded = Settings.load(exchange=url, **settings)
+    with Client(url, TOKEN, loaded) as client:
+        return probe(client, loaded, version="0", given=given, pause_s=0)
+
+
+def url_of(caller):
+    return f"http://{caller.address}"
+
+
+def content(database):
+    """All that an exchange holds, whatever it is set to show."""
+    with embedded(database) as caller:
+        return caller.orders(), caller.tenders()
+
+
+@pytest.mark.parametrize(("name", "value", "more"), PERSONALITIES)
+def test_every_visible_assumption_is_found_as_it_is_set(tmp_path, name, value, more):
+    with embedded(tmp_path / "exchange.db", **{name: value}, **more) as caller:
+        found = probed(url_of(caller))
+        assert caller.orders() == []
+    assert found.stopped is None
+    assert found.left == ()
+    assert found.capabilities.assumptions.get(name) == value
+
+
+def test_every_assumption_is_asked_about_or_known_to_be_invisible(tmp_path):
+    with embedded(tmp_path / "exchange.db") as caller:
+        asked = {answer.assumption for answer in probed(url_of(caller)).capabilities.answers}
+    assert asked - {""} == set(Assumptions.model_fields) - NOT_VISIBLE
+
+
+PERMISSIVE = {"create_existing": "replace", "update_unknown": "replace", "delete_unknown": "accept"}
+PERMISSIVE |= {"quote_unknown": "accept", "confirm_unknown": "accept", "status_unknown": "accept"}
+PERMISSIVE |= {"number_forms": "both", "null_fields": "absent", "unknown_fields": "ignore", "timezones": "any"}
+STRICT = {"empty_required": "reject", "known_values": "closed", "quote_existing": "reject", "unknown_path": 404}
+ODD = {**PERMISSIVE, "status_sets_order_status": "name", "status_on_400": "partial", "status_index_base": 1}
+
+
+@pytest.mark.parametrize("personality", [PERMISSIVE, STRICT, ODD], ids=["permissive", "strict", "odd"])
+def test_many_assumptions_at_once_are_all_found(tmp_path, personality):
+    database = tmp_path / "exchange.db"
+    with embedded(database, **personality) as caller:
+        found = probed(url_of(caller))
+    assert {name: found.capabilities.assumptions.get(name) for name in personality} == personality
+    assert found.left == ()
+    assert content(database) == ([], [])
+
+
+def test_what_was_there_before_is_there_afterwards_and_nothing_else(tmp_path):
+    with embedded(tmp_path / "exchange.db") as caller:
+        caller.done("order.create", ORDER)
+        caller.done("tender.create", TENDER)
+        caller.done("tender.quote", GOOD["tender.quote"])
+        before = caller.orders(), caller.tenders()
+        found = probed(url_of(caller))
+        assert (caller.orders(), caller.tenders()) == before
+    assert found.left == ()
+    assert found.calls < CALLS_MAX
+
+
+def test_records_that_hide_from_the_listing_are_removed_too(tmp_path):
+    database = tmp_path / "exchange.db"
+    with embedded(database, **PERMISSIVE, tender_listing_query="") as caller:
+        found = probed(url_of(caller))
+    assert found.left == ()
+    assert content(database) == ([], [])
+    unknown = {answer.assumption for answer in found.capabilities.answers if answer.confidence == "unknown"}
+    assert {"accept_sets_tender_status", "listing_only_fields"} <= unknown
+
+
+def test_a_tenant_that_refuses_every_record_gives_no_answers_about_records(tmp_path):
+    with embedded(tmp_path / "exchange.db", text_length_max=5) as caller:
+        found = probed(url_of(caller)).capabilities.assumptions
+    assert set(found) == {"page_size_default", "page_size_in", "page_size_max", "unknown_path"}
+
+
+def test_the_parties_of_the_records_can_be_given(tmp_path):
+    with embedded(tmp_path / "exchange.db") as caller, forwarding(caller, lambda _number: None) as between:
+        probed(between.url, given={"sender_id": "ACME"})
+        parties = {
+            payload.get("sender_id", "ACME")
+            for request in between.requests
+            if request.operation and request.body
+            for payload in request.payloads
+        }
+    assert parties == {"ACME"}
+
+
+def test_what_has_no_setting_is_told(tmp_path):
+    with embedded(tmp_path / "exchange.db") as caller:
+        answers = {answer.question: answer.finding for answer in probed(url_of(caller)).capabilities.answers}
+    assert answers["Is the exchange's own order number a number or a text?"] == "on create a number, on update a text"
+    assert answers["Is a fresh create listed at once?"] == "listed at once"
+    assert answers["Does an identifier keep its leading zeros, or is 00123 the same as 123?"] == "kept"
+    assert answers["Are references echoed in the listing, so that they can carry a mark?"] == "yes"
+    assert answers["What answers a known path with another method?"] == "status 405"
+
+
+@contextmanager
+def forwarding(caller, script):
+    """A server that hands requests on to an exchange, but for those for which `script(number)` gives a move of its own."""
+    lock = threading.Lock()
+
+    def hand_on(connection, request):
+        with lock:
+            answered = caller.send(request.method, request.target, request.body)
+        connection.sendall(answer(answered.status, answered.raw))
+        return True
+
+    with Scripted(lambda number, _request: script(number) or Move(hand_on)) as server:
+        yield server
+
+
+def test_an_interrupted_probe_cleans_up_and_stays_interrupted(tmp_path):
+    said = []
+
+    def report(line):
+        said.append(line)
+        if len(said) == 25:
+            raise KeyboardInterrupt
+
+    with embedded(tmp_path / "exchange.db") as caller:
+        settings = Settings.load(exchange=url_of(caller))
+        with Client(url_of(caller), TOKEN, settings) as client, pytest.raises(KeyboardInterrupt):
+            probe(client, settings, version="0", pause_s=0, report=report)
+        assert (caller.orders(), caller.tenders()) == ([], [])
+
+
+@pytest.mark.parametrize("at", range(4, 45, 8))
+def test_a_write_whose_answer_is_lost_is_cleaned_up(tmp_path, at):
+    with embedded(tmp_path / "exchange.db", **PERMISSIVE, tender_listing_query="") as caller:
+
+        def loses(number):
+            return lost if number in (at, at + 1, at + 2) else None
+
+        def hand_on_and_close(connection, request):
+            caller.send(request.method, request.target, request.body)
+            return False
+
+        lost = Move(hand_on_and_close)
+        with forwarding(caller, loses) as between:
+            found = probed(between.url)
+    assert found.left == ()
+    assert content(tmp_path / "exchange.db") == ([], [])
+
+
+def test_a_listing_that_is_cut_leaves_open_what_it_cannot_tell(tmp_path):
+    with embedded(tmp_path / "exchange.db", page_size_max=2) as caller:
+        for number in range(5):
+            caller.done("order.create", {**ORDER, "order_id": f"SO-{number}"})
+        before = caller.orders("?page_size=2")
+        found = probed(url_of(caller))
+        assert caller.orders("?page_size=2") == before
+    unknown = {answer.assumption for answer in found.capabilities.answers if answer.value is None}
+    assert {"plain_listing", "status_sets_order_status"} <= unknown
+    assert found.capabilities.assumptions["create_existing"] == "reject"
+
+
+@pytest.mark.parametrize("at", [0, 4, 9, 20, 40])
+def test_a_token_that_is_refused_on_the_way_ends_the_probe_and_names_what_is_left(tmp_path, at):
+    with embedded(tmp_path / "exchange.db") as caller:
+        with forwarding(caller, lambda number: says(401, UNAUTHORISED) if number >= at else None) as between:
+            found = probed(between.url)
+        there = [record["order_id"] for record in caller.orders()] + [one["tender_id"] for one in caller.tenders()]
+    assert isinstance(found.stopped, TokenRefused)
+    assert {key for key in there if not any(key in line for line in found.left)} == set()
+
+
+@pytest.mark.parametrize("at", [0, 5, 17, 33])
+def test_one_refused_token_ends_the_questions_but_not_the_cleaning_up(tmp_path, at):
+    with embedded(tmp_path / "exchange.db") as caller:
+        with forwarding(caller, lambda number: says(401, UNAUTHORISED) if number == at else None) as between:
+            found = probed(between.url)
+        assert (caller.orders(), caller.tenders()) == ([], [])
+    assert isinstance(found.stopped, TokenRefused)
+    assert found.left == ()
+
+
+def test_an_exchange_that_goes_away_ends_the_probe(tmp_path):
+    goes = lambda number: closes_before_reading if number >= 12 else None  # noqa: E731 (a script in a line)
+    with embedded(tmp_path / "exchange.db") as caller, forwarding(caller, goes) as between:
+        found = probed(between.url)
+    assert isinstance(found.stopped, ExchangeUnreachable)
+    assert found.left
+    assert all(PREFIX in line for line in found.left)
+
+
+def test_an_exchange_that_is_not_there_is_no_exception():
+    with Scripted(lambda _number, _request: says(500)) as gone:
+        url = gone.url
+    found = probed(url)
+    assert isinstance(found.stopped, ExchangeUnreachable)
+    assert found.left == ()
+
+
+def test_a_busy_exchange_is_waited_for_and_the_limit_is_told(tmp_path):
+    with embedded(tmp_path / "exchange.db") as caller:
+        busy = says(429, b"", "Retry-After: 0\r\n")
+        with forwarding(caller, lambda number: busy if number in (3, 9) else None) as between:
+            found = probed(between.url)
+    assert found.stopped is None
+    answers = {answer.question: answer.finding for answer in found.capabilities.answers}
+    assert answers["Is there a rate limit (429)?"] == "2 answers of 429"
+    assert found.capabilities.assumptions["create_existing"] == "reject"
+
+
+def test_server_errors_and_redirects_answer_no_question():
+    with Scripted(lambda _number, _request: says(307, b"", "Location: /elsewhere\r\n")) as odd:
+        found = probed(odd.url)
+    assert found.capabilities.assumptions == {}
+    redirects = [one.finding for one in found.capabilities.answers if one.question == "Are calls redirected?"]
+    assert redirects != ["0 redirects"]
+
+
+def test_what_the_probe_wrote_is_what_the_translator_reads(tmp_path):
+    with embedded(tmp_path / "exchange.db", **STRICT, status_index_base=1) as caller:
+        found = probed(url_of(caller))
+        file = tmp_path / "capabilities.yaml"
+        write_capabilities(file, found.capabilities)
+        assert assumptions_for(url_of(caller), file) == found.capabilities.assumptions
+        settings = Settings.load(exchange=url_of(caller), capabilities=file)
+    assert settings.assumptions == Assumptions(**STRICT, status_index_base=1)
+
+
+def test_our_exchange_can_become_the_exchange_that_was_probed(tmp_path):
+    with embedded(tmp_path / "first.db", **ODD) as caller:
+        found = probed(url_of(caller)).capabilities
+    write_capabilities(tmp_path / "capabilities.yaml", found)
+    taken_over = read_personality(tmp_path / "capabilities.yaml", Assumptions())
+    with embedded(tmp_path / "second.db", **taken_over.model_dump()) as caller:
+        assert probed(url_of(caller)).capabilities.assumptions == found.assumptions
+
+
+@contextmanager
+def stale(caller, late_s):
+    """A server whose listing shows a write only after so many seconds."""
+    seen, wrote = {}, [0.0]
+
+    def act(connection, request):
+        answered = caller.send(request.method, request.target, request.body)
+        raw, listed = answered.raw, request.method == "GET" and "getOrders" in request.target
+        if listed and time.monotonic() - wrote[0] < late_s:
+            raw = seen.get(request.target, encode(listing([], page_size=100, total_count=0)))
+        elif listed:
+            seen[request.target] = raw
+        else:
+            wrote[0] = time.monotonic()
+        connection.sendall(answer(answered.status, raw))
+        return True
+
+    with Scripted(lambda _number, _request: Move(act)) as server:
+        yield server
+
+
+@pytest.mark.sweep
+def test_a_listing_that_lags_is_waited_for(tmp_path):
+    with embedded(tmp_path / "exchange.db", **ODD) as caller:
+        with stale(caller, 0.4) as between:
+            found = probed(between.url)
+        assert (caller.orders(), caller.tenders()) == ([], [])
+    assert found.left == ()
+    answers = {answer.question: answer.finding for answer in found.capabilities.answers}
+    assert answers["Is a fresh create listed at once?"] == "listed after 0.5 s"
+    assert {name: found.capabilities.assumptions.get(name) for name in ODD} == ODD
+
+
+def test_the_command_asks_tells_and_writes(tmp_path):
+    with embedded(tmp_path / "exchange.db") as caller:
+        url = url_of(caller)
+        words = ("exchange", "probe", "--exchange", url, "--pause", 0)
+        refused = loadsheet(tmp_path, *words)
+        assert (refused.returncode, "--i-own-this-tenant" in refused.stderr) == (78, True)
+        assert caller.orders() == []
+        done = loadsheet(tmp_path, *words, "--i-own-this-tenant")
+        assert (done.returncode, "all is cleaned up" in done.stderr) == (0, True), done.stderr
+        assert 'create_existing: "reject"' in (tmp_path / "capabilities.yaml").read_text(encoding="utf-8")
+        again = loadsheet(tmp_path, *words, "--i-own-this-tenant", "--json", LOADSHEET_CAPABILITIES="not-yet.yaml")
+        assert (again.returncode, '"create_existing"' in again.stdout) == (0, True), again.stderr
+    assert content(tmp_path / "exchange.db") == ([], [])
+
+
+def test_the_command_ends_with_the_code_of_a_refused_token_and_writes_nothing(tmp_path):
+    with embedded(tmp_path / "exchange.db") as caller:
+        words = ("exchange", "probe", "--exchange", url_of(caller), "--i-own-this-tenant", "--json")
+        done = loadsheet(tmp_path, *words, LOADSHEET_TOKEN="another-token")
+    assert (done.returncode, '"stopped"' in done.stdout) == (77, True), done.stderr
+    assert not (tmp_path / "capabilities.yaml").exists()
+
+
+def test_our_own_exchange_and_half_a_value_are_refused(tmp_path):
+    assert loadsheet(tmp_path, "exchange", "probe", "--i-own-this-tenant").returncode == 78
+    words = ("exchange", "probe", "--exchange", "http://127.0.0.1:9", "--i-own-this-tenant", "--set", "sender_id")
+    assert "FIELD=VALUE" in loadsheet(tmp_path, *words).stderr

