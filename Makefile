@@ -12,8 +12,8 @@ demo: .venv/demo  ## the samples through the shipped mappings against the embedd
 test: .venv/test lint  ## the whole suite, lint and types included
 	@$(BIN)/python -m pytest -n 2
 
-sweep: .venv/test  ## the long sweeps that CI runs as well
-	@$(BIN)/python -m pytest -n 2 -m sweep
+sweep: .venv/test  ## the long sweeps that CI runs as well; one after the other, because they measure under load
+	@$(BIN)/python -m pytest -m sweep --timeout 1500
 
 lint: .venv/test
 	@$(BIN)/ruff check .

@@ -231,7 +231,7 @@ def decode(body: bytes) -> object:
     an object, NaN, and nesting without end.
     """
     try:
-        return json.loads(body, parse_float=Decimal, parse_constant=_refuse_constant, object_pairs_hook=_unique)
+        return _strict.decode(body.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
         said = error if isinstance(error, UndocumentedAnswer) else "it is no JSON"
         raise UndocumentedAnswer(f"{said}") from None
@@ -253,6 +253,9 @@ def excerpt(body: bytes) -> str:
     text = body[: EXCERPT_LENGTH * 4].decode("utf-8", "replace")
     line = " ".join("".join(character if character.isprintable() else " " for character in text).split())
     return line[:EXCERPT_LENGTH]
+
+
+_strict = json.JSONDecoder(parse_float=Decimal, parse_constant=_refuse_constant, object_pairs_hook=_unique)
 
 
 def _retry_after(reply: Reply) -> float:

@@ -30,6 +30,9 @@ Progress = Callable[[int, int], None]
 LINGER_S = 0.01  # outcomes that come so close together are committed together
 NAP_S = 0.25  # the longest wait before a signal is noticed
 _AHEAD = 1.5  # calls kept ready behind the running ones, per outcome of the last group: nobody idles while we commit
+_AHEAD_MAX = (
+    4  # and never more than so many per connection: at a crash each of them would be unknown without having left
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +231,8 @@ class _Sending:
                 self._unsettled += self._settler.recalled(call)
             else:
                 self._judge(call, started, outcome)
-        self._ahead = max(int(len(group) * _AHEAD), self._settings.connections)
+        least = self._settings.connections
+        self._ahead = min(max(int(len(group) * _AHEAD), least), least * _AHEAD_MAX)
         self._commit()
         if broken:
             raise broken[0]
