@@ -39,26 +39,35 @@ class Result:
 
 
 def run(settings: Settings, ledger: Ledger, client: Client, *, progress: Progress | None = None) -> Result:
-    """One run: take in every finished file, deliver what is ready, account for every row.
+    """One run: learn what became of the last one, take in every finished file, deliver what is ready, account for every row.
 
     Raises MappingError before anything is touched if a mapping is wrong, and LedgerError. What the exchange does ends in
     `Result.stopped`, never in an exception.
     """
     mappings = load_folder(settings.mappings, settings.assumptions)
     this_run = ledger.begin_run()
+    stopped = learn(settings, ledger, client, this_run)
     taken = take_in(settings, ledger, this_run, mappings)
-    stopped = deliver(settings, ledger, client, this_run, progress=progress)
+    stopped = stopped or deliver(settings, ledger, client, this_run, progress=progress)
     return account(settings, ledger, client, this_run, stopped=taken.fault or stopped, left=taken.left)
+
+
+def learn(settings: Settings, ledger: Ledger, client: Client, this_run: Run) -> LoadsheetError | None:
+    """What earlier runs left unknown, settled as far as the exchange shows it: before files are judged by what the ledger knows.
+
+    Returns why the exchange could not be asked, if it could not: then nothing is sent either.
+    """
+    try:
+        resolve_unknown(ledger, client, this_run, settings)
+    except (ExchangeUnreachable, TokenRefused) as stopped:
+        return stopped
+    return None
 
 
 def deliver(
     settings: Settings, ledger: Ledger, client: Client, this_run: Run, *, progress: Progress | None = None
 ) -> LoadsheetError | None:
     """Ready entries to settled ones: stage 5. Returns why it ended before everything was sent, if it did."""
-    try:
-        resolve_unknown(ledger, client, this_run, settings)
-    except (ExchangeUnreachable, TokenRefused) as stopped:
-        return stopped
     sent = send(ledger, client, this_run, settings, progress=progress)
     if sent.stopped is None:
         return None

@@ -1,10 +1,12 @@
 """Promises that hold across rooms: the token stays secret, silence on success, one process at a time."""
 
+import sqlite3
 import sys
+from contextlib import closing
 from pathlib import Path
 
 from command import loadsheet, start
-from orders import MAPPINGS, write_orders
+from orders import MAPPINGS, order_id, write_orders
 from serving import exchange
 
 CANARY = "canary-7f3a91c4d2"
@@ -45,7 +47,7 @@ def test_the_exchange_does_not_start_without_a_token(tmp_path):
     done = loadsheet(tmp_path, "exchange", "serve", "--port", "0", LOADSHEET_TOKEN="")
     assert done.returncode == 78
     assert "LOADSHEET_TOKEN" in done.stderr
-    assert not list(tmp_path.iterdir())
+    assert done.stdout == ""
 
 
 def test_a_scheduler_hears_nothing_of_a_clean_run(tmp_path):
@@ -92,3 +94,16 @@ def test_a_fault_of_our_own_is_filed_away_and_told_in_one_line(tmp_path):
 def test_the_package_runs_as_a_module_and_as_a_command(tmp_path):
     assert loadsheet(tmp_path, "--version").stdout.startswith("loadsheet ")
     assert (Path(sys.executable).parent / "loadsheet").exists()
+
+
+def test_a_lost_create_that_the_exchange_shows_is_known_before_its_file_is_judged_again(tmp_path):
+    write_orders(tmp_path / "inbox", 3)
+    with exchange(tmp_path / "exchange.db") as served:
+        words = ("--exchange", served.url)
+        assert run(tmp_path, *words).returncode == 0
+        with closing(sqlite3.connect(tmp_path / ".loadsheet" / "ledger.db")) as ledger, ledger:
+            ledger.execute("update entries set state = 'sending' where key = ?", (order_id(1),))  # as a kill leaves it
+        write_orders(tmp_path / "inbox", 3)
+        again = run(tmp_path, *words)
+    assert again.returncode == 0, again.stdout
+    assert "3 unchanged" in again.stdout

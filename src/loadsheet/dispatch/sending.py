@@ -30,9 +30,7 @@ Progress = Callable[[int, int], None]
 LINGER_S = 0.01  # outcomes that come so close together are committed together
 NAP_S = 0.25  # the longest wait before a signal is noticed
 _AHEAD = 1.5  # calls kept ready behind the running ones, per outcome of the last group: nobody idles while we commit
-_AHEAD_MAX = (
-    4  # and never more than so many per connection: at a crash each of them would be unknown without having left
-)
+_AHEAD_MAX = 4  # but never more per connection: at a crash each of them is unknown without having left
 
 
 @dataclass(frozen=True, slots=True)

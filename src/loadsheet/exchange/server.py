@@ -102,8 +102,8 @@ def serve(
 ) -> None:
     """Serve until SIGTERM or SIGINT, then finish running calls and return. Call it from the main thread.
 
-    `token` is the operator's; without it the database has to hold one that is usable. `port` 0 lets the system choose. `announce` gets one line, once connections are accepted. `truth` and `faults` as for
-    `Embedded`. Raises SettingsError if the database cannot be used, the address not be listened on, or if faults are asked for on
+    `token` is the operator's; without it the database has to hold one that is usable. `port` 0 lets the system choose. `announce`
+    gets one line, once connections are accepted. `truth` and `faults` as for `Embedded`. Raises SettingsError if the database cannot be used, the address not be listened on, or if faults are asked for on
     an address that other machines reach.
     """
     if faults and host not in _LOOPBACKS:
