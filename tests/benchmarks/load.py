@@ -4,6 +4,7 @@ Raw sockets, because a client library would cost more CPU than the servers that 
 """
 
 import itertools
+import os
 import selectors
 import socket
 import time
@@ -18,7 +19,6 @@ from serving import TOKEN
 CONNECTIONS = 64
 _MARK = b"KEY-0000000000"
 _FRESH = itertools.count()
-TICKS_PER_SECOND = 100  # of /proc/PID/stat on Linux
 
 
 class Measured(NamedTuple):
@@ -89,10 +89,10 @@ def load(url, process, seconds):
 
 
 def cpu_seconds(process):
-    """CPU that a process and its children's processes have used, in s; 0 where there is no /proc."""
+    """CPU that all threads of a process have used, in s; 0 where there is no /proc."""
     try:
         stat = Path(f"/proc/{process}/stat").read_text()
     except FileNotFoundError:
         return 0.0
     user, system = stat.rpartition(")")[2].split()[11:13]
-    return (int(user) + int(system)) / TICKS_PER_SECOND
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")

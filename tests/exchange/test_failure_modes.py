@@ -95,7 +95,6 @@ import ast
 import re
 from pathlib import Path
 
-import pytest
 from click import Context
 
 from loadsheet.cli.exchange import serve
@@ -111,10 +110,9 @@ def test_every_failure_mode_stands_in_the_table_once():
     assert re.findall(r"^(X\d+) ", __doc__, re.MULTILINE) == MODES == list(COVERED)
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_every_test_that_the_table_names_exists(mode):
-    assert COVERED[mode]
-    assert set(COVERED[mode]) <= tests()
+def test_every_mode_names_tests_and_each_of_them_exists():
+    there = names_of_tests()
+    assert {mode: missing for mode, named in COVERED.items() if (missing := set(named) - there) or not named} == {}
 
 
 def test_by_default_only_this_machine_is_listened_to():
@@ -122,8 +120,7 @@ def test_by_default_only_this_machine_is_listened_to():
     assert host.get_default(Context(serve)) == "127.0.0.1"
 
 
-def tests():
-    """The names of all tests."""
+def names_of_tests():
     trees = (ast.parse(path.read_text(encoding="utf-8")) for path in Path(__file__).parents[1].rglob("test_*.py"))
     kinds = ast.FunctionDef | ast.AsyncFunctionDef
     return {node.name for tree in trees for node in ast.walk(tree) if isinstance(node, kinds)}
