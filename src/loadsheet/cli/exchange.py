@@ -44,13 +44,13 @@ def serve(
     personality: Path | None,
     truth: Path | None,
     faults: Path | None,
-    config: str | None,
+    config: Path | None,
 ) -> None:
     """Run the exchange until it is stopped.
 
     The operator's token comes from LOADSHEET_TOKEN or a token file; `exchange token add` makes further ones for parties.
     """
-    settings = load(config)  # type: ignore[arg-type]
+    settings = load(config)
     assumptions = read_personality(personality, settings.assumptions) if personality else settings.assumptions
     for line in deviations(assumptions):
         click.echo(f"assumptions.{line}", err=True)

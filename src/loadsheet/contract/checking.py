@@ -106,7 +106,7 @@ def _compile(record: Record, creates: bool, assumptions: Assumptions) -> type[Ba
     return create_model(record.name.replace(" ", ""), __config__=config, **definitions)
 
 
-def _definition(field: Field, record: Record, creates: bool, assumptions: Assumptions) -> tuple[Any, Any]:  # noqa: FBT001
+def _definition(field: Field, record: Record, creates: bool, assumptions: Assumptions) -> tuple[Any, Any]:  # noqa: FBT001 (one flag, named)
     required = field.when is When.ALWAYS or (field.when is When.ON_CREATE and creates)
     annotation = _annotation(field, record.numbers, creates, assumptions)
     if required and assumptions.empty_required == "reject":
@@ -121,13 +121,13 @@ def _definition(field: Field, record: Record, creates: bool, assumptions: Assump
     return (annotation, ModelField(..., **described) if required else ModelField(None, **described))
 
 
-def _annotation(field: Field, numbers: NumberForm, creates: bool, assumptions: Assumptions) -> Any:  # noqa: FBT001
+def _annotation(field: Field, numbers: NumberForm, creates: bool, assumptions: Assumptions) -> Any:  # noqa: FBT001 (one flag, named)
     text = Annotated[StrictStr, StringConstraints(max_length=assumptions.text_length_max)]
     if field.record is not None:
         inner = _compile(field.record, creates, assumptions)
         if field.kind is Kind.OBJECT:
             return inner
-        return Annotated[list[inner], ModelField(max_length=assumptions.array_length_max)]  # type: ignore[valid-type]
+        return Annotated[list[inner], ModelField(max_length=assumptions.array_length_max)]  # type: ignore[valid-type] (a model made at run time)
     if field.kind in DATE_SHAPES:
         return Annotated[StrictStr, AfterValidator(_date_in(field.kind))]
     by_kind: dict[Kind, Any] = {
