@@ -127,7 +127,7 @@ def _annotation(field: Field, numbers: NumberForm, creates: bool, assumptions: A
         inner = _compile(field.record, creates, assumptions)
         if field.kind is Kind.OBJECT:
             return inner
-        return Annotated[list[inner], ModelField(max_length=assumptions.array_length_max)]  # type: ignore[valid-type] (a model made at run time)
+        return Annotated[list[inner], ModelField(max_length=assumptions.array_length_max)]  # type: ignore[valid-type]  # a model made at run time
     if field.kind in DATE_SHAPES:
         return Annotated[StrictStr, AfterValidator(_date_in(field.kind))]
     by_kind: dict[Kind, Any] = {
