@@ -1,6 +1,6 @@
 """Stage 1: the inbox. Finds finished files, claims each exactly once by renaming it, archives it, or sets it aside with a reason.
 
-A file lies in one place at any time: the inbox, `state/work/RUN/` while a run uses it, then `state/archive/` or
+A file lies in one place at any time: the inbox, the state folder (`work`, by run) while it is used, then its `archive`, or
 `outbox/RUN/set-aside/`. A run that was killed leaves its claims in the work area; the next one finds them there. Names are
 data: what could hurt a path or a terminal is written as %XX. Knows nothing of what is in a file.
 """
