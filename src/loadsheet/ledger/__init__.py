@@ -10,9 +10,11 @@ from loadsheet.ledger.states import (
     SETTLED,
     TRANSITIONS,
     Attempt,
+    Decision,
     Drop,
     Entry,
     Event,
+    Finding,
     IgnoredRow,
     Origin,
     Run,
@@ -21,6 +23,7 @@ from loadsheet.ledger.states import (
     SourceTable,
     State,
     Trace,
+    Waits,
 )
 from loadsheet.ledger.store import Ledger, Submission
 
@@ -30,9 +33,11 @@ __all__ = [
     "TRANSITIONS",
     "Attempt",
     "Clock",
+    "Decision",
     "Drop",
     "Entry",
     "Event",
+    "Finding",
     "IgnoredRow",
     "Ledger",
     "Origin",
@@ -43,6 +48,7 @@ __all__ = [
     "State",
     "Submission",
     "Trace",
+    "Waits",
     "open_ledger",
     "utc_now",
 ]

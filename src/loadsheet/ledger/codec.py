@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from loadsheet.ledger.states import Entry, SourceTable, State
+from loadsheet.ledger.states import Entry, SourceTable, State, Waits
 from loadsheet.mapping.documents import Lineage, Source, SourceRow
 from loadsheet.problems import Problem
 
@@ -76,6 +76,7 @@ def entry(row: Any) -> Entry:
         attempts=row.attempts,
         created_at=row.created_at,
         changed_at=row.changed_at,
+        waits=Waits(row.waits),
     )
 
 

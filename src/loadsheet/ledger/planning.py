@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from loadsheet.contract import BY_NAME, Action
-from loadsheet.ledger.states import State
+from loadsheet.ledger.states import State, Waits
 from loadsheet.mapping.documents import Document
 from loadsheet.problems import Problem
 
@@ -38,6 +38,7 @@ class Verdict(NamedTuple):
     reason: str = ""
     problem: Problem | None = None
     receipt: str = ""
+    waits: Waits = Waits.DECISION
 
 
 def judge(document: Document, lane: Sequence[Known]) -> Verdict:
@@ -107,7 +108,8 @@ def _judge_equal(document: Document, known: Known) -> Verdict:
 
 
 def _in_doubt(document: Document) -> Verdict:
-    return Verdict(State.HELD, "earlier outcome unknown", Problem("L602", values={"key": document.key}))
+    problem = Problem("L602", values={"key": document.key})
+    return Verdict(State.HELD, "earlier outcome unknown", problem, waits=Waits.EARLIER)
 
 
 def _judge_different(document: Document, known: Known) -> Verdict:

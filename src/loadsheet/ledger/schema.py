@@ -16,9 +16,9 @@ from sqlalchemy import (
     Text,
 )
 
-from loadsheet.ledger.states import State
+from loadsheet.ledger.states import State, Waits
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 metadata = MetaData()
 
@@ -102,6 +102,7 @@ entries = Table(
     Column("attempts", Integer, nullable=False),
     Column("created_at", Text, nullable=False),
     Column("changed_at", Text, nullable=False),
+    Column("waits", Text, nullable=False, default=Waits.DECISION.value, server_default=""),
     Index("entries_by_lane", "lane", "state"),
     Index("entries_by_state", "state", "id"),
 )
@@ -141,4 +142,37 @@ events = Table(
     Column("before", Text, nullable=False),
     Column("after", Text, nullable=False),
     Column("reason", Text, nullable=False),
+)
+
+findings = Table(  # what looks at listings showed of entries of unknown outcome
+    "findings",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("entry_id", ForeignKey("entries.id"), nullable=False, index=True),
+    Column("run_id", ForeignKey("runs.id"), nullable=False),
+    Column("at", Text, nullable=False),
+    Column("shown", Text, nullable=False),
+    Column("counts", Integer, nullable=False),
+    Column("text", Text, nullable=False),
+)
+
+decisions = Table(  # what people decided; each row's hash covers the one before it
+    "decisions",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("entry_id", ForeignKey("entries.id"), nullable=False, index=True),
+    Column("at", Text, nullable=False),
+    Column("who", Text, nullable=False),
+    Column("choice", Text, nullable=False),
+    Column("comment", Text, nullable=False),
+    Column("evidence", Text, nullable=False),
+    Column("hash", Text, nullable=False),
+)
+
+seen = Table(  # lanes whose order or tender a listing showed although no accepted entry of ours made it
+    "seen",
+    metadata,
+    Column("lane", Text, primary_key=True),
+    Column("run_id", ForeignKey("runs.id"), nullable=False),
+    Column("at", Text, nullable=False),
 )

@@ -25,14 +25,22 @@ class State(StrEnum):
     UNCHANGED = "unchanged"  # the ledger already has it with the same content
 
 
+class Waits(StrEnum):
+    """What a held entry waits for, if it is more than somebody's decision: then the ledger itself looks at it again."""
+
+    DECISION = ""
+    PARENT = "parent"  # its order or tender is not known to be at the exchange
+    EARLIER = "earlier outcome"  # an earlier entry of its lane has an unknown outcome
+
+
 INITIAL = frozenset({State.INVALID, State.HELD, State.READY, State.REFUSED, State.UNCHANGED})
 """States in which a document may be planned; `refused` if the same content was refused before."""
 
 TRANSITIONS: dict[State, frozenset[State]] = {
     State.READY: frozenset({State.SENDING, State.HELD}),
     State.SENDING: frozenset({State.READY, State.ACCEPTED, State.REFUSED, State.UNKNOWN}),
-    State.UNKNOWN: frozenset({State.ACCEPTED, State.REFUSED, State.READY}),
-    State.HELD: frozenset({State.READY, State.INVALID}),
+    State.UNKNOWN: frozenset({State.ACCEPTED, State.REFUSED, State.READY, State.HELD}),
+    State.HELD: frozenset({State.READY, State.INVALID, State.UNCHANGED, State.REFUSED}),
     State.REFUSED: frozenset({State.READY}),
     State.ACCEPTED: frozenset(),
     State.INVALID: frozenset(),
@@ -147,6 +155,7 @@ class Entry:
     attempts: int
     created_at: str
     changed_at: str
+    waits: Waits = Waits.DECISION
 
 
 class Trace(NamedTuple):
@@ -182,6 +191,33 @@ class Settlement:
     outcome: str = ""
     status: int | None = None
     duration_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What one look at a listing showed of an entry of unknown outcome: `shown` says what was there, `counts` whether the listing
+    was fit to prove absence (complete, of the right kind, with a witness), `text` all of it in words. `at` is ISO 8601 UTC.
+    """
+
+    entry: int
+    run: str
+    at: str
+    shown: str
+    counts: bool
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What a person decided about an entry, and on what grounds. `hash` is chained to the decision before it (hex SHA-256)."""
+
+    entry: int
+    at: str
+    who: str
+    choice: str
+    comment: str
+    evidence: str
+    hash: str
 
 
 @dataclass(frozen=True, slots=True)
