@@ -91,12 +91,12 @@ class Mapping:
 
 def lint(path: Path, assumptions: Assumptions) -> list[MappingError]:
     """Everything that is wrong with a mapping file, from top to bottom; nothing if it can be used."""
-    return _compile(path, assumptions)[1]
+    return examine(path, assumptions)[1]
 
 
 def load(path: Path, assumptions: Assumptions) -> Mapping:
     """The compiled mapping. Raises one MappingError at the first finding whose text lists the others as well."""
-    mapping, findings = _compile(path, assumptions)
+    mapping, findings = examine(path, assumptions)
     if mapping is None or findings:
         raise together(findings)
     return mapping
@@ -109,7 +109,8 @@ def together(findings: list[MappingError]) -> MappingError:
     return MappingError(text, file=first.file, line=first.line, column=first.column) if others else first
 
 
-def _compile(path: Path, assumptions: Assumptions) -> tuple[Mapping | None, list[MappingError]]:
+def examine(path: Path, assumptions: Assumptions) -> tuple[Mapping | None, list[MappingError]]:
+    """The compiled mapping, or None and everything that is wrong with the file."""
     file = read_yaml(path)
     mapping = None
     if file.values is not None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from loadsheet.contract import Assumptions
 from loadsheet.mapping import compile as compiled
-from loadsheet.mapping.compile import lint, load, together
+from loadsheet.mapping.compile import examine, together
 from loadsheet.problems import MappingError, Problem, Where
 
 _PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -46,10 +46,10 @@ def load_folder(folder: Path, assumptions: Assumptions) -> tuple[compiled.Mappin
             "there is no such folder", file=str(folder), hint="set mappings to the folder of mapping files"
         )
     paths = sorted(path for path in folder.iterdir() if path.suffix in {".yaml", ".yml"} and path.is_file())
-    findings = [finding for path in paths for finding in lint(path, assumptions)]
-    if findings:
+    examined = [examine(path, assumptions) for path in paths]
+    if findings := [finding for _, found in examined for finding in found]:
         raise together(findings)
-    mappings = tuple(load(path, assumptions) for path in paths)
+    mappings = tuple(mapping for mapping, _ in examined if mapping is not None)
     first: dict[str, Path] = {}
     for mapping in mappings:
         if mapping.name in first:
