@@ -1,18 +1,16 @@
 """Nights that are killed: six of them, each from a copy of one state, and the laws that must hold when the next runs are over."""
 
-import json
 import os
 import re
 import shutil
-import sqlite3
-from collections import Counter
 from collections.abc import Iterable
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path
 
 from effects import NETWORK, Done, Trap, Workshop
+from laws import check_laws, read_ledger, read_truth
 
 MAPPINGS = Path(__file__).parents[1] / "proofs" / "mappings"
 TOKEN = "canary-0b7d2e"
@@ -22,7 +20,6 @@ ENVIRONMENT = {
     "LOADSHEET_CONNECTIONS": "2",
     "LOADSHEET_SETTLE_S": "0",
 }
-CREATES = ("order.create", "tender.create")
 
 
 def orders(numbers, city="Köln"):
@@ -117,18 +114,11 @@ class Night:
         return shop.do(task, self.place, trap)
 
     def truth(self):
-        path = self.exchange / "truth.jsonl"
-        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+        return read_truth(self.exchange / "truth.jsonl")
 
-    def ledger(self):
-        with closing(sqlite3.connect(self.place / ".loadsheet" / "ledger.db")) as ledger:
-            ledger.row_factory = sqlite3.Row
-            assert [tuple(row) for row in ledger.execute("pragma integrity_check")] == [("ok",)]
-            assert not ledger.execute("pragma foreign_key_check").fetchall()
-            entries = [dict(row) for row in ledger.execute("select * from entries order by id")]
-            attempts = [dict(row) for row in ledger.execute("select * from attempts")]
-            files = [tuple(row) for row in ledger.execute("select name, sha256, problems from files order by id")]
-        return entries, attempts, files
+    @property
+    def ledger(self) -> Path:
+        return self.place / ".loadsheet" / "ledger.db"
 
 
 def prepare(shop: Workshop, scenario: Scenario, place: Path) -> Night:
@@ -150,55 +140,21 @@ def kill_once(shop: Workshop, prepared: Night, place: Path, *traps: Trap) -> lis
     """Kill tonight's run at each trap in turn, then let two runs go well and look at everything. Returns how the traps went."""
     night = prepared.copy(place)
     names = sorted(path.name for path in (night.place / "inbox").iterdir())
-    before = {name for name, *_ in night.ledger()[2]} if (night.place / ".loadsheet/ledger.db").exists() else set()
+    before = {file["name"] for file in read_ledger(night.ledger).files} if night.ledger.exists() else set()
     with night.served(shop) as url:
         sprung = [night.run(shop, url, trap) for trap in traps]
         done = night.run(shop, url)
         assert done.code in (0, 1), done
-        check_laws(night, names, before)
-        settled = night.ledger(), night.truth()
+        known, truth = read_ledger(night.ledger), night.truth()
+        check_laws(known, truth)
+        assert not list((night.place / "inbox").iterdir())
+        assert sorted(file["name"] for file in known.files if file["name"] not in before) == names  # each once
         again = night.run(shop, url)
         assert again.code in (0, 1), again
-        assert _states(night.ledger()[0]) == _states(settled[0][0])
-        assert night.truth() == settled[1]
-    return sprung
-
-
-def _states(entries):
-    return [(entry["id"], entry["state"], entry["attempts"]) for entry in entries]
-
-
-def check_laws(night: Night, names: list[str], before: set[str]) -> None:
-    """Nothing lost, nothing doubled but what the ledger names as unknown, and nothing done that was not written down before."""
-    entries, attempts, files = night.ledger()
-    assert not list((night.place / "inbox").iterdir())
-    assert sorted(name for name, *_ in files if name not in before) == names  # each file once, none lost
-    by_id = {entry["id"]: entry for entry in entries}
-    sent: dict[tuple[str, str], set[int]] = {}
-    for attempt in attempts:
-        entry = by_id[attempt["entry_id"]]
-        sent.setdefault((attempt["request_hash"], entry["key"]), set()).add(entry["id"])
-    truth = night.truth()
-    effects = Counter((line["operation"], line["key"], line["sha256"]) for line in truth)
-    for (operation, key, digest), times in effects.items():
-        meant = [by_id[number] for number in sent.get((digest, key), ())]
-        assert meant, f"{operation} of {key} happened and was never written down"
-        assert {entry["operation"] for entry in meant} == {operation}
-        assert {entry["state"] for entry in meant} <= {"accepted", "unknown"}, (operation, key, meant)
-        most = len(meant) if all(entry["state"] == "accepted" for entry in meant) else times
-        assert times <= most, f"{operation} of {key} happened {times} times"
-    created = Counter((line["operation"], line["key"]) for line in truth if line["operation"] in CREATES)
-    assert set(created.values()) <= {1}, created
-    done = {(key, digest) for _, key, digest in effects}
-    for attempt in attempts:
-        entry = by_id[attempt["entry_id"]]
-        if entry["state"] == "accepted" and not entry["reason"].startswith("already"):
-            hashes = {a["request_hash"] for a in attempts if a["entry_id"] == entry["id"]}
-            assert any((entry["key"], digest) in done for digest in hashes), entry
-    doubtful = {entry["lane"] for entry in entries if entry["state"] == "unknown"}
-    waiting = [entry for entry in entries if entry["state"] in ("ready", "sending") and entry["lane"] not in doubtful]
-    assert not waiting, _states(entries)
+        assert read_ledger(night.ledger).states == known.states
+        assert night.truth() == truth
     _check_no_token(night)
+    return sprung
 
 
 def _check_no_token(night: Night) -> None:
