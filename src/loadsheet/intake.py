@@ -78,7 +78,7 @@ def _plan(
             operation=mapping.operation.name,
             batch_size=mapping.batch_size,
         )
-        planned, _ = ledger.plan(this_run, drop, mapping.lineage, documents, lambda: rows)
+        planned, _ = ledger.plan(this_run, drop, mapping.lineage, documents, lambda: rows, changed=mapping.changed)
     except FileRefused as refused:
         for file in claimed:
             _set_aside(settings, ledger, this_run, file, refused.problem)

@@ -3,15 +3,17 @@
     inbox -> reading -> mapping -> ledger -> dispatch -> reconcile -> reports
 
 Up to the ledger nothing touches the network; after it nothing touches a source file. After a crash everything is decided from
-the ledger, so a run begins by learning what the last one left unknown, and only then sends anything new.
+the ledger, so a run begins by learning what the last one left unknown, and only then sends anything new. What waits for an order or
+tender that nobody sent is sent when a listing shows it; what still waits at the end is held, and the next run goes on from there.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from loadsheet import reconcile, reports
-from loadsheet.contract import BY_NAME, Listing
-from loadsheet.dispatch import Client, Stop, resolve_unknown, send
+from loadsheet.contract import BY_NAME
+from loadsheet.dispatch import Client, Listings, Patience, Stop, look, look_after, resolve_by, resolve_unknown, send
 from loadsheet.intake import take_in
 from loadsheet.ledger import Drop, Ledger, Run, State
 from loadsheet.mapping import load_folder
@@ -30,12 +32,22 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a run came to: its exit code, its reports, why it stopped early (if it did), and what is left in the inbox."""
+    """What a run came to: its exit code, its reports, why it stopped early (if it did), and what is left in the inbox or still waits."""
 
     exit_code: int
     reports: reports.Written
     stopped: LoadsheetError | None
     left: tuple[Problem, ...]
+
+
+class Work(NamedTuple):
+    """What the stages of one run share. `patience` measures how long outcomes have been unknown."""
+
+    settings: Settings
+    ledger: Ledger
+    client: Client
+    run: Run
+    patience: Patience
 
 
 def run(settings: Settings, ledger: Ledger, client: Client, *, progress: Progress | None = None) -> Result:
@@ -45,69 +57,75 @@ def run(settings: Settings, ledger: Ledger, client: Client, *, progress: Progres
     `Result.stopped`, never in an exception.
     """
     mappings = load_folder(settings.mappings, settings.assumptions)
-    this_run = ledger.begin_run()
-    stopped = learn(settings, ledger, client, this_run)
-    taken = take_in(settings, ledger, this_run, mappings)
-    stopped = stopped or deliver(settings, ledger, client, this_run, progress=progress)
-    return account(settings, ledger, client, this_run, stopped=taken.fault or stopped, left=taken.left)
+    work = Work(settings, ledger, client, ledger.begin_run(), Patience(ledger.now))
+    stopped, seen = learn(work), Listings()
+    taken = take_in(settings, ledger, work.run, mappings)
+    if stopped is None:
+        stopped, seen = deliver(work, progress=progress)
+    return account(work, stopped=taken.fault or stopped, seen=seen, left=taken.left)
 
 
-def learn(settings: Settings, ledger: Ledger, client: Client, this_run: Run) -> LoadsheetError | None:
+def learn(work: Work) -> LoadsheetError | None:
     """What earlier runs left unknown, settled as far as the exchange shows it: before files are judged by what the ledger knows.
 
     Returns why the exchange could not be asked, if it could not: then nothing is sent either.
     """
     try:
-        resolve_unknown(ledger, client, this_run, settings)
+        resolve_unknown(work.ledger, work.client, work.run, work.settings, patience=work.patience)
     except (ExchangeUnreachable, TokenRefused) as stopped:
         return stopped
+    work.ledger.release(work.run)
     return None
 
 
-def deliver(
-    settings: Settings, ledger: Ledger, client: Client, this_run: Run, *, progress: Progress | None = None
-) -> LoadsheetError | None:
-    """Ready entries to settled ones: stage 5. Returns why it ended before everything was sent, if it did."""
-    sent = send(ledger, client, this_run, settings, progress=progress)
+def deliver(work: Work, *, progress: Progress | None = None) -> tuple[LoadsheetError | None, Listings]:
+    """Ready entries to settled ones: stage 5. Returns why it ended before everything was sent, if it did, and the listings that
+    were looked at since.
+    """
+    settings, ledger, client, this_run, patience = work
+    ledger.release(this_run, orphans=settings.parents == "send")
+    sent, seen = send(ledger, client, this_run, settings, progress=progress), Listings()
     if sent.stopped is None:
-        return None
+        seen = look_after(ledger, client, this_run, settings, patience)
+        ledger.release(this_run)
+        if ledger.ready(1):  # children of what the listing showed, or of a create whose answer was lost
+            sent, seen = send(ledger, client, this_run, settings, progress=progress), Listings()
+    if sent.stopped is None:
+        ledger.hold_waiting(this_run)
+        return None, seen
     error = TokenRefused if sent.stopped is Stop.TOKEN_REFUSED else ExchangeUnreachable
-    return error(f"{sent.stopped} ({sent.why}); what was not sent is still ready, run again")
+    return error(f"{sent.stopped} ({sent.why}); what was not sent is still ready, run again"), seen
 
 
-def account(
-    settings: Settings,
-    ledger: Ledger,
-    client: Client,
-    this_run: Run,
-    *,
-    stopped: LoadsheetError | None,
-    left: Sequence[Problem],
-) -> Result:
-    """Entries to reports: stages 6 and 7."""
+def account(work: Work, *, stopped: LoadsheetError | None, seen: Listings, left: Sequence[Problem]) -> Result:
+    """Entries to reports: stages 6 and 7. `seen` are listings that were looked at after the last call."""
+    settings, ledger, client, this_run, patience = work
+    if not isinstance(stopped, ExchangeUnreachable | TokenRefused):
+        fresh = look(client, _subjects(ledger.history.drops_of(this_run)) - seen.keys())
+        resolve_by(fresh, ledger, this_run, settings, patience=patience)
+        seen = seen | fresh
     drops = ledger.history.drops_of(this_run)
-    unheard = isinstance(stopped, ExchangeUnreachable | TokenRefused)
-    listings = {} if unheard else _listings(client, drops)
-    reconciliation = reconcile.settle(ledger.history, listings, this_run, settings)
+    reconciliation = reconcile.settle(ledger.history, seen, this_run, settings)
     if not reconciliation.balances:
         stopped = DoesNotBalance("rows read and fates reported differ; see the reports")
     exit_code = _exit_code(ledger, drops, reconciliation, stopped)
     ended = replace(this_run, exit_code=exit_code, finished_at=ledger.now())
     written = reports.write(ledger.history, reconciliation, ended, settings)
     ledger.end_run(ended, exit_code=exit_code, summary={"entries": dict(written.summary.entries)})
-    return Result(exit_code, written, stopped, tuple(left))
+    return Result(exit_code, written, stopped, (*left, *_still_waiting(ledger, this_run)))
 
 
-def _listings(client: Client, drops: Sequence[Drop]) -> dict[str, Listing | None]:
-    """The listing of each subject that the run touched; None where it cannot be had, which proves nothing."""
-    wanted = {BY_NAME[drop.operation].proved_by for drop in drops if drop.operation} - {None}
-    listings: dict[str, Listing | None] = {}
-    for operation in (BY_NAME[name] for name in sorted(filter(None, wanted))):
-        try:
-            listings[operation.subject] = client.whole_listing(operation)
-        except (ExchangeUnreachable, TokenRefused):
-            listings[operation.subject] = None
-    return listings
+def _still_waiting(ledger: Ledger, this_run: Run) -> Iterator[Problem]:
+    count, oldest, since = ledger.history.still_waiting(this_run)
+    if count:
+        values = {"count": count, "oldest": oldest, "since": since[:10]}
+        yield Problem("L610", values=values, hint="loadsheet retry --held --dry-run lists them", level="warning")
+
+
+def _subjects(drops: Sequence[Drop]) -> set[str]:
+    """Of which subjects these drops hold records that a listing can show."""
+    operations = [BY_NAME[drop.operation] for drop in drops if drop.operation]
+    return {operation.subject for operation in operations if operation.proved_by}
 
 
 def _exit_code(

@@ -10,6 +10,7 @@ Owns: every code with its title and message template (once, here), and the excep
     ├── LedgerError                 70  the ledger is damaged or contradicts itself
     ├── LedgerBusy                  75  another process holds the ledger
     ├── ExchangeUnreachable         75  try again later
+    │   └── ListingNotServed        75  it answers, but serves no listing
     ├── TokenRefused                77  the exchange answered 401
     └── DoesNotBalance              70  rows in and fates out differ
 """
@@ -91,6 +92,17 @@ CATALOGUE: dict[str, Kind] = {
     "L603": Kind("Already waiting", "the same content of {key} is already waiting to be sent"),
     "L605": Kind("Older version waits", "an older version of {key} is still waiting to be sent: {fields}"),
     "L604": Kind("Refused before", "the same content of {key} was refused before: {text}"),
+    "L607": Kind("Waits for its order or tender", "waits for {parent}: {why}"),
+    "L610": Kind(
+        "Still waiting", "{count} of earlier runs still wait for their order or tender, the oldest ({oldest}) since {since}"
+    ),
+    "L608": Kind(
+        "Possibly doubled", "{key} was sent {sends} times because an answer was lost: the exchange may have it more than once"
+    ),
+    "L609": Kind(
+        "Held after the first were refused",
+        "the first {count} records of a mapping never accepted before were all refused, so the rest was not sent: {text}",
+    ),
     "L606": Kind("Rows not accounted for", "a fault of our own: {reason}"),
     # what the exchange said
     "X701": Kind("Refused by the exchange", "the exchange refused it: {text}"),
@@ -231,6 +243,12 @@ class LedgerError(LoadsheetError):
     exit_code = 70
 
 
+class LedgerUnwritable(LedgerError):  # noqa: N818
+    """The ledger's disk is full or may only be read. What is recorded stays true; nothing more is sent until it can be written."""
+
+    exit_code = 75
+
+
 class LedgerBusy(LoadsheetError):  # noqa: N818
     """Another process holds the ledger; the message names it."""
 
@@ -241,6 +259,10 @@ class ExchangeUnreachable(LoadsheetError):  # noqa: N818
     """The exchange cannot be reached. What was not sent is still ready."""
 
     exit_code = 75
+
+
+class ListingNotServed(ExchangeUnreachable):
+    """The exchange answers, but serves no listing to us: nothing it holds can be proved, and all else goes on."""
 
 
 class TokenRefused(LoadsheetError):  # noqa: N818

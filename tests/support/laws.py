@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from loadsheet.ledger import State
 
 CREATES = ("order.create", "tender.create")
-DOUBLED = "X704"  # the problem that names an entry as possibly applied twice
+DOUBLED = "L608"  # the problem that names an entry as possibly applied twice
 
 
 class Known(NamedTuple):

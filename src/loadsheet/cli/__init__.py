@@ -23,6 +23,8 @@ COMMANDS = {  # command: the module that holds it under the same name; imported 
     "check": "loadsheet.cli.check",
     "show": "loadsheet.cli.look",
     "runs": "loadsheet.cli.look",
+    "resolve": "loadsheet.cli.resolve",
+    "retry": "loadsheet.cli.retry",
     "doctor": "loadsheet.cli.doctor",
     "mapping": "loadsheet.cli.mapping",
     "exchange": "loadsheet.cli.exchange",

@@ -10,6 +10,7 @@ from loadsheet.cli.output import print_json, print_table
 from loadsheet.cli.probe import probe
 from loadsheet.cli.tokens import token
 from loadsheet.contract import register
+from loadsheet.credentials import read_token
 from loadsheet.exchange import FaultClass, Limits, deviations, read_faults, read_personality
 from loadsheet.exchange import serve as serve_exchange
 from loadsheet.settings import Settings
@@ -58,7 +59,7 @@ def serve(
         host=host,
         port=port,
         database_url=database,
-        token=settings.read_token() or None,
+        token=read_token(settings),
         assumptions=assumptions,
         announce=click.echo,
         truth=truth,

@@ -46,6 +46,7 @@ from loadsheet.contract.operations import (
     ErrorShape,
     Operation,
     listed_subject,
+    update_of,
 )
 from loadsheet.contract.parties import PARTY_FIELDS, carrier_of, offered_to, parties_of
 from loadsheet.contract.records import Field, Record, When
@@ -147,4 +148,5 @@ __all__ = [
     "success",
     "success_schema",
     "tender_change",
+    "update_of",
 ]

@@ -161,16 +161,23 @@ class Assumptions(BaseModel):
         Literal["reject", "accept"], Open("Errors", "A status update for an unknown order: 400, or kept all the same?")
     ] = "reject"
     status_on_400: Annotated[
-        Literal["atomic", "partial"],
+        Literal["prove", "atomic", "partial"],
         Open(
             "Order status update",
-            "After a 400 naming some records: was none of the others applied, or were they all?",
+            "After a 400 naming some records: was none of the others applied, or were they all? prove: not known, so they are sent "
+            "once more and named as possibly doubled; our exchange is atomic then",
             "both",
         ),
-    ] = "atomic"
+    ] = "prove"
     status_index_base: Annotated[
-        Literal[0, 1], Open("Errors", "Does data[<index>] count from 0 or from 1?", "both")
-    ] = 0
+        Literal["prove", 0, 1],
+        Open(
+            "Errors",
+            "Does data[<index>] count from 0 or from 1? prove: what an answer does not prove blames nobody; our exchange counts "
+            "from 0 then",
+            "both",
+        ),
+    ] = "prove"
     unknown_path: Annotated[Literal[405, 404], Open("Errors", "What answers a path that is not an operation?")] = 405
     calls_per_second: Annotated[
         NonNegativeInt, Open("Limits", "Rate limit the translator keeps to (0: none)", "translator")
@@ -183,6 +190,11 @@ class Assumptions(BaseModel):
         PositiveInt,
         Open("Limits", "Maximum number of records in one status update; also the size of our batches", "both"),
     ] = 200
+
+    @property
+    def index_base(self) -> Literal[0, 1]:
+        """From where our own exchange counts data[<index>]."""
+        return 0 if self.status_index_base == "prove" else self.status_index_base
 
 
 _SETTLED = (

@@ -163,6 +163,12 @@ def listed_subject(record: Mapping[str, Any]) -> str:
     return next((operation.subject for operation in listings if operation.key_of(record)), "")
 
 
+def update_of(operation: Operation) -> Operation | None:
+    """The operation that updates with the same record what this one creates, if there is one."""
+    found = BY_NAME.get(f"{operation.subject}.{Action.UPDATE}")
+    return found if operation.creates and found is not None and found.record is operation.record else None
+
+
 SENDING_ORDER: tuple[str, ...] = (
     # parents before children: within one run an order is created before its status is reported
     "tender.create",

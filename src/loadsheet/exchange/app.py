@@ -143,7 +143,7 @@ class _Write:
         return Call(self._operation, tuple(records), tuple(good), tuple(faults), raw, key_text(caller.party))
 
     async def _refuse(self, send: Send, faults: Sequence[Fault]) -> None:
-        body = refusal(self._operation, faults, index_base=self._assumptions.status_index_base)
+        body = refusal(self._operation, faults, index_base=self._assumptions.index_base)
         await _respond(send, 400, encode(body))
 
 

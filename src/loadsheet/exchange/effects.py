@@ -267,7 +267,7 @@ def _status(books: Books, call: Call, assumptions: Assumptions) -> Effect:
         if not call.may_see(books.orders.held.get(key)) and assumptions.status_unknown == "reject"
     )
     faults = tuple(sorted(call.faults + unknown, key=lambda fault: fault.index or 0))
-    if faults and assumptions.status_on_400 == "atomic":
+    if faults and assumptions.status_on_400 != "partial":
         return Effect(faults)
     happened = []
     for key, record in events:

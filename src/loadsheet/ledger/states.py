@@ -26,7 +26,9 @@ class State(StrEnum):
 
 
 class Waits(StrEnum):
-    """What a held entry waits for, if it is more than somebody's decision: then the ledger itself looks at it again."""
+    """What a held entry waits for, if it is more than somebody's decision: then the ledger itself looks at it again. A ready one
+    that waits for its parent is sent as soon as that is accepted.
+    """
 
     DECISION = ""
     PARENT = "parent"  # its order or tender is not known to be at the exchange
@@ -40,7 +42,7 @@ TRANSITIONS: dict[State, frozenset[State]] = {
     State.READY: frozenset({State.SENDING, State.HELD}),
     State.SENDING: frozenset({State.READY, State.ACCEPTED, State.REFUSED, State.UNKNOWN}),
     State.UNKNOWN: frozenset({State.ACCEPTED, State.REFUSED, State.READY, State.HELD}),
-    State.HELD: frozenset({State.READY, State.INVALID, State.UNCHANGED, State.REFUSED}),
+    State.HELD: frozenset({State.READY, State.HELD, State.INVALID, State.UNCHANGED, State.REFUSED}),
     State.REFUSED: frozenset({State.READY}),
     State.ACCEPTED: frozenset(),
     State.INVALID: frozenset(),
@@ -181,7 +183,7 @@ class IgnoredRow:
 
 @dataclass(frozen=True, slots=True)
 class Settlement:
-    """What an attempt, a listing or a person settles about one entry: the state it goes to and why."""
+    """What an attempt, a listing or a person settles about one entry: the state it goes to and why, and for what it waits there."""
 
     entry: int
     state: State
@@ -191,6 +193,7 @@ class Settlement:
     outcome: str = ""
     status: int | None = None
     duration_ms: int | None = None
+    waits: Waits = Waits.DECISION
 
 
 @dataclass(frozen=True, slots=True)

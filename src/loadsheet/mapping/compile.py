@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal
 from zoneinfo import ZoneInfo
 
-from loadsheet.contract import BY_NAME, WRITES, Assumptions, Checker, Operation, checker
+from loadsheet.contract import BY_NAME, WRITES, Assumptions, Checker, Operation, checker, update_of
 from loadsheet.mapping.conversion import ColumnPlan, Habits
 from loadsheet.mapping.documents import Lineage
 from loadsheet.mapping.expressions import Expression
@@ -84,6 +84,7 @@ class Mapping:
     layouts: ReadOnly[str, tuple[Layout, ...]]
     lineage: Lineage
     batch_size: int | None
+    changed: Literal["hold", "update"]
     control_columns: tuple[tuple[str, str], ...]
     notes: tuple[str, ...]
     plan: Plan = field(repr=False)
@@ -147,6 +148,7 @@ class _Compiler:
             return None
         plan = self._plan(tables, operation, zone_known=zone is not None)
         batch_size = self._batch_size(operation)
+        self._check_changed(operation)
         return None if self._file.findings else self._finished(plan, operation, lookups, main_role, batch_size)
 
     def _plan(self, tables: tuple[TablePlan, ...], operation: Operation, *, zone_known: bool) -> Plan:
@@ -193,6 +195,7 @@ class _Compiler:
             layouts=_layouts(source, plan.tables, main_role),
             lineage=plan.payload.lineage,
             batch_size=batch_size,
+            changed=spec.changed,
             control_columns=_control_columns(plan.tables),
             notes=plan.payload.notes,
             plan=plan,
@@ -282,6 +285,14 @@ class _Compiler:
     def _cells(self, check: Check, names: Names, item: int | None, loc: Loc) -> list[tuple[int, int]]:
         found = [names.column(name, item, (*loc, "columns", number)) for number, name in enumerate(check.columns)]
         return [(column[0].position, column[0].shape.slots[column[1]].index) for column in found if column is not None]
+
+    def _check_changed(self, operation: Operation) -> None:
+        if self._spec.changed == "update" and update_of(operation) is None:
+            self._file.refuse(
+                ("changed",),
+                f"{operation.name} has nothing to update; changed is for order.create and tender.create",
+                at_key=True,
+            )
 
     def _batch_size(self, operation: Operation) -> int | None:
         if self._spec.batch is None:

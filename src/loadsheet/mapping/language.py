@@ -238,6 +238,7 @@ class MappingSpec(Part):
     checks: list[Check] = []
     batch: Batch | None = None
     order: Names = []
+    changed: Literal["hold", "update"] = "hold"  # a create whose record was accepted before with other content
 
 
 P = TypeVar("P", bound=BaseModel)
