@@ -43,7 +43,11 @@ def run(
         config, inbox=inbox, mappings=mappings, outbox=outbox, state=state, exchange=exchange, settle_s=settle_s
     )
     settings.inbox.mkdir(parents=True, exist_ok=True)
-    with open_ledger(settings.database_url) as ledger, _exchange(settings) as client, progress("sending") as advance:
+    with (
+        open_ledger(settings.database_url) as ledger,
+        open_exchange(settings) as client,
+        progress("sending") as advance,
+    ):
         result = pipeline.run(settings, ledger, client, progress=advance)
     for problem in result.left:
         say(str(problem))
@@ -57,7 +61,7 @@ def run(
 
 
 @contextmanager
-def _exchange(settings: Settings) -> Iterator[Client]:
+def open_exchange(settings: Settings) -> Iterator[Client]:
     """A client of the exchange that the settings name; the embedded one is started for it, with a token of its own."""
     if settings.exchange != EMBEDDED:
         token = settings.read_token()
