@@ -7,7 +7,7 @@ network. Every row that reading gives is counted here, apart from the mapping, a
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import date, datetime
 from pathlib import Path
 from typing import NamedTuple
 
@@ -67,6 +67,7 @@ def _take(
     left: list[Problem],
 ) -> LoadsheetError | None:
     """Every complete route, parents before children; what has none is set aside, or waits and is told in `left`."""
+    _put_away(settings, ledger)
     found = inbox.scan(settings)
     by_name = {candidate.name: candidate for candidate in found.candidates}
     routes = route(list(by_name), mappings)
@@ -82,6 +83,38 @@ def _take(
         if len(claimed) == len(names):  # else one is gone or written to: the next run finds the others in the work area
             fault = _plan(settings, ledger, this_run, chosen, claimed, left=left) or fault
     return fault
+
+
+def _put_away(settings: Settings, ledger: Ledger) -> None:
+    """What a killed run recorded and could not move any more goes to where it belongs: it is neither planned nor told twice."""
+    work = settings.state / "work"
+    for drop in ledger.history.unfiled(str(work)):
+        for source in (file for file in drop.files if Path(file.kept_as).is_relative_to(work)):
+            file = inbox.InboxFile(
+                source.name,
+                Path(source.kept_as),
+                source.size,
+                source.sha256,
+                datetime.fromisoformat(source.arrived),
+            )
+            if file.path.exists():
+                _keep(settings, ledger, drop, file, source.problems)
+            elif place := inbox.found_again(file, settings, _day(drop.run), drop.run):
+                ledger.archived(drop.id, file.name, str(place))
+
+
+def _keep(settings: Settings, ledger: Ledger, drop: Drop, file: inbox.InboxFile, problems: Sequence[Problem]) -> None:
+    """Move a recorded file out of the work area: aside if there are problems with it, else into the archive of its run's day."""
+    place = (
+        inbox.set_aside(file, settings, drop.run, problems)
+        if problems
+        else inbox.archive(file, settings, _day(drop.run), drop.run)
+    )
+    ledger.archived(drop.id, file.name, str(place))
+
+
+def _day(run: str) -> date:
+    return date.fromisoformat(run[:10])  # a run is called by its day and number
 
 
 def _plan(
@@ -128,8 +161,7 @@ def _plan(
     for file in claimed:
         if earlier := inbox.archived_before(file, settings):
             left.append(Problem("A110", Where(file.name), file.name, {"earlier": earlier}, level="warning"))
-        kept_as = inbox.archive(file, settings, datetime.fromisoformat(this_run.started_at).date(), this_run.name)
-        ledger.archived(planned.id, file.name, str(kept_as))
+        _keep(settings, ledger, planned, file, ())
     return None
 
 
@@ -178,8 +210,9 @@ def _source(file: inbox.InboxFile, role: str, kept_as: str, *problems: Problem) 
 
 
 def _set_aside(settings: Settings, ledger: Ledger, this_run: Run, file: inbox.InboxFile, problem: Problem) -> None:
-    place = inbox.set_aside(file, settings, this_run.name, [problem])
-    ledger.set_aside(this_run, _source(file, "set aside", str(place), problem))
+    # Recorded first: a file that was moved aside and is in no report would be as good as lost.
+    drop = ledger.set_aside(this_run, _source(file, "set aside", str(file.path), problem))
+    _keep(settings, ledger, drop, file, [problem])
 
 
 def _overdue(settings: Settings, candidate: inbox.Candidate, wait: Problem) -> Problem:

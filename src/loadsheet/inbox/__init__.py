@@ -6,7 +6,7 @@ data: what could hurt a path or a terminal is written as %XX. Knows nothing of w
 """
 
 from loadsheet.inbox.claiming import InboxFile, claim, give_back, is_unchanged
-from loadsheet.inbox.keeping import archive, archived_before, purge, set_aside
+from loadsheet.inbox.keeping import archive, archived_before, found_again, purge, set_aside
 from loadsheet.inbox.looking import Candidate, Scan, glance, scan
 from loadsheet.inbox.names import shown_name
 
@@ -17,6 +17,7 @@ __all__ = [
     "archive",
     "archived_before",
     "claim",
+    "found_again",
     "give_back",
     "glance",
     "is_unchanged",

@@ -25,7 +25,7 @@ def archive(file: InboxFile, settings: Settings, day: date, run: str) -> Path:
     """Move a claimed file into the archive of `day`, read-only, and say where it is. Nothing is ever overwritten. Raises
     FolderError, and the file stays where it was.
     """
-    target = free(settings.state / "archive" / f"{day:%Y/%m/%d}" / run / relative(file.name))
+    target = free(_in_archive(file, settings, day, run))
     _move_claimed(file, target, settings)
     with suppress(OSError):  # some file systems know no modes
         target.chmod(0o440)
@@ -37,6 +37,13 @@ def archived_before(file: InboxFile, settings: Settings) -> str:
     """RUN/NAME of the archived file that has the same bytes; empty if there is none, or not any more."""
     kept = _recall(_known(settings, "archived", file.sha256))
     return "/".join(kept.parts[-(1 + len(relative(file.name).parts)) :]) if kept is not None else ""
+
+
+def found_again(file: InboxFile, settings: Settings, day: date, run: str) -> Path | None:
+    """Where the bytes of a file lie that a killed run had moved out of its work area without noting it; None if nowhere."""
+    marks = (_known(settings, "archived", file.sha256), _aside_mark(file, settings))
+    places = [_in_archive(file, settings, day, run), _beside_reports(file, settings, run), *map(_recall, marks)]
+    return next((place for place in places if place is not None and _holds(place, file.sha256)), None)
 
 
 def purge(settings: Settings, today: date, needed: Collection[Path]) -> int:
@@ -66,11 +73,11 @@ def set_aside(file: InboxFile, settings: Settings, run: str, problems: Sequence[
     with the same bytes is not set aside a second time while the first lies there; its reasons count how often it came. Raises
     FolderError, and the file stays where it was.
     """
-    mark = _known(settings, "aside", hashlib.sha256(f"{file.sha256} {file.name}".encode()).hexdigest())
+    mark = _aside_mark(file, settings)
     before = _recall(mark)
     if before is not None and _count_again(before, file, settings, run):
         return before
-    target = free(settings.outbox / run / "set-aside" / relative(file.name))
+    target = free(_beside_reports(file, settings, run))
     reasons = target.with_name(target.name + _REASON_SUFFIX)
     try:
         make_folder(target.parent, settings)
@@ -84,6 +91,26 @@ def set_aside(file: InboxFile, settings: Settings, run: str, problems: Sequence[
         raise
     _remember(mark, target)
     return target
+
+
+def _in_archive(file: InboxFile, settings: Settings, day: date, run: str) -> Path:
+    return settings.state / "archive" / f"{day:%Y/%m/%d}" / run / relative(file.name)
+
+
+def _beside_reports(file: InboxFile, settings: Settings, run: str) -> Path:
+    return settings.outbox / run / "set-aside" / relative(file.name)
+
+
+def _aside_mark(file: InboxFile, settings: Settings) -> Path:
+    return _known(settings, "aside", hashlib.sha256(f"{file.sha256} {file.name}".encode()).hexdigest())
+
+
+def _holds(place: Path, sha256: str) -> bool:
+    try:
+        with place.open("rb") as kept:
+            return hashlib.file_digest(kept, "sha256").hexdigest() == sha256
+    except OSError:
+        return False
 
 
 def _move_claimed(file: InboxFile, target: Path, settings: Settings) -> None:
@@ -125,9 +152,8 @@ def _count_again(before: Path, file: InboxFile, settings: Settings, run: str) ->
     """
     reasons = before.with_name(before.name + _REASON_SUFFIX)
     try:
-        with before.open("rb") as kept:
-            if hashlib.file_digest(kept, "sha256").hexdigest() != file.sha256:
-                return False
+        if not _holds(before, file.sha256):
+            return False
         text = reasons.read_text(encoding="utf-8", errors="surrogateescape")
         found = _AGAIN.search(text)
         count = int(found[1]) + 1 if found else 1
