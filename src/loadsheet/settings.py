@@ -66,6 +66,17 @@ class Settings(BaseSettings):
     )
 
     settle_s: NonNegativeFloat = Field(5.0, description="A file must have been quiet for so long before it is claimed")
+    done_marker: str = Field(
+        "",
+        description="Name of the file that says that a file is complete, such as `{name}.done`; empty: none is needed",
+    )
+    unfinished_wait_s: NonNegativeFloat = Field(
+        60.0, description="An empty file, or a workbook that lacks its end, is given so long before it is set aside"
+    )
+    companion_wait_s: PositiveFloat = Field(
+        86_400.0, description="A file that has waited for its companion for longer is reported as overdue"
+    )
+    file_bytes_max: PositiveInt = Field(10_000_000_000, description="Larger files are left in the inbox and reported")
     ignore: tuple[str, ...] = Field(
         (
             "~$*",
@@ -76,17 +87,41 @@ class Settings(BaseSettings):
             "*.filepart",
             "*.crdownload",
             "*.download",
+            "*.swp",
+            "*.icloud",
+            "*.cloud",
+            "*.nextcloud",
+            "*.owncloud",
             "Thumbs.db",
             "desktop.ini",
         ),
         description="Names of files that are never claimed",
     )
+    archive_days: NonNegativeInt = Field(
+        0, description="Days for which archived originals are kept (0: for ever); unsettled ones are kept longer"
+    )
+    watch_with: Literal["auto", "polling"] = Field(
+        "auto", description="How `loadsheet watch` notices files: by events of the system, or by looking every `poll_s`"
+    )
+    poll_s: PositiveFloat = Field(5.0, description="Pause between two looks where the system tells of no events")
+    rescan_s: PositiveFloat = Field(60.0, description="A watch looks at least so often, whatever the system tells")
+    retry_s: PositiveFloat = Field(
+        15.0, description="First pause of a watch after it could not go on, or with unknown entries; doubled each time"
+    )
+    retry_max_s: PositiveFloat = Field(900.0, description="Longest such pause")
     cell_length_max: PositiveInt = Field(32_767, description="Longest cell that is read, in characters")
     record_lines_max: PositiveInt = Field(
         100, description="A quoted value of a text file runs over so many lines at most"
     )
     columns_max: PositiveInt = Field(2_000, description="Most columns that are read of a sheet")
     blank_rows_max: PositiveInt = Field(1_000, description="Reading a sheet ends after so many blank rows in a row")
+    reading_process: Literal["child", "none"] = Field(
+        "child", description="Files are read in a process of their own, or (for debugging) in ours: child or none"
+    )
+    reading_memory_mb: PositiveInt = Field(1_024, description="Reading one file may take so much memory")
+    reading_cpu_s: PositiveFloat = Field(60.0, description="One pass over a file may take so much computing time ...")
+    reading_wall_s: PositiveFloat = Field(300.0, description="... its reader may give no answer for so long ...")
+    reading_s_per_mb: NonNegativeFloat = Field(5.0, description="... and both limits grow so much with each MB of it")
     inflated_bytes_max: PositiveInt = Field(2_000_000_000, description="A workbook may unpack to this size at most")
 
     allow_insecure: bool = Field(
@@ -182,6 +217,13 @@ class Settings(BaseSettings):
     )
 
     assumptions: Assumptions = Field(Assumptions(), description="Our answers to what the interface leaves open")
+
+    @field_validator("done_marker")
+    @classmethod
+    def _names_its_file(cls, value: str) -> str:
+        if value and ("/" in value or value.count("{name}") != 1 or value == "{name}"):
+            raise ValueError("write {name} once and something around it, such as {name}.done")
+        return value
 
     @field_validator("capabilities", mode="before")
     @classmethod

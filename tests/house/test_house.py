@@ -33,10 +33,11 @@ MAY_IMPORT = {
     "reports": FOUNDATION | {"ledger", "reconcile", "mapping"},
     "exchange": FOUNDATION,
     "intake": FOUNDATION | {"inbox", "reading", "mapping", "ledger"},
+    "watching": FOUNDATION | {"inbox"},
     "pipeline": FOUNDATION | {"intake", "mapping", "ledger", "dispatch", "reconcile", "reports"},
     "cli": FOUNDATION
     | {"inbox", "reading", "mapping", "ledger", "dispatch", "reconcile", "reports", "intake", "pipeline", "exchange"}
-    | {"credentials"},
+    | {"credentials", "watching"},
 }
 VALUES_ONLY = {  # what a room may take of an earlier stage: its values, not its verbs
     ("ledger", "mapping"): {"loadsheet.mapping.documents", "loadsheet.mapping.lineage"},
@@ -48,6 +49,8 @@ HOMES = {  # each third-party library and the only places that import it
     "requests": {"loadsheet.dispatch"},
     "urllib3": {"loadsheet.dispatch"},
     "openpyxl": {"loadsheet.reading"},
+    "xlrd": {"loadsheet.reading.xls"},
+    "olefile": {"loadsheet.reading.ole"},
     "xlsxwriter": {"loadsheet.reports"},
     "sqlalchemy": {"loadsheet.ledger", "loadsheet.exchange"},
     "duckdb": {"loadsheet.mapping"},
@@ -62,6 +65,8 @@ HOMES = {  # each third-party library and the only places that import it
     "rich": {"loadsheet.cli"},
     "click": {"loadsheet.cli"},
     "filelock": {"loadsheet.ledger"},
+    "watchdog": {"loadsheet.watching"},
+    "httptools": {"loadsheet.dispatch", "loadsheet.exchange"},
     "alembic": {"loadsheet.exchange.migrations", "loadsheet.ledger.migrations"},
 }
 SPEAKING_NAMES = {"utils", "util", "helpers", "common", "manager", "base", "misc", "info"}

@@ -8,9 +8,8 @@ import click
 
 from loadsheet.cli.options import CONFIG, EXCHANGE, INBOX, JSON, MAPPINGS, OUTBOX, STATE, load, together
 from loadsheet.cli.output import print_json, print_table
-from loadsheet.cli.reaching import reached
+from loadsheet.cli.reaching import held_ledger, reached
 from loadsheet.contract import BY_NAME
-from loadsheet.ledger import open_ledger
 from loadsheet.mapping import load_folder
 from loadsheet.problems import LedgerError, LoadsheetError
 from loadsheet.settings import EMBEDDED, Settings
@@ -68,7 +67,7 @@ def _attempt(check: Callable[[], str]) -> tuple[str, str]:
 
 
 def _ledger_state(settings: Settings) -> str:
-    with open_ledger(settings.database_url, allow_network=settings.allow_network_ledger) as ledger:
+    with held_ledger(settings) as ledger:
         latest = ledger.history.runs(1)
         wrong = ledger.check()
     if wrong:

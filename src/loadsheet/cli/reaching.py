@@ -1,14 +1,24 @@
-"""How a command reaches the exchange that its settings name."""
+"""How a command reaches the ledger and the exchange that its settings name."""
 
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 
 from loadsheet.credentials import another_token, required_token
 from loadsheet.dispatch import Client
 from loadsheet.exchange import Embedded
+from loadsheet.ledger import Ledger, open_ledger
 from loadsheet.settings import EMBEDDED, Settings
+
+
+def held_ledger(settings: Settings) -> AbstractContextManager[Ledger]:
+    """The ledger of the settings, for this process alone. Raises what `open_ledger` raises."""
+    return open_ledger(
+        settings.database_url,
+        allow_network=settings.allow_network_ledger,
+        accept_older=settings.accept_older_ledger,
+    )
 
 
 @contextmanager

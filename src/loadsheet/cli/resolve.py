@@ -8,7 +8,7 @@ import click
 
 from loadsheet.cli.options import CONFIG, EXCHANGE, JSON, STATE, load, together
 from loadsheet.cli.output import print_json, say
-from loadsheet.cli.reaching import reached
+from loadsheet.cli.reaching import held_ledger, reached
 from loadsheet.contract import BY_NAME, Action
 from loadsheet.dispatch import Listings, Patience, look
 from loadsheet.dispatch.protocol import Case, conclude, possibly_doubled, sends_that_may_have_worked
@@ -172,7 +172,7 @@ def _make_sure(key: str, doubts: list[Doubt], choice: str, *, yes: bool, doublin
 
 def _decide(settings: Settings, doubts: list[Doubt], choice: str, who: str, comment: str) -> None:
     chosen = [Choice(one.entry, _settlement(one, choice, who, comment), one.evidence) for one in doubts]
-    with open_ledger(settings.database_url, allow_network=settings.allow_network_ledger) as ledger:
+    with held_ledger(settings) as ledger:
         run = ledger.begin_run()
         try:
             ledger.decide(run, chosen, who=who, choice=choice, comment=comment)

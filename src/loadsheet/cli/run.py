@@ -7,8 +7,7 @@ import click
 from loadsheet import pipeline
 from loadsheet.cli.options import CONFIG, EXCHANGE, INBOX, JSON, MAPPINGS, OUTBOX, STATE, load, together
 from loadsheet.cli.output import print_lines, print_raw_json, progress, say
-from loadsheet.cli.reaching import reached
-from loadsheet.ledger import open_ledger
+from loadsheet.cli.reaching import held_ledger, reached
 
 
 @click.command()
@@ -38,11 +37,7 @@ def run(
     )
     settings.inbox.mkdir(parents=True, exist_ok=True)
     with (
-        open_ledger(
-            settings.database_url,
-            allow_network=settings.allow_network_ledger,
-            accept_older=settings.accept_older_ledger,
-        ) as ledger,
+        held_ledger(settings) as ledger,
         reached(settings) as client,
         progress("sending") as advance,
     ):

@@ -8,12 +8,9 @@ from loadsheet.contract.answers import (
     UNAUTHORISED,
     UNKNOWN_METHOD,
     Fault,
-    Listing,
     Receipt,
-    UndocumentedAnswer,
     as_listed,
     listing,
-    read_listing,
     read_refusal,
     read_success,
     refusal,
@@ -34,6 +31,7 @@ from loadsheet.contract.examples import (
 )
 from loadsheet.contract.glance import Glance, Moment, Offer, Shown, glance, moment, offer, shown
 from loadsheet.contract.kinds import DATE_SHAPES, EXPECTED, FlagForm, Kind, NumberForm, plain, spell
+from loadsheet.contract.listed import Listing, UndocumentedAnswer, read_listing, scan_listing
 from loadsheet.contract.measures import MEASURES, Measure, Scale, amounts, measures_of, scale_of
 from loadsheet.contract.operations import (
     BY_NAME,
@@ -143,6 +141,7 @@ __all__ = [
     "register",
     "request_schema",
     "scale_of",
+    "scan_listing",
     "shown",
     "spell",
     "success",

@@ -4,18 +4,18 @@ Owns: the base URL, the token, and how a listing is asked for. Refuses to know w
 travels (`transport`).
 """
 
+import io
 import ipaddress
 import threading
 import time
 from collections.abc import Callable
-from decimal import Decimal
 from types import TracebackType
 from typing import Self
 from urllib.parse import urlencode, urlsplit
 
 import msgspec
 
-from loadsheet.contract import PAGE_SIZE, Listing, Operation, UndocumentedAnswer, read_listing
+from loadsheet.contract import PAGE_SIZE, Listing, Operation, UndocumentedAnswer, scan_listing
 from loadsheet.dispatch.outcomes import Reply, excerpt
 from loadsheet.dispatch.transport import Deadlines, Desk, trusted_authorities
 from loadsheet.problems import ExchangeUnreachable, ListingNotServed, SettingsError, TokenRefused
@@ -26,8 +26,6 @@ LISTING_PAUSE_S = 0.5
 MARGIN = 100  # records that may be added to a listing between two looks at it
 _OK, _UNAUTHORISED = 200, 401
 _NOT_SERVED = (403, 404, 405, 410, 501)
-
-_read_json = msgspec.json.Decoder(float_hook=Decimal).decode
 
 
 class Client:
@@ -79,7 +77,8 @@ class Client:
         return self._desk().send(operation, body, query=query)
 
     def listing(self, operation: Operation, page_size: int) -> Listing:
-        """One answer of a listing, numbers as int or Decimal. A look changes nothing, so one that meets nobody is repeated.
+        """One answer of a listing, numbers as int or Decimal; its records stay encoded, and those of a long one in a file. A look
+        changes nothing, so one that meets nobody is repeated.
 
         Raises TokenRefused for a 401, ListingNotServed where there is none, ExchangeUnreachable for anything else that is no listing.
         """
@@ -95,12 +94,16 @@ class Client:
                 f"the exchange at {self.base_url} refused the token; set LOADSHEET_TOKEN, token_file or token_command"
             )
         if reply.status != _OK:
+            if reply.kept:
+                reply.kept.close()
             said = f'it answered {reply.status}, "{excerpt(reply.body)}"'
             error = ListingNotServed if reply.status in _NOT_SERVED else ExchangeUnreachable
             raise error(f"the listing at {self.base_url} cannot be used: {said}")
+        body = reply.kept or io.BytesIO(reply.body)
         try:
-            return read_listing(_read_json(reply.body))
+            return scan_listing(body)
         except (UndocumentedAnswer, ValueError, RecursionError) as error:
+            body.close()
             raise ExchangeUnreachable(f"the listing at {self.base_url} cannot be used: {error}") from None
 
     def whole_listing(self, operation: Operation) -> Listing:
@@ -126,10 +129,12 @@ class Client:
         return self._authorised(operation, body, "&".join(query))
 
     def _authorised(self, operation: Operation, body: bytes, query: str) -> Reply:
-        desk = self._desk()
-        reply = desk.send(operation, body, query=query)
+        desk, keep = self._desk(), not operation.is_write
+        reply = desk.send(operation, body, query=query, keep=keep)
         if reply.status == _UNAUTHORISED and self._renewed(desk.token):
-            return self._desk().send(operation, body, query=query)
+            if reply.kept:
+                reply.kept.close()
+            return self._desk().send(operation, body, query=query, keep=keep)
         return reply
 
     def _renewed(self, refused: str) -> bool:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from email.utils import parsedate_to_datetime
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from loadsheet.contract import Assumptions, Fault, Operation, UndocumentedAnswer, read_refusal, read_success
 
@@ -40,7 +40,10 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What came back of one call: a status with its body, whole and unpacked, or the failure. Times of the call in ms."""
+    """What came back of one call: a status with its body, whole and unpacked, or the failure. Times of the call in ms.
+
+    Where it was asked for, `kept` is the body and `body` only its beginning; whoever gets it closes it.
+    """
 
     status: int = 0
     body: bytes = b""
@@ -48,6 +51,7 @@ class Reply:
     date: str = ""
     failure: Failure | None = None
     duration_ms: int = 0
+    kept: BinaryIO | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,12 +23,15 @@ from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.exceptions import ConnectTimeoutError, HTTPError, ProtocolError, SSLError
 
 from loadsheet.contract import Operation
+from loadsheet.dispatch.keeping import Kept
 from loadsheet.dispatch.outcomes import DEADLINE, PACKED, TOO_LARGE, Failure, Reply
 from loadsheet.settings import Settings
 
 _READ_BYTES = 65_536
 _HEAD_BYTES_MAX = 262_144  # status line and headers of an answer
 _SECRET_LENGTH = 8
+_BEGINNING_BYTES = 4_096  # of a body that is kept: what a message about it may quote
+_MASK = b"***"
 _HEADERS_USED = (b"content-encoding", b"retry-after", b"date")
 
 
@@ -128,8 +131,9 @@ class _Answer:
         self.parser = HttpResponseParser(self)
         self.begin()
 
-    def begin(self) -> None:
-        """The next answer is awaited."""
+    def begin(self, kept: Kept | None = None) -> None:
+        """The next answer is awaited, its body in `kept` if there is one."""
+        self.kept = kept
         self.status, self.size, self.read = 0, 0, 0
         self.headers: dict[bytes, bytes] = {}
         self.pieces: list[bytes] = []
@@ -174,7 +178,10 @@ class _Answer:
     def on_body(self, body: bytes) -> None:
         """A piece of the body."""
         if not self.whole:
-            self.pieces.append(body)
+            if self.kept is None:
+                self.pieces.append(body)
+            else:
+                self.kept.add(body)
             self.size += len(body)
 
     def on_message_complete(self) -> None:
@@ -213,14 +220,23 @@ class Desk:
         }
         self._heads: dict[tuple[str, str, str], bytes] = {}
 
-    def send(self, operation: Operation, body: bytes, *, query: str = "") -> Reply:
-        """One call, once, and everything that may come of it."""
+    def send(self, operation: Operation, body: bytes, *, query: str = "", keep: bool = False) -> Reply:
+        """One call, once, and everything that may come of it. With `keep` the body of the answer is kept apart, however long."""
+        if not keep:
+            return self._send(operation, body, query, None)
+        kept = Kept(self._token if len(self._token) >= _SECRET_LENGTH else b"", _MASK)
+        reply = self._send(operation, body, query, kept)
+        if reply.kept is None:
+            kept.close()
+        return reply
+
+    def _send(self, operation: Operation, body: bytes, query: str, kept: Kept | None) -> Reply:
         began = time.monotonic()
         self._watch.begin(began + self._settings.call_timeout_s)
         self._deadlines.watch(self._watch)
         whole = False
         try:
-            self._exchange(b"%b%d\r\n\r\n%b" % (self._head(operation, query), len(body), body))
+            self._exchange(b"%b%d\r\n\r\n%b" % (self._head(operation, query), len(body), body), kept)
             whole = self._answer.stays
         except (requests.RequestException, HTTPError, HTTPException, OSError) as error:
             return Reply(failure=self._failure(error), duration_ms=_elapsed_ms(began))
@@ -252,7 +268,7 @@ class Desk:
             self._heads[operation.method, operation.path, query] = head
         return head
 
-    def _exchange(self, request: bytes) -> None:
+    def _exchange(self, request: bytes, kept: Kept | None) -> None:
         """Send a request and read its answer, on the connection there is or on a new one."""
         connection, watch, answer = self._connection, self._watch, self._answer
         if not connection.is_connected:
@@ -265,7 +281,7 @@ class Desk:
         if watch.cut or time.monotonic() >= watch.deadline:  # for one: the machine slept between decision and call
             raise ConnectTimeoutError(connection, "the time for this call was over before anything was sent")
         watch.left = True
-        answer.begin()
+        answer.begin(kept)
         with suppress(BrokenPipeError):  # who stops reading may have answered already
             connection.sock.sendall(request)
         allowed = self._settings.answer_bytes_max
@@ -280,11 +296,18 @@ class Desk:
     def _reply(self, began: float) -> Reply:
         answer = self._answer
         headers = {name: answer.headers.get(name, b"").decode("latin-1") for name in _HEADERS_USED}
-        found = self._unpack(b"".join(answer.pieces), headers[b"content-encoding"])
+        said = (headers[b"retry-after"], headers[b"date"])
+        kept = answer.kept.finish() if answer.kept else None
+        packed = b"".join(answer.pieces)
+        if kept is not None:
+            if headers[b"content-encoding"].lower() in ("", "identity") and answer.size <= self._settings.answer_bytes_max:
+                beginning = kept.read(_BEGINNING_BYTES)
+                return Reply(answer.status, beginning, *said, duration_ms=_elapsed_ms(began), kept=kept)
+            packed = kept.read()
+        found = self._unpack(packed, headers[b"content-encoding"])
         if isinstance(found, Failure):
             return Reply(answer.status, failure=found, duration_ms=_elapsed_ms(began))
-        found = self._without_token(found)
-        return Reply(answer.status, found, headers[b"retry-after"], headers[b"date"], duration_ms=_elapsed_ms(began))
+        return Reply(answer.status, self._without_token(found), *said, duration_ms=_elapsed_ms(began))
 
     def _unpack(self, packed: bytes, encoding: str) -> bytes | Failure:
         allowed = self._settings.answer_bytes_max
@@ -317,7 +340,7 @@ class Desk:
     def _without_token(self, said: bytes) -> bytes:
         # An exchange that repeats the token must not get it into ledger and reports. A word is not taken for a secret.
         if len(self._token) >= _SECRET_LENGTH and self._token in said:
-            return said.replace(self._token, b"***")
+            return said.replace(self._token, _MASK)
         return said
 
 

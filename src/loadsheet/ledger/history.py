@@ -79,6 +79,12 @@ class History:
         with self._engine.connect() as connection:
             return list(connection.scalars(select(files.c.drop_id).where(named).distinct().order_by(files.c.drop_id)))
 
+    def unfiled(self, work: str) -> list[Drop]:
+        """The drops with a file that still lies in this folder, the work area of killed runs, as far as the ledger knows."""
+        query = select(files.c.drop_id).where(files.c.kept_as.startswith(f"{work}/", autoescape=True)).distinct()
+        with self._engine.connect() as connection:
+            return [self._drop(connection, identity) for identity in connection.scalars(query).all()]
+
     def entries_of(self, drop: int) -> Iterator[Entry]:
         """All entries of a drop, in the order in which they were planned."""
         yield from self._entries(select(entries).where(entries.c.drop_id == drop).order_by(entries.c.id))

@@ -69,6 +69,7 @@ class Plan:
 class Mapping:
     """A mapping file ready for use. `hash` (SHA-256, hex) covers the file and its code tables; `layouts` say per role (`main`, or
     the names that the tables' `file:` use) which tables to read from that file; `notes` are lines for the author that are no errors.
+    `shipper` is the folder of the inbox that it is for; empty for all that have no mappings of their own.
     """
 
     name: str
@@ -88,6 +89,7 @@ class Mapping:
     control_columns: tuple[tuple[str, str], ...]
     notes: tuple[str, ...]
     plan: Plan = field(repr=False)
+    shipper: str = ""
 
 
 def lint(path: Path, assumptions: Assumptions) -> list[MappingError]:

@@ -25,6 +25,8 @@ class Layout:
     `sheets` are names of which the first that exists is read; empty: the first visible sheet with the header. `header_row`
     is a row number from 1, or "auto": the first row of a file's top with every required label. `encodings` and `delimiters`
     are for text files: tried strictly in this order; a byte order mark wins over the encodings, a `sep=` line over the delimiters.
+    `quote` is what values of text files are quoted with, doubled inside them (empty: nothing is); `escape` is what makes the
+    character after it an ordinary one (empty: nothing does).
     """
 
     name: str
@@ -33,11 +35,18 @@ class Layout:
     header_row: int | Literal["auto"] = "auto"
     encodings: tuple[str, ...] = ("utf-8-sig",)
     delimiters: tuple[str, ...] = (",", ";", "\t", "|")
+    quote: str = '"'
+    escape: str = ""
 
     def __post_init__(self) -> None:
-        """Raises ValueError for what can never be read: no column, no encoding, or a delimiter that is not one character."""
+        """Raises ValueError for what can never be read: no column, no encoding, a delimiter that is not one character, or one
+        character with two meanings.
+        """
         if not self.columns or not self.encodings or not self.delimiters:
             raise ValueError(f"table {self.name} needs a column, an encoding and a delimiter at least")
         for delimiter in self.delimiters:
-            if len(delimiter) != 1 or delimiter in '"\r\n':
+            if len(delimiter) != 1 or delimiter in "\r\n" or delimiter in (self.quote, self.escape):
                 raise ValueError(f"table {self.name}: {delimiter!r} cannot be a delimiter")
+        for mark in filter(None, (self.quote, self.escape)):
+            if len(mark) > 1 or mark in "\r\n " or self.quote == self.escape:
+                raise ValueError(f"table {self.name}: {mark!r} cannot be a quote or an escape")

@@ -6,10 +6,11 @@ openpyxl keeps the knowledge of number formats (`formats.py`), and the tests hol
 """
 
 import re
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 
+from loadsheet.reading.books import COLUMNS_MAX, Cells, Rows, Traits
 from loadsheet.reading.formats import GENERAL, Format, read_number
 from loadsheet.reading.package import Package, local_name, safe_parser
 from loadsheet.reading.tables import Native
@@ -18,9 +19,8 @@ _ESCAPE = re.compile(r"_x([0-9A-Fa-f]{4})_")
 _REFERENCE = re.compile(r"([A-Z]{1,3})[0-9]+")
 _DIGITS = "0123456789"
 _MEMORY_MAX = 20_000
-
-Cells = list[tuple[int, str]]
-"""The cells of a row that hold anything: position from 0, value."""
+_TRAITS = (b"hidden=", b"mergeCell", b"autoFilter")
+_TAG_LENGTH = 2048
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +62,14 @@ def read_texts(package: Package, part: str) -> Iterator[str]:
     return package.feed(part, parser, found)
 
 
-def stream_rows(package: Package, part: str, dictionary: Dictionary) -> Generator[tuple[int, Cells], None, None]:  # noqa: C901 (a flat switch: calls for its cases would cost a third more)
+def stream_rows(package: Package, part: str, dictionary: Dictionary) -> Rows:  # noqa: C901 (a flat switch: calls for its cases would cost a third more)
     """The rows of a sheet that hold anything, as row number and cells, in the order of the file. Raises FileRefused if the part
     is damaged.
     """
     found: list[tuple[int, Cells]] = []
     make = _cell_maker(dictionary)
     parser = safe_parser()
-    row, position, phonetic, formula = 0, -1, False, False
+    row, position, phonetic, formula, inline = 0, -1, False, False, False
     cells: Cells = []
     attributes: dict[str, str] = {}
     pieces: list[str] = []
@@ -77,10 +77,10 @@ def stream_rows(package: Package, part: str, dictionary: Dictionary) -> Generato
     names: dict[str, str] = {}
 
     def start(tag: str, given: dict[str, str]) -> None:
-        nonlocal row, position, cells, attributes, phonetic, formula
+        nonlocal row, position, cells, attributes, phonetic, formula, inline
         name = names.get(tag) or names.setdefault(tag, local_name(tag))
         if name == "c":
-            attributes, formula = given, False
+            attributes, formula, inline = given, False, False
             reference = given.get("r")
             if reference is None:
                 position += 1
@@ -89,8 +89,11 @@ def stream_rows(package: Package, part: str, dictionary: Dictionary) -> Generato
                 if position < 0:
                     position = _position(reference, columns)
         elif name in ("v", "t"):
-            if not phonetic:
+            if not phonetic and not (inline and name == "v"):
                 parser.CharacterDataHandler = pieces.append
+        elif name == "is":  # a text in the cell stands before any other value of it
+            inline = True
+            pieces.clear()
         elif name == "f":
             formula = True
         elif name == "row":
@@ -116,6 +119,41 @@ def stream_rows(package: Package, part: str, dictionary: Dictionary) -> Generato
 
     parser.StartElementHandler, parser.EndElementHandler = start, end
     return package.feed(part, parser, found)
+
+
+def read_traits(package: Package, part: str) -> Traits:
+    """What a sheet holds beside its cells. Reads it to its end: raises FileRefused if its checksum is wrong or its XML malformed.
+
+    Handlers are called only for pieces of the part that hold one of the words looked for; the others cost next to nothing.
+    """
+    parser = safe_parser()
+    merged, hidden_rows, filtered, before = 0, 0, "", b""
+    hidden_columns: set[int] = set()
+
+    def start(tag: str, given: dict[str, str]) -> None:
+        nonlocal merged, hidden_rows, filtered
+        name = local_name(tag)
+        if name == "mergeCell":
+            merged += 1
+        elif name == "autoFilter":
+            filtered = given.get("ref", "")
+        elif given.get("hidden", "0") in ("1", "true"):
+            if name == "row":
+                hidden_rows += 1
+            elif name == "col":
+                first, last = int(given["min"]), int(given["max"])
+                hidden_columns.update(range(first - 1, min(last, COLUMNS_MAX)) if last < COLUMNS_MAX else ())
+
+    def peek(piece: bytes) -> None:
+        nonlocal before
+        seen = before + piece  # a tag may have begun in the piece before
+        wide = not before or b"\0" in seen[:_TAG_LENGTH]  # the first piece, and every piece of UTF-16
+        parser.StartElementHandler = start if wide or any(word in seen for word in _TRAITS) else None
+        before = seen[-_TAG_LENGTH:]
+
+    for _ in package.feed(part, parser, [], peek):
+        pass
+    return Traits(merged, hidden_rows, tuple(sorted(hidden_columns)), filtered)
 
 
 def unescape(text: str) -> str:
@@ -155,7 +193,7 @@ def _cell_maker(dictionary: Dictionary) -> Callable[[dict[str, str], str, bool],
         kind = attributes.get("t", "n")
         if kind == "n":
             if text:
-                style = attributes.get("s", "0")
+                style = attributes.get("s") or "0"
                 return memory.get((style, text)) or number(style, text)
             return Native("=", "formula") if formula else ""
         if kind == "s":

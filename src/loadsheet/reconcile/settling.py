@@ -1,55 +1,55 @@
 """The reconciliation's verb: the verdict on every entry of a run, the tie-out and the control totals.
 
-Reads the ledger and the listings that are passed in; calls nobody and changes nothing. Entries stream: the match by key works
-on their traces, the contents are compared one entry at a time.
+Reads the ledger and the listings that are passed in; calls nobody and changes nothing. Entries come in batches, so that memory
+does not grow with them: the match by key works on frames, the contents are compared one entry at a time.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
-from typing import Any, NamedTuple
+from itertools import islice
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 import pandas as pd
 
 from loadsheet.contract import BY_NAME, EXACT, Difference, Listing, Operation, Tolerances, different_fields, measures_of
-from loadsheet.ledger import Drop, Entry, Run, State
+from loadsheet.ledger import Entry, Run, State, Trace
 from loadsheet.ledger.history import History
 from loadsheet.reconcile.balance import Tally
-from loadsheet.reconcile.legs import DELETES, PROVABLE, TRACED, Listed, frame, match_keys, only_listed, read_listings
+from loadsheet.reconcile.findings import Reconciliation
+from loadsheet.reconcile.legs import DELETES, PROVABLE, TRACED, accounted, frame, match_keys, strangers
+from loadsheet.reconcile.listed import Listed
+from loadsheet.reconcile.matches import Matches
 from loadsheet.reconcile.totals import Adder
-from loadsheet.reconcile.verdicts import Leg, Match, Reconciliation, Verdict
+from loadsheet.reconcile.verdicts import Leg, Match, OnlyListed, Verdict
 from loadsheet.settings import Settings
 
 _COMPARE = "compare"  # asked for, accepted and listed: the contents decide
 _DECODER = msgspec.json.Decoder(dict[str, Any], float_hook=Decimal)
 _NOTHING: dict[str, Any] = {}
+_BATCH = 1_000
+
+_Item = TypeVar("_Item")
 
 
 def settle(history: History, listings: Mapping[str, Listing | None], run: Run, settings: Settings) -> Reconciliation:
     """The reconciliation of a run: of all entries of the drops that it touched.
 
-    `listings` holds the listing of each subject (`order`, `tender`), decoded with exact numbers; None or absent where it was
-    not asked for or could not be read. Whether it balances is for the caller to ask (`Reconciliation.balances`).
+    `listings` holds the listing of each subject (`order`, `tender`), its records decoded with exact numbers; None or absent where
+    it was not asked for or could not be read. Whether it balances is for the caller to ask (`Reconciliation.balances`).
     """
-    drops = history.drops_of(run)
-    listed = read_listings(listings)
-    source = frame(trace for drop in drops for trace in history.traces_of(drop.id))
-    known = frame(history.traces_on(sorted({*source["lane"], *listed.times}), *TRACED))
-    matched = match_keys(source, known, listed)
-    strangers = only_listed(matched, known, listed)
-    ruled = iter(zip(by_rule(matched, listed.legs), standing(matched), strict=True))
-    used = set(source["operation"])
-    del source, known, matched
-    judge = _Judge(listed, Tolerances(Decimal(str(settings.weight_tolerance)), Decimal(str(settings.money_tolerance))))
-    for drop in drops:
-        judge.open(drop)
-        for entry in history.entries_of(drop.id):
-            verdict, stands = next(ruled)
-            judge.add(entry, verdict, stands=stands)
+    listed = Listed(listings)
+    judge = _Judge(history, listed, settings)
+    for drop in history.drops_of(run):
+        judge.tally.open(drop)
+        for batch in _batches(history.entries_of(drop.id)):
+            judge.settle(batch)
         judge.tally.leave_out(drop, history.ignored_of(drop.id))
-    subjects = {BY_NAME[name].subject for name in used if BY_NAME[name].proved_by}
+    subjects = {BY_NAME[name].subject for name in judge.used if BY_NAME[name].proved_by}
     legs = tuple(leg for name, leg in sorted(listed.legs.items()) if leg.read or name in subjects)
-    return Reconciliation(judge.matches, strangers, legs, judge.tally.balance(), judge.adder.totals())
+    return Reconciliation(
+        judge.matches, judge.strangers(), legs, judge.tally.balance(), judge.adder.totals()
+    )
 
 
 def standing(matched: pd.DataFrame) -> "pd.Series[bool]":
@@ -94,26 +94,49 @@ def _unchanged_and_standing(matched: pd.DataFrame) -> "pd.Series[bool]":
 
 
 class _Judge:
-    """Takes entries one at a time: completes their verdicts, counts their rows, adds their figures up."""
+    """Takes entries a batch at a time: gives each its verdict, counts their rows, adds their figures up."""
 
-    def __init__(self, listed: Listed, tolerances: Tolerances) -> None:
-        self._listed, self._tolerances = listed, tolerances
-        self.matches: dict[int, Match] = {}
-        self.tally, self.adder = Tally(), Adder()
+    def __init__(self, history: History, listed: Listed, settings: Settings) -> None:
+        self._history, self._listed = history, listed
+        self._tolerances = Tolerances(Decimal(str(settings.weight_tolerance)), Decimal(str(settings.money_tolerance)))
+        self._waiting: dict[str, str] = {}  # of listed lanes that nothing accounts for yet: the state of this run's entry
+        self.used: set[str] = set()
+        self.matches, self.tally, self.adder = Matches(), Tally(), Adder()
 
-    def open(self, drop: Drop) -> None:
-        self.tally.open(drop)
+    def settle(self, entries: Sequence[Entry]) -> None:
+        """The next entries."""
+        source = frame(Trace(one.id, one.operation, one.key, one.lane, one.state, one.content_hash) for one in entries)
+        known = frame(self._history.traces_on(sorted(set(source["lane"])), *TRACED))
+        matched = match_keys(source, known, self._listed)
+        self.used.update(source["operation"].unique())
+        self._account_for(matched, known)
+        ruled = zip(by_rule(matched, self._listed.legs), standing(matched), matched["place"], strict=True)
+        for entry, (verdict, stands, place) in zip(entries, ruled, strict=True):
+            self._add(entry, verdict, self._listed.record(place) if verdict == _COMPARE else None, stands=stands)
 
-    def add(self, entry: Entry, ruled: str, *, stands: bool) -> None:
+    def strangers(self) -> tuple[OnlyListed, ...]:
+        """The listed records that nothing here accounts for, by subject and key."""
+        found: list[OnlyListed] = []
+        for lanes in _batches(self._listed.unclaimed()):
+            known = frame(self._history.traces_on(sorted(set(lanes)), *TRACED))
+            found += strangers(dict.fromkeys(lanes), known, self._waiting)
+        return tuple(sorted(set(found), key=lambda one: f"{one.subject}:{one.key}"))
+
+    def _account_for(self, matched: pd.DataFrame, known: pd.DataFrame) -> None:
+        ours = accounted(known, matched)
+        self._listed.claim(ours)
+        waiting = matched[matched["operation"].isin(PROVABLE) & (matched["times"] > 0) & ~matched["lane"].isin(ours)]
+        self._waiting.update(zip(waiting["lane"], waiting["state"], strict=True))
+
+    def _add(self, entry: Entry, ruled: str, listed: dict[str, Any] | None, *, stands: bool) -> None:
         operation = BY_NAME[entry.operation]
         self.tally.add(entry)
-        needed = entry.payload and (ruled == _COMPARE or measures_of(operation))
+        needed = entry.payload and (listed is not None or measures_of(operation))
         record = _DECODER.decode(entry.payload) if needed else _NOTHING
-        listed = self._listed.records[entry.lane] if ruled == _COMPARE else None
         self.adder.add(entry, record, listed, stands=stands and entry.state is State.ACCEPTED)
         found = _Content((), ()) if listed is None else _compare(operation, record, listed, self._tolerances)
         verdict = Verdict(ruled) if listed is None else _verdict(found, entry.state)
-        self.matches[entry.id] = Match(entry.id, entry.operation, entry.key, entry.state, verdict, *found)
+        self.matches.add(Match(entry.id, entry.operation, entry.state, verdict, *found))
 
 
 class _Content(NamedTuple):
@@ -135,3 +158,9 @@ def _verdict(found: _Content, state: State) -> Verdict:
     if state is State.UNCHANGED:
         return Verdict.UNCHANGED
     return Verdict.WITHIN_TOLERANCE if found.tolerated else Verdict.MATCHED
+
+
+def _batches(items: Iterable[_Item]) -> Iterator[list[_Item]]:
+    items = iter(items)
+    while batch := list(islice(items, _BATCH)):
+        yield batch

@@ -214,7 +214,7 @@ def summarise(
 ) -> RunSummary:
     """The document of a run. `results` names the results file of each drop's files and sheets, `reports` the others."""
     rows = reconciliation.balance.rows
-    states = Counter(match.state for match in reconciliation.matches.values())
+    states = reconciliation.states
     told = reconciliation.verdicts
     tables: dict[int, list[TableBalance]] = {}
     for table in reconciliation.balance.tables:
