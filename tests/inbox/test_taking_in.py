@@ -1,6 +1,7 @@
 """Finished files become entries; what goes wrong on the way leaves the file in one place and says why."""
 
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from arriving import drop, lies_in, settings_in
@@ -80,10 +81,17 @@ def test_an_archive_that_refuses_ends_the_intake_and_what_is_planned_stays_plann
         assert taken.fault.exit_code == 75
         assert ledger.history.count_in(State.READY) == 5
     (place.state / "archive").unlink()
-    with taking(place) as (ledger, taken):  # the claims are taken back, and their content is known
+    with taking(place) as (ledger, taken):  # what was planned is put away, not planned twice
         assert taken.fault is None
         assert ledger.history.count_in(State.READY) == 5
-        assert ledger.history.count_in(State.UNCHANGED) == 5
+        assert ledger.history.count_in(State.UNCHANGED) == 0
+        kept = [
+            Path(file.kept_as) for drop in ledger.history.drops_of(ledger.history.runs()[-1]) for file in drop.files
+        ]
+        assert sorted(path.name for path in kept if path.is_relative_to(place.state / "archive")) == [
+            "orders.csv",
+            "packages.csv",
+        ]
     assert not list((place.state / "work").rglob("*.csv"))
 
 
