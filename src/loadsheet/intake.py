@@ -17,7 +17,7 @@ from loadsheet.ledger import Drop, Ledger, Run, SourceFile, SourceTable, State
 from loadsheet.mapping import Mapping as CompiledMapping
 from loadsheet.mapping import Route, route, translate
 from loadsheet.problems import DoesNotBalance, FileRefused, FolderError, LoadsheetError, Problem, Where
-from loadsheet.reading import Row, Table, open_tables
+from loadsheet.reading import Row, Sentinel, Table, open_tables
 from loadsheet.settings import Settings
 
 _NEEDED = (
@@ -135,13 +135,14 @@ def _plan(
     try:
         tables = open_route(chosen, {role: by_name[name] for role, name in chosen.files.items()}, settings)
         rows: Counter[str] = Counter()
-        counted = {name: replace(table, rows=_counting(table, rows)) for name, table in tables.items()}
+        sentinels = {name: Sentinel(table) for name, table in tables.items()}
+        counted = {name: replace(table, rows=_counting(table, sentinels[name], rows)) for name, table in tables.items()}
         documents = translate(mapping, counted, now=datetime.fromisoformat(this_run.started_at))
         drop = Drop(
             id=0,
             run=this_run.name,
             files=tuple(_source(file, roles.get(file.name, "trigger"), str(file.path)) for file in claimed),
-            tables=tuple(SourceTable(t.name, t.file, t.sheet, t.header, t.header_row) for t in tables.values()),
+            tables=tuple(_table(table) for table in tables.values()),
             mapping=mapping.name,
             mapping_version=str(mapping.version),
             mapping_hash=mapping.hash,
@@ -155,6 +156,7 @@ def _plan(
             documents,
             lambda: _unchanged(claimed, rows),
             changed=mapping.changed,
+            suspected=lambda: {name: sentinel.problems() for name, sentinel in sentinels.items()},
         )
     except FileRefused as refused:
         _refuse(settings, ledger, this_run, claimed, refused.problem, left=left)
@@ -172,12 +174,18 @@ def _plan(
     return None
 
 
-def _counting(table: Table, rows: Counter[str]) -> Callable[[], Iterator[Row]]:
-    """The table's rows, counted as reading gives them: what the ledger holds against the rows it was handed."""
+def _table(table: Table) -> SourceTable:
+    return SourceTable(table.name, table.file, table.sheet, table.header, table.header_row, found=table.found)
+
+
+def _counting(table: Table, sentinel: Sentinel, rows: Counter[str]) -> Callable[[], Iterator[Row]]:
+    """The table's rows, counted as reading gives them: what the ledger holds against the rows it was handed. The sentinel sees
+    them pass.
+    """
 
     def counted() -> Iterator[Row]:
         count = 0
-        for count, row in enumerate(table.rows(), start=1):  # noqa: B007 (the count is what we are here for)
+        for count, row in enumerate(sentinel.watch(table.rows()), start=1):  # noqa: B007 (the count is what we are here for)
             yield row
         rows[table.name] = count
 

@@ -23,9 +23,9 @@ class Meddled:
     def __getattr__(self, name):
         return getattr(self._ledger, name)
 
-    def plan(self, *words, changed):
+    def plan(self, *words, **more):
         self._deed()
-        return self._ledger.plan(*words, changed=changed)
+        return self._ledger.plan(*words, **more)
 
 
 @pytest.fixture

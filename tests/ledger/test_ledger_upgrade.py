@@ -102,6 +102,7 @@ def rows_of(path):
             name: database.execute(f"select * from {name} order by 1, 2").fetchall() for name in names if name != "meta"
         }
     tables["entries"] = [row[:16] for row in tables["entries"]]
+    tables["tables"] = [row[:8] for row in tables["tables"]]
     return tables
 
 

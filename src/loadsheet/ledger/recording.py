@@ -61,6 +61,7 @@ def record_drop(connection: Connection, run: Run, drop: Drop) -> int:
             "sheet": table.sheet,
             "header": codec.encode(table.header),
             "header_row": table.header_row,
+            "found": codec.encode(table.found),
             "rows": table.rows,
         }
         connection.execute(insert(tables).values(values))

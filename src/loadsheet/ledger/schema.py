@@ -81,6 +81,8 @@ tables = Table(
     Column("header", Text, nullable=False),
     Column("header_row", Integer, nullable=False),
     Column("rows", Integer, nullable=False),
+    Column("found", Text, nullable=False, server_default="{}"),
+    Column("problems", Text, nullable=False, server_default="[]"),
 )
 
 entries = Table(

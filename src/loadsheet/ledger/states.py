@@ -4,7 +4,8 @@
 by evidence (a listing that proves it) or by a person.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -70,7 +71,9 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class SourceTable:
-    """A table as it was read: the mapping's name for it, its file and sheet, its header, and how many rows were read."""
+    """A table as it was read: the mapping's name for it, its file and sheet, its header, and how many rows were read; what
+    reading found on the way (encoding, hidden rows ...), and what looks damaged in it, which makes no row invalid.
+    """
 
     name: str
     file: str
@@ -78,6 +81,8 @@ class SourceTable:
     header: tuple[str, ...]
     header_row: int
     rows: int = 0
+    found: Mapping[str, str] = field(default_factory=dict)
+    problems: tuple[Problem, ...] = ()
 
     def where(self, row: int, label: str = "", path: str = "") -> Where:
         """The place of a row or, with the label of a column, of a cell."""

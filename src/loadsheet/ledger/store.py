@@ -109,12 +109,13 @@ class Ledger:
         rows_read: Callable[[], Mapping[str, int]],
         *,
         changed: Changed = "hold",
+        suspected: Callable[[], Mapping[str, Sequence[Problem]]] = dict,
     ) -> tuple[Drop, Counter[State]]:
         """Record a drop and all its documents in one transaction, each with its verdict. `drop.id` is given here.
 
-        `rows_read` is asked afterwards how many rows each table had; `changed` says what becomes of a create whose record was
-        accepted with other content. Raises DoesNotBalance, and records nothing, if a row
-        ended in no document or in two.
+        `rows_read` is asked afterwards how many rows each table had, and `suspected` what looks damaged in which of them;
+        `changed` says what becomes of a create whose record was accepted with other content. Raises DoesNotBalance, and
+        records nothing, if a row ended in no document or in two.
         """
         with self._writing() as connection:
             connection.execute(new_mapping(connection, drop, lineage))
@@ -135,7 +136,8 @@ class Ledger:
                 raise DoesNotBalance(f"{drop.name}: {told}; nothing was recorded")
             for name, count in read.items():
                 matching = (tables.c.drop_id == identity) & (tables.c.name == name)
-                connection.execute(update(tables).where(matching).values(rows=count))
+                problems = codec.encode_problems(suspected().get(name, ()))
+                connection.execute(update(tables).where(matching).values(rows=count, problems=problems))
         return self.history.drop(identity), fates
 
     def set_aside(self, run: Run, file: SourceFile) -> Drop:

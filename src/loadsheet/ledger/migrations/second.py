@@ -1,4 +1,4 @@
-"""1 to 2: what a held entry waits for, findings, decisions, and lanes that a listing showed."""
+"""1 to 2: what a held entry waits for, findings, decisions, lanes that a listing showed, and remarks on tables."""
 
 from typing import Any
 
@@ -14,6 +14,8 @@ def upgrade() -> None:
     entries = sa.table("entries", *(sa.column(name) for name in ("state", "reason", "waits")))
     behind = (entries.c.state == "held") & (entries.c.reason == "earlier outcome unknown")
     op.execute(sa.update(entries).where(behind).values(waits="earlier outcome"))
+    op.add_column("tables", sa.Column("found", sa.Text, nullable=False, server_default="{}"))
+    op.add_column("tables", sa.Column("problems", sa.Text, nullable=False, server_default="[]"))
     op.drop_index("entries_by_state", "entries")
     op.create_index("entries_by_state", "entries", ["state", "waits", "id"])
     op.drop_index("ix_attempts_run_id", "attempts")
