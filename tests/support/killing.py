@@ -122,6 +122,10 @@ class Night:
         for name, text in files.items():
             (self.place / "inbox" / name).write_text(text, encoding="utf-8")
 
+    def waiting(self) -> list[str]:
+        """What shippers have dropped and nobody has taken yet."""
+        return sorted(path.name for path in (self.place / "inbox").glob("[!.]*"))
+
     @contextmanager
     def served(self, shop: Workshop):
         words = ["exchange", "serve", "--port", "0", "--database", "sqlite:///x.db", "--truth", "truth.jsonl"]
@@ -158,12 +162,12 @@ def prepare(shop: Workshop, scenario: Scenario, place: Path) -> Night:
 def kill_once(shop: Workshop, prepared: Night, place: Path, *traps: Trap) -> list[Done]:
     """Kill tonight's run at each trap in turn, then let two runs go well and look at everything. Returns how the traps went."""
     night = prepared.copy(place)
-    names = sorted(path.name for path in (night.place / "inbox").iterdir())
+    names = night.waiting()
     before = {file["name"] for file in read_ledger(night.ledger).files} if night.ledger.exists() else set()
     with night.served(shop) as url:
         sprung = [night.run(shop, url, trap) for trap in traps]
         known, truth = _settled(shop, night, url)
-        assert not list((night.place / "inbox").iterdir())
+        assert not night.waiting()
         assert sorted(file["name"] for file in known.files if file["name"] not in before) == names  # each once
         again = night.run(shop, url)
         assert again.code in (0, 1), again
