@@ -13,7 +13,18 @@ from typing import NamedTuple
 
 from loadsheet import reconcile, reports
 from loadsheet.contract import BY_NAME
-from loadsheet.dispatch import Client, Listings, Patience, Stop, look, look_after, resolve_by, resolve_unknown, send
+from loadsheet.dispatch import (
+    Client,
+    Forecast,
+    Listings,
+    Patience,
+    Stop,
+    look,
+    look_after,
+    resolve_by,
+    resolve_unknown,
+    send,
+)
 from loadsheet.intake import take_in
 from loadsheet.ledger import Drop, Ledger, Run, State
 from loadsheet.mapping import load_folder
@@ -32,22 +43,38 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a run came to: its exit code, its reports, why it stopped early (if it did), and what is left in the inbox or still waits."""
+    """What a run came to: its exit code, its reports, why it stopped early (if it did), and what is left in the inbox or still waits;
+    `late` says that the rest does not fit the night, if it does not.
+    """
 
     exit_code: int
     reports: reports.Written
     stopped: LoadsheetError | None
     left: tuple[Problem, ...]
+    late: str = ""
+
+
+class Delivered(NamedTuple):
+    """What delivering came to: why it ended before everything was sent, if it did, the listings that were looked at since, and what
+    is left to send.
+    """
+
+    stopped: LoadsheetError | None
+    seen: Listings
+    forecast: Forecast | None = None
 
 
 class Work(NamedTuple):
-    """What the stages of one run share. `patience` measures how long outcomes have been unknown."""
+    """What the stages of one run share. `patience` measures how long outcomes have been unknown; `updating` names the mappings whose
+    changed records go out as updates.
+    """
 
     settings: Settings
     ledger: Ledger
     client: Client
     run: Run
     patience: Patience
+    updating: tuple[str, ...] = ()
 
 
 def run(settings: Settings, ledger: Ledger, client: Client, *, progress: Progress | None = None) -> Result:
@@ -57,12 +84,13 @@ def run(settings: Settings, ledger: Ledger, client: Client, *, progress: Progres
     `Result.stopped`, never in an exception.
     """
     mappings = load_folder(settings.mappings, settings.assumptions)
-    work = Work(settings, ledger, client, ledger.begin_run(), Patience(ledger.now))
-    stopped, seen = learn(work), Listings()
+    updating = tuple(mapping.name for mapping in mappings if mapping.changed == "update")
+    work = Work(settings, ledger, client, ledger.begin_run(), Patience(ledger.now), updating)
+    delivered = Delivered(learn(work), Listings())
     taken = take_in(settings, ledger, work.run, mappings)
-    if stopped is None:
-        stopped, seen = deliver(work, progress=progress)
-    return account(work, stopped=taken.fault or stopped, seen=seen, left=taken.left)
+    if delivered.stopped is None:
+        delivered = deliver(work, progress=progress)
+    return account(work, delivered, fault=taken.fault, left=taken.left)
 
 
 def learn(work: Work) -> LoadsheetError | None:
@@ -74,32 +102,32 @@ def learn(work: Work) -> LoadsheetError | None:
         resolve_unknown(work.ledger, work.client, work.run, work.settings, patience=work.patience)
     except (ExchangeUnreachable, TokenRefused) as stopped:
         return stopped
-    work.ledger.release(work.run)
+    work.ledger.release(work.run, updating=work.updating)
     return None
 
 
-def deliver(work: Work, *, progress: Progress | None = None) -> tuple[LoadsheetError | None, Listings]:
-    """Ready entries to settled ones: stage 5. Returns why it ended before everything was sent, if it did, and the listings that
-    were looked at since.
-    """
-    settings, ledger, client, this_run, patience = work
-    ledger.release(this_run, orphans=settings.parents == "send")
+def deliver(work: Work, *, progress: Progress | None = None) -> Delivered:
+    """Ready entries to settled ones: stage 5."""
+    settings, ledger, client, this_run, patience, updating = work
+    ledger.release(this_run, orphans=settings.parents == "send", updating=updating)
     sent, seen = send(ledger, client, this_run, settings, progress=progress), Listings()
     if sent.stopped is None:
         seen = look_after(ledger, client, this_run, settings, patience)
-        ledger.release(this_run)
+        ledger.release(this_run, updating=updating)
         if ledger.ready(1):  # children of what the listing showed, or of a create whose answer was lost
             sent, seen = send(ledger, client, this_run, settings, progress=progress), Listings()
     if sent.stopped is None:
         ledger.hold_waiting(this_run)
-        return None, seen
+        return Delivered(None, seen, sent.forecast)
     error = TokenRefused if sent.stopped is Stop.TOKEN_REFUSED else ExchangeUnreachable
-    return error(f"{sent.stopped} ({sent.why}); what was not sent is still ready, run again"), seen
+    told = f"{sent.stopped} ({sent.why}); what was not sent is still ready, run again"
+    return Delivered(error(told), seen, sent.forecast)
 
 
-def account(work: Work, *, stopped: LoadsheetError | None, seen: Listings, left: Sequence[Problem]) -> Result:
-    """Entries to reports: stages 6 and 7. `seen` are listings that were looked at after the last call."""
-    settings, ledger, client, this_run, patience = work
+def account(work: Work, delivered: Delivered, *, fault: LoadsheetError | None, left: Sequence[Problem]) -> Result:
+    """Entries to reports: stages 6 and 7. `fault` is what ended the intake early, `left` what that has to say."""
+    settings, ledger, client, this_run, patience, _ = work
+    stopped, seen, forecast = fault or delivered.stopped, delivered.seen, delivered.forecast
     if not isinstance(stopped, ExchangeUnreachable | TokenRefused):
         fresh = look(client, _subjects(ledger.history.drops_of(this_run)) - seen.keys())
         resolve_by(fresh, ledger, this_run, settings, patience=patience)
@@ -110,9 +138,12 @@ def account(work: Work, *, stopped: LoadsheetError | None, seen: Listings, left:
         stopped = DoesNotBalance("rows read and fates reported differ; see the reports")
     exit_code = _exit_code(ledger, drops, reconciliation, stopped)
     ended = replace(this_run, exit_code=exit_code, finished_at=ledger.now())
-    written = reports.write(ledger.history, reconciliation, ended, settings)
+    waiting = tuple(_still_waiting(ledger, this_run))
+    told = str(forecast) if forecast and forecast.remaining else ""
+    written = reports.write(ledger.history, reconciliation, ended, settings, remarks=waiting, forecast=told)
     ledger.end_run(ended, exit_code=exit_code, summary={"entries": dict(written.summary.entries)})
-    return Result(exit_code, written, stopped, (*left, *_still_waiting(ledger, this_run)))
+    late = "" if forecast is None or forecast.fits else told
+    return Result(exit_code, written, stopped, (*left, *waiting), late)
 
 
 def _still_waiting(ledger: Ledger, this_run: Run) -> Iterator[Problem]:
@@ -133,9 +164,9 @@ def _exit_code(
 ) -> int:
     if stopped is not None:
         return stopped.exit_code
-    states = {match.state for match in reconciliation.matches.values()}
+    states = set(reconciliation.states)
     aside = any(drop.set_aside for drop in drops)
     if (aside or states) and states <= {State.INVALID}:
         return FileRefused.exit_code  # nothing usable in any file
-    needed = any(match.verdict in reconcile.NEEDS_SOMEONE for match in reconciliation.matches.values())
+    needed = reconciliation.needs_someone > 0
     return int(needed or aside or ledger.history.count_in(State.UNKNOWN) > 0)

@@ -130,7 +130,7 @@ CATALOGUE: dict[str, Kind] = {
     ),
     "L608": Kind(
         "Possibly doubled",
-        "{key} was sent {sends} times because an answer was lost: the exchange may have it more than once",
+        "{key} was sent {sends} times because an answer was lost or its batch refused: the exchange may have it more than once",
     ),
     "L609": Kind(
         "Held after the first were refused",
@@ -284,6 +284,12 @@ class LedgerError(LoadsheetError):
 
 class LedgerUnwritable(LedgerError):  # noqa: N818
     """The ledger's disk is full or may only be read. What is recorded stays true; nothing more is sent until it can be written."""
+
+    exit_code = 75
+
+
+class LedgerDiskFailed(LedgerError):  # noqa: N818
+    """The ledger's disk failed. What was being recorded is not tried again: the next run looks at the whole ledger first."""
 
     exit_code = 75
 

@@ -3,17 +3,15 @@
 import json
 import shutil
 import sqlite3
-import subprocess
-import sys
 from collections import Counter
 from contextlib import closing
 
 import pytest
 from calling import OverSocket
-from command import environment, loadsheet, start
+from command import start
 from misbehaving import misbehaving
 from orders import MAPPINGS, order_id, write_orders
-from serving import exchange
+from warm import warmed
 
 from loadsheet.exchange import FaultClass
 
@@ -35,16 +33,31 @@ payload:
 """
 
 
+@pytest.fixture(scope="module")
+def warm():
+    with warmed() as commands:
+        yield commands
+
+
+@pytest.fixture
+def loadsheet(warm):
+    return warm.loadsheet
+
+
+@pytest.fixture
+def run(loadsheet):
+    def run(folder, *words, **more):
+        return loadsheet(folder, "run", "--settle", "0", *words, **more)
+
+    return run
+
+
 @pytest.fixture
 def house(tmp_path):
     shutil.copytree(MAPPINGS, tmp_path / "mappings")
     (tmp_path / "mappings" / "events.yaml").write_text(STATUS_MAPPING, encoding="utf-8")
     (tmp_path / "inbox").mkdir()
     return tmp_path
-
-
-def run(folder, *words, **more):
-    return loadsheet(folder, "run", "--settle", "0", *words, **more)
 
 
 def drop_orders(folder, count, **more):
@@ -76,7 +89,7 @@ def summary(folder):
     return json.loads(latest.read_text(encoding="utf-8"))
 
 
-def test_events_wait_for_their_order_over_nights_and_go_with_it(house):
+def test_events_wait_for_their_order_over_nights_and_go_with_it(run, house):
     drop_events(house, 1, 2)
     first = run(house)
     assert first.returncode == 1
@@ -93,14 +106,14 @@ def test_events_wait_for_their_order_over_nights_and_go_with_it(house):
     assert states(house, "order.status") == ["accepted", "held", "unchanged", "unchanged"]
 
 
-def test_an_order_that_somebody_else_created_lets_its_events_go(house, tmp_path):
+def test_an_order_that_somebody_else_created_lets_its_events_go(run, house, tmp_path):
     drop_orders(house, 2)
     other = tmp_path / "other"
     (other / "inbox").mkdir(parents=True)
     shutil.copytree(house / "mappings", other / "mappings")
     drop_events(other, 0, 7)
-    with exchange(tmp_path / "exchange.db") as served:
-        words = ("--exchange", served.url)
+    with misbehaving(tmp_path) as served:
+        words = ("--exchange", served.exchange.url)
         assert run(other, *words).returncode == 1
         assert states(other, "order.status") == ["held", "held"]
         assert run(house, *words).returncode == 0
@@ -110,9 +123,9 @@ def test_an_order_that_somebody_else_created_lets_its_events_go(house, tmp_path)
         assert run(other, *words, LOADSHEET_PARENTS="wait").returncode == 0, "what was seen once is known"
 
 
-def test_without_a_look_nothing_leaves_and_with_send_everything_does(house, tmp_path):
-    with exchange(tmp_path / "exchange.db", status_unknown="accept") as served:
-        words = ("--exchange", served.url)
+def test_without_a_look_nothing_leaves_and_with_send_everything_does(run, house, tmp_path):
+    with misbehaving(tmp_path, status_unknown="accept") as served:
+        words = ("--exchange", served.exchange.url)
         drop_events(house, 5)
         assert run(house, *words, LOADSHEET_PARENTS="wait").returncode == 1
         assert states(house, "order.status") == ["held"]
@@ -120,7 +133,7 @@ def test_without_a_look_nothing_leaves_and_with_send_everything_does(house, tmp_
         assert states(house, "order.status") == ["accepted"]
 
 
-def test_the_children_of_an_invalid_order_wait_and_are_told_why(house):
+def test_the_children_of_an_invalid_order_wait_and_are_told_why(loadsheet, run, house):
     drop_orders(house, 2, first=1, wrong_every=2)
     drop_events(house, 1, 2)
     run(house)
@@ -128,7 +141,7 @@ def test_the_children_of_an_invalid_order_wait_and_are_told_why(house):
     assert "its sender has to fix it first" in loadsheet(house, "show", order_id(2)).stdout
 
 
-def lost(folder, served):
+def lost(run, folder, served):
     """A run in which the answer to the second of three creates is lost."""
     drop_orders(folder, 3)
     return run(folder, "--exchange", served.exchange.url, LOADSHEET_CONNECTIONS="1")
@@ -138,18 +151,18 @@ def rule(fault):
     return {"fault": FaultClass(fault), "operation": "order.create", "at": (2,)}
 
 
-def test_a_lost_answer_is_looked_up_in_the_same_night_and_its_children_go_then(house, tmp_path):
+def test_a_lost_answer_is_looked_up_in_the_same_night_and_its_children_go_then(run, house, tmp_path):
     drop_events(house, 0, 1, 2)
     with misbehaving(tmp_path, rule("reset_after_effect")) as served:
-        done = lost(house, served)
+        done = lost(run, house, served)
         assert done.returncode == 0, done.stdout
         assert {state for _, _, state in entries(house)} == {"accepted"}
         assert max(Counter((line["operation"], line["key"]) for line in served.happened()).values()) == 1
 
 
-def test_what_stays_unknown_says_which_rule_was_not_met(house, tmp_path):
+def test_what_stays_unknown_says_which_rule_was_not_met(run, house, tmp_path):
     with misbehaving(tmp_path, rule("reset_before_effect")) as served:
-        assert lost(house, served).returncode == 1
+        assert lost(run, house, served).returncode == 1
         (told,) = (house / "outbox").rglob("orders.csv.results.csv")
         assert "quiesce_s" in told.read_text(encoding="utf-8-sig")
         again = run(house, "--exchange", served.exchange.url)
@@ -157,30 +170,16 @@ def test_what_stays_unknown_says_which_rule_was_not_met(house, tmp_path):
         assert "1 unknown" in again.stdout, "every night names its doubts"
 
 
-def answered(folder, words, typed, **more):
-    command = [sys.executable, "-m", "loadsheet", *map(str, words)]
-    return subprocess.run(
-        command,
-        cwd=folder,
-        env=environment(**more),
-        input=typed,
-        capture_output=True,
-        text=True,
-        timeout=170,
-        check=False,
-    )
-
-
 @pytest.fixture
-def doubt(house, tmp_path):
+def doubt(run, house, tmp_path):
     """A house with one create of unknown outcome, and the exchange that has not got it."""
     with misbehaving(tmp_path, rule("reset_before_effect")) as served:
-        lost(house, served)
+        lost(run, house, served)
         ((_, key, _),) = [entry for entry in entries(house) if entry[2] == "unknown"]
         yield house, key, ("--exchange", served.exchange.url), served
 
 
-def test_resolve_shows_what_is_unknown_with_its_evidence(doubt):
+def test_resolve_shows_what_is_unknown_with_its_evidence(loadsheet, doubt):
     house, key, where, _ = doubt
     done = loadsheet(house, "resolve", *where)
     assert done.returncode == 1
@@ -196,22 +195,22 @@ def test_resolve_shows_what_is_unknown_with_its_evidence(doubt):
     assert "could not be read" in offline.stdout
 
 
-def test_a_decision_needs_a_key_and_grounds(doubt):
+def test_a_decision_needs_a_key_and_grounds(loadsheet, doubt):
     house, key, where, _ = doubt
     assert loadsheet(house, "resolve", *where, "--accepted", "--comment", "seen").returncode == 2
     assert loadsheet(house, "resolve", *where, key, "--accepted").returncode == 2
     assert loadsheet(house, "resolve", *where, "nobody", "--accepted", "--comment", "seen").returncode == 2
 
 
-def test_a_create_is_sent_again_only_when_its_key_is_typed(doubt):
+def test_a_create_is_sent_again_only_when_its_key_is_typed(loadsheet, run, doubt):
     house, key, where, served = doubt
     words = ["resolve", *where, key, "--send-again", "--comment", "not on their page", "--who", "ann"]
-    assert answered(house, words, "yes\n").returncode == 130
-    assert answered(house, words, "").returncode == 130
-    refused = answered(house, [*words, "--yes"], "")
+    assert loadsheet(house, *words, typed="yes\n").returncode == 130
+    assert loadsheet(house, *words, typed="").returncode == 130
+    refused = loadsheet(house, *words, "--yes")
     assert refused.returncode == 2
     assert "--i-know-it-may-double" in refused.stderr
-    assert answered(house, words, f"{key}\n").returncode == 0
+    assert loadsheet(house, *words, typed=f"{key}\n").returncode == 0
     assert state_of(house, key) == "ready"
     done = run(house, *where)
     assert done.returncode == 0
@@ -221,7 +220,7 @@ def test_a_create_is_sent_again_only_when_its_key_is_typed(doubt):
     assert "possibly" in shown.lower() or "more than once" in shown
 
 
-def test_decisions_are_chained_and_doctor_notices_a_changed_one(doubt):
+def test_decisions_are_chained_and_doctor_notices_a_changed_one(loadsheet, doubt):
     house, key, where, _ = doubt
     decided = loadsheet(
         house, "resolve", *where, key, "--give-up", "--comment", "customer cancelled", "--who", "ann", "--yes"
@@ -239,7 +238,7 @@ def test_decisions_are_chained_and_doctor_notices_a_changed_one(doubt):
     assert "not as it was recorded" in told.stdout
 
 
-def test_a_person_may_say_that_it_is_there(doubt):
+def test_a_person_may_say_that_it_is_there(loadsheet, run, doubt):
     house, key, where, _ = doubt
     drop_events(house, *(int(name) for _, name, _ in entries(house)))
     run(house, *where)
@@ -253,9 +252,9 @@ def test_a_person_may_say_that_it_is_there(doubt):
     assert states(house, "order.status").count("refused") == 1, "the exchange, which never had it, says so"
 
 
-def test_retry_brings_back_what_was_refused_or_held(house, tmp_path):
-    with exchange(tmp_path / "exchange.db") as served:
-        where = ("--exchange", served.url)
+def test_retry_brings_back_what_was_refused_or_held(loadsheet, run, house, tmp_path):
+    with misbehaving(tmp_path) as served:
+        where = ("--exchange", served.exchange.url)
         drop_events(house, 1, 2)
         run(house, *where, LOADSHEET_PARENTS="send")
         assert states(house, "order.status") == ["refused", "refused"]
@@ -272,9 +271,9 @@ def test_retry_brings_back_what_was_refused_or_held(house, tmp_path):
         assert loadsheet(house, "retry", "--held").returncode == 1
 
 
-def test_a_changed_order_goes_as_an_update_after_a_persons_word(house, tmp_path):
-    with exchange(tmp_path / "exchange.db") as served:
-        where = ("--exchange", served.url)
+def test_a_changed_order_goes_as_an_update_after_a_persons_word(loadsheet, run, house, tmp_path):
+    with misbehaving(tmp_path) as served:
+        where = ("--exchange", served.exchange.url)
         drop_orders(house, 2, first=1)
         run(house, *where)
         for street in ("Nebenstraße", "Seitenstraße"):
@@ -291,15 +290,12 @@ def test_a_changed_order_goes_as_an_update_after_a_persons_word(house, tmp_path)
         ]
         assert "a newer version" in told[0]["told"]
         assert run(house, *where).returncode == 0
-        listed = OverSocket(served.url)
-        try:
-            cities = {order["order_id"]: order["delivery_address1"] for order in listed.orders()}
-        finally:
-            listed.close()
-        assert cities[order_id(1)] == "Seitenstraße 1"
+        with closing(OverSocket(served.exchange.url)) as listed:
+            streets = {order["order_id"]: order["delivery_address1"] for order in listed.orders()}
+        assert streets[order_id(1)] == "Seitenstraße 1"
 
 
-def test_two_runs_at_once_send_every_document_once(house, tmp_path):
+def test_two_runs_at_once_send_every_document_once(run, house, tmp_path):
     """Two processes in two places, one ledger: the lock lets one work, and the other finds everything done."""
     drop_orders(house, 60)
     with misbehaving(tmp_path) as served:

@@ -125,10 +125,10 @@ def measure(settings, count, *, alone):
         clock.lap()
         take_in(settings, ledger, work.run, mappings)
         stages.append(("inbox + read + map + ledger", *clock.lap()))
-        stopped, seen = pipeline.deliver(work)
-        assert stopped is None, stopped
+        delivered = pipeline.deliver(work)
+        assert delivered.stopped is None, delivered.stopped
         stages.append(("dispatch", *clock.lap()))
-        pipeline.account(work, stopped=stopped, seen=seen, left=[])
+        pipeline.account(work, delivered, fault=None, left=[])
         stages.append(("reconcile + reports", *clock.lap()))
         return {"stages": stages, "ledger_cpu_s": ledger.cpu, "peak_mb": peak_mb()}
 

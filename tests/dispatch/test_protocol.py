@@ -7,7 +7,7 @@ import sendings
 
 from loadsheet.contract import BY_NAME
 from loadsheet.dispatch.evidence import NO_LISTING, Shown, Sight
-from loadsheet.dispatch.protocol import Case, Patience, conclude, sends_that_may_have_worked
+from loadsheet.dispatch.protocol import Case, Patience, conclude, said_no, sends_that_may_have_worked
 from loadsheet.ledger import Attempt, Entry, Finding, State
 
 START = datetime(2026, 3, 4, 2, 0, tzinfo=UTC)
@@ -186,3 +186,28 @@ def test_a_wall_clock_put_back_lengthens_a_pause():
 def test_what_became_unknown_in_an_earlier_process_is_measured_by_the_wall_clock():
     clocks = Clocks()
     assert Patience(clocks.now, clocks.monotonic).waited_s(at(-7200)) == 7200
+
+
+SAID = "a success that says no: status is False, not true"
+
+
+@pytest.mark.parametrize("operation", [*CREATES, *UPDATES, *DELETES])
+def test_a_success_that_says_no_is_refused_once_it_is_proved_absent(operation):
+    """Whatever the settings allow to be sent again: it was answered, and with no."""
+    shown = Shown.ABSENT if operation in CREATES else Shown.AS_BEFORE
+    told = case(operation, shown, **SEEN_TWICE)._replace(said_no=SAID)
+    for given in ({}, GATED):
+        found = conclude(told, sendings.settings(**given))
+        assert (found.state, found.problem.code, found.problem.values["text"]) == (State.REFUSED, "X701", SAID)
+    early = case(operation, shown, waited=899.0, **SEEN_TWICE)._replace(said_no=SAID)
+    assert conclude(early, sendings.settings(**GATED)).state is None, "it may still be applied"
+
+
+def test_a_no_counts_only_if_every_attempt_that_may_have_worked_got_it():
+    def attempt(number, outcome, detail):
+        return Attempt(number, "run", at(0), "", outcome, 200, detail, 1)
+
+    no, lost = attempt(1, "unknown", f'{SAID}; it began ""'), attempt(2, "unknown", "no answer")
+    busy = attempt(3, "not sent", "the exchange is busy")
+    assert said_no([no, busy]).startswith(SAID)
+    assert (said_no([no, lost]), said_no([lost]), said_no([busy]), said_no([])) == ("", "", "", "")

@@ -257,3 +257,43 @@ def test_a_changed_create_is_an_update_where_the_mapping_says_so(ledger):
     assert (same.operation, same.state) == ("order.update", State.UNCHANGED)
     back = again("Dresden")
     assert (back.operation, back.state) == ("order.update", State.READY)
+
+
+@pytest.mark.parametrize(
+    ("same", "updating", "becomes"),
+    [
+        (True, (), ("order.create", "unchanged", [])),
+        (False, (), ("order.create", "held", ["L601"])),
+        (False, ("order.create of new.csv",), ("order.update", "ready", [])),
+    ],
+)
+def test_a_create_behind_a_delete_that_is_refused_is_judged_anew(ledger, same, updating, becomes):
+    run = ledger.begin_run()
+    sendings.orders(ledger, run, 1)
+    assert send(ledger, run) == ["order.create"]
+    gone = delete(ledger, run)
+    record = ledgers.order(0) if same else ledgers.order(0, currency="CHF")
+    new = sendings.plan(ledger, run, "order.create", [record], file="new.csv")
+    assert only(ledger, new).state is State.READY
+    (first,) = ledger.ready(1)
+    ledger.mark_sending(run, [([first], first.payload)])
+    ledger.settle(run, [Settlement(first.id, State.REFUSED, "it is under way", outcome="refused")])
+    assert only(ledger, gone).state is State.REFUSED
+    assert only(ledger, new).waits is Waits.EARLIER
+    assert ledger.ready(10) == [], "what stands is not created again"
+    ledger.release(run, updating=updating)
+    entry = only(ledger, new)
+    assert (entry.operation, str(entry.state), code(entry)) == becomes
+
+
+def test_what_waited_for_an_earlier_outcome_is_an_update_where_its_mapping_says_so(ledger):
+    run = ledger.begin_run()
+    sendings.orders(ledger, run, 1)
+    send(ledger, run, State.UNKNOWN)
+    new = sendings.plan(ledger, run, "order.create", [ledgers.order(0, currency="CHF")], file="new.csv")
+    other = sendings.plan(ledger, run, "order.create", [ledgers.order(0, currency="SEK")], file="other.csv")
+    (lost,) = ledger.history.entries_in(State.UNKNOWN)
+    ledger.settle(run, [Settlement(lost.id, State.ACCEPTED, "shown by the listing")])
+    ledger.release(run, updating=("order.create of new.csv",))
+    assert (only(ledger, new).operation, only(ledger, new).state) == ("order.update", State.READY)
+    assert (only(ledger, other).operation, only(ledger, other).state) == ("order.create", State.HELD)

@@ -10,8 +10,9 @@ from loadsheet.cli.options import CONFIG, EXCHANGE, INBOX, JSON, MAPPINGS, OUTBO
 from loadsheet.cli.output import print_json, print_table
 from loadsheet.cli.reaching import held_ledger, reached
 from loadsheet.contract import BY_NAME
+from loadsheet.ledger import Ledger, open_ledger
 from loadsheet.mapping import load_folder
-from loadsheet.problems import LedgerError, LoadsheetError
+from loadsheet.problems import LedgerBusy, LedgerError, LoadsheetError
 from loadsheet.settings import EMBEDDED, Settings
 
 
@@ -67,9 +68,17 @@ def _attempt(check: Callable[[], str]) -> tuple[str, str]:
 
 
 def _ledger_state(settings: Settings) -> str:
-    with held_ledger(settings) as ledger:
-        latest = ledger.history.runs(1)
-        wrong = ledger.check()
+    try:
+        with held_ledger(settings) as ledger:
+            return _examined(ledger)
+    except LedgerBusy:
+        with open_ledger(settings.database_url, exclusive=False) as ledger:
+            return f"{_examined(ledger)}; a run or a watch holds it"
+
+
+def _examined(ledger: Ledger) -> str:
+    latest = ledger.history.runs(1)
+    wrong = ledger.check()
     if wrong:
         raise LedgerError(f"{'; '.join(wrong)}: restore it from a backup, or find out who changed it")
     return f"sound; latest run {latest[0].name}" if latest else "sound; no run yet"

@@ -11,7 +11,7 @@ from loadsheet.cli.output import print_json, say
 from loadsheet.cli.reaching import held_ledger, reached
 from loadsheet.contract import BY_NAME, Action
 from loadsheet.dispatch import Listings, Patience, look
-from loadsheet.dispatch.protocol import Case, conclude, possibly_doubled, sends_that_may_have_worked
+from loadsheet.dispatch.protocol import SAME_TWICE, Case, conclude, possibly_doubled, sends_that_may_have_worked
 from loadsheet.dispatch.resolving import cases_by
 from loadsheet.ledger import Choice, Entry, Ledger, Settlement, State, open_ledger
 from loadsheet.ledger.retrying import unproved
@@ -20,7 +20,6 @@ from loadsheet.settings import Settings
 
 UNKNOWN_LEFT = 1
 _MOVES_GOODS = (Action.CREATE, Action.CONFIRM)  # what must not be doubled by a slip of the hand
-_SAME_TWICE = (Action.UPDATE, Action.DELETE)  # what makes the same of its record however often it is sent
 
 
 class Doubt(NamedTuple):
@@ -188,7 +187,7 @@ def _settlement(doubt: Doubt, choice: str, who: str, comment: str) -> Settlement
     if choice == "accepted":
         return Settlement(entry.id, State.ACCEPTED, f"found at the exchange by {said}")
     if choice == "send again":
-        repeatable = BY_NAME[entry.operation].action in _SAME_TWICE
+        repeatable = BY_NAME[entry.operation].action in SAME_TWICE
         problems = () if repeatable else (possibly_doubled(entry, sends),)
         return Settlement(entry.id, State.READY, f"sent again by decision of {said}", problems=problems)
     unproven = Problem("X702", values={"text": f"its outcome was never proved; given up by {said}"})

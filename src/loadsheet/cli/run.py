@@ -48,6 +48,8 @@ def run(
         print_raw_json(result.reports.summary.to_json())
     elif result.exit_code or not quiet:
         print_lines(result.reports.sentences)
+    if result.late:
+        say(result.late)
     if result.stopped:
         say(f"loadsheet: {result.stopped}")
     return 0 if exit_zero and result.exit_code in (1, 65) else result.exit_code

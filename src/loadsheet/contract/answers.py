@@ -103,12 +103,17 @@ def refusal(operation: Operation, faults: Sequence[Fault], *, index_base: int = 
     return body if operation.error is ErrorShape.FIELDS_ONLY else {"results": [], **body}
 
 
+class SaidNo(UndocumentedAnswer):
+    """A 200 whose `status` is false."""
+
+
 def read_success(operation: Operation, body: object, assumptions: Assumptions) -> Receipt:
     """What a 200 body says. Raises UndocumentedAnswer, also when `status` is not true."""
     root = _object(body, "body")
     result = _object(root.get("results"), "results") if operation.answer in (Answer.TENDER, Answer.QUOTE) else root
     if result.get("status") is not True:
-        raise UndocumentedAnswer(f"status is {result.get('status')!r}, not true")
+        wrong = SaidNo if result.get("status") is False else UndocumentedAnswer
+        raise wrong(f"status is {result.get('status')!r}, not true")
     message = _text(result, "message")
     if operation.answer is Answer.TENDER:
         return Receipt(_ident(result, "tender_id"), "", message)

@@ -7,6 +7,7 @@ once more when the calls are over.
 """
 
 from loadsheet.dispatch.client import Client
+from loadsheet.dispatch.forecast import Forecast
 from loadsheet.dispatch.outcomes import Failure, Outcome, OutcomeKind, Reply, classify
 from loadsheet.dispatch.pace import Stop
 from loadsheet.dispatch.parents import Listings, look, look_after
@@ -17,6 +18,7 @@ from loadsheet.dispatch.sending import SendingReport, send
 __all__ = [
     "Client",
     "Failure",
+    "Forecast",
     "Listings",
     "Outcome",
     "OutcomeKind",

@@ -89,13 +89,13 @@ class Client:
             time.sleep(LISTING_PAUSE_S * tries)
         if reply.failure is not None:
             raise ExchangeUnreachable(f"the listing at {self.base_url} gave no answer: {reply.failure.text}")
+        if reply.kept and reply.status != _OK:
+            reply.kept.close()
         if reply.status == _UNAUTHORISED:
             raise TokenRefused(
                 f"the exchange at {self.base_url} refused the token; set LOADSHEET_TOKEN, token_file or token_command"
             )
         if reply.status != _OK:
-            if reply.kept:
-                reply.kept.close()
             said = f'it answered {reply.status}, "{excerpt(reply.body)}"'
             error = ListingNotServed if reply.status in _NOT_SERVED else ExchangeUnreachable
             raise error(f"the listing at {self.base_url} cannot be used: {said}")

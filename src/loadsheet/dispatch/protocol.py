@@ -12,17 +12,21 @@ from typing import NamedTuple
 
 from loadsheet.contract import BY_NAME, Action
 from loadsheet.dispatch.evidence import Shown, Sight
-from loadsheet.dispatch.outcomes import OutcomeKind
+from loadsheet.dispatch.outcomes import SAID_NO, OutcomeKind
 from loadsheet.ledger import Attempt, Entry, Finding, State
 from loadsheet.problems import Problem
 from loadsheet.settings import Settings
+
+SAME_TWICE = (Action.UPDATE, Action.DELETE)
+"""What makes the same of its record however often it is sent."""
 
 UNLISTED_SENDS_MAX = 2  # of what no listing shows: the second may be a copy, a third would be two
 
 
 class Case(NamedTuple):
     """An unknown entry, what a listing shows of it now (`at`, ISO 8601 UTC), for how many seconds it has been unknown, how many of
-    its calls may have worked, and what earlier looks showed, oldest first.
+    its calls may have worked, what earlier looks showed, oldest first, and what the exchange said if each of those calls was
+    answered with a no that is none (`said_no`): then it is refused if it is proved that none of them worked.
     """
 
     entry: Entry
@@ -31,6 +35,7 @@ class Case(NamedTuple):
     waited_s: float
     sends: int = 1
     looks: Sequence[Finding] = ()
+    said_no: str = ""
 
 
 class Conclusion(NamedTuple):
@@ -92,7 +97,17 @@ def possibly_doubled(entry: Entry, sends: int) -> Problem:
 
 def sends_that_may_have_worked(attempts: Sequence[Attempt]) -> int:
     """How many of these attempts may have had an effect, as far as anybody knows."""
-    return sum(attempt.outcome in ("", OutcomeKind.UNKNOWN) for attempt in attempts)
+    return len(_in_doubt(attempts))
+
+
+def said_no(attempts: Sequence[Attempt]) -> str:
+    """What was answered, if each of the attempts that may have worked got a 200 whose status is false; else nothing."""
+    said = [attempt.detail for attempt in _in_doubt(attempts)]
+    return said[-1] if said and all(detail.startswith(SAID_NO) for detail in said) else ""
+
+
+def _in_doubt(attempts: Sequence[Attempt]) -> list[Attempt]:
+    return [attempt for attempt in attempts if attempt.outcome in ("", OutcomeKind.UNKNOWN)]
 
 
 def _create(case: Case, settings: Settings) -> Conclusion:
@@ -102,6 +117,8 @@ def _create(case: Case, settings: Settings) -> Conclusion:
     counts = _look_counts(case, settings)
     if unmet:
         return _stays(unmet, case, counts=counts)
+    if case.said_no:
+        return _refused(case, "it is proved absent", counts=counts)
     if settings.create_after_absent == "review":
         return _stays(
             "it is proved absent, two looks showed nothing of it; create_after_absent = review", case, counts=counts
@@ -133,11 +150,18 @@ def _sent_again(case: Case, settings: Settings, *, allowed: bool, setting: str) 
     """An update or delete whose record is as it was before: sent again, it makes the same of it as the first call would have."""
     if case.waited_s < settings.quiesce_s:
         return _stays(f"its record is as it was before; {_pause(case, settings.quiesce_s, 'quiesce_s')}", case)
+    if case.said_no:
+        return _refused(case, "its record is as it was before")
     if not allowed:
         return _stays(f"its record is as it was before, and {setting} is off", case)
     if case.sends >= settings.sends_max:
         return _stays(f"its record is as it was before, and it was sent {case.sends} times (sends_max)", case)
     return Conclusion(State.READY, "its record is as it was before: sent again")
+
+
+def _refused(case: Case, proof: str, *, counts: bool = False) -> Conclusion:
+    problem = Problem("X701", values={"text": case.said_no})
+    return Conclusion(State.REFUSED, f"{proof}, after {case.said_no}", counts, problem)
 
 
 def _status(case: Case, settings: Settings) -> Conclusion:

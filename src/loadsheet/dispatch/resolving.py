@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from loadsheet.contract import BY_NAME, WRITES, Action, Listing, Operation
 from loadsheet.dispatch.client import Client
 from loadsheet.dispatch.evidence import NO_LISTING, Evidence, Sight, Witness, content_before
-from loadsheet.dispatch.protocol import Case, Conclusion, Patience, conclude, sends_that_may_have_worked
+from loadsheet.dispatch.protocol import Case, Conclusion, Patience, conclude, said_no, sends_that_may_have_worked
 from loadsheet.ledger import Entry, Finding, Ledger, Run, Settlement, State
 from loadsheet.ledger.history import History
 from loadsheet.problems import ListingNotServed
@@ -84,8 +84,9 @@ def cases_by(
             continue
         sight = _sight(history, entry, evidence.get(operation.subject) if operation.proved_by else None)
         waited_s = patience.waited_s(entry.changed_at)
-        sends = sends_that_may_have_worked(history.attempts_of(entry.id))
-        cases.append(Case(entry, sight, ledger.now(), waited_s, sends, history.findings_of(entry.id)))
+        attempts = history.attempts_of(entry.id)
+        sends, looks = sends_that_may_have_worked(attempts), history.findings_of(entry.id)
+        cases.append(Case(entry, sight, ledger.now(), waited_s, sends, looks, said_no(attempts)))
     return cases
 
 

@@ -214,6 +214,7 @@ class _Sending:
         ready = self._ready(allowed)
         if any(BY_NAME[submission.operation].batched for submission in ready):
             ready = self._ready(room)
+            self._settler.set_apart(ready)
         apart = {drop for drop, _ in self._canary.on_trial}
         calls = build_calls(ready, self._settings.assumptions.status_records_max, self._settler.sizes, apart)
         return calls[:allowed]

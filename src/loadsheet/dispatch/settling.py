@@ -4,7 +4,7 @@ Owns: what becomes of the records of a refused batch (the table in `_rest`), and
 proves nothing. Reads the ledger, changes nothing.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from functools import lru_cache
@@ -12,11 +12,12 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from loadsheet.contract import Assumptions, Fault, checker
+from loadsheet.contract import BY_NAME, Assumptions, Fault, checker
 from loadsheet.dispatch import blame
 from loadsheet.dispatch.batches import Blamed, Breaks, blamed
 from loadsheet.dispatch.lanes import Call
 from loadsheet.dispatch.outcomes import Outcome, OutcomeKind, told
+from loadsheet.dispatch.protocol import SAME_TWICE
 from loadsheet.ledger import Settlement, State, Submission
 from loadsheet.ledger.history import History
 from loadsheet.problems import Problem
@@ -58,6 +59,16 @@ class Settler:
         self._rules = BatchRules.of(settings)
         self._origin = lru_cache(maxsize=_ORIGINS_KEPT)(history.origin)
 
+    def set_apart(self, submissions: Iterable[Submission]) -> None:
+        """Have what may be at the exchange already travel by itself, where batches are refused without saying of whom nothing was
+        applied: whatever is said of it then is said of it alone, and it is never there three times.
+        """
+        if self._rules.others == "atomic":
+            return
+        for one in submissions:
+            if one.attempts and BY_NAME[one.operation].batched and one.id not in self.sizes and self._doubtful(one):
+                self.sizes[one.id] = 1
+
     def recalled(self, call: Call) -> list[Settlement]:
         """The settlements of a call that was taken back before its turn came."""
         outcome = Outcome(OutcomeKind.NOT_SENT, "sending paused or ended before its turn came")
@@ -75,13 +86,14 @@ class Settler:
 
     def _accepted(self, submission: Submission, outcome: Outcome) -> Settlement:
         accepted = _settlement(submission, State.ACCEPTED, outcome)
-        if not self._doubtful(submission):
+        doubtful = [] if BY_NAME[submission.operation].action in SAME_TWICE else self._doubtful(submission)
+        if not doubtful:
             return accepted
         entry = self._history.entry(submission.id)
         if any(problem.code == _DOUBLED for problem in entry.problems):
             return accepted
         where = blame.first_row(entry, self._origin(submission.drop))
-        values = {"key": submission.key, "sends": submission.attempts + 1}
+        values = {"key": submission.key, "sends": len(doubtful) + 1}
         return replace(accepted, problems=(Problem(_DOUBLED, where, values=values, level="warning"),))
 
     def _refused(self, call: Call, outcome: Outcome) -> list[Settlement]:
@@ -114,8 +126,10 @@ class Settler:
         if self._rules.others == "partial":
             reason = "the refusal named other records of the batch only"
             return _settlement(entry, State.ACCEPTED, replace(outcome, kind=OutcomeKind.ACCEPTED, reason=reason))
-        if self._rules.others == "prove" and entry.attempts:
-            self.sizes[entry.id] = 1  # it came back before: by itself it comes back no more
+        if self._rules.others == "prove":
+            self.sizes[entry.id] = (
+                1  # by itself it comes back no more: in another batch it might, and be there three times
+            )
         reason = "sent again without the records that were refused"
         return self._again(entry, outcome, reason, applied=self._rules.others == "prove")
 

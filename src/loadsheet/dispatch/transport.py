@@ -300,7 +300,10 @@ class Desk:
         kept = answer.kept.finish() if answer.kept else None
         packed = b"".join(answer.pieces)
         if kept is not None:
-            if headers[b"content-encoding"].lower() in ("", "identity") and answer.size <= self._settings.answer_bytes_max:
+            if (
+                headers[b"content-encoding"].lower() in ("", "identity")
+                and answer.size <= self._settings.answer_bytes_max
+            ):
                 beginning = kept.read(_BEGINNING_BYTES)
                 return Reply(answer.status, beginning, *said, duration_ms=_elapsed_ms(began), kept=kept)
             packed = kept.read()

@@ -11,7 +11,7 @@ from loadsheet.mapping.documents import Lineage, Source, SourceRow
 from loadsheet.problems import Problem
 
 _encode = msgspec.json.Encoder().encode
-_rows = msgspec.json.Decoder(tuple[tuple[str, int, tuple[str, ...]], ...])
+_rows = msgspec.json.Decoder(tuple[SourceRow, ...])
 _items = msgspec.json.Decoder(dict[str, tuple[int, ...]])
 _found = msgspec.json.Decoder(dict[str, str])
 _texts = msgspec.json.Decoder(tuple[str, ...])
@@ -70,7 +70,7 @@ def entry(row: Any) -> Entry:
         reason=row.reason,
         payload=row.payload,
         content_hash=row.content_hash,
-        rows=tuple(SourceRow(*item) for item in _rows.decode(row.rows)),
+        rows=_rows.decode(row.rows),
         items=_items.decode(row.items),
         problems=decode_problems(row.problems),
         receipt=row.receipt,

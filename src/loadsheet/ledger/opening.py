@@ -4,7 +4,7 @@ import os
 import socket
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from loadsheet.ledger.restoring import has_run
 from loadsheet.ledger.soundness import look_if_due
 from loadsheet.ledger.store import Ledger
 from loadsheet.ledger.versions import check_version, make_if_new, upgrade
-from loadsheet.problems import LedgerBusy, LedgerError, LedgerUnwritable, SettingsError
+from loadsheet.problems import LedgerBusy, LedgerDiskFailed, LedgerError, LedgerUnwritable, SettingsError
 
 Clock = Callable[[], datetime]
 
@@ -39,6 +39,7 @@ _READ_BACK = {
 }
 _LOCAL = "put it on a local disk"
 _UNWRITABLE = ("full", "readonly", "unable to open")
+_FAILED = "disk i/o"
 _ADVICE = {  # what SQLite says, and what to do about it
     "full": "; free some space and run again",
     "readonly": "; it, its folder or the disk may only be read",
@@ -46,7 +47,7 @@ _ADVICE = {  # what SQLite says, and what to do about it
     "locked": "; another program has it open",
     "malformed": "; it is damaged: restore it from a backup",
     "not a database": "; it is damaged or no ledger at all: restore it from a backup",
-    "disk i/o": "; the disk failed: look at it before running again",
+    _FAILED: "; the disk failed: look at it before running again",
 }
 
 
@@ -140,7 +141,8 @@ def _lock(path: Path, clock: Clock) -> Iterator[None]:
         _name_holder(holder, clock)
         yield
     finally:
-        holder.unlink(missing_ok=True)
+        with suppress(OSError):  # a name that stays is of nobody: the lock itself decides
+            holder.unlink(missing_ok=True)
         lock.release()
 
 
@@ -218,7 +220,9 @@ def _say(path: Path, error: BaseException) -> None:
     """Raise what the database said in words that tell what to do. Whatever the statement wanted was not recorded."""
     said = str(error)
     known = next((advice for words, advice in _ADVICE.items() if words in said.lower()), "")
-    kind = LedgerUnwritable if any(words in said.lower() for words in _UNWRITABLE) else LedgerError
+    kind = LedgerDiskFailed if _FAILED in said.lower() else LedgerError
+    if any(words in said.lower() for words in _UNWRITABLE):
+        kind = LedgerUnwritable
     raise kind(f"the ledger {path}: {said}{known}; what was being recorded was not") from error
 
 

@@ -7,6 +7,7 @@ was deleted or put back from an old backup does not pass for the one that sent l
 
 import os
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -119,7 +120,8 @@ class Place:
             finally:
                 os.close(reserve)
         except OSError as error:
-            self.reserve_path.unlink(missing_ok=True)
+            with suppress(OSError):
+                self.reserve_path.unlink(missing_ok=True)
             told = f"the disk of the ledger {self.path} has no {RESERVE_BYTES // 1024**2} MB left ({error.strerror})"
             raise LedgerUnwritable(
                 f"{told}; free some space and run again: what was not sent is still ready"
@@ -130,7 +132,8 @@ class Place:
         """Give the space back; whether there was any."""
         held, self._reserved = self._reserved, False
         if held:
-            self.reserve_path.unlink(missing_ok=True)
+            with suppress(OSError):  # then it stays, and the next one that keeps space back takes it over
+                self.reserve_path.unlink(missing_ok=True)
         return held
 
 

@@ -206,16 +206,22 @@ class Ledger:
     def _settle(self, run: Run, settlements: Sequence[Settlement]) -> None:
         with self._writing() as connection:
             change(connection, run, settlements, self.now())
-            waiting.let_children_go(connection, [one.entry for one in settlements if one.state is State.ACCEPTED])
+            self._pass_on(connection, run, settlements)
+
+    def _pass_on(self, connection: Connection, run: Run, settlements: Sequence[Settlement]) -> None:
+        """What these settlements mean for others on their lanes."""
+        waiting.let_children_go(connection, [one.entry for one in settlements if one.state is State.ACCEPTED])
+        waiting.keep_creates_back(connection, run, settlements, self.now())
 
     # waiting
 
-    def release(self, run: Run, *, orphans: bool = False) -> int:
+    def release(self, run: Run, *, orphans: bool = False, updating: Collection[str] = ()) -> int:
         """Let go what waited for its order or tender, or for an earlier outcome, and need not any more; returns how many entries
-        that are. `orphans` may go without their order or tender.
+        that are. `orphans` may go without their order or tender; `updating` names the mappings whose creates become updates where
+        their record was accepted with other content.
         """
         with self._writing() as connection:
-            return waiting.release(connection, run, self.now(), orphans=orphans)
+            return waiting.release(connection, run, self.now(), orphans=orphans, updating=updating)
 
     def hold_waiting(self, run: Run) -> int:
         """Hold what is ready but cannot be sent, saying what it waits for; returns how many entries that are."""
@@ -241,8 +247,7 @@ class Ledger:
         """
         with self._writing() as connection:
             deciding.record_decisions(connection, run, chosen, self.now(), who=who, choice=choice, comment=comment)
-            accepted = [one.entry.id for one in chosen if one.settlement.state is State.ACCEPTED]
-            waiting.let_children_go(connection, accepted)
+            self._pass_on(connection, run, [one.settlement for one in chosen])
 
     # looking after it
 

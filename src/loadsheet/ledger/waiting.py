@@ -14,9 +14,9 @@ from sqlalchemy import BindParameter, Connection, Select, bindparam, insert, sel
 from loadsheet.contract import WRITES, Action
 from loadsheet.ledger import codec
 from loadsheet.ledger.changing import change, still_true
-from loadsheet.ledger.planning import judge, parent_of, stands
+from loadsheet.ledger.planning import Verdict, as_update, judge, parent_of, stands
 from loadsheet.ledger.recording import ON_LANE, known_lanes, seen_lanes
-from loadsheet.ledger.schema import entries, seen
+from loadsheet.ledger.schema import drops, entries, mappings, seen
 from loadsheet.ledger.statements import Chosen, fixed
 from loadsheet.ledger.states import Run, Settlement, State, Waits
 from loadsheet.mapping.documents import Document
@@ -55,17 +55,30 @@ def let_children_go(connection: Connection, accepted: Sequence[int]) -> None:
                 connection.execute(change_of_waits, [{"entry": one.id} for one in some])
 
 
+def keep_creates_back(connection: Connection, run: Run, settled: Sequence[Settlement], now: str) -> None:
+    """Hold the creates that were planned behind deletes which do not take place: they were refused, or are held. What such a
+    create means then is judged anew.
+    """
+    stopped = [one.entry for one in settled if one.state in (State.REFUSED, State.HELD)]
+    if not stopped:
+        return
+    deletes = {row.lane: row.id for row in _TURNED.rows(connection, stopped) if row.operation in DELETES}
+    behind = [one for one in _READY_CREATES.rows(connection, list(deletes)) if one.id > deletes[one.lane]]
+    change(connection, run, [_held_for_earlier(one, "the delete before it did not take place") for one in behind], now)
+
+
 def _goes(child: Any, created: dict[str, int]) -> bool:
     return child.lane in created and (child.operation not in DELETES or child.id > created[child.lane])
 
 
-def release(connection: Connection, run: Run, now: str, *, orphans: bool) -> int:
-    """Let go what need not wait any more; returns how many entries that are. `orphans` may go without their order or tender.
+def release(connection: Connection, run: Run, now: str, *, orphans: bool, updating: Collection[str] = ()) -> int:
+    """Let go what need not wait any more; returns how many entries that are. `orphans` may go without their order or tender;
+    creates of the mappings named in `updating` become updates where their record was accepted with other content.
 
     A child goes when its order or tender is known to be at the exchange, and is ready again when its create is on its way. What
     waits for an earlier outcome is judged anew when no entry of its lane is open.
     """
-    return _release_children(connection, run, now, orphans=orphans) + _judge_anew(connection, run, now)
+    return _release_children(connection, run, now, orphans=orphans) + _judge_anew(connection, run, now, updating)
 
 
 def hold(connection: Connection, run: Run, now: str) -> int:
@@ -152,27 +165,42 @@ def _of_child(row: Any, parents: Sequence[Parent]) -> Sequence[Parent]:
     return [one for one in parents if one.id < row.id] if row.operation in DELETES else parents
 
 
-def _judge_anew(connection: Connection, run: Run, now: str) -> int:
+def _judge_anew(connection: Connection, run: Run, now: str, updating: Collection[str]) -> int:
     judged = 0
+    policies = _policies(connection, updating)
     for rows in _chunks(connection, _waiting(Waits.EARLIER, State.HELD)):
         lanes = known_lanes(connection, {row.lane for row in rows})
         shown = seen_lanes(connection, list(lanes))
-        settlements = []
+        settlements, updates = [], []
         for row in rows:
             lane = lanes[row.lane]
             if any(known.state in BUSY for known in lane):
                 continue
             place = next(place for place, known in enumerate(lane) if known.id == row.id)
-            verdict = judge(_document(row), lane[:place], seen=row.lane in shown)
+            given = _document(row)
+            document = as_update(given, lane[:place]) if row.drop_id in policies else given
+            verdict = judge(document, lane[:place], seen=row.lane in shown)
             counts = verdict.state in ON_LANE or (verdict.state is State.HELD and verdict.waits)
-            lane[place : place + 1] = [lane[place]._replace(state=verdict.state)] if counts else []
-            problems = (verdict.problem,) if verdict.problem else ()
-            settlements.append(
-                Settlement(row.id, verdict.state, verdict.reason, verdict.receipt, problems, waits=verdict.waits)
-            )
+            judged_now = lane[place]._replace(state=verdict.state, operation=document.operation)
+            lane[place : place + 1] = [judged_now] if counts else []
+            settlements.append(_judged(row, verdict))
+            if document.operation != row.operation:
+                updates.append({"entry": row.id, "operation": document.operation})
+        if updates:
+            connection.execute(_SEND_AS, updates)
         change(connection, run, settlements, now)
         judged += len(settlements)
     return judged
+
+
+def _judged(row: Any, verdict: Verdict) -> Settlement:
+    problems = (verdict.problem,) if verdict.problem else ()
+    return Settlement(row.id, verdict.state, verdict.reason, verdict.receipt, problems, waits=verdict.waits)
+
+
+def _policies(connection: Connection, updating: Collection[str]) -> set[int]:
+    """The drops whose mappings are among these."""
+    return set(connection.scalars(_DROPS_OF, {"names": list(updating)})) if updating else set()
 
 
 def _document(row: Any) -> Document:
@@ -186,9 +214,9 @@ def _held_for_parent(row: Any, parents: Sequence[Parent]) -> Settlement:
     return Settlement(row.id, State.HELD, f"waits for {parent}: {why}", problems=(problem,), waits=Waits.PARENT)
 
 
-def _held_for_earlier(row: Any) -> Settlement:
+def _held_for_earlier(row: Any, reason: str = "earlier outcome unknown") -> Settlement:
     problem = Problem("L602", values={"key": row.key}, hint=f"to see what is known: loadsheet resolve {row.key}")
-    return Settlement(row.id, State.HELD, "earlier outcome unknown", problems=(problem,), waits=Waits.EARLIER)
+    return Settlement(row.id, State.HELD, reason, problems=(problem,), waits=Waits.EARLIER)
 
 
 def _why(parents: Sequence[Parent]) -> str:
@@ -216,8 +244,21 @@ _WHY = {
 # Built once: putting a statement together costs more than running it.
 _COLUMNS = tuple(
     entries.c[name]
-    for name in ("id", "operation", "key", "lane", "state", "payload", "content_hash", "problems", "receipt", "waits")
+    for name in (
+        *("id", "drop_id", "operation", "key", "lane", "state"),
+        *("payload", "content_hash", "problems", "receipt", "waits"),
+    )
 )
+_NAMES: BindParameter[Any] = bindparam("names", expanding=True)
+_DROPS_OF = (
+    select(drops.c.id)
+    .join(mappings, mappings.c.hash == drops.c.mapping_hash)
+    .where(
+        mappings.c.name.in_(_NAMES),
+        select(1).where(entries.c.drop_id == drops.c.id, entries.c.waits == Waits.EARLIER).exists(),
+    )
+)
+_SEND_AS = update(entries).where(entries.c.id == bindparam("entry")).values(operation=bindparam("operation"))
 _WANTED: BindParameter[Any] = bindparam("wanted", expanding=True)
 _TURNED = Chosen(
     select(entries.c.id, entries.c.lane, entries.c.operation).where(entries.c.operation.in_(fixed(*CREATES, *DELETES))),
@@ -226,6 +267,12 @@ _TURNED = Chosen(
 _CHILDREN = Chosen(
     select(*(entries.c[name] for name in ("id", "operation", "lane", "waits"))).where(
         entries.c.state.in_(fixed(State.READY.value)), entries.c.operation.not_in(fixed(*CREATES))
+    ),
+    entries.c.lane,
+)
+_READY_CREATES = Chosen(
+    select(*(entries.c[name] for name in ("id", "lane", "key"))).where(
+        entries.c.state.in_(fixed(State.READY.value)), entries.c.operation.in_(fixed(*CREATES))
     ),
     entries.c.lane,
 )

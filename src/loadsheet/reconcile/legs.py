@@ -1,82 +1,121 @@
-"""The match by key: entries, what the ledger knows to be accepted, and what the listings show, joined on the lane.
+"""The match by key: what the ledger knows of a lane, and the rules that follow from it and from what is listed.
 
 A lane is one business record (`order:4711`); the last accepted create, update or delete on it says what the exchange should
-hold. Lanes do not bear on each other, so entries come in batches, each with everything the ledger knows of its lanes; contents are
-compared in `settling`.
+hold. Lanes do not bear on each other; contents are compared in `settling`.
 """
 
 from collections.abc import Iterable
-
-import pandas as pd
+from dataclasses import dataclass
 
 from loadsheet.contract import WRITES, Action
-from loadsheet.ledger import State, Trace
-from loadsheet.reconcile.listed import Listed
-from loadsheet.reconcile.verdicts import OnlyListed
+from loadsheet.ledger import Entry, State, Trace
+from loadsheet.reconcile.verdicts import Leg, OnlyListed, Verdict
 
 TRACED = (State.ACCEPTED, State.SENDING, State.UNKNOWN, State.REFUSED)
 """The states of entries that say something about what the exchange may hold."""
 
-PROVABLE = [operation.name for operation in WRITES if operation.proved_by]
-DELETES = [operation.name for operation in WRITES if operation.action is Action.DELETE]
+PROVABLE = frozenset(operation.name for operation in WRITES if operation.proved_by)
+DELETES = frozenset(operation.name for operation in WRITES if operation.action is Action.DELETE)
 
-_TYPES = {name: "int64" if name == "id" else "str" for name in Trace._fields}
+_BY_STATE = {
+    State.INVALID: Verdict.INVALID,
+    State.HELD: Verdict.HELD,
+    State.READY: Verdict.WAITING,
+    State.REFUSED: Verdict.REFUSED,
+    State.SENDING: Verdict.UNKNOWN,
+    State.UNKNOWN: Verdict.UNKNOWN,
+}
 
 
-def frame(traces: Iterable[Trace]) -> pd.DataFrame:
-    """Traces as a frame, one column for each of their parts, in their order."""
-    return pd.DataFrame(list(traces), columns=list(_TYPES)).astype(_TYPES)
-
-
-def match_keys(source: pd.DataFrame, known: pd.DataFrame, listed: Listed) -> pd.DataFrame:
-    """One row for each entry of `source`, in its order, joined with what stands on its lane and what is listed of that.
-
-    `known` holds the traced entries of these lanes in the order in which they got there. Columns beside those of a trace:
-    `last` (id of the last accepted entry that the lane's record comes from; 0: none), `last_hash`, `times` and `place`.
+@dataclass(slots=True)
+class Lane:
+    """What the ledger knows of the record of a lane: the last accepted entry that it comes from (0: none), with its content
+    hash and whether that deleted it; whether a call on it may have worked, and whether one was refused.
     """
-    last = _last_accepted(known).set_index("lane")
-    joined = source.assign(last=source["lane"].map(last["id"]), last_hash=source["lane"].map(last["content_hash"]))
-    joined = joined.fillna({"last": 0, "last_hash": ""}).astype({"last": "int64"})
-    return pd.concat([joined, listed.look_up(source["lane"])], axis="columns")
+
+    last: int = 0
+    last_hash: str = ""
+    deleted: bool = False
+    perhaps: bool = False
+    refused: bool = False
+
+    @property
+    def expected(self) -> bool:
+        """Whether a listed record of this lane is no stranger."""
+        return bool(self.last and not self.deleted) or self.perhaps
+
+    def stands(self, entry: Entry) -> bool:
+        """Whether the exchange's record should be as this entry says: it was accepted last, or is unchanged from what was."""
+        return bool(self.last) and (entry.id == self.last or self.repeats(entry))
+
+    def repeats(self, entry: Entry) -> bool:
+        """Whether an unchanged entry's content is what was accepted last; others wait for an entry that was not accepted yet."""
+        same = bool(self.last) and entry.content_hash == self.last_hash
+        return same and entry.state is State.UNCHANGED and entry.operation in PROVABLE
 
 
-def accounted(known: pd.DataFrame, matched: pd.DataFrame | None = None) -> "pd.Series[str]":
-    """The lanes whose listed records are no strangers: accepted from here and not deleted, or perhaps accepted. A deletion that
-    is among the matched entries has its own verdict.
+UNKNOWN_LANE = Lane()
+
+
+def lanes_of(traces: Iterable[Trace]) -> dict[str, Lane]:
+    """What is known of each lane by its traced entries, which come in the order in which they got there."""
+    lanes: dict[str, Lane] = {}
+    for trace in traces:
+        if trace.operation not in PROVABLE:
+            continue
+        lane = lanes.get(trace.lane)
+        if lane is None:
+            lane = lanes[trace.lane] = Lane()
+        if trace.state is State.ACCEPTED:
+            lane.last, lane.last_hash, lane.deleted = trace.id, trace.content_hash, trace.operation in DELETES
+        elif trace.state is State.REFUSED:
+            lane.refused = True
+        else:
+            lane.perhaps = True
+    return lanes
+
+
+def by_rule(entry: Entry, lane: Lane, leg: Leg, times: int) -> Verdict | None:
+    """The verdict on an entry whose record is listed so many times; None: the contents decide. The first rule that fits counts."""
+    if (told := _BY_STATE.get(entry.state)) is not None:  # what was not accepted is told by its state
+        return told
+    unchanged = entry.state is State.UNCHANGED
+    if unchanged and not lane.repeats(entry):
+        return Verdict.UNCHANGED
+    # accepted from here on; what has no listing, or is not what should be listed now
+    if entry.operation not in PROVABLE:
+        return Verdict.ACKNOWLEDGED
+    if not lane.stands(entry):
+        return Verdict.REPLACED
+    if not leg.read:
+        return Verdict.NOT_VERIFIABLE
+    deletes = entry.operation in DELETES
+    return _listed(times, deletes=deletes) if times else _absent(leg, deletes=deletes, unchanged=unchanged)
+
+
+def _listed(times: int, *, deletes: bool) -> Verdict | None:
+    if times > 1:
+        return Verdict.LISTED_TWICE
+    return Verdict.STILL_LISTED if deletes else None
+
+
+def _absent(leg: Leg, *, deletes: bool, unchanged: bool) -> Verdict:
+    if not leg.complete:
+        return Verdict.NOT_VERIFIABLE
+    if deletes:
+        return Verdict.UNCHANGED if unchanged else Verdict.MATCHED
+    return Verdict.MISSING
+
+
+def stranger(name: str, lane: Lane, waiting: str) -> OnlyListed:
+    """A listed record that was never accepted from here, or was deleted from here before; `waiting` is the state of this run's
+    last entry on its lane (empty: none).
     """
-    known = known[known["operation"].isin(PROVABLE)]
-    last = _last_accepted(known)
-    ours = [
-        last.loc[~last["operation"].isin(DELETES), "lane"],
-        known.loc[known["state"].isin([State.SENDING, State.UNKNOWN]), "lane"],
-    ]
-    if matched is not None:
-        ours.append(matched.loc[matched["id"] == matched["last"], "lane"])
-    return pd.concat(ours).drop_duplicates()
-
-
-def strangers(lanes: Iterable[str], known: pd.DataFrame, waiting: dict[str, str]) -> list[OnlyListed]:
-    """The listed records of these lanes that were never accepted from here, or that were deleted from here before, in their order.
-
-    `known` is what the ledger knows of them, `waiting` the states of this run's entries on them.
-    """
-    ours = set(accounted(known))
-    known = known[known["operation"].isin(PROVABLE)]
-    last = _last_accepted(known)
-    notes = {lane: f"the document for it is {state}" for lane, state in waiting.items()}
-    notes.update(dict.fromkeys(known.loc[known["state"] == State.REFUSED, "lane"], "the document for it was refused"))
-    deleted = last.loc[last["operation"].isin(DELETES), "lane"]
-    notes.update(dict.fromkeys(deleted, "it was deleted from here and is there again"))
-    return [
-        _stranger(lane, notes.get(lane, "no document for it came through here")) for lane in lanes if lane not in ours
-    ]
-
-
-def _stranger(lane: str, note: str) -> OnlyListed:
-    subject, _, key = lane.partition(":")
-    return OnlyListed(subject, key, note)
-
-
-def _last_accepted(known: pd.DataFrame) -> pd.DataFrame:
-    accepted = known[(known["state"] == State.ACCEPTED) & known["operation"].isin(PROVABLE)]
-    return accepted.drop_duplicates("lane", keep="last")
+    subject, _, key = name.partition(":")
+    if lane.deleted:
+        return OnlyListed(subject, key, "it was deleted from here and is there again")
+    if lane.refused:
+        return OnlyListed(subject, key, "the document for it was refused")
+    return OnlyListed(
+        subject, key, f"the document for it is {waiting}" if waiting else "no document for it came through here"
+    )

@@ -1,4 +1,4 @@
-"""What the listings show, findable by lane: seventeen bytes a record, whatever the record holds.
+"""What the listings show, findable by lane: twenty-five bytes a record, whatever the record holds.
 
 Owns: which record of a listing is of which subject and lane, and which of them were claimed by an entry. The records stay where
 the listing keeps them and are decoded when they are looked at.
@@ -14,7 +14,6 @@ from loadsheet.contract import BY_NAME, Action, Listing, listed_subject
 from loadsheet.reconcile.verdicts import Leg
 
 LISTINGS = tuple(operation for operation in BY_NAME.values() if operation.action is Action.LIST)
-NOWHERE = -1
 
 
 class Listed:
@@ -35,42 +34,35 @@ class Listed:
                     marks.append(_mark(operation.lane_of(record)))
                     self._places.append(position * len(LISTINGS) + number)
             self.legs[operation.subject] = _leg(operation.subject, listing, len(marks) - before)
-        self._marks = pd.Series(marks, dtype="int64").sort_values(kind="stable")
+        by_mark = pd.Series(marks, dtype="int64").sort_values(kind="stable")
+        self._marks, self._numbers = by_mark.reset_index(drop=True), array("q", by_mark.index)
         self._claimed = bytearray(len(marks))
 
-    def look_up(self, lanes: "pd.Series[str]") -> pd.DataFrame:
-        """For each lane how often it is listed (`times`), and where its first record is (`place`, NOWHERE without one)."""
-        first, end = self._span(lanes)
-        times = end - first
-        place = pd.Series(NOWHERE, index=lanes.index, dtype="int64")
-        there = times > 0
-        if there.any():
-            numbers = self._marks.index.take(first[there])
-            place[there] = [self._places[number] for number in numbers]
-        return pd.DataFrame({"times": times, "place": place})
+    def find(self, lanes: Sequence[str]) -> list[range]:
+        """For each lane where its records stand; `at` gives them."""
+        wanted = [_mark(lane) for lane in lanes]
+        first, end = (self._marks.searchsorted(wanted, side=side).tolist() for side in ("left", "right"))
+        return [range(*span) for span in zip(first, end, strict=True)]
 
-    def record(self, place: int) -> dict[str, Any]:
-        """The decoded record at a place."""
-        position, number = divmod(place, len(LISTINGS))
-        return self._results[number][position]
+    def at(self, position: int) -> dict[str, Any]:
+        """The decoded record that stands there."""
+        return self._record(self._numbers[position])
 
-    def claim(self, lanes: "pd.Series[str]") -> None:
-        """Say that the records of these lanes are accounted for."""
-        first, end = self._span(lanes)
-        for number in {one for start, stop in zip(first, end, strict=True) for one in range(start, stop)}:
-            self._claimed[self._marks.index[number]] = 1
+    def claim(self, found: range) -> None:
+        """Say that these records are accounted for."""
+        for position in found:
+            self._claimed[position] = 1
 
     def unclaimed(self) -> Iterator[str]:
         """The lanes of the records that nothing claimed; one that is listed twice comes twice."""
-        for number, claimed in enumerate(self._claimed):
-            if not claimed:
-                place = self._places[number]
-                yield LISTINGS[place % len(LISTINGS)].lane_of(self.record(place))
+        left = sorted(self._numbers[position] for position, claimed in enumerate(self._claimed) if not claimed)
+        for number in left:
+            operation = LISTINGS[self._places[number] % len(LISTINGS)]
+            yield operation.lane_of(self._record(number))
 
-    def _span(self, lanes: "pd.Series[str]") -> tuple["pd.Series[int]", "pd.Series[int]"]:
-        wanted = lanes.map(_mark).astype("int64")
-        first, end = (self._marks.searchsorted(wanted, side=side) for side in ("left", "right"))
-        return pd.Series(first, index=lanes.index), pd.Series(end, index=lanes.index)
+    def _record(self, number: int) -> dict[str, Any]:
+        position, listing = divmod(self._places[number], len(LISTINGS))
+        return self._results[listing][position]
 
 
 def _mark(lane: str) -> int:

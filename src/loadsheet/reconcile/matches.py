@@ -92,9 +92,10 @@ class Matches(Mapping[int, Match]):
         except ValueError:
             raise KeyError(entry) from None
 
-    def _read(self, found: int) -> _Found:
-        self._file.seek(found)
-        return _read_found(self._file.read(int.from_bytes(self._file.read(_LENGTH_BYTES), "big")))
+    def _read(self, begins: int) -> _Found:
+        self._file.seek(begins)
+        found: _Found = _read_found(self._file.read(int.from_bytes(self._file.read(_LENGTH_BYTES), "big")))
+        return found
 
 
 def _packed(match: Match) -> bytes:

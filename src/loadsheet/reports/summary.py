@@ -134,7 +134,9 @@ class BalanceTold:
 
 @dataclass(frozen=True, slots=True)
 class RunSummary:
-    """The document. Times are ISO 8601 UTC; counts by state, fate or verdict leave zeros out."""
+    """The document. Times are ISO 8601 UTC; counts by state, fate or verdict leave zeros out. `remarks` concern the run and no file;
+    `forecast` says what is left to send, and when that would be done.
+    """
 
     run: str
     started_at: str
@@ -155,6 +157,8 @@ class RunSummary:
     deviations: tuple[Deviation, ...]
     versions: Mapping[str, str]
     schema: str = SCHEMA
+    remarks: tuple[str, ...] = ()
+    forecast: str = ""
 
     def to_json(self) -> bytes:
         """The document as indented JSON."""
