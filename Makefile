@@ -28,6 +28,7 @@ lint: .venv/test
 bench: .venv/test  ## orders/s and CPU per order, split by stage; durable creates beside servers that store nothing
 	@$(BIN)/python -m tests.benchmarks.whole_run
 	@$(BIN)/python -m tests.benchmarks.exchange
+	@$(BIN)/python -m tests.benchmarks.reading
 
 clean:
 	rm -rf .venv .loadsheet .pytest_cache .mypy_cache .ruff_cache .hypothesis .fuzz build dist

@@ -68,6 +68,10 @@ CATALOGUE: dict[str, Kind] = {
     "R214": Kind(
         "Row far below the table", "the row stands below {blank} blank rows; neither it nor what follows is read"
     ),
+    "R215": Kind(
+        "No header row",
+        "no header row found: none of the first {rows} rows of {looked} holds one of the labels {missing}",
+    ),
     "R231": Kind("Over a limit of reading", "{reason}; at most {limit} are read ({setting})"),
     "R232": Kind("Reading stopped", "reading the file was stopped: {reason} ({setting})"),
     "R233": Kind("Reading failed", "the reader of this kind of file fails on it: {reason}"),

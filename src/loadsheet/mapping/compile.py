@@ -15,7 +15,7 @@ from loadsheet.contract import BY_NAME, WRITES, Assumptions, Checker, Operation,
 from loadsheet.mapping.conversion import ColumnPlan, Habits
 from loadsheet.mapping.documents import Lineage
 from loadsheet.mapping.expressions import Expression
-from loadsheet.mapping.language import Check, FixedZone, MappingSpec, Source, ZoneSpec, read_part, read_zone
+from loadsheet.mapping.language import Check, FixedZone, MappingSpec, Source, TableSpec, ZoneSpec, read_part, read_zone
 from loadsheet.mapping.lookups import Lookup, read_lookup
 from loadsheet.mapping.names import Names, Needs
 from loadsheet.mapping.numerals import is_locale
@@ -26,7 +26,7 @@ from loadsheet.mapping.tables import plan_tables
 from loadsheet.mapping.words import zone_names
 from loadsheet.mapping.yamlfile import Loc, YamlFile, read_yaml
 from loadsheet.problems import Level, MappingError
-from loadsheet.reading.layouts import Layout, WantedColumn
+from loadsheet.reading.layouts import Around, Layout, WantedColumn
 
 MAIN = "main"
 
@@ -348,9 +348,16 @@ def _layouts(source: Source, tables: tuple[TablePlan, ...], main_role: str) -> d
             spec.header_row,
             tuple(source.encoding or base.encodings),
             tuple(source.delimiter or base.delimiters),
+            header_rows=spec.header_rows,
+            around=_around(spec),
         )
         found.setdefault(spec.file or main_role, []).append(layout)
     return {role: tuple(layouts) for role, layouts in found.items()}
+
+
+def _around(spec: TableSpec) -> Around:
+    totals, footer = (tuple(rule.begins_with) if rule else () for rule in (spec.totals, spec.footer))
+    return Around(spec.units_row, spec.comment or "", totals, footer, spec.stop_at_blank)
 
 
 def _wanted(column: ColumnPlan) -> WantedColumn:

@@ -80,6 +80,9 @@ class _Source:
     def __iter__(self) -> Iterator[Keyed | Ignored]:
         read, plan = self._read, self._plan
         for row in self._reader.table.rows():
+            if row.ignored:
+                yield Ignored(SourceRow(plan.name, row.number, row.shown), row.ignored)
+                continue
             values, wrong = read(row)
             if plan.ignore is not None and row.problem is None and self._is_ignored(plan.ignore, values, wrong):
                 yield Ignored(SourceRow(plan.name, row.number, row.shown), f"ignore_rows: {plan.ignore.text}")

@@ -14,8 +14,9 @@ from itertools import islice
 from typing import Literal, NamedTuple, Self
 
 from loadsheet.problems import FileRefused, Problem, Where
+from loadsheet.reading.around import sift
 from loadsheet.reading.encoding import LINE_LENGTH_MAX, Survey, refused, survey
-from loadsheet.reading.header import NO_HEADER, TOP_ROWS, Header, accept, closeness, find_header
+from loadsheet.reading.header import NO_HEADER, Header, accept, closeness, find_header, rows_looked_at
 from loadsheet.reading.layouts import Layout
 from loadsheet.reading.soundness import Frame, is_blank
 from loadsheet.reading.sources import Source
@@ -31,11 +32,14 @@ Fault = Literal["", "open", "stray"]
 
 
 class _Dialect(NamedTuple):
-    """How values are told apart: the delimiter, the quote and the escape, the last two perhaps empty."""
+    """How values are told apart: the delimiter, the quote and the escape, the last two perhaps empty; and what a line that is
+    no record but a comment begins with (empty: no line does).
+    """
 
     delimiter: str
     quote: str
     escape: str
+    comment: str
 
     def reader(self, lines: Iterable[str]) -> Iterator[list[str]]:
         """The records of the lines, as the csv module finds them."""
@@ -80,13 +84,13 @@ def _open_table(text: Survey, name: str, layout: Layout, settings: Settings) -> 
     start = _find_start(text, layout, settings)
     accept(start.header, layout, Where(name), settings.columns_max)
     frame = Frame(name, "", start.header.labels, settings.cell_length_max)
-    body = _Body(text, start.dialect, start.last_line, start.width, settings.record_lines_max, frame)
+    body = _Body(text, layout, start, settings.record_lines_max, frame)
     body.check_quotes()
     found = {
         "format": "delimited text",
         "encoding": text.shown_encoding,
         "delimiter": _WORDS.get(start.dialect.delimiter, start.dialect.delimiter),
-        "header row": str(start.header.row),
+        "header row": start.header.told,
         "rows above the header": str(start.above),
     }
     header = start.header
@@ -95,12 +99,11 @@ def _open_table(text: Survey, name: str, layout: Layout, settings: Settings) -> 
 
 @dataclass(frozen=True, slots=True)
 class _Body:
-    """The rows under a header: everything after line `after`. `width` counts the header's cells, blank ones included."""
+    """The rows under a header."""
 
     text: Survey
-    dialect: _Dialect
-    after: int
-    width: int
+    layout: Layout
+    start: _Start
     lines_max: int
     frame: Frame
 
@@ -113,11 +116,16 @@ class _Body:
 
     def rows(self) -> Iterator[Row]:
         """The rows, read anew. Raises FileRefused only if the file changed since it was opened, or cannot be read any more."""
+        return sift(self._rows(), self.layout, self.start.header)
+
+    def _rows(self) -> Iterator[Row | None]:
+        """The rows, None for each blank one."""
         frame, width = self.frame, len(self.frame.header)
         doubtful = self.text.controls or self.text.longest_line > frame.cell_length_max
         for number, cells, fault, lines in self._records():
             if len(cells) != width or fault or not cells[0].strip():
                 if is_blank(cells):
+                    yield None
                     continue
                 if fault:
                     yield self._spoilt(number, cells, fault, lines)
@@ -130,14 +138,15 @@ class _Body:
             yield Row(number, tuple(cells), problem)
 
     def _records(self) -> Iterator[_Record]:
+        dialect, after = self.start.dialect, self.start.last_line
         try:
             with self.text.open() as stream:
-                lines = islice(stream, self.after, None)
+                lines = islice(stream, after, None)
                 if self.text.quotes:
-                    yield from _quoted_records(lines, self.dialect, self.after + 1, self.lines_max, self.width)
+                    yield from _quoted_records(lines, dialect, after + 1, self.lines_max, self.start.width)
                 else:
-                    reader = csv.reader(lines, delimiter=self.dialect.delimiter, quoting=csv.QUOTE_NONE)
-                    for number, cells in enumerate(reader, self.after + 1):
+                    reader = csv.reader(lines, delimiter=dialect.delimiter, quoting=csv.QUOTE_NONE)
+                    for number, cells in enumerate(reader, after + 1):
                         yield _Record(number, cells, "", 1)
         except (OSError, UnicodeDecodeError) as error:
             raise refused(
@@ -148,7 +157,8 @@ class _Body:
         if fault == "open":
             raise self._never_closed(_Record(number, cells, fault, lines))
         hint = "quotes inside a value are doubled, and the whole value stands in quotes"
-        problem = Problem("R213", self.frame.where(number), self.dialect.delimiter.join(cells)[:100], {}, hint)
+        found = self.start.dialect.delimiter.join(cells)[:100]
+        problem = Problem("R213", self.frame.where(number), found, {}, hint)
         return Row(number, self.frame.fit(cells), problem)
 
     def _never_closed(self, record: _Record) -> FileRefused:
@@ -156,26 +166,26 @@ class _Body:
         if record.lines > 1:
             hint = f"lines {record.number} to {record.number + record.lines - 1} were read as one row; {hint}"
         where = Where(self.frame.file, row=record.number)
-        return FileRefused(
-            Problem("R206", where, self.dialect.delimiter.join(record.cells)[:100], {"row": record.number}, hint)
-        )
+        found = self.start.dialect.delimiter.join(record.cells)[:100]
+        return FileRefused(Problem("R206", where, found, {"row": record.number}, hint))
 
 
 def _find_start(text: Survey, layout: Layout, settings: Settings) -> _Start:
     """Where the table starts, with the delimiter under which most wanted columns are found."""
-    last = TOP_ROWS if layout.header_row == "auto" else layout.header_row
+    last = rows_looked_at(layout)
     with text.open() as stream:
         top = list(_bounded(islice(stream, last + 1 + settings.record_lines_max)))
     separator = _SEPARATOR_LINE.fullmatch(top[0])
     delimiters, skip = ((separator[1],), 1) if separator else (layout.delimiters, 0)
-    best = _Start(_Dialect(delimiters[0], layout.quote, layout.escape), NO_HEADER, 0, 0, 0)
+    dialect = _Dialect(delimiters[0], layout.quote, layout.escape, layout.around.comment)
+    best = _Start(dialect, NO_HEADER, 0, 0, 0)
     for delimiter in delimiters:
         dialect = best.dialect._replace(delimiter=delimiter)
         records = list(_quoted_records(top[skip:], dialect, skip + 1, settings.record_lines_max, 0))
         header = find_header(((record.number, record.cells) for record in records if not record.fault), layout)
         if not best.header.row or closeness(header) > closeness(best.header):
             own = next((record for record in records if record.number == header.row), _Record(0, [], "", 1))
-            above = sum(record.number < header.row and not is_blank(record.cells) for record in records)
+            above = sum(record.number < header.top and not is_blank(record.cells) for record in records)
             best = _Start(dialect, header, own.number + own.lines - 1, len(own.cells), above)
     return best
 
@@ -197,10 +207,11 @@ class _EndlessRecord(Exception):  # noqa: N818 (never leaves this module)
 class _Lines:
     """Lines for the csv module. Those of the record being read are kept, so that they can be given again."""
 
-    def __init__(self, lines: Iterable[str], lines_max: int) -> None:
+    def __init__(self, lines: Iterable[str], lines_max: int, comment: str) -> None:
         self._lines = iter(lines)
         self._again: deque[str] = deque()
         self._lines_max = lines_max
+        self._comment = comment
         self.taken: list[str] = []
         self.ended = False
 
@@ -216,6 +227,8 @@ class _Lines:
             self.ended = True
             raise StopIteration
         taken.append(line)
+        if self._comment and len(taken) == 1 and line.lstrip().startswith(self._comment):
+            return "\n"  # a quote in a comment opens nothing
         return line
 
     def give_again(self) -> None:
@@ -233,7 +246,7 @@ def _quoted_records(
     csv.field_size_limit(
         max(csv.field_size_limit(), 2 * _RECORD_LENGTH_MAX)
     )  # lines are bounded here, fields need not be
-    source = _Lines(lines, lines_max)
+    source = _Lines(lines, lines_max, dialect.comment)
     reader = dialect.reader(source)
     number = first
     while True:
@@ -251,6 +264,8 @@ def _quoted_records(
             yield _Record(number, cells, fault, len(taken))
             number += 1
             continue
+        if dialect.comment and not cells:
+            cells = taken[0].rstrip("\r\n").split(dialect.delimiter)
         span = len(taken)
         yield _Record(number, cells, "open" if span > 1 and _swallowed(taken, dialect, width) else "", span)
         number += span

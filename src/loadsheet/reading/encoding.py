@@ -15,6 +15,7 @@ from loadsheet.reading.soundness import CONTROL
 from loadsheet.reading.sources import Source
 
 _CHUNK = 1 << 18
+_CONTROLS = bytes(code for code in range(128) if CONTROL.match(chr(code)))
 LINE_LENGTH_MAX = 1 << 20
 """A line of text may hold so many characters at most: reading goes by lines, so this bounds memory."""
 
@@ -101,8 +102,9 @@ def _survey(source: Source, name: str, encoding: str, mark: int, marks: str) -> 
             blank = blank and not text.strip()
             quotes = quotes or any(mark in text for mark in marks)
             pieces = text.split("\n")
-            if not controls and not "".join(pieces).isprintable():  # three times as fast as the search
-                controls = CONTROL.search(text) is not None
+            if not controls:  # twice as fast as a search
+                encoded = text.encode("utf-8", "replace")
+                controls = len(encoded.translate(None, _CONTROLS)) != len(encoded)
             longest = max(longest, line + len(pieces[0]), *map(len, pieces[1:]))
             line = len(pieces[-1]) + (line if len(pieces) == 1 else 0)
             if longest > LINE_LENGTH_MAX:

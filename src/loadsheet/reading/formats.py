@@ -13,7 +13,7 @@ from math import isfinite
 
 from openpyxl.styles.numbers import BUILTIN_FORMATS, STRIP_RE, is_date_format, is_timedelta_format
 
-from loadsheet.reading.tables import Native
+from loadsheet.reading.tables import Native, PlainNumber
 
 _DAY = 86_400
 _PLAIN = re.compile(r"-?[1-9][0-9]*|0|-?(0|[1-9][0-9]*)\.[0-9]*[1-9]")
@@ -89,6 +89,8 @@ def read_number(text: str, how: Format, *, from_1904: bool) -> Native:
     for whole numbers, those that are stored. Dates outside the calendar and texts that are no number come back as errors or
     plain numbers, never as something else.
     """
+    if how is GENERAL and len(text) <= _PLAIN_LENGTH and _PLAIN.fullmatch(text):
+        return PlainNumber(text)
     number = plain_number(text)
     if number is None:
         return Native("#NUM!", "error")
@@ -96,7 +98,7 @@ def read_number(text: str, how: Format, *, from_1904: bool) -> Native:
         return cell
     if how.digits and number.isdecimal():
         return Native(number, "number", _in_digits(number, how.digits))
-    return Native(number, "number")
+    return PlainNumber(number)
 
 
 def plain_number(text: str) -> str | None:

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, NamedTuple, get_args
 import msgspec
 
 from loadsheet.problems import CATALOGUE, Problem
-from loadsheet.reading.tables import Native, NativeKind, Row, Table
+from loadsheet.reading.tables import Native, NativeKind, PlainNumber, Row, Table
 
 FRAME_BYTES_MAX = 1 << 26
 """A frame may be so large at most; it holds one row at least."""
@@ -48,6 +48,7 @@ class _TypedRow(NamedTuple):
     number: int
     cells: tuple[str | tuple[str, ...], ...]
     problem: Problem | None = None
+    ignored: str = ""
 
 
 class Fate(NamedTuple):
@@ -183,18 +184,20 @@ class RowReader:
 
     def _typed(self, body: bytes) -> Iterator[Row]:
         memory = self._memory
-        for number, cells, problem in _decoded(_decode_typed, body):
+        for number, cells, problem, ignored in _decoded(_decode_typed, body):
             values = tuple(
                 [cell if cell.__class__ is str else memory.get(cell) or self._native(cell) for cell in cells]
             )
-            yield Row(number, values, problem)
+            yield Row(number, values, problem, ignored)
 
     def _native(self, parts: tuple[str, ...]) -> Native:
         if len(parts) not in (2, 3) or parts[1] not in _KINDS:
             raise ValueError("a cell of a kind that there is not")
         if len(self._memory) >= _MEMORY_MAX:
             self._memory.clear()
-        cell = self._memory[parts] = Native(parts[0], parts[1], *parts[2:])  # type: ignore[arg-type]  # just looked up
+        is_plain = parts[1:] == ("number",)
+        cell = PlainNumber(parts[0]) if is_plain else Native(parts[0], parts[1], *parts[2:])  # type: ignore[arg-type]  # just looked up
+        self._memory[parts] = cell
         return cell
 
 

@@ -17,6 +17,7 @@ from xml.parsers import expat
 from loadsheet.problems import FileRefused, Problem, Where
 from loadsheet.reading.archive import check_directory, check_parts, over_limit
 from loadsheet.reading.encoding import refused
+from loadsheet.reading.scan import Parser
 from loadsheet.reading.sources import Source
 
 DAMAGED = "it is incomplete or damaged"
@@ -70,7 +71,7 @@ class Package:
             raise refused(self.name, f"{DAMAGED} (part {part}: {error or type(error).__name__})", SEND_AGAIN) from error
 
     def feed(
-        self, part: str, parser: expat.XMLParserType, found: list[T], peek: Callable[[bytes], None] | None = None
+        self, part: str, parser: Parser, found: list[T], peek: Callable[[bytes], None] | None = None
     ) -> Generator[T, None, None]:
         """Feed a part to a parser, whose handlers put what they find into `found`; that is passed on piece by piece. `peek`
         sees each piece of the part before the parser does. Raises FileRefused for malformed XML, and for content its handlers

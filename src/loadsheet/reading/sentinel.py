@@ -86,7 +86,8 @@ class Sentinel:
         self._tallies = {place: {} for place in self._places}
         batch: list[Row] = []
         for row in rows:
-            batch.append(row)
+            if not row.ignored:
+                batch.append(row)
             if len(batch) == _BATCH:
                 self._look(batch)
                 batch = []

@@ -9,10 +9,13 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
+from functools import partial
+from xml.parsers.expat import XMLParserType
 
 from loadsheet.reading.books import COLUMNS_MAX, Cells, Rows, Traits
 from loadsheet.reading.formats import GENERAL, Format, read_number
 from loadsheet.reading.package import Package, local_name, safe_parser
+from loadsheet.reading.scan import RowPatterns, Scanner, texts_of
 from loadsheet.reading.tables import Native
 
 _ESCAPE = re.compile(r"_x([0-9A-Fa-f]{4})_")
@@ -58,16 +61,30 @@ def read_texts(package: Package, part: str) -> Iterator[str]:
         elif name == "rPh":
             phonetic = False
 
+    def read(piece: str) -> None:
+        found.extend(map(unescape, texts_of(piece)))
+
     parser.StartElementHandler, parser.EndElementHandler = start, end
-    return package.feed(part, parser, found)
+    return package.feed(part, Scanner(parser, b"<si", b"</si>", b"</sst>", read), found)
 
 
-def stream_rows(package: Package, part: str, dictionary: Dictionary) -> Rows:  # noqa: C901 (a flat switch: calls for its cases would cost a third more)
+def stream_rows(package: Package, part: str, dictionary: Dictionary) -> Rows:
     """The rows of a sheet that hold anything, as row number and cells, in the order of the file. Raises FileRefused if the part
     is damaged.
     """
     found: list[tuple[int, Cells]] = []
-    make = _cell_maker(dictionary)
+    make, number = _cell_makers(dictionary)
+    parser, at_row = _row_parser(make, found)
+    columns: dict[str, int] = {}
+    place = partial(_position, columns=columns)
+    patterns = RowPatterns(dictionary.texts, make, number, found=found, at_row=at_row, place=place)
+    return package.feed(part, Scanner(parser, b"<row", b"</row>", b"</sheetData>", patterns), found)
+
+
+def _row_parser(  # noqa: C901, PLR0915 (a flat switch: calls for its cases would cost a third more)
+    make: Callable[[str, str, str], str], found: list[tuple[int, Cells]]
+) -> tuple[XMLParserType, Callable[[int], None]]:
+    """What parses the XML of a sheet and puts its rows into `found`, and what tells it the number of the row before."""
     parser = safe_parser()
     row, position, phonetic, formula, inline = 0, -1, False, False, False
     cells: Cells = []
@@ -105,20 +122,25 @@ def stream_rows(package: Package, part: str, dictionary: Dictionary) -> Rows:  #
         nonlocal phonetic
         name = names[tag]
         if name == "c":
-            value = make(attributes, "".join(pieces), formula)
+            kind, stored = attributes.get("t", "n"), "".join(pieces)
+            lacks_value = formula and not stored and kind == "n"
+            value = Native("=", "formula") if lacks_value else make(kind, attributes.get("s", "0"), stored)
             pieces.clear()
             if value:
                 cells.append((position, value))
         elif name in ("v", "t"):
             parser.CharacterDataHandler = None
-        elif name == "row":
-            if cells:
-                found.append((row, cells))
+        elif name == "row" and cells:
+            found.append((row, cells))
         elif name == "rPh":
             phonetic = False
 
+    def at_row(number: int) -> None:
+        nonlocal row
+        row = number
+
     parser.StartElementHandler, parser.EndElementHandler = start, end
-    return package.feed(part, parser, found)
+    return parser, at_row
 
 
 def read_traits(package: Package, part: str) -> Traits:
@@ -177,31 +199,30 @@ def _position(reference: str, columns: dict[str, int]) -> int:
     return columns.setdefault(letters, position - 1)
 
 
-def _cell_maker(dictionary: Dictionary) -> Callable[[dict[str, str], str, bool], str]:
-    """What makes a cell from its attributes, its stored text, and whether it holds a formula."""
+def _cell_makers(dictionary: Dictionary) -> tuple[Callable[[str, str, str], str], Callable[[str, str], Native]]:
+    """What makes a cell from its kind, its style and its stored text, and what makes a number, or a date, anew."""
     memory: dict[tuple[str, str], Native] = {}
     texts, formats, from_1904 = dictionary.texts, dictionary.formats, dictionary.from_1904
 
     def number(style: str, text: str) -> Native:
+        how = formats[int(style)] if int(style) < len(formats) else GENERAL
+        return read_number(text.strip(), how, from_1904=from_1904)
+
+    def remembered(style: str, text: str) -> Native:
         if len(memory) >= _MEMORY_MAX:
             memory.clear()
-        how = formats[int(style)] if int(style) < len(formats) else GENERAL
-        memory[style, text] = cell = read_number(text.strip(), how, from_1904=from_1904)
+        memory[style, text] = cell = number(style, text)
         return cell
 
-    def make(attributes: dict[str, str], text: str, formula: bool) -> str:  # noqa: FBT001 (called for every cell)
-        kind = attributes.get("t", "n")
+    def make(kind: str, style: str, text: str) -> str:
         if kind == "n":
-            if text:
-                style = attributes.get("s") or "0"
-                return memory.get((style, text)) or number(style, text)
-            return Native("=", "formula") if formula else ""
+            return (memory.get((style, text)) or remembered(style or "0", text)) if text else ""
         if kind == "s":
             index = int(text or -1)
             return texts[index] if 0 <= index < len(texts) else Native("#TEXT LOST!", "error")
         return unescape(text) if kind in ("str", "inlineStr") else _flag_moment_or_error(kind, text.strip())
 
-    return make
+    return make, number
 
 
 def _flag_moment_or_error(kind: str, text: str) -> str:

@@ -9,6 +9,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 
 from loadsheet.problems import FileRefused, Problem, Where
+from loadsheet.reading.around import sift
 from loadsheet.reading.books import Book, Cells, Sheet
 from loadsheet.reading.header import NO_HEADER, Header, accept, closeness, find_header, fold
 from loadsheet.reading.layouts import Layout
@@ -39,13 +40,12 @@ def _open_table(book: Book, layout: Layout, settings: Settings) -> tuple[Sheet, 
     if not header.row and layout.header_row == "auto":
         raise FileRefused(Problem("R202", where, hint="send the file with its rows"))
     accept(header, layout, where, settings.columns_max, [candidate.title for candidate in candidates])
-    body = _Body(
-        book, sheet, header.row, Frame(book.name, sheet.title, header.labels, settings.cell_length_max), settings
-    )
+    frame = Frame(book.name, sheet.title, header.labels, settings.cell_length_max)
+    body = _Body(book, sheet, layout, header, frame, settings.blank_rows_max)
     hidden = [sheet.title for sheet in book.sheets if sheet.hidden]
     told = {
         "format": book.kind,
-        "header row": str(header.row),
+        "header row": header.told,
         "rows above the header": str(above),
         **book.told,
         **({"hidden sheets": f"{len(hidden)} ({', '.join(hidden)})"} if hidden else {}),
@@ -79,7 +79,15 @@ def _header_of(book: Book, sheet: Sheet, layout: Layout) -> tuple[Header, int]:
                 yield number, _spread(cells)
 
         header = find_header(spread(), layout)
-    return header, sum(number < header.row for number in seen)
+    return header, sum(number < header.top for number in seen)
+
+
+def _are_blank(cells: Cells) -> bool:
+    """Whether there is nothing but white space in the cells; one look is enough for most rows."""
+    for _, value in cells:  # noqa: SIM110 (called for every row, and a generator costs more)
+        if value and not value.isspace():
+            return False
+    return True
 
 
 def _spread(cells: Cells) -> list[str]:
@@ -96,20 +104,27 @@ class _Body:
 
     book: Book
     sheet: Sheet
-    header_row: int
+    layout: Layout
+    header: Header
     frame: Frame
-    settings: Settings
+    blank_rows_max: int
 
     def rows(self) -> Iterator[Row]:
         """The rows, read anew. Raises FileRefused if a cell stands nowhere, or the file cannot be read any more."""
-        last = self.header_row  # the last row that was not blank
+        return sift(self._rows(), self.layout, self.header)
+
+    def _rows(self) -> Iterator[Row | None]:
+        """The rows, None where blank ones are left out."""
+        last = header_row = self.header.row  # the last row that was not blank
         with closing(self.book.rows(self.sheet.key)) as rows:
             for number, cells in rows:
-                if number <= self.header_row or is_blank([value for _, value in cells]):
+                if number <= header_row or _are_blank(cells):
                     continue
-                if number - last - 1 > self.settings.blank_rows_max:
+                if number - last - 1 > self.blank_rows_max:
                     yield self._far_below(number, cells, number - last - 1)
                     return
+                if number > last + 1:
+                    yield None
                 last = max(last, number)
                 yield self._row(number, cells)
 
