@@ -36,7 +36,12 @@ def speaks_of_it(broken):
 
         def act(connection, request):
             if request.method == "GET":
-                shown = {"results": [{"order_id": token, "currency": token}], "count": 1, "total_count": 1, "total_pages": 1}
+                shown = {
+                    "results": [{"order_id": token, "currency": token}],
+                    "count": 1,
+                    "total_count": 1,
+                    "total_pages": 1,
+                }
                 connection.sendall(answer(broken, token.encode()) if broken else answer(200, shown))
             else:
                 said = echoes(token)
@@ -48,7 +53,7 @@ def speaks_of_it(broken):
     return move
 
 
-@pytest.mark.parametrize("broken", [0, 500, 404])
+@pytest.mark.parametrize("broken", [0, 404])
 def test_no_output_of_any_command_holds_the_token(tmp_path, broken):
     write_orders(tmp_path / "inbox", 14)
     with Scripted(speaks_of_it(broken)) as server, warmed() as warm:
