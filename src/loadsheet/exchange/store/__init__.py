@@ -5,6 +5,7 @@ handed back is on disk. Knows no HTTP; what an operation does stands in `effects
 """
 
 from loadsheet.exchange.store.issuing import TokenOffice
+from loadsheet.exchange.store.session_rows import OpenSession
 from loadsheet.exchange.store.store import BUSY_TIMEOUT_S, GROUP_MAX, Store, StoreFailed, Witness
 
-__all__ = ["BUSY_TIMEOUT_S", "GROUP_MAX", "Store", "StoreFailed", "TokenOffice", "Witness"]
+__all__ = ["BUSY_TIMEOUT_S", "GROUP_MAX", "OpenSession", "Store", "StoreFailed", "TokenOffice", "Witness"]
