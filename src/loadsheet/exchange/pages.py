@@ -1,7 +1,7 @@
 """The faces for people: the page of what arrived, behind a login, and the manual with its OpenAPI document.
 
 Owns: paths, forms and headers of these pages, all rendered here on the server: no script, nothing from another host. Everything
-else is the application's, with its answers as they are. Reads only; what is shown of records comes from the contract.
+else is the application's, with its answers as they are. Changes no record; what is shown of records comes from the contract.
 """
 
 import secrets

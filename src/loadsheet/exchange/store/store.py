@@ -1,6 +1,7 @@
 """One writer that commits calls in groups, and readers for the pages of listings and for tokens.
 
-Owns: threads and transactions. The statements of the writer stand in `books`, those of tokens in `keys`.
+Owns: threads and transactions. The statements of the writer stand in `books` and `statements`, those of tokens in
+`token_rows`, those of sessions in `session_rows`.
 """
 
 import asyncio
@@ -140,9 +141,8 @@ class Store:
             except DBAPIError as error:
                 if not error.connection_invalidated:
                     raise
-                return self._read_once(
-                    read, writes=writes
-                )  # the server was away since the last question, and may be back
+                # The server was away since the last question, and may be back.
+                return self._read_once(read, writes=writes)
         except SQLAlchemyError as error:
             raise _failed(error) from error
 
@@ -190,9 +190,8 @@ def _carry_out(connection: Connection, jobs: Sequence[_Job]) -> Sequence[Effect 
     """All jobs in one transaction; if that fails, each in its own, so that one bad call does not fail the others."""
     try:
         transaction, counts = _begin(connection)
-    except (
-        SQLAlchemyError
-    ) as error:  # another program holds the database, or it is gone: each job alone would wait as long
+    except SQLAlchemyError as error:
+        # Another program holds the database, or it is gone: each job alone would wait as long.
         return [_failed(error)] * len(jobs)
     try:
         with transaction:
@@ -239,9 +238,8 @@ def _witnessed(witness: Witness, jobs: Sequence[_Job], outcomes: Sequence[Effect
 def _failed(error: SQLAlchemyError) -> StoreFailed:
     # The whole error would print parameters, which are the senders' data.
     cause = error.orig if isinstance(error, DBAPIError) else None
-    told = getattr(
-        getattr(cause, "diag", None), "message_primary", None
-    )  # PostgreSQL's details repeat values, this does not
+    # PostgreSQL's details repeat values, its main message does not.
+    told = getattr(getattr(cause, "diag", None), "message_primary", None)
     reason = told or str(cause or type(error).__name__)
     _log.error("the exchange's store failed: %s", reason)
     return StoreFailed(reason)
