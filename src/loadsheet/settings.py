@@ -206,7 +206,16 @@ class Settings(BaseSettings):
         5.0, description="Our exchange: a connection idle for longer is closed"
     )
     exchange_calls_per_second: NonNegativeFloat = Field(
-        0.0, description="Our exchange: calls a second for each token (0: no limit); more are answered 429"
+        0.0,
+        description="Our exchange: calls a second for each token, in each server process (0: no limit); more are answered 429",
+    )
+    exchange_wrong_tokens_per_second: NonNegativeFloat = Field(
+        10.0,
+        description="Our exchange: 401s a second for each address (0: no limit); more wait up to 2 s, beyond that they are 429s",
+    )
+    exchange_database_s: PositiveFloat = Field(
+        10.0,
+        description="Our exchange: time to wait for its database, for an answer of PostgreSQL twice that; then calls are answered 503",
     )
 
     weight_tolerance: NonNegativeFloat = Field(0.001, description="Weights and volumes that differ by no more agree")

@@ -240,3 +240,29 @@ def test_every_event_is_applied_once_or_named_whatever_the_exchange_does(tmp_pat
         else:
             assert str(entry.state) == "accepted"
             assert times == 1 or (doubled(entry) and times == 2)
+
+
+def test_an_event_that_may_be_there_travels_alone_also_in_a_later_run(ledger):
+    """In another batch it could be refused along with others, and be there a third time."""
+    run = ledger.begin_run()
+    drop = sendings.events(ledger, run, 6)
+    with Scripted(lambda *_: scripted.applies_and_closes) as server:
+        sendings.send_all(ledger, run, server.url, options(on_400="prove"))
+    ledger.settle(
+        run,
+        [
+            sendings.Settlement(entry.id, sendings.State.READY, "sent once more")
+            for entry in ledger.history.entries_of(drop.id)
+        ],
+    )
+    more = sendings.plan(
+        ledger, run, "order.status", [{"order_id": "B-1", "status_location": "stop 7"}], file="more.csv"
+    )
+    exchange = Judging(on_400="partial")
+    with Scripted(exchange) as again:
+        sendings.send_all(ledger, run, again.url, options(on_400="prove"))
+    assert sendings.states(ledger, drop, more) == ["accepted"] * 6 + ["refused"]
+    assert exchange.sizes == [1] * 7
+    assert set(server.applied.values()) == {1}
+    assert max(exchange.applied.values()) == 1
+    assert all(doubled(entry) for entry in ledger.history.entries_of(drop.id))

@@ -68,6 +68,7 @@ HOMES = {  # each third-party library and the only places that import it
     "watchdog": {"loadsheet.watching"},
     "httptools": {"loadsheet.dispatch", "loadsheet.exchange"},
     "alembic": {"loadsheet.exchange.migrations", "loadsheet.ledger.migrations"},
+    "psycopg": {"loadsheet.exchange.store.patience"},
 }
 SPEAKING_NAMES = {"utils", "util", "helpers", "common", "manager", "base", "misc", "info"}
 
@@ -113,7 +114,7 @@ def test_every_dependency_is_used_and_says_why():
     assert all(re.fullmatch(r'"[^"]+",\s+# .+', line) for line in lines)
     used = {name.split(".")[0] for path in MODULES.values() for name in imports(path)}
     renamed = {"rule-engine": "rule_engine", "ruamel.yaml": "ruamel", "pydantic-settings": "pydantic_settings"}
-    unimported = {"tzdata", "psycopg"}  # zoneinfo reads the one, SQLAlchemy drives the other by its name
+    unimported = {"tzdata"}  # zoneinfo reads it
     for line in lines:
         name = re.match(r'"([A-Za-z0-9_.-]+)', line)[1]
         assert name in unimported or renamed.get(name, name) in used, name

@@ -211,7 +211,11 @@ _SETTLED = (
     Assumption("Errors", "The exact texts of messages", "our own fixed sentences", "", "", "exchange"),
     Assumption("Errors", "How a wrong field inside a list is named", "packages[0].item_name, counted from 0", "", "", "both"),
     Assumption("Errors", "When 405 is answered", "any known path with another method", "", "assumptions.unknown_path", "exchange"),
-    Assumption("Errors", "Status codes other than 200, 400, 401 and 405", "429 beyond a limit of calls or connections, 503 while the store cannot write; any other that comes is an unknown outcome", "", "", "both"),
+    Assumption("Conventions", "How large a number and how deep a nesting of JSON may be", "100 digits with a fraction or an exponent (which ends at 100 too), 4300 of a whole number, 64 levels; beyond that 400", "", "", "exchange"),
+    Assumption("States and transitions", "What two updates of one record at the same time leave", "each sets the fields that it carries, one after the other: of different fields both stay, of one field (an array is one) the later; no version is asked for", "", "", "exchange"),
+    Assumption("Authentication", "How often an address may try tokens that are not authorised", "401 at once so many times a second as the setting says, then later and later, then 429", "", "exchange_wrong_tokens_per_second", "exchange"),
+    Assumption("Errors", "What 425 and 429 mean", "nothing happened: the same call is sent again after Retry-After; the exchange never answers 425", "", "", "both"),
+    Assumption("Errors", "Status codes other than 200, 400, 401 and 405", "429 beyond a limit of calls, connections, large pages or wrong tokens, 503 while the store cannot write; any other that comes is an unknown outcome", "", "", "both"),
     Assumption("Versioning", "Versioning scheme", "none; paths carry no version", "", "", "both"),
     Assumption("Endpoints", "Whether a repeated request is recognised (no idempotency key is shown)", "no: an unanswered call is never sent again blindly", "", "", "translator"),
 )  # fmt: skip

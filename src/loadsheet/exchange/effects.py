@@ -36,8 +36,7 @@ _UNKNOWN = "is not known"
 _NOT_YOURS = "sender or receiver must be the party of your token"
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(NamedTuple):
     """One authorised request with the records that the contract finds no fault with.
 
     Batched operations carry several records, each with its index in `places`, and the faults of the others. `body` is the
@@ -75,8 +74,7 @@ class Happened(NamedTuple):
     number: int
 
 
-@dataclass(frozen=True, slots=True)
-class Effect:
+class Effect(NamedTuple):
     """What a call did: refused for `faults`, or done; `number` is the exchange's own number of the record (0: none).
 
     `happened` names every change: none if it was refused, or answered 200 without an effect.
