@@ -13,18 +13,7 @@ from typing import NamedTuple
 
 from loadsheet import reconcile, reports
 from loadsheet.contract import BY_NAME
-from loadsheet.dispatch import (
-    Client,
-    Forecast,
-    Listings,
-    Patience,
-    Stop,
-    look,
-    look_after,
-    resolve_by,
-    resolve_unknown,
-    send,
-)
+from loadsheet.dispatch import Client, Delivered, Listings, Patience, deliver, look, resolve_by, resolve_unknown
 from loadsheet.intake import take_in
 from loadsheet.ledger import Drop, Ledger, Run, State
 from loadsheet.mapping import load_folder
@@ -54,16 +43,6 @@ class Result:
     late: str = ""
 
 
-class Delivered(NamedTuple):
-    """What delivering came to: why it ended before everything was sent, if it did, the listings that were looked at since, and what
-    is left to send.
-    """
-
-    stopped: LoadsheetError | None
-    seen: Listings
-    forecast: Forecast | None = None
-
-
 class Work(NamedTuple):
     """What the stages of one run share. `patience` measures how long outcomes have been unknown; `updating` names the mappings whose
     changed records go out as updates.
@@ -86,11 +65,11 @@ def run(settings: Settings, ledger: Ledger, client: Client, *, progress: Progres
     mappings = load_folder(settings.mappings, settings.assumptions)
     updating = tuple(mapping.name for mapping in mappings if mapping.changed == "update")
     work = Work(settings, ledger, client, ledger.begin_run(), Patience(ledger.now), updating)
-    delivered = Delivered(learn(work), Listings())
+    sent = Delivered(learn(work), Listings())
     taken = take_in(settings, ledger, work.run, mappings)
-    if delivered.stopped is None:
-        delivered = deliver(work, progress=progress)
-    return account(work, delivered, fault=taken.fault, left=taken.left)
+    if sent.stopped is None:
+        sent = delivered(work, progress=progress)
+    return account(work, sent, fault=taken.fault, left=taken.left)
 
 
 def learn(work: Work) -> LoadsheetError | None:
@@ -106,28 +85,16 @@ def learn(work: Work) -> LoadsheetError | None:
     return None
 
 
-def deliver(work: Work, *, progress: Progress | None = None) -> Delivered:
+def delivered(work: Work, *, progress: Progress | None = None) -> Delivered:
     """Ready entries to settled ones: stage 5."""
     settings, ledger, client, this_run, patience, updating = work
-    ledger.release(this_run, orphans=settings.parents == "send", updating=updating)
-    sent, seen = send(ledger, client, this_run, settings, progress=progress), Listings()
-    if sent.stopped is None:
-        seen = look_after(ledger, client, this_run, settings, patience)
-        ledger.release(this_run, updating=updating)
-        if ledger.ready(1):  # children of what the listing showed, or of a create whose answer was lost
-            sent, seen = send(ledger, client, this_run, settings, progress=progress), Listings()
-    if sent.stopped is None:
-        ledger.hold_waiting(this_run)
-        return Delivered(None, seen, sent.forecast)
-    error = TokenRefused if sent.stopped is Stop.TOKEN_REFUSED else ExchangeUnreachable
-    told = f"{sent.stopped} ({sent.why}); what was not sent is still ready, run again"
-    return Delivered(error(told), seen, sent.forecast)
+    return deliver(ledger, client, this_run, settings, patience=patience, updating=updating, progress=progress)
 
 
-def account(work: Work, delivered: Delivered, *, fault: LoadsheetError | None, left: Sequence[Problem]) -> Result:
+def account(work: Work, sent: Delivered, *, fault: LoadsheetError | None, left: Sequence[Problem]) -> Result:
     """Entries to reports: stages 6 and 7. `fault` is what ended the intake early, `left` what that has to say."""
     settings, ledger, client, this_run, patience, _ = work
-    stopped, seen, forecast = fault or delivered.stopped, delivered.seen, delivered.forecast
+    stopped, seen = fault or sent.stopped, sent.seen
     if not isinstance(stopped, ExchangeUnreachable | TokenRefused):
         fresh = look(client, _subjects(ledger.history.drops_of(this_run)) - seen.keys())
         resolve_by(fresh, ledger, this_run, settings, patience=patience)
@@ -139,11 +106,9 @@ def account(work: Work, delivered: Delivered, *, fault: LoadsheetError | None, l
     exit_code = _exit_code(ledger, drops, reconciliation, stopped)
     ended = replace(this_run, exit_code=exit_code, finished_at=ledger.now())
     waiting = tuple(_still_waiting(ledger, this_run))
-    told = str(forecast) if forecast and forecast.remaining else ""
-    written = reports.write(ledger.history, reconciliation, ended, settings, remarks=waiting, forecast=told)
+    written = reports.write(ledger.history, reconciliation, ended, settings, remarks=waiting, forecast=sent.left)
     ledger.end_run(ended, exit_code=exit_code, summary={"entries": dict(written.summary.entries)})
-    late = "" if forecast is None or forecast.fits else told
-    return Result(exit_code, written, stopped, (*left, *waiting), late)
+    return Result(exit_code, written, stopped, (*left, *waiting), sent.late)
 
 
 def _still_waiting(ledger: Ledger, this_run: Run) -> Iterator[Problem]:

@@ -14,6 +14,7 @@ from orders import MAPPINGS, order_id, write_orders
 from warm import warmed
 
 from loadsheet.exchange import FaultClass
+from loadsheet.ledger import open_ledger
 
 STATUS_MAPPING = """\
 mapping: events
@@ -310,3 +311,26 @@ def test_two_runs_at_once_send_every_document_once(run, house, tmp_path):
         applied = Counter(line["key"] for line in served.happened())
     assert (len(applied), max(applied.values())) == (60, 1)
     assert Counter(state for _, _, state in entries(house)) == {"accepted": 60, "unchanged": 60}
+
+
+def test_a_ledger_that_is_held_can_be_looked_at_but_not_changed(loadsheet, run, house):
+    drop_events(house, 1)
+    run(house)
+    with open_ledger(f"sqlite:///{house / '.loadsheet' / 'ledger.db'}"):
+        told = loadsheet(house, "doctor")
+        assert told.returncode == 0, told.stdout
+        assert "a run or a watch holds it" in told.stdout
+        assert loadsheet(house, "retry", "--held", "--dry-run").returncode == 0
+        assert loadsheet(house, "retry", "--held").returncode == 75
+    assert loadsheet(house, "retry", "--held").returncode == 0
+
+
+def test_what_still_waits_stands_in_the_summary(run, house):
+    drop_events(house, 1)
+    run(house)
+    assert summary(house)["remarks"] == []
+    drop_events(house, 2, name="events-2.csv")
+    run(house)
+    (remark,) = summary(house)["remarks"]
+    assert "of earlier runs still wait for their order or tender" in remark
+    assert summary(house)["forecast"] == ""

@@ -125,7 +125,7 @@ def measure(settings, count, *, alone):
         clock.lap()
         take_in(settings, ledger, work.run, mappings)
         stages.append(("inbox + read + map + ledger", *clock.lap()))
-        delivered = pipeline.deliver(work)
+        delivered = pipeline.delivered(work)
         assert delivered.stopped is None, delivered.stopped
         stages.append(("dispatch", *clock.lap()))
         pipeline.account(work, delivered, fault=None, left=[])

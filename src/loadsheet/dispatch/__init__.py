@@ -7,6 +7,7 @@ once more when the calls are over.
 """
 
 from loadsheet.dispatch.client import Client
+from loadsheet.dispatch.delivering import Delivered, deliver
 from loadsheet.dispatch.forecast import Forecast
 from loadsheet.dispatch.outcomes import Failure, Outcome, OutcomeKind, Reply, classify
 from loadsheet.dispatch.pace import Stop
@@ -17,6 +18,7 @@ from loadsheet.dispatch.sending import SendingReport, send
 
 __all__ = [
     "Client",
+    "Delivered",
     "Failure",
     "Forecast",
     "Listings",
@@ -28,6 +30,7 @@ __all__ = [
     "SendingReport",
     "Stop",
     "classify",
+    "deliver",
     "look",
     "look_after",
     "resolve_by",

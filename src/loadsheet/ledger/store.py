@@ -205,13 +205,9 @@ class Ledger:
 
     def _settle(self, run: Run, settlements: Sequence[Settlement]) -> None:
         with self._writing() as connection:
-            change(connection, run, settlements, self.now())
-            self._pass_on(connection, run, settlements)
-
-    def _pass_on(self, connection: Connection, run: Run, settlements: Sequence[Settlement]) -> None:
-        """What these settlements mean for others on their lanes."""
-        waiting.let_children_go(connection, [one.entry for one in settlements if one.state is State.ACCEPTED])
-        waiting.keep_creates_back(connection, run, settlements, self.now())
+            now = self.now()
+            change(connection, run, settlements, now)
+            _pass_on(connection, run, settlements, now)
 
     # waiting
 
@@ -246,8 +242,9 @@ class Ledger:
         Raises LedgerError, and changes nothing, if one of them is not as it was: somebody else was faster.
         """
         with self._writing() as connection:
-            deciding.record_decisions(connection, run, chosen, self.now(), who=who, choice=choice, comment=comment)
-            self._pass_on(connection, run, [one.settlement for one in chosen])
+            now = self.now()
+            deciding.record_decisions(connection, run, chosen, now, who=who, choice=choice, comment=comment)
+            _pass_on(connection, run, [one.settlement for one in chosen], now)
 
     # looking after it
 
@@ -322,6 +319,12 @@ _READY_BUT = _READY.where(
 _READY_OF = _READY.where(
     entries.c.drop_id == bindparam("drop"), entries.c.operation == bindparam("operation"), ~_overtaking
 )
+
+
+def _pass_on(connection: Connection, run: Run, settlements: Sequence[Settlement], now: str) -> None:
+    """Do what these settlements mean for others on their lanes."""
+    waiting.let_children_go(connection, [one.entry for one in settlements if one.state is State.ACCEPTED])
+    waiting.keep_creates_back(connection, run, settlements, now)
 
 
 def _interrupted(entry: int) -> Settlement:
