@@ -30,6 +30,7 @@ ENVIRONMENT = {
     "LOADSHEET_TOKEN": TOKEN,
     "LOADSHEET_CONNECTIONS": "2",
     "LOADSHEET_SETTLE_S": "0",
+    "LOADSHEET_READING_PROCESS": "none",  # the reader has proofs of its own, and costs more than the rest of a night
 }
 
 
