@@ -13,8 +13,9 @@ demo: .venv/demo  ## the samples through the shipped mappings against the embedd
 test: .venv/test lint  ## the whole suite, lint and types included
 	@$(BIN)/python -m pytest -n 2
 
-sweep: .venv/test  ## the long sweeps that CI runs as well; one after the other, because they measure under load
-	@$(BIN)/python -m pytest -m sweep --timeout 1500
+sweep: .venv/test  ## the long sweeps that CI runs as well; those that measure go alone
+	@$(BIN)/python -m pytest -m "sweep and not alone" -n 2 --timeout 2400
+	@$(BIN)/python -m pytest -m "sweep and alone" --timeout 1500
 
 fuzz: .venv/test  ## coverage-guided fuzzing of reading, FUZZ_S seconds for each target (Linux; atheris has no wheels elsewhere)
 	@$(INSTALL) --editable '.[fuzz]'

@@ -35,10 +35,10 @@ def test_a_killed_night_is_finished_by_the_next(library, tmp_path, name):
 @pytest.mark.timeout(2400)
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_killed_before_every_effect(library, tmp_path, name):
-    """Before each change of a file, each sync and each network effect (every second one of all but the first scenario); after each
+    """Before each change of a file, each sync and each network effect (every third one of all but the first scenario); after each
     sync and each network effect as well.
     """
-    step = 1 if name == next(iter(SCENARIOS)) else 2
+    step = 1 if name == next(iter(SCENARIOS)) else 3
     with Workshop(library, "nightwork") as shop:
         prepared = prepare(shop, SCENARIOS[name], tmp_path / "prepared")
         count = {kinds: effects_of(shop, prepared, tmp_path / "count", kinds) for kinds in (ALL, SYNC | NETWORK)}

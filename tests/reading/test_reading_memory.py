@@ -61,8 +61,8 @@ def peak_mb(path, rows):
     [
         (write_csv, 100_000),
         (write_xlsx, 10_000),
-        pytest.param(write_csv, 2_000_000, marks=pytest.mark.sweep),
-        pytest.param(write_xlsx, 300_000, marks=pytest.mark.sweep),
+        pytest.param(write_csv, 2_000_000, marks=[pytest.mark.sweep, pytest.mark.alone]),
+        pytest.param(write_xlsx, 300_000, marks=[pytest.mark.sweep, pytest.mark.alone]),
     ],
 )
 def test_ten_times_the_rows_take_no_more_memory(tmp_path, write, rows):

@@ -161,7 +161,9 @@ def prepare(shop: Workshop, scenario: Scenario, place: Path) -> Night:
 
 
 def kill_once(shop: Workshop, prepared: Night, place: Path, *traps: Trap) -> list[Done]:
-    """Kill tonight's run at each trap in turn, then let two runs go well and look at everything. Returns how the traps went."""
+    """Kill tonight's run at each trap in turn, then let a run go well and look at everything; a further one, tried now and then,
+    changes nothing. Returns how the traps went.
+    """
     night = prepared.copy(place)
     names = night.waiting()
     before = {file["name"] for file in read_ledger(night.ledger).files} if night.ledger.exists() else set()
@@ -170,10 +172,11 @@ def kill_once(shop: Workshop, prepared: Night, place: Path, *traps: Trap) -> lis
         known, truth = _settled(shop, night, url)
         assert not night.waiting()
         assert sorted(file["name"] for file in known.files if file["name"] not in before) == names  # each once
-        again = night.run(shop, url)
-        assert again.code in (0, 1), again
-        assert read_ledger(night.ledger).states == known.states
-        assert night.truth() == truth
+        if not traps or traps[0].at % 4 == 0:
+            again = night.run(shop, url)
+            assert again.code in (0, 1), again
+            assert read_ledger(night.ledger).states == known.states
+            assert night.truth() == truth
     _check_no_token(night)
     return sprung
 
