@@ -57,9 +57,7 @@ def check_laws(known: Known, truth: list[dict[str, Any]], *, stopped: bool = Fal
         applied[min(meant, key=lambda entry: applied[entry["id"]])["id"]] += 1
     for number, times in applied.items():
         named = by_id[number]["state"] == State.UNKNOWN or DOUBLED in by_id[number]["problems"]
-        same_twice = by_id[number]["operation"].endswith(
-            (".delete", ".update")
-        )  # sent again it makes the same of its record
+        same_twice = by_id[number]["operation"].endswith((".delete", ".update"))  # makes the same of its record
         assert times == 1 or same_twice or (named and times <= 2), f"it happened {times} times: {by_id[number]}"
     created = Counter(line["key"] for line in truth if line["operation"] in CREATES and line["effect"] == "created")
     deleted = Counter(line["key"] for line in truth if line["operation"].endswith(".delete"))
