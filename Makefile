@@ -4,7 +4,7 @@ FUZZ_S ?= 60
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint .constraints.txt
 
-.PHONY: demo test sweep fuzz lint bench clean
+.PHONY: demo test sweep deep fuzz lint bench clean
 
 demo: .venv/demo  ## the samples through the shipped mappings against the embedded exchange
 	@rm -rf .loadsheet/demo && mkdir -p .loadsheet/demo && cp -R inbox_samples .loadsheet/demo/inbox
@@ -20,6 +20,9 @@ sweep: .venv/test  ## the long sweeps that CI runs as well; those that measure g
 fuzz: .venv/test  ## coverage-guided fuzzing of reading, FUZZ_S seconds for each target (Linux; atheris has no wheels elsewhere)
 	@$(INSTALL) --editable '.[fuzz]'
 	@for target in csv xlsx header; do $(BIN)/python tests/fuzz/fuzz_reading.py $$target -max_total_time=$(FUZZ_S) || exit 1; done
+
+deep: .venv/test  ## the sweeps over every single effect of a run: an hour or more
+	@LOADSHEET_SWEEP_EVERY=1 $(BIN)/python -m pytest -m sweep tests/proofs --timeout 9000
 
 lint: .venv/test
 	@$(BIN)/ruff check .

@@ -8,7 +8,7 @@ import queue
 import threading
 
 import pytest
-from effects import CHANGE, SYNC, Trap, Workshop, preload
+from effects import CHANGE, EVERY, SYNC, Trap, Workshop, preload
 from killing import SCENARIOS, kill_once, prepare
 
 WRITES = CHANGE | SYNC
@@ -55,8 +55,8 @@ def test_failing_at_every_write(library, tmp_path, name):
     with Workshop(library, "nightwork") as shop:
         prepared = prepare(shop, SCENARIOS["new orders"], tmp_path / "prepared")
         count = effects_of(shop, prepared, tmp_path / "count", kinds)
-    traps = [Trap(at, kinds, error=number) for at in range(1, count + 1)]
-    traps += [Trap(at, kinds, error=-number) for at in range(1, count + 1, PERSISTENT_EVERY)]
+    traps = [Trap(at, kinds, error=number) for at in range(1, count + 1, EVERY)]
+    traps += [Trap(at, kinds, error=-number) for at in range(2, count + 1, PERSISTENT_EVERY * EVERY)]
     codes = sweep(library, prepared, tmp_path, traps)
     print(f"{name}: {len(codes)} failures, {sum(map(bool, codes))} told")
 

@@ -11,7 +11,7 @@ import sqlite3
 from contextlib import closing
 
 import pytest
-from effects import Effect, Workshop, preload, read_record
+from effects import EVERY, Effect, Workshop, preload, read_record
 from killing import SCENARIOS, prepare
 
 SECTOR = 512
@@ -128,4 +128,4 @@ def test_a_power_loss_keeps_every_call_that_had_left(tmp_path, name):
 @pytest.mark.sweep
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_a_power_loss_at_every_write(tmp_path, name):
-    print(f"{name}: {losses(tmp_path, name, every=1, variants=8)} disks")
+    print(f"{name}: {losses(tmp_path, name, every=max(EVERY // 4, 1), variants=8)} disks")

@@ -23,6 +23,8 @@ import pytest
 
 CHANGE, SYNC, NETWORK = 1, 2, 4
 HERE = Path(__file__).parent
+EVERY = int(os.environ.get("LOADSHEET_SWEEP_EVERY", "8"))
+"""Sweeps over all effects of a run take every so many of them; `make deep` takes all, which is a matter of an hour."""
 
 
 @dataclass(frozen=True)
