@@ -19,7 +19,7 @@ sweep: .venv/test  ## the long sweeps that CI runs as well; those that measure g
 
 fuzz: .venv/test  ## coverage-guided fuzzing of reading, FUZZ_S seconds for each target (Linux; atheris has no wheels elsewhere)
 	@$(INSTALL) --editable '.[fuzz]'
-	@for target in csv xlsx header; do $(BIN)/python tests/fuzz/fuzz_reading.py $$target -max_total_time=$(FUZZ_S) || exit 1; done
+	@for target in csv xlsx header; do $(BIN)/python tests/fuzz/fuzz_reading.py $$target -seed=1 -max_total_time=$(FUZZ_S) || exit 1; done
 
 deep: .venv/test  ## the sweeps over every single effect of a run: an hour or more
 	@LOADSHEET_SWEEP_EVERY=1 $(BIN)/python -m pytest -m sweep tests/proofs --timeout 9000
