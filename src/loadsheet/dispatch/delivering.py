@@ -53,6 +53,8 @@ def deliver(
     """
     ledger.release(run, orphans=settings.parents == "send", updating=updating)
     sent, seen = send(ledger, client, run, settings, progress=progress), Listings()
+    if sent.interrupted:  # whoever runs us survived the signal: what is ready stays so
+        return Delivered(None, seen, sent.forecast)
     if sent.stopped is None:
         seen = look_after(ledger, client, run, settings, patience)
         ledger.release(run, updating=updating)

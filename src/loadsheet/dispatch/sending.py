@@ -41,7 +41,7 @@ class SendingReport:
     ended early, if it did (`why` is what the last call met).
 
     `held` counts entries held because the first of their drop were all refused; `connections` is how many calls at the same
-    time it settled on; `forecast` says what is left, and whether that fits the night.
+    time it settled on; `forecast` says what is left, and whether that fits the night. `interrupted` says that a signal ended it.
     """
 
     calls: int
@@ -54,6 +54,7 @@ class SendingReport:
     held: int = 0
     connections: int = 0
     forecast: Forecast | None = None
+    interrupted: bool = False
 
 
 def send(
@@ -175,6 +176,7 @@ class _Sending:
             held=counts[State.HELD],
             connections=self._pace.limit,
             forecast=forecast(left, self._rate.per_second(self._clock()), now, self._due),
+            interrupted=bool(self._noted),
         )
 
     def _start_calls(self) -> bool:
