@@ -4,7 +4,7 @@ import pytest
 from sheets import ASSUMED
 
 from loadsheet.mapping import load_folder, route
-from loadsheet.mapping.routing import match
+from loadsheet.mapping.filenames import match
 from loadsheet.problems import MappingError
 
 SIMPLE = """\

@@ -4,7 +4,6 @@ Owns: the patterns (`acme_*.xlsx`, `nordic/{batch}/orders.csv`), companions and 
 mappings name is refused. Knows names only, no content.
 """
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,10 +11,8 @@ from pathlib import Path
 from loadsheet.contract import Assumptions
 from loadsheet.mapping import compile as compiled
 from loadsheet.mapping.compile import examine, together
+from loadsheet.mapping.filenames import PLACEHOLDER, match
 from loadsheet.problems import MappingError, Problem, Where
-
-_PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
-_PIECE = re.compile(r"\{[A-Za-z_][A-Za-z0-9_]*\}|\*\*/|\*|\?|[^*?{]+|\{")
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,24 +102,6 @@ def _claims(name: str, mapping: compiled.Mapping) -> Iterator[_Claim]:
             return
 
 
-def match(pattern: str, name: str) -> dict[str, str] | None:
-    """What the placeholders of a pattern stand for in a name, lower case; None if the name does not match."""
-    subject = name if "/" in pattern else name.rsplit("/", 1)[-1]
-    seen: set[str] = set()
-    parts = []
-    for piece in _PIECE.findall(pattern):
-        placeholder = _PLACEHOLDER.fullmatch(piece)
-        if placeholder is None:
-            parts.append({"*": "[^/]*", "?": "[^/]", "**/": "(?:.*/)?"}.get(piece) or re.escape(piece))
-        elif placeholder[1] in seen:
-            parts.append(f"(?P={placeholder[1]})")
-        else:
-            seen.add(placeholder[1])
-            parts.append(f"(?P<{placeholder[1]}>[^/]+)")
-    found = re.fullmatch("".join(parts), subject, re.IGNORECASE)
-    return {key: value.casefold() for key, value in found.groupdict().items()} if found else None
-
-
 def _sets(mapping: compiled.Mapping, own: Mapping[str, _Claim]) -> Iterator[tuple[Route | None, dict[str, Problem]]]:
     """The sets of one mapping: a main file with the companions and the trigger that share its placeholders."""
     taken: set[str] = set()
@@ -163,7 +142,7 @@ def _agree(one: _Claim, other: _Claim) -> bool:
 
 def _filled(pattern: str, claim: _Claim) -> str:
     values = dict(claim.values)
-    return _PLACEHOLDER.sub(lambda found: values.get(found[1], found[0]), pattern)
+    return PLACEHOLDER.sub(lambda found: values.get(found[1], found[0]), pattern)
 
 
 def _waits(name: str, companion: str) -> Problem:

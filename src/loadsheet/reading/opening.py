@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from loadsheet.problems import FileRefused, Problem, Where
-from loadsheet.reading.delimited import open_delimited
+from loadsheet.reading.delimited import delimited_top, open_delimited
 from loadsheet.reading.encoding import refused
 from loadsheet.reading.layouts import Layout
 from loadsheet.reading.package import Package, open_package
-from loadsheet.reading.tables import Table
-from loadsheet.reading.workbook import open_workbook
+from loadsheet.reading.tables import Table, Top
+from loadsheet.reading.workbook import open_workbook, workbook_tops
 from loadsheet.settings import Settings
 
 _ZIP = (b"PK\x03\x04", b"PK\x05\x06", b"PK\x07\x08")
@@ -55,6 +55,22 @@ def open_tables(path: Path, name: str, layouts: Sequence[Layout], settings: Sett
     The file must stay as it is while the tables are used: `Table.rows` reads it anew each time. Raises FileRefused with the
     reason for what cannot be read; bad rows are no reason, they come out of `rows` with their problem.
     """
+    if _is_workbook(path, name, settings):
+        return open_workbook(path, name, layouts, settings)
+    return open_delimited(path, name, layouts, settings)
+
+
+def glimpse(path: Path, name: str, settings: Settings) -> list[Top]:
+    """The first rows of everything in a file that can be a table, before any mapping is known. Raises FileRefused like
+    `open_tables`.
+    """
+    if _is_workbook(path, name, settings):
+        return workbook_tops(path, name, settings)
+    return [delimited_top(path, name, settings)]
+
+
+def _is_workbook(path: Path, name: str, settings: Settings) -> bool:
+    """Whether a file is a workbook; else it is text. Raises FileRefused for what is neither."""
     try:
         with path.open("rb") as file:
             head = file.read(4096)
@@ -66,7 +82,7 @@ def open_tables(path: Path, name: str, layouts: Sequence[Layout], settings: Sett
         raise FileRefused(Problem("R202", Where(name), hint="it has 0 bytes; send it again"))
     if head.startswith(_ZIP):
         _refuse_other_packages(path, name, settings)
-        return open_workbook(path, name, layouts, settings)
+        return True
     if head.startswith(_OLE):
         raise refused(name, *_it_is(_ole_kind(path)))
     for signature, kind in _FOREIGN.items():
@@ -76,7 +92,7 @@ def open_tables(path: Path, name: str, layouts: Sequence[Layout], settings: Sett
     for signature, what in _MARKUP.items():
         if start.startswith(signature):
             raise refused(name, *_it_is((what, _SAVE_AS)))
-    return open_delimited(path, name, layouts, settings)
+    return False
 
 
 def _it_is(kind: tuple[str, str]) -> tuple[str, str]:

@@ -7,18 +7,19 @@ value as what they are. Hidden sheets are left out unless a mapping names them; 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
 from loadsheet.problems import FileRefused, Problem, Where
 from loadsheet.reading.encoding import refused
 from loadsheet.reading.formats import read_formats
-from loadsheet.reading.header import NO_HEADER, Header, accept, closeness, find_header, fold
+from loadsheet.reading.header import NO_HEADER, TOP_ROWS, Header, accept, closeness, find_header, fold
 from loadsheet.reading.layouts import Layout
 from loadsheet.reading.package import SEND_AGAIN, Package, check_markup, open_package
 from loadsheet.reading.sheet import Cells, Dictionary, read_texts, stream_rows
 from loadsheet.reading.soundness import CONTROL, Frame, is_blank
-from loadsheet.reading.tables import Row, Table
+from loadsheet.reading.tables import Row, Table, Top
 from loadsheet.settings import Settings
 
 
@@ -51,6 +52,19 @@ def open_workbook(path: Path, name: str, layouts: Sequence[Layout], settings: Se
         for part in {sheet.part for sheet in book.sheets if sheet.title in {table.sheet for table in tables.values()}}:
             package.verify(part)
         return tables
+
+
+def workbook_tops(path: Path, name: str, settings: Settings) -> list[Top]:
+    """The first rows of every visible sheet. Raises FileRefused."""
+    with open_package(path, name, settings.inflated_bytes_max) as package:
+        check_markup(package)
+        book = _read_book(package, path)
+        tops = []
+        for sheet in (sheet for sheet in book.sheets if not sheet.hidden):
+            with closing(stream_rows(package, sheet.part, book.dictionary)) as rows:
+                first = tuple((number, tuple(_spread(cells))) for number, cells in islice(rows, TOP_ROWS))
+            tops.append(Top(sheet.title, tuple(row for row in first if not is_blank(row[1]))))
+        return tops
 
 
 def _read_book(package: Package, path: Path) -> _Book:
