@@ -1,9 +1,10 @@
 # Everything runs in .venv in this checkout. Needs Python 3.11+ and make; PYTHON names another interpreter.
 PYTHON ?= python3
+FUZZ_S ?= 60
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint .constraints.txt
 
-.PHONY: demo test sweep lint bench clean
+.PHONY: demo test sweep fuzz lint bench clean
 
 demo: .venv/demo  ## the samples through the shipped mappings against the embedded exchange
 	@rm -rf .loadsheet/demo && mkdir -p .loadsheet/demo && cp -R inbox_samples .loadsheet/demo/inbox
@@ -12,8 +13,13 @@ demo: .venv/demo  ## the samples through the shipped mappings against the embedd
 test: .venv/test lint  ## the whole suite, lint and types included
 	@$(BIN)/python -m pytest -n 2
 
-sweep: .venv/test  ## the long sweeps that CI runs as well; one after the other, because they measure under load
-	@$(BIN)/python -m pytest -m sweep --timeout 1500
+sweep: .venv/test  ## the long sweeps that CI runs as well; those that measure go alone
+	@$(BIN)/python -m pytest -m "sweep and not alone" -n 2 --timeout 2400
+	@$(BIN)/python -m pytest -m "sweep and alone" --timeout 1500
+
+fuzz: .venv/test  ## coverage-guided fuzzing of reading, FUZZ_S seconds for each target (Linux; atheris has no wheels elsewhere)
+	@$(INSTALL) --editable '.[fuzz]'
+	@for target in csv xlsx header; do $(BIN)/python tests/fuzz/fuzz_reading.py $$target -max_total_time=$(FUZZ_S) || exit 1; done
 
 lint: .venv/test
 	@$(BIN)/ruff check .
@@ -23,9 +29,10 @@ lint: .venv/test
 bench: .venv/test  ## orders/s and CPU per order, split by stage; durable creates beside servers that store nothing
 	@$(BIN)/python -m tests.benchmarks.whole_run
 	@$(BIN)/python -m tests.benchmarks.exchange
+	@$(BIN)/python -m tests.benchmarks.reading
 
 clean:
-	rm -rf .venv .loadsheet .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
+	rm -rf .venv .loadsheet .pytest_cache .mypy_cache .ruff_cache .hypothesis .fuzz build dist
 
 .venv/demo: pyproject.toml .constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "loadsheet needs Python 3.11 or newer; this is " + sys.version.split()[0])'

@@ -7,43 +7,48 @@ network. Every row that reading gives is counted here, apart from the mapping, a
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import date, datetime
+from pathlib import Path
 from typing import NamedTuple
 
 from loadsheet import inbox
 from loadsheet.contract import SENDING_ORDER
-from loadsheet.ledger import Drop, Ledger, Run, SourceFile, SourceTable
+from loadsheet.ledger import Drop, Ledger, Run, SourceFile, SourceTable, State
 from loadsheet.mapping import Mapping as CompiledMapping
 from loadsheet.mapping import Route, route, translate
-from loadsheet.problems import DoesNotBalance, FileRefused, LoadsheetError, Problem, Where
-from loadsheet.reading import Row, Table, open_tables
+from loadsheet.problems import DoesNotBalance, FileRefused, FolderError, LoadsheetError, Problem, Where
+from loadsheet.reading import Row, Sentinel, Table, open_tables
 from loadsheet.settings import Settings
+
+_NEEDED = (
+    State.READY,
+    State.SENDING,
+    State.UNKNOWN,
+    State.HELD,
+)  # the originals of these are kept however old they are
 
 
 class Taken(NamedTuple):
-    """What intake left behind: problems of files that stay in the inbox for now, and a fault of our own, if there was one."""
+    """What intake has to say: problems of files that stay in the inbox for now and remarks on others, and why it stopped early or
+    what fault of our own it met, if it did.
+    """
 
     left: tuple[Problem, ...]
     fault: LoadsheetError | None
 
 
 def take_in(settings: Settings, ledger: Ledger, this_run: Run, mappings: Sequence[CompiledMapping]) -> Taken:
-    """Claim every finished file and plan its documents. Raises FolderError and LedgerError; a file that cannot be used is set aside."""
-    found = inbox.scan(settings)
-    by_name = {candidate.name: candidate for candidate in found.candidates}
-    routes = route(list(by_name), mappings)
-    fault: LoadsheetError | None = None
-    for name, problem in {**routes.unmapped, **routes.ambiguous}.items():
-        if file := inbox.claim(by_name[name], settings, this_run.name):
-            _set_aside(settings, ledger, this_run, file, problem)
-    for chosen in sorted(routes.complete, key=lambda chosen: SENDING_ORDER.index(chosen.mapping.operation.name)):
-        names = [*chosen.files.values(), *([chosen.trigger] if chosen.trigger else [])]
-        claimed = [file for name in names if (file := inbox.claim(by_name[name], settings, this_run.name))]
-        if len(claimed) == len(names):  # else somebody took a file away: the next run finds the others in the work area
-            fault = _plan(settings, ledger, this_run, chosen, claimed) or fault
-    growing = [Problem("A104", Where(name), name) for name in found.unsettled]
-    unreadable = [Problem("A105", Where(name), name) for name in found.unreadable]
-    return Taken((*routes.waiting.values(), *growing, *unreadable), fault)
+    """Claim every finished file and plan its documents; a file that cannot be used is set aside. A folder or disk that refuses ends
+    the intake: what is planned by then can still be delivered. Raises LedgerError.
+    """
+    left: list[Problem] = []
+    try:
+        fault = _take(settings, ledger, this_run, mappings, left)
+        if settings.archive_days:
+            inbox.purge(settings, datetime.fromisoformat(this_run.started_at).date(), _needed(ledger))
+    except FolderError as refused:
+        return Taken(tuple(left), refused)
+    return Taken(tuple(left), fault)
 
 
 def open_route(chosen: Route, files: Mapping[str, inbox.InboxFile], settings: Settings) -> dict[str, Table]:
@@ -54,34 +59,107 @@ def open_route(chosen: Route, files: Mapping[str, inbox.InboxFile], settings: Se
     return tables
 
 
-def _plan(
-    settings: Settings, ledger: Ledger, this_run: Run, chosen: Route, claimed: Sequence[inbox.InboxFile]
+def _take(
+    settings: Settings,
+    ledger: Ledger,
+    this_run: Run,
+    mappings: Sequence[CompiledMapping],
+    left: list[Problem],
 ) -> LoadsheetError | None:
-    """Stages 2 to 4 for the files of one route; what cannot be read is set aside, what is planned is archived. Returns a fault
-    of our own, if there was one: rows that got lost between reading and ledger set the files aside as well.
+    """Every complete route, parents before children; what has none is set aside, or waits and is told in `left`."""
+    _put_away(settings, ledger)
+    found = inbox.scan(settings)
+    by_name = {candidate.name: candidate for candidate in found.candidates}
+    routes = route(list(by_name), mappings)
+    left += [_overdue(settings, by_name[name], problem) for name, problem in routes.waiting.items()]
+    left += found.left
+    fault: LoadsheetError | None = None
+    for name, problem in {**routes.unmapped, **routes.ambiguous}.items():
+        if file := inbox.claim(by_name[name], settings, this_run.name):
+            _set_aside(settings, ledger, this_run, file, problem)
+    for chosen in sorted(routes.complete, key=lambda chosen: SENDING_ORDER.index(chosen.mapping.operation.name)):
+        names = [*chosen.files.values(), *([chosen.trigger] if chosen.trigger else [])]
+        claimed = [file for name in names if (file := inbox.claim(by_name[name], settings, this_run.name))]
+        if len(claimed) == len(names):  # else one is gone or written to: the next run finds the others in the work area
+            fault = _plan(settings, ledger, this_run, chosen, claimed, left=left) or fault
+    return fault
+
+
+def _put_away(settings: Settings, ledger: Ledger) -> None:
+    """What a killed run recorded and could not move any more goes to where it belongs: it is neither planned nor told twice."""
+    work = settings.state / "work"
+    for drop in ledger.history.unfiled(str(work)):
+        for source in (file for file in drop.files if Path(file.kept_as).is_relative_to(work)):
+            file = inbox.InboxFile(
+                source.name,
+                Path(source.kept_as),
+                source.size,
+                source.sha256,
+                datetime.fromisoformat(source.arrived),
+            )
+            if file.path.exists():
+                _keep(settings, ledger, drop, file, source.problems)
+            elif place := inbox.found_again(file, settings, _day(drop.run), drop.run):
+                ledger.archived(drop.id, file.name, str(place))
+
+
+def _keep(settings: Settings, ledger: Ledger, drop: Drop, file: inbox.InboxFile, problems: Sequence[Problem]) -> None:
+    """Move a recorded file out of the work area: aside if there are problems with it, else into the archive of its run's day."""
+    place = (
+        inbox.set_aside(file, settings, drop.run, problems)
+        if problems
+        else inbox.archive(file, settings, _day(drop.run), drop.run)
+    )
+    ledger.archived(drop.id, file.name, str(place))
+
+
+def _day(run: str) -> date:
+    return date.fromisoformat(run[:10])  # a run is called by its day and number
+
+
+def _plan(
+    settings: Settings,
+    ledger: Ledger,
+    this_run: Run,
+    chosen: Route,
+    claimed: Sequence[inbox.InboxFile],
+    *,
+    left: list[Problem],
+) -> LoadsheetError | None:
+    """Stages 2 to 4 for the files of one route; what cannot be read is set aside, what is planned is archived, what was written to
+    meanwhile goes back to the inbox. Returns a fault of our own, if there was one: rows that got lost between reading and ledger
+    set the files aside as well.
     """
     mapping, by_name = chosen.mapping, {file.name: file for file in claimed}
     roles = {name: role for role, name in chosen.files.items()}
     try:
         tables = open_route(chosen, {role: by_name[name] for role, name in chosen.files.items()}, settings)
         rows: Counter[str] = Counter()
-        counted = {name: replace(table, rows=_counting(table, rows)) for name, table in tables.items()}
+        sentinels = {name: Sentinel(table) for name, table in tables.items()}
+        counted = {name: replace(table, rows=_counting(table, sentinels[name], rows)) for name, table in tables.items()}
         documents = translate(mapping, counted, now=datetime.fromisoformat(this_run.started_at))
         drop = Drop(
             id=0,
             run=this_run.name,
             files=tuple(_source(file, roles.get(file.name, "trigger"), str(file.path)) for file in claimed),
-            tables=tuple(SourceTable(t.name, t.file, t.sheet, t.header, t.header_row) for t in tables.values()),
+            tables=tuple(_table(table) for table in tables.values()),
             mapping=mapping.name,
             mapping_version=str(mapping.version),
             mapping_hash=mapping.hash,
             operation=mapping.operation.name,
             batch_size=mapping.batch_size,
         )
-        planned, _ = ledger.plan(this_run, drop, mapping.lineage, documents, lambda: rows)
+        planned, _ = ledger.plan(
+            this_run,
+            drop,
+            mapping.lineage,
+            documents,
+            lambda: _unchanged(claimed, rows),
+            changed=mapping.changed,
+            suspected=lambda: {name: sentinel.problems() for name, sentinel in sentinels.items()},
+        )
     except FileRefused as refused:
-        for file in claimed:
-            _set_aside(settings, ledger, this_run, file, refused.problem)
+        _refuse(settings, ledger, this_run, claimed, refused.problem, left=left)
         return None
     except DoesNotBalance as fault:
         for file in claimed:
@@ -90,21 +168,55 @@ def _plan(
             )
         return fault
     for file in claimed:
-        kept_as = inbox.archive(file, settings, datetime.fromisoformat(this_run.started_at).date(), this_run.name)
-        ledger.archived(planned.id, file.name, str(kept_as))
+        if earlier := inbox.archived_before(file, settings):
+            left.append(Problem("A110", Where(file.name), file.name, {"earlier": earlier}, level="warning"))
+        _keep(settings, ledger, planned, file, ())
     return None
 
 
-def _counting(table: Table, rows: Counter[str]) -> Callable[[], Iterator[Row]]:
-    """The table's rows, counted as reading gives them: what the ledger holds against the rows it was handed."""
+def _table(table: Table) -> SourceTable:
+    return SourceTable(table.name, table.file, table.sheet, table.header, table.header_row, found=table.found)
+
+
+def _counting(table: Table, sentinel: Sentinel, rows: Counter[str]) -> Callable[[], Iterator[Row]]:
+    """The table's rows, counted as reading gives them: what the ledger holds against the rows it was handed. The sentinel sees
+    them pass.
+    """
 
     def counted() -> Iterator[Row]:
         count = 0
-        for count, row in enumerate(table.rows(), start=1):  # noqa: B007 (the count is what we are here for)
+        for count, row in enumerate(sentinel.watch(table.rows()), start=1):  # noqa: B007 (the count is what we are here for)
             yield row
         rows[table.name] = count
 
     return counted
+
+
+def _unchanged(claimed: Sequence[inbox.InboxFile], rows: Counter[str]) -> Counter[str]:
+    """The rows that were read, asked for before anything is committed. Raises FileRefused if a file changed meanwhile."""
+    for file in claimed:
+        if not inbox.is_unchanged(file):
+            raise FileRefused(Problem("A106", Where(file.name), file.name))
+    return rows
+
+
+def _refuse(
+    settings: Settings,
+    ledger: Ledger,
+    this_run: Run,
+    claimed: Sequence[inbox.InboxFile],
+    problem: Problem,
+    *,
+    left: list[Problem],
+) -> None:
+    """Set files aside that cannot be used; if one was written to while it was read, give all back: it was not whole."""
+    changed = [file for file in claimed if not inbox.is_unchanged(file)]
+    left += [Problem("A106", Where(file.name), file.name, level="warning") for file in changed]
+    for file in claimed:
+        if changed:
+            inbox.give_back(file, settings)
+        else:
+            _set_aside(settings, ledger, this_run, file, problem)
 
 
 def _source(file: inbox.InboxFile, role: str, kept_as: str, *problems: Problem) -> SourceFile:
@@ -113,5 +225,19 @@ def _source(file: inbox.InboxFile, role: str, kept_as: str, *problems: Problem) 
 
 
 def _set_aside(settings: Settings, ledger: Ledger, this_run: Run, file: inbox.InboxFile, problem: Problem) -> None:
-    place = inbox.set_aside(file, settings, this_run.name, [problem])
-    ledger.set_aside(this_run, _source(file, "set aside", str(place), problem))
+    # Recorded first: a file that was moved aside and is in no report would be as good as lost.
+    drop = ledger.set_aside(this_run, _source(file, "set aside", str(file.path), problem))
+    _keep(settings, ledger, drop, file, [problem])
+
+
+def _overdue(settings: Settings, candidate: inbox.Candidate, wait: Problem) -> Problem:
+    """What to say of a file that waits for its companion: more, once it has waited for too long."""
+    if candidate.lain_s < settings.companion_wait_s:
+        return wait
+    return replace(wait, code="A111", values={**wait.values, "hours": f"{candidate.lain_s / 3600:.0f}"})
+
+
+def _needed(ledger: Ledger) -> set[Path]:
+    """Where the originals of all entries lie that may still be sent or decided on."""
+    drops = {entry.drop for entry in ledger.history.entries_in(*_NEEDED)}
+    return {Path(file.kept_as) for drop in drops for file in ledger.history.drop(drop).files}

@@ -3,15 +3,17 @@
     inbox -> reading -> mapping -> ledger -> dispatch -> reconcile -> reports
 
 Up to the ledger nothing touches the network; after it nothing touches a source file. After a crash everything is decided from
-the ledger, so a run begins by learning what the last one left unknown, and only then sends anything new.
+the ledger, so a run begins by learning what the last one left unknown, and only then sends anything new. What waits for an order or
+tender that nobody sent is sent when a listing shows it; what still waits at the end is held, and the next run goes on from there.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from loadsheet import reconcile, reports
-from loadsheet.contract import BY_NAME, Listing
-from loadsheet.dispatch import Client, Stop, resolve_unknown, send
+from loadsheet.contract import BY_NAME
+from loadsheet.dispatch import Client, Delivered, Listings, Patience, deliver, look, resolve_by, resolve_unknown
 from loadsheet.intake import take_in
 from loadsheet.ledger import Drop, Ledger, Run, State
 from loadsheet.mapping import load_folder
@@ -30,12 +32,28 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a run came to: its exit code, its reports, why it stopped early (if it did), and what is left in the inbox."""
+    """What a run came to: its exit code, its reports, why it stopped early (if it did), and what is left in the inbox or still waits;
+    `late` says that the rest does not fit the night, if it does not.
+    """
 
     exit_code: int
     reports: reports.Written
     stopped: LoadsheetError | None
     left: tuple[Problem, ...]
+    late: str = ""
+
+
+class Work(NamedTuple):
+    """What the stages of one run share. `patience` measures how long outcomes have been unknown; `updating` names the mappings whose
+    changed records go out as updates.
+    """
+
+    settings: Settings
+    ledger: Ledger
+    client: Client
+    run: Run
+    patience: Patience
+    updating: tuple[str, ...] = ()
 
 
 def run(settings: Settings, ledger: Ledger, client: Client, *, progress: Progress | None = None) -> Result:
@@ -45,69 +63,65 @@ def run(settings: Settings, ledger: Ledger, client: Client, *, progress: Progres
     `Result.stopped`, never in an exception.
     """
     mappings = load_folder(settings.mappings, settings.assumptions)
-    this_run = ledger.begin_run()
-    stopped = learn(settings, ledger, client, this_run)
-    taken = take_in(settings, ledger, this_run, mappings)
-    stopped = stopped or deliver(settings, ledger, client, this_run, progress=progress)
-    return account(settings, ledger, client, this_run, stopped=taken.fault or stopped, left=taken.left)
+    updating = tuple(mapping.name for mapping in mappings if mapping.changed == "update")
+    work = Work(settings, ledger, client, ledger.begin_run(), Patience(ledger.now), updating)
+    sent = Delivered(learn(work), Listings())
+    taken = take_in(settings, ledger, work.run, mappings)
+    if sent.stopped is None:
+        sent = delivered(work, progress=progress)
+    return account(work, sent, fault=taken.fault, left=taken.left)
 
 
-def learn(settings: Settings, ledger: Ledger, client: Client, this_run: Run) -> LoadsheetError | None:
+def learn(work: Work) -> LoadsheetError | None:
     """What earlier runs left unknown, settled as far as the exchange shows it: before files are judged by what the ledger knows.
 
     Returns why the exchange could not be asked, if it could not: then nothing is sent either.
     """
     try:
-        resolve_unknown(ledger, client, this_run, settings)
+        resolve_unknown(work.ledger, work.client, work.run, work.settings, patience=work.patience)
     except (ExchangeUnreachable, TokenRefused) as stopped:
         return stopped
+    work.ledger.release(work.run, updating=work.updating)
     return None
 
 
-def deliver(
-    settings: Settings, ledger: Ledger, client: Client, this_run: Run, *, progress: Progress | None = None
-) -> LoadsheetError | None:
-    """Ready entries to settled ones: stage 5. Returns why it ended before everything was sent, if it did."""
-    sent = send(ledger, client, this_run, settings, progress=progress)
-    if sent.stopped is None:
-        return None
-    error = TokenRefused if sent.stopped is Stop.TOKEN_REFUSED else ExchangeUnreachable
-    return error(f"{sent.stopped} ({sent.why}); what was not sent is still ready, run again")
+def delivered(work: Work, *, progress: Progress | None = None) -> Delivered:
+    """Ready entries to settled ones: stage 5."""
+    settings, ledger, client, this_run, patience, updating = work
+    return deliver(ledger, client, this_run, settings, patience=patience, updating=updating, progress=progress)
 
 
-def account(
-    settings: Settings,
-    ledger: Ledger,
-    client: Client,
-    this_run: Run,
-    *,
-    stopped: LoadsheetError | None,
-    left: Sequence[Problem],
-) -> Result:
-    """Entries to reports: stages 6 and 7."""
+def account(work: Work, sent: Delivered, *, fault: LoadsheetError | None, left: Sequence[Problem]) -> Result:
+    """Entries to reports: stages 6 and 7. `fault` is what ended the intake early, `left` what that has to say."""
+    settings, ledger, client, this_run, patience, _ = work
+    stopped, seen = fault or sent.stopped, sent.seen
+    if not isinstance(stopped, ExchangeUnreachable | TokenRefused):
+        fresh = look(client, _subjects(ledger.history.drops_of(this_run)) - seen.keys())
+        resolve_by(fresh, ledger, this_run, settings, patience=patience)
+        seen = seen | fresh
     drops = ledger.history.drops_of(this_run)
-    unheard = isinstance(stopped, ExchangeUnreachable | TokenRefused)
-    listings = {} if unheard else _listings(client, drops)
-    reconciliation = reconcile.settle(ledger.history, listings, this_run, settings)
+    reconciliation = reconcile.settle(ledger.history, seen, this_run, settings)
     if not reconciliation.balances:
         stopped = DoesNotBalance("rows read and fates reported differ; see the reports")
     exit_code = _exit_code(ledger, drops, reconciliation, stopped)
     ended = replace(this_run, exit_code=exit_code, finished_at=ledger.now())
-    written = reports.write(ledger.history, reconciliation, ended, settings)
+    waiting = tuple(_still_waiting(ledger, this_run))
+    written = reports.write(ledger.history, reconciliation, ended, settings, remarks=waiting, forecast=sent.left)
     ledger.end_run(ended, exit_code=exit_code, summary={"entries": dict(written.summary.entries)})
-    return Result(exit_code, written, stopped, tuple(left))
+    return Result(exit_code, written, stopped, (*left, *waiting), sent.late)
 
 
-def _listings(client: Client, drops: Sequence[Drop]) -> dict[str, Listing | None]:
-    """The listing of each subject that the run touched; None where it cannot be had, which proves nothing."""
-    wanted = {BY_NAME[drop.operation].proved_by for drop in drops if drop.operation} - {None}
-    listings: dict[str, Listing | None] = {}
-    for operation in (BY_NAME[name] for name in sorted(filter(None, wanted))):
-        try:
-            listings[operation.subject] = client.whole_listing(operation)
-        except (ExchangeUnreachable, TokenRefused):
-            listings[operation.subject] = None
-    return listings
+def _still_waiting(ledger: Ledger, this_run: Run) -> Iterator[Problem]:
+    count, oldest, since = ledger.history.still_waiting(this_run)
+    if count:
+        values = {"count": count, "oldest": oldest, "since": since[:10]}
+        yield Problem("L610", values=values, hint="loadsheet retry --held --dry-run lists them", level="warning")
+
+
+def _subjects(drops: Sequence[Drop]) -> set[str]:
+    """Of which subjects these drops hold records that a listing can show."""
+    operations = [BY_NAME[drop.operation] for drop in drops if drop.operation]
+    return {operation.subject for operation in operations if operation.proved_by}
 
 
 def _exit_code(
@@ -115,9 +129,9 @@ def _exit_code(
 ) -> int:
     if stopped is not None:
         return stopped.exit_code
-    states = {match.state for match in reconciliation.matches.values()}
+    states = set(reconciliation.states)
     aside = any(drop.set_aside for drop in drops)
     if (aside or states) and states <= {State.INVALID}:
         return FileRefused.exit_code  # nothing usable in any file
-    needed = any(match.verdict in reconcile.NEEDS_SOMEONE for match in reconciliation.matches.values())
+    needed = reconciliation.needs_someone > 0
     return int(needed or aside or ledger.history.count_in(State.UNKNOWN) > 0)

@@ -6,10 +6,12 @@ Owns: every code with its title and message template (once, here), and the excep
     ├── SettingsError               78  settings are wrong; nothing was sent
     ├── MappingError                78  a mapping file is wrong; nothing was sent
     ├── FileRefused                  -  one file cannot be used; it is set aside and the others go on
+    ├── ReadersUnavailable          75  no process for reading files can be started
     ├── FolderError                 75  a folder or disk refuses; the file stays where it was
     ├── LedgerError                 70  the ledger is damaged or contradicts itself
     ├── LedgerBusy                  75  another process holds the ledger
     ├── ExchangeUnreachable         75  try again later
+    │   └── ListingNotServed        75  it answers, but serves no listing
     ├── TokenRefused                77  the exchange answered 401
     └── DoesNotBalance              70  rows in and fates out differ
 """
@@ -36,6 +38,17 @@ CATALOGUE: dict[str, Kind] = {
     "A103": Kind("Companion file missing", "{found} waits for its companion {companion}"),
     "A104": Kind("Still being written", "{found} has changed a moment ago; it stays in the inbox until it is quiet"),
     "A105": Kind("May not be read", "{found} may not be read; grant the right to the user loadsheet runs as"),
+    "A106": Kind(
+        "Written to after it was taken",
+        "{found} was written to while it was being read; nothing of it was sent, it is taken again when it is quiet",
+    ),
+    "A107": Kind("Not complete yet", "{found} {lacks}; it stays in the inbox for now"),
+    "A108": Kind(
+        "Too large", "{found} has {size} bytes, at most {limit} are taken (file_bytes_max); it stays where it is"
+    ),
+    "A109": Kind("Not a regular file", "{found} is a {kind}; only regular files are taken"),
+    "A110": Kind("Already processed", "{found} has the same bytes as {earlier}, which was processed before"),
+    "A111": Kind("Companion overdue", "{found} has waited {hours} hours for its companion {companion}"),
     # reading
     "R201": Kind("File cannot be read", "the file cannot be read: {reason}"),
     "R202": Kind("File is empty", "the file holds no rows"),
@@ -55,6 +68,29 @@ CATALOGUE: dict[str, Kind] = {
     "R214": Kind(
         "Row far below the table", "the row stands below {blank} blank rows; neither it nor what follows is read"
     ),
+    "R215": Kind(
+        "No header row",
+        "no header row found: none of the first {rows} rows of {looked} holds one of the labels {missing}",
+    ),
+    "R231": Kind("Over a limit of reading", "{reason}; at most {limit} are read ({setting})"),
+    "R232": Kind("Reading stopped", "reading the file was stopped: {reason} ({setting})"),
+    "R233": Kind("Reading failed", "the reader of this kind of file fails on it: {reason}"),
+    "R234": Kind(
+        "Document type or entity", "its part {part} declares a document type or an entity, which no table needs"
+    ),
+    "R221": Kind("Scientific notation", 'numbers are in scientific notation, such as "{found}" ({rows})'),
+    "R222": Kind("Digits lost", 'numbers of more than 15 digits end in zeros, such as "{found}" ({rows})'),
+    "R223": Kind(
+        "Leading zeros lost", 'values are shorter than the {width} digits of the others, such as "{found}" ({rows})'
+    ),
+    "R224": Kind("Text turned into dates", 'dates stand among other values, such as "{found}" ({rows})'),
+    "R225": Kind("Mixed date styles", "the dates of the column are written in different styles: {styles}"),
+    "R226": Kind("Garbled letters", 'letters make no sense, such as "{found}" ({rows})'),
+    "R227": Kind(
+        "Numbers as text", 'text that looks like a number stands among {numbers} numbers, such as "{found}" ({rows})'
+    ),
+    "R228": Kind("Invisible characters", "values hold characters that cannot be seen ({rows})"),
+    "R235": Kind("Archive contradicts itself", "the archive is not what it says it is: {reason}"),
     # conversion
     "C301": Kind("Value missing", "a value is required"),
     "C302": Kind("Not a number", '"{found}" is not a number as {locale} writes it'),
@@ -92,6 +128,19 @@ CATALOGUE: dict[str, Kind] = {
     "L603": Kind("Already waiting", "the same content of {key} is already waiting to be sent"),
     "L605": Kind("Older version waits", "an older version of {key} is still waiting to be sent: {fields}"),
     "L604": Kind("Refused before", "the same content of {key} was refused before: {text}"),
+    "L607": Kind("Waits for its order or tender", "waits for {parent}: {why}"),
+    "L610": Kind(
+        "Still waiting",
+        "{count} of earlier runs still wait for their order or tender, the oldest ({oldest}) since {since}",
+    ),
+    "L608": Kind(
+        "Possibly doubled",
+        "{key} was sent {sends} times because an answer was lost or its batch refused: the exchange may have it more than once",
+    ),
+    "L609": Kind(
+        "Held after the first were refused",
+        "the first {count} records of a mapping never accepted before were all refused, so the rest was not sent: {text}",
+    ),
     "L606": Kind("Rows not accounted for", "a fault of our own: {reason}"),
     # what the exchange said
     "X701": Kind("Refused by the exchange", "the exchange refused it: {text}"),
@@ -220,6 +269,12 @@ class FileRefused(LoadsheetError):  # noqa: N818 (named for what happens to the 
         self.problem = problem
 
 
+class ReadersUnavailable(LoadsheetError):  # noqa: N818
+    """No process for reading files can be started. The files stay where they were."""
+
+    exit_code = 75
+
+
 class FolderError(LoadsheetError):
     """A folder or disk does not let us read, move or write a file. The file stays where it was."""
 
@@ -232,6 +287,18 @@ class LedgerError(LoadsheetError):
     exit_code = 70
 
 
+class LedgerUnwritable(LedgerError):  # noqa: N818
+    """The ledger's disk is full or may only be read. What is recorded stays true; nothing more is sent until it can be written."""
+
+    exit_code = 75
+
+
+class LedgerDiskFailed(LedgerError):  # noqa: N818
+    """The ledger's disk failed. What was being recorded is not tried again: the next run looks at the whole ledger first."""
+
+    exit_code = 75
+
+
 class LedgerBusy(LoadsheetError):  # noqa: N818
     """Another process holds the ledger; the message names it."""
 
@@ -242,6 +309,10 @@ class ExchangeUnreachable(LoadsheetError):  # noqa: N818
     """The exchange cannot be reached. What was not sent is still ready."""
 
     exit_code = 75
+
+
+class ListingNotServed(ExchangeUnreachable):
+    """The exchange answers, but serves no listing to us: nothing it holds can be proved, and all else goes on."""
 
 
 class TokenRefused(LoadsheetError):  # noqa: N818

@@ -8,7 +8,7 @@ import pytest
 from command import environment
 from orders import MAPPINGS, write_orders
 
-pytestmark = pytest.mark.sweep
+pytestmark = [pytest.mark.sweep, pytest.mark.alone]
 
 MEASURED = """
 import resource, sys

@@ -4,6 +4,7 @@ import json
 from datetime import UTC, datetime, time
 from decimal import Decimal
 from pathlib import Path
+from unicodedata import normalize
 
 import openpyxl
 import pytest
@@ -67,7 +68,9 @@ payload:
       hazardous: {col: danger}
 """
 KINDS = {"EUP": "Pallet/Skid", "KRT": "Carton/Piece"}
-WORDS = st.text(st.characters(categories=["L", "N", "P", "S"]), min_size=1, max_size=20)
+WORDS = st.text(st.characters(categories=["L", "N", "P", "S"]), min_size=1, max_size=20).map(
+    lambda text: normalize("NFC", text)
+)
 ROW = st.fixed_dictionaries(
     {
         "Auftrag": st.from_regex(r"0[0-9]{4}|A-[0-9]{3}", fullmatch=True),

@@ -31,6 +31,14 @@ from loadsheet.exchange import Store
 from loadsheet.exchange.store.schema import COUNTERS, ORDERS
 
 BARE = "bare Starlette"
+DURABLE = "all that `loadsheet exchange serve` does: token, strict JSON, check, effect, group commit with a flush, note, answer"
+DOES = {
+    BARE: "a Starlette route: json.loads, the contract's own check, JSONResponse; no token, no limits, nothing stored",
+    "durable, SQLite": f"{DURABLE}; SQLite in the same process",
+    "durable, PostgreSQL": f"{DURABLE}; the PostgreSQL beside it takes CPU too",
+    "bare FastAPI": "a FastAPI route: pydantic models of the same fields by their types alone, answer; nothing else",
+    "nginx, answers only": "reads no body and says the same 200 to all",
+}
 AIMS = {"durable, SQLite": 0.65, "durable, PostgreSQL": 0.50}  # of the bare Starlette route's rate
 NGINX = """
 worker_processes 1; daemon off; master_process off; pid {folder}/nginx.pid; error_log {folder}/error.log;
@@ -104,7 +112,9 @@ def creates(folder, rounds, seconds):
                 laps[name].append(load(url, process.pid, seconds))
     results = {name: Measured(*map(statistics.median, zip(*measured, strict=True))) for name, measured in laps.items()}
     print(f"\n{CONNECTIONS} connections, medians of {rounds} rounds of {seconds:g} s each in turn\n")
-    print(f"{'server':22}{'creates/s':>10}{'CPU us':>8}{'median ms':>11}{'p99 ms':>8}{'rate : bare':>13}{'aim':>6}")
+    for name in results:
+        print(f"{name:22}{DOES[name]}")
+    print(f"\n{'server':22}{'creates/s':>10}{'CPU us':>8}{'median ms':>11}{'p99 ms':>8}{'rate : bare':>13}{'aim':>6}")
     for name, result in results.items():
         ratio = f"{result.rate / results[BARE].rate:.0%}"
         figures = f"{result.rate:10.0f}{result.cpu_us:8.0f}{result.median_ms:11.1f}{result.p99_ms:8.1f}{ratio:>13}"

@@ -1,29 +1,41 @@
-"""`make bench`: orders/s and CPU of a whole run, split by stage, against an exchange in a process of its own.
+"""`make bench`: orders/s and CPU of a whole run, split by stage, beside a plain script that does the same without a ledger.
 
-CPU is that of the translator's process (all threads); the exchange's own is printed apart. Compare the shares and the ratios
-between lines, not the absolute figures of one machine.
+Three servers, each in a process of its own: our exchange, a bare sink that only answers, and the sink with 50 ms latency at 256
+connections. Every line is measured in a fresh process. CPU is that of the client's process with all its threads. Compare the
+shares and the ratios between lines, not the absolute figures of one machine: client and server share its cores.
 """
 
 import argparse
+import json
 import resource
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
 from orders import MAPPINGS, write_orders
 from serving import TOKEN, exchange
+from tests.benchmarks.sink import sink
 
 from loadsheet import pipeline
 from loadsheet.cli.check import documents_of
-from loadsheet.dispatch import Client
+from loadsheet.dispatch import Client, Patience
 from loadsheet.intake import take_in
 from loadsheet.ledger import open_ledger
 from loadsheet.mapping import load_folder
 from loadsheet.settings import Settings
+
+LATENCY_MS, MANY = 50, 256
+SERVERS = {  # name: (words of the sink or None for the exchange, connections, window)
+    "exchange": (None, 8, 256),
+    "sink": (["--keep"], 8, 256),
+    f"sink, {LATENCY_MS} ms": (["--keep", "--latency-ms", str(LATENCY_MS)], MANY, 4 * MANY),
+}
 
 
 class Clock:
@@ -39,61 +51,160 @@ class Clock:
         return passed
 
 
+class ClockedLedger:
+    """A ledger that knows how much CPU its verbs took: those that every entry goes through."""
+
+    def __init__(self, ledger):
+        self._ledger, self.cpu = ledger, 0.0
+
+    def __getattr__(self, name):
+        return getattr(self._ledger, name)
+
+    @contextmanager
+    def clocked(self):
+        began = time.thread_time()
+        yield
+        self.cpu += time.thread_time() - began
+
+    def plan(self, run, drop, lineage, documents, *more, **named):
+        with self.clocked():
+            return self._ledger.plan(run, drop, lineage, self._not_mine(documents), *more, **named)
+
+    def _not_mine(self, documents):
+        began = time.thread_time()
+        for document in documents:
+            self.cpu -= time.thread_time() - began
+            yield document
+            began = time.thread_time()
+        self.cpu -= time.thread_time() - began
+
+    def ready(self, *more, **named):
+        with self.clocked():
+            return self._ledger.ready(*more, **named)
+
+    def mark_sending(self, *more):
+        with self.clocked():
+            self._ledger.mark_sending(*more)
+
+    def settle(self, *more):
+        with self.clocked():
+            self._ledger.settle(*more)
+
+
 def peak_mb():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-def measure(count, folder):
-    """One run over `count` orders; yields (stage, wall s, CPU s)."""
-    settings = Settings.load(
-        inbox=folder / "inbox", mappings=MAPPINGS, outbox=folder / "outbox", state=folder / "state", settle_s=0
+def settings_for(folder, connections, window, url=None):
+    given = {"exchange": url} if url else {}
+    return Settings.load(
+        inbox=folder / "inbox",
+        mappings=MAPPINGS,
+        outbox=folder / "outbox",
+        state=folder / "state",
+        settle_s=0,
+        connections=connections,
+        window=window,
+        **given,
     )
-    write_orders(settings.inbox, count)
-    files = [settings.inbox / "orders.csv", settings.inbox / "packages.csv"]
-    clock = Clock()
-    mappings = load_folder(settings.mappings, settings.assumptions)
-    yield "load mapping", *clock.lap()
-    made = sum(1 for _ in documents_of(files, mappings, settings))
-    assert made == count, made
-    yield "read + map + validate (alone)", *clock.lap()
-    with exchange(folder / "exchange.db") as served, open_ledger(settings.database_url) as ledger:
-        settings = settings.model_copy(update={"exchange": served.url})
-        with Client(served.url, TOKEN, settings) as client:
-            clock.lap()
-            yield from staged(settings, ledger, client, clock)
 
 
-def staged(settings, ledger, client, clock):
-    """The stages of the pipeline, one after the other, each with its lap."""
-    run = ledger.begin_run()
+def measure(settings, count, *, alone):
+    """One run over `count` orders; returns stages as (name, wall s, CPU s), the CPU of the ledger, and the peak of memory."""
+    clock, stages = Clock(), []
     mappings = load_folder(settings.mappings, settings.assumptions)
-    clock.lap()
-    take_in(settings, ledger, run, mappings)
-    yield "inbox + read + map + ledger", *clock.lap()
-    stopped = pipeline.deliver(settings, ledger, client, run)
-    assert stopped is None, stopped
-    yield "dispatch", *clock.lap()
-    pipeline.account(settings, ledger, client, run, stopped=stopped, left=[])
-    yield "reconcile + reports", *clock.lap()
+    if alone:
+        files = [settings.inbox / "orders.csv", settings.inbox / "packages.csv"]
+        clock.lap()
+        made = sum(1 for _ in documents_of(files, mappings, settings))
+        assert made == count, made
+        stages.append(("read + map + validate (alone)", *clock.lap()))
+    with open_ledger(settings.database_url) as opened, Client(settings.exchange, TOKEN, settings) as client:
+        ledger = ClockedLedger(opened)
+        work = pipeline.Work(settings, ledger, client, ledger.begin_run(), Patience(ledger.now))
+        clock.lap()
+        take_in(settings, ledger, work.run, mappings)
+        stages.append(("inbox + read + map + ledger", *clock.lap()))
+        delivered = pipeline.delivered(work)
+        assert delivered.stopped is None, delivered.stopped
+        stages.append(("dispatch", *clock.lap()))
+        pipeline.account(work, delivered, fault=None, left=[])
+        stages.append(("reconcile + reports", *clock.lap()))
+        return {"stages": stages, "ledger_cpu_s": ledger.cpu, "peak_mb": peak_mb()}
+
+
+@contextmanager
+def served(name, folder):
+    words = SERVERS[name][0]
+    if words is None:
+        with exchange(folder / "exchange.db") as there:
+            yield there.url
+    else:
+        with sink(*words) as (url, _):
+            yield url
+
+
+def in_its_own_process(*words):
+    """What a fresh Python says in its last line, as JSON."""
+    done = subprocess.run([sys.executable, "-m", *map(str, words)], stdout=subprocess.PIPE, text=True, check=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def compare(name, count, folder, *, plain):
+    """Measure one server with loadsheet and, if asked, with the plain script; prints the lines."""
+    _, connections, window = SERVERS[name]
+    write_orders(folder / "inbox", count)
+    rate = "calls/s"
+    print(f"\n{name}, up to {connections} connections")
+    script = None
+    if plain:
+        with served(name, folder / "plain") as url:
+            words = ("tests.benchmarks.plain_script", folder / "inbox", url, "--connections", connections)
+            script = in_its_own_process(*words)
+        assert script["good"] == count, script
+        line("the plain script", script["wall_s"], script["cpu_s"], count)
+    with served(name, folder) as url:
+        told = in_its_own_process("tests.benchmarks.whole_run", "--one", folder, url, connections, window, count)
+    stages = [stage for stage in told["stages"] if "alone" not in stage[0]]
+    wall, cpu = (sum(stage[place] for stage in stages) for place in (1, 2))
+    for stage in told["stages"]:
+        line(f"  {stage[0]}", *stage[1:], count)
+    line("loadsheet, the whole run", wall, cpu, count)
+    notes = [f"ledger {told['ledger_cpu_s'] / cpu:.0%} of the CPU (aim: 15 %)", f"peak memory {told['peak_mb']:.0f} MB"]
+    if script:
+        notes.append(f"CPU {cpu / script['cpu_s']:.2f} of the plain script's (aim: 0.40)")
+    if "ms" in name:
+        possible = connections / LATENCY_MS * 1000
+        reached = count / next(stage[1] for stage in stages if stage[0] == "dispatch")
+        notes.append(f"{reached / possible:.0%} of the {possible:,.0f} {rate} that are possible (aim: 90 %)")
+    print("  " + "; ".join(notes))
+
+
+def line(name, wall, cpu, count):
+    print(f"{name:34}{wall:9.2f}{cpu / count * 1e6:15.0f}{count / wall:11.0f}", flush=True)
 
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--orders", type=int, default=10_000)
-    count = parser.parse_args().orders
-    folder = Path(tempfile.mkdtemp(prefix="loadsheet-bench-"))
-    try:
-        print(f"{count} orders with 3 packages each (two CSV files)\n")
-        print(f"{'stage':34}{'wall s':>9}{'CPU ms/order':>15}{'orders/s':>11}")
-        wall_total = cpu_total = 0.0
-        for stage, wall, cpu in measure(count, folder):
-            print(f"{stage:34}{wall:9.2f}{cpu / count * 1000:15.3f}{count / wall:11.0f}")
-            if "alone" not in stage:
-                wall_total, cpu_total = wall_total + wall, cpu_total + cpu
-        print(f"{'whole run':34}{wall_total:9.2f}{cpu_total / count * 1000:15.3f}{count / wall_total:11.0f}")
-        print(f"\npeak memory {peak_mb():.0f} MB")
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    parser.add_argument("--orders", type=int, default=20_000)
+    parser.add_argument("--server", choices=list(SERVERS), action="append")
+    parser.add_argument("--no-plain", action="store_true")
+    parser.add_argument("--one", nargs=5, metavar=("FOLDER", "URL", "CONNECTIONS", "WINDOW", "ORDERS"))
+    given = parser.parse_args()
+    if given.one:
+        folder, url, connections, window, count = given.one
+        settings = settings_for(Path(folder), int(connections), int(window), url)
+        print(json.dumps(measure(settings, int(count), alone=SERVERS["exchange"][1] == int(connections))))
+        return
+    print(f"{given.orders} orders with 3 packages each (two CSV files)\n")
+    print(f"{'':34}{'wall s':>9}{'CPU us/order':>15}{'orders/s':>11}")
+    for name in given.server or SERVERS:
+        folder = Path(tempfile.mkdtemp(prefix="loadsheet-bench-"))
+        (folder / "plain").mkdir()
+        try:
+            compare(name, given.orders, folder, plain=not given.no_plain)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":

@@ -233,7 +233,8 @@ def test_faults_among_many_calls_at_once_lose_and_double_nothing(ledger):
     moves = [move for name, (move, _) in FAULTS.items() if "drip" not in name and "in time" not in name]
     run = ledger.begin_run()
     drop = sendings.orders(ledger, run, 300)
-    options = sendings.settings(call_timeout_s=1.0, answer_bytes_max=1_000_000, connections=8, unknown_max=1000)
+    plenty = {"unknown_max": 1000, "outstanding_unknown_max": 1000}
+    options = sendings.settings(call_timeout_s=1.0, answer_bytes_max=1_000_000, connections=8, **plenty)
     script = Scripted(lambda number, _: moves[number // 5 % len(moves)] if number % 5 == 0 else accepts)
     with script as server:
         report = sendings.send_all(ledger, run, server.url, options)

@@ -47,6 +47,7 @@ def test_pauses_double_and_one_call_at_a_time_feels_the_way(naps):
     assert pace.allowed(8, 1) == 0, "one is under way"
     pace.note(GOOD, naps.clock())
     assert pace.allowed(8, 0) == 8
+    assert pace.limit <= 2, "but they start with one at a time again"
 
 
 @pytest.mark.parametrize(("outcome", "stop"), [(NOT_SENT, Stop.UNREACHABLE), (BUSY, Stop.BUSY)])
@@ -108,3 +109,40 @@ def test_calls_that_did_not_start_are_given_back(naps):
 def test_without_a_rate_nothing_waits(naps):
     pace = pace_of(naps)
     assert (pace.allowed(500, 0), pace.wait_s()) == (500, 0.0)
+
+
+def test_an_exchange_that_comes_and_goes_meets_no_storm(naps):
+    """Thousands wait, the exchange is there for 5 s and away for 5 s: what it meets grows from one call, never beyond the rate."""
+    pace = pace_of(naps, connections=64, unreachable_max=1000, assumptions={"calls_per_second": 100})
+    starts, first_back, away = [], [], False
+    while naps.now < 1060:
+        was_away, away = away, int(naps.now / 5) % 2 == 1
+        started = pace.allowed(pace.limit, 0)
+        if was_away and not away:
+            first_back.append(started)
+        starts += [naps.now] * started
+        for _ in range(started):
+            pace.note(NOT_SENT if away else GOOD, naps.now, 0.05, in_full=True)
+        naps.sleep(max(pace.wait_s(), 0.05))
+    for start in starts[::20]:
+        assert sum(start <= other < start + 1 for other in starts) <= 100 + 12
+    assert max(first_back, default=0) <= 1
+    assert len(starts) > 500
+
+
+@pytest.mark.parametrize("outcome", [BUSY, UNKNOWN, Outcome(OutcomeKind.UNKNOWN, "unavailable", 503)])
+def test_a_busy_exchange_halves_the_calls_at_the_same_time(naps, outcome):
+    pace = pace_of(naps, connections=32, connections_start=32, unreachable_max=99, unknown_max=99)
+    naps.sleep(1)
+    started = naps.clock()
+    for _ in range(32):
+        naps.sleep(0.001)
+        pace.note(outcome, started, 0.1)
+    assert pace.limit == 16
+
+
+def test_an_hour_of_429_ends_paused(naps):
+    pace = pace_of(naps, unreachable_max=5)
+    stops = [miss(pace, naps, Outcome(OutcomeKind.NOT_SENT, "busy", 429, wait_s=600)) for _ in range(5)]
+    assert stops[-1] is Stop.BUSY
+    assert "paused" in Stop.BUSY

@@ -7,7 +7,7 @@ import sendings
 from calling import TOKEN as EXCHANGE_TOKEN
 from scripted import Scripted, accepts, lists
 
-from loadsheet.contract import UNAUTHORISED, Assumptions
+from loadsheet.contract import UNAUTHORISED, UNKNOWN_METHOD, Assumptions
 from loadsheet.dispatch import resolve_unknown
 from loadsheet.exchange import Embedded
 from loadsheet.problems import ExchangeUnreachable, TokenRefused
@@ -26,9 +26,9 @@ def lose(ledger, run, move=scripted.closes_without_answer):
         sendings.send_all(ledger, run, server.url, sendings.settings(unknown_max=1000))
 
 
-def listed(ledger, run, records, **more):
+def listed(ledger, run, records, settings=SETTINGS, **more):
     with Scripted(lambda *_: lists(records, **more)) as server:
-        report = resolve(ledger, run, server.url)
+        report = resolve(ledger, run, server.url, settings=settings)
     assert all(request.method == "GET" for request in server.requests)
     return report
 
@@ -104,11 +104,19 @@ def deleted(ledger, run):
     return drop
 
 
-def test_a_delete_is_shown_by_absence_from_a_complete_listing_with_a_witness(ledger):
-    run = ledger.begin_run()
-    drop = deleted(ledger, run)
-    listed(ledger, run, [ledgers.order(1)])
-    assert sendings.states(ledger, drop) == ["accepted"]
+def test_a_delete_is_shown_by_two_absences_from_a_complete_listing_with_a_witness(tmp_path):
+    clock = ledgers.Ticking()
+    patient = sendings.settings(quiesce_s=30, confirm_gap_s=10)
+    with ledgers.ledger_in(tmp_path, clock) as ledger:
+        run = ledger.begin_run()
+        drop = deleted(ledger, run)
+        for state in ("unknown", "unknown", "accepted"):  # too early, the first look, the second
+            listed(ledger, run, [ledgers.order(1)], settings=patient)
+            assert sendings.states(ledger, drop) == [state]
+            clock.pass_time(40)
+        early, first, _ = ledger.history.findings_of(3)
+    assert (early.counts, first.counts) == (False, True)
+    assert ("quiesce_s" in early.text, "second look" in first.text) == (True, True)
 
 
 @pytest.mark.parametrize(
@@ -157,3 +165,14 @@ def test_a_proven_lane_is_open_again(ledger):
         listed(ledger, run, [ledgers.order(0)])
         assert sendings.send_all(ledger, run, server.url).calls == 1
     assert sendings.states(ledger, told) == ["accepted"]
+
+
+def test_where_no_listing_is_served_nothing_is_proved_and_the_rest_goes_on(ledger):
+    run = ledger.begin_run()
+    drop = sendings.orders(ledger, run, 1)
+    lose(ledger, run)
+    with Scripted(lambda *_: scripted.says(405, UNKNOWN_METHOD)) as server:
+        assert resolve(ledger, run, server.url).left == 1
+    assert sendings.states(ledger, drop) == ["unknown"]
+    (found,) = ledger.history.findings_of(1)
+    assert "the listing could not be read" in found.text

@@ -323,3 +323,34 @@ def test_a_kill_in_the_middle_loses_nothing_and_doubles_nothing(tmp_path, after)
             assert both[entry.key] == 1 or str(entry.state) == "unknown"
         with ledger._engine.connect() as connection:
             assert connection.exec_driver_sql("pragma integrity_check").scalar() == "ok"
+
+
+def test_with_many_unknown_outcomes_nothing_more_is_created_and_the_rest_goes_on(ledger):
+    run = ledger.begin_run()
+    made = sendings.orders(ledger, run, 40)
+    told = sendings.plan(ledger, run, "order.status", [{"order_id": f"Z-{n}"} for n in range(30)], file="events.csv")
+    lost = Move(
+        lambda c, r: scripted.closes_without_answer.act(c, r) if r.operation.creates else accepts.act(c, r),
+        applies=True,
+    )
+    options = sendings.settings(outstanding_unknown_max=6, connections=2)
+    with Scripted(lambda *_: lost) as server:
+        report = sendings.send_all(ledger, run, server.url, options)
+    states = Counter(sendings.states(ledger, made))
+    assert states["unknown"] in range(6, 12), "beyond it only what was under way"
+    assert states["unknown"] + states["ready"] == 40
+    assert sendings.states(ledger, told) == ["accepted"] * 30
+    assert report.stopped is Stop.OUTSTANDING
+    with Scripted(lambda *_: accepts) as server:
+        again = sendings.send_all(ledger, run, server.url, options)
+    assert (again.calls, again.stopped) == (0, Stop.OUTSTANDING)
+
+
+def test_the_report_says_what_it_settled_on_and_what_is_left(ledger):
+    run = ledger.begin_run()
+    sendings.orders(ledger, run, 60)
+    with Scripted(lambda *_: accepts_after(0.02)) as server:
+        report = sendings.send_all(ledger, run, server.url, sendings.settings(connections=6, finish_by="23:59"))
+    assert report.connections == 6
+    assert (report.forecast.remaining, report.forecast.fits) == (0, True)
+    assert "all sent" in str(report.forecast)

@@ -102,6 +102,43 @@ def test_what_is_written_is_read_back_equal(record):
     assert write(stored(write(record).decode())) == write(parse(write(record))) == write(record)
 
 
+members = st.recursive(
+    st.text(st.sampled_from('ab:"\\ é'), max_size=3) | st.integers() | st.decimals(-9, 9, places=2),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.lists(st.tuples(st.text(st.sampled_from('ab:"\\ '), max_size=2), inner), max_size=4).map(tuple)
+    ),
+    max_leaves=8,
+)
+
+
+def as_json(value, space):
+    """JSON of a value in which a tuple is an object, given as its members: names may come twice."""
+    if isinstance(value, tuple):
+        inner = f",{space}".join(f"{json.dumps(name)}{space}:{space}{as_json(each, space)}" for name, each in value)
+        return f"{{{space}{inner}}}"
+    if isinstance(value, list):
+        return f"[{f'{space},'.join(as_json(each, space) for each in value)}]"
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else str(value)
+
+
+def names_twice(value):
+    names = [name for name, _ in value] if isinstance(value, tuple) else []
+    inner = [each for _, each in value] if isinstance(value, tuple) else value if isinstance(value, list) else []
+    return len(set(names)) < len(names) or any(map(names_twice, inner))
+
+
+@settings(max_examples=500, deadline=None)
+@given(members, st.sampled_from(["", " ", "\n\t "]))
+def test_a_name_twice_is_found_wherever_colons_stand_and_nothing_else_is_taken_for_it(value, space):
+    body = as_json(value, space).encode()
+    if names_twice(value):
+        with pytest.raises(BadBody, match="twice in one object"):
+            parse(body)
+    else:
+        assert parse(body) == json.loads(body, parse_float=Decimal)
+
+
 junk = (
     st.binary(max_size=300)
     | values.map(lambda value: json.dumps(value, default=str).encode())

@@ -1,6 +1,7 @@
 """Every class of misbehaviour over a real socket: what the client sees is that class, and the truth log knows what happened."""
 
 import contextlib
+import gc
 import gzip
 import http.client
 import socket
@@ -158,6 +159,18 @@ def test_a_drip_takes_its_time_byte_by_byte(tmp_path):
         assert met.end == "silent"
         assert b"HTTP/1.1 200"[: len(met.raw)] == met.raw[:12]
         assert 3 <= len(met.raw) <= 13
+
+
+def test_a_front_that_is_stopped_under_a_drip_says_nothing_of_it(tmp_path, caplog):
+    rule = {"fault": FaultClass.DRIPPING_ANSWER, "seconds": 0.05}
+    with contextlib.ExitStack() as connected:
+        with wild.misbehaving(tmp_path, rule) as exchange:
+            connection = connected.enter_context(exchange.connect())
+            dripping = wild.met(connection, wild.request("order.create", ORDER), wait=0.3)
+            assert dripping.end == "silent"
+        assert wild.met(connection).end in ("closed", "reset")
+    gc.collect()  # asyncio shows the error of a task that nobody asked for when the task goes
+    assert caplog.text == ""
 
 
 def test_a_bomb_unpacks_to_the_size_asked_for(tmp_path):

@@ -307,6 +307,28 @@ def test_every_operation_is_refused_in_its_own_shape_when_too_slow(tmp_path):
             connection.close()
 
 
+def test_an_answer_leaves_in_one_piece(tmp_path):
+    with limited(tmp_path) as (_, connect), connect() as connection:
+        for number in range(20):
+            connection.sendall(request("order.create", {**ORDER, "order_id": f"W-{number}"}))
+            head, _, body = connection.recv(65536).partition(b"\r\n\r\n")
+            assert b"content-length: %d" % len(body) in head
+            assert body
+
+
+def test_a_question_for_the_head_alone_gets_no_body(tmp_path):
+    head = request("order.list", None).replace(b"GET ", b"HEAD ")
+    with limited(tmp_path) as (_, connect), connect() as connection:
+        connection.sendall(head + request("order.create", ORDER))
+        got = b""
+        while b"SO-1001" not in got:
+            got += connection.recv(65536)
+    first, _, rest = got.partition(b"\r\n\r\n")
+    assert first.startswith(b"HTTP/1.1 405")
+    assert b"content-length: " in first
+    assert rest.startswith(b"HTTP/1.1 200")
+
+
 def test_pipelined_requests_are_all_answered(tmp_path):
     with limited(tmp_path) as (_, connect), connect() as connection:
         calls = b"".join(request("order.create", {**ORDER, "order_id": f"P-{number}"}) for number in range(20))

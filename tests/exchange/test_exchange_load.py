@@ -19,7 +19,7 @@ GOOD, SLOW = 300, 200
 GROWTH_MAX_MB = 48  # from a third of the time to its end; sessions, caches and the heap's own slack are within it
 
 
-@pytest.mark.parametrize("seconds", [3, pytest.param(60, marks=pytest.mark.sweep)])
+@pytest.mark.parametrize("seconds", [3, pytest.param(60, marks=[pytest.mark.sweep, pytest.mark.alone])])
 def test_good_clients_are_served_among_slow_ones_and_memory_stays_flat(tmp_path, seconds):
     words = ("exchange", "serve", "--port", "0", "--truth", "truth.jsonl")
     with command.start(tmp_path, *words, LOADSHEET_EXCHANGE_HEADER_S="1.5", LOADSHEET_EXCHANGE_BODY_S="1.5") as process:

@@ -64,8 +64,10 @@ def test_a_server_that_restarts_between_two_calls_is_not_noticed(own_server):
 
 def test_a_crash_of_the_database_under_load_loses_nothing_that_was_answered(own_server):
     url, answered = own_server.new_database(), []
-    with served(url) as (address, _), ThreadPoolExecutor(4) as threads:
-        stop = threading.Event()
+    with ExitStack() as opened:
+        address, _ = opened.enter_context(served(url))
+        threads, stop = opened.enter_context(ThreadPoolExecutor(4)), threading.Event()
+        opened.callback(stop.set)  # whatever fails below: the pool waits for its lanes
 
         def create(lane):
             caller, number = OverSocket(address), 0

@@ -19,6 +19,7 @@ from sqlalchemy import create_engine, text
 from loadsheet.contract import BY_NAME, Assumptions
 from loadsheet.exchange import Store, StoreFailed, create_app
 from loadsheet.exchange.effects import Call
+from loadsheet.exchange.wire import stored
 from loadsheet.problems import SettingsError
 
 STRICT = Assumptions()
@@ -104,6 +105,21 @@ def test_status_history_is_kept_whole_and_in_order(store, database):
         effects(store, [call("order.status", {"data": events})])
     codes = [row[2].partition('"status_code":"')[2][0] for row in rows(database, "status_events")]
     assert codes == list("012345")
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 8, 9, 41, 63, 65, 130])
+def test_a_group_of_any_size_is_written_as_it_came(store, database, size):
+    orders = [{**ORDER, "order_id": f"SO-{place}", "currency": f"{place}"} for place in range(size)]
+    tenders = [{**TENDER, "tender_id": f"T-{place}"} for place in range(size)]
+    calls = [call("order.create", order) for order in orders] + [call("tender.create", tender) for tender in tenders]
+    assert [effect.number for effect in effects(store, calls)] == [*range(1, size + 1)] * 2
+    assert [row[:2] for row in rows(database, "tenders")] == [(place + 1, f"T-{place}") for place in range(size)]
+    contents, total = held(store, "order")
+    assert total == size
+    assert [stored(content) for content in contents] == orders
+    events = [call("order.status", {"data": [{**EVENT, "order_id": f"SO-{place}"}]}) for place in range(size)]
+    assert not any(effect.faults for effect in effects(store, events))
+    assert [row[1] for row in rows(database, "status_events")] == [f"SO-{place}" for place in range(size)]
 
 
 def test_more_keys_than_one_question_takes_are_all_found(store):

@@ -39,8 +39,13 @@ X12 Concurrent creates of one identifier
     test_concurrent_creates_at_several_processes_have_one_winner, test_two_stores_on_one_database_share_numbers_and_records
 X13 Lost updates
     test_calls_in_one_group_see_each_other_in_order, test_an_update_leaves_absent_fields_and_replaces_present_ones,
-    test_every_sequence_of_calls_leaves_what_the_model_says
-    Not: a row version for the client. The interface shows none, so of two updates of one field the later one stays.
+    test_every_sequence_of_calls_leaves_what_the_model_says,
+    test_updates_of_different_fields_all_survive_and_of_one_field_one_whole_value_stays,
+    test_an_update_that_begins_after_another_was_answered_wins, test_an_array_is_one_field_and_is_never_mixed,
+    test_an_update_beside_a_status_that_changes_the_order_loses_neither,
+    test_what_stays_is_what_the_truth_log_says_came_last
+    Not: a row version for the client. The interface shows none, so of two updates of one field the later one stays; the
+    register and the manual say so (test_of_two_updates_the_register_says_what_stays).
 X14 A busy SQLite file
     test_a_file_that_stays_locked_is_503_and_nothing_is_kept, test_many_calls_at_a_locked_file_fail_together_and_soon
 X15 kill -9 within a transaction
@@ -67,19 +72,31 @@ X20 Time
     Not: conversion. Times of records are local to their own time zone field and come back as they came.
 X21 PostgreSQL is away
     test_while_the_database_is_away_calls_are_503_and_afterwards_all_is_there,
-    test_a_server_that_restarts_between_two_calls_is_not_noticed, test_a_server_that_does_not_answer_is_given_up
+    test_a_server_that_restarts_between_two_calls_is_not_noticed, test_a_server_that_does_not_answer_is_given_up,
+    test_calls_are_503_in_the_interfaces_shape_and_service_resumes_by_itself,
+    test_many_that_ask_a_silent_server_are_told_together,
+    test_a_server_that_falls_silent_within_a_transaction_frees_its_locks_for_others
 X22 Migration with data in the tables
     test_the_first_schema_is_upgraded_with_all_that_is_in_it, test_an_upgrade_that_fails_leaves_the_database_as_it_was,
-    test_several_that_open_an_old_database_at_once_upgrade_it_once
-    Not: a kill within the upgrade. It is one transaction, as any group of calls, and those are killed under X15.
+    test_several_that_open_an_old_database_at_once_upgrade_it_once,
+    test_a_kill_at_any_step_of_an_upgrade_leaves_the_old_database_or_the_new_one,
+    test_a_start_after_a_kill_in_the_middle_finishes_the_upgrade,
+    test_a_kill_at_any_step_of_making_a_new_database_leaves_none_or_all_of_it
 X23 Default address and default token
-    test_by_default_only_this_machine_is_listened_to, test_an_exchange_without_an_operators_token_serves_if_its_database_holds_one
-    Not: a token printed once; without one the exchange does not start. Not: refusing other addresses without TLS, which
-    stands in front (README).
+    test_by_default_only_this_machine_is_listened_to, test_an_exchange_without_an_operators_token_serves_if_its_database_holds_one,
+    test_an_address_that_others_reach_is_refused_without_tls,
+    test_with_a_certificate_every_address_is_served_with_tls_alone, test_with_tls_in_front_another_address_is_served,
+    test_without_a_token_and_with_none_in_its_database_the_command_refuses_to_serve,
+    test_a_made_token_is_printed_once_and_opens_the_exchange
+    Not: a token made at the start. Without one the exchange refuses to serve and names the command that prints one, this once.
 X24 Too many calls, guessed tokens
     test_more_calls_than_allowed_are_answered_429_with_the_wait, test_a_failed_login_takes_its_time_whatever_was_wrong,
-    test_many_failing_logins_at_once_are_turned_away
-    Not: slowing 401s of the operations. Issued tokens are too long to be guessed, and a 401 costs less than a delay.
+    test_many_failing_logins_at_once_are_turned_away,
+    test_the_first_cost_nothing_the_next_more_and_more_and_then_there_is_a_429,
+    test_a_flood_is_slowed_and_good_tokens_of_its_address_are_served_at_once,
+    test_addresses_without_number_take_bounded_memory,
+    test_slow_readers_of_large_pages_hold_up_nobody_and_are_bounded
+    Not: a lock-out. A good token is served whatever its address has tried. Counts are each server process's own.
 X25 Error bodies that show code or SQL
     test_a_file_that_stays_locked_is_503_and_nothing_is_kept,
     test_while_the_database_is_away_calls_are_503_and_afterwards_all_is_there,

@@ -4,13 +4,15 @@ import asyncio
 import json
 import re
 import time
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from functools import partial
 from urllib.parse import urlencode
 
 import pytest
 from calling import AUTHORISED, Answered, Inside, encode
 from examples import GOOD
 from serving import TOKEN
+from sqlalchemy import select
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -18,8 +20,10 @@ from loadsheet.contract import BY_NAME, WRITES, Assumptions, example_body, examp
 from loadsheet.exchange import Store, create_app
 from loadsheet.exchange.pages import Faces
 from loadsheet.exchange.sessions import SESSION_S, Sessions
-from loadsheet.exchange.store import TokenOffice
-from loadsheet.exchange.tokens import Doorkeeper
+from loadsheet.exchange.store import OpenSession, TokenOffice, session_rows
+from loadsheet.exchange.store.schema import SESSIONS
+from loadsheet.exchange.store.session_rows import SESSIONS_MAX
+from loadsheet.exchange.tokens import Doorkeeper, digest_of
 
 PAGES = ["/", "/web/tenders", "/web/orders", "/web/order?id=x", "/web/tender?id=x", "/web/calls", "/web/search?q=x"]
 
@@ -68,7 +72,7 @@ def proof(page):
 
 
 @contextmanager
-def faces(database, *, failed_s=0.0, docs_open=True, **assumptions):
+def faces(database, *, failed_s=0.0, docs_open=True, tls_in_front=False, **assumptions):
     store, given = Store(database), Assumptions(**assumptions)
     try:
         app = Faces(
@@ -78,6 +82,7 @@ def faces(database, *, failed_s=0.0, docs_open=True, **assumptions):
             assumptions=given,
             version="0",
             docs_open=docs_open,
+            tls_in_front=tls_in_front,
             failed_s=failed_s,
         )
         yield Visitor(app)
@@ -133,6 +138,14 @@ def test_the_cookies_are_for_this_page_alone(visitor):
         assert TOKEN not in cookie
 
 
+@pytest.mark.parametrize("in_front", [True, False])
+def test_behind_tls_the_cookies_travel_over_tls_alone(tmp_path, in_front):
+    with faces(f"sqlite:///{tmp_path / 'exchange.db'}", tls_in_front=in_front) as visitor:
+        assert visitor.login().status == 303
+        assert {"secure" in cookie.lower() for cookie in visitor.said} == {in_front}
+        assert "Latest orders" in text(visitor.get("/"))
+
+
 @pytest.mark.parametrize("token", ["", "wrong", TOKEN + "x", "ü", "x" * 9000, "'; drop table tokens; --"])
 def test_another_token_opens_nothing(visitor, token):
     assert visitor.login(token).status in (400, 403)
@@ -171,26 +184,63 @@ def test_a_session_ends_by_itself_and_with_its_token(database):
         assert "Latest orders" not in text(visitor.get("/"))
 
 
-def test_a_session_ends_after_its_hours():
-    now = [0.0]
+def test_a_session_ends_after_its_hours(tmp_path):
+    now = [1_000_000.0]
 
-    async def find(_digest):
-        return None
-
-    sessions = Sessions(Doorkeeper(TOKEN, find), find, clock=lambda: now[0])
-
-    async def still_open_after(seconds):
-        now[0] = 0.0
+    async def open_after(seconds, sessions):
+        now[0] = 1_000_000.0
         response = Response()
-        assert await sessions.login(Request({"type": "http", "path": "/", "headers": []}), TOKEN, response)
+        assert await sessions.login(asking(), TOKEN, response)
         cookie = response.headers["set-cookie"].partition(";")[0].encode()
-        now[0] = seconds
-        return (
-            await sessions.current(Request({"type": "http", "path": "/", "headers": [(b"cookie", cookie)]})) is not None
-        )
+        now[0] += seconds
+        return await sessions.current(asking((b"cookie", cookie))) is not None
 
-    assert asyncio.run(still_open_after(SESSION_S - 1))
-    assert not asyncio.run(still_open_after(SESSION_S))
+    with closing(Store(f"sqlite:///{tmp_path / 'exchange.db'}")) as store:
+        sessions = Sessions(Doorkeeper(TOKEN, store.token), store, clock=lambda: now[0])
+        assert asyncio.run(open_after(SESSION_S - 1, sessions))
+        assert not asyncio.run(open_after(SESSION_S, sessions))
+
+
+def asking(*headers):
+    return Request({"type": "http", "path": "/", "headers": list(headers)})
+
+
+def test_a_session_is_known_at_every_process_on_its_database(database):
+    with faces(database) as one, faces(database) as other:
+        one.login()
+        other.cookies = dict(one.cookies)
+        page = other.get("/")
+        assert "Latest orders" in text(page)
+        other.post("/web/logout", {"proof": proof(page)})
+        assert "Latest orders" not in text(one.get("/"))
+
+
+def test_a_session_outlives_a_restart_but_not_its_token(tmp_path):
+    database = f"sqlite:///{tmp_path / 'exchange.db'}"
+    with faces(database) as visitor:
+        visitor.login()
+        kept = visitor.cookies
+    for token, shown in ((TOKEN, True), ("another-operators", False), (None, False)):
+        with closing(Store(database)) as store:
+            sessions = Sessions(Doorkeeper(token, store.token), store)
+            cookie = f"loadsheet_session={kept['loadsheet_session']}".encode()
+            assert (asyncio.run(sessions.current(asking((b"cookie", cookie)))) is not None) is shown
+    content = (tmp_path / "exchange.db").read_bytes()
+    assert not [kind for kind in (TOKEN, digest_of(TOKEN), kept["loadsheet_session"]) if kind.encode() in content]
+
+
+def test_sessions_without_number_are_not_kept(database):
+    with closing(Store(database)) as store:
+
+        async def fill():
+            for number in range(SESSIONS_MAX + 20):
+                session = OpenSession(f"{number:05}", "mark", "form", 2000 + number)
+                await store.change(partial(session_rows.add, session=session, now=1000 if number < 1015 else 2500))
+
+        asyncio.run(fill())
+        with store._engine.connect() as connection:
+            rows = connection.execute(select(SESSIONS.c.ends).order_by(SESSIONS.c.ends)).scalars().all()
+    assert rows == list(range(2501, 2000 + SESSIONS_MAX + 20))
 
 
 def test_every_page_forbids_scripts_frames_and_other_hosts(visitor):

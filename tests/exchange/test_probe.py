@@ -34,6 +34,7 @@ NOT_VISIBLE = {  # assumptions that no call of a probe could tell, and those of 
 NOT_OURS = {"flag_form", "page_size_in"}  # our exchange takes all of their values at once
 SPECIAL = {  # values where they are no closed list, and what else must be set for them to show
     "status_on_400": ({"status_sets_order_status": "code"}, ("atomic", "partial")),
+    "status_index_base": ({}, (0, 1)),
     "accept_sets_tender_status": ({}, ("", "AWARDED")),
     "tender_listing_query": ({}, ("", "record=tender")),
     "page_size_default": ({}, (1, 2, 3, 100)),

@@ -2,6 +2,7 @@
 
 import pytest
 
+from loadsheet.credentials import read_token
 from loadsheet.problems import SettingsError
 from loadsheet.settings import Settings
 
@@ -54,10 +55,4 @@ def test_a_token_never_shows_itself(monkeypatch):
     monkeypatch.setenv("LOADSHEET_TOKEN", "very-secret")
     settings = Settings.load()
     assert "very-secret" not in repr(settings) + str(settings) + settings.model_dump_json()
-    assert settings.read_token() == "very-secret"
-
-
-def test_an_empty_token_file_is_told(tmp_path):
-    (tmp_path / "token").write_text("\n", encoding="utf-8")
-    with pytest.raises(SettingsError, match="is empty"):
-        Settings.load(token_file=tmp_path / "token").read_token()
+    assert read_token(settings) == "very-secret"

@@ -162,7 +162,7 @@ def test_an_entry_that_is_not_ready_any_more_is_not_marked(ledger):
     drop = sendings.orders(ledger, run, 2)
     stale = ledger.ready(2)
     ledger.mark_sending(run, [([stale[0]], stale[0].payload)])
-    with pytest.raises(LedgerError, match="is sending and cannot become sending"):
+    with pytest.raises(LedgerError, match="1 of 2 entries are not ready any more; none was marked"):
         ledger.mark_sending(run, [([one], one.payload) for one in reversed(stale)])
     assert sendings.states(ledger, drop) == ["sending", "ready"]
     assert len(ledger.history.attempts_of(2)) == 0

@@ -7,6 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import ledgers
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -14,7 +15,8 @@ from sendings import BY_NAME, Settlement
 
 from loadsheet.contract import Action
 from loadsheet.dispatch.lanes import build_calls
-from loadsheet.ledger import TRANSITIONS, State
+from loadsheet.ledger import TRANSITIONS, State, Waits
+from loadsheet.ledger.states import INITIAL
 from loadsheet.problems import LedgerError
 
 OPERATIONS = ["order.create", "order.update", "order.status", "order.delete"]
@@ -30,7 +32,7 @@ class LedgerMachine(RuleBasedStateMachine):
         super().__init__()
         self.folder = Path(tempfile.mkdtemp())
         self.states = {}
-        self.attempts = Counter()
+        self.attempts, self.changes = Counter(), Counter()
         self.applied = defaultdict(list)
         self.files = 0
 
@@ -42,6 +44,7 @@ class LedgerMachine(RuleBasedStateMachine):
         self.opened = ledgers.ledger_in(self.folder)
         self.ledger = self.opened.__enter__()
         self.run = self.ledger.begin_run()
+        self.changes.update(entry for entry, held in self.states.items() if held is State.SENDING)
         self.states = {entry: State.UNKNOWN if held is State.SENDING else held for entry, held in self.states.items()}
 
     def teardown(self):
@@ -60,6 +63,7 @@ class LedgerMachine(RuleBasedStateMachine):
             assert entry.payload == document.payload
             assert entry.state in (State.READY, State.HELD, State.UNCHANGED, State.REFUSED)
             self.states[entry.id] = entry.state
+            self.changes[entry.id] = 1
             if entry.state is State.READY and BY_NAME[entry.operation].action is Action.CREATE:
                 assert not self.stands(entry.lane) or self.delete_waits(entry)
 
@@ -99,6 +103,7 @@ class LedgerMachine(RuleBasedStateMachine):
                 assert one.attempts == self.attempts[one.id]
                 self.states[one.id] = State.SENDING
                 self.attempts[one.id] += 1
+                self.changes[one.id] += 1
 
     @precondition(lambda self: State.SENDING in self.states.values())
     @rule(drawn=st.data())
@@ -119,6 +124,7 @@ class LedgerMachine(RuleBasedStateMachine):
             self.run, [Settlement(entry, held, "drawn", outcome=str(held)) for entry, held in outcomes.items()]
         )
         self.states.update(outcomes)
+        self.changes.update(outcomes.keys())
         for entry, held in outcomes.items():
             if held is State.ACCEPTED:
                 found = self.ledger.history.entry(entry)
@@ -139,10 +145,45 @@ class LedgerMachine(RuleBasedStateMachine):
             return
         raise AssertionError(f"{entry} is {self.states[entry]}")
 
+    @rule(orphans=st.booleans())
+    def let_go(self, orphans):
+        self.ledger.release(self.run, orphans=orphans)
+        self.follow({State.HELD})
+
+    @rule()
+    def hold_what_waits(self):
+        self.ledger.hold_waiting(self.run)
+        self.follow({State.READY})
+        stuck = [entry for entry, held in self.entries() if held is State.READY]
+        assert [one.id for one in self.ledger.ready(100)] == [entry.id for entry in stuck]
+
+    @rule(number=st.integers(1, 3))
+    def see(self, number):
+        self.ledger.saw(self.run, [f"order:A-{number}"])
+
+    def follow(self, left):
+        """Take over what the ledger changed by itself: only out of these states, as the table allows, with one event each."""
+        for entry in self.ledger.history.entries_in(*State):
+            before, more = self.states[entry.id], len(self.ledger.history.events_of(entry.id)) - self.changes[entry.id]
+            assert more in (0, 1)
+            if more:
+                assert before in left
+                assert entry.state in TRANSITIONS[before]
+            else:
+                assert entry.state is before
+            self.states[entry.id] = entry.state
+            self.changes[entry.id] += more
+
     @rule()
     def die(self):
         self.opened.__exit__(None, None, None)
         self.enter()
+        assert self.ledger.check() == []
+
+    @rule()
+    def end_the_night(self):
+        self.ledger.end_run(self.run, exit_code=0, summary={})
+        self.die()
 
     @invariant()
     def it_knows_what_happened(self):
@@ -153,7 +194,11 @@ class LedgerMachine(RuleBasedStateMachine):
             assert entry.state is held
             assert entry.attempts == self.attempts[entry.id] == len(self.ledger.history.attempts_of(entry.id))
             events = self.ledger.history.events_of(entry.id)
+            assert len(events) == self.changes[entry.id]
+            assert entry.waits is Waits.DECISION or held in (State.READY, State.HELD)
             assert events[0].before == ""
+            assert State(events[0].after) in INITIAL
+            assert all(State(one.after) in TRANSITIONS[State(one.before)] for one in events[1:])
             assert events[-1].after == held
             assert all(one.after == other.before for one, other in pairwise(events))
             assert sum(event.after == State.SENDING for event in events) == entry.attempts
@@ -165,3 +210,10 @@ TestLedgerMachine = LedgerMachine.TestCase
 TestLedgerMachine.settings = settings(
     max_examples=25, stateful_step_count=20, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
+
+
+@pytest.mark.sweep
+class TestManyNights(LedgerMachine.TestCase):
+    settings = settings(
+        max_examples=100, stateful_step_count=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    )

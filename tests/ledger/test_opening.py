@@ -47,7 +47,9 @@ def test_a_ledger_is_made_with_its_folder_and_kept(url, path):
     assert path.is_file()
     with open_ledger(url) as ledger:
         assert sendings.states(ledger, drop) == ["ready"] * 3
-    assert [file.name for file in path.parent.iterdir() if not file.name.startswith("ledger.db")] == []
+    assert [file.name for file in path.parent.iterdir() if not file.name.startswith("ledger.db")] == [
+        "last_run_of_ledger.db.json"
+    ]
     assert not path.with_name("ledger.db.holder").exists()
 
 

@@ -238,6 +238,7 @@ CHANGES = {
     },
     "checks:": {
         "batch: {max_records: 5}\nchecks:": "m.yaml:39:1: tender.create takes one record in a call; batch is for order.status",
+        "changed: later\nchecks:": "m.yaml:39:10: changed: later is not one of hold, update",
         "order: [weight]\nchecks:": "m.yaml:39:9: sorting is by text or date, Weight is a number",
         "check:": 'm.yaml:39:1: unknown key "check" (did you mean checks?)',
     },
@@ -389,3 +390,12 @@ def test_load_needs_no_network_and_no_clock(tmp_path):
     (tmp_path / "states.csv").write_text(STATES, encoding="utf-8")
     (tmp_path / "m.yaml").write_text(GOOD, encoding="utf-8")
     assert load(tmp_path / "m.yaml", ASSUMED).hash == load(tmp_path / "m.yaml", ASSUMED).hash
+
+
+def test_only_what_can_be_updated_with_the_same_record_may_say_that_it_is_when_it_changed(tmp_path):
+    wanted = GOOD.replace("checks:", "changed: update\nchecks:")
+    assert findings(tmp_path, wanted) == []
+    (tmp_path / "m.yaml").write_text(wanted, encoding="utf-8")
+    assert load(tmp_path / "m.yaml", ASSUMED).changed == "update"
+    (said,) = findings(tmp_path, wanted.replace("tender.create", "tender.update"))
+    assert "m.yaml:39:1: tender.update has nothing to update" in said

@@ -4,7 +4,7 @@ import pytest
 from sheets import ASSUMED
 
 from loadsheet.mapping import load_folder, route
-from loadsheet.mapping.filenames import match
+from loadsheet.mapping.filenames import match, part_of
 from loadsheet.problems import MappingError
 
 SIMPLE = """\
@@ -139,3 +139,63 @@ def test_a_folder_with_wrong_mappings_says_all_of_it(folder, tmp_path):
 def test_two_files_cannot_give_one_mapping(folder):
     with pytest.raises(MappingError, match=r'"same" is the name of a.yaml already'):
         folder(a=simple("same", "a.csv"), b=simple("same", "b.csv"))
+
+
+def test_a_shipper_with_mappings_of_its_own_is_judged_by_them_alone(tmp_path):
+    (tmp_path / "Nordic").mkdir()
+    (tmp_path / "lookups").mkdir()
+    (tmp_path / "lookups" / "codes.csv").write_text("a,b\n", encoding="utf-8")
+    for path, name, patterns in [
+        ("all.yaml", "all", ["*.csv"]),
+        ("Nordic/flat.yaml", "nordic-flat", ["orders_*.csv"]),
+        ("Nordic/deep.yaml", "nordic-deep", ["sets/{batch}/*.csv"]),
+    ]:
+        (tmp_path / path).write_text(simple(name, *patterns), encoding="utf-8")
+    mappings = load_folder(tmp_path, ASSUMED)
+    assert [(mapping.name, mapping.shipper) for mapping in mappings] == [
+        ("all", ""), ("nordic-deep", "Nordic"), ("nordic-flat", "Nordic"),
+    ]  # fmt: skip
+    names = ["orders_1.csv", "acme/a.csv", "nordic/orders_1.csv", "NORDIC/x/orders_2.csv", "nordic/sets/7/a.csv"]
+    found = route([*names, "nordic/a.csv"], mappings)
+    assert {one.files["main"]: one.mapping.name for one in found.complete} == {
+        "orders_1.csv": "all",
+        "acme/a.csv": "all",
+        "nordic/orders_1.csv": "nordic-flat",
+        "NORDIC/x/orders_2.csv": "nordic-flat",
+        "nordic/sets/7/a.csv": "nordic-deep",
+    }
+    assert (found.ambiguous, list(found.unmapped)) == ({}, ["nordic/a.csv"])
+    assert "orders_*.csv" in str(found.unmapped["nordic/a.csv"])
+    assert "*.csv, " not in str(found.unmapped["nordic/a.csv"]).replace("orders_*.csv, ", "").replace("/*.csv, ", "")
+
+
+def test_what_a_shippers_mapping_takes_from_a_files_name_counts_from_its_folder(tmp_path):
+    (tmp_path / "nordic").mkdir()
+    text = simple("deep", "{batch}/**/*.csv").replace("columns: {", "columns: {batch: {file: batch}, ")
+    (tmp_path / "nordic" / "deep.yaml").write_text(text, encoding="utf-8")
+    (mapping,) = load_folder(tmp_path, ASSUMED)
+    (plan,) = mapping.plan.tables
+    assert part_of("Nordic/7/x/a.csv", "batch", plan.patterns) == "7"
+
+
+def test_what_mappings_extend_lies_in_a_folder_of_no_shipper(tmp_path):
+    (tmp_path / "base").mkdir()
+    (tmp_path / "base" / "flat.yaml").write_text(simple("flat", "*.csv"), encoding="utf-8")
+    (tmp_path / "own.yaml").write_text("extends: base/flat.yaml\nmapping: own\n", encoding="utf-8")
+    assert [(mapping.name, mapping.shipper) for mapping in load_folder(tmp_path, ASSUMED)] == [("own", "")]
+
+
+def test_a_mistake_in_a_shippers_mapping_is_found_like_any_other(tmp_path):
+    (tmp_path / "nordic").mkdir()
+    (tmp_path / "nordic" / "a.yaml").write_text("mapping: a\n", encoding="utf-8")
+    with pytest.raises(MappingError) as raised:
+        load_folder(tmp_path, ASSUMED)
+    assert str(tmp_path / "nordic" / "a.yaml") in str(raised.value)
+
+
+def test_twenty_thousand_sets_are_put_together(folder):
+    mappings = folder(sets=SETS)
+    names = [f"nordic/{batch}/{name}" for name in ("orders.csv", "lines.csv", "READY") for batch in range(20_000)]
+    found = route(names, mappings)
+    assert len(found.complete) == 20_000
+    assert all(len({name.split("/")[1] for name in (*one.files.values(), one.trigger)}) == 1 for one in found.complete)

@@ -95,7 +95,8 @@ def test_the_delimiter_is_the_one_under_which_the_header_is_found(tmp_path, deli
 
 def test_a_declared_delimiter_is_the_only_one_tried(tmp_path):
     path = text_file(tmp_path, "Order;City\nA1;Ulm\n")
-    assert refusal(path, layout("Order", delimiters=(",",))).code == "R204"
+    problem = refusal(path, layout("Order", delimiters=(",",)))
+    assert (problem.code, problem.hint.partition(";")[0]) == ("R215", "row 1 holds: Order")
     assert open_one(path, layout("Order", delimiters=(",", ";"))).found["delimiter"] == "semicolon"
 
 
@@ -202,7 +203,7 @@ def test_a_stray_quote_above_the_header_does_not_matter(tmp_path):
 
 @pytest.mark.parametrize("content", [b"", b"\n\n \r\n", b"\xef\xbb\xbf", b"\xff\xfe", b",,,\n"])
 def test_an_empty_file_is_refused(tmp_path, content):
-    assert refusal(text_file(tmp_path, content), ASKED).code in ("R202", "R204")
+    assert refusal(text_file(tmp_path, content), ASKED).code in ("R202", "R215")
 
 
 def test_a_header_alone_is_an_empty_table(tmp_path):
@@ -236,3 +237,32 @@ def test_200_000_rows_stream_with_flat_memory(tmp_path):
     finally:
         tracemalloc.stop()
     assert sum(1 for _ in table.rows()) == 200_000  # a second pass reads anew
+
+
+def test_another_quote_and_an_escape_can_be_declared(tmp_path):
+    text = "a;b\n'x;y';1\n'it''s';2\nplain \"quotes\";3\n"
+    asked = layout("a", "b", quote="'")
+    assert cells_of(text_file(tmp_path, text), asked) == [["x;y", "1"], ["it's", "2"], ['plain "quotes"', "3"]]
+    escaped = layout("a", "b", escape="\\")
+    text = 'a,b\n"x \\"y\\", z",1\nbare\\, comma,2\n"back\\\\slash",3\n'
+    assert cells_of(text_file(tmp_path, text), escaped) == [
+        ['x "y", z', "1"],
+        ["bare, comma", "2"],
+        ["back\\slash", "3"],
+    ]
+
+
+def test_where_nothing_is_quoted_quotes_are_letters(tmp_path):
+    text = 'a\tb\n5" pipe\t"half open\n'
+    assert cells_of(text_file(tmp_path, text), layout("a", "b", quote="")) == [['5" pipe', '"half open']]
+
+
+def test_a_declared_quote_that_is_never_closed_is_named(tmp_path):
+    problem = refusal(text_file(tmp_path, "a,b\n1,2\n'open,3\n4,5\n"), layout("a", "b", quote="'"))
+    assert (problem.code, problem.where.row) == ("R206", 3)
+
+
+@pytest.mark.parametrize("marks", [{"quote": "''"}, {"quote": " "}, {"escape": "\n"}, {"quote": "'", "escape": "'"}])
+def test_marks_that_cannot_be_are_refused_when_the_layout_is_built(marks):
+    with pytest.raises(ValueError, match="cannot be a quote or an escape"):
+        layout("a", **marks)

@@ -54,7 +54,7 @@ def test_the_header_row_can_be_given(tmp_path):
 def test_a_given_header_row_may_lie_deep(tmp_path):
     path = text_file(tmp_path, "x\n" * 200 + "Order\nA1\n")
     assert [row.cells for row in rows_of(path, layout("Order", header_row=201))] == [("A1",)]
-    assert refusal(path, layout("Order")).code == "R204"
+    assert refusal(path, layout("Order")).code == "R215"
 
 
 def test_the_closest_row_and_the_missing_labels_are_named(tmp_path):

@@ -3,13 +3,16 @@
 import gzip
 import io
 import lzma
+import random
 import zipfile
 
 import pytest
-from reading_corpus import cells_of, inline, layout, refusal, text_file, workbook_parts, write_parts
+from reading_corpus import attempt, cells_of, inline, layout, refusal, text_file, workbook_parts, write_parts
+from reading_writers import WRITERS, Sheet, Typed, ods_parts
+from xlwt.CompoundDoc import XlsDoc
 
-from loadsheet.problems import FileRefused
-from loadsheet.reading import open_tables
+from loadsheet.problems import FileRefused, Problem
+from loadsheet.reading import glimpse, open_tables
 from loadsheet.settings import Settings
 
 ASKED = layout("Order")
@@ -20,25 +23,70 @@ def zipped(**parts):
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w") as archive:
         for name, text in parts.items():
-            archive.writestr(name.replace("__", "/").replace("_dot_", "."), text)
+            archive.writestr(
+                name.replace("__", "/")
+                .replace("_dot_", ".")
+                .replace("META_INF", "META-INF")
+                .replace("MACOSX", "__MACOSX"),
+                text,
+            )
     return content.getvalue()
 
 
+KIND = "application/vnd.oasis.opendocument.spreadsheet"
+LOCKED = '<m:manifest xmlns:m="x"><m:file-entry><m:encryption-data/></m:file-entry></m:manifest>'
+FILEPASS = b"\x2f\x00\x06\x00\x00\x00\x01\x02\x03\x04"
+
+
+def bare_xls(*records):
+    """An .xls of Excel 5 outside of an OLE file: BOF, what is given, EOF."""
+    return b"".join([b"\x09\x08\x08\x00\x00\x05\x05\x00\x2c\x12\xcd\x07", *records, b"\x0a\x00\x00\x00"])
+
+
+def renamed_xls():
+    """An OLE file whose one stream is no workbook."""
+    content = io.BytesIO()
+    XlsDoc().save(content, bare_xls())
+    return content.getvalue().replace("Workbook".encode("utf-16-le"), "Wurkbook".encode("utf-16-le"))
+
+
 FOREIGN = {
-    "gzip": (gzip.compress(b"Order\nA1\n"), "a gzip archive"),
     "xz": (lzma.compress(b"Order\nA1\n"), "an xz archive"),
-    "zip of a CSV": (zipped(orders_dot_csv="Order\nA1\n"), "a zip archive"),
-    "xlsb": (zipped(xl__workbook_dot_bin="x"), "a binary workbook (.xlsb)"),
+    "zip of pictures": (zipped(a_dot_png="x", b_dot_png="y"), "a zip archive without a table: a.png, b.png"),
+    "zip of two tables": (zipped(a_dot_csv="x", b_dot_xlsx="y"), "a zip archive with 2 tables: a.csv, b.xlsx"),
+    "empty zip": (zipped(), "a zip archive without a table: it is empty"),
+    "zip in a zip": (zipped(a_dot_zip=zipped(a_dot_csv="Order\nA1\n")), "an archive inside an archive"),
+    "gzip in a gzip": (gzip.compress(gzip.compress(b"Order\nA1\n")), "an archive inside an archive"),
+    "pdf in a zip": (zipped(a_dot_csv="%PDF-1.7"), "a PDF document"),
+    "cut gzip": (gzip.compress(b"Order\nA1\n" * 99)[:-9], "incomplete or damaged"),
+    "gzip with a flipped bit": (gzip.compress(b"Order\nA1\n")[:-6] + bytes(6), "incomplete or damaged"),
     "docx": (zipped(word__document_dot_xml="<w/>"), "a Word document"),
-    "ods": (zipped(mimetype="application/vnd.oasis.opendocument.spreadsheet"), "an OpenDocument file (.ods)"),
-    "xls": (OLE + "Workbook".encode("utf-16-le") + bytes(48), "an old Excel workbook (.xls)"),
+    "odt": (zipped(mimetype="application/vnd.oasis.opendocument.text"), "an OpenDocument file that is no spreadsheet"),
+    "locked ods": (zipped(mimetype=KIND, META_INF__manifest_dot_xml=LOCKED, content_dot_xml="?"), "password-protected"),
+    "doc": (OLE + "WordDocument".encode("utf-16-le") + bytes(48), "an old Word document"),
+    "damaged xls": (OLE + "Workbook".encode("utf-16-le") + bytes(48), "incomplete or damaged"),
+    "locked xls": (bare_xls(FILEPASS), "password-protected"),
+    "excel 5 without sheets": (bare_xls(), "a workbook without a worksheet"),
     "locked xlsx": (OLE + bytes(1 << 20) + "EncryptedPackage".encode("utf-16-le") + bytes(48), "password-protected"),
-    "other OLE": (OLE, "an old Office file"),
+    "other OLE": (renamed_xls(), "an old Office file, but no workbook"),
+    "damaged OLE": (OLE, "incomplete or damaged"),
     "excel 4": (b"\x09\x04\x06\x00\x00\x00\x10\x00", "a workbook of Excel 4"),
+    "excel 2": (b"\x09\x00\x04\x00\x00\x00\x10\x00", "a workbook of Excel 2"),
+    "excel 3": (b"\x09\x02\x06\x00\x00\x00\x10\x00", "a workbook of Excel 3"),
+    "excel 4 in OLE": (b"\x09\x08\x08\x00\x00\x04\x05\x00" + bytes(4) + b"\x0a\x00\x00\x00", "incomplete or damaged"),
     "pdf": (b"%PDF-1.7\n", "a PDF document"),
     "png": (b"\x89PNG\r\n\x1a\n", "a picture"),
     "html": (b"\xef\xbb\xbf \n<HTML><table><tr><td>Order</td></tr></table>", "a web page (HTML)"),
+    "html with XML head": (b'<?xml version="1.0"?>\n<!DOCTYPE html><html>', "a web page (HTML)"),
+    "html in UTF-16": ("<table><tr><td>Order".encode("utf-16"), "a web page (HTML)"),
     "xml": (b'<?xml version="1.0"?><Workbook/>', "an XML document"),
+    "XML of Excel 2003": (
+        b'<?xml version="1.0"?>\n<?mso-application progid="Excel.Sheet"?><Workbook/>',
+        "an XML spreadsheet of Excel 2003",
+    ),
+    "flat ods": (b'<?xml version="1.0"?>\n<office:document xmlns:office="x">', "a flat OpenDocument file"),
+    "mhtml": (b"MIME-Version: 1.0\nContent-Type: multipart/related", "a web archive (MHTML)"),
+    "sylk": (b"ID;PWXL;N;E\nB;Y2;X1", "a SYLK file"),
     "noise": (bytes(range(256)) * 20, "the text is not UTF-8"),
     "zeros": (bytes(5000), "binary data"),
 }
@@ -60,6 +108,109 @@ def test_the_name_does_not_matter_for_what_is_read(tmp_path):
     assert cells_of(write_parts(tmp_path / "orders.csv", parts), ASKED) == [["A1"]]
 
 
+PACKED = {
+    "gzip of text": lambda inner: gzip.compress(b"Order\nA1\n"),
+    "zip of text": lambda inner: zipped(orders_dot_csv="Order\nA1\n"),
+    "zip of text in a folder, with clutter": lambda inner: zipped(
+        to_send__orders_dot_txt="Order\nA1\n", MACOSX__x_dot_csv="?", to_send__Thumbs_dot_db="?", read_dot_me="?"
+    ),
+    "zip of one file with another name": lambda inner: zipped(orders="Order\nA1\n"),
+    "gzip of a workbook": gzip.compress,
+    "zip of a workbook": lambda inner: zipped(orders_dot_xlsx=inner),
+}
+
+
+@pytest.mark.parametrize("kind", PACKED)
+def test_the_one_table_in_an_archive_is_read(tmp_path, kind):
+    parts = workbook_parts(inline("Order", number=1) + inline("A1", number=2))
+    inner = write_parts(tmp_path / "inner.xlsx", parts).read_bytes()
+    path = text_file(tmp_path, PACKED[kind](inner), "orders.csv")
+    table = open_tables(path, path.name, [ASKED], Settings())["rows"]
+    for _ in range(2):
+        assert [row.cells for row in table.rows()] == [("A1",)]
+    assert table.found["archive"].startswith(kind.split()[0])
+    assert table.file == "orders.csv"
+
+
+@pytest.mark.parametrize("form", ["xls", "xlsb", "ods"])
+def test_every_format_is_read_from_an_archive(tmp_path, form):
+    inner = WRITERS[form](tmp_path / "inner", [Sheet([["Order"], ["A1"]])])
+    assert cells_of(text_file(tmp_path, gzip.compress(inner.read_bytes()), "a.gz"), ASKED) == [["A1"]]
+
+
+@pytest.mark.parametrize("form", WRITERS)
+def test_the_first_rows_of_every_format_are_shown_without_a_mapping(tmp_path, form):
+    plain = WRITERS[form](tmp_path / "plain", [Sheet([["Order", "City"], ["A1", "Ulm"]])])
+    packed = text_file(tmp_path, gzip.compress(plain.read_bytes()), "a.gz")
+    for path in (plain, packed):
+        (top,) = glimpse(path, path.name, Settings())
+        assert top.sheet
+        assert top.rows == ((1, ("Order", "City")), (2, ("A1", "Ulm")))
+
+
+def test_the_first_rows_of_a_text_are_shown_under_the_delimiter_that_fits(tmp_path):
+    (top,) = glimpse(text_file(tmp_path, "Order;City\nA1;Ulm, Süd\n"), "orders.csv", Settings())
+    assert (top.sheet, top.delimiter) == ("", ";")
+    assert top.rows == ((1, ("Order", "City")), (2, ("A1", "Ulm, Süd")))
+
+
+def test_an_archive_that_unpacks_to_too_much_is_refused_with_the_limit(tmp_path):
+    bomb = gzip.compress(b"Order\n" + b"A1\n" * 20_000_000, 6)
+    assert "at most 10,000,000 bytes" in refusal(text_file(tmp_path, bomb, "a.csv.gz"), ASKED).text
+    small = text_file(tmp_path, gzip.compress(b"Order\n" + b"A1\n" * 500), "b.csv.gz")
+    assert "more than 1,000 bytes" in refusal(small, ASKED, inflated_bytes_max=1_000).text
+
+
+@pytest.mark.parametrize("form", ["xls", "xlsb", "ods"])
+def test_a_file_cut_off_anywhere_is_refused_or_read_as_it_was(tmp_path, form):
+    rows = [["Order", "Text"], *([f"A{number}", f"text {number}"] for number in range(60))]
+    whole = WRITERS[form](tmp_path / "whole", [Sheet(rows)]).read_bytes()
+    for end in range(0, len(whole), max(len(whole) // 60, 1)):
+        problem = attempt(text_file(tmp_path, whole[:end], f"a.{form}"), ASKED, reading_process="none")
+        assert isinstance(problem, Problem) or [list(row.cells) for row in problem] == rows[1:], end
+
+
+@pytest.mark.parametrize("form", ["xls", "xlsb", "ods"])
+def test_damaged_bytes_give_tables_or_one_refusal(tmp_path, form):
+    rows = [["Order", "Text"], *([f"A{number}", Typed(number + 0.5)] for number in range(30))]
+    whole = WRITERS[form](tmp_path / "whole", [Sheet(rows)]).read_bytes()
+    chance = random.Random(5)
+    for _ in range(150):
+        damaged = bytearray(whole)
+        for _ in range(chance.choice([1, 1, 4])):
+            damaged[chance.randrange(len(damaged))] = chance.randrange(256)
+        attempt(text_file(tmp_path, bytes(damaged), f"a.{form}"), ASKED, reading_process="none")
+
+
+def test_damaged_records_inside_a_sound_xlsb_give_tables_or_one_refusal(tmp_path):
+    path = WRITERS["xlsb"](tmp_path / "whole", [Sheet([["Order", "Text"], ["A1", Typed(0.5)], ["A2", "x"]])])
+    with zipfile.ZipFile(path) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    chance = random.Random(6)
+    for part in [name for name in parts if name.endswith(".bin")]:
+        for _ in range(60):
+            damaged = bytearray(parts[part])
+            if chance.random() < 0.3:
+                del damaged[chance.randrange(len(damaged)) :]
+            else:
+                damaged[chance.randrange(len(damaged))] = chance.randrange(256)
+            attempt(write_parts(tmp_path / "a.xlsb", parts | {part: bytes(damaged)}), ASKED, reading_process="none")
+
+
+@pytest.mark.parametrize("label", ["ID;Price", "PAR1;x", "BZhl;x", "GIF8;x", "PK;x", "MM*;x", "Table;x"])
+def test_texts_that_begin_like_something_else_are_read(tmp_path, label):
+    first = label.split(";")[0]
+    assert cells_of(text_file(tmp_path, f"{label}\n1;2\n"), layout(first)) == [["1", "2"]]
+
+
+@pytest.mark.parametrize("part", ["content.xml", "styles.xml", "META-INF/manifest.xml"])
+def test_document_types_in_an_ods_are_refused(tmp_path, part):
+    parts = ods_parts([Sheet([["Order"], ["A1"]])])
+    content = parts[part].removeprefix('<?xml version="1.0" encoding="UTF-8"?>')
+    parts[part] = f'<!DOCTYPE x [<!ENTITY a "b">]>{content}'
+    assert "document type" in refusal(write_parts(tmp_path / "a.ods", parts), ASKED).text
+
+
 def test_an_empty_file_says_so(tmp_path):
     assert refusal(text_file(tmp_path, b""), ASKED).code == "R202"
 
@@ -74,7 +225,7 @@ def test_a_file_that_vanishes_between_two_passes_is_refused(tmp_path):
         text_file(tmp_path, "Order\nA1\n"),
         write_parts(tmp_path / "a.xlsx", workbook_parts(inline("Order", number=1) + inline("A1", number=2))),
     ):
-        table = open_tables(path, path.name, [ASKED], Settings())["rows"]
+        table = open_tables(path, path.name, [ASKED], Settings(reading_process="none"))["rows"]
         assert len(list(table.rows())) == 1
         path.unlink()
         with pytest.raises(FileRefused):

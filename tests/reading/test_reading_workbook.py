@@ -559,3 +559,37 @@ def same(cell, value):
     if isinstance(value, timedelta):
         return cell == str(value).zfill(8)
     return str(cell) == str(value)
+
+
+def test_a_text_in_a_cell_stands_before_any_other_value_of_it(tmp_path):
+    both = ("<is><t>1.</t></is><v>01.</v>", "<v>01.</v><is><t>1.</t></is>")
+    rows = inline("Order", number=1) + "".join(
+        f'<row r="{number}"><c r="A{number}" s="" t="inlineStr">{value}</c></row>'
+        for number, value in enumerate(both, 2)
+    )
+    assert cells_of(write_parts(tmp_path / "a.xlsx", workbook_parts(rows)), layout("Order")) == [["1."], ["1."]]
+
+
+def test_the_parts_of_a_workbook_may_lie_anywhere(tmp_path):
+    parts = workbook_parts(inline("Order", number=1) + inline("A1", number=2))
+    moved = {name.replace("xl/worksheets/", "").replace("xl/", ""): content for name, content in parts.items()}
+    moved["_rels/.rels"] = moved["_rels/.rels"].replace("xl/workbook.xml", "workbook.xml")
+    moved["_rels/workbook.xml.rels"] = moved["_rels/workbook.xml.rels"].replace("worksheets/", "")
+    assert cells_of(write_parts(tmp_path / "a.xlsx", moved), layout("Order")) == [["A1"]]
+
+
+def test_traits_are_seen_however_the_part_is_written_and_cut(tmp_path):
+    filler = "".join(inline(f"A{number}", number=number) for number in range(2, 3_000))
+    rows = (
+        inline("Order", number=1)
+        + filler
+        + '<row r="3000" hidden="1"><c r="A3000" t="inlineStr"><is><t>x</t></is></c></row>'
+    )
+    after = '</sheetData><autoFilter ref="A1:A9"/><mergeCells count="1"><mergeCell ref="A2:A3"/></mergeCells>'
+    for encoding in ("utf-8", "utf-16"):
+        parts = workbook_parts(rows)
+        page = parts["xl/worksheets/sheet1.xml"].replace("</sheetData>", after).replace("UTF-8", encoding)
+        parts["xl/worksheets/sheet1.xml"] = page.encode(encoding)
+        found = open_one(write_parts(tmp_path / "a.xlsx", parts), layout("Order")).found
+        assert (found["hidden rows"], found["filter"]) == ("1 (read)", "A1:A9 (all rows are read)")
+        assert found["merged cells"].startswith("1 ")

@@ -118,7 +118,7 @@ class Model:
                 good.append(record)
             else:
                 refused.append(place)
-        if refused and self._assumed.status_on_400 == "atomic":
+        if refused and self._assumed.status_on_400 != "partial":
             good = []
         for record in good:
             key = str(record["order_id"])

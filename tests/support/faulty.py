@@ -1,5 +1,6 @@
 """One operation at work while the exchange misbehaves in one way at one place; then quiet runs, and the laws."""
 
+import time
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -71,6 +72,16 @@ OPTIONS = {
     "connections": 1,
 }
 
+PATIENCE_S = 0.4
+RESENDS = {
+    "quiesce_s": PATIENCE_S,
+    "status_quiesce_s": PATIENCE_S,
+    "confirm_gap_s": 0.0,
+    "create_after_absent": "resend",
+    "quote_on_unknown": "resend_once",
+}
+FOUND_OUT = {"create_existing": "reject", "quote_existing": "replace"}
+
 
 class Case(NamedTuple):
     """One way to misbehave, at one place of one operation."""
@@ -79,6 +90,7 @@ class Case(NamedTuple):
     variant: int
     operation: str
     position: str
+    resends: bool = False  # whatever the protocol may send again is sent again, after a short pause
 
     @property
     def rule(self) -> dict[str, Any]:
@@ -100,7 +112,7 @@ class Case(NamedTuple):
 def cases(operation: str) -> list[Case]:
     """Every class, in all its variants, at every place."""
     return [
-        Case(fault, variant, operation, position)
+        Case(fault, variant, operation, position, resends=position in ("first", "twice"))
         for fault in FaultClass
         for variant in range(len(SPECIAL.get(fault, [{}])))
         for position in POSITIONS
@@ -127,14 +139,18 @@ def payload(operation: str, number: int) -> dict[str, Any]:
     }[operation]()
 
 
-def play(case: Case, folder: Path, **changes: Any) -> list[SendingReport]:
+def play(case: Case, folder: Path) -> list[SendingReport]:
     """Parents in peace, the operation under its fault, then quiet runs; the laws after each. Returns what each sending did."""
-    options = sendings.settings(**OPTIONS, **changes, assumptions={"status_records_max": 2})
+    changes = RESENDS if case.resends else {}
+    assumptions = {"status_records_max": 2, **(FOUND_OUT if case.resends else {})}
+    options = sendings.settings(**OPTIONS, **changes, assumptions=assumptions)
     reports: list[SendingReport] = []
     with ExitStack() as opened:
         exchange = opened.enter_context(misbehaving(folder, case.rule))
         parents = PARENTS.get(case.operation, [])
-        for operation in [*parents, case.operation, "", ""]:
+        for operation in [*parents, case.operation, *[""] * (3 if case.resends else 2)]:
+            if case.resends and not operation and "unknown" in left_over(folder):
+                time.sleep(PATIENCE_S)
             reports.append(_night(folder, exchange, options, operation, parents=operation in parents))
             check_laws(
                 read_ledger(folder / "ledger.db"), read_truth(exchange.truth), stopped=reports[-1].stopped is not None

@@ -26,10 +26,13 @@ class Ticking:
         self.now += timedelta(milliseconds=7)
         return self.now
 
+    def pass_time(self, seconds):
+        self.now += timedelta(seconds=seconds)
+
 
 @contextmanager
-def ledger_in(folder):
-    with open_ledger(f"sqlite:///{folder / 'ledger.db'}", clock=Ticking()) as ledger:
+def ledger_in(folder, clock=None):
+    with open_ledger(f"sqlite:///{folder / 'ledger.db'}", clock=clock or Ticking()) as ledger:
         yield ledger
 
 
@@ -131,12 +134,14 @@ def unreadable(name, problem):
     return SourceFile("data", name, source.sha256, 77, source.arrived, f"aside/{name}", (problem,))
 
 
-def plan(ledger, run, drop, items):
-    """Plan documents and ignored rows; returns the drop."""
+def plan(ledger, run, drop, items, *, seen=True, **more):
+    """Plan documents and ignored rows; returns the drop. Orders and tenders of children are taken for seen, unless told."""
     items = list(items)
+    if seen:
+        ledger.saw(run, {one.lane for one in items if isinstance(one, Document) and not BY_NAME[one.operation].creates})
     rows = [row for item in items for row in ([item.row] if isinstance(item, Ignored) else item.rows)]
     read = {table.name: sum(row.table == table.name for row in rows) for table in drop.tables}
-    return ledger.plan(run, drop, {}, items, lambda: read)[0]
+    return ledger.plan(run, drop, {}, items, lambda: read, **more)[0]
 
 
 def send(ledger, run, decide=lambda submission: None):

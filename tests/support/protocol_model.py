@@ -295,7 +295,14 @@ class Judge:
         if asked not in self._known:
             now = _T0 + timedelta(seconds=op.waited * TICK_S)
             looks = () if op.look is None else (_finding(now - timedelta(seconds=op.look * TICK_S)),)
-            case = Case(_entry(_NAMES[action], op.attempts), sight, _stamp(now), float(op.waited * TICK_S), looks)
+            case = Case(
+                _entry(_NAMES[action], op.attempts),
+                sight,
+                at=_stamp(now),
+                waited_s=float(op.waited * TICK_S),
+                sends=op.attempts,
+                looks=looks,
+            )
             found = conclude(case, self._settings)
             state = None if found.state is None else str(found.state)
             self._known[asked] = (state, found.counts, found.problem is not None)

@@ -12,7 +12,7 @@ from loadsheet.settings import Settings
 
 __all__ = ["BY_NAME", "Settlement", "State", "ledgers"]
 TOKEN = "canary-4f1c9e"
-QUICK: dict[str, Any] = {"call_timeout_s": 2.0, "connect_timeout_s": 1.0, "idle_connection_s": 4.0}
+QUICK: dict[str, Any] = {"call_timeout_s": 2.0, "connect_timeout_s": 1.0, "idle_connection_s": 4.0, "canary": 0}
 
 
 def settings(**changes) -> Settings:
@@ -35,27 +35,27 @@ class Naps:
         self.slept += seconds
 
 
-def plan(ledger, run, operation, payloads, *, file="orders.csv"):
+def plan(ledger, run, operation, payloads, *, file="orders.csv", **more):
     """Plan one entry for each payload, one row each; returns the drop."""
     drop = ledgers.drop_of(("orders", file), mapping=f"{operation} of {file}", operation=operation)
     documents = [
         ledgers.document(operation, payload, [("orders", number, ("x", "y", "01067", "12", "9"))])
         for number, payload in enumerate(payloads, start=2)
     ]
-    return ledgers.plan(ledger, run, drop, documents)
+    return ledgers.plan(ledger, run, drop, documents, **more)
 
 
 def orders(ledger, run, count, **changes):
     return plan(ledger, run, "order.create", [ledgers.order(number, **changes) for number in range(count)])
 
 
-def events(ledger, run, count, *, orders=None):
+def events(ledger, run, count, *, orders=None, **more):
     """Status events, each of another order unless `orders` says how many orders there are."""
     payloads = [
         {"order_id": f"A-{number % (orders or count):05}", "status_code": "PU", "status_location": f"stop {number}"}
         for number in range(count)
     ]
-    return plan(ledger, run, "order.status", payloads, file="events.csv")
+    return plan(ledger, run, "order.status", payloads, file="events.csv", **more)
 
 
 @contextmanager

@@ -20,11 +20,17 @@ class Serving(NamedTuple):
 
 
 @contextmanager
-def exchange(database: Path, *, token: str = TOKEN, port: int = 0, **assumptions: str) -> Iterator[Serving]:
-    """`loadsheet exchange serve` on a loopback port; settings of the register are given by name."""
+def exchange(
+    database: Path, *, token: str = TOKEN, port: int = 0, wrong_tokens: int = 10, **assumptions: str
+) -> Iterator[Serving]:
+    """`loadsheet exchange serve` on a loopback port; settings of the register are given by name.
+
+    `wrong_tokens` are 401s a second that need not wait, 0 for all.
+    """
     environment = {
         **os.environ,
         "LOADSHEET_TOKEN": token,
+        "LOADSHEET_EXCHANGE_WRONG_TOKENS_PER_SECOND": str(wrong_tokens),
         **{f"LOADSHEET_ASSUMPTIONS__{name.upper()}": value for name, value in assumptions.items()},
     }
     words = ["exchange", "serve", "--port", str(port), "--database", f"sqlite:///{database}"]

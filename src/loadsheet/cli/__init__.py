@@ -20,9 +20,12 @@ INTERRUPTED = 130
 
 COMMANDS = {  # command: the module that holds it under the same name; imported only when it is asked for
     "run": "loadsheet.cli.run",
+    "watch": "loadsheet.cli.watch",
     "check": "loadsheet.cli.check",
     "show": "loadsheet.cli.look",
     "runs": "loadsheet.cli.look",
+    "resolve": "loadsheet.cli.resolve",
+    "retry": "loadsheet.cli.retry",
     "doctor": "loadsheet.cli.doctor",
     "mapping": "loadsheet.cli.mapping",
     "exchange": "loadsheet.cli.exchange",

@@ -2,7 +2,9 @@
 
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ from loadsheet.inbox import InboxFile
 from loadsheet.intake import open_route
 from loadsheet.mapping import Document, Ignored, Mapping, load_folder, route, translate
 from loadsheet.problems import FileRefused, Problem, Where
-from loadsheet.reading import Table
+from loadsheet.reading import Row, Sentinel, Table
 from loadsheet.settings import Settings
 
 NEEDS_SOMEONE, NOTHING_USABLE = 1, FileRefused.exit_code
@@ -54,7 +56,9 @@ def check(files: tuple[Path, ...], *, payloads: bool, mappings: Path | None, con
 def documents_of(
     files: Sequence[Path], mappings: Sequence[Mapping], settings: Settings
 ) -> Iterator[tuple[Document, dict[str, Table]] | Problem]:
-    """Every document of these files with the tables it comes from; a Problem for each file that cannot be used."""
+    """Every document of these files with the tables it comes from; a Problem for each file that cannot be used, and warnings of
+    what looks damaged in one.
+    """
     by_name = {_name(path, mappings): path for path in files}
     routes = route(list(by_name), mappings)
     yield from (*routes.unmapped.values(), *routes.ambiguous.values(), *routes.waiting.values())
@@ -62,11 +66,20 @@ def documents_of(
         opened = {role: _unclaimed(name, by_name[name]) for role, name in chosen.files.items()}
         try:
             tables = open_route(chosen, opened, settings)
-            for found in translate(chosen.mapping, tables, now=datetime.now(UTC)):
+            sentinels = {name: Sentinel(table) for name, table in tables.items()}
+            watched = {
+                name: replace(table, rows=partial(_watched, sentinels[name], table)) for name, table in tables.items()
+            }
+            for found in translate(chosen.mapping, watched, now=datetime.now(UTC)):
                 if not isinstance(found, Ignored):
                     yield found, tables
+            yield from (problem for sentinel in sentinels.values() for problem in sentinel.problems())
         except FileRefused as refused:
             yield refused.problem
+
+
+def _watched(sentinel: Sentinel, table: Table) -> Iterator[Row]:
+    return sentinel.watch(table.rows())
 
 
 def _name(path: Path, mappings: Sequence[Mapping]) -> str:

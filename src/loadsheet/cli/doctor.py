@@ -8,11 +8,11 @@ import click
 
 from loadsheet.cli.options import CONFIG, EXCHANGE, INBOX, JSON, MAPPINGS, OUTBOX, STATE, load, together
 from loadsheet.cli.output import print_json, print_table
+from loadsheet.cli.reaching import held_ledger, reached
 from loadsheet.contract import BY_NAME
-from loadsheet.dispatch import Client
-from loadsheet.ledger import open_ledger
+from loadsheet.ledger import Ledger, open_ledger
 from loadsheet.mapping import load_folder
-from loadsheet.problems import LoadsheetError, SettingsError
+from loadsheet.problems import LedgerBusy, LedgerError, LoadsheetError
 from loadsheet.settings import EMBEDDED, Settings
 
 
@@ -68,17 +68,25 @@ def _attempt(check: Callable[[], str]) -> tuple[str, str]:
 
 
 def _ledger_state(settings: Settings) -> str:
-    with open_ledger(settings.database_url) as ledger:
-        latest = ledger.history.runs(1)
+    try:
+        with held_ledger(settings) as ledger:
+            return _examined(ledger)
+    except LedgerBusy:
+        with open_ledger(settings.database_url, exclusive=False) as ledger:
+            return f"{_examined(ledger)}; a run or a watch holds it"
+
+
+def _examined(ledger: Ledger) -> str:
+    latest = ledger.history.runs(1)
+    wrong = ledger.check()
+    if wrong:
+        raise LedgerError(f"{'; '.join(wrong)}: restore it from a backup, or find out who changed it")
     return f"sound; latest run {latest[0].name}" if latest else "sound; no run yet"
 
 
 def _exchange_state(settings: Settings) -> str:
     if settings.exchange == EMBEDDED:
         return "embedded: needs nothing"
-    token = settings.read_token()
-    if not token:
-        raise SettingsError("no token: set LOADSHEET_TOKEN, or token_file in loadsheet.toml")
-    with Client(settings.exchange, token, settings) as client:
+    with reached(settings) as client:
         listing = client.listing(BY_NAME["order.list"], 1)
     return f"{settings.exchange} answers and takes the token; it holds {listing.total_count} orders"

@@ -10,7 +10,8 @@ from loadsheet.cli.output import print_json, print_table
 from loadsheet.cli.probe import probe
 from loadsheet.cli.tokens import token
 from loadsheet.contract import register
-from loadsheet.exchange import FaultClass, Limits, deviations, read_faults, read_personality
+from loadsheet.credentials import read_token
+from loadsheet.exchange import FaultClass, Limits, Tls, deviations, read_faults, read_personality
 from loadsheet.exchange import serve as serve_exchange
 from loadsheet.settings import Settings
 
@@ -32,6 +33,11 @@ exchange.add_command(probe)
     "--port", default=8080, show_default=True, type=click.IntRange(0, 65535), help="Port; 0 lets the system choose."
 )
 @click.option("--database", default="sqlite:///exchange.db", show_default=True, help="Where records are kept.")
+@click.option("--tls-cert", type=_FILE, help="Certificate with its chain (PEM): serve https.")
+@click.option("--tls-key", type=_FILE, help="The certificate's private key (PEM, without a passphrase).")
+@click.option(
+    "--tls-in-front", is_flag=True, help="Serve other machines without TLS, because a proxy in front speaks it."
+)
 @click.option("--personality", type=_FILE, help="File of assumptions by name; it wins over the settings.")
 @click.option("--truth", type=_FILE, help="File to which every effect that really happened is appended.")
 @click.option("--faults", type=_FILE, help="Script of misbehaviour, for tests; on a loopback host only.")
@@ -41,6 +47,9 @@ def serve(
     host: str,
     port: int,
     database: str,
+    tls_cert: Path | None,
+    tls_key: Path | None,
+    tls_in_front: bool,
     personality: Path | None,
     truth: Path | None,
     faults: Path | None,
@@ -49,7 +58,10 @@ def serve(
     """Run the exchange until it is stopped.
 
     The operator's token comes from LOADSHEET_TOKEN or a token file; `exchange token add` makes further ones for parties.
+    Addresses that other machines reach need --tls-cert and --tls-key, or --tls-in-front.
     """
+    if (tls_cert is None) != (tls_key is None):
+        raise click.UsageError("--tls-cert and --tls-key go together.")
     settings = load(config)
     assumptions = read_personality(personality, settings.assumptions) if personality else settings.assumptions
     for line in deviations(assumptions):
@@ -58,13 +70,16 @@ def serve(
         host=host,
         port=port,
         database_url=database,
-        token=settings.read_token() or None,
+        token=read_token(settings),
         assumptions=assumptions,
         announce=click.echo,
         truth=truth,
         faults=read_faults(faults) if faults else None,
         limits=_limits(settings),
         docs_open=settings.exchange_docs == "open",
+        database_s=settings.exchange_database_s,
+        tls=Tls(tls_cert, tls_key) if tls_cert and tls_key else None,
+        tls_in_front=tls_in_front,
     )
 
 

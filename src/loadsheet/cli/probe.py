@@ -8,7 +8,7 @@ import click
 from loadsheet.capabilities import write_capabilities
 from loadsheet.cli.options import CONFIG, EXCHANGE, JSON, load, together
 from loadsheet.cli.output import print_json, print_table, say
-from loadsheet.dispatch import Client
+from loadsheet.cli.reaching import reached
 from loadsheet.dispatch.probing import PAUSE_S, Probed
 from loadsheet.dispatch.probing import probe as ask_exchange
 from loadsheet.problems import SettingsError
@@ -69,10 +69,7 @@ def probe(
             f"a probe writes to {settings.exchange}: it creates orders and tenders and deletes them; if that tenant is"
             " yours to do so, add --i-own-this-tenant"
         )
-    token = settings.read_token()
-    if not token:
-        raise SettingsError("no token: set LOADSHEET_TOKEN, or token_file in loadsheet.toml")
-    with Client(settings.exchange, token, settings) as client:
+    with reached(settings) as client:
         found = ask_exchange(
             client,
             settings,

@@ -1,8 +1,5 @@
 """`loadsheet run`: everything that is finished in the inbox, once."""
 
-import secrets
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import click
@@ -10,11 +7,7 @@ import click
 from loadsheet import pipeline
 from loadsheet.cli.options import CONFIG, EXCHANGE, INBOX, JSON, MAPPINGS, OUTBOX, STATE, load, together
 from loadsheet.cli.output import print_lines, print_raw_json, progress, say
-from loadsheet.dispatch import Client
-from loadsheet.exchange import Embedded
-from loadsheet.ledger import open_ledger
-from loadsheet.problems import SettingsError
-from loadsheet.settings import EMBEDDED, Settings
+from loadsheet.cli.reaching import held_ledger, reached
 
 
 @click.command()
@@ -43,7 +36,11 @@ def run(
         config, inbox=inbox, mappings=mappings, outbox=outbox, state=state, exchange=exchange, settle_s=settle_s
     )
     settings.inbox.mkdir(parents=True, exist_ok=True)
-    with open_ledger(settings.database_url) as ledger, _exchange(settings) as client, progress("sending") as advance:
+    with (
+        held_ledger(settings) as ledger,
+        reached(settings) as client,
+        progress("sending") as advance,
+    ):
         result = pipeline.run(settings, ledger, client, progress=advance)
     for problem in result.left:
         say(str(problem))
@@ -51,23 +48,8 @@ def run(
         print_raw_json(result.reports.summary.to_json())
     elif result.exit_code or not quiet:
         print_lines(result.reports.sentences)
+    if result.late:
+        say(result.late)
     if result.stopped:
         say(f"loadsheet: {result.stopped}")
     return 0 if exit_zero and result.exit_code in (1, 65) else result.exit_code
-
-
-@contextmanager
-def _exchange(settings: Settings) -> Iterator[Client]:
-    """A client of the exchange that the settings name; the embedded one is started for it, with a token of its own."""
-    if settings.exchange != EMBEDDED:
-        token = settings.read_token()
-        if not token:
-            raise SettingsError("no token: set LOADSHEET_TOKEN, or token_file in loadsheet.toml")
-        with Client(settings.exchange, token, settings) as client:
-            yield client
-        return
-    token = secrets.token_urlsafe(32)
-    settings.state.mkdir(parents=True, exist_ok=True)
-    database = f"sqlite:///{settings.state / 'exchange.db'}"
-    with Embedded(database, token, settings.assumptions) as served, Client(served.url, token, settings) as client:
-        yield client

@@ -8,12 +8,10 @@ from loadsheet.contract.answers import (
     UNAUTHORISED,
     UNKNOWN_METHOD,
     Fault,
-    Listing,
     Receipt,
-    UndocumentedAnswer,
+    SaidNo,
     as_listed,
     listing,
-    read_listing,
     read_refusal,
     read_success,
     refusal,
@@ -34,6 +32,7 @@ from loadsheet.contract.examples import (
 )
 from loadsheet.contract.glance import Glance, Moment, Offer, Shown, glance, moment, offer, shown
 from loadsheet.contract.kinds import DATE_SHAPES, EXPECTED, FlagForm, Kind, NumberForm, plain, spell
+from loadsheet.contract.listed import Listing, UndocumentedAnswer, read_listing, scan_listing
 from loadsheet.contract.measures import MEASURES, Measure, Scale, amounts, measures_of, scale_of
 from loadsheet.contract.operations import (
     BY_NAME,
@@ -46,6 +45,7 @@ from loadsheet.contract.operations import (
     ErrorShape,
     Operation,
     listed_subject,
+    update_of,
 )
 from loadsheet.contract.parties import PARTY_FIELDS, carrier_of, offered_to, parties_of
 from loadsheet.contract.records import Field, Record, When
@@ -98,6 +98,7 @@ __all__ = [
     "Operation",
     "Receipt",
     "Record",
+    "SaidNo",
     "Scale",
     "Shown",
     "Tolerances",
@@ -142,9 +143,11 @@ __all__ = [
     "register",
     "request_schema",
     "scale_of",
+    "scan_listing",
     "shown",
     "spell",
     "success",
     "success_schema",
     "tender_change",
+    "update_of",
 ]

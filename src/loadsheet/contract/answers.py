@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from loadsheet.contract.assumptions import Assumptions
+from loadsheet.contract.listed import UndocumentedAnswer
 from loadsheet.contract.operations import Action, Answer, ErrorShape, Operation
 from loadsheet.contract.records import Record, When
 from loadsheet.contract.states import is_acceptance
@@ -26,10 +27,6 @@ UNKNOWN_METHOD: Json = {"results": [], "error": {"status": False, "error": "Unkn
 PAGE_SIZE = "page_size"  # the one parameter of the listings
 
 _INDEXED = re.compile(r"data\[(\d+)\]")
-
-
-class UndocumentedAnswer(ValueError):  # noqa: N818 (an answer, and the name says what is wrong with it)
-    """The body of an answer has not the shape that the interface documents for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,21 +47,6 @@ class Receipt:
     echoed: str
     service_order: str
     message: str
-
-
-@dataclass(frozen=True, slots=True)
-class Listing:
-    """One answer of a listing. It is complete if it holds as many records as it says there are."""
-
-    results: list[Json]
-    page_size: int
-    total_count: int
-    total_pages: int
-
-    @property
-    def complete(self) -> bool:
-        """Whether absence from this listing means anything."""
-        return len(self.results) == self.total_count
 
 
 def success(operation: Operation, payload: Json, assumptions: Assumptions, *, service_order: int = 0) -> Json:
@@ -121,12 +103,17 @@ def refusal(operation: Operation, faults: Sequence[Fault], *, index_base: int = 
     return body if operation.error is ErrorShape.FIELDS_ONLY else {"results": [], **body}
 
 
+class SaidNo(UndocumentedAnswer):
+    """A 200 whose `status` is false."""
+
+
 def read_success(operation: Operation, body: object, assumptions: Assumptions) -> Receipt:
     """What a 200 body says. Raises UndocumentedAnswer, also when `status` is not true."""
     root = _object(body, "body")
     result = _object(root.get("results"), "results") if operation.answer in (Answer.TENDER, Answer.QUOTE) else root
     if result.get("status") is not True:
-        raise UndocumentedAnswer(f"status is {result.get('status')!r}, not true")
+        wrong = SaidNo if result.get("status") is False else UndocumentedAnswer
+        raise wrong(f"status is {result.get('status')!r}, not true")
     message = _text(result, "message")
     if operation.answer is Answer.TENDER:
         return Receipt(_ident(result, "tender_id"), "", message)
@@ -162,16 +149,6 @@ def read_refusal(operation: Operation, body: object) -> tuple[Fault, ...]:
     return tuple(faults) or (Fault("", _text(root, "message")),)
 
 
-def read_listing(body: object) -> Listing:
-    """What a listing's 200 body says. Raises UndocumentedAnswer."""
-    root = _object(body, "body")
-    results = root.get("results")
-    if not isinstance(results, list) or not all(isinstance(record, dict) for record in results):
-        raise UndocumentedAnswer("results is not an array of objects")
-    page_size, total_count, total_pages = (_count(root, name) for name in ("page_size", "total_count", "total_pages"))
-    return Listing(results, page_size, total_count, total_pages)
-
-
 def _object(value: object, name: str) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
         raise UndocumentedAnswer(f"{name} is not an object")
@@ -190,10 +167,3 @@ def _ident(holder: Mapping[str, Any], name: str) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int):
         raise UndocumentedAnswer(f"{name} is neither a text nor a whole number")
     return str(value)
-
-
-def _count(holder: Mapping[str, Any], name: str) -> int:
-    value = holder.get(name)
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise UndocumentedAnswer(f"{name} is not a count")
-    return value

@@ -161,16 +161,23 @@ class Assumptions(BaseModel):
         Literal["reject", "accept"], Open("Errors", "A status update for an unknown order: 400, or kept all the same?")
     ] = "reject"
     status_on_400: Annotated[
-        Literal["atomic", "partial"],
+        Literal["prove", "atomic", "partial"],
         Open(
             "Order status update",
-            "After a 400 naming some records: was none of the others applied, or were they all?",
+            "After a 400 naming some records: was none of the others applied, or were they all? prove: not known, so they are sent "
+            "once more and named as possibly doubled; our exchange is atomic then",
             "both",
         ),
-    ] = "atomic"
+    ] = "prove"
     status_index_base: Annotated[
-        Literal[0, 1], Open("Errors", "Does data[<index>] count from 0 or from 1?", "both")
-    ] = 0
+        Literal["prove", 0, 1],
+        Open(
+            "Errors",
+            "Does data[<index>] count from 0 or from 1? prove: what an answer does not prove blames nobody; our exchange counts "
+            "from 0 then",
+            "both",
+        ),
+    ] = "prove"
     unknown_path: Annotated[Literal[405, 404], Open("Errors", "What answers a path that is not an operation?")] = 405
     calls_per_second: Annotated[
         NonNegativeInt, Open("Limits", "Rate limit the translator keeps to (0: none)", "translator")
@@ -183,6 +190,11 @@ class Assumptions(BaseModel):
         PositiveInt,
         Open("Limits", "Maximum number of records in one status update; also the size of our batches", "both"),
     ] = 200
+
+    @property
+    def index_base(self) -> Literal[0, 1]:
+        """From where our own exchange counts data[<index>]."""
+        return 0 if self.status_index_base == "prove" else self.status_index_base
 
 
 _SETTLED = (
@@ -199,7 +211,11 @@ _SETTLED = (
     Assumption("Errors", "The exact texts of messages", "our own fixed sentences", "", "", "exchange"),
     Assumption("Errors", "How a wrong field inside a list is named", "packages[0].item_name, counted from 0", "", "", "both"),
     Assumption("Errors", "When 405 is answered", "any known path with another method", "", "assumptions.unknown_path", "exchange"),
-    Assumption("Errors", "Status codes other than 200, 400, 401 and 405", "429 beyond a limit of calls or connections, 503 while the store cannot write; any other that comes is an unknown outcome", "", "", "both"),
+    Assumption("Conventions", "How large a number and how deep a nesting of JSON may be", "100 digits with a fraction or an exponent (which ends at 100 too), 4300 of a whole number, 64 levels; beyond that 400", "", "", "exchange"),
+    Assumption("States and transitions", "What two updates of one record at the same time leave", "each sets the fields that it carries, one after the other: of different fields both stay, of one field (an array is one) the later; no version is asked for", "", "", "exchange"),
+    Assumption("Authentication", "How often an address may try tokens that are not authorised", "401 at once so many times a second as the setting says, then later and later, then 429", "", "exchange_wrong_tokens_per_second", "exchange"),
+    Assumption("Errors", "What 425 and 429 mean", "nothing happened: the same call is sent again after Retry-After; the exchange never answers 425", "", "", "both"),
+    Assumption("Errors", "Status codes other than 200, 400, 401 and 405", "429 beyond a limit of calls, connections, large pages or wrong tokens, 503 while the store cannot write; any other that comes is an unknown outcome", "", "", "both"),
     Assumption("Versioning", "Versioning scheme", "none; paths carry no version", "", "", "both"),
     Assumption("Endpoints", "Whether a repeated request is recognised (no idempotency key is shown)", "no: an unanswered call is never sent again blindly", "", "", "translator"),
 )  # fmt: skip

@@ -263,7 +263,7 @@ def example_fault(operation: Operation) -> Json:
 def example_refusal(operation: Operation, assumptions: Assumptions) -> Json:
     """What the exchange answers to `example_fault`: every wrong field by name."""
     faults = check_body(operation, example_fault(operation), assumptions)
-    return refusal(operation, faults, index_base=assumptions.status_index_base)
+    return refusal(operation, faults, index_base=assumptions.index_base)
 
 
 def example_unauthorised() -> Json:

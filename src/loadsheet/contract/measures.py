@@ -60,11 +60,12 @@ def measures_of(operation: Operation) -> tuple[Measure, ...]:
 def amounts(measures: tuple[Measure, ...], record: dict[str, Any]) -> Iterator[tuple[Measure, str, Decimal]]:
     """Each figure of a decoded record with its unit (empty: none given). Figures that are absent or no numbers are left out."""
     for measure in measures:
-        holders = record.get(measure.items) if measure.items else (record,)
+        _, _, field, unit, items = measure
+        holders = record.get(items) if items else (record,)
         for holder in holders if isinstance(holders, list | tuple) else ():
-            figure = _number(holder.get(measure.field)) if isinstance(holder, dict) else None
+            figure = _number(holder.get(field)) if isinstance(holder, dict) else None
             if figure is not None:
-                yield measure, str(holder.get(measure.unit) or "") if measure.unit else "", figure
+                yield measure, str(holder.get(unit) or "") if unit else "", figure
 
 
 def scale_of(path: str) -> Scale | None:
@@ -75,6 +76,8 @@ def scale_of(path: str) -> Scale | None:
 def _number(value: object) -> Decimal | None:
     if isinstance(value, Decimal):
         return value
+    if type(value) is int:
+        return Decimal(value)
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:

@@ -153,14 +153,23 @@ OPERATIONS: tuple[Operation, ...] = (
 
 BY_NAME: dict[str, Operation] = {operation.name: operation for operation in OPERATIONS}
 WRITES: tuple[Operation, ...] = tuple(operation for operation in OPERATIONS if operation.is_write)
+_LISTED_KEYS = tuple((one.subject, one.record.key[0]) for one in OPERATIONS if not one.is_write)  # tenders stand first
 
 
 def listed_subject(record: Mapping[str, Any]) -> str:
     """Of which subject a record of a listing is: tender, order, or empty for neither. The two listings share one path, and a
     tender may carry the key of an order, an order never that of a tender.
     """
-    listings = (operation for operation in OPERATIONS if not operation.is_write)  # tenders stand first
-    return next((operation.subject for operation in listings if operation.key_of(record)), "")
+    for subject, name in _LISTED_KEYS:
+        if str(record.get(name, "")):
+            return subject
+    return ""
+
+
+def update_of(operation: Operation) -> Operation | None:
+    """The operation that updates with the same record what this one creates, if there is one."""
+    found = BY_NAME.get(f"{operation.subject}.{Action.UPDATE}")
+    return found if operation.creates and found is not None and found.record is operation.record else None
 
 
 SENDING_ORDER: tuple[str, ...] = (

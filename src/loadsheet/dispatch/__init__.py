@@ -2,25 +2,38 @@
 
 The way of a call: `lanes` (what may leave together) -> `sending` (the rolling window; intent first) -> `client` and `transport`
 (the call) -> `outcomes` (what became of it) -> `settling` (what that means for each entry). `pace` says how fast, and when to
-stop; `resolving` learns what earlier calls did.
+stop; `resolving` learns what earlier calls did: `evidence` says what a listing shows, `protocol` what follows, and `parents` looks
+once more when the calls are over.
 """
 
 from loadsheet.dispatch.client import Client
+from loadsheet.dispatch.delivering import Delivered, deliver
+from loadsheet.dispatch.forecast import Forecast
 from loadsheet.dispatch.outcomes import Failure, Outcome, OutcomeKind, Reply, classify
 from loadsheet.dispatch.pace import Stop
-from loadsheet.dispatch.resolving import ResolvingReport, resolve_unknown
+from loadsheet.dispatch.parents import Listings, look, look_after
+from loadsheet.dispatch.protocol import Patience
+from loadsheet.dispatch.resolving import ResolvingReport, resolve_by, resolve_unknown
 from loadsheet.dispatch.sending import SendingReport, send
 
 __all__ = [
     "Client",
+    "Delivered",
     "Failure",
+    "Forecast",
+    "Listings",
     "Outcome",
     "OutcomeKind",
+    "Patience",
     "Reply",
     "ResolvingReport",
     "SendingReport",
     "Stop",
     "classify",
+    "deliver",
+    "look",
+    "look_after",
+    "resolve_by",
     "resolve_unknown",
     "send",
 ]

@@ -17,23 +17,24 @@ def refusals(entry: Entry, origin: Origin, faults: Sequence[Fault]) -> tuple[Pro
 
 def unknown(entry: Entry, origin: Origin, text: str) -> Problem:
     """The X702 of an entry of which nobody knows what became, at its first row."""
-    return Problem("X702", _first_row(entry, origin, ""), values={"text": text})
+    return Problem("X702", first_row(entry, origin, ""), values={"text": text})
+
+
+def first_row(entry: Entry, origin: Origin, path: str = "") -> Where:
+    """The place of an entry's first row."""
+    if not entry.rows:
+        return NOWHERE
+    row = entry.rows[0]
+    return origin.tables[row.table].where(row.number, path=path)
 
 
 def _refusal(entry: Entry, origin: Origin, fault: Fault) -> Problem:
     text = f"{fault.path}: {fault.text}" if fault.path else fault.text
     places = locate(origin.lineage, entry.rows, entry.items, fault.path) if fault.path else ()
     if not places:
-        return Problem("X701", _first_row(entry, origin, fault.path), values={"text": text})
+        return Problem("X701", first_row(entry, origin, fault.path), values={"text": text})
     place = places[0]
     table, row = origin.tables[place.table], entry.rows[place.row]
     where = table.where(row.number, place.label, fault.path)
     found = row.cells[table.header.index(place.label)] if where.column else ""
     return Problem("X701", where, found, {"text": text})
-
-
-def _first_row(entry: Entry, origin: Origin, path: str) -> Where:
-    if not entry.rows:
-        return NOWHERE
-    row = entry.rows[0]
-    return origin.tables[row.table].where(row.number, path=path)

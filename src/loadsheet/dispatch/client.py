@@ -4,40 +4,46 @@ Owns: the base URL, the token, and how a listing is asked for. Refuses to know w
 travels (`transport`).
 """
 
+import io
 import ipaddress
 import threading
 import time
-from decimal import Decimal
+from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 from urllib.parse import urlencode, urlsplit
 
 import msgspec
 
-from loadsheet.contract import PAGE_SIZE, Listing, Operation, UndocumentedAnswer, read_listing
+from loadsheet.contract import PAGE_SIZE, Listing, Operation, UndocumentedAnswer, scan_listing
 from loadsheet.dispatch.outcomes import Reply, excerpt
 from loadsheet.dispatch.transport import Deadlines, Desk, trusted_authorities
-from loadsheet.problems import ExchangeUnreachable, SettingsError, TokenRefused
+from loadsheet.problems import ExchangeUnreachable, ListingNotServed, SettingsError, TokenRefused
 from loadsheet.settings import Settings
 
 LISTING_TRIES = 3
 LISTING_PAUSE_S = 0.5
 MARGIN = 100  # records that may be added to a listing between two looks at it
 _OK, _UNAUTHORISED = 200, 401
-
-_read_json = msgspec.json.Decoder(float_hook=Decimal).decode
+_NOT_SERVED = (403, 404, 405, 410, 501)
 
 
 class Client:
     """The way to one exchange. Calls may come from many threads: each has a session and one connection of its own.
 
-    Raises SettingsError for a base URL that is none, that carries credentials, or that would send the token in the clear to
-    another machine, and for a token that cannot stand in a header.
+    `renew` is asked for another token when the exchange refuses one, and gets the refused one; None from it is the end. A refusal
+    comes before any effect, so the call that met it is made again. Raises SettingsError for a base URL that is none, that carries
+    credentials, or that would send the token in the clear to another machine, and for a token that cannot stand in a header.
     """
 
-    def __init__(self, base_url: str, token: str, settings: Settings) -> None:
+    def __init__(
+        self, base_url: str, token: str, settings: Settings, *, renew: Callable[[str], str | None] | None = None
+    ) -> None:
         self.base_url = _checked_url(base_url, allow_insecure=settings.allow_insecure)
         self._token = _checked_token(token)
+        self._renew = renew
+        self._renewing = threading.Lock()
+        self._hopeless = ""  # the refused token for which there was no other
         self._settings = settings
         self._desks = threading.local()
         self._opened: list[Desk] = []
@@ -64,16 +70,17 @@ class Client:
 
     def call(self, operation: Operation, body: bytes) -> Reply:
         """Make one call of a write operation, once. Never raises for what happens on the network: the reply says it."""
-        return self._desk().send(operation, body)
+        return self._authorised(operation, body, "")
 
     def ask(self, operation: Operation, body: bytes = b"", *, query: str = "") -> Reply:
         """One request just as it is given, once, listings and operations of nobody included: the probe asks so. Never raises."""
         return self._desk().send(operation, body, query=query)
 
     def listing(self, operation: Operation, page_size: int) -> Listing:
-        """One answer of a listing, numbers as int or Decimal. A look changes nothing, so one that meets nobody is repeated.
+        """One answer of a listing, numbers as int or Decimal; its records stay encoded, and those of a long one in a file. A look
+        changes nothing, so one that meets nobody is repeated.
 
-        Raises TokenRefused for a 401, ExchangeUnreachable for anything else that is no listing.
+        Raises TokenRefused for a 401, ListingNotServed where there is none, ExchangeUnreachable for anything else that is no listing.
         """
         for tries in range(1, LISTING_TRIES + 1):
             reply = self._look(operation, page_size)
@@ -82,14 +89,21 @@ class Client:
             time.sleep(LISTING_PAUSE_S * tries)
         if reply.failure is not None:
             raise ExchangeUnreachable(f"the listing at {self.base_url} gave no answer: {reply.failure.text}")
+        if reply.kept and reply.status != _OK:
+            reply.kept.close()
         if reply.status == _UNAUTHORISED:
-            raise TokenRefused(f"the exchange at {self.base_url} refused the token; set LOADSHEET_TOKEN or token_file")
+            raise TokenRefused(
+                f"the exchange at {self.base_url} refused the token; set LOADSHEET_TOKEN, token_file or token_command"
+            )
         if reply.status != _OK:
             said = f'it answered {reply.status}, "{excerpt(reply.body)}"'
-            raise ExchangeUnreachable(f"the listing at {self.base_url} cannot be used: {said}")
+            error = ListingNotServed if reply.status in _NOT_SERVED else ExchangeUnreachable
+            raise error(f"the listing at {self.base_url} cannot be used: {said}")
+        body = reply.kept or io.BytesIO(reply.body)
         try:
-            return read_listing(_read_json(reply.body))
+            return scan_listing(body)
         except (UndocumentedAnswer, ValueError, RecursionError) as error:
+            body.close()
             raise ExchangeUnreachable(f"the listing at {self.base_url} cannot be used: {error}") from None
 
     def whole_listing(self, operation: Operation) -> Listing:
@@ -112,11 +126,33 @@ class Client:
         if operation.subject == "tender" and assumptions.tender_listing_query:
             query.append(assumptions.tender_listing_query)
         body = b"" if assumptions.page_size_in == "query" else msgspec.json.encode(asked)
-        return self._desk().send(operation, body, query="&".join(query))
+        return self._authorised(operation, body, "&".join(query))
+
+    def _authorised(self, operation: Operation, body: bytes, query: str) -> Reply:
+        desk, keep = self._desk(), not operation.is_write
+        reply = desk.send(operation, body, query=query, keep=keep)
+        if reply.status == _UNAUTHORISED and self._renewed(desk.token):
+            if reply.kept:
+                reply.kept.close()
+            return self._desk().send(operation, body, query=query, keep=keep)
+        return reply
+
+    def _renewed(self, refused: str) -> bool:
+        """Whether there is another token now. One thread asks for it, the others wait and find it."""
+        with self._renewing:
+            if self._token == refused and self._renew and self._hopeless != refused:
+                another = self._renew(refused)
+                if another is None:
+                    self._hopeless = refused
+                else:
+                    self._token = _checked_token(another)
+            return self._token != refused
 
     def _desk(self) -> Desk:
         desk: Desk | None = getattr(self._desks, "mine", None)
-        if desk is None:
+        if desk is None or desk.token != self._token:
+            if desk is not None:
+                desk.close()
             desk = Desk(self.base_url, self._token, self._settings, self._deadlines, self._trust)
             self._desks.mine = desk
             self._opened.append(desk)

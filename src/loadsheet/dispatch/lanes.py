@@ -4,11 +4,14 @@ Owns: the rule that a lane is in one call at a time, and that nothing on it over
 sent or unknown; this leaves out what would follow within one look at it.
 """
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from loadsheet.contract import BY_NAME, Operation
 from loadsheet.ledger import Submission
+
+_ANY_SIZE: Mapping[int, int] = MappingProxyType({})
 
 
 class Call(NamedTuple):
@@ -24,26 +27,30 @@ class Call(NamedTuple):
         return [submission.key for submission in self.submissions]
 
 
-def build_calls(ready: Sequence[Submission], batch_max: int, alone: Container[int] = ()) -> list[Call]:
+def build_calls(
+    ready: Sequence[Submission], batch_max: int, sizes: Mapping[int, int] = _ANY_SIZE, apart: Container[int] = ()
+) -> list[Call]:
     """Calls for ready entries, oldest first; no two of them share a lane, so they may leave at the same time.
 
     Entries of batched operations travel together, up to `batch_max` in a call or as few as their mapping wishes, several of one
-    lane in their order; those whose ids are in `alone` travel by themselves. What would overtake an entry of its lane is left for the next look.
+    lane in their order; `sizes` says by id which may only travel in smaller calls (1: by itself), and drops in `apart` travel with no
+    other. What would overtake an entry of its lane is left for the next look.
     """
     groups: list[list[Submission]] = []
-    growing: dict[tuple[str, int], list[Submission]] = {}  # by operation and size: the batch that still takes entries
+    growing: dict[tuple[str, int, int], list[Submission]] = {}  # the batch that still takes entries, by what they share
     lanes: dict[str, list[Submission] | None] = {}  # the call that a lane is in; None: it waits
     for submission in ready:
-        if BY_NAME[submission.operation].batched and submission.id not in alone:
-            size = min(batch_max, submission.batch_size or batch_max)
-            batch = growing.get((submission.operation, size))
+        if BY_NAME[submission.operation].batched:
+            size = min(batch_max, submission.batch_size or batch_max, sizes.get(submission.id, batch_max))
+            sort = submission.operation, size, submission.drop if submission.drop in apart else 0
+            batch = growing.get(sort)
             if batch is None or len(batch) >= size:
                 batch = []
             if lanes.get(submission.lane, batch) is not batch:
                 lanes[submission.lane] = None
                 continue
             if not batch:
-                growing[submission.operation, size] = batch
+                growing[sort] = batch
                 groups.append(batch)
         elif submission.lane in lanes:
             lanes[submission.lane] = None

@@ -11,11 +11,13 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from email.utils import parsedate_to_datetime
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
-from loadsheet.contract import Assumptions, Fault, Operation, UndocumentedAnswer, read_refusal, read_success
+from loadsheet.contract import Assumptions, Fault, Operation, SaidNo, UndocumentedAnswer, read_refusal, read_success
 
 EXCERPT_LENGTH = 200
+SAID_NO = "a success that says no: "
+"""How the reason of a 200 begins whose status is false: proved absent, its record was refused."""
 FAULTS_TOLD = 3
 
 
@@ -40,7 +42,10 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What came back of one call: a status with its body, whole and unpacked, or the failure. Times of the call in ms."""
+    """What came back of one call: a status with its body, whole and unpacked, or the failure. Times of the call in ms.
+
+    Where it was asked for, `kept` is the body and `body` only its beginning; whoever gets it closes it.
+    """
 
     status: int = 0
     body: bytes = b""
@@ -48,6 +53,7 @@ class Reply:
     date: str = ""
     failure: Failure | None = None
     duration_ms: int = 0
+    kept: BinaryIO | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,8 +206,9 @@ def _of_success(operation: Operation, keys: Sequence[str], reply: Reply, assumpt
     try:
         receipt = read_success(operation, decode(reply.body), assumptions)
     except UndocumentedAnswer as error:
+        said = SAID_NO if isinstance(error, SaidNo) else "a success that is not documented: "
         page = reply.body.lstrip()[:1] == b"<"  # a portal or proxy answers in the exchange's place, and will again
-        reason = f'a success that is not documented: {error}; it began "{excerpt(reply.body)}"'
+        reason = f'{said}{error}; it began "{excerpt(reply.body)}"'
         return Outcome(OutcomeKind.UNKNOWN, reason, 200, halts=page, duration_ms=reply.duration_ms)
     if receipt.echoed and [receipt.echoed] != list(keys):
         reason = f'the answer names "{receipt.echoed}", not "{", ".join(keys)}"'

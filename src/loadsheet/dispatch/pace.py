@@ -1,11 +1,16 @@
-"""How fast calls may follow each other, and when to stop: the rate limit, pauses after calls that met nobody, and counts in a row.
+"""How fast calls may follow each other, and when to stop: the rate limit, how many at the same time, pauses after calls that met
+nobody, and counts in a row.
 
-Owns: every decision that is about the exchange as a whole and not about one entry. Time is passed in (monotonic seconds).
+Owns: every decision that is about the exchange as a whole and not about one entry. A row of calls that meet nobody, or an exchange
+that is busy, opens the circuit: pauses that double, one call at a time to feel the way, and after `unreachable_max` of them the
+end. Once somebody answers, calls start with one at a time again, so that an exchange that comes back meets no storm. Time is
+passed in (monotonic seconds).
 """
 
 from collections.abc import Callable
 from enum import StrEnum
 
+from loadsheet.dispatch.concurrency import Concurrency
 from loadsheet.dispatch.outcomes import Outcome, OutcomeKind
 from loadsheet.settings import Settings
 
@@ -18,11 +23,11 @@ class Stop(StrEnum):
     """Why sending ended before everything was sent. What was not sent is still ready."""
 
     UNREACHABLE = "the exchange cannot be reached"
-    BUSY = "the exchange is busy"
+    BUSY = "paused, because the exchange is busy"
     TOKEN_REFUSED = "the token was refused"  # noqa: S105 (a reason, no token)
     NOT_SERVED = "the exchange does not serve these calls"
     UNKNOWN = "too many outcomes in a row are unknown"
-    INTERRUPTED = "it was asked to stop"
+    OUTSTANDING = "nothing more is created while so many outcomes are unknown"
 
 
 class Pace:
@@ -34,9 +39,15 @@ class Pace:
         self._clock = clock
         self._jitter = jitter
         self._bucket = _Bucket(settings.assumptions.calls_per_second, clock())
+        self._concurrency = Concurrency(settings.connections_start, settings.connections)
         self._missed = 0  # calls in a row that met nobody, or a busy exchange
         self._unknown = 0  # calls in a row without a clear answer
         self._paused_until = clock()
+
+    @property
+    def limit(self) -> int:
+        """How many calls may be under way at the same time now."""
+        return self._concurrency.limit
 
     def allowed(self, wanted: int, in_flight: int) -> int:
         """How many of `wanted` further calls may start now. After a miss one call at a time feels the way."""
@@ -56,8 +67,11 @@ class Pace:
         now = self._clock()
         return max(self._paused_until - now, self._bucket.wait_s(now), 0.0)
 
-    def note(self, outcome: Outcome, started: float) -> Stop | None:
-        """Take in the outcome of a call that started then; a Stop if no further call should start."""
+    def note(self, outcome: Outcome, started: float, seconds: float = 0.0, *, in_full: bool = False) -> Stop | None:
+        """Take in the outcome of a call that started then and took so long; a Stop if no further call should start.
+
+        `in_full` says that as many calls were under way as may be.
+        """
         if outcome.kind is OutcomeKind.NOT_AUTHORISED:
             return Stop.TOKEN_REFUSED
         if outcome.halts:
@@ -65,11 +79,20 @@ class Pace:
         if outcome.kind is OutcomeKind.NOT_SENT:
             return self._miss(outcome, started)
         self._missed = 0
-        self._unknown = self._unknown + 1 if outcome.kind is OutcomeKind.UNKNOWN else 0
+        if outcome.kind is OutcomeKind.UNKNOWN:
+            self._unknown += 1
+            self._concurrency.setback(started, self._clock())
+        else:
+            self._unknown = 0
+            self._concurrency.finished(seconds, started, self._clock(), in_full=in_full)
         return Stop.UNKNOWN if self._unknown >= self._unknown_max else None
 
     def _miss(self, outcome: Outcome, started: float) -> Stop | None:
         now = self._clock()
+        if outcome.status is None:
+            self._concurrency.met_nobody(now)
+        else:
+            self._concurrency.setback(started, now)
         if started >= self._paused_until or not self._missed:  # calls that left together count once
             self._missed += 1
             pause = min(FIRST_PAUSE_S * 2 ** (self._missed - 1), LONGEST_PAUSE_S)

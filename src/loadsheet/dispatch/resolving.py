@@ -1,91 +1,125 @@
-"""Learning what became of unknown entries, before anything new is sent: what a listing shows was accepted.
+"""Learning what became of unknown entries: a look at the listing, what follows from it by the protocol, and the record of both.
 
-Owns: what counts as evidence. Sends nothing again: an entry that no listing proves stays unknown, and its lane stays shut.
+Owns: which listing is looked at, and what of the ledger goes with it. What a listing shows stands in `evidence`, what follows
+from it in `protocol`. Sends nothing itself: what is to be sent again is ready again.
 """
 
-from collections import defaultdict
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import Decimal
-from typing import Any
 
-import msgspec
-
-from loadsheet.contract import BY_NAME, WRITES, Action, Listing, Operation, Tolerances, different_fields, listed_subject
+from loadsheet.contract import BY_NAME, WRITES, Action, Listing, Operation
 from loadsheet.dispatch.client import Client
-from loadsheet.ledger import Entry, Ledger, Run, Settlement, State
+from loadsheet.dispatch.evidence import NO_LISTING, Evidence, Sight, Witness, content_before
+from loadsheet.dispatch.protocol import Case, Conclusion, Patience, conclude, said_no, sends_that_may_have_worked
+from loadsheet.ledger import Entry, Finding, Ledger, Run, Settlement, State
 from loadsheet.ledger.history import History
+from loadsheet.problems import ListingNotServed
 from loadsheet.settings import Settings
 
-WITNESSES_TRIED = 100
-
-_read_json = msgspec.json.Decoder(dict[str, Any], float_hook=Decimal).decode
+WITNESSES_TRIED = 200
 
 
 @dataclass(frozen=True, slots=True)
 class ResolvingReport:
-    """How many unknown entries there were, and how many of them a listing proved to be accepted."""
+    """How many unknown entries were looked for, how many of them a listing proved to be accepted, and how many are sent again."""
 
     unknown: int
     accepted: int
+    again: int = 0
 
     @property
     def left(self) -> int:
         """How many are still unknown."""
-        return self.unknown - self.accepted
+        return self.unknown - self.accepted - self.again
 
 
-def resolve_unknown(ledger: Ledger, client: Client, run: Run, settings: Settings) -> ResolvingReport:
-    """Settle unknown entries as accepted where a listing shows their effect; leave all others as they are.
+def resolve_unknown(
+    ledger: Ledger, client: Client, run: Run, settings: Settings, *, patience: Patience | None = None
+) -> ResolvingReport:
+    """Settle what evidence settles of the unknown entries, and record what was seen of the others.
 
-    A create or update is shown by exactly one record with its key in which every sent field is equal in normal form, within
-    the tolerances of the settings; a delete by the absence of its record from a complete listing that also shows a witness. Raises ExchangeUnreachable and TokenRefused.
+    One listing of each subject serves all its entries. `patience` measures pauses; a process that runs more than once keeps one.
+    Raises ExchangeUnreachable and TokenRefused, but not where the exchange serves no listing: then nothing is proved.
     """
-    by_listing: defaultdict[str, list[Entry]] = defaultdict(list)
-    unknown = 0
-    for entry in ledger.history.entries_in(State.UNKNOWN):
-        unknown += 1
-        proved_by = BY_NAME[entry.operation].proved_by
-        if proved_by:
-            by_listing[proved_by].append(entry)
-    accepted = 0
-    tolerances = Tolerances(Decimal(str(settings.weight_tolerance)), Decimal(str(settings.money_tolerance)))
-    for name, entries in by_listing.items():
-        evidence = _Evidence(ledger.history, BY_NAME[name], client.whole_listing(BY_NAME[name]), tolerances)
-        shown = [entry for entry in entries if evidence.shows(entry)]
-        ledger.settle(run, [Settlement(entry.id, State.ACCEPTED, "shown by the listing") for entry in shown])
-        accepted += len(shown)
-    return ResolvingReport(unknown, accepted)
+    wanted = {BY_NAME[entry.operation].proved_by for entry in ledger.history.entries_in(State.UNKNOWN)}
+    operations = [BY_NAME[name] for name in sorted(filter(None, wanted))]
+    listings = {operation.subject: _listing(client, operation) for operation in operations}
+    return resolve_by(listings, ledger, run, settings, patience=patience)
 
 
-class _Evidence:
-    """What one listing proves."""
-
-    def __init__(self, history: History, operation: Operation, listing: Listing, tolerances: Tolerances) -> None:
-        self._tolerances = tolerances
-        self._held: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
-        for record in listing.results:
-            if listed_subject(record) == operation.subject:
-                self._held[operation.key_of(record)].append(record)
-        self._absence_counts = listing.complete and _has_witness(history, operation, list(self._held))
-
-    def shows(self, entry: Entry) -> bool:
-        """Whether the effect of this entry is there to be seen."""
-        operation = BY_NAME[entry.operation]
-        records = self._held.get(entry.key, [])
-        if operation.action is Action.DELETE:
-            return self._absence_counts and not records
-        if len(records) != 1:
-            return False
-        return not different_fields(operation.record, _read_json(entry.payload), records[0], self._tolerances)
+def resolve_by(
+    listings: Mapping[str, Listing | None],
+    ledger: Ledger,
+    run: Run,
+    settings: Settings,
+    *,
+    patience: Patience | None = None,
+) -> ResolvingReport:
+    """The same with listings that are there already, by subject; of a subject that is not among them nothing new is said."""
+    cases = list(cases_by(listings, ledger, settings, patience or Patience(ledger.now)))
+    concluded = [(case, conclude(case, settings)) for case in cases]
+    ledger.found(run, [_finding(run, case, conclusion) for case, conclusion in concluded])
+    settlements = [settled for case, conclusion in concluded if (settled := _settlement(case, conclusion))]
+    if settlements:
+        ledger.settle(run, settlements)
+    states = Counter(settlement.state for settlement in settlements)
+    return ResolvingReport(len(cases), states[State.ACCEPTED], states[State.READY])
 
 
-def _has_witness(history: History, operation: Operation, keys: list[str]) -> bool:
-    """Whether the listing shows a record that the exchange accepted from us: else it may be another kind or another view."""
-    makes_it = {
-        write.name for write in WRITES if write.proved_by == operation.name and write.action is not Action.DELETE
+def cases_by(
+    listings: Mapping[str, Listing | None], ledger: Ledger, settings: Settings, patience: Patience
+) -> list[Case]:
+    """Every unknown entry that these listings, or no listing at all, can say something about."""
+    history = ledger.history
+    evidence = {
+        operation.subject: Evidence(operation, listing, _witnesses(history, operation), settings)
+        for operation in BY_NAME.values()
+        if not operation.is_write and (listing := listings.get(operation.subject)) is not None
     }
-    return any(
-        entry.state is State.ACCEPTED and entry.operation in makes_it
-        for key in reversed(keys[-WITNESSES_TRIED:])
-        for entry in history.entries_by_key(key)
-    )
+    cases = []
+    for entry in history.entries_in(State.UNKNOWN):
+        operation = BY_NAME[entry.operation]
+        if operation.proved_by and operation.subject not in listings:
+            continue
+        sight = _sight(history, entry, evidence.get(operation.subject) if operation.proved_by else None)
+        waited_s = patience.waited_s(entry.changed_at)
+        attempts = history.attempts_of(entry.id)
+        sends, looks = sends_that_may_have_worked(attempts), history.findings_of(entry.id)
+        cases.append(Case(entry, sight, ledger.now(), waited_s, sends, looks, said_no(attempts)))
+    return cases
+
+
+def _listing(client: Client, operation: Operation) -> Listing | None:
+    try:
+        return client.whole_listing(operation)
+    except ListingNotServed:
+        return None
+
+
+def _sight(history: History, entry: Entry, evidence: Evidence | None) -> Sight:
+    if evidence is None:
+        return NO_LISTING
+    before = None
+    if BY_NAME[entry.operation].action in (Action.UPDATE, Action.DELETE):
+        before = content_before(history.entries_on(entry.lane, State.ACCEPTED))
+    return evidence.of(entry, before)
+
+
+def _witnesses(history: History, listing: Operation) -> list[Witness]:
+    """The latest records that a listing should show: accepted from here by an answer, and not deleted since."""
+    writes = [write for write in WRITES if write.proved_by == listing.name]
+    makes = [write.name for write in writes if write.action is not Action.DELETE]
+    ends = [write.name for write in writes if write.action is Action.DELETE]
+    return [Witness(key, since) for key, since in history.witnesses(makes, ends, WITNESSES_TRIED)]
+
+
+def _finding(run: Run, case: Case, conclusion: Conclusion) -> Finding:
+    return Finding(case.entry.id, run.name, case.at, case.sight.shown, conclusion.counts, conclusion.text)
+
+
+def _settlement(case: Case, conclusion: Conclusion) -> Settlement | None:
+    if conclusion.state is None:
+        return None
+    problems = (conclusion.problem,) if conclusion.problem else ()
+    return Settlement(case.entry.id, conclusion.state, conclusion.text, problems=problems)

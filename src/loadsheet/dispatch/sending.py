@@ -1,42 +1,47 @@
 """Sending what is ready: a rolling window of calls, each intent committed before its bytes leave, each outcome settled.
 
 The calling thread alone owns the ledger; worker threads only make calls. Owns: when which calls start, when outcomes are
-committed, and that whatever ends the sending, calls under way finish and are settled.
+committed, and that whatever ends the sending, calls under way finish and are settled. After a power cut unknown are at most five
+calls for each that may be under way (itself and the four kept ready behind it), and never more than `window` entries.
 """
 
-import queue
 import random
 import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import NamedTuple
+from datetime import datetime
 
-from loadsheet.contract import BY_NAME
+from loadsheet.contract import BY_NAME, WRITES
+from loadsheet.dispatch.canary import Canary
 from loadsheet.dispatch.client import Client
+from loadsheet.dispatch.forecast import Forecast, Rate, due, forecast
 from loadsheet.dispatch.lanes import Call, build_calls
 from loadsheet.dispatch.outcomes import Outcome, OutcomeKind, classify
 from loadsheet.dispatch.pace import Pace, Stop
 from loadsheet.dispatch.settling import Settler
-from loadsheet.ledger import Ledger, Run, Settlement, State
+from loadsheet.dispatch.workers import Done, Workers
+from loadsheet.ledger import Ledger, Run, Settlement, State, Submission
 from loadsheet.settings import Settings
 
 Progress = Callable[[int, int], None]
 
-LINGER_S = 0.01  # outcomes that come so close together are committed together
+LINGER_S = 0.05  # outcomes that come so close together are committed together
 NAP_S = 0.25  # the longest wait before a signal is noticed
 _AHEAD = 1.5  # calls kept ready behind the running ones, per outcome of the last group: nobody idles while we commit
-_AHEAD_MAX = 4  # but never more per connection: at a crash each of them is unknown without having left
+_AHEAD_MAX = 4  # but never more per call under way: after a crash each of them is unknown without having left
 
 
 @dataclass(frozen=True, slots=True)
 class SendingReport:
     """What sending did: calls made, entries by what became of them, how often one came back to be sent again, and why it
     ended early, if it did (`why` is what the last call met).
+
+    `held` counts entries held because the first of their drop were all refused; `connections` is how many calls at the same
+    time it settled on; `forecast` says what is left, and whether that fits the night.
     """
 
     calls: int
@@ -46,6 +51,9 @@ class SendingReport:
     returned: int
     stopped: Stop | None = None
     why: str = ""
+    held: int = 0
+    connections: int = 0
+    forecast: Forecast | None = None
 
 
 def send(
@@ -66,8 +74,10 @@ def send(
     """
     pace = Pace(settings, clock, random.Random().random)  # noqa: S311 (spreads pauses, guards nothing)
     with _signals_noted() as noted:
-        sending = _Sending(ledger, client, run, settings, pace=pace, progress=progress or _unheard, noted=noted)
-        return sending.everything(sleep, clock)
+        sending = _Sending(
+            ledger, client, run, settings, pace=pace, progress=progress or _unheard, noted=noted, clock=clock
+        )
+        return sending.everything(sleep)
 
 
 def _unheard(_done: int, _total: int) -> None:
@@ -97,13 +107,6 @@ def _signals_noted() -> Iterator[list[int]]:
         signal.raise_signal(noted[0])
 
 
-class _Flight(NamedTuple):
-    """A call that is marked as sending, and when it was handed over."""
-
-    call: Call
-    started: float
-
-
 class _Sending:
     """The state of one sending: calls in flight, and what is not committed yet."""
 
@@ -117,14 +120,19 @@ class _Sending:
         pace: Pace,
         progress: Progress,
         noted: Sequence[int],
+        clock: Callable[[], float],
     ) -> None:
         self._ledger, self._client, self._run, self._settings = ledger, client, run, settings
-        self._pace, self._progress, self._noted = pace, progress, noted
-        self._settler = Settler(ledger.history, settings.assumptions)
+        self._pace, self._progress, self._noted, self._clock = pace, progress, noted, clock
+        self._settler = Settler(ledger.history, settings)
+        self._canary = Canary(ledger.history, settings.canary)
+        self._workers = Workers(self._make, _urgent)
         self._total = ledger.history.count_in(State.READY)
-        self._flying: dict[Future[Outcome | None], _Flight] = {}
-        self._finished: queue.SimpleQueue[Future[Outcome | None]] = queue.SimpleQueue()
-        self._held = threading.Event()  # set by the worker that meets what would hit the next call as well
+        self._outstanding = ledger.history.count_unanswered()
+        self._due = due(settings.finish_by, datetime.fromisoformat(ledger.now()))
+        self._rate = Rate(clock())
+        self._flying = self._entries_flying = 0
+        self._concerns_all = False  # set by the worker that meets what would hit the next call as well
         self._unsettled: list[Settlement] = []
         self._counts: Counter[State] = Counter()
         self._calls = 0
@@ -132,12 +140,12 @@ class _Sending:
         self._stopped: Stop | None = None
         self._why = ""
 
-    def everything(self, sleep: Callable[[float], None], clock: Callable[[], float]) -> SendingReport:
+    def everything(self, sleep: Callable[[float], None]) -> SendingReport:
         """Send until nothing is ready or sending has to stop."""
-        with ThreadPoolExecutor(self._settings.connections, "call") as pool:
+        with self._workers:
             try:
                 while self._stopped is None and not self._noted:
-                    dry = self._start_calls(pool, clock)
+                    dry = self._start_calls()
                     if self._flying:
                         self._collect(dry=dry)
                     elif dry:
@@ -149,7 +157,13 @@ class _Sending:
                 while self._flying:
                     self._collect(dry=True)
                 self._commit()
-        counts = self._counts
+        if self._stopped is None and not self._noted and self._creates_wait and self._ledger.ready(1):
+            self._stopped, self._why = Stop.OUTSTANDING, f"{self._outstanding} are unknown"
+        return self._report()
+
+    def _report(self) -> SendingReport:
+        counts, now = self._counts, datetime.fromisoformat(self._ledger.now())
+        left = self._ledger.history.count_in(State.READY)
         return SendingReport(
             calls=self._calls,
             accepted=counts[State.ACCEPTED],
@@ -158,14 +172,17 @@ class _Sending:
             returned=counts[State.READY],
             stopped=self._stopped,
             why=self._why,
+            held=counts[State.HELD],
+            connections=self._pace.limit,
+            forecast=forecast(left, self._rate.per_second(self._clock()), now, self._due),
         )
 
-    def _start_calls(self, pool: ThreadPoolExecutor, clock: Callable[[], float]) -> bool:
+    def _start_calls(self) -> bool:
         """Start as many calls as may start; whether nothing (more) is ready that could."""
         while True:
-            room = self._settings.window - sum(len(flight.call.submissions) for flight in self._flying.values())
-            wanted = min(self._settings.connections + self._ahead - len(self._flying), room)
-            allowed = self._pace.allowed(wanted, len(self._flying)) if wanted > 0 else 0
+            room = self._settings.window - self._entries_flying
+            wanted = min(self._pace.limit + self._ahead - self._flying, room)
+            allowed = self._pace.allowed(wanted, self._flying) if wanted > 0 else 0
             if allowed <= 0:
                 return False
             calls = self._next_calls(allowed, room)
@@ -173,16 +190,16 @@ class _Sending:
             if not calls:
                 return True
             self._ledger.mark_sending(self._run, [(call.submissions, call.body) for call in calls])
+            self._canary.started(calls)
             self._calls += len(calls)
-            now = clock()
-            for call in calls:
-                future = pool.submit(self._make, call)
-                self._flying[future] = _Flight(call, now)
-                future.add_done_callback(self._finished.put)
+            self._flying += len(calls)
+            self._entries_flying += sum(len(call.submissions) for call in calls)
+            self._workers.employ(self._pace.limit)
+            self._workers.hand_over(calls, self._clock())
 
     def _make(self, call: Call) -> Outcome | None:
         """Make one call, in a worker; None if its turn came after one that holds up all others."""
-        if self._held.is_set():
+        if self._concerns_all:
             return None
         reply = self._client.call(call.operation, call.body)
         settings = self._settings
@@ -190,72 +207,112 @@ class _Sending:
             call.operation, call.keys, reply, settings.assumptions, wait_max_s=settings.retry_after_max_s
         )
         if _concerns_all(outcome):
-            self._held.set()
+            self._concerns_all = True
         return outcome
 
     def _next_calls(self, allowed: int, room: int) -> list[Call]:
-        ready = self._ledger.ready(allowed)
+        ready = self._ready(allowed)
         if any(BY_NAME[submission.operation].batched for submission in ready):
-            ready = self._ledger.ready(room)
-        return build_calls(ready, self._settings.assumptions.status_records_max, self._settler.alone)[:allowed]
+            ready = self._ready(room)
+            self._settler.set_apart(ready)
+        apart = {drop for drop, _ in self._canary.on_trial}
+        calls = build_calls(ready, self._settings.assumptions.status_records_max, self._settler.sizes, apart)
+        return calls[:allowed]
+
+    def _ready(self, limit: int) -> list[Submission]:
+        """The oldest entries that may leave: those on trial, as many as may be tried, and all others."""
+        waiting, trials = _CREATES if self._creates_wait else (), self._canary.on_trial
+        tried = [
+            submission
+            for part, places in self._canary.places()
+            if part[1] not in waiting
+            for submission in self._ledger.ready_of(part, min(places, limit), parts_out=trials)
+        ]
+        others = self._ledger.ready(limit, parts_out=trials, operations_out=waiting)
+        return sorted([*tried, *others], key=_age)[:limit] if tried else others
+
+    @property
+    def _creates_wait(self) -> bool:
+        return self._outstanding >= self._settings.outstanding_unknown_max
 
     def _collect(self, *, dry: bool) -> None:
         """Wait for outcomes and commit them, in one group if several come close together and no worker idles meanwhile."""
-        group: list[Future[Outcome | None]] = []
-        most = len(self._flying) if dry else len(self._flying) - self._settings.connections
-        timeout = min(self._pace.wait_s(), NAP_S) or NAP_S
-        try:
-            group.append(self._finished.get(timeout=timeout))
-            until = time.monotonic() + LINGER_S
-            while len(group) < len(self._flying):
-                left = until - time.monotonic() if len(group) < most else 0.0
-                group.append(self._finished.get(timeout=max(left, 0.0)))
-        except queue.Empty:
-            pass  # what came, came
-        if group:
+        most = self._flying if dry else self._flying - self._pace.limit
+        self._workers.wait(1, min(self._pace.wait_s(), NAP_S) or NAP_S)
+        if most > 1:
+            self._workers.wait(most, LINGER_S)
+        if group := self._workers.finished():
             self._take_in(group)
 
-    def _take_in(self, group: Sequence[Future[Outcome | None]]) -> None:
-        broken: list[BaseException] = []
-        for future in group:
-            call, started = self._flying.pop(future)
-            error = None if future.cancelled() else future.exception()
-            if error is not None:
-                broken.append(error)  # our own fault, not the network's: its entries stay `sending` and will be unknown
-                continue
-            outcome = None if future.cancelled() else future.result()
-            if outcome is None:
+    def _take_in(self, group: Iterable[Done]) -> None:
+        broken: list[Exception] = []
+        taken = 0
+        for done in group:
+            in_full = self._flying >= self._pace.limit
+            self._flying -= 1
+            self._entries_flying -= len(done.call.submissions)
+            taken += 1
+            if done.error is not None:
+                broken.append(
+                    done.error
+                )  # our own fault, not the network's: its entries stay `sending` and will be unknown
+            elif done.outcome is None:
                 self._calls -= 1
-                self._unsettled += self._settler.recalled(call)
+                self._unsettled += self._settler.recalled(done.call)
             else:
-                self._judge(call, started, outcome)
-        least = self._settings.connections
-        self._ahead = min(max(int(len(group) * _AHEAD), least), least * _AHEAD_MAX)
+                self._judge(done, done.outcome, in_full=in_full)
+        least = self._pace.limit
+        self._ahead = min(max(int(taken * _AHEAD), least), least * _AHEAD_MAX)
         self._commit()
         if broken:
             raise broken[0]
 
-    def _judge(self, call: Call, started: float, outcome: Outcome) -> None:
-        self._unsettled += self._settler.settle(call, outcome)
-        stop = self._pace.note(outcome, started)
+    def _judge(self, done: Done, outcome: Outcome, *, in_full: bool) -> None:
+        settled, could_create = self._settler.settle(done.call, outcome), not self._creates_wait
+        self._unsettled += settled
+        self._outstanding += sum(settlement.state is State.UNKNOWN for settlement in settled)
+        stop = self._pace.note(outcome, done.started, done.seconds, in_full=in_full)
         if stop is not None and self._stopped is None:
             self._stopped, self._why = stop, outcome.reason
         if stop is not None or _concerns_all(outcome):
             self._recall()
-            self._held.clear()  # from here on the pace decides, or nothing starts any more
+            self._concerns_all = False  # from here on the pace decides, or nothing starts any more
+        elif could_create and self._creates_wait:
+            self._recall()
 
     def _recall(self) -> None:
-        """Take back what no worker has begun yet; it turns up among the finished ones."""
-        for future in list(self._flying):
-            future.cancel()
+        """Take back what no worker has begun yet."""
+        for done in self._workers.take_back():
+            self._calls -= 1
+            self._flying -= 1
+            self._entries_flying -= len(done.call.submissions)
+            self._unsettled += self._settler.recalled(done.call)
 
     def _commit(self) -> None:
         if not self._unsettled:
             return
-        self._ledger.settle(self._run, self._unsettled)
-        self._counts.update(settlement.state for settlement in self._unsettled)
+        settled = self._unsettled
         self._unsettled = []
-        self._progress(self._counts.total() - self._counts[State.READY], self._total)
+        self._ledger.settle(self._run, settled)
+        held = list(self._canary.judge(settled))
+        if held:
+            self._ledger.settle(self._run, held)
+        self._counts.update(settlement.state for settlement in (*settled, *held))
+        done = self._counts.total() - self._counts[State.READY]
+        self._rate.note(done, self._clock())
+        self._progress(done, self._total)
+
+
+_CREATES: Collection[str] = tuple(operation.name for operation in WRITES if operation.creates)
+
+
+def _age(submission: Submission) -> int:
+    return submission.id
+
+
+def _urgent(outcome: Outcome) -> bool:
+    """Whether it may change what leaves next, so that nothing else is waited for."""
+    return outcome.kind is OutcomeKind.UNKNOWN or _concerns_all(outcome)
 
 
 def _concerns_all(outcome: Outcome) -> bool:

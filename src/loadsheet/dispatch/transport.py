@@ -1,8 +1,9 @@
-"""How one call travels: a session with one connection for each thread, and a total deadline for each call.
+"""How one call travels: one connection for each thread, and a total deadline for each call.
 
-The only module that knows the HTTP library, so that a faster one can take its place behind `Desk.send`. Owns: connections, the
-header with the token, deadlines, the size of an answer. Repeats nothing, follows no redirect, reads neither proxy nor netrc from
-the environment.
+The only module that knows the HTTP libraries, so that others can take their place behind `Desk.send`. Each does what it is best
+at: requests prepares (URL, headers), urllib3 connects (addresses, TLS and its checks), httptools reads answers; what requests
+does on every call for callers that it does not know costs four times the call itself. Owns: connections, the header with the
+token, deadlines, the size of an answer. Repeats nothing, follows no redirect, reads neither proxy nor netrc from the environment.
 """
 
 import socket
@@ -10,23 +11,28 @@ import ssl
 import threading
 import time
 import zlib
+from contextlib import suppress
 from http.client import HTTPException
 from typing import Any
 from urllib.parse import urlsplit
 
 import requests
-from requests.adapters import HTTPAdapter
+from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 from requests.utils import DEFAULT_CA_BUNDLE_PATH
-from urllib3 import HTTPConnectionPool, HTTPSConnectionPool, Timeout
 from urllib3.connection import HTTPConnection, HTTPSConnection
-from urllib3.exceptions import ConnectTimeoutError, HTTPError, MaxRetryError
+from urllib3.exceptions import ConnectTimeoutError, HTTPError, ProtocolError, SSLError
 
 from loadsheet.contract import Operation
+from loadsheet.dispatch.keeping import Kept
 from loadsheet.dispatch.outcomes import DEADLINE, PACKED, TOO_LARGE, Failure, Reply
 from loadsheet.settings import Settings
 
 _READ_BYTES = 65_536
+_HEAD_BYTES_MAX = 262_144  # status line and headers of an answer
 _SECRET_LENGTH = 8
+_BEGINNING_BYTES = 4_096  # of a body that is kept: what a message about it may quote
+_MASK = b"***"
+_HEADERS_USED = (b"content-encoding", b"retry-after", b"date")
 
 
 def trusted_authorities() -> ssl.SSLContext:
@@ -84,7 +90,7 @@ class _Watch:
 
 
 class _Watched(HTTPConnection):
-    """A connection that tells its watch when bytes leave, does not outlive the idle limit, and can be ended at any moment."""
+    """A connection that does not outlive the idle limit, and can be ended at any moment."""
 
     def __init__(self, *args: Any, watch: _Watch, **more: Any) -> None:
         super().__init__(*args, **more)
@@ -95,20 +101,19 @@ class _Watched(HTTPConnection):
         fresh = time.monotonic() - self._watch.idle_since <= self._watch.idle_max_s
         return fresh and super().is_connected
 
+    def connect(self) -> None:
+        """Connect anew. Raises HTTPError for whatever stops it, TLS included."""
+        try:
+            super().connect()
+        except ssl.SSLError as error:
+            raise SSLError(error) from error
+        except (OSError, HTTPException) as error:
+            raise ProtocolError("the connection broke before it was ready", error) from error
+
     def _new_conn(self) -> socket.socket:
         connected = super()._new_conn()
         self._watch.hold(connected)
         return connected
-
-    def send(self, data: Any) -> None:
-        watch = self._watch
-        if not watch.left:
-            if self.sock is None:
-                self.connect()
-            if watch.cut or time.monotonic() >= watch.deadline:  # for one: the machine slept between decision and call
-                raise ConnectTimeoutError(self, "the time for this call was over before anything was sent")
-            watch.left = True
-        super().send(data)
 
     def close(self) -> None:
         super().close()
@@ -119,46 +124,76 @@ class _WatchedTls(_Watched, HTTPSConnection):
     """The same over TLS."""
 
 
-class _Pool(HTTPConnectionPool):
-    ConnectionCls = _Watched
+class _Answer:
+    """One answer after the other of a connection, as the parser reads them. `whole` says that the present one is complete."""
 
+    def __init__(self) -> None:
+        self.parser = HttpResponseParser(self)
+        self.begin()
 
-class _TlsPool(HTTPSConnectionPool):
-    ConnectionCls = _WatchedTls
+    def begin(self, kept: Kept | None = None) -> None:
+        """The next answer is awaited, its body in `kept` if there is one."""
+        self.kept = kept
+        self.status, self.size, self.read = 0, 0, 0
+        self.headers: dict[bytes, bytes] = {}
+        self.pieces: list[bytes] = []
+        self.headed = self.whole = self.stays = False
 
+    def feed(self, data: bytes) -> None:
+        """Take in what came. Raises ProtocolError for what is no HTTP."""
+        self.read += len(data)
+        try:
+            self.parser.feed_data(data)
+        except (HttpParserError, HttpParserUpgrade) as error:
+            self.stays = False
+            if not self.whole:
+                raise ProtocolError(f"the answer is no HTTP: {error}") from error
 
-class _Adapter(HTTPAdapter):
-    """Sends over one pool that holds one connection, and never again on its own account. It leaves out what the library does for
-    callers that it does not know (proxies, cookies, encodings): a third of the cost of a call.
-    """
+    def end(self) -> None:
+        """The connection was closed. Raises ProtocolError if that is not how this answer ends."""
+        sized = b"content-length" in self.headers or b"transfer-encoding" in self.headers
+        if not self.headed or sized:
+            raise ProtocolError(
+                "the connection was closed " + ("in the middle of" if self.read else "without") + " an answer"
+            )
+        self.whole = True
 
-    def __init__(self, pool: HTTPConnectionPool) -> None:
-        super().__init__(pool_connections=1, pool_maxsize=1, max_retries=0)
-        self._pool = pool
+    # what the parser calls
 
-    def get_connection_with_tls_context(self, *_: Any, **__: Any) -> HTTPConnectionPool:
-        return self._pool
+    def on_message_begin(self) -> None:
+        """Another answer begins; behind a whole one it is not ours."""
+        self.stays = self.stays and not self.whole
 
-    def cert_verify(self, *_: Any, **__: Any) -> None:
-        """The pool's own TLS context verifies."""
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A header."""
+        if not self.whole:
+            self.headers[name.lower()] = value
 
-    def request_url(self, request: requests.PreparedRequest, *_: Any, **__: Any) -> str:
-        target: str = request.target  # type: ignore[attr-defined]  # set by Desk, so that no URL is taken apart for each call
-        return target
+    def on_headers_complete(self) -> None:
+        """The body follows, unless this only announces the answer (100 to 199)."""
+        if not self.whole:
+            self.status = self.parser.get_status_code()
+            self.headed = self.status >= 200  # noqa: PLR2004 (RFC 9110, 15.2)
 
-    def build_response(self, req: requests.PreparedRequest, resp: Any) -> requests.Response:
-        response = requests.Response()
-        response.status_code, response.headers, response.raw = resp.status, resp.headers, resp
-        response.request = req
-        return response
+    def on_body(self, body: bytes) -> None:
+        """A piece of the body."""
+        if not self.whole:
+            if self.kept is None:
+                self.pieces.append(body)
+            else:
+                self.kept.add(body)
+            self.size += len(body)
 
-    def close(self) -> None:
-        self._pool.close()
-        super().close()
+    def on_message_complete(self) -> None:
+        """The answer is whole, or its announcement is over."""
+        if self.headed and not self.whole:
+            self.whole, self.stays = True, self.parser.should_keep_alive()
+        elif not self.headed:
+            self.headers.clear()
 
 
 class Desk:
-    """What one thread makes calls with: a session, its connection, and a prepared request for each operation."""
+    """What one thread makes calls with: its connection, and the head of a request for each operation."""
 
     def __init__(
         self, base_url: str, token: str, settings: Settings, deadlines: "Deadlines", trust: ssl.SSLContext | None
@@ -166,85 +201,116 @@ class Desk:
         self._base_url = base_url
         self._settings = settings
         self._deadlines = deadlines
+        self.token = token
         self._token = token.encode()
         self._watch = _Watch(settings.idle_connection_s)
-        self._timeout = Timeout(connect=settings.connect_timeout_s, read=settings.call_timeout_s)
         parts = urlsplit(base_url)
-        pool = (
-            _Pool(parts.hostname or "", parts.port, watch=self._watch)
+        host, port, limit = parts.hostname or "", parts.port, settings.connect_timeout_s
+        self._connection: _Watched = (
+            _Watched(host, port, timeout=limit, watch=self._watch)
             if trust is None
-            else _TlsPool(parts.hostname or "", parts.port, watch=self._watch, ssl_context=trust)
+            else _WatchedTls(host, port, timeout=limit, watch=self._watch, ssl_context=trust)
         )
-        self._adapter = _Adapter(pool)
-        self._session = requests.Session()
-        self._session.trust_env = False
-        self._session.mount(base_url, self._adapter)
-        self._session.headers.clear()
-        self._session.headers.update(
-            {
-                "Authorization": f"Bearer {token}",
-                "Accept-Encoding": "identity",
-                "Content-Type": "application/json",
-                "User-Agent": "loadsheet",
-            }
-        )
-        self._requests: dict[tuple[str, str, str], requests.PreparedRequest] = {}
+        self._answer = _Answer()
+        self._headers = {
+            "Authorization": f"Bearer {token}",
+            "Accept-Encoding": "identity",
+            "Content-Type": "application/json",
+            "User-Agent": "loadsheet",
+        }
+        self._heads: dict[tuple[str, str, str], bytes] = {}
 
-    def send(self, operation: Operation, body: bytes, *, query: str = "") -> Reply:
-        """One call, once, and everything that may come of it."""
-        prepared = self._request(operation, query)
-        prepared.body = body or None
-        prepared.headers["Content-Length"] = str(len(body))
+    def send(self, operation: Operation, body: bytes, *, query: str = "", keep: bool = False) -> Reply:
+        """One call, once, and everything that may come of it. With `keep` the body of the answer is kept apart, however long."""
+        if not keep:
+            return self._send(operation, body, query, None)
+        kept = Kept(self._token if len(self._token) >= _SECRET_LENGTH else b"", _MASK)
+        reply = self._send(operation, body, query, kept)
+        if reply.kept is None:
+            kept.close()
+        return reply
+
+    def _send(self, operation: Operation, body: bytes, query: str, kept: Kept | None) -> Reply:
         began = time.monotonic()
         self._watch.begin(began + self._settings.call_timeout_s)
         self._deadlines.watch(self._watch)
+        whole = False
         try:
-            response = self._adapter.send(prepared, stream=True, timeout=self._timeout)  # type: ignore[arg-type]  # the stubs do not know urllib3's Timeout here
-            try:
-                status, headers = response.status_code, response.headers
-                packed = self._read(response)
-            finally:
-                response.close()
+            self._exchange(b"%b%d\r\n\r\n%b" % (self._head(operation, query), len(body), body), kept)
+            whole = self._answer.stays
         except (requests.RequestException, HTTPError, HTTPException, OSError) as error:
             return Reply(failure=self._failure(error), duration_ms=_elapsed_ms(began))
         finally:
+            if not whole:
+                self._connection.close()
             self._deadlines.unwatch(self._watch)
             self._watch.finish()
         if self._watch.cut:  # an answer without a length ends like a whole one when it is cut
             return Reply(failure=self._overdue(), duration_ms=_elapsed_ms(began))
-        found = self._unpack(packed, headers.get("Content-Encoding", ""))
-        if isinstance(found, Failure):
-            return Reply(status, failure=found, duration_ms=_elapsed_ms(began))
-        found = self._without_token(found)
-        retry_after, date = headers.get("Retry-After", ""), headers.get("Date", "")
-        return Reply(status, found, retry_after, date, duration_ms=_elapsed_ms(began))
+        return self._reply(began)
 
     def close(self) -> None:
         """Close the connection. No call may be under way."""
-        self._session.close()
+        self._connection.close()
         self._watch.let_go()
 
-    def _request(self, operation: Operation, query: str) -> requests.PreparedRequest:
-        # Made once and used again with another body: preparing anew would cost more than sending.
-        prepared = self._requests.get((operation.method, operation.path, query))
-        if prepared is None:
+    def _head(self, operation: Operation, query: str) -> bytes:
+        # Made once for each operation: preparing anew would cost more than sending.
+        head = self._heads.get((operation.method, operation.path, query))
+        if head is None:
             url = self._base_url + operation.path
-            prepared = self._session.prepare_request(
-                requests.Request(operation.method, f"{url}?{query}" if query else url)
-            )
-            prepared.target = prepared.path_url  # type: ignore[attr-defined]  # see _Adapter.request_url
-            prepared.headers = dict(prepared.headers)  # type: ignore[assignment]  # their own kind is copied at ten times the cost
-            self._requests[operation.method, operation.path, query] = prepared
-        return prepared
+            asked = requests.Request(operation.method, f"{url}?{query}" if query else url, headers=self._headers)
+            prepared = asked.prepare()
+            prepared.headers.pop("Content-Length", None)
+            lines = [f"{prepared.method} {prepared.path_url} HTTP/1.1", f"Host: {urlsplit(str(prepared.url)).netloc}"]
+            lines += [f"{name}: {value}" for name, value in prepared.headers.items()]
+            head = "\r\n".join([*lines, "Content-Length: "]).encode("latin-1")
+            self._heads[operation.method, operation.path, query] = head
+        return head
 
-    def _read(self, response: requests.Response) -> bytes:
-        chunks, size, allowed, raw = [], 0, self._settings.answer_bytes_max, response.raw
-        while size <= allowed and (chunk := raw.read(_READ_BYTES, decode_content=False)):
-            chunks.append(chunk)
-            size += len(chunk)
-            if raw.length_remaining == 0:
-                break
-        return b"".join(chunks)
+    def _exchange(self, request: bytes, kept: Kept | None) -> None:
+        """Send a request and read its answer, on the connection there is or on a new one."""
+        connection, watch, answer = self._connection, self._watch, self._answer
+        if not connection.is_connected:
+            connection.close()
+            connection.connect()
+            connection.sock.settimeout(
+                None
+            )  # from here on the deadline ends it; a limit of its own would cost two more calls of the system
+            self._answer = answer = _Answer()
+        if watch.cut or time.monotonic() >= watch.deadline:  # for one: the machine slept between decision and call
+            raise ConnectTimeoutError(connection, "the time for this call was over before anything was sent")
+        watch.left = True
+        answer.begin(kept)
+        with suppress(BrokenPipeError):  # who stops reading may have answered already
+            connection.sock.sendall(request)
+        allowed = self._settings.answer_bytes_max
+        while not answer.whole and answer.size <= allowed:
+            if data := connection.sock.recv(_READ_BYTES):
+                answer.feed(data)
+            else:
+                answer.end()
+            if answer.read > _HEAD_BYTES_MAX and not answer.headed:
+                raise ProtocolError(f"the head of the answer is larger than {_HEAD_BYTES_MAX} bytes")
+
+    def _reply(self, began: float) -> Reply:
+        answer = self._answer
+        headers = {name: answer.headers.get(name, b"").decode("latin-1") for name in _HEADERS_USED}
+        said = (headers[b"retry-after"], headers[b"date"])
+        kept = answer.kept.finish() if answer.kept else None
+        packed = b"".join(answer.pieces)
+        if kept is not None:
+            if (
+                headers[b"content-encoding"].lower() in ("", "identity")
+                and answer.size <= self._settings.answer_bytes_max
+            ):
+                beginning = kept.read(_BEGINNING_BYTES)
+                return Reply(answer.status, beginning, *said, duration_ms=_elapsed_ms(began), kept=kept)
+            packed = kept.read()
+        found = self._unpack(packed, headers[b"content-encoding"])
+        if isinstance(found, Failure):
+            return Reply(answer.status, failure=found, duration_ms=_elapsed_ms(began))
+        return Reply(answer.status, self._without_token(found), *said, duration_ms=_elapsed_ms(began))
 
     def _unpack(self, packed: bytes, encoding: str) -> bytes | Failure:
         allowed = self._settings.answer_bytes_max
@@ -266,9 +332,8 @@ class Desk:
     def _failure(self, error: Exception) -> Failure:
         if self._watch.cut:
             return self._overdue()
-        root = _root(error)
-        kind = type(root)
-        text = self._without_token(f"{kind.__name__}: {_said(root)}".encode()).decode("utf-8", "replace")
+        kind = type(error)
+        text = self._without_token(f"{kind.__name__}: {_said(error)}".encode()).decode("utf-8", "replace")
         return Failure(f"{kind.__module__}.{kind.__qualname__}", text, self._watch.left)
 
     def _overdue(self) -> Failure:
@@ -278,22 +343,12 @@ class Desk:
     def _without_token(self, said: bytes) -> bytes:
         # An exchange that repeats the token must not get it into ledger and reports. A word is not taken for a secret.
         if len(self._token) >= _SECRET_LENGTH and self._token in said:
-            return said.replace(self._token, b"***")
+            return said.replace(self._token, _MASK)
         return said
 
 
 def _elapsed_ms(began: float) -> int:
     return round((time.monotonic() - began) * 1000)
-
-
-def _root(error: BaseException) -> BaseException:
-    """The library's own exception inside the wrappings that requests and the retry counter put around it."""
-    inner: object = None
-    if isinstance(error, MaxRetryError):
-        inner = error.reason
-    elif isinstance(error, requests.RequestException):
-        inner = next(iter(error.args), None)
-    return _root(inner) if isinstance(inner, BaseException) else error
 
 
 def _said(error: BaseException) -> str:

@@ -4,16 +4,11 @@ Owns: which status and which body answers what (interface: Authentication, Endpo
 No body that a client can send is answered with 5xx; 503 says that the store itself cannot write or read now.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from math import ceil
 from typing import Any
 from urllib.parse import parse_qsl
 
-import msgspec
-from starlette.applications import Starlette
-from starlette.middleware import Middleware
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from loadsheet.contract import (
@@ -27,78 +22,83 @@ from loadsheet.contract import (
     Operation,
     Record,
     When,
-    as_listed,
     body_checker,
-    listing,
     refusal,
     success,
 )
-from loadsheet.exchange.calls import NOTE
+from loadsheet.exchange.calls import NOTE, Note
 from loadsheet.exchange.effects import Call, key_text
+from loadsheet.exchange.guesses import PER_SECOND, WAIT_MAX_S, Guesses
+from loadsheet.exchange.paging import Pages
 from loadsheet.exchange.store import Store, StoreFailed
 from loadsheet.exchange.tokens import Caller, Doorkeeper
-from loadsheet.exchange.wire import BadBody, encode, parse, stored
+from loadsheet.exchange.turned_away import store_failed, turn_away
+from loadsheet.exchange.wire import BadBody, encode, parse
 from loadsheet.problems import SettingsError
 
-Headers = Sequence[tuple[bytes, bytes]]
+Header = tuple[bytes, bytes]
+Headers = Sequence[Header]
+End = Callable[[Scope, Receive, Send, Caller], Awaitable[None]]
+"""Answers a request that came for one path, its caller known."""
 
 _UNAUTHORISED = encode(UNAUTHORISED)
 _UNKNOWN_METHOD = encode(UNKNOWN_METHOD)
 _BEARER = b"Bearer "
-_CALLER = "loadsheet.caller"  # in the scope of a request
+_JSON = (b"content-type", b"application/json")
 _NOT_AN_OBJECT = "must be a JSON object"
 _NOT_A_PAGE_SIZE = "must be a whole number of 1 or more"
 _PAGE_DIGITS_MAX = 18  # beyond it a number is surely above every maximum, and int() would begin to cost
 
 
-def create_app(store: Store, token: str | None, assumptions: Assumptions) -> Starlette:
-    """The exchange as an ASGI application on an open store.
+def create_app(
+    store: Store, token: str | None, assumptions: Assumptions, *, wrong_tokens_per_second: float = PER_SECOND
+) -> ASGIApp:
+    """The exchange as an ASGI application (of HTTP alone, without a lifespan) on an open store.
 
-    `token` is the operator's own, beside those that the database holds; None: there is no other. Raises SettingsError for one
-    that no header can carry.
+    `token` is the operator's own, beside those that the database holds; None: there is no other. `wrong_tokens_per_second` is how
+    many 401s one address gets without waiting (0: no limit). Raises SettingsError for a token that no header can carry.
     """
     if token is not None and (not token or not token.isascii() or not token.isprintable() or " " in token):
         raise SettingsError("token: empty, or with spaces or letters outside ASCII; use letters, digits and -._~+/=")
     listings = [operation for operation in OPERATIONS if not operation.is_write]
-    ends: list[Route] = [Route(operation.path, _Write(operation, store, assumptions)) for operation in WRITES]
-    ends += [Route(path, _Listing(store, assumptions, listings)) for path in {end.path for end in listings}]
-    app = Starlette(
-        routes=ends,
-        middleware=[Middleware(_BearerToken, doorkeeper=Doorkeeper(token, store.token))],
-        exception_handlers={StoreFailed: _store_failed},
-    )
-    app.router.redirect_slashes = False  # a path with one slash more is another path
-    app.router.default = _Elsewhere(assumptions)
-    return app
+    ends: dict[str, End] = {operation.path: _Write(operation, store, assumptions) for operation in WRITES}
+    ends |= {path: _Listing(store, assumptions, listings) for path in {end.path for end in listings}}
+    guesses = Guesses(wrong_tokens_per_second)
+    return _Exchange(Doorkeeper(token, store.token), guesses, ends, _Elsewhere(assumptions))
 
 
-class _BearerToken:
-    """Lets a request through whose token is good, before anything else of it is looked at, and notes who sends it."""
+class _Exchange:
+    """Hands a request to the end point of its path, if its token is good: before that nothing else of it is looked at.
 
-    def __init__(self, app: ASGIApp, doorkeeper: Doorkeeper) -> None:
-        self._app, self._doorkeeper = app, doorkeeper
+    A table of whole paths, because a router of patterns and its layers cost more than all else of a call (`make bench`).
+    """
+
+    def __init__(self, doorkeeper: Doorkeeper, guesses: Guesses, ends: Mapping[str, End], elsewhere: End) -> None:
+        self._doorkeeper, self._guesses, self._ends, self._elsewhere = doorkeeper, guesses, ends, elsewhere
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "lifespan":
-            await self._app(scope, receive, send)
-            return
-        given = [value.strip() for name, value in scope.get("headers", ()) if name == b"authorization"]
+        given = [value for name, value in scope["headers"] if name == b"authorization"]
         try:
             caller = await self._caller(given)
-        except StoreFailed:
-            await _respond(send, 503, b"", ((b"retry-after", b"5"),))
-            return
-        if caller is None:
-            await _respond(send, 401, _UNAUTHORISED, ((b"www-authenticate", b"Bearer"),))
-        else:
+            if caller is None:
+                await self._unauthorised(scope, send)
+                return
             if note := scope.get(NOTE):
                 note.party = key_text(caller.party)
-            await self._app({**scope, _CALLER: caller}, receive, send)
+            await self._ends.get(scope["path"], self._elsewhere)(scope, receive, send, caller)
+        except StoreFailed:
+            await store_failed(scope, send)
+
+    async def _unauthorised(self, scope: Scope, send: Send) -> None:
+        if await self._guesses.held_back(scope.get("client")):
+            await _respond(send, 401, _UNAUTHORISED, ((b"www-authenticate", b"Bearer"),))
+        else:
+            await turn_away(scope, send, 429, self._guesses.said(), ceil(WAIT_MAX_S))
 
     async def _caller(self, given: Sequence[bytes]) -> Caller | None:
-        if len(given) != 1 or not given[0].startswith(_BEARER):
+        if len(given) != 1 or not (shown := given[0].strip()).startswith(_BEARER):
             return None
-        return await self._doorkeeper.caller(given[0].removeprefix(_BEARER).decode("latin-1"))
+        return await self._doorkeeper.caller(shown.removeprefix(_BEARER).decode("latin-1"))
 
 
 class _Write:
@@ -109,24 +109,28 @@ class _Write:
         self._check = body_checker(operation, assumptions)
         self._all_counts = assumptions.unknown_fields == "reject" and assumptions.null_fields == "reject"
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send, caller: Caller) -> None:
         if scope["method"] != self._operation.method:
             await _unknown_method(send, 405, (self._operation.method,))
             return
         try:
             body = await _read(receive, self._assumptions.body_bytes_max)
             if body is not None:
-                await self._answer(body, scope[_CALLER], send)
+                note: Note = scope.get(NOTE) or Note()
+                note.body = body
+                await self._answer(note, caller, send)
         except BadBody as error:
             await self._refuse(send, (Fault("", str(error)),))
 
-    async def _answer(self, raw: bytes, caller: Caller, send: Send) -> None:
-        body: Any = parse(raw)
+    async def _answer(self, note: Note, caller: Caller, send: Send) -> None:
+        body: Any = parse(note.body)
         faults = self._check(body)
         if any(fault.index is None for fault in faults):
             await self._refuse(send, faults)
             return
-        call = self._call(body, faults, raw, caller)
+        call = self._call(body, faults, note.body, caller)
+        if not faults:
+            note.records = call.records
         effect = await self._store.apply(call, self._assumptions)
         if effect.faults:
             await self._refuse(send, effect.faults)
@@ -135,6 +139,8 @@ class _Write:
         await _respond(send, 200, encode(done))
 
     def _call(self, body: Any, faults: Sequence[Fault], raw: bytes, caller: Caller) -> Call:
+        if self._all_counts and not self._operation.batched:
+            return Call(self._operation, (body,), (0,), (), raw, key_text(caller.party))
         wrong = {fault.index for fault in faults}
         good = {place: record for place, record in enumerate(self._operation.records(body)) if place not in wrong}
         records: Iterable[dict[str, Any]] = good.values()
@@ -143,7 +149,7 @@ class _Write:
         return Call(self._operation, tuple(records), tuple(good), tuple(faults), raw, key_text(caller.party))
 
     async def _refuse(self, send: Send, faults: Sequence[Fault]) -> None:
-        body = refusal(self._operation, faults, index_base=self._assumptions.status_index_base)
+        body = refusal(self._operation, faults, index_base=self._assumptions.index_base)
         await _respond(send, 400, encode(body))
 
 
@@ -151,11 +157,11 @@ class _Listing:
     """The end point that both listings share; the query says which of them is meant."""
 
     def __init__(self, store: Store, assumptions: Assumptions, operations: Iterable[Operation]) -> None:
-        self._store, self._assumptions = store, assumptions
+        self._pages, self._assumptions = Pages(store), assumptions
         self._by_subject = {operation.subject: operation for operation in operations}
         self._asks_for_tenders = set(parse_qsl(assumptions.tender_listing_query, keep_blank_values=True))
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send, caller: Caller) -> None:
         query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
         operation = self._meant(query)
         if scope["method"] != operation.method:
@@ -172,9 +178,7 @@ class _Listing:
         if page_size is None:
             await self._refuse(send, operation, Fault(PAGE_SIZE, _NOT_A_PAGE_SIZE))
             return
-        contents, total = await self._store.page(operation.subject, page_size, key_text(scope[_CALLER].party))
-        page = listing(_listed(operation.record, contents), page_size=page_size, total_count=total)
-        await _respond(send, 200, encode(page))
+        await self._pages.answer(scope, send, operation, page_size, key_text(caller.party))
 
     def _meant(self, query: Sequence[tuple[str, str]]) -> Operation:
         tenders = self._asks_for_tenders and self._asks_for_tenders <= set(query)
@@ -209,14 +213,8 @@ class _Elsewhere:
     def __init__(self, assumptions: Assumptions) -> None:
         self._status = assumptions.unknown_path
 
-    async def __call__(self, _scope: Scope, _receive: Receive, send: Send) -> None:
+    async def __call__(self, _scope: Scope, _receive: Receive, send: Send, _caller: Caller) -> None:
         await _unknown_method(send, self._status, ())
-
-
-def _listed(record: Record, contents: Sequence[str]) -> list[Any]:
-    if any(field.when is When.LISTED for field in record.fields):
-        return [as_listed(record, stored(content)) for content in contents]
-    return [msgspec.Raw(content) for content in contents]  # as stored, without being read again
 
 
 def _counted(record: Record, value: dict[str, Any], assumptions: Assumptions) -> dict[str, Any]:
@@ -255,9 +253,9 @@ async def _read(receive: Receive, limit: int) -> bytes | None:
             return b"".join(chunks)
 
 
-async def _respond(send: Send, status: int, body: bytes, headers: Headers = ()) -> None:
-    sized = (b"content-type", b"application/json"), (b"content-length", str(len(body)).encode("ascii"))
-    await send({"type": "http.response.start", "status": status, "headers": [*sized, *headers]})
+async def _respond(send: Send, status: int, body: bytes, headers: Headers = (), kind: Header = _JSON) -> None:
+    sized = b"content-length", b"%d" % len(body)
+    await send({"type": "http.response.start", "status": status, "headers": [kind, sized, *headers]})
     await send({"type": "http.response.body", "body": body})
 
 
@@ -265,7 +263,3 @@ async def _unknown_method(send: Send, status: int, allowed: Iterable[str]) -> No
     # RFC 9110, section 15.5.6: a 405 says which methods the path does know
     headers = ((b"allow", ", ".join(allowed).encode("ascii")),) if status == 405 else ()  # noqa: PLR2004 (the status)
     await _respond(send, status, _UNKNOWN_METHOD, headers)
-
-
-async def _store_failed(_request: Request, _error: Exception) -> Response:
-    return Response("The store cannot be used now; try again.", 503, {"retry-after": "5"}, "text/plain")

@@ -6,7 +6,7 @@ and the first problem of the answer.
 
 import json
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -28,9 +28,13 @@ _BAD_REQUEST = 400
 
 @dataclass(slots=True)
 class Note:
-    """What the application adds to the note of a call: the key of the caller's party."""
+    """What the application adds to the note of a call: the key of the caller's party, the body as it came, and the records in
+    it once they are found good. Body and records are let go with the call.
+    """
 
     party: str | None = None
+    body: bytes = b""
+    records: Sequence[Mapping[str, Any]] = ()
 
 
 class Noted(NamedTuple):
@@ -79,42 +83,32 @@ class Noting:
         if scope["type"] != "http" or not scope["path"].startswith(PATH_PREFIX):
             await self._app(scope, receive, send)
             return
-        note, answer, asked = Note(), _Answer(send), _Asked(receive)
+        note, answer = Note(), _Answer(send)
         try:
-            await self._app({**scope, NOTE: note}, asked, answer)
+            await self._app({**scope, NOTE: note}, receive, answer)
         finally:
             operation = self._by_path.get(scope["path"])
-            key = self._key(operation, asked.chunks)
+            key = self._key(operation, note)
             name = _name(operation, scope)
             self._calls.add(Noted(datetime.now(UTC), name, key, note.party, answer.status, _problem(operation, answer)))
 
-    def _key(self, operation: Operation | None, chunks: Sequence[bytes]) -> str:
-        """The identifier in a body, without keeping the rest of it; empty if there is none to be found."""
+    def _key(self, operation: Operation | None, note: Note) -> str:
+        """The identifier of a call, without keeping the rest of it; empty if there is none to be found."""
         if operation is None or not operation.is_write:
             return ""
-        try:
-            body = self._readers[operation.name].decode(b"".join(chunks))
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            return ""
-        records = body.data if operation.batched else [body]
+        records = note.records or self._read(operation, note.body)
         if not records:
             return ""
         more = f" and {len(records) - 1} more" if len(records) > 1 else ""
-        return operation.key_of(msgspec.structs.asdict(records[0]))[:_KEY_SHOWN] + more
+        return operation.key_of(records[0])[:_KEY_SHOWN] + more
 
-
-class _Asked:
-    """Passes a request on; remembers its body until the call is noted."""
-
-    def __init__(self, receive: Receive) -> None:
-        self._receive = receive
-        self.chunks: list[bytes] = []
-
-    async def __call__(self) -> Message:
-        """Pass one message on."""
-        message = await self._receive()
-        self.chunks.append(message.get("body", b""))
-        return message
+    def _read(self, operation: Operation, body: bytes) -> Sequence[Mapping[str, Any]]:
+        """The key fields of the records in a body that was not found good, as far as it can be read at all."""
+        try:
+            read = self._readers[operation.name].decode(body)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return ()
+        return [msgspec.structs.asdict(record) for record in (read.data if operation.batched else [read])]
 
 
 class _Answer:

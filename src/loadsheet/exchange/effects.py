@@ -36,8 +36,7 @@ _UNKNOWN = "is not known"
 _NOT_YOURS = "sender or receiver must be the party of your token"
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(NamedTuple):
     """One authorised request with the records that the contract finds no fault with.
 
     Batched operations carry several records, each with its index in `places`, and the faults of the others. `body` is the
@@ -75,8 +74,7 @@ class Happened(NamedTuple):
     number: int
 
 
-@dataclass(frozen=True, slots=True)
-class Effect:
+class Effect(NamedTuple):
     """What a call did: refused for `faults`, or done; `number` is the exchange's own number of the record (0: none).
 
     `happened` names every change: none if it was refused, or answered 200 without an effect.
@@ -267,7 +265,7 @@ def _status(books: Books, call: Call, assumptions: Assumptions) -> Effect:
         if not call.may_see(books.orders.held.get(key)) and assumptions.status_unknown == "reject"
     )
     faults = tuple(sorted(call.faults + unknown, key=lambda fault: fault.index or 0))
-    if faults and assumptions.status_on_400 == "atomic":
+    if faults and assumptions.status_on_400 != "partial":
         return Effect(faults)
     happened = []
     for key, record in events:

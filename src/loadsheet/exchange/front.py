@@ -112,11 +112,23 @@ class _Front:
 
     async def serve(self, stop: asyncio.Event) -> None:
         self.address = self.listener.getsockname()[:2]
-        self.server = await asyncio.start_server(self._client, sock=self.listener)
+        self.server = await asyncio.start_server(self._accept, sock=self.listener)
         try:
             await stop.wait()
         finally:
             self.server.close()
+            await self._end()
+
+    async def _end(self) -> None:
+        """End what is under way. An error of a task that failed by itself is still asyncio's to show."""
+        for task in self.later:
+            task.cancel()
+        if self.later:
+            await asyncio.wait(self.later)
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        # A task of our own: of one that asyncio starts itself, a cancellation is reported like an error.
+        self._soon(self._client(reader, writer))
 
     async def _client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         client = _Client(reader, writer)
@@ -189,7 +201,7 @@ class _Front:
 
     async def _listen_again(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
-        self.server = await asyncio.start_server(self._client, *self.address)
+        self.server = await asyncio.start_server(self._accept, *self.address)
 
     def _soon(self, doing: Awaitable[object]) -> None:
         task: asyncio.Task[object] = asyncio.ensure_future(doing)

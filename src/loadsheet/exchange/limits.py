@@ -11,28 +11,35 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
 from functools import partial
+from math import ceil
 from typing import Any, cast
+from urllib.parse import unquote
 
 import httptools
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.config import Config
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
-from loadsheet.contract import OPERATIONS, UNKNOWN_METHOD, Fault, Operation, refusal
+from loadsheet.contract import OPERATIONS, UNKNOWN_METHOD, Fault, refusal
+from loadsheet.exchange.cycle import Cycle
+from loadsheet.exchange.guesses import PER_SECOND
+from loadsheet.exchange.turned_away import operation_of, turn_away
 from loadsheet.exchange.wire import encode
 
 BUSY_RETRY_S = 5
 TOKENS_MAX = 10_000  # so many tokens have a count of their own; beyond it the longest unused one begins anew
 _DROPPED_MAX = 64_000_000  # of a body behind its answer: simple clients send to the end before they read it
 _DRAINED_MAX = 1_000_000  # of a body that nobody will look at
-_OPERATIONS = {(operation.method, operation.path): operation for operation in OPERATIONS}
 _BURST_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Times are seconds. `calls_per_second` is for each token, 0 for no limit; a second's worth may come at once."""
+    """Times are seconds. `calls_per_second` is for each token, `wrong_tokens_per_second` for each address, 0 for no limit; a
+    second's worth may come at once. Both are counted in each server process on its own.
+    """
 
     connections_max: int = 1000
     header_bytes_max: int = 16_384
@@ -41,6 +48,7 @@ class Limits:
     send_s: float = 60.0
     keep_alive_s: float = 5.0
     calls_per_second: float = 0.0
+    wrong_tokens_per_second: float = PER_SECOND
 
 
 def limited_protocol(limits: Limits) -> type[asyncio.Protocol]:
@@ -62,9 +70,9 @@ class RateLimit:
         if not wait:
             await self._app(scope, receive, send)
             return
-        seconds = b"%d" % -(-wait // 1)
-        text = f"more than {self._per_second:g} calls a second; try again in {seconds.decode()} s"
-        await _answer(scope, send, 429, text, ((b"retry-after", seconds),))
+        seconds = ceil(wait)
+        text = f"more than {self._per_second:g} calls a second; try again in {seconds} s"
+        await turn_away(scope, send, 429, text, seconds)
 
     def _wait(self, token: bytes) -> float:
         """Seconds until this token may call again; 0 and the call counted if it may now."""
@@ -105,7 +113,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self.timeout_keep_alive = limits.keep_alive_s  # type: ignore[assignment]  # the loop takes fractions too
         self._stage, self._stages = _Stage.HEAD, 0
         self._watched = -1
-        self._unfinished = self._dropped = 0
+        self._unfinished = self._dropped = self._fed = 0
         self._upgrading = False
         self._deadline: asyncio.TimerHandle | None = None
         self._stalled: asyncio.TimerHandle | None = None
@@ -131,13 +139,14 @@ class LimitedProtocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         """Feed the parser; what is wrong with the request is answered at once."""
         self._unset_keepalive_if_required()
+        self._fed = len(data)
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
             self._go_on_without_upgrade(data[upgrade.args[0] :])
             return
         except httptools.HttpParserError:
-            large = self._stage is _Stage.BODY and self._head_size() > self._limits.header_bytes_max
+            large = self._stage is _Stage.BODY and self._is_too_large()
             self._refuse(self._too_large if large else "is not a request in HTTP/1.1")
             return
         self._unfinished = self._unfinished + len(data) if self._stage is _Stage.HEAD else 0
@@ -150,7 +159,7 @@ class LimitedProtocol(HttpToolsProtocol):
         """The client will send no more; if it has asked for something, it may still wait for the answer."""
         if self.cycle and not self.cycle.more_body and not self.cycle.response_complete:
             self.cycle.keep_alive = False
-            return True
+            return not self.transport.get_extra_info("sslcontext")  # TLS knows no connection that is closed by half
         return None
 
     def pause_writing(self) -> None:
@@ -171,29 +180,73 @@ class LimitedProtocol(HttpToolsProtocol):
         self._enter(_Stage.HEAD)
 
     def on_headers_complete(self) -> None:
-        """The headers are read."""
+        """The headers are read: the application begins, or waits until the requests before it are answered.
+
+        As in the class above, without what is not used here (root paths, other protocols, a limit of its own), and with
+        answers that leave whole.
+        """
         self._enter(_Stage.BODY)
         self._upgrading = self.parser.should_upgrade()
-        if self._head_size() > self._limits.header_bytes_max:
+        # A header counts at most a quarter more than its bytes on the wire, so a short message need not be counted.
+        if self._unfinished + self._fed > self._limits.header_bytes_max // 2 and self._is_too_large():
             raise ValueError(self._too_large)  # the parser makes its own error of it and stops
-        if not self._upgrading:
-            super().on_headers_complete()
+        if self._upgrading:
+            return
+        self._note_target()
+        before = self.cycle
+        self.cycle = self._new_cycle()
+        if before is None or before.response_complete:
+            self._start_asgi_task(self.cycle, self.app)
+        else:
+            self.flow.pause_reading()
+            self.pipeline.appendleft((self.cycle, self.app))
 
     def on_body(self, body: bytes) -> None:
         """A part of the body. What comes behind an answer that did not wait for it is dropped, up to a measure."""
         if self._upgrading:
             return
-        super().on_body(body)
-        if self.cycle.response_complete:
+        cycle = self.cycle
+        if cycle.response_complete:
             self._dropped += len(body)
             if self._dropped > _DROPPED_MAX:
                 self.transport.close()
+            return
+        cycle.body += body
+        if len(cycle.body) > HIGH_WATER_LIMIT:
+            self.flow.pause_reading()
+        cycle.message_event.set()
 
     def on_message_complete(self) -> None:
         """The request is read."""
         self._enter(_Stage.NOTHING)
-        if not self._upgrading:
-            super().on_message_complete()
+        if not self._upgrading and not self.cycle.response_complete:
+            self.cycle.more_body = False
+            self.cycle.message_event.set()
+
+    def _note_target(self) -> None:
+        """What the first line says, into the scope."""
+        version, target = self.parser.get_http_version(), httptools.parse_url(self.url)
+        path = target.path.decode("ascii")
+        self.scope["method"] = self.parser.get_method().decode("ascii")
+        self.scope["http_version"] = version
+        self.scope["path"] = unquote(path) if "%" in path else path
+        self.scope["raw_path"] = target.path
+        self.scope["query_string"] = target.query or b""
+
+    def _new_cycle(self) -> Cycle:
+        return Cycle(
+            scope=self.scope,
+            transport=self.transport,
+            flow=self.flow,
+            logger=self.logger,
+            access_logger=self.access_logger,
+            access_log=False,  # nothing is logged of a request, so no token either
+            default_headers=self.server_state.default_headers,
+            message_event=asyncio.Event(),
+            expect_100_continue=self.expect_100_continue,
+            keep_alive=self.scope["http_version"] != "1.0" and self.parser.should_keep_alive(),
+            on_response=self.on_response_complete,
+        )
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         self._running = cycle
@@ -203,8 +256,9 @@ class LimitedProtocol(HttpToolsProtocol):
     def _too_large(self) -> str:
         return f"has headers of more than {self._limits.header_bytes_max} bytes"
 
-    def _head_size(self) -> int:
-        return len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers or ())
+    def _is_too_large(self) -> bool:
+        size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers or ())
+        return size > self._limits.header_bytes_max
 
     def _enter(self, stage: _Stage) -> None:
         self._stage = stage
@@ -254,7 +308,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def _refusal(self, text: str, status: int) -> tuple[bytes, bytes]:
         known = self.scope is not None and self._stage is _Stage.BODY and "path" in self.scope
-        operation = _operation(self.scope) if known else OPERATIONS[0]  # type: ignore[arg-type]  # TypedDicts are mappings
+        operation = operation_of(self.scope) if known else OPERATIONS[0]  # type: ignore[arg-type]  # TypedDicts are mappings
         said = UNKNOWN_METHOD if status == 405 else refusal(operation, (Fault("", text),))  # noqa: PLR2004 (the status)
         body = encode(said)
         phrase = {400: b"Bad Request", 405: b"Method Not Allowed"}[status]
@@ -277,11 +331,6 @@ class LimitedProtocol(HttpToolsProtocol):
         self.data_received(method + b" " + self.url + b" HTTP/" + version + b"\r\n" + lines + b"\r\n" + rest)
 
 
-def _operation(scope: Scope) -> Operation:
-    """The operation that a request is for; the first one where it is for none."""
-    return _OPERATIONS.get((scope["method"], scope["path"]), OPERATIONS[0])
-
-
 async def _busy(scope: Scope, receive: Receive, send: Send) -> None:
     read = 0
     while read < _DRAINED_MAX:  # unread bytes would make the system reset the connection under the answer
@@ -289,14 +338,6 @@ async def _busy(scope: Scope, receive: Receive, send: Send) -> None:
         read += len(message.get("body", b""))
         if not message.get("more_body", False):
             break
-    retry = (b"retry-after", b"%d" % BUSY_RETRY_S)  # 429, not 503: it says for certain that nothing happened
-    await _answer(
-        scope, send, 429, "comes when too many connections are open; try again", (retry, (b"connection", b"close"))
-    )
-
-
-async def _answer(scope: Scope, send: Send, status: int, text: str, headers: tuple[tuple[bytes, bytes], ...]) -> None:
-    body = encode(refusal(_operation(scope), (Fault("", text),)))
-    sized = (b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))
-    await send({"type": "http.response.start", "status": status, "headers": [*sized, *headers]})
-    await send({"type": "http.response.body", "body": body})
+    # 429, not 503: it says for certain that nothing happened
+    text = "comes when too many connections are open; try again"
+    await turn_away(scope, send, 429, text, BUSY_RETRY_S, (b"connection", b"close"))

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from loadsheet.contract import (
     OPERATIONS,
+    Assumption,
     Assumptions,
     Field,
     Operation,
@@ -18,6 +19,7 @@ from loadsheet.contract import (
     example_refusal,
     example_unauthorised,
     example_unknown_method,
+    register,
 )
 from loadsheet.contract.kinds import EXPECTED, Kind, NumberForm
 from loadsheet.contract.records import Record
@@ -45,6 +47,15 @@ class Chapter(NamedTuple):
     refusal: Any
 
 
+class Point(NamedTuple):
+    """A point that the interface leaves open, what this exchange does, and where that is set (empty: nowhere)."""
+
+    section: str
+    question: str
+    answer: str
+    setting: str
+
+
 class FixedError(NamedTuple):
     """An answer that is the same for every operation."""
 
@@ -64,6 +75,22 @@ def fixed_errors() -> list[FixedError]:
         FixedError(401, "The token is missing or not authorised.", example_unauthorised()),
         FixedError(405, "The path is not asked with this method.", example_unknown_method()),
     ]
+
+
+def open_points(assumptions: Assumptions) -> list[Point]:
+    """The lines of the register that are about an exchange, with the values that are set here."""
+    return [
+        Point(entry.section, entry.question, _set_to(entry, assumptions), entry.setting)
+        for entry in register()
+        if entry.affects != "translator"
+    ]
+
+
+def _set_to(entry: Assumption, assumptions: Assumptions) -> str:
+    name = entry.setting.removeprefix("assumptions.")
+    if name not in Assumptions.model_fields or not entry.choices:  # a line that is settled, whatever setting it names
+        return entry.default
+    return str(getattr(assumptions, name)) or "(empty)"
 
 
 def _chapter(operation: Operation, assumptions: Assumptions) -> Chapter:

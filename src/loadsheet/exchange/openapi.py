@@ -10,11 +10,14 @@ from urllib.parse import parse_qsl
 from loadsheet.contract import (
     OPERATIONS,
     PAGE_SIZE,
+    PARTY_FIELDS,
     UNAUTHORISED_NAME,
     UNKNOWN_METHOD_NAME,
+    Action,
     Assumptions,
     Fault,
     Operation,
+    When,
     components,
     example_answer,
     example_body,
@@ -28,6 +31,7 @@ from loadsheet.contract import (
     request_schema,
     success_schema,
 )
+from loadsheet.exchange.wire import encode, parse
 
 Json = dict[str, Any]
 
@@ -38,6 +42,10 @@ _INTRODUCTION = (
     "Tenders and transport orders between a sender and a receiver. Every call carries a bearer token. "
     "An answer of 200 means that the effect is on disk; a refusal names every wrong field at once. "
     "This document is made from the contract with the assumptions that this exchange is set to."
+)
+_STORE_FAILED = (
+    "The store cannot be used now, and nothing has happened; unless its server went away or fell silent while it wrote: "
+    "then only a listing can tell."
 )
 _WRONG_METHOD = "The path was asked with another method."
 _LISTING_NOTE = (
@@ -75,6 +83,7 @@ def document(assumptions: Assumptions, version: str) -> Json:
 
 def _write(operation: Operation, assumptions: Assumptions) -> Json:
     request = _content(request_schema(operation, assumptions), example_body(operation))
+    done = _answer(f"{operation.done}.", success_schema(operation, assumptions), example_answer(operation, assumptions))
     # a body with faults is no example of the schema, so it stands in words beside the refusal that it gets
     refused = _answer(
         "A field is invalid or missing; every wrong one is named.",
@@ -87,13 +96,31 @@ def _write(operation: Operation, assumptions: Assumptions) -> Json:
         "summary": f"{operation.record.name}: {operation.action}",
         "requestBody": {"required": True, "content": request},
         "responses": {
-            "200": _answer(
-                f"{operation.done}.", success_schema(operation, assumptions), example_answer(operation, assumptions)
-            ),
+            "200": {**done, "links": _links(operation, assumptions)},
             "400": {**refused, "x-refused-body": example_fault(operation)},
             **_everywhere(operation),
         },
     }
+
+
+def _links(source: Operation, assumptions: Assumptions) -> Json:
+    """What may be done next with the record that a call was about: each target with the part of its body that names the record,
+    and the listing that shows it.
+    """
+    named = {field.name for field in source.record.fields if field.when is When.ALWAYS}
+    links: Json = {}
+    for target in OPERATIONS:
+        if target.subject != source.subject or target.creates or source.batched or source.action is Action.DELETE:
+            continue
+        if not target.is_write:
+            asked = dict(parse_qsl(assumptions.tender_listing_query)) if target.subject == "tender" else {}
+            links[target.name] = {"operationId": _operation_id(target), "parameters": asked}
+        elif named.issuperset(target.record.key[:1] if target.action is Action.QUOTE else target.record.key):
+            names = [field.name for field in target.record.fields if field.name in (*target.record.key, *PARTY_FIELDS)]
+            record = {name: f"$request.body#/{name}" for name in names if name in named}
+            body = parse(target.body([encode(record)]))
+            links[target.name] = {"operationId": _operation_id(target), "requestBody": body}
+    return links
 
 
 def _listing(operations: Sequence[Operation], assumptions: Assumptions) -> Json:
@@ -138,8 +165,12 @@ def _everywhere(operation: Operation) -> Json:
     return {
         "401": {"$ref": prefix + UNAUTHORISED_NAME},
         "405": {"$ref": prefix + UNKNOWN_METHOD_NAME},
-        "429": {"description": "Too much at once; nothing has happened.", "headers": wait, "content": later},
-        "503": {"description": "The store cannot be used now; nothing has happened.", "headers": wait},
+        "429": {
+            "description": "Too much at once: calls, connections, large pages or wrong tokens; nothing has happened.",
+            "headers": wait,
+            "content": later,
+        },
+        "503": {"description": _STORE_FAILED, "headers": wait, "content": later},
     }
 
 

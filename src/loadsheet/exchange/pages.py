@@ -1,7 +1,7 @@
 """The faces for people: the page of what arrived, behind a login, and the manual with its OpenAPI document.
 
 Owns: paths, forms and headers of these pages, all rendered here on the server: no script, nothing from another host. Everything
-else is the application's, with its answers as they are. Reads only; what is shown of records comes from the contract.
+else is the application's, with its answers as they are. Changes no record; what is shown of records comes from the contract.
 """
 
 import secrets
@@ -17,7 +17,7 @@ from loadsheet.contract import BY_NAME, Assumptions, example_steps, glance, mome
 from loadsheet.exchange.browsing import Browser
 from loadsheet.exchange.calls import CALLS_KEPT, Calls, Noting
 from loadsheet.exchange.effects import key_text
-from loadsheet.exchange.manual import chapters, fixed_errors
+from loadsheet.exchange.manual import chapters, fixed_errors, open_points
 from loadsheet.exchange.openapi import document
 from loadsheet.exchange.rendering import HEADERS, render, static
 from loadsheet.exchange.sessions import FORM_COOKIE, Session, Sessions, TooManyLogins, is_our_form, new_form
@@ -49,14 +49,18 @@ class Faces:
         assumptions: Assumptions,
         version: str,
         docs_open: bool = True,
+        tls_in_front: bool = False,
         failed_s: float = 1.0,
     ) -> None:
-        """`docs_open` shows manual and OpenAPI document to everybody; else they need a login, as the other pages do."""
+        """`docs_open` shows manual and OpenAPI document to everybody; else they need a login, as the other pages do.
+
+        With `tls_in_front` cookies are sent over TLS alone, although requests reach us without it.
+        """
         self._calls = Calls()
         self._api = Noting(api, self._calls)
         self._browser, self._assumptions = Browser(store), assumptions
-        self._sessions = Sessions(doorkeeper, store.token, failed_s=failed_s)
-        self._docs_open = docs_open
+        self._sessions = Sessions(doorkeeper, store, failed_s=failed_s)
+        self._docs_open, self._tls_in_front = docs_open, tls_in_front
         self._document = encode(document(assumptions, version))
         self._pages: dict[str, Handler] = {
             "/": self._overview,
@@ -74,7 +78,7 @@ class Faces:
         if scope["type"] != "http" or not self._is_ours(scope):
             await self._api(scope, receive, send)
             return
-        response = await self._respond(Request(scope, receive))
+        response = await self._respond(Request({**scope, "scheme": "https"} if self._tls_in_front else scope, receive))
         response.headers.update(HEADERS)
         response.headers.setdefault("cache-control", "no-store")
         await response(scope, receive, send)
@@ -125,7 +129,7 @@ class Faces:
         form = await _form(request)
         response = RedirectResponse("/", 303)
         if is_our_form(request, form.get("proof", ""), session.form):
-            self._sessions.logout(request, response)
+            await self._sessions.logout(request, response)
         return response
 
     async def _overview(self, request: Request, session: Session) -> Response:
@@ -201,6 +205,7 @@ class Faces:
             session,
             chapters=chapters(self._assumptions),
             fixed=fixed_errors(),
+            points=open_points(self._assumptions),
             steps=example_steps(),
             docs_open=self._docs_open,
         )

@@ -17,18 +17,17 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from loadsheet.contract import Assumptions
+from loadsheet.exchange.address import LOOPBACK, Tls, check_address
 from loadsheet.exchange.app import create_app
 from loadsheet.exchange.faults import Faults, FaultScript, Fired
 from loadsheet.exchange.front import front
 from loadsheet.exchange.limits import Limits, RateLimit, limited_protocol
 from loadsheet.exchange.pages import Faces
-from loadsheet.exchange.store import Store
+from loadsheet.exchange.store import BUSY_TIMEOUT_S, Store
 from loadsheet.exchange.tokens import Doorkeeper, utc_now
 from loadsheet.exchange.truth import TruthLog
 from loadsheet.problems import SettingsError
 
-LOOPBACK = "127.0.0.1"
-_LOOPBACKS = (LOOPBACK, "::1", "localhost")
 BACKLOG = 2048
 _LIMITS = Limits()
 STOP_TIMEOUT_S = 5  # calls that still run when the exchange is stopped may finish within it
@@ -70,7 +69,8 @@ class Embedded:
     def __enter__(self) -> Self:
         with ExitStack() as opened:
             store = opened.enter_context(_opened(self._database_url, self._truth))
-            app = create_app(store, self._token, self._assumptions)
+            guesses = self._limits.wrong_tokens_per_second
+            app = create_app(store, self._token, self._assumptions, wrong_tokens_per_second=guesses)
             listener = opened.enter_context(closing(_listener(LOOPBACK, 0)))
             opened.enter_context(_running(app, listener, self._limits))
             self.url = _url(listener)
@@ -99,54 +99,56 @@ def serve(
     faults: FaultScript | None = None,
     limits: Limits = _LIMITS,
     docs_open: bool = True,
+    database_s: float = BUSY_TIMEOUT_S,
+    tls: Tls | None = None,
+    tls_in_front: bool = False,
 ) -> None:
     """Serve until SIGTERM or SIGINT, then finish running calls and return. Call it from the main thread.
 
     `token` is the operator's; without it the database has to hold one that is usable. `port` 0 lets the system choose. `announce`
-    gets one line, once connections are accepted. `truth` and `faults` as for `Embedded`. Raises SettingsError if the database cannot be used, the address not be listened on, or if faults are asked for on
-    an address that other machines reach.
+    gets one line, once connections are accepted. `truth` and `faults` as for `Embedded`, `database_s` as `busy_timeout_s` of `Store`.
+    Other machines are served with `tls` or, `tls_in_front`, by way of something that speaks TLS. Raises SettingsError if the
+    database cannot be used, the address not be listened on, and for an address that other machines reach without TLS or with
+    faults.
     """
-    if faults and host not in _LOOPBACKS:
-        raise SettingsError(f"faults are shown on this machine only: serve on {LOOPBACK}, not on {host}")
-    with _opened(database_url, truth) as store:
+    check_address(host, tls, tls_in_front=tls_in_front, faults=faults is not None)
+    with _opened(database_url, truth, database_s) as store:
         if token is None and all(each.state(utc_now()) != "usable" for each in store.tokens()):
             raise SettingsError(_NOBODY_MAY_CALL)
-        app = _with_faces(create_app(store, token, assumptions), store, token, assumptions, docs_open=docs_open)
+        api = create_app(store, token, assumptions, wrong_tokens_per_second=limits.wrong_tokens_per_second)
+        app = Faces(
+            api,
+            store=store,
+            doorkeeper=Doorkeeper(token, store.token),
+            assumptions=assumptions,
+            version=version("loadsheet"),
+            docs_open=docs_open,
+            tls_in_front=tls_in_front,
+        )
         with ExitStack() as opened:
             facing = listener = opened.enter_context(closing(_listener(host, port)))
-            url = _url(facing)
+            url = _url(facing, "https" if tls else "http")
             if faults:
                 listener = opened.enter_context(closing(_listener(LOOPBACK, 0)))
                 opened.enter_context(front(facing, listener.getsockname()[:2], Faults(faults), assumptions))
-            server = _Server(app, lambda: announce(f"exchange listening on {url}"), limits)
+            server = _Server(app, lambda: announce(f"exchange listening on {url}"), limits, tls)
             with _stopped_by_signals(server):
                 server.run(sockets=[listener])
 
 
-def _with_faces(api: ASGIApp, store: Store, token: str | None, assumptions: Assumptions, *, docs_open: bool) -> ASGIApp:
-    """The application with the pages for people in front of it."""
-    return Faces(
-        api,
-        store=store,
-        doorkeeper=Doorkeeper(token, store.token),
-        assumptions=assumptions,
-        version=version("loadsheet"),
-        docs_open=docs_open,
-    )
-
-
 @contextmanager
-def _opened(database_url: str, truth: Path | None) -> Iterator[Store]:
+def _opened(database_url: str, truth: Path | None, busy_timeout_s: float = BUSY_TIMEOUT_S) -> Iterator[Store]:
     """The store, and the truth log that it writes, if one is asked for."""
     with ExitStack() as opened:
         log = opened.enter_context(closing(TruthLog(truth))) if truth else None
-        yield opened.enter_context(closing(Store(database_url, witness=log.write if log else None)))
+        witness = log.write if log else None
+        yield opened.enter_context(closing(Store(database_url, busy_timeout_s=busy_timeout_s, witness=witness)))
 
 
 class _Server(uvicorn.Server):
     """A uvicorn server that says when it listens."""
 
-    def __init__(self, app: ASGIApp, listening: Callable[[], None], limits: Limits) -> None:
+    def __init__(self, app: ASGIApp, listening: Callable[[], None], limits: Limits, tls: Tls | None = None) -> None:
         config = uvicorn.Config(
             RateLimit(app, limits.calls_per_second) if limits.calls_per_second else app,
             http=limited_protocol(limits),
@@ -159,6 +161,8 @@ class _Server(uvicorn.Server):
             server_header=False,
             backlog=BACKLOG,
             timeout_graceful_shutdown=STOP_TIMEOUT_S,
+            ssl_certfile=tls and str(tls.certificate),
+            ssl_keyfile=tls and str(tls.key),
         )
         super().__init__(config)
         self._listening = listening
@@ -213,6 +217,6 @@ def _listener(host: str, port: int) -> socket.socket:
         raise SettingsError(f"cannot listen on {host} port {port} ({error}); choose another address or port") from error
 
 
-def _url(listener: socket.socket) -> str:
+def _url(listener: socket.socket, scheme: str = "http") -> str:
     host, port = listener.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"

@@ -1,7 +1,7 @@
 """Who is looking: a token opens a session, a cookie carries it, and it ends by itself.
 
-Owns: sessions (in this process's memory, by the hash of their name), cookies, the proof that a form is ours, and the pace of
-failed logins. Knows no page. Of a token only the digest is kept.
+Owns: sessions (in the database, by the hash of their cookie, so that all processes on it know them), cookies, the proof that a
+form is ours, and the pace of failed logins. Knows no page. Of a token only its mark is kept.
 """
 
 import asyncio
@@ -9,33 +9,29 @@ import hashlib
 import hmac
 import secrets
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from loadsheet.exchange.tokens import Caller, Doorkeeper, Token, digest_of, utc_now
+from loadsheet.exchange.store import OpenSession, Store, session_rows
+from loadsheet.exchange.tokens import Caller, Doorkeeper
 
 SESSION_S = 8 * 3600
 FORM_S = 3600
 FAILED_S = 1.0  # every failed login takes so long, whatever was wrong with it
-WAITING_MAX = 16  # failed logins that wait at the same time; more are turned away at once
-SESSIONS_MAX = 1000
+WAITING_MAX = 16  # failed logins that wait at the same time, in this process; more are turned away at once
 SESSION_COOKIE = "loadsheet_session"
 FORM_COOKIE = "loadsheet_form"
 
 
-Find = Callable[[str], Awaitable[Token | None]]
-
-
 class Session(NamedTuple):
-    """An open session: whose it is, the proof that its own forms carry, and when it ends; `digest` is that of its token."""
+    """An open session: whose it is, and the proof that its own forms carry."""
 
     caller: Caller
     form: str
-    ends: float
-    digest: str
 
 
 class TooManyLogins(Exception):  # noqa: N818 (named for what happened)
@@ -43,63 +39,59 @@ class TooManyLogins(Exception):  # noqa: N818 (named for what happened)
 
 
 class Sessions:
-    """The open sessions of this process. `clock` gives seconds that only rise."""
+    """The open sessions of a store. All verbs raise StoreFailed. `clock` gives seconds since 1970, UTC."""
 
     def __init__(
         self,
         doorkeeper: Doorkeeper,
-        find: Find,
+        store: Store,
         *,
         failed_s: float = FAILED_S,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = time.time,
     ) -> None:
-        """`find` looks the digest of a token up, to see whether it is still good."""
-        self._doorkeeper, self._find = doorkeeper, find
+        self._doorkeeper, self._store = doorkeeper, store
         self._failed_s, self._clock = failed_s, clock
-        self._open: dict[bytes, Session] = {}
         self._waiting = 0
 
     async def current(self, request: Request) -> Session | None:
-        """The session that the request's cookie names, if it is open and its token still good. Raises what `find` raises."""
-        name = _hashed(request.cookies.get(SESSION_COOKIE, ""))
-        session = self._open.get(name)
-        if session is None:
+        """The session that the request's cookie names, if it is open and its token still good."""
+        cookie = request.cookies.get(SESSION_COOKIE, "")
+        if not cookie:
             return None
-        token = await self._find(session.digest)  # None: the operator's own, which lives as long as this process
-        if session.ends <= self._clock() or (token is not None and token.state(utc_now()) != "usable"):
-            self._open.pop(name, None)
+        kept = await self._store.read(partial(session_rows.find, name=_hashed(cookie)))
+        if kept is None or kept.ends <= self._clock():
             return None
-        return session
+        caller = await self._doorkeeper.holder(kept.mark, cookie)
+        return Session(caller, kept.form) if caller else None
 
     async def login(self, request: Request, token: str, response: Response) -> bool:
         """Open a session for a good token and put its cookie into the response; False for any other, after a while.
 
-        Raises TooManyLogins, and what the doorkeeper raises.
+        Raises TooManyLogins.
         """
         if self._waiting >= WAITING_MAX:
             raise TooManyLogins
-        came = self._clock()
+        came = time.monotonic()
         self._waiting += 1
         try:
             caller = await self._doorkeeper.caller(token)
             if caller is None:
-                await asyncio.sleep(max(0.0, came + self._failed_s - self._clock()))
+                await asyncio.sleep(max(0.0, came + self._failed_s - time.monotonic()))
                 return False
         finally:
             self._waiting -= 1
-        name = secrets.token_urlsafe(32)
-        self._open[_hashed(name)] = Session(
-            caller, secrets.token_urlsafe(32), self._clock() + SESSION_S, digest_of(token)
-        )
-        while len(self._open) > SESSIONS_MAX:
-            del self._open[next(iter(self._open))]
-        _set(request, response, SESSION_COOKIE, name, SESSION_S)
+        cookie, now = secrets.token_urlsafe(32), int(self._clock())
+        mark = self._doorkeeper.mark_of(token, cookie)
+        opened = OpenSession(_hashed(cookie), mark, secrets.token_urlsafe(32), now + SESSION_S)
+        await self._store.change(partial(session_rows.add, session=opened, now=now))
+        _set(request, response, SESSION_COOKIE, cookie, SESSION_S)
         _drop(request, response, FORM_COOKIE)
         return True
 
-    def logout(self, request: Request, response: Response) -> None:
-        """Close the request's session and take its cookie back."""
-        self._open.pop(_hashed(request.cookies.get(SESSION_COOKIE, "")), None)
+    async def logout(self, request: Request, response: Response) -> None:
+        """Close the request's session, at all processes, and take its cookie back."""
+        name = _hashed(request.cookies.get(SESSION_COOKIE, ""))
+        await self._store.change(partial(session_rows.remove, name=name))
         _drop(request, response, SESSION_COOKIE)
 
 
@@ -116,8 +108,8 @@ def is_our_form(request: Request, proof: str, expected: str) -> bool:
     return bool(expected) and ours and site == "same-origin" and hmac.compare_digest(_hashed(proof), _hashed(expected))
 
 
-def _hashed(text: str) -> bytes:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+def _hashed(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _set(request: Request, response: Response, name: str, value: str, seconds: int) -> None:

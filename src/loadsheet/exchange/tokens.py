@@ -51,6 +51,9 @@ class Caller:
     name: str
 
 
+_OPERATOR = Caller("", "operator")
+
+
 class Doorkeeper:
     """Knows callers by their tokens: the operator's own, given at the start, and those that the database holds."""
 
@@ -62,11 +65,25 @@ class Doorkeeper:
         self._find, self._clock = find, clock or utc_now
         self._seen: dict[str, tuple[Token, float]] = {}
 
+    def mark_of(self, secret: str, salt: str) -> str:
+        """What may stand in the database to know a good token's holder again: its digest. Of the operator's own, which people
+        choose and others could guess from its digest, only a mixture with `salt`, which must not be kept beside it.
+        """
+        digest = digest_of(secret)
+        return _mixed(digest, salt) if self._is_operator(digest) else digest
+
+    async def holder(self, mark: str, salt: str) -> Caller | None:
+        """Who holds the token with this mark now; None if it is no longer good. Raises what `find` raises."""
+        if self._operator and hmac.compare_digest(mark, _mixed(self._operator, salt)):
+            return _OPERATOR
+        token = await self._find(mark)
+        return Caller(token.party, token.name) if token and token.state(self._clock()) == "usable" else None
+
     async def caller(self, secret: str) -> Caller | None:
         """Who holds this token; None if it is unknown, expired or revoked. Raises what `find` raises."""
         digest = digest_of(secret)
-        if self._operator and hmac.compare_digest(digest, self._operator):
-            return Caller("", "operator")
+        if self._is_operator(digest):
+            return _OPERATOR
         token, until = self._seen.get(digest, (None, 0.0))
         if token is None or until < time.monotonic():
             self._seen.pop(digest, None)
@@ -75,6 +92,9 @@ class Doorkeeper:
                 return None
             self._seen[digest] = (token, time.monotonic() + REMEMBERED_S)
         return Caller(token.party, token.name) if token.state(self._clock()) == "usable" else None
+
+    def _is_operator(self, digest: str) -> bool:
+        return bool(self._operator) and hmac.compare_digest(digest, str(self._operator))
 
 
 def utc_now() -> datetime:
@@ -90,3 +110,7 @@ def new_secret() -> str:
 def digest_of(secret: str) -> str:
     """SHA-256 in hex. The token has more entropy than the digest could lose, so neither salt nor a slow hash is needed."""
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _mixed(digest: str, salt: str) -> str:
+    return hmac.new(salt.encode("utf-8", "surrogatepass"), digest.encode(), hashlib.sha256).hexdigest()

@@ -33,6 +33,7 @@ _EXACT = Context(
     traps=[Clamped, Inexact, InvalidOperation, Overflow, Rounded, Subnormal, Underflow],
 )
 _TOO_BIG = "holds a number with too many digits"
+_UNREAD = object()
 _TOO_DEEP = f"is nested deeper than {DEPTH_MAX} levels"
 
 
@@ -44,26 +45,13 @@ def parse(body: bytes) -> object:
     """The JSON value of a request body; numbers as int, or as Decimal with every digit as received.
 
     Raises BadBody for anything else: not UTF-8, a byte order mark, no JSON, NaN or Infinity, half a surrogate pair, a name
-    twice in one object, a number or a nesting without measure. The standard library's reader is used because msgspec
-    keeps the last of two equal names without a word.
+    twice in one object, a number or a nesting without measure.
     """
     if not body:
         raise BadBody("is empty")
-    try:
-        text = body.decode()
-        value = _READER.decode(text)
-        if "\\" in text:  # only an escape can bring half a surrogate pair, which no answer could carry back
-            msgspec.json.encode(value)
-    except BadBody:
-        raise
-    except (UnicodeDecodeError, UnicodeEncodeError) as error:
-        raise BadBody(f"is not valid UTF-8 text ({error.reason})") from None
-    except json.JSONDecodeError as error:
-        raise BadBody(f"is not JSON ({error.msg} at character {error.pos})") from None
-    except RecursionError:
-        raise BadBody(_TOO_DEEP) from None
-    except (DecimalException, ValueError):  # ValueError: the interpreter's own limit for whole numbers
-        raise BadBody(_TOO_BIG) from None
+    value = _read_fast(body)
+    if value is _UNREAD:
+        value = _read_strictly(body)
     # Brackets bound the depth from above and are counted in no time; the exact depth is seldom needed.
     if body.count(b"{") + body.count(b"[") > DEPTH_MAX and _depth(value) > DEPTH_MAX:
         raise BadBody(_TOO_DEEP)
@@ -79,6 +67,38 @@ def stored(text: str) -> dict[str, Any]:
 def encode(value: object) -> bytes:
     """Compact JSON; a Decimal is written as a number with all its digits."""
     return _WRITER.encode(value)
+
+
+def _read_fast(body: bytes) -> object:
+    """The value as msgspec reads it, in half the time, where that is for certain what the strict reader would say."""
+    if b"\\" in body:
+        return _UNREAD
+    try:
+        value = _FAST.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, DecimalException, ValueError):
+        return _UNREAD  # what is wrong with it, the strict reader says
+    # Of two equal names msgspec keeps the last without a word. Without escapes every text that is kept is written as it was
+    # read, so a name that was lost shows in the number of colons, wherever else colons stand.
+    return value if body.count(b":") == encode(value).count(b":") else _UNREAD
+
+
+def _read_strictly(body: bytes) -> object:
+    try:
+        text = body.decode()
+        value = _READER.decode(text)
+        if "\\" in text:  # only an escape can bring half a surrogate pair, which no answer could carry back
+            msgspec.json.encode(value)
+    except BadBody:
+        raise
+    except (UnicodeDecodeError, UnicodeEncodeError) as error:
+        raise BadBody(f"is not valid UTF-8 text ({error.reason})") from None
+    except json.JSONDecodeError as error:
+        raise BadBody(f"is not JSON ({error.msg} at character {error.pos})") from None
+    except RecursionError:
+        raise BadBody(_TOO_DEEP) from None
+    except (DecimalException, ValueError):  # ValueError: the interpreter's own limit for whole numbers
+        raise BadBody(_TOO_BIG) from None
+    return value
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -103,5 +123,6 @@ def _depth(value: object) -> int:
 
 
 _READER = json.JSONDecoder(object_pairs_hook=_object, parse_float=_EXACT.create_decimal, parse_constant=_no_constant)
+_FAST = msgspec.json.Decoder(float_hook=_EXACT.create_decimal)
 _STORED = msgspec.json.Decoder(float_hook=Decimal)
 _WRITER = msgspec.json.Encoder(decimal_format="number")

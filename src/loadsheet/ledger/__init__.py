@@ -4,6 +4,7 @@ The seam of the house: nothing before it touches the network, nothing after it t
 translator with SQL. Open one with `open_ledger`; change it with `Ledger`; read it with `Ledger.history`.
 """
 
+from loadsheet.ledger.deciding import Choice, first_broken
 from loadsheet.ledger.opening import Clock, open_ledger, utc_now
 from loadsheet.ledger.states import (
     NEEDS_SOMEONE,
@@ -32,6 +33,7 @@ __all__ = [
     "SETTLED",
     "TRANSITIONS",
     "Attempt",
+    "Choice",
     "Clock",
     "Decision",
     "Drop",
@@ -49,6 +51,7 @@ __all__ = [
     "Submission",
     "Trace",
     "Waits",
+    "first_broken",
     "open_ledger",
     "utc_now",
 ]

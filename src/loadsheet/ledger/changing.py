@@ -4,117 +4,124 @@ Owns: the statements of every change. Opens no transaction: the verbs of `Ledger
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import NamedTuple
 
-from sqlalchemy import Connection, bindparam, insert, select, update
+from sqlalchemy import Connection, bindparam, select, update
 
 from loadsheet.ledger import codec
 from loadsheet.ledger.schema import attempts, entries, events
-from loadsheet.ledger.states import TRANSITIONS, Event, Run, Settlement, State
+from loadsheet.ledger.statements import Chosen, Many, fixed, insert_many
+from loadsheet.ledger.states import TRANSITIONS, Run, Settlement, State, Waits
 from loadsheet.problems import LedgerError, Problem
 
-CHUNK = 500
+_LASTING = ("L608",)  # that something may be there twice stays true whatever becomes of it
 
 
-def change(
-    connection: Connection, run: Run, settlements: Sequence[Settlement], now: str, *, counts_attempt: bool = False
-) -> None:
-    """Bring entries into other states, with an event each; `now` is ISO 8601 UTC. `counts_attempt` says that each is being sent.
+class Intent(NamedTuple):
+    """A ready entry that is about to be sent: how many attempts there were, and the hex SHA-256 of the request's body."""
+
+    entry: int
+    attempts: int
+    request_hash: str
+
+
+def begin_sending(connection: Connection, run: Run, intents: Sequence[Intent], now: str) -> None:
+    """Bring ready entries into `sending`, each with an attempt and an event; `now` is ISO 8601 UTC.
+
+    Raises LedgerError if one of them is no longer as the caller knew it; the caller's transaction is void then.
+    """
+    if not intents:
+        return
+    begun = [(one.attempts + 1, now, one.entry, one.attempts) for one in intents]
+    if (marked := _BEGIN.run(connection, begun)) != len(begun):
+        raise LedgerError(
+            f"{len(begun) - marked} of {len(begun)} entries are not ready any more; none was marked as sending"
+        )
+    record_events(connection, run, now, [(one.entry, _READY, _SENDING, _BEING_SENT) for one in intents])
+    made = [(one.entry, one.attempts + 1, run.id, now, one.request_hash, "", None, "", None) for one in intents]
+    _ATTEMPT.run(connection, made)
+
+
+def change(connection: Connection, run: Run, settlements: Sequence[Settlement], now: str) -> None:
+    """Bring entries into other states, with an event each; `now` is ISO 8601 UTC.
 
     Raises LedgerError if a transition is not in the table or an entry changed under our hands; the caller's transaction is void then.
     """
     if not settlements:
         return
-    current = _current(connection, [settlement.entry for settlement in settlements])
+    found = {row[0]: row for row in _CURRENT.rows(connection, [settlement.entry for settlement in settlements])}
     changes, history, outcomes = [], [], []
-    for settlement in settlements:
-        row = current[settlement.entry]
-        before = State(row.state)
-        if settlement.state not in TRANSITIONS[before]:
-            raise LedgerError(f"entry {settlement.entry} is {before} and cannot become {settlement.state}")
-        problems = _still_true(codec.decode_problems(row.problems)) + settlement.problems
-        changes.append(
-            {
-                "entry": settlement.entry,
-                "before": before,
-                "state": settlement.state,
-                "reason": settlement.reason,
-                "receipt": settlement.receipt or row.receipt,
-                "problems": codec.encode_problems(problems),
-                "attempts": row.attempts + counts_attempt,
-                "changed_at": now,
-            }
-        )
-        change = Event(now, run.name, before, settlement.state, settlement.reason)
-        history.append(event_record(run, settlement.entry, change))
-        if settlement.outcome and row.attempts:
-            outcomes.append(_outcome_record(settlement, row.attempts))
-    changed = connection.execute(_CHANGE, changes).rowcount
-    if changed != len(changes):
+    for one in settlements:
+        _, before, receipt, problems, tried = found[one.entry]
+        if one.state not in TRANSITIONS[before]:
+            raise LedgerError(f"entry {one.entry} is {before} and cannot become {one.state}")
+        after = one.state.value
+        kept = _problems_after(problems, one.problems)
+        changes.append((after, one.reason, kept, one.receipt or receipt, now, one.waits.value, one.entry, before))
+        history.append((one.entry, before, after, one.reason))
+        if one.outcome and tried:
+            outcomes.append((str(one.outcome), one.status, one.reason, one.duration_ms, one.entry, tried))
+    if (changed := _CHANGE.run(connection, changes)) != len(changes):
         raise LedgerError(f"{len(changes) - changed} entries changed under our hands; nothing was recorded")
-    connection.execute(insert(events), history)
+    record_events(connection, run, now, history)
     if outcomes:
-        connection.execute(_OUTCOME, outcomes)
+        _OUTCOME.run(connection, outcomes)
 
 
-def begin_attempts(connection: Connection, run: Run, begun: Sequence[tuple[int, int, str]], now: str) -> None:
-    """Record attempts as they begin: entry, number and hex SHA-256 of the request's body of each."""
-    if begun:
-        connection.execute(insert(attempts), [_attempt_record(run, *attempt, now) for attempt in begun])
+def record_events(connection: Connection, run: Run, now: str, changes: Sequence[tuple[int, str, str, str]]) -> None:
+    """Record changes of entries: each the entry, its state before (empty: it is new) and after, and the reason."""
+    if changes:
+        _EVENT.run(connection, [(entry, run.id, now, before, after, why) for entry, before, after, why in changes])
 
 
-def _current(connection: Connection, wanted: Sequence[int]) -> dict[int, Any]:
-    found: dict[int, Any] = {}
-    for start in range(0, len(wanted), CHUNK):
-        chosen = {"wanted": wanted[start : start + CHUNK]}
-        found.update((row.id, row) for row in connection.execute(_CURRENT, chosen))
-    return found
+def _problems_after(stored: str, added: Sequence[Problem]) -> str:
+    """The problems of an entry after a change, as they are stored."""
+    if stored == "[]":
+        return codec.encode_problems(added)
+    return codec.encode_problems(still_true(codec.decode_problems(stored)) + tuple(added))
 
 
-_CURRENT = select(*(entries.c[name] for name in ("id", "state", "receipt", "problems", "attempts"))).where(
-    entries.c.id.in_(bindparam("wanted", expanding=True))
+def still_true(problems: Sequence[Problem]) -> tuple[Problem, ...]:
+    """The problems that outlive a change of state: what the exchange or the ledger said of the state before is over with it."""
+    return tuple(problem for problem in problems if problem.code[0] not in "XL" or problem.code in _LASTING)
+
+
+_READY, _SENDING = State.READY.value, State.SENDING.value
+_BEING_SENT = "being sent"
+
+# Parameters stand in the order in which SQL has them: first what is set, in the order of the table's columns.
+_BEGIN = Many(
+    update(entries)
+    .where(
+        entries.c.id == bindparam("entry"),
+        entries.c.attempts == bindparam("before"),
+        entries.c.state.in_(fixed(_READY)),
+        entries.c.waits.in_(fixed(Waits.DECISION.value)),
+    )
+    .values(
+        state=fixed(_SENDING)[0],
+        reason=fixed(_BEING_SENT)[0],
+        changed_at=bindparam("now"),
+        attempts=bindparam("tried"),
+    ),
+    ("tried", "now", "entry", "before"),
 )
-_CHANGE = (
+_CURRENT = Chosen(
+    select(*(entries.c[name] for name in ("id", "state", "receipt", "problems", "attempts"))), entries.c.id
+)
+_CHANGE = Many(
     update(entries)
     .where(entries.c.id == bindparam("entry"), entries.c.state == bindparam("before"))
-    .values({name: bindparam(name) for name in ("state", "reason", "receipt", "problems", "attempts", "changed_at")})
+    .values(
+        {name: bindparam(f"new_{name}") for name in ("state", "reason", "problems", "receipt", "changed_at", "waits")}
+    ),
+    ("new_state", "new_reason", "new_problems", "new_receipt", "new_changed_at", "new_waits", "entry", "before"),
 )
-_OUTCOME = (
+_OUTCOME = Many(
     update(attempts)
     .where(attempts.c.entry_id == bindparam("entry"), attempts.c.number == bindparam("attempt"))
-    .values({name: bindparam(f"new_{name}") for name in ("outcome", "status", "detail", "duration_ms")})
+    .values({name: bindparam(f"new_{name}") for name in ("outcome", "status", "detail", "duration_ms")}),
+    ("new_outcome", "new_status", "new_detail", "new_duration_ms", "entry", "attempt"),
 )
-
-
-def _still_true(problems: Sequence[Problem]) -> tuple[Problem, ...]:
-    # What the exchange said belongs to the state that it led to, and is over with it.
-    return tuple(problem for problem in problems if not problem.code.startswith("X"))
-
-
-def event_record(run: Run, entry: int, change: Event) -> dict[str, Any]:
-    """The row of `events` for one change of an entry."""
-    told = {"at": change.at, "before": change.before, "after": change.after, "reason": change.reason}
-    return {"entry_id": entry, "run_id": run.id, **told}
-
-
-def _attempt_record(run: Run, entry: int, number: int, digest: str, at: str) -> dict[str, Any]:
-    return {
-        "entry_id": entry,
-        "number": number,
-        "run_id": run.id,
-        "started_at": at,
-        "request_hash": digest,
-        "outcome": "",
-        "detail": "",
-    }
-
-
-def _outcome_record(settlement: Settlement, attempt: int) -> dict[str, Any]:
-    return {
-        "entry": settlement.entry,
-        "attempt": attempt,
-        "new_outcome": settlement.outcome,
-        "new_status": settlement.status,
-        "new_detail": settlement.reason,
-        "new_duration_ms": settlement.duration_ms,
-    }
+_EVENT = insert_many(events, "id")
+_ATTEMPT = insert_many(attempts)

@@ -11,8 +11,9 @@ from loadsheet.mapping.documents import Lineage, Source, SourceRow
 from loadsheet.problems import Problem
 
 _encode = msgspec.json.Encoder().encode
-_rows = msgspec.json.Decoder(tuple[tuple[str, int, tuple[str, ...]], ...])
+_rows = msgspec.json.Decoder(tuple[SourceRow, ...])
 _items = msgspec.json.Decoder(dict[str, tuple[int, ...]])
+_found = msgspec.json.Decoder(dict[str, str])
 _texts = msgspec.json.Decoder(tuple[str, ...])
 _lineage = msgspec.json.Decoder(dict[str, tuple[tuple[str, str, str, str], ...]])
 
@@ -69,7 +70,7 @@ def entry(row: Any) -> Entry:
         reason=row.reason,
         payload=row.payload,
         content_hash=row.content_hash,
-        rows=tuple(SourceRow(*item) for item in _rows.decode(row.rows)),
+        rows=_rows.decode(row.rows),
         items=_items.decode(row.items),
         problems=decode_problems(row.problems),
         receipt=row.receipt,
@@ -82,4 +83,13 @@ def entry(row: Any) -> Entry:
 
 def table(row: Any) -> SourceTable:
     """A source table from a row of the tables table."""
-    return SourceTable(row.name, row.file, row.sheet, _texts.decode(row.header), row.header_row, row.rows)
+    return SourceTable(
+        row.name,
+        row.file,
+        row.sheet,
+        _texts.decode(row.header),
+        row.header_row,
+        row.rows,
+        _found.decode(row.found),
+        decode_problems(row.problems),
+    )

@@ -6,13 +6,40 @@ Owns: every query that is not part of a change. Streams entries, so memory does 
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Select, desc, func, or_, select
+from sqlalchemy import Connection, Engine, Select, bindparam, desc, func, or_, select, union_all
 
 from loadsheet.ledger import codec
-from loadsheet.ledger.schema import attempts, drops, entries, events, files, ignored, mappings, runs, tables
-from loadsheet.ledger.states import Attempt, Drop, Entry, Event, IgnoredRow, Origin, Run, SourceFile, State, Trace
+from loadsheet.ledger.schema import (
+    attempts,
+    decisions,
+    drops,
+    entries,
+    events,
+    files,
+    findings,
+    ignored,
+    mappings,
+    runs,
+    tables,
+)
+from loadsheet.ledger.states import (
+    Attempt,
+    Decision,
+    Drop,
+    Entry,
+    Event,
+    Finding,
+    IgnoredRow,
+    Origin,
+    Run,
+    SourceFile,
+    State,
+    Trace,
+    Waits,
+)
 
 _FETCH = 500
+INTERRUPTED = "the process ended while this was being sent"
 _TRACE = [entries.c[name] for name in Trace._fields]
 
 
@@ -34,11 +61,27 @@ class History:
             return self._drop(connection, identity)
 
     def drops_of(self, run: Run) -> list[Drop]:
-        """The drops that a run touched, oldest first: those it planned, and earlier ones with an entry it changed."""
-        touched = (
-            select(entries.c.drop_id).join(events, events.c.entry_id == entries.c.id).where(events.c.run_id == run.id)
-        )
-        query = select(drops.c.id).where(or_(drops.c.run_id == run.id, drops.c.id.in_(touched))).order_by(drops.c.id)
+        """The drops that a run touched, oldest first: those it planned, and earlier ones with an entry that it changed or looked
+        for.
+        """
+        touched = [
+            select(entries.c.drop_id).join(told, told.c.entry_id == entries.c.id).where(told.c.run_id == run.id)
+            for told in (events, findings)
+        ]
+        mine = or_(drops.c.run_id == run.id, *(drops.c.id.in_(some) for some in touched))
+        query = select(drops.c.id).where(mine).order_by(drops.c.id)
+        with self._engine.connect() as connection:
+            return [self._drop(connection, identity) for identity in connection.scalars(query).all()]
+
+    def drops_named(self, name: str) -> list[int]:
+        """The drops that hold a file of this name, with or without its folders, oldest first."""
+        named = or_(files.c.name == name, files.c.name.endswith(f"/{name}", autoescape=True))
+        with self._engine.connect() as connection:
+            return list(connection.scalars(select(files.c.drop_id).where(named).distinct().order_by(files.c.drop_id)))
+
+    def unfiled(self, work: str) -> list[Drop]:
+        """The drops with a file that still lies in this folder, the work area of killed runs, as far as the ledger knows."""
+        query = select(files.c.drop_id).where(files.c.kept_as.startswith(f"{work}/", autoescape=True)).distinct()
         with self._engine.connect() as connection:
             return [self._drop(connection, identity) for identity in connection.scalars(query).all()]
 
@@ -55,6 +98,25 @@ class History:
         query = select(func.count()).select_from(entries).where(entries.c.state.in_(states))
         with self._engine.connect() as connection:
             return connection.scalar(query) or 0
+
+    def count_unanswered(self) -> int:
+        """How many entries are unknown because a call of theirs had no clear answer, and not because our own process ended."""
+        unanswered = (entries.c.state == State.UNKNOWN) & (entries.c.reason != INTERRUPTED)
+        with self._engine.connect() as connection:
+            return connection.scalar(select(func.count()).select_from(entries).where(unanswered)) or 0
+
+    def untried(self, held_reason: str) -> list[tuple[int, str]]:
+        """The drops with ready entries, each with an operation of theirs, of whose mapping no entry of that operation was ever
+        accepted. Not those of which entries were once held for this reason: then somebody has let them go since.
+        """
+        waiting = select(entries.c.drop_id, entries.c.operation).where(entries.c.state == State.READY).distinct()
+        with self._engine.connect() as connection:
+            return [
+                (drop, operation)
+                for drop, operation in connection.execute(waiting).all()
+                if connection.execute(_TRIED, {"drop": drop, "operation": operation, "reason": held_reason}).first()
+                is None
+            ]
 
     def traces_of(self, drop: int) -> Iterator[Trace]:
         """The traces of all entries of a drop, in the order in which they were planned."""
@@ -76,6 +138,67 @@ class History:
         """All entries of a business key, or of all keys that begin with it and a slash, oldest first."""
         matching = or_(entries.c.key == key, entries.c.key.startswith(f"{key}/", autoescape=True))
         return list(self._entries(select(entries).where(matching).order_by(entries.c.id)))
+
+    def waiting_lanes(self) -> list[str]:
+        """The lanes of everything that waits for its order or tender."""
+        waits = (entries.c.waits == Waits.PARENT) & entries.c.state.in_((State.READY, State.HELD))
+        with self._engine.connect() as connection:
+            return list(connection.scalars(select(entries.c.lane).where(waits).distinct()))
+
+    def still_waiting(self, run: Run) -> tuple[int, str, str]:
+        """How many entries of earlier runs are held for their order or tender, and the key and the time of the oldest."""
+        chosen = (entries.c.waits == Waits.PARENT) & (entries.c.state == State.HELD) & (drops.c.run_id < run.id)
+        query = select(entries.c.key, entries.c.created_at).join(drops, drops.c.id == entries.c.drop_id).where(chosen)
+        with self._engine.connect() as connection:
+            oldest = connection.execute(query.order_by(entries.c.id).limit(1)).first()
+            if oldest is None:
+                return 0, "", ""
+            return connection.scalar(select(func.count()).select_from(query.subquery())) or 0, *oldest
+
+    def findings_of(self, entry: int) -> list[Finding]:
+        """What looks at listings showed of an entry, oldest first."""
+        columns = [findings.c[name] for name in ("at", "shown", "counts", "text")]
+        query = select(runs.c.name, *columns).join(runs, runs.c.id == findings.c.run_id)
+        query = query.where(findings.c.entry_id == entry).order_by(findings.c.id)
+        with self._engine.connect() as connection:
+            return [
+                Finding(entry, run, at, shown, bool(counts), text)
+                for run, at, shown, counts, text in connection.execute(query)
+            ]
+
+    def decisions(self) -> Iterator[Decision]:
+        """Everything that people decided, oldest first."""
+        columns = [decisions.c[name] for name in ("entry_id", "at", "who", "choice", "comment", "evidence", "hash")]
+        for row in self._stream(select(*columns).order_by(decisions.c.id)):
+            yield Decision(*row)
+
+    def witnesses(self, makes: Sequence[str], ends: Sequence[str], limit: int) -> list[tuple[str, str]]:
+        """The latest entries that an answer of the exchange accepted, newest first, of operations that make or change a record
+        and with none of those after them that end it: key, and accepted since when (ISO 8601 UTC).
+        """
+        later = entries.alias()
+        answered = select(1).where(attempts.c.entry_id == entries.c.id, attempts.c.outcome == "accepted")
+        ended = select(1).where(
+            later.c.lane == entries.c.lane,
+            later.c.state.in_((State.ACCEPTED, State.UNKNOWN, State.SENDING)),
+            later.c.operation.in_(ends),
+            later.c.id > entries.c.id,
+        )
+        query = select(entries.c.key, entries.c.changed_at).where(
+            entries.c.state == State.ACCEPTED,
+            entries.c.waits == Waits.DECISION,
+            entries.c.operation.in_(makes),
+            answered.exists(),
+            ~ended.exists(),
+        )
+        with self._engine.connect() as connection:
+            found = connection.execute(query.order_by(desc(entries.c.id)).limit(limit))
+            return [(row.key, row.changed_at) for row in found]
+
+    def entries_on(self, lane: str, *states: State) -> list[Entry]:
+        """The entries of a lane in these states, in the order in which they got there."""
+        chosen = (entries.c.lane == lane) & entries.c.state.in_(states)
+        return list(self._entries(select(entries).where(chosen).order_by(entries.c.changed_at, entries.c.id)))
 
     def ignored_of(self, drop: int) -> Iterator[IgnoredRow]:
         """The rows of a drop that rules left out, in the order in which they were met."""
@@ -157,3 +280,21 @@ def _run(row: Any) -> Run:
 def _file(row: Any) -> SourceFile:
     problems = codec.decode_problems(row.problems)
     return SourceFile(row.role, row.name, row.sha256, row.size, row.arrived, row.kept_as, problems)
+
+
+_mapping = select(drops.c.mapping_hash).where(drops.c.id == bindparam("drop")).scalar_subquery()
+_accepted = (
+    select(entries.c.id)
+    .join(drops, drops.c.id == entries.c.drop_id)
+    .where(
+        drops.c.mapping_hash == _mapping,
+        entries.c.operation == bindparam("operation"),
+        entries.c.state == State.ACCEPTED,
+    )
+)
+_let_go = (
+    select(events.c.entry_id)
+    .join(entries, entries.c.id == events.c.entry_id)
+    .where(entries.c.drop_id == bindparam("drop"), events.c.after == State.HELD, events.c.reason == bindparam("reason"))
+)
+_TRIED = union_all(_accepted, _let_go).limit(1)

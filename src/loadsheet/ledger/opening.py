@@ -2,24 +2,44 @@
 
 import os
 import socket
+import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock, Timeout
-from sqlalchemy import Connection, Engine, ExceptionContext, create_engine, event, insert, inspect, make_url, select
+from sqlalchemy import Connection, Engine, ExceptionContext, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError
 
-from loadsheet.ledger import schema
 from loadsheet.ledger.codec import stamp
+from loadsheet.ledger.place import Place, network_kind
+from loadsheet.ledger.restoring import has_run
+from loadsheet.ledger.soundness import look_if_due
 from loadsheet.ledger.store import Ledger
-from loadsheet.problems import LedgerBusy, LedgerError, SettingsError
+from loadsheet.ledger.versions import check_version, make_if_new, upgrade
+from loadsheet.problems import LedgerBusy, LedgerDiskFailed, LedgerError, LedgerUnwritable, SettingsError
 
 Clock = Callable[[], datetime]
 
-_VERSION = "schema_version"
+_PRAGMAS = {
+    "journal_mode": "WAL",
+    "synchronous": "FULL",
+    "foreign_keys": "ON",
+    "busy_timeout": "10000",
+    "journal_size_limit": "67108864",  # a write-ahead log that grew under a long reader is cut back to this
+}
+_READ_BACK = {
+    "journal_mode": "wal",
+    "synchronous": "2",  # FULL
+    "foreign_keys": "1",
+    "busy_timeout": "10000",
+    "journal_size_limit": "67108864",
+}
+_LOCAL = "put it on a local disk"
+_UNWRITABLE = ("full", "readonly", "unable to open")
+_FAILED = "disk i/o"
 _ADVICE = {  # what SQLite says, and what to do about it
     "full": "; free some space and run again",
     "readonly": "; it, its folder or the disk may only be read",
@@ -27,7 +47,7 @@ _ADVICE = {  # what SQLite says, and what to do about it
     "locked": "; another program has it open",
     "malformed": "; it is damaged: restore it from a backup",
     "not a database": "; it is damaged or no ledger at all: restore it from a backup",
-    "disk i/o": "; the disk failed: look at it before running again",
+    _FAILED: "; the disk failed: look at it before running again",
 }
 
 
@@ -37,26 +57,55 @@ def utc_now() -> datetime:
 
 
 @contextmanager
-def open_ledger(url: str, *, clock: Clock = utc_now, exclusive: bool = True) -> Iterator[Ledger]:
-    """The ledger at a SQLAlchemy URL, created if it does not exist.
+def open_ledger(
+    url: str,
+    *,
+    clock: Clock = utc_now,
+    exclusive: bool = True,
+    allow_network: bool = False,
+    accept_older: bool = False,
+) -> Iterator[Ledger]:
+    """The ledger at a SQLAlchemy URL, created if it does not exist, and upgraded if an older program made it.
 
-    `exclusive` takes the lock that only one process can hold; without it the ledger may only be read. Raises LedgerBusy
-    naming the holder, LedgerError for a damaged or newer ledger, SettingsError for a URL that cannot be used.
+    `exclusive` takes the lock that only one process can hold; without it the ledger may only be read. `allow_network` lets it lie
+    on a network file system; `accept_older` takes one that was put back from a backup: the next run then doubts what it would
+    have sent. Raises LedgerBusy naming the holder, LedgerError for a ledger that is damaged, newer, gone or older than its last
+    run, LedgerUnwritable, and SettingsError for a URL that cannot be used.
     """
     path = _file_of(url)
     if not exclusive and not path.exists():
         raise LedgerError(f"there is no ledger at {path} yet; `loadsheet run` makes one")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise SettingsError(f"the ledger's folder {path.parent} cannot be made ({error.strerror})") from error
+    place = Place(path)
+    if exclusive:
+        _make_folder(path.parent)
+        _refuse_network(path, allowed=allow_network)
     with _lock(path, clock) if exclusive else _no_lock():
+        if exclusive:
+            place.check_there()
+            place.make_private()
         engine = _engine(url, path, writes=exclusive)
         try:
-            _prepare(engine, path, create=exclusive)
-            yield Ledger(engine, clock)
+            older = _prepare(engine, place, stamp(clock()), accept_older=accept_older) if exclusive else False
+            _check(engine, path)
+            yield Ledger(engine, clock, place, older=older)
         finally:
             engine.dispose()
+            place.give_reserve()
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise SettingsError(f"the ledger's folder {folder} cannot be made ({error.strerror})") from error
+
+
+def _refuse_network(path: Path, *, allowed: bool) -> None:
+    kind = "" if allowed else network_kind(path)
+    if kind:
+        told = f"the ledger {path} lies on a network file system ({kind}), where a crash can lose what was recorded"
+        raise LedgerError(f"{told}; give a path on a local disk (database, state), or set allow_network_ledger")
 
 
 def _file_of(url: str) -> Path:
@@ -79,19 +128,21 @@ def _no_lock() -> Iterator[None]:
 @contextmanager
 def _lock(path: Path, clock: Clock) -> Iterator[None]:
     # The operating system drops the lock when its holder dies, so a killed run never leaves a stale one behind.
-    lock, holder = FileLock(f"{path}.lock"), Path(f"{path}.holder")
+    lock, holder = FileLock(f"{path}.lock", mode=0o600), Path(f"{path}.holder")
     try:
         lock.acquire(timeout=0)
     except Timeout:
         said = holder.read_text(encoding="utf-8") if holder.exists() else "another process"
         raise LedgerBusy(f"the ledger {path} is held by {said}; try again when it has finished") from None
     except OSError as error:
-        raise LedgerError(f"the ledger {path} cannot be locked ({error.strerror}); is its folder ours?") from error
+        told = f"the ledger {path} cannot be locked ({error.strerror})"
+        raise LedgerUnwritable(f"{told}; may its folder be written, and is there space?") from error
     try:
         _name_holder(holder, clock)
         yield
     finally:
-        holder.unlink(missing_ok=True)
+        with suppress(OSError):  # a name that stays is of nobody: the lock itself decides
+            holder.unlink(missing_ok=True)
         lock.release()
 
 
@@ -99,7 +150,7 @@ def _name_holder(holder: Path, clock: Clock) -> None:
     try:
         holder.write_text(f"process {os.getpid()} on {socket.gethostname()} since {stamp(clock())}", encoding="utf-8")
     except OSError as error:
-        raise LedgerError(f"the ledger's folder {holder.parent} cannot be written ({error.strerror})") from error
+        raise LedgerUnwritable(f"the ledger's folder {holder.parent} cannot be written ({error.strerror})") from error
 
 
 def _engine(url: str, path: Path, *, writes: bool) -> Engine:
@@ -120,49 +171,64 @@ def _engine(url: str, path: Path, *, writes: bool) -> Engine:
 
 def _make_durable(connection: Any) -> None:
     connection.isolation_level = None  # sqlite3 must not open transactions behind SQLAlchemy's back; _begin does it
-    for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "busy_timeout=10000"):
-        connection.execute(f"pragma {pragma}")
+    for name, value in _PRAGMAS.items():
+        connection.execute(f"pragma {name}={value}").fetchall()
 
 
 def _begin(connection: Connection) -> None:
-    writes = connection.get_execution_options().get("writes", False)
-    connection.exec_driver_sql("begin immediate" if writes else "begin")
+    options = connection.get_execution_options()
+    if not options.get("bare", False):  # a checkpoint takes place between transactions
+        connection.exec_driver_sql("begin immediate" if options.get("writes", False) else "begin")
 
 
-def _prepare(engine: Engine, path: Path, *, create: bool) -> None:
-    with engine.connect().execution_options(writes=create) as connection, connection.begin():
+def _prepare(engine: Engine, place: Place, now: str, *, accept_older: bool) -> bool:
+    """Make or upgrade the tables, and find out whether the ledger can be trusted; whether it is an older one that was accepted."""
+    with engine.connect().execution_options(writes=True) as connection, connection.begin():
+        make_if_new(connection)
+    upgrade(engine, place.path, now)
+    with engine.connect().execution_options(writes=True) as connection, connection.begin():
+        check_version(connection, place.path)
+        try:
+            look_if_due(connection, now)
+        except LedgerError as error:
+            raise LedgerError(f"the ledger {place.path}: {error}") from error
+        mark = place.read_mark()
+        older = mark is not None and not has_run(connection, mark)
+    if mark is not None and older and not accept_older:
+        told = f"the ledger {place.path} does not know run {mark.name} of {mark.started_at}, which was recorded here"
+        raise LedgerError(
+            f"{told}: it is an older copy, or another one. Put the newest back; or set accept_older_ledger for one run: "
+            "what it would have sent is then unknown and looked for first"
+        )
+    return older
+
+
+def _check(engine: Engine, path: Path) -> None:
+    with engine.connect() as connection, connection.begin():
         _check_durability(connection, path)
-        version = _version(connection)
-        if version is None and create and not _has_tables(connection):
-            schema.metadata.create_all(connection)
-            connection.execute(insert(schema.meta).values(name=_VERSION, value=str(schema.SCHEMA_VERSION)))
-        elif version is None:
-            raise LedgerError(f"{path} is no ledger; move it away, or give another path for the database")
-        elif version != str(schema.SCHEMA_VERSION):
-            told = f"has schema version {version}, this program knows {schema.SCHEMA_VERSION}"
-            raise LedgerError(f"the ledger {path} {told}; use the program that wrote it, or a newer one")
-
-
-def _has_tables(connection: Connection) -> bool:
-    return bool(inspect(connection).get_table_names())
-
-
-def _version(connection: Connection) -> str | None:
-    if not inspect(connection).has_table(schema.meta.name):
-        return None
-    return connection.scalar(select(schema.meta.c.value).where(schema.meta.c.name == _VERSION))
+        check_version(connection, path)
+    # What a connection says of itself can differ from what the file says to the next one: ask a new one that sets nothing.
+    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as other:
+        (journal,) = other.execute("pragma journal_mode").fetchone()
+        if journal != "wal":
+            raise LedgerError(
+                f"the ledger {path} cannot be made durable (journal {journal} when opened again); {_LOCAL}"
+            )
 
 
 def _say(path: Path, error: BaseException) -> None:
     """Raise what the database said in words that tell what to do. Whatever the statement wanted was not recorded."""
     said = str(error)
     known = next((advice for words, advice in _ADVICE.items() if words in said.lower()), "")
-    raise LedgerError(f"the ledger {path}: {said}{known}; what was being recorded was not") from error
+    kind = LedgerDiskFailed if _FAILED in said.lower() else LedgerError
+    if any(words in said.lower() for words in _UNWRITABLE):
+        kind = LedgerUnwritable
+    raise kind(f"the ledger {path}: {said}{known}; what was being recorded was not") from error
 
 
 def _check_durability(connection: Connection, path: Path) -> None:
     # A switch to WAL can fail without an error, on network folders for one: read back what was asked for.
-    journal = connection.exec_driver_sql("pragma journal_mode").scalar()
-    synchronous = connection.exec_driver_sql("pragma synchronous").scalar()
-    if journal != "wal" or synchronous != 2:  # noqa: PLR2004 (2 is FULL)
-        raise LedgerError(f"the ledger {path} cannot be made durable (journal {journal}); put it on a local disk")
+    found = {name: str(connection.exec_driver_sql(f"pragma {name}").scalar()) for name in _READ_BACK}
+    if found != _READ_BACK:
+        told = ", ".join(f"{name} {value}" for name, value in found.items() if value != _READ_BACK[name])
+        raise LedgerError(f"the ledger {path} cannot be made durable ({told}); {_LOCAL}")

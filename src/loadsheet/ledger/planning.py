@@ -1,17 +1,22 @@
 """What a new document means, given what the ledger already knows on its lane: pure decisions, no SQL.
 
 The ledger, not the file, decides what is sent: the same file, a renamed copy and a pasted-together file get the same answer.
+Owns: what counts as the same content, as a change, and as an order or tender that is there for its children.
 """
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from loadsheet.contract import BY_NAME, Action
+from loadsheet.contract import BY_NAME, Action, update_of
 from loadsheet.ledger.states import State, Waits
 from loadsheet.mapping.documents import Document
 from loadsheet.problems import Problem
+
+Changed = Literal["hold", "update"]
+"""What becomes of a create whose record was accepted before with other content: a mapping says it."""
 
 _OPEN = (State.SENDING, State.UNKNOWN)
 _REPLACING = (Action.CREATE, Action.UPDATE, Action.DELETE)
@@ -19,7 +24,7 @@ _DIFFERENCES_SHOWN = 5
 
 
 class Known(NamedTuple):
-    """An earlier entry on the same lane, oldest first: one that is, was or will be at the exchange."""
+    """An earlier entry on the same lane: one that is, was or will be at the exchange. A held one waits for something to end."""
 
     id: int
     operation: str
@@ -41,10 +46,68 @@ class Verdict(NamedTuple):
     waits: Waits = Waits.DECISION
 
 
-def judge(document: Document, lane: Sequence[Known]) -> Verdict:
-    """The verdict on one document; `lane` holds what the ledger knows on its lane, oldest first."""
+def judge(document: Document, lane: Sequence[Known], *, seen: bool = False) -> Verdict:
+    """The verdict on one document; `lane` holds what the ledger knows on its lane, oldest first, and `seen` says that a listing
+    showed the order or tender of the lane.
+    """
     if not document.usable:
         return Verdict(State.INVALID, "it has problems that the sender must fix")
+    verdict = _judge(document, lane)
+    if verdict.state is not State.READY or BY_NAME[document.operation].creates:
+        return verdict
+    if stands(((known.operation, known.state) for known in lane), seen=seen):
+        return verdict
+    return verdict._replace(reason=f"waits for {parent_of(document.lane)}", waits=Waits.PARENT)
+
+
+def as_update(document: Document, lane: Sequence[Known]) -> Document:
+    """A create whose record was accepted with other content, as the update that makes the record what the document says.
+
+    Any other document, and a create in doubt, comes back as it is.
+    """
+    updating = update_of(BY_NAME[document.operation])
+    if not document.usable or updating is None:
+        return document
+    family = [known for known in _since_delete(lane) if known.operation in (document.operation, updating.name)]
+    standing = [known for known in family if known.state is not State.REFUSED]
+    made = any(known.operation == document.operation and known.state is State.ACCEPTED for known in standing)
+    if not made or any(known.state in _OPEN for known in standing):
+        return document
+    same = standing[-1].content_hash == document.content_hash and standing[-1].operation == document.operation
+    return document if same else replace(document, operation=updating.name)
+
+
+def chosen(document: Document, lane: Sequence[Known]) -> Document:
+    """The document with the operation that an upsert comes to: its update where the record exists, its creation where it does not.
+    What says the same as the record's last change stays with that change's operation, so that it is found unchanged.
+    """
+    standing = [known for known in _since_delete(lane) if _exists_by(known)] if document.instead is not None else []
+    if document.instead is None or not standing:
+        return document
+    last = standing[-1]
+    if (last.operation, last.content_hash) == (document.operation, document.content_hash):
+        return document
+    return replace(document, **document.instead._asdict(), instead=None)
+
+
+def stands(lane: Iterable[tuple[str, State]], *, seen: bool = False) -> bool:
+    """Whether the order or tender of a lane is known to be at the exchange. `lane` holds operations with their states, oldest
+    first; `seen` says that a listing showed it.
+    """
+    there = seen
+    for operation, state in lane:
+        action = BY_NAME[operation].action
+        if state is State.ACCEPTED and action in (Action.CREATE, Action.DELETE):
+            there = action is Action.CREATE
+    return there
+
+
+def parent_of(lane: str) -> str:
+    """The order or tender of a lane in words: `order SO-1`."""
+    return lane.replace(":", " ", 1)
+
+
+def _judge(document: Document, lane: Sequence[Known]) -> Verdict:
     operation = BY_NAME[document.operation]
     if operation.repeatable:
         return _judge_by_content(document, _same(document, lane))
@@ -55,6 +118,10 @@ def judge(document: Document, lane: Sequence[Known]) -> Verdict:
     if operation.action in _REPLACING:
         return _judge_latest(document, [known for known in lane if BY_NAME[known.operation].action in _REPLACING])
     return _judge_latest(document, _same(document, lane))
+
+
+def _exists_by(known: Known) -> bool:
+    return known.state is not State.REFUSED and BY_NAME[known.operation].action in (Action.CREATE, Action.UPDATE)
 
 
 def _same(document: Document, lane: Sequence[Known]) -> list[Known]:
@@ -80,10 +147,18 @@ def _judge_create(document: Document, same: Sequence[Known]) -> Verdict:
     standing = [known for known in same if known.state is not State.REFUSED]
     if standing:
         last = standing[-1]
+        if any(known.state in _OPEN for known in standing) and not (
+            last.state is State.HELD and _equal(document, last)
+        ):
+            return _in_doubt(document)
         return _judge_equal(document, last) if _equal(document, last) else _judge_different(document, last)
     if same and _equal(document, same[-1]):
         said = "; ".join(problem.text for problem in same[-1].problems if problem.code == "X701")
-        return Verdict(State.REFUSED, "refused before", Problem("L604", values={"key": document.key, "text": said}))
+        return Verdict(
+            State.REFUSED,
+            "refused before",
+            Problem("L604", values={"key": document.key, "text": said}, hint=_again(document)),
+        )
     return Verdict(State.READY)
 
 
@@ -108,20 +183,22 @@ def _judge_equal(document: Document, known: Known) -> Verdict:
 
 
 def _in_doubt(document: Document) -> Verdict:
-    problem = Problem("L602", values={"key": document.key})
+    problem = Problem(
+        "L602", values={"key": document.key}, hint=f"to see what is known: loadsheet resolve {document.key}"
+    )
     return Verdict(State.HELD, "earlier outcome unknown", problem, waits=Waits.EARLIER)
 
 
 def _judge_different(document: Document, known: Known) -> Verdict:
-    if known.state in _OPEN:
-        return _in_doubt(document)
-    fields = ", ".join(differences(known.payload, document.payload))
-    code, reason = (
-        ("L601", "changed since it was accepted")
-        if known.state is State.ACCEPTED
-        else ("L605", "an older version waits")
-    )
-    return Verdict(State.HELD, reason, Problem(code, values={"key": document.key, "fields": fields}))
+    values = {"key": document.key, "fields": ", ".join(differences(known.payload, document.payload))}
+    if known.state is not State.ACCEPTED:
+        return Verdict(State.HELD, "an older version waits", Problem("L605", values=values))
+    hint = f"to send it as an update: loadsheet retry {document.key}, or always: changed: update in the mapping"
+    return Verdict(State.HELD, "changed since it was accepted", Problem("L601", values=values, hint=hint))
+
+
+def _again(document: Document) -> str:
+    return f"when the reason is gone: loadsheet retry {document.key}"
 
 
 def differences(before: bytes, after: bytes) -> list[str]:

@@ -3,20 +3,22 @@
 Owns: the statements of planning. Opens no transaction: the verbs of `Ledger` do.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from operator import itemgetter
 from typing import Any
 
-from sqlalchemy import Connection, func, insert, select
+from sqlalchemy import Connection, func, insert, or_, select
 
 from loadsheet.ledger import codec
-from loadsheet.ledger.changing import event_record
-from loadsheet.ledger.planning import Known, Verdict, judge
-from loadsheet.ledger.schema import drops, entries, events, files, ignored, mappings, tables
-from loadsheet.ledger.states import Drop, Event, Run, State
+from loadsheet.ledger.changing import record_events
+from loadsheet.ledger.planning import Changed, Known, Verdict, as_update, chosen, judge
+from loadsheet.ledger.schema import drops, entries, files, ignored, mappings, seen, tables
+from loadsheet.ledger.statements import Chosen, fixed, insert_many
+from loadsheet.ledger.states import Drop, Run, State, Waits
 from loadsheet.mapping.documents import Document, Ignored, Lineage
 
 ON_LANE = (State.READY, State.SENDING, State.ACCEPTED, State.REFUSED, State.UNKNOWN)
-"""States of the entries that a new document of their lane is judged by."""
+"""States of the entries that a new document of their lane is judged by, beside held ones that wait for something to end."""
 
 
 def new_mapping(connection: Connection, drop: Drop, lineage: Lineage) -> Any:
@@ -59,6 +61,7 @@ def record_drop(connection: Connection, run: Run, drop: Drop) -> int:
             "sheet": table.sheet,
             "header": codec.encode(table.header),
             "header_row": table.header_row,
+            "found": codec.encode(table.found),
             "rows": table.rows,
         }
         connection.execute(insert(tables).values(values))
@@ -67,50 +70,55 @@ def record_drop(connection: Connection, run: Run, drop: Drop) -> int:
 
 def record_ignored(connection: Connection, drop: int, left_out: Sequence[Ignored]) -> None:
     """Record rows that rules left out."""
-    records = [
-        {
-            "drop_id": drop,
-            "table_name": item.row.table,
-            "number": item.row.number,
-            "cells": codec.encode(item.row.cells),
-            "rule": item.rule,
-        }
-        for item in left_out
-    ]
+    records = [(drop, item.row.table, item.row.number, codec.encode(item.row.cells), item.rule) for item in left_out]
     if records:
-        connection.execute(insert(ignored), records)
+        _IGNORED.run(connection, records)
 
 
-def record_entries(connection: Connection, run: Run, drop: int, documents: Sequence[Document], now: str) -> list[State]:
-    """Judge documents by what their lanes hold, and record them as entries with an event each; returns their states."""
-    lanes = known_lanes(connection, {document.lane for document in documents if document.usable})
+def record_entries(
+    connection: Connection, run: Run, drop: int, documents: Sequence[Document], now: str, *, changed: Changed = "hold"
+) -> list[State]:
+    """Judge documents by what their lanes hold, and record them as entries with an event each; returns their states. `changed`
+    says what becomes of a create whose record was accepted with other content.
+    """
+    wanted = {document.lane for document in documents if document.usable}
+    lanes, shown = known_lanes(connection, wanted), seen_lanes(connection, wanted)
     next_id = (connection.scalar(select(func.max(entries.c.id))) or 0) + 1  # safe: one writer at a time
-    records, changes = [], []
-    for identity, document in enumerate(documents, start=next_id):
-        lane = lanes.setdefault(document.lane, [])
-        verdict = judge(document, lane)
-        if verdict.state in ON_LANE:
+    records, changes, states = [], [], []
+    for identity, given in enumerate(documents, start=next_id):
+        lane = lanes.setdefault(given.lane, [])
+        document = chosen(given, lane)
+        document = as_update(document, lane) if changed == "update" else document
+        verdict = judge(document, lane, seen=document.lane in shown)
+        if verdict.state in ON_LANE or (verdict.state is State.HELD and verdict.waits):
             lane.append(_known(identity, document, verdict))
         records.append(_entry_record(identity, drop, document, verdict, now))
-        change = Event(now, run.name, "", verdict.state, verdict.reason)
-        changes.append(event_record(run, identity, change))
+        changes.append((identity, "", verdict.state.value, verdict.reason))
+        states.append(verdict.state)
     if records:
-        connection.execute(insert(entries), records)
-        connection.execute(insert(events), changes)
-    return [State(record["state"]) for record in records]
+        _ENTRY.run(connection, records)
+        record_events(connection, run, now, changes)
+    return states
 
 
-def known_lanes(connection: Connection, wanted: set[str]) -> dict[str, list[Known]]:
-    """What the ledger knows on these lanes, oldest first."""
+def known_lanes(connection: Connection, wanted: Collection[str]) -> dict[str, list[Known]]:
+    """What the ledger knows on these lanes, oldest first; of what is held only what waits for something to end."""
     lanes: dict[str, list[Known]] = {}
-    query = select(entries).where(entries.c.lane.in_(wanted), entries.c.state.in_(ON_LANE)).order_by(entries.c.id)
-    for row in connection.execute(query):
-        problems = codec.decode_problems(row.problems)
-        known = Known(
-            row.id, row.operation, row.key, State(row.state), row.content_hash, row.payload, row.receipt, problems
-        )
-        lanes.setdefault(row.lane, []).append(known)
+    for row in sorted(_ON_LANES.rows(connection, list(wanted)), key=itemgetter(0)):
+        lanes.setdefault(row.lane, []).append(known_of(row))
     return lanes
+
+
+def known_of(row: Any) -> Known:
+    """An entry of the entries table as the verdicts on later ones see it."""
+    problems = codec.decode_problems(row.problems)
+    state = State(row.state)
+    return Known(row.id, row.operation, row.key, state, row.content_hash, row.payload, row.receipt, problems)
+
+
+def seen_lanes(connection: Connection, wanted: Collection[str]) -> set[str]:
+    """Those of these lanes whose order or tender a listing showed."""
+    return {row.lane for row in _SEEN.rows(connection, list(wanted))}
 
 
 def _known(identity: int, document: Document, verdict: Verdict) -> Known:
@@ -126,24 +134,37 @@ def _known(identity: int, document: Document, verdict: Verdict) -> Known:
     )
 
 
-def _entry_record(identity: int, drop: int, document: Document, verdict: Verdict, now: str) -> dict[str, Any]:
+def _entry_record(identity: int, drop: int, document: Document, verdict: Verdict, now: str) -> tuple[Any, ...]:
+    """The row of `entries` for a document, in the order of the table's columns."""
     problems = (*document.problems, verdict.problem) if verdict.problem else document.problems
-    return {
-        "id": identity,
-        "drop_id": drop,
-        "operation": document.operation,
-        "key": document.key,
-        "lane": document.lane,
-        "state": verdict.state,
-        "reason": verdict.reason,
-        "payload": document.payload,
-        "content_hash": document.content_hash,
-        "rows": codec.encode_rows(document.rows),
-        "items": codec.encode(document.items),
-        "problems": codec.encode_problems(problems),
-        "receipt": verdict.receipt,
-        "attempts": 0,
-        "created_at": now,
-        "changed_at": now,
-        "waits": verdict.waits,
-    }
+    return (
+        identity,
+        drop,
+        document.operation,
+        document.key,
+        document.lane,
+        verdict.state.value,
+        verdict.reason,
+        document.payload,
+        document.content_hash,
+        codec.encode_rows(document.rows),
+        codec.encode(document.items) if document.items else "{}",
+        codec.encode_problems(problems),
+        verdict.receipt,
+        0,
+        now,
+        now,
+        verdict.waits.value,
+    )
+
+
+_KNOWN = tuple(
+    entries.c[name]
+    for name in ("id", "lane", "operation", "key", "state", "content_hash", "payload", "receipt", "problems")
+)
+_STAYS = entries.c.state.in_(fixed(*(state.value for state in ON_LANE)))
+_WAITS = entries.c.state.in_(fixed(State.HELD.value)) & entries.c.waits.not_in(fixed(Waits.DECISION.value))
+_ON_LANES = Chosen(select(*_KNOWN).where(or_(_STAYS, _WAITS)), entries.c.lane)
+_SEEN = Chosen(select(seen.c.lane), seen.c.lane)
+_ENTRY = insert_many(entries)
+_IGNORED = insert_many(ignored, "id")

@@ -81,6 +81,8 @@ tables = Table(
     Column("header", Text, nullable=False),
     Column("header_row", Integer, nullable=False),
     Column("rows", Integer, nullable=False),
+    Column("found", Text, nullable=False, server_default="{}"),
+    Column("problems", Text, nullable=False, server_default="[]"),
 )
 
 entries = Table(
@@ -104,7 +106,7 @@ entries = Table(
     Column("changed_at", Text, nullable=False),
     Column("waits", Text, nullable=False, default=Waits.DECISION.value, server_default=""),
     Index("entries_by_lane", "lane", "state"),
-    Index("entries_by_state", "state", "id"),
+    Index("entries_by_state", "state", "waits", "id"),
 )
 
 ignored = Table(
@@ -123,7 +125,7 @@ attempts = Table(  # written before the call leaves, completed when its outcome 
     metadata,
     Column("entry_id", ForeignKey("entries.id"), primary_key=True),
     Column("number", Integer, primary_key=True),
-    Column("run_id", ForeignKey("runs.id"), nullable=False, index=True),
+    Column("run_id", ForeignKey("runs.id"), nullable=False),
     Column("started_at", Text, nullable=False),
     Column("request_hash", Text, nullable=False),
     Column("outcome", Text, nullable=False, default=""),

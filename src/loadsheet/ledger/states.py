@@ -4,7 +4,8 @@
 by evidence (a listing that proves it) or by a person.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -26,7 +27,9 @@ class State(StrEnum):
 
 
 class Waits(StrEnum):
-    """What a held entry waits for, if it is more than somebody's decision: then the ledger itself looks at it again."""
+    """What a held entry waits for, if it is more than somebody's decision: then the ledger itself looks at it again. A ready one
+    that waits for its parent is sent as soon as that is accepted.
+    """
 
     DECISION = ""
     PARENT = "parent"  # its order or tender is not known to be at the exchange
@@ -40,7 +43,7 @@ TRANSITIONS: dict[State, frozenset[State]] = {
     State.READY: frozenset({State.SENDING, State.HELD}),
     State.SENDING: frozenset({State.READY, State.ACCEPTED, State.REFUSED, State.UNKNOWN}),
     State.UNKNOWN: frozenset({State.ACCEPTED, State.REFUSED, State.READY, State.HELD}),
-    State.HELD: frozenset({State.READY, State.INVALID, State.UNCHANGED, State.REFUSED}),
+    State.HELD: frozenset({State.READY, State.HELD, State.INVALID, State.UNCHANGED, State.REFUSED}),
     State.REFUSED: frozenset({State.READY}),
     State.ACCEPTED: frozenset(),
     State.INVALID: frozenset(),
@@ -68,7 +71,9 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class SourceTable:
-    """A table as it was read: the mapping's name for it, its file and sheet, its header, and how many rows were read."""
+    """A table as it was read: the mapping's name for it, its file and sheet, its header, and how many rows were read; what
+    reading found on the way (encoding, hidden rows ...), and what looks damaged in it, which makes no row invalid.
+    """
 
     name: str
     file: str
@@ -76,6 +81,8 @@ class SourceTable:
     header: tuple[str, ...]
     header_row: int
     rows: int = 0
+    found: Mapping[str, str] = field(default_factory=dict)
+    problems: tuple[Problem, ...] = ()
 
     def where(self, row: int, label: str = "", path: str = "") -> Where:
         """The place of a row or, with the label of a column, of a cell."""
@@ -181,7 +188,7 @@ class IgnoredRow:
 
 @dataclass(frozen=True, slots=True)
 class Settlement:
-    """What an attempt, a listing or a person settles about one entry: the state it goes to and why."""
+    """What an attempt, a listing or a person settles about one entry: the state it goes to and why, and for what it waits there."""
 
     entry: int
     state: State
@@ -191,6 +198,7 @@ class Settlement:
     outcome: str = ""
     status: int | None = None
     duration_ms: int | None = None
+    waits: Waits = Waits.DECISION
 
 
 @dataclass(frozen=True, slots=True)

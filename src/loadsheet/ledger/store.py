@@ -5,25 +5,42 @@ Owns: every change to what is known. Refuses to know how documents come about an
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from itertools import islice
+from pathlib import Path
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Engine, bindparam, func, insert, select, update
+from sqlalchemy import (
+    BindParameter,
+    Connection,
+    Engine,
+    Select,
+    bindparam,
+    func,
+    insert,
+    or_,
+    select,
+    tuple_,
+    update,
+)
 
-from loadsheet.ledger import codec
-from loadsheet.ledger.changing import begin_attempts, change
-from loadsheet.ledger.history import History
+from loadsheet.ledger import codec, deciding, soundness, waiting
+from loadsheet.ledger.backup import back_up
+from loadsheet.ledger.changing import Intent, begin_sending, change
+from loadsheet.ledger.deciding import Choice
+from loadsheet.ledger.history import INTERRUPTED, History
+from loadsheet.ledger.place import Mark, Place
+from loadsheet.ledger.planning import Changed
 from loadsheet.ledger.recording import new_mapping, record_drop, record_entries, record_ignored
+from loadsheet.ledger.restoring import doubt
 from loadsheet.ledger.schema import drops, entries, files, mappings, runs, tables
-from loadsheet.ledger.states import Drop, Run, Settlement, SourceFile, State
+from loadsheet.ledger.states import Drop, Finding, Run, Settlement, SourceFile, State, Waits
 from loadsheet.mapping.documents import Document, Ignored, Lineage
-from loadsheet.problems import DoesNotBalance, Problem
+from loadsheet.problems import DoesNotBalance, LedgerUnwritable, Problem
 
 CHUNK = 500
-_ON_LANE = (State.READY, State.SENDING, State.ACCEPTED, State.REFUSED, State.UNKNOWN)
 
 
 class Submission(NamedTuple):
@@ -42,15 +59,19 @@ class Submission(NamedTuple):
 class Ledger:
     """What is known, durably. Use one from one thread; `history` reads, the verbs here change. See `open_ledger`."""
 
-    def __init__(self, engine: Engine, clock: Callable[[], datetime]) -> None:
-        self._engine = engine
-        self._clock = clock
+    def __init__(self, engine: Engine, clock: Callable[[], datetime], place: Place, *, older: bool = False) -> None:
+        self._engine, self._clock, self._place = engine, clock, place
+        self._older = older  # than the last run that was marked: put back from a backup, and accepted
         self.history = History(engine)
 
     # runs
 
     def begin_run(self) -> Run:
-        """Start a run. Whatever a killed run left `sending` becomes `unknown`: nobody can say whether it arrived."""
+        """Start a run. Whatever a killed run left `sending` becomes `unknown`: nobody can say whether it arrived.
+
+        Keeps space for outcomes back, and marks the run beside the ledger. Raises LedgerUnwritable if there is no space.
+        """
+        self._place.keep_reserve()
         with self._writing() as connection:
             now = self.now()
             day = now[:10]
@@ -60,6 +81,10 @@ class Ledger:
             run = Run(key[0] if key else 0, name, now)
             left = connection.scalars(select(entries.c.id).where(entries.c.state == State.SENDING)).all()
             change(connection, run, [_interrupted(entry) for entry in left], now)
+            if self._older:
+                doubt(connection, run, now)
+        self._place.write_mark(Mark(run.id, run.name, run.started_at))
+        self._older = False
         return run
 
     def end_run(self, run: Run, *, exit_code: int, summary: Mapping[str, Any]) -> None:
@@ -71,6 +96,7 @@ class Ledger:
         }
         with self._writing() as connection:
             connection.execute(update(runs).where(runs.c.id == run.id).values(closing))
+        self._empty_log()
 
     # planning
 
@@ -81,11 +107,15 @@ class Ledger:
         lineage: Lineage,
         documents: Iterable[Document | Ignored],
         rows_read: Callable[[], Mapping[str, int]],
+        *,
+        changed: Changed = "hold",
+        suspected: Callable[[], Mapping[str, Sequence[Problem]]] = dict,
     ) -> tuple[Drop, Counter[State]]:
         """Record a drop and all its documents in one transaction, each with its verdict. `drop.id` is given here.
 
-        `rows_read` is asked afterwards how many rows each table had. Raises DoesNotBalance, and records nothing, if a row
-        ended in no document or in two.
+        `rows_read` is asked afterwards how many rows each table had, and `suspected` what looks damaged in which of them;
+        `changed` says what becomes of a create whose record was accepted with other content. Raises DoesNotBalance, and
+        records nothing, if a row ended in no document or in two.
         """
         with self._writing() as connection:
             connection.execute(new_mapping(connection, drop, lineage))
@@ -97,16 +127,17 @@ class Ledger:
                 left_out = [item for item in chunk if isinstance(item, Ignored)]
                 planned = [item for item in chunk if isinstance(item, Document)]
                 rows.update(item.row.table for item in left_out)
-                rows.update(row.table for document in planned for row in document.rows)
+                rows.update(row.table for document in planned for row in document.own_rows)
                 record_ignored(connection, identity, left_out)
-                fates.update(record_entries(connection, run, identity, planned, self.now()))
+                fates.update(record_entries(connection, run, identity, planned, self.now(), changed=changed))
             read = Counter(rows_read())
             if +read != +rows:
                 told = f"rows read {dict(read)}, rows accounted for {dict(rows)}"
                 raise DoesNotBalance(f"{drop.name}: {told}; nothing was recorded")
             for name, count in read.items():
                 matching = (tables.c.drop_id == identity) & (tables.c.name == name)
-                connection.execute(update(tables).where(matching).values(rows=count))
+                problems = codec.encode_problems(suspected().get(name, ()))
+                connection.execute(update(tables).where(matching).values(rows=count, problems=problems))
         return self.history.drop(identity), fates
 
     def set_aside(self, run: Run, file: SourceFile) -> Drop:
@@ -123,34 +154,123 @@ class Ledger:
 
     # sending
 
-    def ready(self, limit: int) -> list[Submission]:
-        """The oldest ready entries, at most `limit`, none on a lane where another one is being sent or unknown."""
+    def ready(
+        self, limit: int, *, parts_out: Collection[tuple[int, str]] = (), operations_out: Collection[str] = ()
+    ) -> list[Submission]:
+        """The oldest ready entries, at most `limit`, none on a lane where another one is being sent or unknown, and none that
+        waits for its order or tender; without those of some drops and operations, and of some operations in all drops, nor any
+        that would overtake one of these on its lane.
+        """
+        if not parts_out and not operations_out:
+            return self._submissions(_READY, {"most": limit})
+        left_out = {"parts": list(parts_out), "operations": list(operations_out)}
+        return self._submissions(_READY_BUT, {"most": limit, **left_out})
+
+    def ready_of(
+        self, part: tuple[int, str], limit: int, *, parts_out: Collection[tuple[int, str]] = ()
+    ) -> list[Submission]:
+        """The same of one drop and operation."""
+        mine = {"drop": part[0], "operation": part[1], "parts": [one for one in parts_out if one != part]}
+        return self._submissions(_READY_OF, {"most": limit, **mine, "operations": []})
+
+    def _submissions(self, query: Select[Any], values: Mapping[str, Any]) -> list[Submission]:
         with self._engine.connect() as connection:
-            return [Submission._make(row) for row in connection.execute(_READY, {"most": limit})]
+            return [Submission._make(row) for row in connection.execute(query, values)]
 
     def mark_sending(self, run: Run, calls: Sequence[tuple[Sequence[Submission], bytes]]) -> None:
         """Commit the intent to send, before any byte leaves: each call is its submissions and its request body.
 
-        Raises LedgerError, and marks none, if one of them is no longer ready.
+        Raises LedgerError, and marks none, if one of them is no longer ready, and LedgerUnwritable if the disk is full.
         """
-        now = self.now()
-        intents, begun = [], []
+        self._place.keep_reserve()  # given back once the disk was full: then nothing is sent until there is space again
+        intents = []
         for submissions, body in calls:
             digest = hashlib.sha256(body).hexdigest()
-            for submission in submissions:
-                intents.append(Settlement(submission.id, State.SENDING, "being sent"))
-                begun.append((submission.id, submission.attempts + 1, digest))
+            intents += [Intent(one.id, one.attempts, digest) for one in submissions]
         with self._writing() as connection:
-            change(connection, run, intents, now, counts_attempt=True)
-            begin_attempts(connection, run, begun, now)
+            begin_sending(connection, run, intents, self.now())
 
     def settle(self, run: Run, settlements: Sequence[Settlement]) -> None:
         """Commit what attempts, a listing or a person have settled, all in one transaction.
 
-        Raises LedgerError, and changes nothing, if a transition is not in the table.
+        On a full disk it uses the space that was kept back for it. Raises LedgerError, and changes nothing, if a transition is not
+        in the table.
+        """
+        try:
+            self._settle(run, settlements)
+        except LedgerUnwritable:
+            if not self._place.give_reserve():
+                raise
+            self._settle(run, settlements)
+
+    def _settle(self, run: Run, settlements: Sequence[Settlement]) -> None:
+        with self._writing() as connection:
+            now = self.now()
+            change(connection, run, settlements, now)
+            _pass_on(connection, run, settlements, now)
+
+    # waiting
+
+    def release(self, run: Run, *, orphans: bool = False, updating: Collection[str] = ()) -> int:
+        """Let go what waited for its order or tender, or for an earlier outcome, and need not any more; returns how many entries
+        that are. `orphans` may go without their order or tender; `updating` names the mappings whose creates become updates where
+        their record was accepted with other content.
         """
         with self._writing() as connection:
-            change(connection, run, settlements, self.now())
+            return waiting.release(connection, run, self.now(), orphans=orphans, updating=updating)
+
+    def hold_waiting(self, run: Run) -> int:
+        """Hold what is ready but cannot be sent, saying what it waits for; returns how many entries that are."""
+        with self._writing() as connection:
+            return waiting.hold(connection, run, self.now())
+
+    def saw(self, run: Run, lanes: Collection[str]) -> None:
+        """Record that a listing showed the orders or tenders of these lanes; `release` then lets their children go."""
+        with self._writing() as connection:
+            waiting.remember(connection, run, lanes, self.now())
+
+    # deciding
+
+    def found(self, run: Run, findings: Sequence[Finding]) -> None:
+        """Record what a look at a listing showed of unknown entries; what each says stands with its entry from now on."""
+        with self._writing() as connection:
+            deciding.record_findings(connection, run, findings)
+
+    def decide(self, run: Run, chosen: Sequence[Choice], *, who: str, choice: str, comment: str) -> None:
+        """Commit what a person decided about entries as they were looked at, in one transaction, each in the chain of decisions.
+
+        Raises LedgerError, and changes nothing, if one of them is not as it was: somebody else was faster.
+        """
+        with self._writing() as connection:
+            now = self.now()
+            deciding.record_decisions(connection, run, chosen, now, who=who, choice=choice, comment=comment)
+            _pass_on(connection, run, [one.settlement for one in chosen], now)
+
+    # looking after it
+
+    def check(self) -> list[str]:
+        """Everything that is wrong with the ledger, in words; empty if it is sound. Reads all of it: minutes for millions of rows."""
+        with self._engine.connect() as connection:
+            return list(soundness.check(connection))
+
+    def back_up(self, target: Path) -> None:
+        """Copy the ledger as it stands to a new file, durably. Raises LedgerUnwritable if that cannot be written."""
+        with self._engine.connect() as connection:
+            back_up(connection, target)
+
+    def _empty_log(self) -> None:
+        """Bring what is recorded from the write-ahead log into the database, so that the log does not grow from run to run."""
+        try:
+            self._checkpoint()
+        except LedgerUnwritable:
+            if not self._place.give_reserve():
+                raise
+            self._checkpoint()
+
+    def _checkpoint(self) -> None:
+        # Between transactions. A reader may keep it from finishing, which loses nothing: the next one does the rest.
+        with self._engine.connect() as connection:
+            connection.execution_options(bare=True).exec_driver_sql("pragma wal_checkpoint(passive)").all()
 
     @contextmanager
     def _writing(self) -> Iterator[Connection]:
@@ -173,12 +293,40 @@ _READY = (
     )
     .join(drops, drops.c.id == entries.c.drop_id)
     .join(mappings, mappings.c.hash == drops.c.mapping_hash)
-    .where(entries.c.state == State.READY, ~select(1).select_from(_others).where(_busy).exists())
+    .where(
+        entries.c.state == State.READY,
+        entries.c.waits == Waits.DECISION,
+        ~select(1).select_from(_others).where(_busy).exists(),
+    )
     .order_by(entries.c.id)
     .limit(bindparam("most"))
 )
+_PARTS: BindParameter[Any] = bindparam("parts", expanding=True)
+_OPERATIONS: BindParameter[Any] = bindparam("operations", expanding=True)
+_overtaken = (
+    (_others.c.lane == entries.c.lane)
+    & (_others.c.state == State.READY)
+    & (_others.c.waits == Waits.DECISION)  # a child that waits for its create is overtaken by it
+    & (_others.c.id < entries.c.id)
+    & or_(tuple_(_others.c.drop_id, _others.c.operation).in_(_PARTS), _others.c.operation.in_(_OPERATIONS))
+)
+_overtaking = select(1).select_from(_others).where(_overtaken).exists()
+_READY_BUT = _READY.where(
+    tuple_(entries.c.drop_id, entries.c.operation).not_in(_PARTS),
+    entries.c.operation.not_in(_OPERATIONS),
+    ~_overtaking,
+)
+_READY_OF = _READY.where(
+    entries.c.drop_id == bindparam("drop"), entries.c.operation == bindparam("operation"), ~_overtaking
+)
+
+
+def _pass_on(connection: Connection, run: Run, settlements: Sequence[Settlement], now: str) -> None:
+    """Do what these settlements mean for others on their lanes."""
+    waiting.let_children_go(connection, [one.entry for one in settlements if one.state is State.ACCEPTED])
+    waiting.keep_creates_back(connection, run, settlements, now)
 
 
 def _interrupted(entry: int) -> Settlement:
-    died = "the process ended while this was being sent"
+    died = INTERRUPTED
     return Settlement(entry, State.UNKNOWN, died, problems=(Problem("X702", values={"text": died}),), outcome="unknown")

@@ -7,7 +7,7 @@ which mapping, `lineage.py` which cell a payload value came from.
 from loadsheet.mapping.compile import Mapping, lint, load
 from loadsheet.mapping.documents import Document, Ignored, Lineage, Source, SourceRow
 from loadsheet.mapping.lineage import Place, locate
-from loadsheet.mapping.routing import Route, Routes, load_folder, route
+from loadsheet.mapping.routing import Route, Routes, load_folder, mapping_files, route
 from loadsheet.mapping.translate import translate
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "load",
     "load_folder",
     "locate",
+    "mapping_files",
     "route",
     "translate",
 ]

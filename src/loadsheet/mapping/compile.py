@@ -8,13 +8,23 @@ import hashlib
 from collections.abc import Mapping as ReadOnly
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 from zoneinfo import ZoneInfo
 
-from loadsheet.contract import Assumptions, Operation
+from loadsheet.contract import Assumptions, Operation, update_of
 from loadsheet.mapping.conversion import Habits
 from loadsheet.mapping.documents import Lineage, Source, rows_of
 from loadsheet.mapping.inheritance import read_with_base
-from loadsheet.mapping.language import SET, Check, FixedZone, MappingSpec, ZoneSpec, read_part, read_zone
+from loadsheet.mapping.language import (
+    SET,
+    Check,
+    FixedZone,
+    MappingSpec,
+    TableSpec,
+    ZoneSpec,
+    read_part,
+    read_zone,
+)
 from loadsheet.mapping.language import Source as FileSource
 from loadsheet.mapping.lookups import Lookup, read_lookup
 from loadsheet.mapping.names import Names, Needs
@@ -28,7 +38,7 @@ from loadsheet.mapping.views import wanted_columns
 from loadsheet.mapping.words import zone_names
 from loadsheet.mapping.yamlfile import Loc, YamlFile
 from loadsheet.problems import Level, MappingError
-from loadsheet.reading.layouts import Layout
+from loadsheet.reading.layouts import Around, Layout
 
 MAIN = "main"
 
@@ -64,7 +74,8 @@ class Plan:
 class Mapping:
     """A mapping file ready for use. `hash` (SHA-256, hex) covers the file and its code tables; `layouts` say per role (`main`, or
     the names that the tables' `file:` use) which tables to read from that file; `notes` are lines for the author that are no errors.
-    `operation` is the first to be sent of those that its records may have (`operations`).
+    `operation` is the first to be sent of those that its records may have (`operations`); `shipper` is the folder of the inbox that
+    it is for, empty for all that have no mappings of their own.
     """
 
     name: str
@@ -81,9 +92,11 @@ class Mapping:
     layouts: ReadOnly[str, tuple[Layout, ...]]
     lineage: Lineage
     batch_size: int | None
+    changed: Literal["hold", "update"]
     control_columns: tuple[tuple[str, str], ...]
     notes: tuple[str, ...]
     plan: Plan = field(repr=False)
+    shipper: str = ""
 
 
 def lint(path: Path, assumptions: Assumptions) -> list[MappingError]:
@@ -148,6 +161,7 @@ class _Compiler:
         if plan is None:
             return None
         batch_size = self._batch_size(plan.targets.operations)
+        self._check_changed(plan.targets.operations)
         return None if self._file.findings else self._finished(plan, lookups, main_role, batch_size)
 
     def _plan(
@@ -206,6 +220,7 @@ class _Compiler:
             layouts=_layouts(source, plan.tables, main_role),
             lineage={**plan.targets.lineage, **_lineage_of_sets(plan.tables)},
             batch_size=batch_size,
+            changed=spec.changed,
             control_columns=_control_columns(plan.tables),
             notes=plan.targets.notes,
             plan=plan,
@@ -287,6 +302,16 @@ class _Compiler:
         found = [names.column(name, item, (*loc, "columns", number)) for number, name in enumerate(check.columns)]
         return [(column[0].position, column[0].shape.slots[column[1]].index) for column in found if column is not None]
 
+    def _check_changed(self, operations: tuple[Operation, ...]) -> None:
+        if self._spec.changed == "update" and all(update_of(operation) is None for operation in operations):
+            names = " and ".join(operation.name for operation in operations)
+            verb = "have" if operations[1:] else "has"
+            self._file.refuse(
+                ("changed",),
+                f"{names} {verb} nothing to update; changed is for order.create and tender.create",
+                at_key=True,
+            )
+
     def _batch_size(self, operations: tuple[Operation, ...]) -> int | None:
         operation = operations[0]
         if self._spec.batch is None:
@@ -356,6 +381,13 @@ def _layouts(source: FileSource, tables: tuple[TablePlan, ...], main_role: str) 
             spec.header_row,
             tuple(source.encoding or base.encodings),
             tuple(source.delimiter or base.delimiters),
+            header_rows=spec.header_rows,
+            around=_around(spec),
         )
         found.setdefault(spec.file or main_role, []).append(layout)
     return {role: tuple(layouts) for role, layouts in found.items()}
+
+
+def _around(spec: TableSpec) -> Around:
+    totals, footer = (tuple(rule.begins_with) if rule else () for rule in (spec.totals, spec.footer))
+    return Around(spec.units_row, spec.comment or "", totals, footer, spec.stop_at_blank)

@@ -28,6 +28,7 @@ def _as_decimal(value: object) -> object:
 Names = Annotated[list[str], BeforeValidator(_as_list)]
 Number = Annotated[Decimal, BeforeValidator(_as_decimal)]
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=80)]
+Text = Annotated[str, StringConstraints(min_length=1, strip_whitespace=True)]
 Letter = Annotated[str, StringConstraints(min_length=1, max_length=1)]
 Miss = Literal["error", "ignore"]
 Level = Literal["error", "warning"]
@@ -66,12 +67,14 @@ class Kind(Part):
 
 
 class Totals(Part):
-    """Rows that state sums: where `where` holds, each of the `sum` columns must be the sum of its cells in the rows above, of all of
-    them or of those since the last such row (`over: block`).
+    """Rows that state sums, told in one of two ways. By `begins_with`: what their first text begins with, as whole words, in any case;
+    such rows are ignored. By `where`: there each of the `sum` columns must be the sum of its cells in the rows above, of all of them
+    or of those since the last such row (`over: block`).
     """
 
-    where: str
-    sum: Names = ModelField(min_length=1)
+    begins_with: Annotated[list[Text], BeforeValidator(_as_list)] = ModelField([], min_length=1)
+    where: str | None = None
+    sum: Names = ModelField([], min_length=1)
     over: Literal["file", "block"] = "file"
 
 
@@ -86,16 +89,32 @@ class Join(Part):
     extra: Miss = "error"
 
 
+class Beginnings(Part):
+    """Rows are told by what their first text begins with, as whole words, in any case."""
+
+    begins_with: Annotated[list[Text], BeforeValidator(_as_list)] = ModelField(min_length=1)
+
+
 class TableSpec(Part):
     """Where one table is found. `file` is a role of `source.companions`, or a name for the main file.
 
     With `sets`, each row gives one row for every filled set of columns: a label `Item {set}` stands for `Item 1`, `Item 2` ...;
     `from` takes those sets from the rows of another table, to which they then belong. With `kind`, the table is the rows of one kind.
+
+    `header_rows`: over how many rows the labels are spread. Rows that are none of the table's, ignored and counted:
+    `units_row` (true: the first row under the header; auto: if it holds nothing but units), `comment` (what comments begin with),
+    `totals` (wherever they stand), `footer` (this row and all below), `stop_at_blank` (all below the first blank row), and
+    those for which the expression `ignore_rows` holds.
     """
 
     file: str | None = None
     sheet: Names | None = None
     header_row: Literal["auto"] | PositiveInt = "auto"
+    header_rows: Literal["auto", 1, 2, 3, 4, 5] = "auto"
+    units_row: Literal["auto"] | bool = "auto"
+    comment: Text | None = None
+    footer: Beginnings | None = None
+    stop_at_blank: bool = False
     ignore_rows: str | None = None
     totals: Totals | None = None
     kind: Kind | None = None
@@ -322,6 +341,7 @@ class MappingSpec(Part):
     checks: list[Check] = []
     batch: Batch | None = None
     order: Names = []
+    changed: Literal["hold", "update"] = "hold"  # a create whose record was accepted before with other content
 
 
 P = TypeVar("P", bound=BaseModel)
@@ -378,6 +398,7 @@ _WORDS = {
     "int_type": "must be a whole number",
     "is_instance_of": "must be a number",
     "decimal_type": "must be a number",
+    "string_too_short": "must not be empty",
     "string_pattern_mismatch": "may hold letters, digits, dots, hyphens and underscores only",
     "too_short": "must not be empty",
     "greater_than": "must be greater than 0",
@@ -399,7 +420,7 @@ def _real_steps(found: tuple[int | str, ...], base: Loc, file: YamlFile) -> Loc:
 
 
 def _is_branch(step: int | str) -> bool:
-    return step in {"str", "constrained-int", "int"} or (isinstance(step, str) and ("[" in step or "-" in step))
+    return step in {"str", "constrained-int", "int", "bool"} or (isinstance(step, str) and ("[" in step or "-" in step))
 
 
 def _keys_of(model: type[BaseModel], steps: Loc) -> list[str]:

@@ -1,11 +1,13 @@
 """Which mapping a dropped file belongs to, and which files make one drop.
 
-Owns: the patterns (`acme_*.xlsx`, `nordic/{batch}/orders.csv`), companions and trigger files. Never a first match: a file that two
-mappings name is refused. Knows names only, no content.
+Owns: the patterns (`acme_*.xlsx`, `nordic/{batch}/orders.csv`), companions and trigger files, and the folders of shippers: the mappings
+in `mappings/nordic/` are for the files below `inbox/nordic/`, those files are for no other mapping, and patterns in there count from
+that folder; what others extend lies in `mappings/base/`, which is no shipper's. Never a first match: a file that two mappings name is refused. Knows names only, no content.
 """
 
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from loadsheet.contract import Assumptions
@@ -13,6 +15,9 @@ from loadsheet.mapping import compile as compiled
 from loadsheet.mapping.compile import examine, together
 from loadsheet.mapping.filenames import PLACEHOLDER, match
 from loadsheet.problems import MappingError, Problem, Where
+
+BASES = "base"
+"""The folder beside the mappings with files that they extend."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,18 +40,21 @@ class Routes:
 
 
 def load_folder(folder: Path, assumptions: Assumptions) -> tuple[compiled.Mapping, ...]:
-    """Every mapping of a folder (`*.yaml`, `*.yml`), by file name. Raises one MappingError for all that is wrong in any of them,
-    also if two files give the same mapping name or the folder does not exist.
+    """Every mapping of a folder (`*.yaml`, `*.yml`), by file name, and those of the shippers in the folders below it. Raises one
+    MappingError for all that is wrong in any of them, also if two files give the same mapping name or the folder does not exist.
     """
     if not folder.is_dir():
         raise MappingError(
             "there is no such folder", file=str(folder), hint="set mappings to the folder of mapping files"
         )
-    paths = sorted(path for path in folder.iterdir() if path.suffix in {".yaml", ".yml"} and path.is_file())
-    examined = [examine(path, assumptions) for path in paths]
-    if findings := [finding for _, found in examined for finding in found]:
+    examined = [(path, *examine(path, assumptions)) for path in mapping_files(folder)]
+    if findings := [finding for _, _, found in examined for finding in found]:
         raise together(findings)
-    mappings = tuple(mapping for mapping, _ in examined if mapping is not None)
+    mappings = tuple(
+        mapping if path.parent == folder else _of_shipper(mapping, path.parent.name)
+        for path, mapping, _ in examined
+        if mapping is not None
+    )
     first: dict[str, Path] = {}
     for mapping in mappings:
         if mapping.name in first:
@@ -57,23 +65,53 @@ def load_folder(folder: Path, assumptions: Assumptions) -> tuple[compiled.Mappin
     return mappings
 
 
+def _of_shipper(mapping: compiled.Mapping, shipper: str) -> compiled.Mapping:
+    """The mapping for the files below the folder of a shipper; what its columns take from a file's name counts from there as well."""
+    tables = tuple(
+        replace(
+            table,
+            patterns=tuple(f"{shipper}/{pattern}" if "/" in pattern else pattern for pattern in table.patterns),
+        )
+        for table in mapping.plan.tables
+    )
+    return replace(mapping, shipper=shipper, plan=replace(mapping.plan, tables=tables))
+
+
+def mapping_files(folder: Path) -> list[Path]:
+    """The mapping files of a folder, by name, and then those of each folder of a shipper below it; not those in `base`, which are
+    there to be extended.
+    """
+    entries = sorted(folder.iterdir())
+    own = [path for path in entries if path.suffix in {".yaml", ".yml"} and path.is_file()]
+    inner = [
+        path for shipper in entries if shipper.is_dir() and shipper.name != BASES for path in sorted(shipper.iterdir())
+    ]
+    return own + [path for path in inner if path.suffix in {".yaml", ".yml"} and path.is_file()]
+
+
 def route(names: Sequence[str], mappings: Sequence[compiled.Mapping]) -> Routes:
     """Sorts the names of finished files (relative to the inbox, with slashes) into routes. Patterns match without case; one without a
     slash matches the bare file name in any folder. `names` are all that is there: companions are looked for among them.
     """
-    claims = {name: [claim for mapping in mappings for claim in _claims(name, mapping)] for name in names}
+    by_shipper: dict[str, list[compiled.Mapping]] = {"": []}
+    for mapping in mappings:
+        by_shipper.setdefault(mapping.shipper.casefold(), []).append(mapping)
+    concerned = {name: by_shipper[_shipper_of(name, by_shipper)] for name in names}
+    claims = {name: [claim for mapping in concerned[name] for claim in _claims(name, mapping)] for name in names}
     ambiguous = {
         name: _ambiguous(name, found)
         for name, found in claims.items()
         if len({claim.mapping.name for claim in found}) > 1
     }
     clear = {name: found[0] for name, found in claims.items() if found and name not in ambiguous}
-    unmapped = {name: _unmapped(name, mappings) for name, found in claims.items() if not found}
+    unmapped = {name: _unmapped(name, concerned[name]) for name, found in claims.items() if not found}
     complete: list[Route] = []
     waiting: dict[str, Problem] = {}
+    own_of: dict[str, dict[str, _Claim]] = {mapping.name: {} for mapping in mappings}
+    for name, claim in clear.items():
+        own_of[claim.mapping.name][name] = claim
     for mapping in mappings:
-        own = {name: claim for name, claim in clear.items() if claim.mapping is mapping}
-        for found, waits in _sets(mapping, own):
+        for found, waits in _sets(mapping, own_of[mapping.name]):
             complete += [found] if found is not None else []
             waiting |= waits
     return Routes(tuple(complete), waiting, unmapped, ambiguous)
@@ -91,7 +129,14 @@ class _Claim:
 _TRIGGER = "(trigger)"
 
 
+def _shipper_of(name: str, by_shipper: Mapping[str, object]) -> str:
+    """The shipper whose folder a file lies in, if that shipper has mappings of its own."""
+    folder, slash, _ = name.partition("/")
+    return folder.casefold() if slash and folder.casefold() in by_shipper else ""
+
+
 def _claims(name: str, mapping: compiled.Mapping) -> Iterator[_Claim]:
+    name = name.partition("/")[2] if mapping.shipper else name
     patterns = [(mapping.main_role, pattern) for pattern in mapping.files]
     patterns += list(mapping.companions.items())
     patterns += [(_TRIGGER, mapping.complete_when)] if mapping.complete_when is not None else []
@@ -105,13 +150,13 @@ def _claims(name: str, mapping: compiled.Mapping) -> Iterator[_Claim]:
 def _sets(mapping: compiled.Mapping, own: Mapping[str, _Claim]) -> Iterator[tuple[Route | None, dict[str, Problem]]]:
     """The sets of one mapping: a main file with the companions and the trigger that share its placeholders."""
     taken: set[str] = set()
+    partners = _Partners(own)
     for name, claim in own.items():
         if claim.role != mapping.main_role:
             continue
         files, trigger, missing = {mapping.main_role: name}, None, []
         for role, pattern in _others(mapping):
-            fits = [other for other, held in own.items() if held.role == role and _agree(held, claim)]
-            partner = next((other for other in fits if other not in taken), None)  # never one file in two sets
+            partner = partners.take(role, claim)  # never one file in two sets
             if partner is None:
                 missing.append(_filled(pattern, claim))
             elif role == _TRIGGER:
@@ -134,10 +179,37 @@ def _others(mapping: compiled.Mapping) -> list[tuple[str, str]]:
     return [*mapping.companions.items(), *trigger]
 
 
-def _agree(one: _Claim, other: _Claim) -> bool:
-    """Whether placeholders that both have stand for the same."""
-    mine, theirs = dict(one.values), dict(other.values)
-    return all(mine[key] == theirs[key] for key in mine.keys() & theirs.keys())
+class _Partners:
+    """The files of one mapping by role and by what their placeholders stand for; each is given away once."""
+
+    def __init__(self, own: Mapping[str, _Claim]) -> None:
+        self._by_role: dict[str, list[tuple[str, dict[str, str]]]] = {}
+        for name, claim in own.items():
+            self._by_role.setdefault(claim.role, []).append((name, dict(claim.values)))
+        self._lines: dict[tuple[str, tuple[str, ...]], dict[tuple[str, ...], deque[str]]] = {}
+        self._taken: set[str] = set()
+
+    def take(self, role: str, claim: _Claim) -> str | None:
+        """The first file left of a role for which the placeholders that both have stand for the same; None if there is none."""
+        mine, there = dict(claim.values), self._by_role.get(role)
+        if not there:
+            return None
+        shared = tuple(sorted(mine.keys() & there[0][1].keys()))  # a role has one pattern, so one set of placeholders
+        if (role, shared) not in self._lines:
+            self._lines[role, shared] = self._lined_up(role, shared)
+        line = self._lines[role, shared].get(tuple(mine[key] for key in shared), deque())
+        while line:
+            name = line.popleft()
+            if name not in self._taken:
+                self._taken.add(name)
+                return name
+        return None
+
+    def _lined_up(self, role: str, shared: tuple[str, ...]) -> dict[tuple[str, ...], deque[str]]:
+        lines: dict[tuple[str, ...], deque[str]] = {}
+        for name, values in self._by_role[role]:
+            lines.setdefault(tuple(values[key] for key in shared), deque()).append(name)
+        return lines
 
 
 def _filled(pattern: str, claim: _Claim) -> str:

@@ -51,6 +51,9 @@ class Source:
     def _plainly(self) -> Iterator[Keyed | Ignored]:
         read, plan = self._read, self._plan
         for row in self._reader.table.rows():
+            if row.ignored:
+                yield self._left_out(row, row.ignored)
+                continue
             values, wrong = read(row)
             if plan.ignore is not None and row.problem is None and self._holds(plan.ignore, values, wrong):
                 yield self._left_out(row, f"ignore_rows: {plan.ignore.text}")
@@ -93,6 +96,9 @@ class Source:
                 continue
             if isinstance(found, Stray):
                 yield Keyed(marked(Part(-1, found.row), 0) if plan.sets is not None else found.row, None, "")
+                continue
+            if found.ignored:
+                yield self._left_out(found, found.ignored)
                 continue
             row = fill.taken(found) if fill is not None else found
             if sums is not None and (told := self._totals(sums, row)) is not None:

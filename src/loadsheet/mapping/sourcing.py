@@ -10,12 +10,15 @@ from typing import Literal
 from loadsheet.mapping.calculation import Type
 from loadsheet.mapping.conversion import ColumnPlan
 from loadsheet.mapping.filenames import PARTS, placeholders
-from loadsheet.mapping.language import SET, MappingSpec, TableSpec
+from loadsheet.mapping.language import SET, MappingSpec, TableSpec, Totals
 from loadsheet.mapping.patterns import group_names
 from loadsheet.mapping.plans import KindPlan, SetsPlan, TablePlan, TotalsPlan, in_every_set
 from loadsheet.mapping.scopes import Expression, Shape
 from loadsheet.mapping.suggestions import did_you_mean, some
 from loadsheet.mapping.yamlfile import Loc, YamlFile
+
+_AROUND = frozenset({"header_rows", "units_row", "comment", "totals", "footer", "stop_at_blank"})
+_OF_THE_SHEET = (_AROUND - {"totals"}) | {"sheet", "header_row"}
 
 Compile = Callable[[str, Shape, Loc], Expression | None]
 
@@ -94,11 +97,11 @@ class Sourcing:
                 self._file.refuse(loc, f"{name} takes its rows from {spec.from_}: by which sets?", at_key=True)
                 fine = False
             if spec.from_ is not None:
-                for key in sorted(spec.model_fields_set & {"file", "sheet", "header_row", "join", "kind", "totals"}):
+                for key in sorted(spec.model_fields_set & {"file", "join", "kind", "totals", *_OF_THE_SHEET}):
                     self._file.refuse(
                         (*loc, key), f"{key} is said of {spec.from_}, from which {name} is made", at_key=True
                     )
-            if spec.sets is not None and spec.totals is not None:
+            if spec.sets is not None and spec.totals is not None and not spec.totals.begins_with:
                 self._file.refuse((*loc, "totals"), "totals are of tables without sets", at_key=True)
             if spec.filled_by and spec.sets is None:
                 self._file.refuse((*loc, "filled_by"), "filled_by needs sets", at_key=True)
@@ -182,6 +185,9 @@ class Sourcing:
         others: Literal["error", "ignore"] | None = spec.kind.others if alike[0] == plan.name else None
         if others is None and "others" in spec.kind.model_fields_set:
             self._file.refuse((*loc, "kind", "others"), f"others is said of {alike[0]}", at_key=True)
+        for key in sorted(spec.model_fields_set & _AROUND) if others is None else ():
+            if key != "totals" or (spec.totals is not None and spec.totals.begins_with):
+                self._file.refuse((*loc, key), f"{key} is said of {alike[0]}", at_key=True)
         above = [self._above(column, alike, (*columns, column.name, "above")) for column in plan.columns]
         found = dict.fromkeys(place for place in above if place is not None)
         return KindPlan(spec.kind.label, frozenset(spec.kind.is_), known, others, tuple(found))
@@ -212,10 +218,10 @@ class Sourcing:
     # ---- totals ----
 
     def _totals(self, plan: TablePlan, spec: TableSpec, loc: Loc) -> TotalsPlan | None:
-        if spec.totals is None:
+        if spec.totals is None or not self._are_checked(spec.totals, loc):
             return None
         columns = {name: slot for name, slot in plan.shape.slots.items() if slot.index < len(plan.columns)}
-        where = self._compile(spec.totals.where, Shape(plan.name, columns), (*loc, "where"))
+        where = self._compile(spec.totals.where or "", Shape(plan.name, columns), (*loc, "where"))
         sums = []
         for number, name in enumerate(spec.totals.sum):
             numbers = [known for known, slot in columns.items() if slot.type is Type.NUMBER]
@@ -228,3 +234,19 @@ class Sourcing:
             return None
         needs = tuple(sorted(columns[use.column].index for use in where.uses))
         return TotalsPlan(where, needs, tuple(sums), spec.totals.over == "block")
+
+    def _are_checked(self, totals: Totals, loc: Loc) -> bool:
+        """Whether rows with totals are told by an expression and their sums checked, rather than by their beginning and ignored."""
+        said = totals.model_fields_set
+        if "begins_with" in said:
+            for key in sorted(said - {"begins_with"}):
+                self._file.refuse(
+                    (*loc, key), f"{key} does not go with begins_with", "write where and sum instead", at_key=True
+                )
+            return False
+        for key in ("where", "sum"):
+            if key not in said or getattr(totals, key) is None:
+                hint = "write begins_with for totals to be ignored, where and sum for totals to be checked"
+                self._file.refuse(loc, f"{key} is missing", hint, at_key=True)
+                return False
+        return True

@@ -115,6 +115,10 @@ class View:
         positions = [table.columns.get(name) for _, name in kind.above]
         last = [""] * len(kind.above)
         for row in table.rows():
+            if row.ignored:
+                if kind.others is not None:  # said once, by the first of the tables that share these rows
+                    yield row
+                continue
             told = row.cells[place].strip()
             for number, (kinds, _) in enumerate(kind.above):
                 position = positions[number]

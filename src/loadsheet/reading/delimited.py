@@ -11,24 +11,43 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
 from typing import Literal, NamedTuple, Self
 
 from loadsheet.problems import FileRefused, Problem, Where
+from loadsheet.reading.around import sift
 from loadsheet.reading.encoding import LINE_LENGTH_MAX, Survey, refused, survey
-from loadsheet.reading.header import NO_HEADER, TOP_ROWS, Header, accept, closeness, find_header
+from loadsheet.reading.header import NO_HEADER, TOP_ROWS, Header, accept, closeness, find_header, rows_looked_at
 from loadsheet.reading.layouts import Layout
 from loadsheet.reading.soundness import Frame, is_blank
+from loadsheet.reading.sources import Source
 from loadsheet.reading.tables import Row, Table, Top
 from loadsheet.settings import Settings
 
 _RECORD_LENGTH_MAX = 4 * LINE_LENGTH_MAX
 _SEPARATOR_LINE = re.compile(r'"?sep=([^"\w\r\n])"?\s*', re.IGNORECASE)
-_QUOTED = re.compile(r'"(?:[^"]|"")*"')
 _WORDS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "pipe", " ": "space"}
 
 Fault = Literal["", "open", "stray"]
 """What broke a record: nothing, a quote that is never closed, or text after a closing quote."""
+
+
+class _Dialect(NamedTuple):
+    """How values are told apart: the delimiter, the quote and the escape, the last two perhaps empty; and what a line that is
+    no record but a comment begins with (empty: no line does).
+    """
+
+    delimiter: str
+    quote: str
+    escape: str
+    comment: str
+
+    def reader(self, lines: Iterable[str]) -> Iterator[list[str]]:
+        """The records of the lines, as the csv module finds them."""
+        quoting: Literal[0, 3] = csv.QUOTE_MINIMAL if self.quote else csv.QUOTE_NONE
+        quote, escape = self.quote or None, self.escape or None
+        return csv.reader(
+            lines, delimiter=self.delimiter, quotechar=quote, escapechar=escape, quoting=quoting, strict=True
+        )
 
 
 class _Record(NamedTuple):
@@ -41,26 +60,27 @@ class _Record(NamedTuple):
 
 
 class _Start(NamedTuple):
-    """Where a table starts: the delimiter, its header, the header's last line, its cells with blank ones, and rows above it."""
+    """Where a table starts: the dialect, its header, the header's last line, its cells with blank ones, and rows above it."""
 
-    delimiter: str
+    dialect: _Dialect
     header: Header
     last_line: int
     width: int
     above: int
 
 
-def open_delimited(path: Path, name: str, layouts: Sequence[Layout], settings: Settings) -> dict[str, Table]:
+def open_delimited(source: Source, name: str, layouts: Sequence[Layout], settings: Settings) -> dict[str, Table]:
     """The tables of a text file, one for each layout by its name. Reads the file once or twice from end to end, to prove its
     encoding and its quotes. Raises FileRefused.
     """
-    surveys = {encodings: survey(path, name, encodings) for encodings in {layout.encodings for layout in layouts}}
-    return {layout.name: _open_table(surveys[layout.encodings], name, layout, settings) for layout in layouts}
+    asked = {layout.name: (layout.encodings, layout.quote + layout.escape) for layout in layouts}
+    surveys = {each: survey(source, name, *each) for each in dict.fromkeys(asked.values())}
+    return {layout.name: _open_table(surveys[asked[layout.name]], name, layout, settings) for layout in layouts}
 
 
-def delimited_top(path: Path, name: str, settings: Settings) -> Top:
+def delimited_top(source: Source, name: str, settings: Settings) -> Top:
     """The first rows of a text file, under the delimiter that makes most cells of the same number. Raises FileRefused."""
-    text = survey(path, name, ("utf-8-sig", "cp1252"))
+    text = survey(source, name, ("utf-8-sig", "cp1252"))
     if text.blank:
         raise FileRefused(Problem("R202", Where(name), hint="send the file with its rows"))
     with text.open() as stream:
@@ -69,7 +89,8 @@ def delimited_top(path: Path, name: str, settings: Settings) -> Top:
     skip = 1 if separator else 0
     best, most = Top("", (), text.encoding, ","), 0
     for delimiter in (separator[1],) if separator else ("\t", ";", ",", "|"):
-        records = list(_quoted_records(top[skip:], delimiter, skip + 1, settings.record_lines_max, 0))
+        dialect = _Dialect(delimiter, '"', "", "")
+        records = list(_quoted_records(top[skip:], dialect, skip + 1, settings.record_lines_max, 0))
         rows = tuple((record.number, tuple(record.cells)) for record in records if not is_blank(record.cells))
         widths = Counter(len(cells) for _, cells in rows)
         width, count = max(widths.items(), key=lambda found: (found[1], found[0]), default=(0, 0))
@@ -84,13 +105,13 @@ def _open_table(text: Survey, name: str, layout: Layout, settings: Settings) -> 
     start = _find_start(text, layout, settings)
     accept(start.header, layout, Where(name), settings.columns_max)
     frame = Frame(name, "", start.header.labels, settings.cell_length_max)
-    body = _Body(text, start.delimiter, start.last_line, start.width, settings.record_lines_max, frame)
+    body = _Body(text, layout, start, settings.record_lines_max, frame)
     body.check_quotes()
     found = {
         "format": "delimited text",
         "encoding": text.shown_encoding,
-        "delimiter": _WORDS.get(start.delimiter, start.delimiter),
-        "header row": str(start.header.row),
+        "delimiter": _WORDS.get(start.dialect.delimiter, start.dialect.delimiter),
+        "header row": start.header.told,
         "rows above the header": str(start.above),
     }
     header = start.header
@@ -99,12 +120,11 @@ def _open_table(text: Survey, name: str, layout: Layout, settings: Settings) -> 
 
 @dataclass(frozen=True, slots=True)
 class _Body:
-    """The rows under a header: everything after line `after`. `width` counts the header's cells, blank ones included."""
+    """The rows under a header."""
 
     text: Survey
-    delimiter: str
-    after: int
-    width: int
+    layout: Layout
+    start: _Start
     lines_max: int
     frame: Frame
 
@@ -117,11 +137,16 @@ class _Body:
 
     def rows(self) -> Iterator[Row]:
         """The rows, read anew. Raises FileRefused only if the file changed since it was opened, or cannot be read any more."""
+        return sift(self._rows(), self.layout, self.start.header)
+
+    def _rows(self) -> Iterator[Row | None]:
+        """The rows, None for each blank one."""
         frame, width = self.frame, len(self.frame.header)
         doubtful = self.text.controls or self.text.longest_line > frame.cell_length_max
         for number, cells, fault, lines in self._records():
             if len(cells) != width or fault or not cells[0].strip():
                 if is_blank(cells):
+                    yield None
                     continue
                 if fault:
                     yield self._spoilt(number, cells, fault, lines)
@@ -134,14 +159,15 @@ class _Body:
             yield Row(number, tuple(cells), problem)
 
     def _records(self) -> Iterator[_Record]:
+        dialect, after = self.start.dialect, self.start.last_line
         try:
             with self.text.open() as stream:
-                lines = islice(stream, self.after, None)
+                lines = islice(stream, after, None)
                 if self.text.quotes:
-                    yield from _quoted_records(lines, self.delimiter, self.after + 1, self.lines_max, self.width)
+                    yield from _quoted_records(lines, dialect, after + 1, self.lines_max, self.start.width)
                 else:
-                    reader = csv.reader(lines, delimiter=self.delimiter, quoting=csv.QUOTE_NONE)
-                    for number, cells in enumerate(reader, self.after + 1):
+                    reader = csv.reader(lines, delimiter=dialect.delimiter, quoting=csv.QUOTE_NONE)
+                    for number, cells in enumerate(reader, after + 1):
                         yield _Record(number, cells, "", 1)
         except (OSError, UnicodeDecodeError) as error:
             raise refused(
@@ -152,7 +178,8 @@ class _Body:
         if fault == "open":
             raise self._never_closed(_Record(number, cells, fault, lines))
         hint = "quotes inside a value are doubled, and the whole value stands in quotes"
-        problem = Problem("R213", self.frame.where(number), self.delimiter.join(cells)[:100], {}, hint)
+        found = self.start.dialect.delimiter.join(cells)[:100]
+        problem = Problem("R213", self.frame.where(number), found, {}, hint)
         return Row(number, self.frame.fit(cells), problem)
 
     def _never_closed(self, record: _Record) -> FileRefused:
@@ -160,26 +187,27 @@ class _Body:
         if record.lines > 1:
             hint = f"lines {record.number} to {record.number + record.lines - 1} were read as one row; {hint}"
         where = Where(self.frame.file, row=record.number)
-        return FileRefused(
-            Problem("R206", where, self.delimiter.join(record.cells)[:100], {"row": record.number}, hint)
-        )
+        found = self.start.dialect.delimiter.join(record.cells)[:100]
+        return FileRefused(Problem("R206", where, found, {"row": record.number}, hint))
 
 
 def _find_start(text: Survey, layout: Layout, settings: Settings) -> _Start:
     """Where the table starts, with the delimiter under which most wanted columns are found."""
-    last = TOP_ROWS if layout.header_row == "auto" else layout.header_row
+    last = rows_looked_at(layout)
     with text.open() as stream:
         top = list(_bounded(islice(stream, last + 1 + settings.record_lines_max)))
     separator = _SEPARATOR_LINE.fullmatch(top[0])
     delimiters, skip = ((separator[1],), 1) if separator else (layout.delimiters, 0)
-    best = _Start(delimiters[0], NO_HEADER, 0, 0, 0)
+    dialect = _Dialect(delimiters[0], layout.quote, layout.escape, layout.around.comment)
+    best = _Start(dialect, NO_HEADER, 0, 0, 0)
     for delimiter in delimiters:
-        records = list(_quoted_records(top[skip:], delimiter, skip + 1, settings.record_lines_max, 0))
+        dialect = best.dialect._replace(delimiter=delimiter)
+        records = list(_quoted_records(top[skip:], dialect, skip + 1, settings.record_lines_max, 0))
         header = find_header(((record.number, record.cells) for record in records if not record.fault), layout)
         if not best.header.row or closeness(header) > closeness(best.header):
             own = next((record for record in records if record.number == header.row), _Record(0, [], "", 1))
-            above = sum(record.number < header.row and not is_blank(record.cells) for record in records)
-            best = _Start(delimiter, header, own.number + own.lines - 1, len(own.cells), above)
+            above = sum(record.number < header.top and not is_blank(record.cells) for record in records)
+            best = _Start(dialect, header, own.number + own.lines - 1, len(own.cells), above)
     return best
 
 
@@ -200,10 +228,11 @@ class _EndlessRecord(Exception):  # noqa: N818 (never leaves this module)
 class _Lines:
     """Lines for the csv module. Those of the record being read are kept, so that they can be given again."""
 
-    def __init__(self, lines: Iterable[str], lines_max: int) -> None:
+    def __init__(self, lines: Iterable[str], lines_max: int, comment: str) -> None:
         self._lines = iter(lines)
         self._again: deque[str] = deque()
         self._lines_max = lines_max
+        self._comment = comment
         self.taken: list[str] = []
         self.ended = False
 
@@ -219,6 +248,8 @@ class _Lines:
             self.ended = True
             raise StopIteration
         taken.append(line)
+        if self._comment and len(taken) == 1 and line.lstrip().startswith(self._comment):
+            return "\n"  # a quote in a comment opens nothing
         return line
 
     def give_again(self) -> None:
@@ -227,15 +258,17 @@ class _Lines:
         self.ended = False
 
 
-def _quoted_records(lines: Iterable[str], delimiter: str, first: int, lines_max: int, width: int) -> Iterator[_Record]:
+def _quoted_records(
+    lines: Iterable[str], dialect: _Dialect, first: int, lines_max: int, width: int
+) -> Iterator[_Record]:
     """The records of lines that start with line number `first`. After a broken one reading goes on with the line after its
     first. With a `width`, records whose every line looks like a row of so many cells count as broken too.
     """
     csv.field_size_limit(
         max(csv.field_size_limit(), 2 * _RECORD_LENGTH_MAX)
     )  # lines are bounded here, fields need not be
-    source = _Lines(lines, lines_max)
-    reader = csv.reader(source, delimiter=delimiter, strict=True)
+    source = _Lines(lines, lines_max, dialect.comment)
+    reader = dialect.reader(source)
     number = first
     while True:
         taken: list[str] = []
@@ -246,24 +279,28 @@ def _quoted_records(lines: Iterable[str], delimiter: str, first: int, lines_max:
             return
         except (csv.Error, _EndlessRecord):
             fault: Fault = "open" if len(taken) > 1 or source.ended else "stray"
-            cells = [cell.strip('"') for cell in taken[0].rstrip("\r\n").split(delimiter)]
+            cells = [cell.strip(dialect.quote) for cell in taken[0].rstrip("\r\n").split(dialect.delimiter)]
             source.give_again()
-            reader = csv.reader(source, delimiter=delimiter, strict=True)
+            reader = dialect.reader(source)
             yield _Record(number, cells, fault, len(taken))
             number += 1
             continue
+        if dialect.comment and not cells:
+            cells = taken[0].rstrip("\r\n").split(dialect.delimiter)
         span = len(taken)
-        yield _Record(number, cells, "open" if span > 1 and _swallowed(taken, delimiter, width) else "", span)
+        yield _Record(number, cells, "open" if span > 1 and _swallowed(taken, dialect, width) else "", span)
         number += span
 
 
-def _swallowed(lines: list[str], delimiter: str, width: int) -> bool:
+def _swallowed(lines: list[str], dialect: _Dialect, width: int) -> bool:
     """Whether every line of a record looks like a row by itself: right number of delimiters, and none followed by a space, as
     in prose. Then a quote that was never closed met another one by chance.
     """
-    if width < 3:  # noqa: PLR2004 (two lines of prose may well hold one comma each)
+    if width < 3 or not dialect.quote:  # noqa: PLR2004 (two lines of prose may well hold one comma each)
         return False
-    before, _, after = lines[-1].partition('"')
+    quote, delimiter = re.escape(dialect.quote), dialect.delimiter
+    quoted = re.compile(f"{quote}(?:[^{quote}]|{quote}{quote})*{quote}")
+    before, _, after = lines[-1].partition(dialect.quote)
     between = [line for line in lines[1:-1] if line.strip()]
-    bare = [_QUOTED.sub("", lines[0]), *between, before + _QUOTED.sub("", after)]
+    bare = [quoted.sub("", lines[0]), *between, before + quoted.sub("", after)]
     return all(line.count(delimiter) == width - 1 and f"{delimiter} " not in line for line in bare)

@@ -8,13 +8,14 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from io import IncrementalNewlineDecoder, TextIOWrapper
-from pathlib import Path
-from typing import BinaryIO
+from typing import IO
 
 from loadsheet.problems import FileRefused, Problem, Where
 from loadsheet.reading.soundness import CONTROL
+from loadsheet.reading.sources import Source
 
 _CHUNK = 1 << 18
+_CONTROLS = bytes(code for code in range(128) if CONTROL.match(chr(code)))
 LINE_LENGTH_MAX = 1 << 20
 """A line of text may hold so many characters at most: reading goes by lines, so this bounds memory."""
 
@@ -33,10 +34,10 @@ _BREAKS = re.compile(r"\r\n?|\n")
 @dataclass(frozen=True, slots=True)
 class Survey:
     """A text file seen once from end to end. `mark` is the length of its byte order mark; `quotes` and `controls` say whether
-    there are any; `longest_line` is in characters.
+    there are any quotes or escapes, and control characters; `longest_line` is in characters.
     """
 
-    path: Path
+    source: Source
     encoding: str
     mark: int
     blank: bool
@@ -51,35 +52,35 @@ class Survey:
 
     def open(self) -> TextIOWrapper:
         """The text from its beginning; lines keep the ends they have."""
-        return open_text(self.path, self.encoding, self.mark)
+        return open_text(self.source, self.encoding, self.mark)
 
 
-def open_text(path: Path, encoding: str, mark: int) -> TextIOWrapper:
+def open_text(source: Source, encoding: str, mark: int) -> TextIOWrapper:
     """The text after a byte order mark of `mark` bytes; lines end with CR, LF or CR LF and keep them."""
-    raw = path.open("rb")
+    raw = source.open("rb")
     raw.seek(mark)
     return TextIOWrapper(raw, encoding, "strict", newline="")
 
 
-def survey(path: Path, name: str, encodings: Sequence[str]) -> Survey:
-    """Read the file from end to end in the encoding it is in.
+def survey(source: Source, name: str, encodings: Sequence[str], marks: str = '"') -> Survey:
+    """Read the file from end to end in the encoding it is in. `marks` are the characters that count as quotes.
 
     Raises FileRefused if it is in none of `encodings` (the first failure is told, with offset and line), contradicts its
     byte order mark, holds binary data, or has a line that never ends.
     """
-    with path.open("rb") as raw:
+    with source.open("rb") as raw:
         head = raw.read(4096)
     for mark, encoding in _MARKS:
         if head.startswith(mark):
             if encoding.startswith("utf-16") and len(head) > len(mark) + 1 and head[2:].isascii() and 0 not in head:
                 raise refused(name, "its byte order mark says UTF-16 but its bytes are not", "save it as 'CSV UTF-8'")
-            return _survey(path, name, encoding, len(mark))
+            return _survey(source, name, encoding, len(mark), marks)
     if head.count(0) * 8 > len(head) and not any(encoding.lower().startswith(_WIDE) for encoding in encodings):
         raise refused(name, "it holds binary data, or UTF-16 without a byte order mark", "save it as 'CSV UTF-8'")
     first_failure: FileRefused | None = None
     for encoding in encodings:
         try:
-            return _survey(path, name, _WITHOUT_MARK.get(encoding.lower().replace("_", "-"), encoding), 0)
+            return _survey(source, name, _WITHOUT_MARK.get(encoding.lower().replace("_", "-"), encoding), 0, marks)
         except FileRefused as failure:
             if failure.problem.code != "R203":
                 raise
@@ -92,27 +93,28 @@ def refused(name: str, reason: str, hint: str, sheet: str = "") -> FileRefused:
     return FileRefused(Problem("R201", Where(name, sheet), "", {"reason": reason}, hint))
 
 
-def _survey(path: Path, name: str, encoding: str, mark: int) -> Survey:
+def _survey(source: Source, name: str, encoding: str, mark: int, marks: str) -> Survey:
     blank, quotes, controls = True, False, False
     longest = line = 0  # the longest line, and how long the one is that the last chunk ended in
-    with path.open("rb") as raw:
+    with source.open("rb") as raw:
         raw.seek(mark)
         for text in _decode(raw, name, encoding):
             blank = blank and not text.strip()
-            quotes = quotes or '"' in text
+            quotes = quotes or any(mark in text for mark in marks)
             pieces = text.split("\n")
-            if not controls and not "".join(pieces).isprintable():  # three times as fast as the search
-                controls = CONTROL.search(text) is not None
+            if not controls:  # twice as fast as a search
+                encoded = text.encode("utf-8", "replace")
+                controls = len(encoded.translate(None, _CONTROLS)) != len(encoded)
             longest = max(longest, line + len(pieces[0]), *map(len, pieces[1:]))
             line = len(pieces[-1]) + (line if len(pieces) == 1 else 0)
             if longest > LINE_LENGTH_MAX:
                 raise refused(
                     name, f"a line holds more than {LINE_LENGTH_MAX:,} characters", "check that it is a table"
                 )
-    return Survey(path, encoding, mark, blank, quotes, controls, longest)
+    return Survey(source, encoding, mark, blank, quotes, controls, longest)
 
 
-def _decode(raw: BinaryIO, name: str, encoding: str) -> Iterator[str]:
+def _decode(raw: IO[bytes], name: str, encoding: str) -> Iterator[str]:
     """The text in pieces, every line end as LF. Raises FileRefused (R203) at the first byte that is not in the encoding."""
     try:
         b"a".decode(encoding, "ignore")  # refuses codecs that make no text

@@ -4,7 +4,7 @@ Pure. Which formats are dates is openpyxl's knowledge; the arithmetic of both da
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
 from decimal import Decimal
@@ -13,7 +13,7 @@ from math import isfinite
 
 from openpyxl.styles.numbers import BUILTIN_FORMATS, STRIP_RE, is_date_format, is_timedelta_format
 
-from loadsheet.reading.tables import Native
+from loadsheet.reading.tables import Native, PlainNumber
 
 _DAY = 86_400
 _PLAIN = re.compile(r"-?[1-9][0-9]*|0|-?(0|[1-9][0-9]*)\.[0-9]*[1-9]")
@@ -56,8 +56,16 @@ def read_formats(elements: Iterable[tuple[str, dict[str, str]]]) -> list[Format]
             in_cell_styles = tag == "cellXfs"
         elif tag == "xf" and in_cell_styles:
             styles.append(attributes.get("numFmtId", "0"))
-    known = {number: _format(number, codes) for number in set(styles)}
+    known = {number: format_of(number, codes) for number in set(styles)}
     return [known[number] for number in styles]
+
+
+def format_of(number: str, codes: Mapping[str, str]) -> Format:
+    """What matters of the format with this number, by the workbook's own codes, else by those that every workbook has."""
+    if number in codes:
+        return understand(codes[number])
+    place = int(number) if number.isdecimal() else 0
+    return understand("yyyy-mm-dd" if place in _EASTERN_DATES else BUILTIN_FORMATS.get(place, "General"))
 
 
 def understand(code: str) -> Format:
@@ -81,6 +89,8 @@ def read_number(text: str, how: Format, *, from_1904: bool) -> Native:
     for whole numbers, those that are stored. Dates outside the calendar and texts that are no number come back as errors or
     plain numbers, never as something else.
     """
+    if how is GENERAL and len(text) <= _PLAIN_LENGTH and _PLAIN.fullmatch(text):
+        return PlainNumber(text)
     number = plain_number(text)
     if number is None:
         return Native("#NUM!", "error")
@@ -88,7 +98,7 @@ def read_number(text: str, how: Format, *, from_1904: bool) -> Native:
         return cell
     if how.digits and number.isdecimal():
         return Native(number, "number", _in_digits(number, how.digits))
-    return Native(number, "number")
+    return PlainNumber(number)
 
 
 def plain_number(text: str) -> str | None:
@@ -105,13 +115,6 @@ def plain_number(text: str) -> str | None:
     return "0" if plain == "-0" else plain
 
 
-def _format(number: str, codes: dict[str, str]) -> Format:
-    if number in codes:
-        return understand(codes[number])
-    place = int(number) if number.isdecimal() else 0
-    return understand("yyyy-mm-dd" if place in _EASTERN_DATES else BUILTIN_FORMATS.get(place, "General"))
-
-
 def _moment(number: str, how: Format, *, from_1904: bool) -> Native | None:
     """A serial number as date, time or both, rounded to the second; None if no calendar has it."""
     serial = float(number)
@@ -119,7 +122,7 @@ def _moment(number: str, how: Format, *, from_1904: bool) -> Native | None:
         return None
     days, rest = divmod(round(serial * _DAY), _DAY)
     if how.is_duration:
-        return _duration(number, days * _DAY + rest)
+        return duration(number, days * _DAY + rest)
     clock = f"{rest // 3600:02}:{rest // 60 % 60:02}:{rest % 60:02}"
     if serial < 1 and (not how.shows_date or (rest and not from_1904)):
         return Native(clock, "time")
@@ -139,7 +142,7 @@ def _day(days: int, *, from_1904: bool) -> str:
     return (_EPOCH_1900 + timedelta(days + (days < _LEAP_DAY_THAT_NEVER_WAS))).isoformat()
 
 
-def _duration(number: str, seconds: int) -> Native:
+def duration(number: str, seconds: int) -> Native:
     """Elapsed time: a time of day below 24 hours, else the number of days, shown in hours."""
     hours, rest = divmod(seconds, 3600)
     clock = f"{hours:02}:{rest // 60:02}:{rest % 60:02}"

@@ -1,12 +1,17 @@
-"""Finding the header: which row of a table's top holds the labels that the mapping wants.
+"""Finding the header: which row of a table's top, or which rows together, hold the labels that the mapping wants.
 
-Pure. Rows come from any kind of file; the refusal names the row that comes closest and what it lacks.
+Pure. Rows come from any kind of file; the refusal names the row that comes closest and what it lacks. A label that is spread over
+several rows (`Consignee` merged over `Name` and `City`) is read as one: `Consignee / City`.
 """
 
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from functools import lru_cache
+from typing import NamedTuple
 
 from loadsheet.problems import FileRefused, Problem, Where
 from loadsheet.reading.layouts import Layout, WantedColumn
@@ -15,20 +20,31 @@ from loadsheet.reading.tables import place
 TOP_ROWS = 50
 """How far down a header is looked for unless the mapping gives its row."""
 
+BETWEEN = " / "
+"""What stands between the parts of a label that is spread over several rows."""
+
 _SPACE = re.compile(r"\s+")
 _AROUND = " *:;,.!?\"'†"  # what people put around a label: "Weight *", "Order no.:"
+_JOINT = re.compile(
+    r"\s*[/|>\\]+\s*|\s+[-\u2013\u2014]+\s+|:\s+"
+)  # what people put between its parts: "Consignee / City"
+_BY_ITSELF = (1, 2, 3)  # over so many rows labels are looked for unasked
+_LIKENESS_MIN = 0.6
 
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """A row seen as header: its number, its labels without blank ones at the end, where each wanted column stands (every
-    position its labels are found at), and which required columns are missing.
+    """A row seen as header, or several as one: the number of the last and of the first (`top`), their cells, the labels without
+    blank ones at the end, where each wanted column stands (every position its labels are found at), and which required columns
+    are missing.
     """
 
     row: int
     labels: tuple[str, ...]
     positions: dict[str, tuple[int, ...]] = field(default_factory=dict)
     missing: tuple[WantedColumn, ...] = ()
+    top: int = 0
+    rows: tuple[tuple[str, ...], ...] = ()
 
     @property
     def complete(self) -> bool:
@@ -40,32 +56,54 @@ class Header:
         """The position of each wanted column that is there."""
         return {name: places[0] for name, places in self.positions.items()}
 
+    @property
+    def told(self) -> str:
+        """Its rows in words."""
+        return f"{self.top} to {self.row}" if self.top < self.row else str(self.row)
+
 
 NO_HEADER = Header(0, ())
 
 
+class _Line(NamedTuple):
+    """A row that may belong to a header."""
+
+    number: int
+    cells: tuple[str, ...]
+
+
+class _Reading(NamedTuple):
+    """One way to read the labels of some rows: the texts by position, and whether what joins their parts is let go."""
+
+    labels: Sequence[str]
+    loose: bool
+
+
+@lru_cache(maxsize=8192)
 def fold(label: str) -> str:
     """A label as it is compared: without case, accents, white space at the ends, doubled white space and line breaks,
     invisible characters, and punctuation around it. `Straße *` and `STRASSE` are the same.
     """
-    apart = unicodedata.normalize("NFKD", label.casefold())
-    bare = "".join(character for character in apart if unicodedata.category(character) not in ("Mn", "Cf"))
+    bare = label.casefold()
+    if not bare.isascii():
+        apart = unicodedata.normalize("NFKD", bare)
+        bare = "".join(character for character in apart if unicodedata.category(character) not in ("Mn", "Cf"))
     return _SPACE.sub(" ", bare).strip(_AROUND)
+
+
+def rows_looked_at(layout: Layout) -> int:
+    """The number of the last row that can belong to the header."""
+    return TOP_ROWS if layout.header_row == "auto" else layout.header_row + max(_sizes(layout)) - 1
 
 
 def find_header(rows: Iterable[tuple[int, Sequence[str]]], layout: Layout) -> Header:
     """The header among `rows` (number, cells): the first complete one, else the closest. Where no column is required, the row
-    with most of them. Reads no further than it must.
+    with most of them. Labels in one row win over labels spread over several. Reads no further than it must.
     """
-    closest, by_label = NO_HEADER, _columns_by_label(layout)
+    closest, wanted = NO_HEADER, _Wanted(layout)
     demanding = any(column.required for column in layout.columns)
-    last = TOP_ROWS if layout.header_row == "auto" else layout.header_row
-    for number, cells in rows:
-        if number > last:
-            break
-        if layout.header_row not in ("auto", number):
-            continue
-        header = _match(number, cells, layout, by_label)
+    for lines in _candidates(rows, layout):
+        header = wanted.seen_in(lines)
         if header.complete and demanding:
             return header
         if not closest.row or closeness(header) > closeness(closest):
@@ -83,13 +121,7 @@ def accept(header: Header, layout: Layout, where: Where, columns_max: int, looke
     is the file and sheet, `looked_at` the sheets that were searched.
     """
     if not header.complete:
-        missing = ", ".join(column.labels[0] for column in header.missing or layout.columns)
-        found = ", ".join(label for label in header.labels if label.strip())[:500]
-        hint = f"the row holds: {found}" if found else "it holds no text"
-        if len(looked_at) > 1:
-            hint = f"looked at the sheets {', '.join(looked_at)}; {hint}"
-        values = {"row": header.row, "missing": missing}
-        raise FileRefused(Problem("R204", replace(where, row=header.row), found, values, hint))
+        raise FileRefused(_incomplete(header, layout, where, looked_at))
     if len(header.labels) > columns_max:
         reason = f"its header has {len(header.labels):,} columns; at most {columns_max:,} are read (columns_max)"
         raise FileRefused(Problem("R201", where, "", {"reason": reason}, "remove the columns that are not needed"))
@@ -101,25 +133,149 @@ def accept(header: Header, layout: Layout, where: Where, columns_max: int, looke
             raise FileRefused(Problem("R211", there, name, {"columns": labels}, hint))
 
 
-def _columns_by_label(layout: Layout) -> dict[str, list[str]]:
-    """Folded label -> the columns that may stand under it. An alias that is the first label of another column is that column's."""
-    first = {fold(column.labels[0]): column.name for column in layout.columns}
+def _incomplete(header: Header, layout: Layout, where: Where, looked_at: Sequence[str]) -> Problem:
+    missing = ", ".join(column.labels[0] for column in header.missing or layout.columns)
+    found = ", ".join(label for label in header.labels if label.strip())[:500]
+    sheets = f"looked at the sheets {', '.join(looked_at)}; " if len(looked_at) > 1 else ""
+    if not header.positions and layout.header_row == "auto":
+        looked = f"the sheet {where.sheet}" if where.sheet and not sheets else "the file"
+        begins = f"row {header.row} holds: {found}; " if found else ""
+        hint = f"{sheets}{begins}send a table with these labels over its columns; a form cannot be read"
+        return Problem("R215", where, "", {"rows": TOP_ROWS, "looked": looked, "missing": missing}, hint)
+    meant = _meant(header)
+    hint = f"{sheets}{meant}the row holds: {found}" if found else f"{sheets}it holds no text"
+    return Problem("R204", replace(where, row=header.row), found, {"row": header.row, "missing": missing}, hint)
+
+
+def _meant(header: Header) -> str:
+    """For each missing column the label of the row that is most like it, if any is."""
+    taken = {position for positions in header.positions.values() for position in positions}
+    free = {fold(label): label for position, label in enumerate(header.labels) if position not in taken}
+    said = []
+    for column in header.missing:
+        like = [match for label in column.labels for match in get_close_matches(fold(label), free, 1, _LIKENESS_MIN)]
+        if like and like[0]:
+            said.append(f'for {column.labels[0]}, did you mean "{free[like[0]].strip()}"?; ')
+    return "".join(said)
+
+
+def _sizes(layout: Layout) -> tuple[int, ...]:
+    """Over how many rows labels are looked for, in order."""
+    if layout.header_rows == "auto":
+        return _BY_ITSELF
+    return (layout.header_rows, 1) if layout.header_rows > 1 else (1,)
+
+
+def _candidates(rows: Iterable[tuple[int, Sequence[str]]], layout: Layout) -> Iterator[list[_Line]]:
+    """The rows that may be the header, by themselves and with those right above them."""
+    sizes, last, comment = _sizes(layout), rows_looked_at(layout), layout.around.comment
+    above: deque[_Line] = deque(maxlen=max(sizes))
+    for number, cells in rows:
+        if number > last:
+            return
+        text = next((cell for cell in cells if cell.strip()), "")
+        if comment and text.lstrip().startswith(comment):
+            continue
+        if not text:
+            above.clear()
+        above.append(_Line(number, tuple(cells)))
+        for size in sizes:
+            lines = list(above)[-size:]
+            if len(lines) == size and layout.header_row in ("auto", lines[0].number):
+                yield lines
+
+
+class _Wanted:
+    """The columns of a layout by the labels that they may stand under."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._columns = layout.columns
+        self._exact = _by_label(layout, fold)
+        self._loose = _by_label(layout, _loosely)
+
+    def seen_in(self, lines: Sequence[_Line]) -> Header:
+        """These rows as a header. A column stands where its label is found by the strictest reading that finds it."""
+        labels = [""] * max(len(line.cells) for line in lines)
+        positions: dict[str, tuple[int, ...]] = {}
+        for reading in _readings(lines):
+            taken = {position for places in positions.values() for position in places}
+            for name, places in self._find(reading).items():
+                if name not in positions and not taken.issuperset(places):
+                    positions[name] = places
+                    for position in places:
+                        labels[position] = reading.labels[position]
+            labels = [label or other for label, other in zip(labels, reading.labels, strict=True)]
+        while labels and not labels[-1].strip():
+            labels.pop()
+        missing = tuple(column for column in self._columns if column.required and column.name not in positions)
+        cells = tuple(line.cells for line in lines)
+        return Header(lines[-1].number, tuple(labels), positions, missing, lines[0].number, cells)
+
+    def _find(self, reading: _Reading) -> dict[str, tuple[int, ...]]:
+        by_label, key = (self._loose, _loosely) if reading.loose else (self._exact, fold)
+        found: dict[str, tuple[int, ...]] = {}
+        for position, label in enumerate(reading.labels):
+            for name in by_label.get(key(label), ()) if label else ():
+                found[name] = (*found.get(name, ()), position)
+        return found
+
+
+@lru_cache(maxsize=8192)
+def _loosely(label: str) -> str:
+    """A label without what joins its parts: `Consignee / City` and `Consignee: City` are `consignee city`."""
+    return _SPACE.sub(" ", _JOINT.sub(" ", fold(label))).strip(_AROUND)
+
+
+def _by_label(layout: Layout, key: Callable[[str], str]) -> dict[str, list[str]]:
+    """Label -> the columns that may stand under it. An alias that is the first label of another column is that column's."""
+    first = {key(column.labels[0]): column.name for column in layout.columns}
     by_label: dict[str, list[str]] = {}
     for column in layout.columns:
-        own = fold(column.labels[0])
-        for label in {fold(label) for label in column.labels}:
+        own = key(column.labels[0])
+        for label in {key(label) for label in column.labels}:
             if label and (label == own or label not in first):
                 by_label.setdefault(label, []).append(column.name)
     return by_label
 
 
-def _match(number: int, cells: Sequence[str], layout: Layout, by_label: dict[str, list[str]]) -> Header:
-    labels = list(cells)
-    while labels and not labels[-1].strip():
-        labels.pop()
-    positions: dict[str, tuple[int, ...]] = {}
-    for position, label in enumerate(labels):
-        for name in by_label.get(fold(label), ()):
-            positions[name] = (*positions.get(name, ()), position)
-    missing = tuple(column for column in layout.columns if column.required and column.name not in positions)
-    return Header(number, tuple(labels), positions, missing)
+def _readings(lines: Sequence[_Line]) -> Iterator[_Reading]:
+    """How the labels of these rows can be read, the strictest first: several rows with their merged cells spread to the right,
+    then as they stand, then the lowest cell alone.
+    """
+    width = max(len(line.cells) for line in lines)
+    rows = [(*line.cells, *("",) * (width - len(line.cells))) for line in lines]
+    if len(rows) == 1:
+        yield _Reading(rows[0], loose=False)
+        yield _Reading(rows[0], loose=True)
+        return
+    yield _Reading([_joined(parts) for parts in zip(*_spread(rows), strict=True)], loose=True)
+    yield _Reading([_joined(parts) for parts in zip(*rows, strict=True)], loose=True)
+    lowest = [[part for part in parts if part.strip()] for parts in zip(*rows, strict=True)]
+    yield _Reading([parts[-1] if parts else "" for parts in lowest], loose=False)
+
+
+def _joined(parts: Iterable[str]) -> str:
+    told: list[str] = []
+    for part in filter(None, map(str.strip, parts)):
+        if part not in told:
+            told.append(part)
+    return BETWEEN.join(told)
+
+
+def _spread(rows: Sequence[Sequence[str]]) -> list[Sequence[str]]:
+    """The rows with each cell of the upper ones repeated over the blank ones to its right, as far as the cell above it reaches
+    and a label stands below: only the first of merged cells holds their text.
+    """
+    width = len(rows[0])
+    starts = [0] * width  # where the merged cell above each position begins
+    found: list[Sequence[str]] = []
+    for row in rows[:-1]:
+        begin: list[int] = []
+        for position in range(width):
+            is_start = position == 0 or row[position].strip() or starts[position] != starts[position - 1]
+            begin.append(position if is_start else begin[-1])
+        found.append(
+            [row[begin[position]] if rows[-1][position].strip() else row[position] for position in range(width)]
+        )
+        starts = begin
+    return [*found, rows[-1]]

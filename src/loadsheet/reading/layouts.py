@@ -19,12 +19,31 @@ class WantedColumn:
 
 
 @dataclass(frozen=True, slots=True)
+class Around:
+    """What stands around and between the rows of a table and is none of them. Rows that a rule here meets are ignored, never lost.
+
+    `units_row`: the first row under the header holds units (True), holds none (False), or is looked at ("auto"). `comment` is
+    what the first cell of a comment begins with. `totals` are words that the first text of a total row begins with, wherever
+    it stands; at the first row that begins with one of `footer` the table ends. `stop_at_blank`: it ends at a blank row.
+    """
+
+    units_row: Literal["auto"] | bool = "auto"
+    comment: str = ""
+    totals: tuple[str, ...] = ()
+    footer: tuple[str, ...] = ()
+    stop_at_blank: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Layout:
     """One table as a mapping wants it; `name` is the mapping's name for it.
 
     `sheets` are names of which the first that exists is read; empty: the first visible sheet with the header. `header_row`
-    is a row number from 1, or "auto": the first row of a file's top with every required label. `encodings` and `delimiters`
+    is a row number from 1, or "auto": the first row of a file's top with every required label; `header_rows` is over how many
+    rows the labels are spread ("auto": one, or two or three if only together they hold every label). `encodings` and `delimiters`
     are for text files: tried strictly in this order; a byte order mark wins over the encodings, a `sep=` line over the delimiters.
+    `quote` is what values of text files are quoted with, doubled inside them (empty: nothing is); `escape` is what makes the
+    character after it an ordinary one (empty: nothing does). `around` says which rows are none of the table's.
     """
 
     name: str
@@ -33,11 +52,20 @@ class Layout:
     header_row: int | Literal["auto"] = "auto"
     encodings: tuple[str, ...] = ("utf-8-sig",)
     delimiters: tuple[str, ...] = (",", ";", "\t", "|")
+    quote: str = '"'
+    escape: str = ""
+    header_rows: int | Literal["auto"] = "auto"
+    around: Around = Around()
 
     def __post_init__(self) -> None:
-        """Raises ValueError for what can never be read: no column, no encoding, or a delimiter that is not one character."""
+        """Raises ValueError for what can never be read: no column, no encoding, a delimiter that is not one character, or one
+        character with two meanings.
+        """
         if not self.columns or not self.encodings or not self.delimiters:
             raise ValueError(f"table {self.name} needs a column, an encoding and a delimiter at least")
         for delimiter in self.delimiters:
-            if len(delimiter) != 1 or delimiter in '"\r\n':
+            if len(delimiter) != 1 or delimiter in "\r\n" or delimiter in (self.quote, self.escape):
                 raise ValueError(f"table {self.name}: {delimiter!r} cannot be a delimiter")
+        for mark in filter(None, (self.quote, self.escape)):
+            if len(mark) > 1 or mark in "\r\n " or self.quote == self.escape:
+                raise ValueError(f"table {self.name}: {mark!r} cannot be a quote or an escape")

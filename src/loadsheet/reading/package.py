@@ -8,25 +8,23 @@ import posixpath
 import struct
 import zipfile
 import zlib
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import IO, TypeVar
 from xml.parsers import expat
 
+from loadsheet.problems import FileRefused, Problem, Where
+from loadsheet.reading.archive import check_directory, check_parts, over_limit
 from loadsheet.reading.encoding import refused
+from loadsheet.reading.scan import Parser
+from loadsheet.reading.sources import Source
 
 DAMAGED = "it is incomplete or damaged"
 SEND_AGAIN = "save it anew in the program it comes from and send it again"
 
-_PARTS_MAX = 10_000
-_RATIO_MAX = 100  # a part that shrinks more than this ...
-_RATIO_GRACE = 10_000_000  # ... and unpacks to more than this is a bomb; real sheets shrink by 10 to 30
 _CHUNK = 1 << 16
-_PROLOGUE_MAX = 1 << 20
-_METHODS = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}
-_ENCRYPTED = 0x1
+_PROLOGUE_MAX, _PROLOGUE_CHUNK = 1 << 16, 1 << 10  # what stands before the first element of a part
 
 FAULTS = (
     zipfile.BadZipFile,
@@ -72,18 +70,25 @@ class Package:
         except FAULTS as error:
             raise refused(self.name, f"{DAMAGED} (part {part}: {error or type(error).__name__})", SEND_AGAIN) from error
 
-    def feed(self, part: str, parser: expat.XMLParserType, found: list[T]) -> Generator[T, None, None]:
-        """Feed a part to a parser, whose handlers put what they find into `found`; that is passed on piece by piece. Raises
-        FileRefused for malformed XML, and for content its handlers cannot make sense of (ValueError, LookupError).
+    def feed(
+        self, part: str, parser: Parser, found: list[T], peek: Callable[[bytes], None] | None = None
+    ) -> Generator[T, None, None]:
+        """Feed a part to a parser, whose handlers put what they find into `found`; that is passed on piece by piece. `peek`
+        sees each piece of the part before the parser does. Raises FileRefused for malformed XML, and for content its handlers
+        cannot make sense of (ValueError, LookupError).
         """
         try:
             with self.opened(part) as stream:
                 while chunk := stream.read(_CHUNK):
+                    if peek:
+                        peek(chunk)
                     parser.Parse(chunk)
                     yield from found
                     found.clear()
                 parser.Parse(b"", True)  # noqa: FBT003 (its signature)
-        except (expat.ExpatError, _ForbiddenMarkup) as error:
+        except _ForbiddenMarkup:
+            raise _declares(self.name, part) from None
+        except expat.ExpatError as error:
             raise refused(self.name, f"{DAMAGED} (part {part}: {error})", SEND_AGAIN) from error
         yield from found
 
@@ -99,11 +104,6 @@ class Package:
         parser.StartElementHandler = start
         return self.feed(part, parser, found)
 
-    def verify(self, part: str) -> None:
-        """Read a part to its end. Raises FileRefused if its checksum is wrong or its XML is malformed."""
-        for _ in self.feed(part, safe_parser(), []):
-            pass
-
     def relations(self, part: str) -> dict[str, tuple[str, str]]:
         """The relations of a part: id -> (last word of its type, name of the target part)."""
         folder, base = posixpath.split(part)
@@ -118,17 +118,22 @@ class Package:
 
 
 @contextmanager
-def open_package(path: Path, name: str, inflated_bytes_max: int) -> Iterator[Package]:
+def open_package(source: Source, name: str, inflated_bytes_max: int) -> Iterator[Package]:
     """The package of a file. Raises FileRefused if it is no sound zip, unpacks to too much, is locked with a password, or
     declares a document type or an entity in any part.
     """
     try:
-        archive = zipfile.ZipFile(path)
-    except FAULTS as error:
-        raise refused(name, f"{DAMAGED} ({error or type(error).__name__})", SEND_AGAIN) from error
-    with archive:
+        stream = source.open("rb")
+    except OSError as error:
+        raise refused(name, f"the system says: {error.strerror}", SEND_AGAIN) from error
+    with stream:
+        try:
+            check_directory(stream, name)
+            archive = zipfile.ZipFile(stream)
+        except FAULTS as error:
+            raise refused(name, f"{DAMAGED} ({error or type(error).__name__})", SEND_AGAIN) from error
         entries = archive.infolist()
-        _check_sizes(entries, name, inflated_bytes_max)
+        check_parts(archive, stream, name, inflated_bytes_max)
         package = Package(archive, name, {_folded(entry.filename): entry for entry in entries})
         if len(package.parts) < len(entries):
             raise refused(name, f"{DAMAGED} (it holds parts of the same name)", SEND_AGAIN)
@@ -144,9 +149,11 @@ def check_markup(package: Package) -> None:
             _check_prologue(package, part)
 
 
-def safe_parser() -> expat.XMLParserType:
-    """A parser that stops at a document type or an entity declaration. Names come with their prefixes (see `local_name`)."""
-    parser = expat.ParserCreate()
+def safe_parser(*, namespace_separator: str | None = None) -> expat.XMLParserType:
+    """A parser that stops at a document type or an entity declaration. Names come with their prefixes (see `local_name`), or
+    with their namespace before the separator.
+    """
+    parser = expat.ParserCreate(namespace_separator=namespace_separator)
     parser.buffer_text = True
     parser.StartDoctypeDeclHandler = parser.EntityDeclHandler = _forbid
     parser.ExternalEntityRefHandler = _forbid
@@ -156,24 +163,6 @@ def safe_parser() -> expat.XMLParserType:
 def local_name(tag: str) -> str:
     """A name without its prefix. Workbooks never use one local name for two things where we look."""
     return tag.rpartition(":")[2]
-
-
-def _check_sizes(entries: list[zipfile.ZipInfo], name: str, inflated_bytes_max: int) -> None:
-    """The module zipfile gives no more of a part than its declared size and checks its sum, so the declared sizes bound the real ones."""
-    if len(entries) > _PARTS_MAX:
-        raise refused(name, f"it holds {len(entries):,} parts; at most {_PARTS_MAX:,} are read", SEND_AGAIN)
-    inflated = sum(entry.file_size for entry in entries)
-    if inflated > inflated_bytes_max:
-        reason = f"it unpacks to {inflated:,} bytes; at most {inflated_bytes_max:,} are read (inflated_bytes_max)"
-        raise refused(name, reason, "send it in several files, or as CSV")
-    for entry in entries:
-        if entry.file_size > _RATIO_GRACE and entry.file_size > _RATIO_MAX * max(entry.compress_size, 1):
-            reason = f"its part {entry.filename} unpacks to {entry.file_size:,} bytes from {entry.compress_size:,}"
-            raise refused(name, f"{reason}, as a zip bomb does", "send it as CSV")
-        if entry.flag_bits & _ENCRYPTED:
-            raise refused(name, "it is locked with a password", "send it without a password")
-        if entry.compress_type not in _METHODS:
-            raise refused(name, f"its part {entry.filename} is packed in a way that workbooks do not use", SEND_AGAIN)
 
 
 def _check_prologue(package: Package, part: str) -> None:
@@ -188,14 +177,20 @@ def _check_prologue(package: Package, part: str) -> None:
     read = 0
     with package.opened(part) as stream:
         try:
-            while not begun and read < _PROLOGUE_MAX and (chunk := stream.read(_CHUNK)):
+            while not begun and read < _PROLOGUE_MAX and (chunk := stream.read(_PROLOGUE_CHUNK)):
                 read += len(chunk)
                 parser.Parse(chunk)
         except _ForbiddenMarkup:
-            reason = f"its part {part} declares a document type or an entity, which no workbook needs"
-            raise refused(package.name, reason, SEND_AGAIN) from None
+            raise _declares(package.name, part) from None
         except expat.ExpatError:
             return  # malformed: said when the part is read, and parts that are not read do not matter
+    if not begun and read >= _PROLOGUE_MAX:
+        reason = f"its part {part} holds {read:,} bytes or more before its first element"
+        raise over_limit(package.name, reason, f"{_PROLOGUE_MAX:,}", "a fixed limit", SEND_AGAIN)
+
+
+def _declares(name: str, part: str) -> FileRefused:
+    return FileRefused(Problem("R234", Where(name), "", {"part": part}, SEND_AGAIN))
 
 
 def _forbid(*_: object) -> int:

@@ -6,21 +6,24 @@ openpyxl keeps the knowledge of number formats (`formats.py`), and the tests hol
 """
 
 import re
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
+from functools import partial
+from xml.parsers.expat import XMLParserType
 
+from loadsheet.reading.books import COLUMNS_MAX, Cells, Rows, Traits
 from loadsheet.reading.formats import GENERAL, Format, read_number
 from loadsheet.reading.package import Package, local_name, safe_parser
+from loadsheet.reading.scan import RowPatterns, Scanner, texts_of
 from loadsheet.reading.tables import Native
 
 _ESCAPE = re.compile(r"_x([0-9A-Fa-f]{4})_")
 _REFERENCE = re.compile(r"([A-Z]{1,3})[0-9]+")
 _DIGITS = "0123456789"
 _MEMORY_MAX = 20_000
-
-Cells = list[tuple[int, str]]
-"""The cells of a row that hold anything: position from 0, value."""
+_TRAITS = (b"hidden=", b"mergeCell", b"autoFilter")
+_TAG_LENGTH = 2048
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,18 +61,32 @@ def read_texts(package: Package, part: str) -> Iterator[str]:
         elif name == "rPh":
             phonetic = False
 
+    def read(piece: str) -> None:
+        found.extend(map(unescape, texts_of(piece)))
+
     parser.StartElementHandler, parser.EndElementHandler = start, end
-    return package.feed(part, parser, found)
+    return package.feed(part, Scanner(parser, b"<si", b"</si>", b"</sst>", read), found)
 
 
-def stream_rows(package: Package, part: str, dictionary: Dictionary) -> Generator[tuple[int, Cells], None, None]:  # noqa: C901 (a flat switch: calls for its cases would cost a third more)
+def stream_rows(package: Package, part: str, dictionary: Dictionary) -> Rows:
     """The rows of a sheet that hold anything, as row number and cells, in the order of the file. Raises FileRefused if the part
     is damaged.
     """
     found: list[tuple[int, Cells]] = []
-    make = _cell_maker(dictionary)
+    make, number = _cell_makers(dictionary)
+    parser, at_row = _row_parser(make, found)
+    columns: dict[str, int] = {}
+    place = partial(_position, columns=columns)
+    patterns = RowPatterns(dictionary.texts, make, number, found=found, at_row=at_row, place=place)
+    return package.feed(part, Scanner(parser, b"<row", b"</row>", b"</sheetData>", patterns), found)
+
+
+def _row_parser(  # noqa: C901, PLR0915 (a flat switch: calls for its cases would cost a third more)
+    make: Callable[[str, str, str], str], found: list[tuple[int, Cells]]
+) -> tuple[XMLParserType, Callable[[int], None]]:
+    """What parses the XML of a sheet and puts its rows into `found`, and what tells it the number of the row before."""
     parser = safe_parser()
-    row, position, phonetic, formula = 0, -1, False, False
+    row, position, phonetic, formula, inline = 0, -1, False, False, False
     cells: Cells = []
     attributes: dict[str, str] = {}
     pieces: list[str] = []
@@ -77,10 +94,10 @@ def stream_rows(package: Package, part: str, dictionary: Dictionary) -> Generato
     names: dict[str, str] = {}
 
     def start(tag: str, given: dict[str, str]) -> None:
-        nonlocal row, position, cells, attributes, phonetic, formula
+        nonlocal row, position, cells, attributes, phonetic, formula, inline
         name = names.get(tag) or names.setdefault(tag, local_name(tag))
         if name == "c":
-            attributes, formula = given, False
+            attributes, formula, inline = given, False, False
             reference = given.get("r")
             if reference is None:
                 position += 1
@@ -89,8 +106,11 @@ def stream_rows(package: Package, part: str, dictionary: Dictionary) -> Generato
                 if position < 0:
                     position = _position(reference, columns)
         elif name in ("v", "t"):
-            if not phonetic:
+            if not phonetic and not (inline and name == "v"):
                 parser.CharacterDataHandler = pieces.append
+        elif name == "is":  # a text in the cell stands before any other value of it
+            inline = True
+            pieces.clear()
         elif name == "f":
             formula = True
         elif name == "row":
@@ -102,20 +122,60 @@ def stream_rows(package: Package, part: str, dictionary: Dictionary) -> Generato
         nonlocal phonetic
         name = names[tag]
         if name == "c":
-            value = make(attributes, "".join(pieces), formula)
+            kind, stored = attributes.get("t", "n"), "".join(pieces)
+            lacks_value = formula and not stored and kind == "n"
+            value = Native("=", "formula") if lacks_value else make(kind, attributes.get("s", "0"), stored)
             pieces.clear()
             if value:
                 cells.append((position, value))
         elif name in ("v", "t"):
             parser.CharacterDataHandler = None
-        elif name == "row":
-            if cells:
-                found.append((row, cells))
+        elif name == "row" and cells:
+            found.append((row, cells))
         elif name == "rPh":
             phonetic = False
 
+    def at_row(number: int) -> None:
+        nonlocal row
+        row = number
+
     parser.StartElementHandler, parser.EndElementHandler = start, end
-    return package.feed(part, parser, found)
+    return parser, at_row
+
+
+def read_traits(package: Package, part: str) -> Traits:
+    """What a sheet holds beside its cells. Reads it to its end: raises FileRefused if its checksum is wrong or its XML malformed.
+
+    Handlers are called only for pieces of the part that hold one of the words looked for; the others cost next to nothing.
+    """
+    parser = safe_parser()
+    merged, hidden_rows, filtered, before = 0, 0, "", b""
+    hidden_columns: set[int] = set()
+
+    def start(tag: str, given: dict[str, str]) -> None:
+        nonlocal merged, hidden_rows, filtered
+        name = local_name(tag)
+        if name == "mergeCell":
+            merged += 1
+        elif name == "autoFilter":
+            filtered = given.get("ref", "")
+        elif given.get("hidden", "0") in ("1", "true"):
+            if name == "row":
+                hidden_rows += 1
+            elif name == "col":
+                first, last = int(given["min"]), int(given["max"])
+                hidden_columns.update(range(first - 1, min(last, COLUMNS_MAX)) if last < COLUMNS_MAX else ())
+
+    def peek(piece: bytes) -> None:
+        nonlocal before
+        seen = before + piece  # a tag may have begun in the piece before
+        wide = not before or b"\0" in seen[:_TAG_LENGTH]  # the first piece, and every piece of UTF-16
+        parser.StartElementHandler = start if wide or any(word in seen for word in _TRAITS) else None
+        before = seen[-_TAG_LENGTH:]
+
+    for _ in package.feed(part, parser, [], peek):
+        pass
+    return Traits(merged, hidden_rows, tuple(sorted(hidden_columns)), filtered)
 
 
 def unescape(text: str) -> str:
@@ -139,31 +199,30 @@ def _position(reference: str, columns: dict[str, int]) -> int:
     return columns.setdefault(letters, position - 1)
 
 
-def _cell_maker(dictionary: Dictionary) -> Callable[[dict[str, str], str, bool], str]:
-    """What makes a cell from its attributes, its stored text, and whether it holds a formula."""
+def _cell_makers(dictionary: Dictionary) -> tuple[Callable[[str, str, str], str], Callable[[str, str], Native]]:
+    """What makes a cell from its kind, its style and its stored text, and what makes a number, or a date, anew."""
     memory: dict[tuple[str, str], Native] = {}
     texts, formats, from_1904 = dictionary.texts, dictionary.formats, dictionary.from_1904
 
     def number(style: str, text: str) -> Native:
+        how = formats[int(style)] if int(style) < len(formats) else GENERAL
+        return read_number(text.strip(), how, from_1904=from_1904)
+
+    def remembered(style: str, text: str) -> Native:
         if len(memory) >= _MEMORY_MAX:
             memory.clear()
-        how = formats[int(style)] if int(style) < len(formats) else GENERAL
-        memory[style, text] = cell = read_number(text.strip(), how, from_1904=from_1904)
+        memory[style, text] = cell = number(style, text)
         return cell
 
-    def make(attributes: dict[str, str], text: str, formula: bool) -> str:  # noqa: FBT001 (called for every cell)
-        kind = attributes.get("t", "n")
+    def make(kind: str, style: str, text: str) -> str:
         if kind == "n":
-            if text:
-                style = attributes.get("s", "0")
-                return memory.get((style, text)) or number(style, text)
-            return Native("=", "formula") if formula else ""
+            return (memory.get((style, text)) or remembered(style or "0", text)) if text else ""
         if kind == "s":
             index = int(text or -1)
             return texts[index] if 0 <= index < len(texts) else Native("#TEXT LOST!", "error")
         return unescape(text) if kind in ("str", "inlineStr") else _flag_moment_or_error(kind, text.strip())
 
-    return make
+    return make, number
 
 
 def _flag_moment_or_error(kind: str, text: str) -> str:

@@ -7,7 +7,7 @@ its kind beside it, so that a converter need not guess: a text cell "1.234" is r
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Literal, NamedTuple, Self
 
 from loadsheet.problems import Problem, Where, column_letters
 
@@ -33,14 +33,33 @@ class Native(str):
         return cell
 
 
+class PlainNumber(Native):
+    """A number that is shown as it is stored. Sheets hold millions of these, so it is made by str alone."""
+
+    __slots__ = ()
+    if TYPE_CHECKING:
+
+        def __new__(cls, text: str) -> Self: ...  # noqa: D102 (the next line is what it is)
+    else:
+        __new__ = str.__new__
+    kind: NativeKind = "number"
+
+    @property
+    def shown(self) -> str:  # type: ignore[override]  # nobody sets it
+        """The number itself."""
+        return str(self)
+
+
 class Row(NamedTuple):
     """One row: its number from 1 as the sender's program counts lines or rows, its cells (exactly as many as the table has
-    columns), and the problem that makes it unusable, if any (then `cells` hold what could be read).
+    columns), the problem that makes it unusable, if any (then `cells` hold what could be read), and the rule by which it is no
+    row of the table but a unit, a total or a note, in words (then it is ignored, and has no problem).
     """
 
     number: int
     cells: tuple[str, ...]
     problem: Problem | None = None
+    ignored: str = ""
 
     @property
     def shown(self) -> tuple[str, ...]:

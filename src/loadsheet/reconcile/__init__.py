@@ -5,6 +5,7 @@ listings are fetched, what reports look like, and what a source file is.
 """
 
 from loadsheet.reconcile.balance import FATES, IGNORED, Balance, TableBalance
+from loadsheet.reconcile.findings import Reconciliation
 from loadsheet.reconcile.settling import settle
 from loadsheet.reconcile.totals import Total
 from loadsheet.reconcile.verdicts import (
@@ -14,7 +15,6 @@ from loadsheet.reconcile.verdicts import (
     Leg,
     Match,
     OnlyListed,
-    Reconciliation,
     Verdict,
 )
 

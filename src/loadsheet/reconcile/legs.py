@@ -1,110 +1,121 @@
-"""The match by key: the entries of a run, what the ledger knows to be accepted, and what the listings show, joined on the lane.
+"""The match by key: what the ledger knows of a lane, and the rules that follow from it and from what is listed.
 
 A lane is one business record (`order:4711`); the last accepted create, update or delete on it says what the exchange should
-hold. Only keys and hashes are joined here, so that 200,000 orders stay small; contents are compared in `settling`.
+hold. Lanes do not bear on each other; contents are compared in `settling`.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterable
+from dataclasses import dataclass
 
-import pandas as pd
-
-from loadsheet.contract import BY_NAME, WRITES, Action, Listing
-from loadsheet.ledger import State, Trace
-from loadsheet.reconcile.verdicts import Leg, OnlyListed
+from loadsheet.contract import WRITES, Action
+from loadsheet.ledger import Entry, State, Trace
+from loadsheet.reconcile.verdicts import Leg, OnlyListed, Verdict
 
 TRACED = (State.ACCEPTED, State.SENDING, State.UNKNOWN, State.REFUSED)
 """The states of entries that say something about what the exchange may hold."""
 
-LISTINGS = tuple(operation for operation in BY_NAME.values() if operation.action is Action.LIST)
-PROVABLE = [operation.name for operation in WRITES if operation.proved_by]
-DELETES = [operation.name for operation in WRITES if operation.action is Action.DELETE]
+PROVABLE = frozenset(operation.name for operation in WRITES if operation.proved_by)
+DELETES = frozenset(operation.name for operation in WRITES if operation.action is Action.DELETE)
 
-_TYPES = {name: "int64" if name == "id" else "str" for name in Trace._fields}
-
-
-class Listed(NamedTuple):
-    """What the listings show: the legs, each record by its lane (the first, if a lane is listed twice), and how many a lane has."""
-
-    legs: dict[str, Leg]
-    records: dict[str, dict[str, Any]]
-    times: Counter[str]
+_BY_STATE = {
+    State.INVALID: Verdict.INVALID,
+    State.HELD: Verdict.HELD,
+    State.READY: Verdict.WAITING,
+    State.REFUSED: Verdict.REFUSED,
+    State.SENDING: Verdict.UNKNOWN,
+    State.UNKNOWN: Verdict.UNKNOWN,
+}
 
 
-def read_listings(listings: Mapping[str, Listing | None]) -> Listed:
-    """The records of all listings by lane. A listing without one record of its own kind is the wrong one: it proves nothing."""
-    found = Listed({}, {}, Counter())
-    for operation in LISTINGS:
-        listing = listings.get(operation.subject)
-        if listing is None:
-            found.legs[operation.subject] = Leg(operation.subject, read=False)
-            continue
-        own = [record for record in listing.results if _subject_of(record) == operation.subject]
-        for record in own:
-            lane = operation.lane_of(record)
-            found.records.setdefault(lane, record)
-            found.times[lane] += 1
-        complete = listing.complete and bool(own or not listing.results)
-        seen = Leg(operation.subject, read=True, listed=len(own), total=listing.total_count, complete=complete)
-        found.legs[operation.subject] = seen
-    return found
-
-
-def _subject_of(record: Mapping[str, Any]) -> str:
-    # tenders stand first among the listings: a tender may carry the key of an order, an order never that of a tender
-    return next((operation.subject for operation in LISTINGS if operation.key_of(record)), "")
-
-
-def frame(traces: Iterable[Trace]) -> pd.DataFrame:
-    """Traces as a frame, one column for each of their parts, in their order."""
-    return pd.DataFrame(list(traces), columns=list(_TYPES)).astype(_TYPES)
-
-
-def match_keys(source: pd.DataFrame, known: pd.DataFrame, listed: Listed) -> pd.DataFrame:
-    """One row for each entry of `source`, in its order, joined with what stands on its lane and how often that is listed.
-
-    `known` holds the traced entries of these lanes in the order in which they got there. Columns beside those of a trace:
-    `last` (id of the last accepted entry that the lane's record comes from; 0: none), `last_hash`, and `times`.
+@dataclass(slots=True)
+class Lane:
+    """What the ledger knows of the record of a lane: the last accepted entry that it comes from (0: none), with its content
+    hash and whether that deleted it; whether a call on it may have worked, and whether one was refused.
     """
-    last = _last_accepted(known)[["lane", "id", "content_hash"]].rename(
-        columns={"id": "last", "content_hash": "last_hash"}
+
+    last: int = 0
+    last_hash: str = ""
+    deleted: bool = False
+    perhaps: bool = False
+    refused: bool = False
+
+    @property
+    def expected(self) -> bool:
+        """Whether a listed record of this lane is no stranger."""
+        return bool(self.last and not self.deleted) or self.perhaps
+
+    def stands(self, entry: Entry) -> bool:
+        """Whether the exchange's record should be as this entry says: it was accepted last, or is unchanged from what was."""
+        return bool(self.last) and (entry.id == self.last or self.repeats(entry))
+
+    def repeats(self, entry: Entry) -> bool:
+        """Whether an unchanged entry's content is what was accepted last; others wait for an entry that was not accepted yet."""
+        same = bool(self.last) and entry.content_hash == self.last_hash
+        return same and entry.state is State.UNCHANGED and entry.operation in PROVABLE
+
+
+UNKNOWN_LANE = Lane()
+
+
+def lanes_of(traces: Iterable[Trace]) -> dict[str, Lane]:
+    """What is known of each lane by its traced entries, which come in the order in which they got there."""
+    lanes: dict[str, Lane] = {}
+    for trace in traces:
+        if trace.operation not in PROVABLE:
+            continue
+        lane = lanes.get(trace.lane)
+        if lane is None:
+            lane = lanes[trace.lane] = Lane()
+        if trace.state is State.ACCEPTED:
+            lane.last, lane.last_hash, lane.deleted = trace.id, trace.content_hash, trace.operation in DELETES
+        elif trace.state is State.REFUSED:
+            lane.refused = True
+        else:
+            lane.perhaps = True
+    return lanes
+
+
+def by_rule(entry: Entry, lane: Lane, leg: Leg, times: int) -> Verdict | None:
+    """The verdict on an entry whose record is listed so many times; None: the contents decide. The first rule that fits counts."""
+    if (told := _BY_STATE.get(entry.state)) is not None:  # what was not accepted is told by its state
+        return told
+    unchanged = entry.state is State.UNCHANGED
+    if unchanged and not lane.repeats(entry):
+        return Verdict.UNCHANGED
+    # accepted from here on; what has no listing, or is not what should be listed now
+    if entry.operation not in PROVABLE:
+        return Verdict.ACKNOWLEDGED
+    if not lane.stands(entry):
+        return Verdict.REPLACED
+    if not leg.read:
+        return Verdict.NOT_VERIFIABLE
+    deletes = entry.operation in DELETES
+    return _listed(times, deletes=deletes) if times else _absent(leg, deletes=deletes, unchanged=unchanged)
+
+
+def _listed(times: int, *, deletes: bool) -> Verdict | None:
+    if times > 1:
+        return Verdict.LISTED_TWICE
+    return Verdict.STILL_LISTED if deletes else None
+
+
+def _absent(leg: Leg, *, deletes: bool, unchanged: bool) -> Verdict:
+    if not leg.complete:
+        return Verdict.NOT_VERIFIABLE
+    if deletes:
+        return Verdict.UNCHANGED if unchanged else Verdict.MATCHED
+    return Verdict.MISSING
+
+
+def stranger(name: str, lane: Lane, waiting: str) -> OnlyListed:
+    """A listed record that was never accepted from here, or was deleted from here before; `waiting` is the state of this run's
+    last entry on its lane (empty: none).
+    """
+    subject, _, key = name.partition(":")
+    if lane.deleted:
+        return OnlyListed(subject, key, "it was deleted from here and is there again")
+    if lane.refused:
+        return OnlyListed(subject, key, "the document for it was refused")
+    return OnlyListed(
+        subject, key, f"the document for it is {waiting}" if waiting else "no document for it came through here"
     )
-    joined = source.merge(last, on="lane", how="left").merge(_times(listed), on="lane", how="left")
-    return joined.fillna({"last": 0, "last_hash": "", "times": 0}).astype({"last": "int64", "times": "int64"})
-
-
-def only_listed(matched: pd.DataFrame, known: pd.DataFrame, listed: Listed) -> tuple[OnlyListed, ...]:
-    """The listed records that were never accepted from here, or that were deleted from here before: by subject and key."""
-    known = known[known["operation"].isin(PROVABLE)]
-    last = _last_accepted(known)
-    deleted = last["operation"].isin(DELETES)
-    ours = [
-        last.loc[~deleted, "lane"],
-        known.loc[known["state"].isin([State.SENDING, State.UNKNOWN]), "lane"],
-        matched.loc[matched["id"] == matched["last"], "lane"],  # a deletion of this run has its own verdict
-    ]
-    strangers = _times(listed)
-    strangers = strangers[~strangers["lane"].isin(pd.concat(ours))]
-    notes = dict.fromkeys(strangers["lane"], "no document for it came through here")
-    waiting = matched[matched["operation"].isin(PROVABLE)]
-    notes.update(
-        {lane: f"the document for it is {state}" for lane, state in zip(waiting["lane"], waiting["state"], strict=True)}
-    )
-    notes.update(dict.fromkeys(known.loc[known["state"] == State.REFUSED, "lane"], "the document for it was refused"))
-    notes.update(dict.fromkeys(last.loc[deleted, "lane"], "it was deleted from here and is there again"))
-    return tuple(_stranger(lane, notes[lane]) for lane in sorted(strangers["lane"]))
-
-
-def _stranger(lane: str, note: str) -> OnlyListed:
-    subject, _, key = lane.partition(":")
-    return OnlyListed(subject, key, note)
-
-
-def _last_accepted(known: pd.DataFrame) -> pd.DataFrame:
-    accepted = known[(known["state"] == State.ACCEPTED) & known["operation"].isin(PROVABLE)]
-    return accepted.drop_duplicates("lane", keep="last")
-
-
-def _times(listed: Listed) -> pd.DataFrame:
-    return pd.DataFrame({"lane": list(listed.times), "times": list(listed.times.values())}).astype({"lane": "str"})

@@ -11,7 +11,7 @@ from loadsheet.contract import BY_NAME, MEASURES, Measure, Scale, amounts, measu
 from loadsheet.ledger import Entry, State
 
 _DOCUMENTS = Measure("documents", Scale.COUNT, "")
-_ONE = Decimal(1)
+_NONE, _ONE = Decimal(0), Decimal(1)
 
 
 _SOURCE, _NOT_SENT, _SENT, _ACKNOWLEDGED, _LISTED = range(5)
@@ -43,7 +43,8 @@ class Adder:
     """Adds figures up while entries stream by."""
 
     def __init__(self) -> None:
-        self._sums: dict[tuple[str, Measure, str], list[Decimal]] = {}
+        # by subject, figure, unit and the way that a document went: its legs are told apart at the end only
+        self._sums: dict[tuple[str, str, str, tuple[int, ...]], Decimal] = {}
 
     def add(self, entry: Entry, record: dict[str, Any], listed: dict[str, Any] | None, *, stands: bool) -> None:
         """Count one entry. `record` is its decoded payload (empty if there is none), `listed` the one record that the listing
@@ -56,33 +57,39 @@ class Adder:
         legs = _legs(entry, stands=stands)
         shown = listed if stands else None
         self._book(operation.subject, _DOCUMENTS, "", legs if shown is None else (*legs, _LISTED), _ONE)
-        carried = []
+        carried = set()
         for measure, unit, amount in amounts(measures, record):
             self._book(operation.subject, measure, unit, legs, amount)
-            carried.append(measure)
+            carried.add(measure.name)
         if shown is not None:
             # an update that leaves a figure alone must not be compared with the whole record's
-            compared = tuple(dict.fromkeys(carried))
+            compared = (
+                measures if len(carried) == len(measures) else tuple(one for one in measures if one.name in carried)
+            )
             for measure, unit, amount in amounts(compared, shown):
                 self._book(operation.subject, measure, unit, (_LISTED,), amount)
 
     def totals(self) -> tuple[Total, ...]:
         """All figures, by subject, in the order of the contract, then by unit."""
-        order = {_DOCUMENTS: 0}
-        for subject in MEASURES:
-            for measure in MEASURES[subject]:
-                order.setdefault(measure, len(order))
-        ranked = sorted(self._sums.items(), key=lambda item: (item[0][0], order[item[0][1]], item[0][2]))
+        figures = {
+            (subject, measure.name): (rank, measure)
+            for subject in MEASURES
+            for rank, measure in enumerate((_DOCUMENTS, *MEASURES[subject]))
+        }
+        told: dict[tuple[str, int, str], list[Decimal]] = {}
+        for (subject, name, unit, legs), amount in self._sums.items():
+            sums = told.setdefault((subject, figures[subject, name][0], unit), [Decimal(0)] * 5)
+            for leg in legs:
+                sums[leg] += amount
+        named = {(subject, rank): measure for (subject, _), (rank, measure) in figures.items()}
         return tuple(
-            Total(subject, measure.name, unit, measure.scale, *sums) for (subject, measure, unit), sums in ranked
+            Total(subject, named[subject, rank].name, unit, named[subject, rank].scale, *sums)
+            for (subject, rank, unit), sums in sorted(told.items())
         )
 
     def _book(self, subject: str, measure: Measure, unit: str, legs: tuple[int, ...], amount: Decimal) -> None:
-        sums = self._sums.get((subject, measure, unit))
-        if sums is None:
-            sums = self._sums[subject, measure, unit] = [Decimal(0)] * 5
-        for leg in legs:
-            sums[leg] += amount
+        booked = (subject, measure.name, unit, legs)
+        self._sums[booked] = self._sums.get(booked, _NONE) + amount
 
 
 def _legs(entry: Entry, *, stands: bool) -> tuple[int, ...]:

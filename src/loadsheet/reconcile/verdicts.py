@@ -1,20 +1,15 @@
-"""The verdicts of the reconciliation, and its values.
+"""The verdicts of the reconciliation, and the values they are told with.
 
 Three legs: what the shipper asked for (source), what the ledger knows to be accepted (sent), and what the exchange's listing
 shows (listed). Every entry gets exactly one verdict: the first of the ordered rules in `settling` that fits it.
 """
 
-from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cached_property
 from typing import NamedTuple
 
 from loadsheet.contract import Difference
 from loadsheet.ledger import State
-from loadsheet.reconcile.balance import Balance
-from loadsheet.reconcile.totals import Total
 
 
 class Verdict(StrEnum):
@@ -84,7 +79,6 @@ class Match(NamedTuple):
 
     entry: int
     operation: str
-    key: str
     state: State
     verdict: Verdict
     differences: tuple[Difference, ...] = ()
@@ -116,35 +110,3 @@ class Leg:
         if self.complete:
             return f"{self.listed:,} of {self.total:,} {self.subject}s listed (complete)"
         return f'{self.listed:,} of {self.total:,} {self.subject}s listed (partial: missing ones are "{Verdict.NOT_VERIFIABLE}")'
-
-
-@dataclass(frozen=True)
-class Reconciliation:
-    """All that a run's reconciliation found. `matches` holds one match for each entry, by entry, in the ledger's order."""
-
-    matches: dict[int, Match]
-    only_listed: tuple[OnlyListed, ...]
-    legs: tuple[Leg, ...]
-    balance: Balance
-    totals: tuple[Total, ...]
-
-    @cached_property
-    def verdicts(self) -> Counter[Verdict]:
-        """How many entries have each verdict."""
-        return Counter(match.verdict for match in self.matches.values())
-
-    @property
-    def balances(self) -> bool:
-        """Whether all rows read and all entries of the ledger are accounted for, each once."""
-        return self.balance.balances and self.balance.entries == self.verdicts.total()
-
-    @property
-    def needs_someone(self) -> int:
-        """How many entries wait for a person."""
-        return sum(self.verdicts[verdict] for verdict in NEEDS_SOMEONE)
-
-    def faults(self) -> Iterator[str]:
-        """Why it does not balance, a sentence each; none if it does."""
-        yield from self.balance.faults()
-        if self.balance.entries != self.verdicts.total():
-            yield f"{self.balance.entries} entries in the ledger, {self.verdicts.total()} verdicts"

@@ -4,12 +4,14 @@
 the reconciliation, never a source file and never the network. Equal ledgers give equal bytes.
 """
 
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from loadsheet.ledger import Run
 from loadsheet.ledger.history import History
+from loadsheet.problems import Problem
 from loadsheet.reconcile import Reconciliation
 from loadsheet.reports.placing import placed
 from loadsheet.reports.results import DropResults, results_names
@@ -48,12 +50,20 @@ class Written:
 
 
 def write(
-    history: History, reconciliation: Reconciliation, run: Run, settings: Settings, *, sheet_rows_max: int = ROWS_MAX
+    history: History,
+    reconciliation: Reconciliation,
+    run: Run,
+    settings: Settings,
+    *,
+    sheet_rows_max: int = ROWS_MAX,
+    remarks: Sequence[Problem] = (),
+    forecast: str = "",
 ) -> Written:
     """Write all reports of a run into `outbox/RUN/`, replacing earlier ones of the same run; each appears whole or not at all.
 
     `run` carries the exit code and the end that will be recorded for it, as far as they are known. A reconciliation that does
-    not balance is written all the same, and says so. Raises LoadsheetError if a report cannot be written.
+    not balance is written all the same, and says so. `remarks` concern the run and no file, `forecast` says what is left to send and
+    when that would be done: both for `run.json`. Raises LoadsheetError if a report cannot be written.
     """
     folder = settings.outbox / run.name
     drops = history.drops_of(run)
@@ -78,7 +88,8 @@ def write(
         reports = [WORKBOOK, *written, SUMMARY]
         summary = summarise(run, drops, reconciliation, gathered, settings, results=names, reports=reports)
         beyond = workbook.finish(summary, reconciliation.only_listed)
-        summary = replace(summary, reports=(*reports, *beyond))
+        said = tuple(map(str, remarks))
+        summary = replace(summary, reports=(*reports, *beyond), remarks=said, forecast=forecast)
     with placed(folder / SUMMARY) as part:
         part.write_bytes(summary.to_json())
     return Written(folder, summary.reports, summary, settings.state)

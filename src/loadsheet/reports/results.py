@@ -7,6 +7,7 @@ sixteen bytes a row kept to bring them into the order of the file at the end, so
 import codecs
 import csv
 import io
+import shutil
 import tempfile
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
@@ -37,6 +38,7 @@ class DropResults:
         """`names` are the names of the files to write in `folder`, for each file and sheet; `stack` closes their spools."""
         self._tables = {table.name: table for table in drop.tables}
         self._files = {place: _ResultsFile(folder / names[place], stack) for place in places_of(drop)}
+        self._by_table = {table.name: self._files[table.file, table.sheet] for table in drop.tables}
         for table in reversed(drop.tables):  # where one sheet is several tables, the first one's header stands
             self._files[table.file, table.sheet].head(table.header)
         for file in drop.files:
@@ -45,11 +47,15 @@ class DropResults:
 
     def add(self, entry: Entry, match: Match) -> None:
         """Write the rows of an entry."""
+        tail = (entry.operation, entry.key, entry.receipt, match.verdict)
+        if not entry.problems and entry.state not in NEEDS_SOMEONE:
+            for row in entry.rows:
+                self._write(row.table, row.number, (entry.state, "", ""), row.cells, tail)
+            return
         said = _problems_by_row(entry, self._tables)
         cause = next(
             (number for number, problems in enumerate(said) if any(p.level == "error" for p in problems)), None
         )
-        tail = (entry.operation, entry.key, entry.receipt, match.verdict)
         for position, row in enumerate(entry.rows):
             texts = [_told(problem) for problem in said[position]]
             if entry.state in NEEDS_SOMEONE and not any(problem.level == "error" for problem in said[position]):
@@ -86,8 +92,7 @@ class DropResults:
     def _write(
         self, table: str, number: int, leading: Sequence[str], cells: Sequence[str], trailing: Sequence[str]
     ) -> None:
-        source = self._tables[table]
-        self._files[source.file, source.sheet].add(number, csv_line((str(number), *leading, *cells, *trailing)))
+        self._by_table[table].add(number, csv_line((str(number), *leading, *cells, *trailing)))
 
 
 def places_of(drop: Drop) -> list[Place]:
@@ -143,7 +148,8 @@ class _ResultsFile:
         self._head: Sequence[str] = ()
         self._spool = stack.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 (the stack closes it)
         self._writer = csv.writer(self)
-        self._numbers, self._ends = array("Q"), array("Q")
+        self._numbers, self._ends = array("L"), array("Q")
+        self._end, self._in_order = 0, True
 
     def head(self, header: Sequence[str]) -> None:
         own = {name.casefold() for name in header}
@@ -152,23 +158,29 @@ class _ResultsFile:
 
     def add(self, number: int, cells: Sequence[str]) -> None:
         self._writer.writerow(cells)
+        self._in_order = self._in_order and (not self._numbers or self._numbers[-1] <= number)
         self._numbers.append(number)
-        self._ends.append(self._spool.tell())
+        self._ends.append(self._end)
 
     def write(self, line: str) -> int:
         """What csv.writer calls."""
-        return self._spool.write(line.encode(errors="replace"))
+        written = self._spool.write(line.encode(errors="replace"))
+        self._end += written
+        return written
 
     def finish(self) -> str:
         with placed(self._path) as part, part.open("wb") as target:
             head = io.StringIO(newline="")
             csv.writer(head).writerow(self._head)
             target.write(codecs.BOM_UTF8 + head.getvalue().encode(errors="replace"))
-            for line in self._in_order():
-                target.write(line)
+            self._spool.seek(0)
+            if self._in_order:
+                shutil.copyfileobj(self._spool, target)
+            else:
+                target.writelines(self._sorted())
         return self._path.name
 
-    def _in_order(self) -> Iterator[bytes]:
+    def _sorted(self) -> Iterator[bytes]:
         for position in sorted(range(len(self._numbers)), key=self._numbers.__getitem__):
             start = self._ends[position - 1] if position else 0
             self._spool.seek(start)

@@ -15,13 +15,14 @@ _STARTS = "=+\\-@\uff1d\uff0b\uff0d\uff20"
 _FORMULA = re.compile(rf"[\t\r\n]|[\s\"'\u201c\u201d]*[{_STARTS}]")
 # Read with another delimiter than ours, a text goes on in the next cell or row: what begins there is a beginning too.
 _INNER = re.compile(rf"([;\t\r\n|]\s*)(?=[{_STARTS}])")
-_RISK = re.compile(rf"(?:^|[\0;\t\r\n|])[\s\"'\u201c\u201d]*[{_STARTS}]|(?:^|\0)[\t\r\n]")
+# For a whole line, each text behind a NUL: all that can be dangerous begins behind one of few signs, which are quickly found.
+_RISK = re.compile(rf"[\0;\t\r\n|](?:[\s\"'\u201c\u201d]*[{_STARTS}]|(?<=\0)[\t\r\n])")
 _NUMBER = re.compile(r"[+-]?(\d[\d.,' \u00a0\u202f]*)?\d([eE][+-]?\d+)?%?")
 
 
 def csv_line(texts: Sequence[str]) -> Sequence[str]:
     """The texts of one line of a CSV report, each as `csv_text` gives it; nearly all lines are found harmless in one look."""
-    return [csv_text(text) for text in texts] if _RISK.search("\0".join(texts)) else texts
+    return [csv_text(text) for text in texts] if _RISK.search("\0".join(("", *texts))) else texts
 
 
 def csv_text(text: str) -> str:

@@ -19,6 +19,7 @@ from xlsxwriter.exceptions import FileCreateError  # type: ignore[import-untyped
 from xlsxwriter.utility import xl_range  # type: ignore[import-untyped]  # as above
 
 from loadsheet.reports.placing import placed
+from loadsheet.reports.quick import QuickRows
 from loadsheet.reports.safety import csv_text, sheet_text
 
 ROWS_MAX = 1_048_576
@@ -167,7 +168,7 @@ class TableSheet:
         self._sheet.set_row(0, 30)
         self._row = 0
         self._widths = [max(column.width, len(column.head) * 3 // 4 + 4) for column in columns]
-        self._styles = [book.style(column.kind, wrap=column.wrap) for column in columns]
+        self._quick = QuickRows(self._sheet, self._style)
         self._wrapping = [position for position, column in enumerate(columns) if column.wrap]
         self._more: _Overflow | None = None
 
@@ -177,17 +178,15 @@ class TableSheet:
         if self._row >= self._rows_max:
             self._spill(values)
             return
-        lines = max((self._lines(position, str(values[position])) for position in self._wrapping), default=1)
+        lines = max((self._lines(position, values[position]) for position in self._wrapping), default=1)
         if lines > 1:  # spreadsheet programs differ in whether they fit the height of a row by themselves
             self._sheet.set_row(self._row, lines * _LINE_HEIGHT + 2)
         for position, value in enumerate(values):
-            style = self._styles[position]
-            if tones and position in tones:
-                column = self._columns[position]
-                style = self._book.style(column.kind, tones[position], wrap=column.wrap)
             if isinstance(value, str) and len(value) > self._widths[position]:
                 self._widths[position] = len(value)
-            write(self._sheet, self._row, position, value, style)
+        if lines > 1 or not self._quick.add(self._row, values, tones or {}):
+            for position, value in enumerate(values):
+                write(self._sheet, self._row, position, value, self._style(position, (tones or {}).get(position)))
 
     def finish(self, nothing: str) -> str:
         """Close the table; `nothing` stands in an empty one. Returns the name of the CSV that holds further rows, if any."""
@@ -202,8 +201,12 @@ class TableSheet:
         self._sheet.ignore_errors({"number_stored_as_text": xl_range(1, 0, last, len(self._columns) - 1)})
         return self._more.name if self._more else ""
 
-    def _lines(self, position: int, text: str) -> int:
-        width = self._columns[position].width_max
+    def _style(self, position: int, tone: Tone | None) -> Any:
+        column = self._columns[position]
+        return self._book.style(column.kind, tone or Tone.PLAIN, wrap=column.wrap)
+
+    def _lines(self, position: int, value: Value) -> int:
+        width, text = self._columns[position].width_max, str(value)
         if len(text) <= width and "\n" not in text:
             return 1
         return min(_LINES_MAX, sum(1 + len(line) * 5 // (6 * width) for line in text.split("\n")))

@@ -16,7 +16,7 @@ import msgspec
 
 from loadsheet.contract import Assumptions, Scale
 from loadsheet.ledger import NEEDS_SOMEONE as STATES_THAT_NEED_SOMEONE
-from loadsheet.ledger import Drop, Entry, Run, SourceFile, State
+from loadsheet.ledger import Drop, Entry, Run, SourceFile, SourceTable, State
 from loadsheet.problems import CATALOGUE, NOWHERE, Problem
 from loadsheet.reconcile import NEEDS_SOMEONE, Leg, Match, Reconciliation, TableBalance, Total, Verdict
 from loadsheet.settings import Settings
@@ -29,13 +29,16 @@ _encode = msgspec.json.Encoder(decimal_format="number").encode
 
 @dataclass(frozen=True, slots=True)
 class TableTold:
-    """One table as it was read: its rows by what became of them. `fates` sum up to `rows` if it balances."""
+    """One table as it was read: its rows by what became of them, and what reading found on the way (encoding, hidden rows ...).
+    `fates` sum up to `rows` if it balances.
+    """
 
     table: str
     sheet: str
     rows: int
     fates: Mapping[str, int]
     balances: bool
+    found: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +137,9 @@ class BalanceTold:
 
 @dataclass(frozen=True, slots=True)
 class RunSummary:
-    """The document. Times are ISO 8601 UTC; counts by state, fate or verdict leave zeros out."""
+    """The document. Times are ISO 8601 UTC; counts by state, fate or verdict leave zeros out. `remarks` concern the run and no file;
+    `forecast` says what is left to send, and when that would be done.
+    """
 
     run: str
     started_at: str
@@ -155,6 +160,8 @@ class RunSummary:
     deviations: tuple[Deviation, ...]
     versions: Mapping[str, str]
     schema: str = SCHEMA
+    remarks: tuple[str, ...] = ()
+    forecast: str = ""
 
     def to_json(self) -> bytes:
         """The document as indented JSON."""
@@ -172,10 +179,12 @@ class Gathering:
     first: str = ""
 
     def open(self, drop: Drop) -> None:
-        """Begin with a drop: the problems for which its files were set aside."""
+        """Begin with a drop: the problems for which its files were set aside, and what looks damaged in its tables."""
         self.states[drop.id] = Counter()
         for file in drop.files:
             self._fold(file.problems)
+        for table in drop.tables:
+            self._fold(table.problems)
 
     def add(self, entry: Entry, match: Match) -> None:
         """Take one entry."""
@@ -214,7 +223,7 @@ def summarise(
 ) -> RunSummary:
     """The document of a run. `results` names the results file of each drop's files and sheets, `reports` the others."""
     rows = reconciliation.balance.rows
-    states = Counter(match.state for match in reconciliation.matches.values())
+    states = reconciliation.states
     told = reconciliation.verdicts
     tables: dict[int, list[TableBalance]] = {}
     for table in reconciliation.balance.tables:
@@ -262,11 +271,13 @@ def _drop(
     drop: Drop, tables: Sequence[TableBalance], states: Mapping[str, int], results: Mapping[tuple[str, str], str]
 ) -> DropTold:
     entries = {state.value: states[state] for state in State if states[state]}
-    files = tuple(_file(file, tables, results) for file in drop.files)
+    files = tuple(_file(file, drop, tables, results) for file in drop.files)
     return DropTold(drop.run, drop.mapping, drop.mapping_version, drop.operation, entries, files)
 
 
-def _file(file: SourceFile, tables: Sequence[TableBalance], results: Mapping[tuple[str, str], str]) -> FileTold:
+def _file(
+    file: SourceFile, drop: Drop, tables: Sequence[TableBalance], results: Mapping[tuple[str, str], str]
+) -> FileTold:
     mine = [table for table in tables if table.file == file.name]
     return FileTold(
         file.name,
@@ -276,9 +287,13 @@ def _file(file: SourceFile, tables: Sequence[TableBalance], results: Mapping[tup
         file.arrived,
         file.kept_as,
         tuple(str(problem) for problem in file.problems),
-        tuple(TableTold(table.table, table.sheet, table.read, _counted(table.rows), table.balances) for table in mine),
+        tuple(_table(table, drop.table(table.table)) for table in mine),
         tuple(name for (place, _), name in results.items() if place == file.name),
     )
+
+
+def _table(table: TableBalance, source: SourceTable) -> TableTold:
+    return TableTold(table.table, table.sheet, table.read, _counted(table.rows), table.balances, source.found)
 
 
 def _settings(settings: Settings) -> dict[str, str]:

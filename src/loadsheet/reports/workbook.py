@@ -69,6 +69,7 @@ _FILES = (
     Column("Rows read", Kind.COUNT, width=9),
     *(Column(fate.capitalize(), Kind.COUNT, width=10) for fate in FATES_SHOWN),
     Column("Set aside because", width=18, width_max=40, wrap=True),
+    Column("Read as", width=18, width_max=40, wrap=True),
     Column("Results", width=16, width_max=36),
     Column("Arrived (UTC)", Kind.MOMENT, width=19),
     Column("Bytes", Kind.COUNT, width=11),
@@ -102,11 +103,14 @@ class ReconciliationWorkbook:
         self._tables: dict[str, SourceTable] = {}
 
     def open(self, drop: Drop) -> None:
-        """Begin with a drop; why files were set aside is told at once."""
+        """Begin with a drop; why files were set aside is told at once, and what looks damaged in its tables."""
         self._tables = {table.name: table for table in drop.tables}
         for file in drop.files:
             for problem in file.problems:
                 self._problem("", problem, Where(file.name))
+        for source in drop.tables:
+            for problem in source.problems:
+                self._problem("", problem, Where(source.file, source.sheet))
 
     def add(self, entry: Entry, match: Match) -> None:
         """Write an entry to the sheets that tell of it."""
@@ -223,6 +227,7 @@ def _file_lines(summary: RunSummary) -> Iterator[Sequence[Value]]:
                 read,
                 *fates_shown(fates),
                 "; ".join(file.set_aside),
+                "; ".join(f"{what}: {how}" for table in file.tables for what, how in table.found.items()),
                 "; ".join(file.results),
                 datetime.fromisoformat(file.arrived),
                 file.size,

@@ -10,6 +10,7 @@ from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, load, together
 from loadsheet.cli.output import print_json, say
 from loadsheet.mapping import lint as lint_file
 from loadsheet.mapping import load as load_mapping
+from loadsheet.mapping import mapping_files
 from loadsheet.problems import MappingError
 
 
@@ -22,7 +23,7 @@ def lint(files: tuple[Path, ...], *, mappings: Path | None, config: Path | None,
     On a terminal the line itself stands below each mistake, with a caret under the place; in a pipe each is one line.
     """
     settings = load(config, mappings=mappings)
-    paths = files or tuple(sorted(path for path in settings.mappings.glob("*.y*ml") if path.is_file()))
+    paths = files or (tuple(mapping_files(settings.mappings)) if settings.mappings.is_dir() else ())
     by_path = {path: lint_file(path, settings.assumptions) for path in paths}
     sound = [load_mapping(path, settings.assumptions) for path, found in by_path.items() if not found]
     findings = [finding for found in by_path.values() for finding in found]

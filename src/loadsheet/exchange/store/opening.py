@@ -29,14 +29,13 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
-from loadsheet.exchange.store.schema import COUNTERS, METADATA, NUMBERED, VERSION, VERSION_TABLE
+from loadsheet.exchange.store.schema import COUNTERS, METADATA, NUMBERED, VERSION, VERSION_TABLE, VERSIONS
 from loadsheet.problems import SettingsError
 
-FIRST = "0001"  # the schema of databases that say nothing of their version
-_KNOWN = (FIRST, VERSION)
 _OPENING_LOCK = 0x10AD_5EE7  # any number that no other program takes on the same database
 _SWITCH_AGAIN_S = 0.02
-_IDLE_MAX = "60s"  # a process that stops in the middle of a transaction holds up the others no longer
+# So many times as long as for a lock is waited for a statement and for an answer: the server's own word comes first.
+_STATEMENT_WAITS, _ANSWER_WAITS = 1.5, 2
 
 _version = Table(  # as Alembic would make it
     VERSION_TABLE,
@@ -49,7 +48,8 @@ _version = Table(  # as Alembic would make it
 def open_engine(database_url: str, busy_timeout_s: float) -> Engine:
     """An engine on `sqlite:///FILE` or `postgresql://USER:PASSWORD@HOST/NAME`, tables made or upgraded.
 
-    `busy_timeout_s` is how long to wait for other processes that write. A connection whose execution option `writes` is
+    `busy_timeout_s` is how long to wait for other processes that write, and for PostgreSQL to take a connection; for each of its
+    answers twice as long. A connection whose execution option `writes` is
     true takes SQLite's lock for writing when its transaction begins. Raises SettingsError, which shows no password.
     """
     url = _url(database_url)
@@ -60,6 +60,8 @@ def open_engine(database_url: str, busy_timeout_s: float) -> Engine:
         with engine.connect().execution_options(writes=True) as connection, connection.begin():
             (_check_sqlite if sqlite else _check_postgresql)(connection, shown)
             prepare(connection, shown)
+        if not sqlite:
+            engine.dispose()  # the one connection without limits of time
     except DBAPIError as error:
         engine.dispose()
         raise SettingsError(f"database: {shown} cannot be used as the exchange's database ({error.orig})") from error
@@ -80,8 +82,8 @@ def prepare(connection: Connection, shown: str) -> None:
         _version.create(connection, checkfirst=True)
         connection.execute(insert(_version), {"version_num": VERSION})
     else:
-        version = connection.scalar(select(_version)) if VERSION_TABLE in tables else FIRST
-        if version not in _KNOWN:
+        version = connection.scalar(select(_version)) if VERSION_TABLE in tables else VERSIONS[0]
+        if version not in VERSIONS:
             raise SettingsError(
                 f"database: {shown} has the schema of a newer loadsheet ({version}; this one knows {VERSION}); "
                 "use that one, or another database"
@@ -154,12 +156,24 @@ def _check_sqlite(connection: Connection, shown: str) -> None:
 
 def _postgresql(url: URL, busy_timeout_s: float) -> Engine:
     wait = max(1, int(busy_timeout_s * 1000))
-    options = f"-c lock_timeout={wait} -c idle_in_transaction_session_timeout={_IDLE_MAX}"
+    # A process that stops in the middle of a transaction, or cannot be reached any more, holds up the others no longer.
+    bounds = {"lock_timeout": wait, "statement_timeout": int(wait * _STATEMENT_WAITS)}
+    bounds["idle_in_transaction_session_timeout"] = wait * _ANSWER_WAITS
+    options = " ".join(f"-c {name}={milliseconds}" for name, milliseconds in bounds.items())
     arguments = {"options": options, "connect_timeout": max(2, int(busy_timeout_s)), "tcp_user_timeout": wait}
     # Several processes write: each statement has to see what the one before it in line has committed.
     engine = create_engine(url, connect_args=arguments, isolation_level="READ COMMITTED", hide_parameters=True)
+    event.listen(engine, "do_connect", partial(_patient, busy_timeout_s * _ANSWER_WAITS))
     event.listen(engine, "connect", _flushed)
     return engine
+
+
+def _patient(answer_s: float, _dialect: Any, _record: Any, words: Any, named: Any) -> Any:
+    from loadsheet.exchange.store.patience import Patience  # noqa: PLC0415 (PostgreSQL's driver is needed with it alone)
+
+    connection = Patience.connect(*words, **named)
+    connection.answer_s = answer_s
+    return connection
 
 
 def _flushed(connection: Any, _record: Any) -> None:
@@ -176,3 +190,8 @@ def _check_postgresql(connection: Connection, shown: str) -> None:
     if connection.exec_driver_sql("show server_encoding").scalar() != "UTF8":
         raise SettingsError(f"database: {shown} cannot hold every text; make it with the encoding UTF8")
     connection.execute(select(func.pg_advisory_xact_lock(_OPENING_LOCK)))
+    # A migration of many records takes what it takes; this connection is not used again.
+    connection.exec_driver_sql("set local statement_timeout = 0")
+    connection.exec_driver_sql("set local idle_in_transaction_session_timeout = 0")
+    driver: Any = connection.connection.driver_connection
+    driver.answer_s = None

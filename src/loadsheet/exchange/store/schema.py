@@ -8,7 +8,8 @@ from typing import Any
 
 from sqlalchemy import BigInteger, Column, Index, Integer, MetaData, Table, Text, UniqueConstraint
 
-VERSION = "0002"  # of the last migration
+VERSIONS = ("0001", "0002", "0003")  # of the migrations; the first also is that of databases that say nothing of theirs
+VERSION = VERSIONS[-1]
 VERSION_TABLE = "exchange_version"
 PARTIES = ("sender", "receiver")
 
@@ -62,6 +63,15 @@ TOKENS = Table(
     Column("revoked", Text),
     UniqueConstraint("name"),
     UniqueConstraint("digest"),
+)
+SESSIONS = Table(
+    "sessions",
+    METADATA,
+    Column("name", Text, primary_key=True),  # SHA-256 of the cookie, in hex
+    Column("mark", Text, nullable=False),  # of the token that opened it
+    Column("form", Text, nullable=False),  # what its own forms carry
+    Column("ends", _NUMBER, nullable=False),  # seconds since 1970, UTC
+    Index("sessions_by_end", "ends"),
 )
 NUMBERED = (TENDERS, ORDERS, QUOTES, CONFIRMATIONS, EVENTS, TOKENS)
 BY_SUBJECT = {"tender": TENDERS, "order": ORDERS}

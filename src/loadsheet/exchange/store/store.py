@@ -1,18 +1,20 @@
 """One writer that commits calls in groups, and readers for the pages of listings and for tokens.
 
-Owns: threads and transactions. The statements of the writer stand in `books`, those of tokens in `keys`.
+Owns: threads and transactions. The statements of the writer stand in `books` and `statements`, those of tokens in
+`token_rows`, those of sessions in `session_rows`.
 """
 
 import asyncio
 import logging
 import queue
 import threading
+import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import NamedTuple, TypeVar
 
-from sqlalchemy import Connection, RootTransaction, func, select, union
+from sqlalchemy import Connection, RootTransaction, Select, func, select, union
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from loadsheet.contract import Assumptions
@@ -26,6 +28,8 @@ from loadsheet.exchange.tokens import Token
 BUSY_TIMEOUT_S = 10.0
 GROUP_MAX = 512  # calls in one transaction
 _READERS = 4
+_AT_ONCE = 500  # records of a page that come from the database together
+_QUEUE_S = 5.0  # a question may wait for its turn so long at least
 
 Witness = Callable[[Iterable[tuple[Call, Effect]]], None]
 _Read = TypeVar("_Read")
@@ -55,11 +59,13 @@ class Store:
         """Open the database, creating file and tables where there are none.
 
         `database_url` is `sqlite:///FILE` or `postgresql://USER:PASSWORD@HOST/NAME`; `busy_timeout_s` is how long to wait for
-        another process that writes to the same database. `witness` is told in the writer thread what was committed, before any answer leaves; if it raises OSError, the
+        another process that writes to the same database, or for a server that takes no connection (for its answers twice
+        that). `witness` is told in the writer thread what was committed, before any answer leaves; if it raises OSError, the
         store closes. Raises SettingsError for another URL, or a database that cannot
         be used.
         """
         self._engine = open_engine(database_url, busy_timeout_s)
+        self._waits_s = max(busy_timeout_s, _QUEUE_S)
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._open = True
         self._witness = witness
@@ -88,7 +94,15 @@ class Store:
 
         `party` is the key of a party, who sees the records of which it is sender or receiver; empty: all. Raises StoreFailed.
         """
-        return await self._in_reader(lambda connection: _page(connection, subject, page_size, party))
+        return await self.read_page(subject, page_size, party, lambda total, contents: (list(contents), total))
+
+    async def read_page(
+        self, subject: str, page_size: int, party: str, take: Callable[[int, Iterable[str]], _Read]
+    ) -> _Read:
+        """What `take` makes of such a page in a reader's thread, of how many there are in all and the texts: these are read from
+        the database as they are taken, within one transaction. Raises StoreFailed, and what `take` raises.
+        """
+        return await self._in_reader(lambda connection: take(*_page(connection, subject, page_size, party)))
 
     async def token(self, digest: str) -> Token | None:
         """The token of this digest, usable or not. Raises StoreFailed."""
@@ -102,25 +116,42 @@ class Store:
         """What a reading function finds on a connection, in one transaction. Raises StoreFailed."""
         return await self._in_reader(question)
 
-    async def _in_reader(self, read: Callable[[Connection], _Read]) -> _Read:
-        return await asyncio.get_running_loop().run_in_executor(self._readers, self._read, read)
+    async def change(self, doing: Callable[[Connection], _Read]) -> _Read:
+        """What a function on a connection returns, its changes on disk; it may be called again if the server was away.
 
-    def _read(self, read: Callable[[Connection], _Read]) -> _Read:
+        For what is beside the records (sessions): calls have their effects by way of `apply` alone. Raises StoreFailed.
+        """
+        return await self._in_reader(doing, writes=True)
+
+    async def _in_reader(self, read: Callable[[Connection], _Read], *, writes: bool = False) -> _Read:
+        came = time.monotonic()
+
+        def in_time() -> _Read:
+            # Behind reads that wait for a silent server nobody waits longer than for the server itself.
+            if time.monotonic() - came > self._waits_s:
+                raise StoreFailed("too many questions wait")
+            return self._read(read, writes=writes)
+
+        return await asyncio.get_running_loop().run_in_executor(self._readers, in_time)
+
+    def _read(self, read: Callable[[Connection], _Read], *, writes: bool = False) -> _Read:
         try:
             try:
-                return self._read_once(read)
+                return self._read_once(read, writes=writes)
             except DBAPIError as error:
                 if not error.connection_invalidated:
                     raise
-                return self._read_once(read)  # the server was away since the last question, and may be back
+                # The server was away since the last question, and may be back.
+                return self._read_once(read, writes=writes)
         except SQLAlchemyError as error:
             raise _failed(error) from error
 
-    def _read_once(self, read: Callable[[Connection], _Read]) -> _Read:
+    def _read_once(self, read: Callable[[Connection], _Read], *, writes: bool) -> _Read:
         """One question in one transaction, which sees one state of the database."""
         # SQLite's transactions see one state anyway, and it knows no level of this name.
-        level = {} if self._engine.dialect.name == "sqlite" else {"isolation_level": "REPEATABLE READ"}
-        with self._engine.connect().execution_options(**level) as connection, connection.begin():
+        plain = writes or self._engine.dialect.name == "sqlite"
+        level = {} if plain else {"isolation_level": "REPEATABLE READ"}
+        with self._engine.connect().execution_options(writes=writes, **level) as connection, connection.begin():
             return read(connection)
 
     def _write(self) -> None:
@@ -159,9 +190,8 @@ def _carry_out(connection: Connection, jobs: Sequence[_Job]) -> Sequence[Effect 
     """All jobs in one transaction; if that fails, each in its own, so that one bad call does not fail the others."""
     try:
         transaction, counts = _begin(connection)
-    except (
-        SQLAlchemyError
-    ) as error:  # another program holds the database, or it is gone: each job alone would wait as long
+    except SQLAlchemyError as error:
+        # Another program holds the database, or it is gone: each job alone would wait as long.
         return [_failed(error)] * len(jobs)
     try:
         with transaction:
@@ -208,9 +238,8 @@ def _witnessed(witness: Witness, jobs: Sequence[_Job], outcomes: Sequence[Effect
 def _failed(error: SQLAlchemyError) -> StoreFailed:
     # The whole error would print parameters, which are the senders' data.
     cause = error.orig if isinstance(error, DBAPIError) else None
-    told = getattr(
-        getattr(cause, "diag", None), "message_primary", None
-    )  # PostgreSQL's details repeat values, this does not
+    # PostgreSQL's details repeat values, its main message does not.
+    told = getattr(getattr(cause, "diag", None), "message_primary", None)
     reason = told or str(cause or type(error).__name__)
     _log.error("the exchange's store failed: %s", reason)
     return StoreFailed(reason)
@@ -236,16 +265,23 @@ def _resolve(settled: Iterable[tuple["asyncio.Future[Effect]", Effect | StoreFai
             future.set_result(outcome)
 
 
-def _page(connection: Connection, subject: str, page_size: int, party: str) -> tuple[Sequence[str], int]:
+def _page(connection: Connection, subject: str, page_size: int, party: str) -> tuple[int, Iterable[str]]:
     table = BY_SUBJECT[subject]
     page = select(table.c.content).order_by(table.c.number).limit(page_size)
     if not party:
-        total = connection.scalar(select(COUNTERS.c.held).where(COUNTERS.c.name == table.name))
-        return connection.scalars(page).all(), total or 0
+        total = connection.scalar(select(COUNTERS.c.held).where(COUNTERS.c.name == table.name)) or 0
+        return total, _contents(connection, page, min(page_size, total))
     sent, received = table.c.sender == party, (table.c.receiver == party) & (table.c.sender != party)
     # Each side is a walk along its own index that ends after a page; either-or in one question would sort all of them.
     sides = [select(table.c.number).where(side).order_by(table.c.number).limit(page_size) for side in (sent, received)]
     numbers = union(*(select(side.subquery().c.number) for side in sides))
     counts = [select(func.count()).select_from(table).where(side) for side in (sent, received)]
     total = sum(connection.scalar(count) or 0 for count in counts)
-    return connection.scalars(page.where(table.c.number.in_(numbers))).all(), total
+    return total, _contents(connection, page.where(table.c.number.in_(numbers)), min(page_size, total))
+
+
+def _contents(connection: Connection, page: Select[tuple[str]], rows: int) -> Iterable[str]:
+    """The texts of a page, a large one in groups as it is read on: a cursor at the server costs round trips."""
+    if rows > _AT_ONCE:
+        page = page.execution_options(yield_per=_AT_ONCE)
+    return connection.scalars(page)

@@ -1,0 +1,194 @@
+"""`loadsheet resolve`: what is unknown with all evidence, and a person's decision about it, recorded with who, when and why."""
+
+import getpass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+
+from loadsheet.cli.options import CONFIG, EXCHANGE, JSON, STATE, load, together
+from loadsheet.cli.output import print_json, say
+from loadsheet.cli.reaching import held_ledger, reached
+from loadsheet.contract import BY_NAME, Action
+from loadsheet.dispatch import Listings, Patience, look
+from loadsheet.dispatch.protocol import SAME_TWICE, Case, conclude, possibly_doubled, sends_that_may_have_worked
+from loadsheet.dispatch.resolving import cases_by
+from loadsheet.ledger import Choice, Entry, Ledger, Settlement, State, open_ledger
+from loadsheet.ledger.retrying import unproved
+from loadsheet.problems import LoadsheetError, Problem
+from loadsheet.settings import Settings
+
+UNKNOWN_LEFT = 1
+_MOVES_GOODS = (Action.CREATE, Action.CONFIRM)  # what must not be doubled by a slip of the hand
+
+
+class Doubt(NamedTuple):
+    """An entry of which nobody knows whether it arrived, and what is known about it, in words."""
+
+    entry: Entry
+    evidence: str
+    told: dict[str, Any]
+
+
+@click.command()
+@click.argument("key", required=False)
+@click.option("--accepted", "choice", flag_value="accepted", help="It is at the exchange: I looked.")
+@click.option("--send-again", "choice", flag_value="send again", help="It is not there: send it again.")
+@click.option("--give-up", "choice", flag_value="give up", help="Leave it: it is not sent again, and stays unproved.")
+@click.option("--comment", default="", help="Why: kept with the decision.")
+@click.option("--who", default="", help="Who decides (default: the user's name).")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option(
+    "--i-know-it-may-double", "doubling", is_flag=True, help="With --yes: also for creates and confirmations."
+)
+@together(STATE, EXCHANGE, CONFIG, JSON)
+def resolve(
+    *,
+    key: str | None,
+    choice: str | None,
+    comment: str,
+    who: str,
+    yes: bool,
+    doubling: bool,
+    state: Path | None,
+    exchange: str | None,
+    config: Path | None,
+    as_json: bool,
+) -> int:
+    """Show what was sent with an unknown outcome, with all evidence; or decide about KEY.
+
+    Nothing is sent here: what is to be sent again is sent by the next run.
+    """
+    settings = load(config, state=state, exchange=exchange)
+    doubts = _doubts(settings, key)
+    if choice is None:
+        _show(doubts, as_json=as_json)
+        return UNKNOWN_LEFT if doubts else 0
+    if not key or not comment.strip():
+        raise click.UsageError("a decision needs a KEY and a --comment that says on what grounds")
+    if not doubts:
+        raise click.UsageError(f"nothing about {key} is unknown")
+    if choice != "send again" and (given_up := [one for one in doubts if one.entry.state is State.HELD]):
+        raise click.UsageError(f"{given_up[0].entry.key} was given up; it can only be sent again")
+    if not as_json:
+        _show(doubts, as_json=False)
+    _make_sure(key, doubts, choice, yes=yes, doubling=doubling)
+    _decide(settings, doubts, choice, who or getpass.getuser(), comment.strip())
+    if as_json:
+        print_json([{**one.told, "decided": choice} for one in doubts])
+    return 0
+
+
+def _doubts(settings: Settings, key: str | None) -> list[Doubt]:
+    """What is unknown (of a key, also what was given up), with what a listing shows of it now."""
+    with open_ledger(settings.database_url, exclusive=False) as ledger:
+        history = ledger.history
+        unknown = list(history.entries_in(State.UNKNOWN))
+        found = unknown
+        if key:
+            found = [entry for entry in history.entries_by_key(key) if _in_doubt(ledger, entry)]
+            found = [entry for entry in found if entry.key == key] or found
+        subjects = {BY_NAME[entry.operation].subject for entry in found if BY_NAME[entry.operation].proved_by}
+        listings, unread = _look(settings, subjects)
+        cases = {case.entry.id: case for case in cases_by(listings, ledger, settings, Patience(ledger.now))}
+        return [_doubt(ledger, entry, cases.get(entry.id), settings, unread) for entry in found]
+
+
+def _in_doubt(ledger: Ledger, entry: Entry) -> bool:
+    if entry.state is State.UNKNOWN:
+        return True
+    return entry.state is State.HELD and unproved(ledger.history.attempts_of(entry.id))
+
+
+def _look(settings: Settings, subjects: set[str]) -> tuple[Listings, str]:
+    """The listings of these subjects, or why there are none."""
+    if not subjects:
+        return Listings(), ""
+    try:
+        with reached(settings) as client:
+            return look(client, subjects), ""
+    except LoadsheetError as error:
+        return dict.fromkeys(subjects), str(error)
+
+
+def _doubt(ledger: Ledger, entry: Entry, case: Case | None, settings: Settings, unread: str) -> Doubt:
+    drop = ledger.history.drop(entry.drop)
+    attempts = ledger.history.attempts_of(entry.id)
+    looks = ledger.history.findings_of(entry.id)
+    now = f"{case.sight.shown}; {conclude(case, settings).text}" if case else entry.reason
+    told = {
+        "entry": entry.id,
+        "operation": entry.operation,
+        "key": entry.key,
+        "state": entry.state,
+        "since": entry.changed_at,
+        "reason": entry.reason,
+        "rows": [f"{drop.table(row.table).file}:{row.number}" for row in entry.rows],
+        "attempts": attempts,
+        "findings": looks,
+        "now": f"{now} ({unread})" if unread else now,
+    }
+    evidence = "; ".join([*(f"attempt {one.number}: {one.detail or 'no answer known'}" for one in attempts), now])
+    return Doubt(entry, evidence, told)
+
+
+def _show(doubts: list[Doubt], *, as_json: bool) -> None:
+    if as_json:
+        print_json([one.told for one in doubts])
+    elif doubts:
+        click.echo("\n\n".join(_sheet(one.told) for one in doubts))
+    else:
+        say("nothing is unknown")
+
+
+def _sheet(told: dict[str, Any]) -> str:
+    lines = [f"{told['operation']} {told['key']}: {told['state']} since {told['since']}, {told['reason']}"]
+    lines.append(f"  from     {', '.join(told['rows'])}")
+    lines += [
+        f"  attempt {one.number}  {one.started_at}  {one.detail or 'no answer known'}" for one in told["attempts"]
+    ]
+    lines += [f"  looked   {one.at}  {one.shown}: {one.text}" for one in told["findings"][-3:]]
+    lines.append(f"  now      {told['now']}")
+    return "\n".join(lines)
+
+
+def _make_sure(key: str, doubts: list[Doubt], choice: str, *, yes: bool, doubling: bool) -> None:
+    """Ask whether it is meant. Sending a create or a confirmation again wants the key typed, or a flag that says what may happen."""
+    grave = choice == "send again" and any(BY_NAME[one.entry.operation].action in _MOVES_GOODS for one in doubts)
+    if yes and grave and not doubling:
+        raise click.UsageError(
+            f"{key} may be there already, and twice then: --yes wants --i-know-it-may-double for that"
+        )
+    if yes:
+        return
+    if grave:
+        typed = click.prompt(f"It may be there already, and twice then. Type {key} to send it again", err=True)
+        if typed.strip() != key:
+            raise click.Abort
+    else:
+        click.confirm(f"{choice}: {len(doubts)} of {key}?", abort=True, err=True)
+
+
+def _decide(settings: Settings, doubts: list[Doubt], choice: str, who: str, comment: str) -> None:
+    chosen = [Choice(one.entry, _settlement(one, choice, who, comment), one.evidence) for one in doubts]
+    with held_ledger(settings) as ledger:
+        run = ledger.begin_run()
+        try:
+            ledger.decide(run, chosen, who=who, choice=choice, comment=comment)
+        except LoadsheetError as error:
+            ledger.end_run(run, exit_code=error.exit_code, summary={"entries": {}, "decided": 0})
+            raise
+        ledger.end_run(run, exit_code=0, summary={"entries": {}, "decided": len(chosen)})
+
+
+def _settlement(doubt: Doubt, choice: str, who: str, comment: str) -> Settlement:
+    entry, sends = doubt.entry, sends_that_may_have_worked(doubt.told["attempts"])
+    said = f"{who}: {comment}"
+    if choice == "accepted":
+        return Settlement(entry.id, State.ACCEPTED, f"found at the exchange by {said}")
+    if choice == "send again":
+        repeatable = BY_NAME[entry.operation].action in SAME_TWICE
+        problems = () if repeatable else (possibly_doubled(entry, sends),)
+        return Settlement(entry.id, State.READY, f"sent again by decision of {said}", problems=problems)
+    unproven = Problem("X702", values={"text": f"its outcome was never proved; given up by {said}"})
+    return Settlement(entry.id, State.HELD, f"given up by {said}; its outcome was never proved", problems=(unproven,))

@@ -1,0 +1,108 @@
+"""`loadsheet retry`: refused and held entries go out once more, after a person put something right outside."""
+
+import getpass
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+
+from loadsheet.cli.options import CONFIG, JSON, STATE, load, together
+from loadsheet.cli.output import print_json, print_table
+from loadsheet.cli.reaching import held_ledger
+from loadsheet.ledger import Choice, Entry, Ledger, Settlement, State, open_ledger
+from loadsheet.ledger.retrying import Retry, judge_retry
+
+NOTHING_FOUND = 1
+
+
+class Candidate(NamedTuple):
+    """An entry that was asked for, and whether it may go."""
+
+    entry: Entry
+    retry: Retry
+
+
+@click.command()
+@click.argument("key", required=False)
+@click.option("--file", "file", help="Everything refused or held of this file.")
+@click.option("--held", is_flag=True, help="Only what is held.")
+@click.option("--refused", is_flag=True, help="Only what the exchange refused.")
+@click.option("--comment", default="", help="Why: kept with the decision.")
+@click.option("--who", default="", help="Who decides (default: the user's name).")
+@click.option("--dry-run", is_flag=True, help="Only say what would be sent.")
+@together(STATE, CONFIG, JSON)
+def retry(
+    *,
+    key: str | None,
+    file: str | None,
+    held: bool,
+    refused: bool,
+    comment: str,
+    who: str,
+    dry_run: bool,
+    state: Path | None,
+    config: Path | None,
+    as_json: bool,
+) -> int:
+    """Bring refused or held entries back to be sent: the next run sends them.
+
+    A held change of something that was accepted goes out as an update. What may have arrived already never comes back here:
+    loadsheet resolve decides about that.
+    """
+    if not (key or file or held or refused):
+        raise click.UsageError("say what: a KEY, --file NAME, --held or --refused")
+    states = [one for one, wanted in ((State.HELD, held), (State.REFUSED, refused)) if wanted]
+    settings = load(config, state=state)
+    with open_ledger(settings.database_url, exclusive=False) if dry_run else held_ledger(settings) as ledger:
+        found = list(_candidates(ledger, key, file, states or [State.HELD, State.REFUSED]))
+        going = [one for one in found if not one.retry.refusal]
+        if going and not dry_run:
+            _decide(ledger, going, who or getpass.getuser(), comment)
+    _tell(found, as_json=as_json, dry_run=dry_run)
+    return 0 if going else NOTHING_FOUND
+
+
+def _candidates(ledger: Ledger, key: str | None, file: str | None, states: list[State]) -> Iterator[Candidate]:
+    """The entries that were asked for, in these states, each with the verdict on it."""
+    history = ledger.history
+    if file:
+        entries: Iterator[Entry] = (entry for drop in history.drops_named(file) for entry in history.entries_of(drop))
+    elif key:
+        entries = iter(history.entries_by_key(key))
+    else:
+        entries = history.entries_in(*states)
+    for entry in entries:
+        if entry.state in states and (not key or entry.key == key or entry.key.startswith(f"{key}/")):
+            lane = list(history.traces_on([entry.lane], *State))
+            yield Candidate(entry, judge_retry(entry, history.attempts_of(entry.id), lane))
+
+
+def _decide(ledger: Ledger, going: list[Candidate], who: str, comment: str) -> None:
+    run = ledger.begin_run()
+    reason = f"brought back by {who}" + (f": {comment}" if comment else "")
+    chosen = [
+        Choice(one.entry, Settlement(one.entry.id, State.READY, reason), one.entry.reason, one.retry.operation)
+        for one in going
+    ]
+    ledger.decide(run, chosen, who=who, choice="retry", comment=comment)
+    ledger.end_run(run, exit_code=0, summary={"entries": {}, "decided": len(chosen)})
+
+
+def _tell(found: list[Candidate], *, as_json: bool, dry_run: bool) -> None:
+    told = [
+        {
+            "entry": one.entry.id,
+            "operation": one.retry.operation or one.entry.operation,
+            "key": one.entry.key,
+            "state": one.entry.state if dry_run or one.retry.refusal else State.READY,
+            "told": one.retry.refusal or f"{'would go' if dry_run else 'goes'} with the next run",
+        }
+        for one in found
+    ]
+    if as_json:
+        print_json(told)
+    elif told:
+        print_table(["Entry", "Operation", "Key", "State", ""], [list(one.values()) for one in told])
+    else:
+        click.echo("nothing of that is refused or held", err=True)

@@ -1,0 +1,186 @@
+"""The body of a listing, however long: its records stay as the bytes they came as, and are decoded one at a time.
+
+Owns: where one record ends and the next begins, and what a listing is. A listing of a million records is some gigabytes once it is
+decoded; here it is its body (in a file, if the caller put it there) and twelve bytes a record. Knows nothing of networks.
+"""
+
+import re
+import weakref
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, BinaryIO, overload
+
+import msgspec
+
+Json = dict[str, Any]
+
+BLOCK_BYTES = 1_048_576
+_CUTS_TRIED = 32
+
+_OPENING = re.compile(rb'"results"\s*:\s*\[')
+_BETWEEN = b" \t\r\n,"
+_FIRST_NAME = re.compile(rb'\s*\{\s*"[^"\\]*"')
+
+_decode = msgspec.json.Decoder(dict[str, Any], float_hook=Decimal).decode
+_raws = msgspec.json.Decoder(list[msgspec.Raw]).decode
+_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+
+
+class UndocumentedAnswer(ValueError):  # noqa: N818 (an answer, and the name says what is wrong with it)
+    """The body of an answer has not the shape that the interface documents for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """One answer of a listing. It is complete if it holds as many records as it says there are."""
+
+    results: Sequence[Json]
+    page_size: int
+    total_count: int
+    total_pages: int
+
+    @property
+    def complete(self) -> bool:
+        """Whether absence from this listing means anything."""
+        return len(self.results) == self.total_count
+
+
+class Records(Sequence[Json]):
+    """The records of a listing, decoded at each look: numbers are int or Decimal. One thread at a time may look."""
+
+    def __init__(self, body: BinaryIO, starts: "array[int]", lengths: "array[int]") -> None:
+        """`body` is closed when nobody looks any more; record n begins at byte `starts[n]` and has `lengths[n]` bytes."""
+        self._body, self._starts, self._lengths = body, starts, lengths
+        weakref.finalize(self, body.close)
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    @overload
+    def __getitem__(self, position: int) -> Json: ...
+    @overload
+    def __getitem__(self, position: slice) -> list[Json]: ...
+    def __getitem__(self, position: int | slice) -> Json | list[Json]:
+        if isinstance(position, slice):
+            return [self[one] for one in range(*position.indices(len(self)))]
+        self._body.seek(self._starts[position])
+        return _decode(self._body.read(self._lengths[position]))
+
+    def __iter__(self) -> Iterator[Json]:
+        for position in range(len(self)):
+            yield self[position]
+
+
+def read_listing(body: object) -> Listing:
+    """What a listing's 200 body says, as it was decoded. Raises UndocumentedAnswer."""
+    if not isinstance(body, Mapping):
+        raise UndocumentedAnswer("body is not an object")
+    results = body.get("results")
+    if not isinstance(results, list) or not all(isinstance(record, dict) for record in results):
+        raise UndocumentedAnswer("results is not an array of objects")
+    return _listing(results, body)
+
+
+def scan_listing(body: BinaryIO, *, block_bytes: int = BLOCK_BYTES) -> Listing:
+    """What a listing's 200 body says, with records that stay in `body`, which is read in blocks and must not be closed.
+
+    Every record is decoded once, so that none fails later. Raises UndocumentedAnswer, and ValueError for what is no JSON.
+    """
+    scan = _Scan(body, block_bytes)
+    members = scan.run()
+    return _listing(Records(body, scan.starts, scan.lengths), members)
+
+
+def _listing(results: Sequence[Json], members: Mapping[str, Any]) -> Listing:
+    return Listing(results, *(count_of(members, name) for name in ("page_size", "total_count", "total_pages")))
+
+
+def count_of(holder: Mapping[str, Any], name: str) -> int:
+    """A member that must be a count. Raises UndocumentedAnswer."""
+    value = holder.get(name)
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise UndocumentedAnswer(f"{name} is not a count")
+    return value
+
+
+class _Scan:
+    """Goes through a body once and notes where its records are.
+
+    The head up to `"results": [` and the tail from the last records on are decoded as they are. What lies between is cut in
+    front of a record: text that stands in brackets as an array of whole values can only have been cut between two of them.
+    """
+
+    def __init__(self, body: BinaryIO, block_bytes: int) -> None:
+        self.starts, self.lengths = array("Q"), array("I")
+        self._body, self._block_bytes = body, block_bytes
+        self._first_name = b""
+
+    def run(self) -> dict[str, Any]:
+        """Note all records; returns the other members of the body."""
+        self._body.seek(0)
+        block = self._body.read(self._block_bytes)
+        opening = next((found for found in _OPENING.finditer(block) if _is_head(block[: found.end()])), None)
+        if opening is None or len(block) < self._block_bytes:
+            return self._tail(b"", block + self._body.read(), 0)
+        head, block, at = block[: opening.end()], block[opening.end() :], opening.end()
+        while more := self._body.read(self._block_bytes):
+            cut, raws = self._cut(block)
+            self._note(block, raws, at)
+            block, at = block[cut:] + more, at + cut
+        return self._tail(head, block, at)
+
+    def _cut(self, block: bytes) -> tuple[int, list[msgspec.Raw]]:
+        """How many bytes of the block are whole records, with the comma behind them, and the records; 0: not one is whole."""
+        named = _FIRST_NAME.match(block)
+        for opening in dict.fromkeys((named[0].strip() if named else b"{", b"{")):
+            at = len(block)
+            for _ in range(_CUTS_TRIED):
+                at = block.rfind(opening, 0, at)
+                if at <= 0:
+                    break
+                before = block[:at].rstrip(b" \t\r\n")
+                if before.endswith(b","):
+                    with suppress(msgspec.DecodeError):  # it was inside a record or a text
+                        return at, _raws(b"[%b]" % before[:-1])
+        return 0, []  # then it goes on with a longer block, at worst with all there is
+
+    def _tail(self, head: bytes, rest: bytes, at: int) -> dict[str, Any]:
+        try:
+            members = _members(head + rest)
+        except msgspec.ValidationError:
+            raise UndocumentedAnswer("body is not an object") from None
+        try:
+            raws = _raws(members["results"])
+        except (KeyError, msgspec.DecodeError):
+            raise UndocumentedAnswer("results is not an array of objects") from None
+        # where the array begins is not told: a body of one block is searched for it, in a longer one it began with the head
+        begins = (head + rest).find(bytes(members["results"]), max(len(head) - 1, 0)) + 1 - len(head)
+        if head and begins:
+            raise UndocumentedAnswer("results is there twice")
+        self._note(rest, raws, at, begins)
+        return {name: msgspec.json.decode(raw) for name, raw in members.items() if name != "results"}
+
+    def _note(self, block: bytes, raws: Sequence[msgspec.Raw], at: int, position: int = 0) -> None:
+        for raw in raws:
+            while block[position] in _BETWEEN:
+                position += 1
+            record = bytes(raw)
+            try:
+                _decode(record)
+            except msgspec.ValidationError:
+                raise UndocumentedAnswer("results is not an array of objects") from None
+            self.starts.append(at + position)
+            self.lengths.append(len(record))
+            position += len(record)
+
+
+def _is_head(text: bytes) -> bool:
+    """Whether the array that is opened at the end of this text is a member of the outermost object."""
+    try:
+        _members(text + b"]}")
+    except msgspec.DecodeError:
+        return False
+    return True

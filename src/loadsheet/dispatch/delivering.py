@@ -1,0 +1,66 @@
+"""Ready entries to settled ones, as far as one run gets: send, look at what something waits for, send what that lets go.
+
+Owns: the order of the two, and why a run's delivering ended. How calls are sent stands in `sending`, what is looked at in `parents`.
+"""
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+from loadsheet.dispatch.client import Client
+from loadsheet.dispatch.forecast import Forecast
+from loadsheet.dispatch.pace import Stop
+from loadsheet.dispatch.parents import Listings, look_after
+from loadsheet.dispatch.protocol import Patience
+from loadsheet.dispatch.sending import Progress, send
+from loadsheet.ledger import Ledger, Run
+from loadsheet.problems import ExchangeUnreachable, LoadsheetError, TokenRefused
+from loadsheet.settings import Settings
+
+
+class Delivered(NamedTuple):
+    """What delivering came to: why it ended before everything was sent, if it did, the listings that were looked at since, and, if it
+    ended early, what is left to send.
+    """
+
+    stopped: LoadsheetError | None
+    seen: Listings
+    forecast: Forecast | None = None
+
+    @property
+    def left(self) -> str:
+        """What is left to send and when that would be done, in words; empty if nothing is."""
+        return str(self.forecast) if self.forecast is not None and self.forecast.remaining else ""
+
+    @property
+    def late(self) -> str:
+        """The same, if it does not fit the night."""
+        return "" if self.forecast is None or self.forecast.fits else self.left
+
+
+def deliver(
+    ledger: Ledger,
+    client: Client,
+    run: Run,
+    settings: Settings,
+    *,
+    patience: Patience,
+    updating: Collection[str] = (),
+    progress: Progress | None = None,
+) -> Delivered:
+    """Send what may be sent, and hold what still waits then. `updating` names the mappings whose changed records go out as updates.
+
+    What the exchange does ends in `Delivered.stopped`, never in an exception. LedgerError goes through.
+    """
+    ledger.release(run, orphans=settings.parents == "send", updating=updating)
+    sent, seen = send(ledger, client, run, settings, progress=progress), Listings()
+    if sent.stopped is None:
+        seen = look_after(ledger, client, run, settings, patience)
+        ledger.release(run, updating=updating)
+        if ledger.ready(1):  # children of what the listing showed, or of a create whose answer was lost
+            sent, seen = send(ledger, client, run, settings, progress=progress), Listings()
+    if sent.stopped is None:
+        ledger.hold_waiting(run)
+        return Delivered(None, seen)  # what is not sent waits for something, and no rate says for how long
+    error = TokenRefused if sent.stopped is Stop.TOKEN_REFUSED else ExchangeUnreachable
+    told = f"{sent.stopped} ({sent.why}); what was not sent is still ready, run again"
+    return Delivered(error(told), seen, sent.forecast)

@@ -1,0 +1,82 @@
+"""Whether the rest fits the night: the recent rate of sending, and when it would be through. Pure.
+
+Owns: the rate and what it promises. Time is passed in: monotonic seconds for the rate, an aware moment for the clock on the wall.
+"""
+
+from collections import deque
+from dataclasses import dataclass
+from datetime import datetime, time, timedelta
+
+RECENT_S = 60.0  # so far back the rate looks
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """How many entries are left, how many were done a second of late, and when the rest would be done at that rate (None: nothing
+    was done, so nobody can say). `finish_by` is when it should be; None: nobody set a time.
+    """
+
+    remaining: int
+    per_second: float
+    ends_at: datetime | None
+    finish_by: datetime | None = None
+
+    @property
+    def fits(self) -> bool:
+        """Whether the rest is done in time, as far as anybody can say."""
+        if not self.remaining or self.finish_by is None:
+            return True
+        return self.ends_at is not None and self.ends_at <= self.finish_by
+
+    def __str__(self) -> str:
+        rate = f"{self.per_second:,.0f} a second" if self.per_second >= 1 else f"{self.per_second * 3600:,.0f} an hour"
+        if not self.remaining:
+            return f"all sent, {rate}"
+        if self.ends_at is None:
+            return f"{self.remaining:,} left; none was done of late, so nobody can say when they will be"
+        told = f"{self.remaining:,} left at {rate}: done at {self.ends_at.astimezone():%a %H:%M}"
+        if self.finish_by is None:
+            return told
+        return (
+            f"{told}, {'in time for' if self.fits else 'too late for'} {self.finish_by.astimezone():%H:%M} (finish_by)"
+        )
+
+
+class Rate:
+    """How fast entries get done. Tell it now and then how many are."""
+
+    def __init__(self, now: float) -> None:
+        self._seen = deque([(now, 0)])
+
+    def note(self, done: int, now: float) -> None:
+        """So many are done now."""
+        self._seen.append((now, done))
+        while len(self._seen) > 2 and self._seen[1][0] <= now - RECENT_S:  # noqa: PLR2004 (a first and a last)
+            self._seen.popleft()
+
+    def per_second(self, now: float) -> float:
+        """Entries a second, of late."""
+        began, before = self._seen[0]
+        return (self._seen[-1][1] - before) / (now - began) if now > began else 0.0
+
+
+def forecast(remaining: int, per_second: float, now: datetime, finish_by: datetime | None) -> Forecast:
+    """The forecast for what remains at `now`."""
+    ends_at = None
+    if not remaining:
+        ends_at = now
+    elif per_second:
+        seconds = min(remaining / per_second, timedelta(days=3650).total_seconds())
+        ends_at = now + timedelta(seconds=seconds)
+    return Forecast(remaining, per_second, ends_at, finish_by)
+
+
+def due(setting: str, now: datetime) -> datetime | None:
+    """The next moment at which it is this local time of day (HH:MM); None if none is set."""
+    if not setting:
+        return None
+    local = now.astimezone()
+    moment = datetime.combine(local.date(), time.fromisoformat(setting)).astimezone()
+    if moment <= local:
+        moment = datetime.combine(local.date() + timedelta(days=1), time.fromisoformat(setting)).astimezone()
+    return moment

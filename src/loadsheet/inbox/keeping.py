@@ -1,0 +1,200 @@
+"""Where a claimed file goes when it is done with: the archive of its day, or the outbox with the reasons; and how long it is kept.
+
+Nothing is ever overwritten. What was kept once is found again by its bytes, in `STATE/known/`: links that are named by the SHA-256.
+"""
+
+import hashlib
+import os
+import re
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
+from datetime import date, timedelta
+from pathlib import Path
+
+from loadsheet.inbox.claiming import InboxFile
+from loadsheet.inbox.moving import forget_empty_folders, make_folder, move, refusal
+from loadsheet.inbox.names import free, relative
+from loadsheet.problems import FolderError, Problem
+from loadsheet.settings import Settings
+
+_REASON_SUFFIX = ".why.txt"
+_AGAIN = re.compile(r"^Dropped again (\d+) times?; .*$", re.MULTILINE)
+
+
+def archive(file: InboxFile, settings: Settings, day: date, run: str) -> Path:
+    """Move a claimed file into the archive of `day`, read-only, and say where it is. Nothing is ever overwritten. Raises
+    FolderError, and the file stays where it was.
+    """
+    target = free(_in_archive(file, settings, day, run))
+    _move_claimed(file, target, settings)
+    with suppress(OSError):  # some file systems know no modes
+        target.chmod(0o440)
+    _remember(_known(settings, "archived", file.sha256), target)
+    return target
+
+
+def archived_before(file: InboxFile, settings: Settings) -> str:
+    """RUN/NAME of the archived file that has the same bytes; empty if there is none, or not any more."""
+    kept = _recall(_known(settings, "archived", file.sha256))
+    return "/".join(kept.parts[-(1 + len(relative(file.name).parts)) :]) if kept is not None else ""
+
+
+def found_again(file: InboxFile, settings: Settings, day: date, run: str) -> Path | None:
+    """Where the bytes of a file lie that a killed run had moved out of its work area without noting it; None if nowhere."""
+    marks = (_known(settings, "archived", file.sha256), _aside_mark(file, settings))
+    places = [_in_archive(file, settings, day, run), _beside_reports(file, settings, run), *map(_recall, marks)]
+    return next((place for place in places if place is not None and _holds(place, file.sha256)), None)
+
+
+def purge(settings: Settings, today: date, needed: Collection[Path]) -> int:
+    """Remove archived files of days more than `archive_days` before `today`, but for those that are `needed`; returns how many. With
+    `archive_days` 0 none. What cannot be removed stays for the next time.
+    """
+    removed = 0
+    if not settings.archive_days:
+        return removed
+    top = settings.state / "archive"
+    oldest = today - timedelta(days=settings.archive_days)
+    keep = {path.absolute() for path in needed}
+    for folder in (folder for day, folder in _days(top) if day < oldest):
+        for path in sorted(folder.rglob("*"), reverse=True):
+            if path.is_dir() and not path.is_symlink():
+                forget_empty_folders(path, top)
+            elif path.absolute() not in keep:
+                with suppress(OSError):
+                    path.unlink()
+                    removed += 1
+                    forget_empty_folders(path.parent, top)
+    return removed
+
+
+def set_aside(file: InboxFile, settings: Settings, run: str, problems: Sequence[Problem]) -> Path:
+    """Move a claimed file into the outbox of `run`, with the reasons beside it in NAME.why.txt, and say where it is. The same file
+    with the same bytes is not set aside a second time while the first lies there; its reasons count how often it came. Raises
+    FolderError, and the file stays where it was.
+    """
+    mark = _aside_mark(file, settings)
+    before = _recall(mark)
+    if before is not None and _count_again(before, file, settings, run):
+        return before
+    target = free(_beside_reports(file, settings, run))
+    reasons = target.with_name(target.name + _REASON_SUFFIX)
+    try:
+        make_folder(target.parent, settings)
+        _write(reasons, _reasons(file, problems))
+    except OSError as error:
+        raise refusal(error, file.name, "set aside") from error
+    try:
+        _move_claimed(file, target, settings)
+    except FolderError:
+        reasons.unlink(missing_ok=True)
+        raise
+    _remember(mark, target)
+    return target
+
+
+def _in_archive(file: InboxFile, settings: Settings, day: date, run: str) -> Path:
+    return settings.state / "archive" / f"{day:%Y/%m/%d}" / run / relative(file.name)
+
+
+def _beside_reports(file: InboxFile, settings: Settings, run: str) -> Path:
+    return settings.outbox / run / "set-aside" / relative(file.name)
+
+
+def _aside_mark(file: InboxFile, settings: Settings) -> Path:
+    return _known(settings, "aside", hashlib.sha256(f"{file.sha256} {file.name}".encode()).hexdigest())
+
+
+def _holds(place: Path, sha256: str) -> bool:
+    try:
+        with place.open("rb") as kept:
+            return hashlib.file_digest(kept, "sha256").hexdigest() == sha256
+    except OSError:
+        return False
+
+
+def _move_claimed(file: InboxFile, target: Path, settings: Settings) -> None:
+    if not move(file.path, target, settings, file.name):
+        raise FolderError(f"{file.name} is no longer at {file.path}; somebody moved it while it was used")
+    forget_empty_folders(file.path.parent, settings.state / "work")
+
+
+def _days(archive: Path) -> Iterator[tuple[date, Path]]:
+    for folder in sorted(archive.glob("[0-9]*/[0-9]*/[0-9]*")):
+        with suppress(ValueError):  # a folder that we did not make
+            yield date(*(int(part) for part in folder.parts[-3:])), folder
+
+
+def _known(settings: Settings, kind: str, digest: str) -> Path:
+    return settings.state / "known" / kind / digest[:2] / digest
+
+
+def _remember(mark: Path, kept: Path) -> None:
+    """Note where bytes are kept. A file system without links remembers nothing, which costs a sentence and no file."""
+    with suppress(OSError):
+        mark.parent.mkdir(parents=True, exist_ok=True)
+        if mark.is_symlink() and not mark.exists():
+            mark.unlink()
+        mark.symlink_to(kept.absolute())
+
+
+def _recall(mark: Path) -> Path | None:
+    try:
+        kept = Path(os.readlink(mark))  # noqa: PTH115 (says why it cannot)
+    except OSError:
+        return None
+    return kept if kept.is_file() and not kept.is_symlink() else None
+
+
+def _count_again(before: Path, file: InboxFile, settings: Settings, run: str) -> bool:
+    """Note in the reasons of a file set aside earlier that it came again, and drop the second copy; False if the first is not
+    there as it was.
+    """
+    reasons = before.with_name(before.name + _REASON_SUFFIX)
+    try:
+        if not _holds(before, file.sha256):
+            return False
+        text = reasons.read_text(encoding="utf-8", errors="surrogateescape")
+        found = _AGAIN.search(text)
+        count = int(found[1]) + 1 if found else 1
+        line = f"Dropped again {count} time{'s' if count > 1 else ''}; the last time for run {run}."
+        _write(reasons, _AGAIN.sub(line, text) if found else f"{text}{line}\n")
+        file.path.unlink()
+    except OSError:
+        return False
+    forget_empty_folders(file.path.parent, settings.state / "work")
+    return True
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a text so that it is there whole or not at all."""
+    unfinished = path.with_name(f".{path.name[:80]}.tmp")
+    try:
+        unfinished.write_text(text, encoding="utf-8", errors="backslashreplace")
+        unfinished.replace(path)
+    except OSError:
+        with suppress(OSError):
+            unfinished.unlink(missing_ok=True)
+        raise
+
+
+def _reasons(file: InboxFile, problems: Sequence[Problem]) -> str:
+    """The reasons for setting a file aside, for the person who sent it."""
+    lines = [
+        f"loadsheet could not use the file {file.name}",
+        f"({file.size:,} bytes, last changed {file.arrived:%Y-%m-%d %H:%M:%S} UTC, SHA-256 {file.sha256}).",
+        "Nothing of it was sent.",
+        "",
+        "What is wrong:",
+    ]
+    for problem in problems:
+        place = "" if str(problem.where) in ("", file.name) else f"{problem.where}: "
+        lines.append(f"  - {place}{problem.title}: {problem.text} [{problem.code}]")
+        if problem.hint:
+            lines.append(f"    What to do: {problem.hint}")
+    lines += [
+        "",
+        "When it is put right, drop the file into the inbox again; what was accepted before is not sent twice.",
+        "",
+    ]
+    return "\n".join(lines)

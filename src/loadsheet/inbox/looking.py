@@ -1,0 +1,264 @@
+"""Looking into the inbox: which files are finished, which are not yet, and what lies there that is not taken at all.
+
+Owns: when a file is finished. A run believes the clock about files that it never saw before, and looks twice at the young ones; a
+watch, which looks again anyway, believes only its own memory. Opens files to look at them, and moves nothing.
+"""
+
+import os
+import shutil
+import stat
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from loadsheet.inbox import volumes
+from loadsheet.inbox.identity import MARKER, recognise
+from loadsheet.inbox.names import is_ignored, is_marker, marker_of, shown_name
+from loadsheet.inbox.opening import Verdict, look_at
+from loadsheet.inbox.sightings import Sightings, Signature, signature, signature_of, uptime
+from loadsheet.problems import FolderError, Problem, Where
+from loadsheet.settings import Settings
+
+_KINDS = (
+    (stat.S_ISLNK, "symbolic link"),
+    (stat.S_ISFIFO, "pipe"),
+    (stat.S_ISSOCK, "socket"),
+    (stat.S_ISCHR, "device"),
+    (stat.S_ISBLK, "device"),
+)
+
+
+class Candidate(NamedTuple):
+    """A finished file: its name (POSIX path relative to the inbox, as it is shown), where it is, for how many seconds it has been
+    lying there like this, and its signature.
+    """
+
+    name: str
+    path: Path
+    lain_s: float = 0.0
+    signature: Signature | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """What a look into the inbox found. `candidates` are finished: claims of killed runs first, then the inbox in the order in which
+    files arrived. `left` says what stays where it is, and why. `again_s` is when a young file may be finished, if there
+    is one.
+    """
+
+    candidates: tuple[Candidate, ...]
+    left: tuple[Problem, ...] = ()
+    again_s: float | None = None
+
+
+def scan(
+    settings: Settings,
+    *,
+    sleep: Callable[[float], object] = time.sleep,
+    clock: Callable[[], float] = time.time,
+    up: Callable[[], float] = uptime,
+) -> Scan:
+    """Every finished file of the inbox and its sub-folders, and of the work area of killed runs.
+
+    A file that has been quiet for `settle_s` is finished. A young one that was never seen before is looked at twice, `settle_s`
+    apart; one that an earlier look has seen is left for the next look. Only the process that holds the ledger may call this, and
+    not while it holds claims: everything in the work area counts as orphaned. Raises FolderError.
+    """
+    look = _Look(settings, up())
+    quiet = {seen.path for seen in look.seen if look.is_quiet(seen, clock())}
+    strange = [seen for seen in look.seen if seen.path not in quiet and not look.memory.knows(seen.signature)]
+    if strange:
+        sleep(settings.settle_s)
+        quiet.update(seen.path for seen in strange if signature(seen.path) == seen.signature)
+    return look.result(quiet, clock())
+
+
+def glance(settings: Settings, *, up: Callable[[], float] = uptime) -> Scan:
+    """The same at once: only what has not changed between two glances, `settle_s` apart, is finished. Raises FolderError."""
+    look = _Look(settings, up())
+    return look.result({seen.path for seen in look.seen if look.is_quiet(seen, None)})
+
+
+class _Seen(NamedTuple):
+    """A regular file of the inbox: its name as it is shown, its path, and its bare name."""
+
+    name: str
+    path: str
+    bare: str
+    signature: Signature
+
+
+@dataclass(slots=True)
+class _Found:
+    """What a walk through a folder met."""
+
+    files: list[_Seen] = field(default_factory=list)
+    left: list[Problem] = field(default_factory=list)
+
+
+class _Look:
+    """One look: what is there, and what is remembered of it."""
+
+    def __init__(self, settings: Settings, now: float) -> None:
+        recognise(settings.inbox, settings.state)
+        self._settings, self._now = settings, now
+        self.memory = Sightings.read(settings.state, now)
+        found = _walk(settings.inbox, settings.ignore)
+        self._left = found.left
+        pattern = settings.done_marker
+        self._markers = {seen.path: seen.signature for seen in found.files if is_marker(seen.bare, pattern)}
+        self.seen = [seen for seen in found.files if seen.path not in self._markers]
+
+    def is_quiet(self, seen: _Seen, wall: float | None) -> bool:
+        """Whether nobody has touched it for long enough; `wall` is the time of day, if it may be believed."""
+        settings = self._settings
+        if settings.done_marker:
+            return self._is_marked(seen)
+        if not settings.settle_s:
+            return True
+        since = self.memory.since(seen.signature)
+        if since is not None and self._now - since >= settings.settle_s:
+            return True
+        if wall is None or self.memory.knows(seen.signature):
+            return False
+        return wall - seen.signature.quiet_since(wall) >= settings.settle_s
+
+    def result(self, quiet: set[str], wall: float | None = None) -> Scan:
+        """Sorts what is there, and remembers it for the next look; `wall` as for `is_quiet`."""
+        orphans = _orphans(self._settings)
+        taken = {orphan.name for orphan in orphans}
+        candidates: dict[str, Candidate] = {}
+        left = list(self._left)
+        leases = volumes.tells_of_writers(volumes.kind_of(self._settings.inbox)) if quiet else False
+        since: dict[Signature, float] = {}
+        for seen in self.seen:
+            known = self.memory.since(seen.signature)
+            since[seen.signature] = self._first_seen(seen.signature, wall) if known is None else known
+            lain_s = self._now - since[seen.signature]
+            problem = self._judge(seen, lain_s, leases=leases, quiet=seen.path in quiet)
+            if problem is not None:
+                left.append(problem)
+            elif seen.name not in taken and os.path.lexists(seen.path):
+                candidate = Candidate(seen.name, Path(seen.path), lain_s, seen.signature)
+                candidates.setdefault(seen.name, candidate)
+        self.memory.keep(since)
+        arrived = sorted(candidates.values(), key=lambda candidate: (-candidate.lain_s, candidate.name))
+        return Scan(
+            (*orphans, *arrived),
+            tuple(sorted(left, key=lambda problem: (problem.code, problem.found))),
+            self._again_s(left),
+        )
+
+    def _first_seen(self, seen: Signature, wall: float | None) -> float:
+        """Since when a file that was never seen like this has been lying there: since its last change, if the clock may be believed."""
+        if wall is None or self.memory.knows(seen):
+            return self._now
+        return self._now - max(wall - seen.quiet_since(wall), 0.0)
+
+    def _judge(self, seen: _Seen, lain_s: float, *, leases: bool, quiet: bool) -> Problem | None:
+        """Why a file is left where it is; None if it is finished, or gone."""
+        settings = self._settings
+        where = Where(seen.name)
+        if not quiet:
+            if settings.done_marker:
+                lacks = f"has no {marker_of(shown_name(Path(seen.bare)), settings.done_marker)} beside it"
+                return Problem("A107", where, seen.name, {"lacks": lacks}, level="warning")
+            return Problem("A104", where, seen.name, level="warning") if os.path.lexists(seen.path) else None
+        if seen.signature.size > settings.file_bytes_max:
+            values = {"size": f"{seen.signature.size:,}", "limit": f"{settings.file_bytes_max:,}"}
+            return Problem("A108", where, seen.name, values, "split it, or raise the limit")
+        return self._judge_opened(seen, lain_s, look_at(seen.path, seen.signature, leases=leases))
+
+    def _judge_opened(self, seen: _Seen, lain_s: float, verdict: Verdict) -> Problem | None:
+        where = Where(seen.name)
+        if verdict is Verdict.WRITTEN_TO:
+            return Problem("A104", where, seen.name, level="warning")
+        if verdict is Verdict.UNREADABLE:
+            return Problem("A105", where, seen.name)
+        if verdict in (Verdict.EMPTY, Verdict.CUT_OFF) and lain_s < self._settings.unfinished_wait_s:
+            return Problem("A107", where, seen.name, {"lacks": str(verdict)}, level="warning")
+        return None  # or it is gone, which the caller sees for itself
+
+    def _is_marked(self, seen: _Seen) -> bool:
+        """Whether its done-marker is there and was made after it."""
+        pattern = self._settings.done_marker
+        marker = self._markers.get(os.path.join(os.path.dirname(seen.path), marker_of(seen.bare, pattern)))  # noqa: PTH118, PTH120 (50,000 paths)
+        written_ns = min(seen.signature.changed_ns, seen.signature.status_changed_ns)
+        return marker is not None and marker.status_changed_ns >= written_ns
+
+    def _again_s(self, left: Iterable[Problem]) -> float | None:
+        codes = {problem.code for problem in left}
+        if not codes & {"A104", "A107"} or (self._settings.done_marker and "A104" not in codes):
+            return None
+        settle_s = self._settings.settle_s
+        ages = [self._now - since for seen in self.seen if (since := self.memory.since(seen.signature)) is not None]
+        young = [settle_s - age for age in ages if age < settle_s]
+        return max(min(young, default=max(settle_s, 1.0)), 0.1)
+
+
+def _orphans(settings: Settings) -> tuple[Candidate, ...]:
+    """The claims of killed runs; half-made copies of theirs are thrown away. Of the same name, the older run's comes first and
+    the others wait for the next scan.
+    """
+    shutil.rmtree(settings.state / "copying", ignore_errors=True)
+    work = settings.state / "work"
+    found: dict[str, Candidate] = {}
+    runs = sorted(path for path in work.iterdir() if path.is_dir()) if work.is_dir() else []
+    for run in runs:
+        for seen in _walk(run, ()).files:
+            found.setdefault(seen.name, Candidate(seen.name, Path(seen.path), 0.0, seen.signature))
+    return tuple(found[name] for name in sorted(found))
+
+
+def _walk(top: Path, patterns: Sequence[str]) -> _Found:
+    """The regular files under a folder that no pattern excludes, sorted by name, and what is not taken. Links are not followed."""
+    found = _Found()
+    folders = [str(top)]
+    while folders:
+        folder = folders.pop()
+        try:
+            entries = list(_entries(folder))
+        except OSError as error:
+            if folder == str(top):
+                raise FolderError(f"{top} cannot be read ({error.strerror}); create it or set another") from error
+            found.left.append(_unreadable(_name(folder, top) + "/"))
+            continue
+        for entry in entries:
+            if entry.name == MARKER or is_ignored(entry.name, patterns):
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                folders.append(entry.path)
+            else:
+                _note(entry, top, found)
+    found.files.sort(key=lambda seen: os.fsencode(seen.path))
+    return found
+
+
+def _entries(folder: str) -> Iterator[os.DirEntry[str]]:
+    with os.scandir(folder) as entries:
+        yield from entries
+
+
+def _note(entry: os.DirEntry[str], top: Path, found: _Found) -> None:
+    try:
+        status = entry.stat(follow_symlinks=False)
+    except OSError:
+        return  # gone since
+    name = _name(entry.path, top)
+    seen = signature_of(status)
+    if seen is not None:
+        found.files.append(_Seen(name, entry.path, entry.name, seen))
+        return
+    kind = next((kind for is_kind, kind in _KINDS if is_kind(status.st_mode)), "special file")
+    hint = "drop the file itself" if kind == "symbolic link" else "remove it"
+    found.left.append(Problem("A109", Where(name), name, {"kind": kind}, hint, "warning"))
+
+
+def _name(path: str, top: Path) -> str:
+    return shown_name(Path(os.path.relpath(path, top)))
+
+
+def _unreadable(name: str) -> Problem:
+    return Problem("A105", Where(name), name)

@@ -1,0 +1,107 @@
+"""What was seen lying in the inbox, and since when: the memory that a single look does not have.
+
+Kept in `STATE/sightings.json`, so that runs of a scheduler remember as well as a watch does. Times are seconds on the clock that
+counts since the machine started (it goes on in sleep and nobody sets it), so a wall clock that jumps decides nothing; after a
+restart of the machine the memory is empty. A memory that cannot be read or written is no memory, and no error.
+"""
+
+import os
+import stat
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple, Self
+
+import msgspec
+
+_FILE = "sightings.json"
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
+
+
+class Signature(NamedTuple):
+    """What changes when a file is written to or replaced."""
+
+    size: int
+    changed_ns: int
+    status_changed_ns: int
+    inode: int
+
+    def quiet_since(self, now: float) -> float:
+        """Seconds since the epoch. The change of status counts too: copying programs set the time of the original while they
+        still write. A time of change that lies in the future was not made by this clock and says nothing.
+        """
+        changed = self.changed_ns / 1e9
+        return max(changed if changed <= now else 0.0, self.status_changed_ns / 1e9)
+
+
+def signature_of(status: os.stat_result) -> Signature | None:
+    """None if it is no regular file."""
+    if not stat.S_ISREG(status.st_mode):
+        return None
+    return Signature(status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
+
+
+def signature(path: Path | str) -> Signature | None:
+    """None if it vanished or is no regular file; links are not followed."""
+    try:
+        return signature_of(os.lstat(path))
+    except OSError:
+        return None
+
+
+def uptime() -> float:
+    """Seconds since the machine started, or on a clock like that."""
+    clock = getattr(time, "CLOCK_BOOTTIME", None)
+    return time.monotonic() if clock is None else time.clock_gettime(clock)
+
+
+class _Kept(msgspec.Struct):
+    boot: str
+    seen: list[tuple[Signature, float]]
+
+
+class Sightings:
+    """Since when each file has been lying there as it is. Build one with `Sightings.read`."""
+
+    def __init__(self, since: dict[int, tuple[Signature, float]], boot: str, path: Path) -> None:
+        self._since, self._boot, self._path = since, boot, path
+
+    @classmethod
+    def read(cls, state: Path, now: float) -> Self:
+        """The memory kept in a state folder; `now` is `uptime()`, and what was seen later than now was not."""
+        path, boot = state / _FILE, _boot()
+        try:
+            kept = msgspec.json.decode(path.read_bytes(), type=_Kept)
+        except (OSError, msgspec.DecodeError):
+            kept = _Kept(boot, [])
+        known = kept.seen if boot and kept.boot == boot else []
+        return cls({seen.inode: (seen, since) for seen, since in known if since <= now}, boot, path)
+
+    def since(self, seen: Signature) -> float | None:
+        """When it was first seen exactly like this, by `uptime()`; None if it never was."""
+        found = self._since.get(seen.inode)
+        return found[1] if found is not None and found[0] == seen else None
+
+    def knows(self, seen: Signature) -> bool:
+        """Whether this file was seen before, as it is or otherwise."""
+        return seen.inode in self._since
+
+    def keep(self, since: Mapping[Signature, float]) -> None:
+        """Remember what is there now, and since when, and forget the rest."""
+        fresh = {seen.inode: (seen, moment) for seen, moment in since.items()}
+        if fresh == self._since:
+            return
+        self._since = fresh
+        unfinished = self._path.with_name(f"{_FILE}.tmp")
+        with suppress(OSError):
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            unfinished.write_bytes(msgspec.json.encode(_Kept(self._boot, list(fresh.values()))))
+            unfinished.replace(self._path)
+
+
+def _boot() -> str:
+    try:
+        return _BOOT.read_text(encoding="ascii").strip()
+    except OSError:
+        return ""

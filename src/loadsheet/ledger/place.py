@@ -1,0 +1,174 @@
+"""Where the ledger lies, and what lies beside it: on a local disk, for our eyes alone, with space kept back for outcomes and a
+mark of the last run.
+
+Owns: files and folders around the database, never what is in it. The mark is kept apart from the database, so that a ledger that
+was deleted or put back from an old backup does not pass for the one that sent last night's orders.
+"""
+
+import os
+import sys
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from loadsheet.problems import LedgerError, LedgerUnwritable
+
+RESERVE_BYTES = 4 * 1024 * 1024
+"""Space kept back for the outcomes of calls already made: a window of entries with their pages and indexes."""
+
+NETWORK_KINDS = frozenset(
+    {
+        "nfs",
+        "nfs4",
+        "cifs",
+        "smb3",
+        "smbfs",
+        "afs",
+        "ncpfs",
+        "fuse.sshfs",
+        "fuse.smbnetfs",
+        "fuse.glusterfs",
+        "ceph",
+        "lustre",
+    }
+)
+"""File systems on which SQLite's locks and its write-ahead log cannot be trusted, by the names that Linux gives them."""
+
+_MOUNTS = Path("/proc/self/mountinfo")
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """The last run that the ledger recorded: its id and name there, and when it began (ISO 8601 UTC)."""
+
+    id: int
+    name: str
+    started_at: str
+
+
+class Place:
+    """The surroundings of one ledger file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.mark_path = path.with_name(f"last_run_of_{path.name}.json")
+        self.reserve_path = path.with_name(f"{path.name}.reserve")
+        self._reserved = False
+
+    def make_private(self) -> None:
+        """Make the file, if there is none, and let nobody else read or write it: payloads hold names and addresses.
+
+        Raises LedgerUnwritable if it cannot be ours.
+        """
+        try:
+            # A file that is there is never opened here: closing it would end the locks of SQLite's own connections in this process.
+            if not self.path.exists():
+                os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
+            elif os.name == "posix" and self.path.stat().st_mode & 0o077:
+                self.path.chmod(0o600)
+        except PermissionError as error:
+            told = f"the ledger {self.path} cannot be written by us ({error.strerror})"
+            raise LedgerUnwritable(f"{told}; look at who owns the file and its folder") from error
+        except OSError as error:
+            told = f"unable to open the ledger {self.path} ({error.strerror})"
+            raise LedgerUnwritable(f"{told}; look at the rights of the file and its folder") from error
+
+    def write_mark(self, mark: Mark) -> None:
+        """Record durably which run was the last. Raises LedgerUnwritable."""
+        new = self.mark_path.with_name(f"{self.mark_path.name}.new")
+        try:
+            with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+                file.write(msgspec.json.encode(mark))
+                file.flush()
+                os.fsync(file.fileno())
+            new.replace(self.mark_path)
+            sync_folder(self.path.parent)
+        except OSError as error:
+            raise LedgerUnwritable(
+                f"{self.mark_path} cannot be written ({error.strerror}); nothing was sent"
+            ) from error
+
+    def read_mark(self) -> Mark | None:
+        """The last run, or None if no run was ever marked. Raises LedgerError if the mark cannot be read."""
+        try:
+            return msgspec.json.decode(self.mark_path.read_bytes(), type=Mark)
+        except FileNotFoundError:
+            return None
+        except (OSError, msgspec.DecodeError) as error:
+            told = f"{self.mark_path}, which says what the last run of the ledger was, cannot be read ({error})"
+            raise LedgerError(f"{told}; remove it if you are sure that {self.path} is the newest ledger") from error
+
+    def check_there(self) -> None:
+        """Raise LedgerError if a run was recorded here and the ledger is gone: an empty one would send everything again."""
+        if (self.path.exists() and self.path.stat().st_size) or (mark := self.read_mark()) is None:
+            return
+        told = f"the ledger {self.path} is gone or empty, but run {mark.name} was recorded in it"
+        raise LedgerError(
+            f"{told}; put it back from a backup, or, to begin an empty one that knows nothing of what was sent, remove {self.mark_path}"
+        )
+
+    def keep_reserve(self) -> None:
+        """Keep space back, unless it is kept already. Raises LedgerUnwritable if the disk has none."""
+        if self._reserved:
+            return
+        try:
+            reserve = os.open(self.reserve_path, os.O_RDWR | os.O_CREAT, 0o600)
+            try:
+                _allocate(reserve)
+            finally:
+                os.close(reserve)
+        except OSError as error:
+            with suppress(OSError):
+                self.reserve_path.unlink(missing_ok=True)
+            told = f"the disk of the ledger {self.path} has no {RESERVE_BYTES // 1024**2} MB left ({error.strerror})"
+            raise LedgerUnwritable(
+                f"{told}; free some space and run again: what was not sent is still ready"
+            ) from error
+        self._reserved = True
+
+    def give_reserve(self) -> bool:
+        """Give the space back; whether there was any."""
+        held, self._reserved = self._reserved, False
+        if held:
+            with suppress(OSError):  # then it stays, and the next one that keeps space back takes it over
+                self.reserve_path.unlink(missing_ok=True)
+        return held
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable, where the system can do that."""
+    if os.name != "posix":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def network_kind(path: Path, mounts: str | None = None) -> str:
+    """The kind of network file system that a path lies on, or nothing if it is none or cannot be known.
+
+    `mounts` is the text of Linux's mountinfo; where there is none, the journal that SQLite reports has to do.
+    """
+    if mounts is None:
+        if not sys.platform.startswith("linux") or not _MOUNTS.exists():
+            return ""
+        mounts = _MOUNTS.read_text(encoding="utf-8", errors="replace")
+    where, kind = Path("/"), ""
+    resolved = path.resolve()
+    for line in mounts.splitlines():
+        before, _, after = line.partition(" - ")
+        point = Path(before.split(" ")[4].encode().decode("unicode_escape")) if after else None
+        if point is not None and resolved.is_relative_to(point) and len(point.parts) >= len(where.parts):
+            where, kind = point, after.split(" ", 1)[0]
+    return kind if kind in NETWORK_KINDS else ""
+
+
+def _allocate(file: int) -> None:
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(file, 0, RESERVE_BYTES)
+    else:
+        os.write(file, b"\0" * RESERVE_BYTES)

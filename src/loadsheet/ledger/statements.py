@@ -1,0 +1,80 @@
+"""Statements over many rows, as fast as the driver is: each is written once in SQLAlchemy Core, turned into SQL once for each
+kind of database, and run with plain tuples.
+
+Owns: how a statement's parameters are ordered. Refuses to know what any statement is for.
+"""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from sqlalchemy import Dialect, Insert, Select, Table, Update, bindparam, insert, literal_column
+
+from loadsheet.problems import LedgerError
+
+_SIZES = (1, 16, 128, 512)  # of lists in conditions: few, so that SQLite reads few texts
+
+
+class Many(NamedTuple):
+    """A statement that is run once for each of many rows, and the names of its parameters in the order of the rows' values."""
+
+    statement: Insert | Update
+    names: tuple[str, ...]
+
+    def run(self, connection: Any, rows: Sequence[tuple[Any, ...]]) -> int:
+        """Run it over the rows, at least one; returns how many rows of the database were touched."""
+        text, positional = _text(self.statement, self.names, connection.dialect)
+        values: Any = rows if positional else [dict(zip(self.names, row, strict=True)) for row in rows]
+        return int(connection.exec_driver_sql(text, values).rowcount)
+
+
+class Chosen(NamedTuple):
+    """A query for the rows whose column is one of a list of values; `statement(size)` takes a list of that size."""
+
+    query: Select[Any]
+    column: Any
+
+    def rows(self, connection: Any, wanted: Sequence[Any]) -> list[Any]:
+        """The rows for these values, in no order."""
+        found: list[Any] = []
+        most = _SIZES[-1]
+        for start in range(0, len(wanted), most):
+            part = tuple(wanted[start : start + most])
+            size = next(size for size in _SIZES if size >= len(part))
+            names = tuple(f"one_{place}" for place in range(size))
+            text, positional = _chosen_text(self.query, self.column, names, connection.dialect)
+            values = part + part[-1:] * (size - len(part))
+            given: Any = values if positional else dict(zip(names, values, strict=True))
+            found += connection.exec_driver_sql(text, given).all()
+        return found
+
+
+def fixed(*texts: str) -> list[Any]:
+    """Texts of the program itself (names of states and operations) as they stand in SQL, for conditions that never change."""
+    return [literal_column(f"'{text}'") for text in texts]
+
+
+def insert_many(table: Table, *left_out: str) -> Many:
+    """The insert of whole rows into a table, their values in the order of its columns, without those `left_out`."""
+    names = tuple(column.name for column in table.columns if column.name not in left_out)
+    return Many(insert(table).values({name: bindparam(name) for name in names}), names)
+
+
+@lru_cache(maxsize=64)
+def _text(statement: Insert | Update, names: tuple[str, ...], dialect: Dialect) -> tuple[str, bool]:
+    compiled: Any = statement.compile(dialect=dialect, for_executemany=True)
+    return _checked(compiled, names)
+
+
+@lru_cache(maxsize=64)
+def _chosen_text(query: Select[Any], column: Any, names: tuple[str, ...], dialect: Dialect) -> tuple[str, bool]:
+    compiled: Any = query.where(column.in_([bindparam(name) for name in names])).compile(dialect=dialect)
+    return _checked(compiled, names)
+
+
+def _checked(compiled: Any, names: tuple[str, ...]) -> tuple[str, bool]:
+    """The SQL, and whether it takes its values by place. A wrong order would write values into the wrong columns."""
+    places = compiled.positiontup if compiled.positional else sorted(compiled.params)
+    if list(places) != (list(names) if compiled.positional else sorted(names)):
+        raise LedgerError(f"a statement takes {places}, not {names}: a fault of loadsheet's own")
+    return str(compiled), compiled.positional

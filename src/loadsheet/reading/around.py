@@ -1,0 +1,116 @@
+"""Rows under a header that are none of the table's: units, comments, totals, notes below it, the header once more.
+
+Pure, and the same for every kind of file. Such rows are not dropped: they come out as `Row.ignored` with the rule in words, so
+that every row of a file is accounted for. What begins with a word is compared folded and by whole words.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from loadsheet.reading.header import Header, fold
+from loadsheet.reading.layouts import Layout
+from loadsheet.reading.tables import Native, Row
+
+_UNITS = """
+    g gr kg kgs t to lb lbs oz mt cwt mm cm dm m km in inch inches ft feet yd mi ldm lm % cbm cdm ccm m3 m² m2 m³ dm3 dm³ cm3 cm³ cft cuft
+    ft3 ft³ l ltr ml hl gal pc pcs pce st stk stck stuck ea each ctn pal plt h hrs min s sec d days kw kwh °c °f
+    eur usd gbp chf pln czk sek nok dkk jpy cny € $ £ dd.mm.yyyy yyyy-mm-dd dd/mm/yyyy mm/dd/yyyy tt.mm.jjjj hh:mm
+"""
+UNITS = frozenset(_UNITS.split())
+"""What the cells of a units row hold; in brackets any text will do."""
+
+_BRACKETED = re.compile(r"(?![\[(][0-9\s.,+-]*[\])])(?:\[[^\[\]]{1,20}\]|\([^()]{1,20}\))")  # (12.5) is a number
+
+
+def sift(rows: Iterable[Row | None], layout: Layout, header: Header) -> Iterator[Row]:
+    """The rows under a header, those that are none of the table's marked as ignored. None among `rows` stands for blank rows."""
+    around, judge = layout.around, _Judge(layout, header)
+    looks = bool(around.comment or around.totals or around.footer)
+    again = judge.header_cells()
+    ended, last, first = "", header.row, True
+    for row in rows:
+        if row is None:
+            if around.stop_at_blank and not first and not ended:
+                ended = f"stop_at_blank: below row {last}"
+            continue
+        last = row.number
+        if row.problem is not None and row.problem.code == "R214":
+            yield row  # reading ends here whatever the rules say, and that has to be said
+            continue
+        rule = ended
+        if not rule and looks:
+            rule, ends = judge.words(row)
+            ended = rule if ends else ""
+        if not rule and first:
+            first, rule = False, judge.units(row)
+        if not rule and row.cells[again[0]] == again[1] and judge.is_header(row):
+            rule = "the header once more"
+        yield Row(row.number, row.cells, None, rule) if rule else row
+
+
+class _Judge:
+    """The rules of a layout, for the rows under one header."""
+
+    def __init__(self, layout: Layout, header: Header) -> None:
+        self._around = layout.around
+        required = [column.name for column in layout.columns if column.required]
+        columns = header.columns
+        self._required = [columns[name] for name in required if name in columns]
+        self._headers = {_bare(cells) for cells in header.rows[-1:]}
+        self._place = min(columns.values())
+        self._totals = _beginning(layout.around.totals)
+        self._footer = _beginning(layout.around.footer)
+        self._label = header.rows[-1][self._place] if self._place < len(header.rows[-1]) else ""
+
+    def header_cells(self) -> tuple[int, str]:
+        """A position and the text that the header's last row has there: all but a few rows are told apart by it."""
+        return self._place, self._label
+
+    def is_header(self, row: Row) -> bool:
+        """Whether a row is the last row of the header once more."""
+        return bool(self._label.strip()) and _bare(row.cells) in self._headers
+
+    def units(self, row: Row) -> str:
+        """The rule by which the first row under the header holds units, empty if it does not. Found by itself it must lack a
+        value that every row of the table has, or hold nothing but texts in brackets: a row of the table never does.
+        """
+        if self._around.units_row is True:
+            return "units_row: the first row under the header"
+        texts = [cell.strip() for cell in row.cells if cell.strip()]
+        if self._around.units_row is False or not texts or any(isinstance(cell, Native) for cell in row.cells):
+            return ""
+        bracketed = all(_BRACKETED.fullmatch(text) for text in texts)
+        partial = any(not row.cells[place].strip() for place in self._required)
+        if bracketed or (partial and all(_is_unit(text) for text in texts)):
+            return "units_row: auto (the first row under the header holds nothing but units)"
+        return ""
+
+    def words(self, row: Row) -> tuple[str, bool]:
+        """The rule by which the first text of a row leaves it out, and whether the table ends with it."""
+        text = next((cell for cell in row.cells if cell and not cell.isspace()), "")
+        comment = self._around.comment
+        if comment and text.lstrip().startswith(comment):
+            return f"comment: {comment}", False
+        if self._totals is not None and (found := self._totals.match(fold(text))):
+            return f"totals: begins with {found[0]}", False
+        if self._footer is not None and (found := self._footer.match(fold(text))):
+            return f"footer: row {row.number} begins with {found[0]}, and all below", True
+        return "", False
+
+
+def _is_unit(text: str) -> bool:
+    return _BRACKETED.fullmatch(text) is not None or text.casefold().rstrip(".") in UNITS
+
+
+def _bare(cells: Sequence[str]) -> tuple[str, ...]:
+    """The cells trimmed, without blank ones at the end."""
+    bare = [cell.strip() for cell in cells]
+    while bare and not bare[-1]:
+        bare.pop()
+    return tuple(bare)
+
+
+def _beginning(words: Sequence[str]) -> re.Pattern[str] | None:
+    """What finds one of the words at the beginning of a folded text, followed by no letter or digit."""
+    folded = sorted(filter(None, map(fold, words)), key=len, reverse=True)
+    return re.compile(f"(?:{'|'.join(map(re.escape, folded))})(?![^\\W_])") if folded else None

@@ -1,0 +1,66 @@
+"""The values of workbooks, whatever their format: sheets, rows of cells, and what a sheet holds beside its cells.
+
+A format (`xlsx`, `xlsb`, `xls`, `ods`) makes a `Book`; `workbook` finds the tables in it. Neither knows the other.
+"""
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from loadsheet.problems import column_letters
+
+Cells = list[tuple[int, str]]
+"""The cells of a row that hold anything: position from 0, value."""
+
+Rows = Generator[tuple[int, Cells], None, None]
+"""The rows of a sheet that hold anything: number from 1, cells."""
+
+ROWS_MAX, COLUMNS_MAX = 1_048_576, 16_384
+"""The last row and column that a spreadsheet program of today has; a cell that claims to stand further out is damage."""
+
+
+class Sheet(NamedTuple):
+    """A worksheet: its name, what the format finds it by, and whether it is hidden."""
+
+    title: str
+    key: str
+    hidden: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """What a sheet holds beside its cells. `hidden_columns` are positions from 0, `filtered` is the range of a filter."""
+
+    merged: int = 0
+    hidden_rows: int = 0
+    hidden_columns: tuple[int, ...] = ()
+    filtered: str = ""
+
+    @property
+    def told(self) -> dict[str, str]:
+        """In words, for `Table.found`; what there is not is not told."""
+        columns = self.hidden_columns
+        letters = ", ".join(column_letters(position) for position in columns[:20]) + (", ..." if columns[20:] else "")
+        return {
+            **({"merged cells": f"{self.merged:,} (the value stands in the first cell only)"} if self.merged else {}),
+            **({"hidden rows": f"{self.hidden_rows:,} (read)"} if self.hidden_rows else {}),
+            **({"hidden columns": f"{len(columns):,} (read): {letters}"} if columns else {}),
+            **({"filter": f"{self.filtered} (all rows are read)"} if self.filtered else {}),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Book:
+    """A workbook that is open for reading. `name` is the file's name for problems, `kind` what it is, `told` what the reports
+    say of it.
+
+    `rows(key)` reads a sheet, anew each time and streaming where the format lets it; `prove(key)` reads it to its end once, so
+    that damage is found before a row is used. Both raise FileRefused.
+    """
+
+    name: str
+    kind: str
+    sheets: tuple[Sheet, ...]
+    told: dict[str, str]
+    rows: Callable[[str], Rows]
+    prove: Callable[[str], Traits]

@@ -1,0 +1,337 @@
+"""OpenDocument spreadsheets (.ods), streamed: what a cell holds exactly, and what its sender sees of it.
+
+All sheets stand in one part, so opening reads it once from end to end: which sheets there are, what they hold beside cells, and
+that nothing is damaged. A row or cell that the file repeats a million times is one value with a count until it is asked for.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from xml.parsers import expat
+
+from loadsheet.reading.books import COLUMNS_MAX, ROWS_MAX, Book, Cells, Rows, Sheet, Traits
+from loadsheet.reading.encoding import refused
+from loadsheet.reading.formats import Format, duration, plain_number, read_number
+from loadsheet.reading.odf_styles import TABLE, Styles
+from loadsheet.reading.package import SEND_AGAIN, Package, check_markup, open_package, safe_parser
+from loadsheet.reading.sources import Source
+from loadsheet.reading.tables import Native
+
+_OFFICE = "urn:oasis:names:tc:opendocument:xmlns:office:1.0 "
+_TEXT = "urn:oasis:names:tc:opendocument:xmlns:text:1.0 "
+_CALC = "urn:org:documentfoundation:names:experimental:calc:xmlns:calcext:1.0 "
+_SPREADSHEET, _TABLE, _ROW = f"{_OFFICE}spreadsheet", f"{TABLE}table", f"{TABLE}table-row"
+_CELL, _COVERED, _COLUMN = f"{TABLE}table-cell", f"{TABLE}covered-table-cell", f"{TABLE}table-column"
+_COLUMNS_REPEATED, _ROWS_REPEATED = f"{TABLE}number-columns-repeated", f"{TABLE}number-rows-repeated"
+_STYLE_NAME, _DEFAULT_STYLE = f"{TABLE}style-name", f"{TABLE}default-cell-style-name"
+_VALUE_TYPE, _FORMULA = f"{_OFFICE}value-type", f"{TABLE}formula"
+_ASIDE = {f"{_OFFICE}annotation", f"{_TEXT}ruby-text", f"{_TEXT}note", f"{TABLE}shapes", f"{TABLE}table"}
+_ERRORS = re.compile(r"#(NULL!|DIV/0!|VALUE!|REF!|NAME\?|NUM!|N/A)|Err:[0-9]{3}")
+_FLAGS = re.compile(r"[a-z]*:?=(TRUE|FALSE)\(\)")
+_WHITE = re.compile(r"[ \t\r\n]*[\t\r\n][ \t\r\n]*")  # breaks and tabs in the XML itself are no part of a text
+_ELAPSED = re.compile(
+    r"(-?)P(?:([0-9]{1,9})D)?(?:T(?:([0-9]{1,9})H)?(?:([0-9]{1,9})M)?(?:([0-9]{1,9}(?:[.,][0-9]+)?)S)?)?"
+)
+_SPACES_MAX = 1 << 16
+_DAY = 86_400
+
+
+def open_ods(source: Source, name: str, inflated_bytes_max: int) -> Book:
+    """The spreadsheet of a file. Raises FileRefused."""
+    with open_package(source, name, inflated_bytes_max) as package:
+        check_markup(package)
+        _refuse_locked(package)
+        styles = Styles()
+        if package.has("styles.xml"):
+            _read_styles(package, "styles.xml", styles)
+        _read_styles(package, "content.xml", styles)
+        seen = _survey(package)
+    if not seen:
+        raise refused(name, "it is a spreadsheet without a sheet", SEND_AGAIN)
+    sheets = tuple(Sheet(one.title, str(one.place), styles.hides(one.style)) for one in seen)
+    traits = {str(one.place): one.traits() for one in seen}
+
+    def rows(key: str) -> Rows:
+        with open_package(source, name, inflated_bytes_max) as anew:
+            yield from _stream_rows(anew, int(key), styles)
+
+    return Book(name, "spreadsheet (.ods)", sheets, {}, rows, traits.__getitem__)
+
+
+def _refuse_locked(package: Package) -> None:
+    manifest = "META-INF/manifest.xml"
+    if package.has(manifest) and any(tag == "encryption-data" for tag, _ in package.elements(manifest)):
+        hint = "save it without a password and send it again"
+        raise refused(package.name, "it is a password-protected spreadsheet (.ods)", hint)
+
+
+def _parser() -> expat.XMLParserType:
+    return safe_parser(namespace_separator=" ")
+
+
+def _read_styles(package: Package, part: str, styles: Styles) -> None:
+    """Feed the styles of a part, up to the first sheet."""
+    parser = _parser()
+
+    def start(tag: str, given: dict[str, str]) -> None:
+        if tag == _SPREADSHEET:
+            parser.StartElementHandler = parser.EndElementHandler = parser.CharacterDataHandler = None
+        else:
+            styles.start(tag, given)
+
+    parser.StartElementHandler, parser.EndElementHandler, parser.CharacterDataHandler = start, styles.end, styles.text
+    for _ in package.feed(part, parser, []):
+        pass
+
+
+@dataclass(slots=True)
+class _Seen:
+    """A table while the survey counts. `place` is its number among all tables of the part."""
+
+    place: int
+    title: str
+    style: str
+    merged: int = 0
+    hidden_rows: int = 0
+    filtered: bool = False
+    columns: int = 0
+    hidden_columns: list[int] = field(default_factory=list)
+    is_copy: bool = False
+
+    def see_column(self, given: dict[str, str]) -> None:
+        """A column begins, or many that are alike. Those that are hidden up to the last one are nothing that is left out."""
+        after = self.columns + int(given.get(_COLUMNS_REPEATED, "1"))
+        if given.get(f"{TABLE}visibility", "visible") != "visible" and after < COLUMNS_MAX:
+            self.hidden_columns.extend(range(self.columns, after))
+        self.columns = min(after, COLUMNS_MAX)
+
+    def traits(self) -> Traits:
+        """What it holds beside its cells."""
+        return Traits(self.merged, self.hidden_rows, tuple(self.hidden_columns), "on" if self.filtered else "")
+
+
+class _Survey:
+    """The handlers of a parser that list the tables and count what they hold beside cells."""
+
+    def __init__(self) -> None:
+        self.seen: list[_Seen] = []
+        self._place, self._depth = -1, 0
+        self._hidden, self._filled, self._repeated = False, False, 1
+
+    def start(self, tag: str, given: dict[str, str]) -> None:
+        """An element begins."""
+        if tag == _TABLE:
+            self._depth += 1
+            self._place += 1
+            if self._depth == 1:
+                self.seen.append(_Seen(self._place, given.get(f"{TABLE}name", ""), given.get(_STYLE_NAME, "")))
+        elif self._depth == 1:
+            self._start_inside(self.seen[-1], tag, given)
+
+    def end(self, tag: str) -> None:
+        """An element ends."""
+        if tag == _TABLE:
+            self._depth -= 1
+        elif tag == _ROW and self._depth == 1 and self._hidden and self._filled:
+            self.seen[-1].hidden_rows += self._repeated
+
+    def _start_inside(self, table: _Seen, tag: str, given: dict[str, str]) -> None:
+        if tag == _CELL:
+            self._filled = self._filled or _VALUE_TYPE in given or _FORMULA in given
+            spans = (given.get(f"{TABLE}number-columns-spanned", "1"), given.get(f"{TABLE}number-rows-spanned", "1"))
+            table.merged += spans != ("1", "1")
+        elif tag == _ROW:
+            visibility = given.get(f"{TABLE}visibility", "visible")
+            self._hidden, self._filled = visibility != "visible", False
+            self._repeated = min(int(given.get(_ROWS_REPEATED, "1")), ROWS_MAX)
+            table.filtered |= visibility == "filter"
+        elif tag == _COLUMN:
+            table.see_column(given)
+        elif tag == f"{TABLE}table-source":
+            table.is_copy = True
+
+
+def _survey(package: Package) -> list[_Seen]:
+    """The sheets of a spreadsheet. Copies of other files' sheets, kept for links, are none. Raises FileRefused for damage."""
+    survey = _Survey()
+    parser = _parser()
+    parser.StartElementHandler, parser.EndElementHandler = survey.start, survey.end
+    for _ in package.feed("content.xml", parser, []):
+        pass
+    return [table for table in survey.seen if not table.is_copy]
+
+
+def _stream_rows(package: Package, wanted: int, styles: Styles) -> Rows:
+    """The rows of the sheet with this place. Raises FileRefused for a cell that stands beyond every spreadsheet's edge."""
+    reader = _RowReader(wanted, styles)
+    parser = reader.parser()
+    number = 0
+    for repeated, cells in package.feed("content.xml", parser, reader.found):
+        if cells:
+            if number + repeated > ROWS_MAX:
+                reason = f"it claims more than {ROWS_MAX:,} filled rows"
+                raise refused(package.name, reason, SEND_AGAIN)
+            for again in range(1, repeated + 1):
+                yield number + again, cells
+        elif not repeated:
+            return  # the end of the sheet
+        number += repeated
+
+
+class _RowReader:
+    """The handlers of a parser that make rows of one table: how often each is repeated, its cells. Its end is repeated 0 times."""
+
+    def __init__(self, wanted: int, styles: Styles) -> None:
+        self.found: list[tuple[int, Cells]] = []
+        self._wanted, self._styles = wanted, styles
+        self._place, self._depth, self._aside = -1, 0, 0
+        self._column_styles: list[str] = []
+        self._row_style, self._row_repeated, self._position = "", 1, 0
+        self._cells: Cells = []
+        self._given: dict[str, str] | None = None
+        self._paragraphs: list[str] = []
+        self._pieces: list[str] = []
+
+    def parser(self) -> expat.XMLParserType:
+        """A parser with these handlers."""
+        parser = _parser()
+        parser.StartElementHandler, parser.EndElementHandler = self._start, self._end
+        parser.CharacterDataHandler = self._text
+        return parser
+
+    def _start(self, tag: str, given: dict[str, str]) -> None:
+        if tag == _TABLE:
+            self._place += 1
+            self._depth += 1
+        if self._aside or (tag in _ASIDE and self._given is not None):
+            self._aside += 1
+        elif self._given is not None:
+            self._start_text(tag, given)
+        elif self._place != self._wanted or self._depth != 1:
+            return
+        elif tag in (_CELL, _COVERED):
+            self._given = given
+            self._paragraphs, self._pieces = [], []
+        elif tag == _ROW:
+            self._row_style = given.get(_DEFAULT_STYLE, "")
+            self._row_repeated = max(int(given.get(_ROWS_REPEATED, "1")), 1)
+            self._position, self._cells = 0, []
+        elif tag == _COLUMN:
+            repeated = min(int(given.get(_COLUMNS_REPEATED, "1")), COLUMNS_MAX - len(self._column_styles))
+            self._column_styles.extend([given.get(_DEFAULT_STYLE, "")] * repeated)
+
+    def _start_text(self, tag: str, given: dict[str, str]) -> None:
+        if tag == f"{_TEXT}s":
+            if (spaces := int(given.get(f"{_TEXT}c", "1"))) > _SPACES_MAX:
+                raise ValueError("too many spaces in a row")
+            self._pieces.append(" " * spaces)
+        elif tag == f"{_TEXT}tab":
+            self._pieces.append("\t")
+        elif tag == f"{_TEXT}line-break":
+            self._pieces.append("\n")
+        elif tag == f"{_TEXT}p":
+            self._pieces = []
+
+    def _text(self, piece: str) -> None:
+        if self._given is not None and not self._aside:
+            self._pieces.append(_WHITE.sub(" ", piece))
+
+    def _end(self, tag: str) -> None:
+        if tag == _TABLE:
+            self._depth -= 1
+            if self._place == self._wanted and not self._depth:
+                self.found.append((0, []))
+        if self._aside:
+            self._aside -= 1
+        elif tag == f"{_TEXT}p":
+            self._paragraphs.append("".join(self._pieces))
+        elif tag in (_CELL, _COVERED) and self._given is not None:
+            self._end_cell(self._given, covered=tag == _COVERED)
+        elif tag == _ROW and self._place == self._wanted and self._depth == 1:
+            self.found.append((self._row_repeated, self._cells))
+
+    def _end_cell(self, given: dict[str, str], *, covered: bool) -> None:
+        self._given = None
+        repeated = int(given.get(_COLUMNS_REPEATED, "1"))
+        first = self._position
+        self._position += repeated
+        if covered or not (self._paragraphs or _VALUE_TYPE in given or _FORMULA in given):
+            return
+        style = given.get(_STYLE_NAME) or self._row_style
+        if not style and first < len(self._column_styles):
+            style = self._column_styles[first]
+        value = _cell(given, "\n".join(self._paragraphs), self._styles.format(style))
+        if value:
+            if not 0 < repeated <= COLUMNS_MAX - first:
+                raise ValueError("a cell stands beyond the last column")
+            self._cells.extend((position, value) for position in range(first, self._position))
+
+
+def _cell(given: dict[str, str], text: str, how: Format) -> str:
+    """A cell from its attributes, the text that is shown, and its format."""
+    kind = given.get(_VALUE_TYPE)
+    make = _TYPED.get(kind or "")
+    formula = given.get(_FORMULA, "")
+    if kind is None:
+        return Native("=", "formula") if formula and not text else text
+    if make is not None:
+        if formula and (
+            found := _FLAGS.fullmatch(formula)
+        ):  # LibreOffice keeps flags of other formats as such formulas
+            return Native(found[1].lower(), "flag")
+        return make(given, how)
+    if given.get(f"{_CALC}value-type") == "error" or (formula and _ERRORS.fullmatch(text)):
+        return Native(text or "#VALUE!", "error")
+    return text or given.get(f"{_OFFICE}string-value", "")
+
+
+def _number(given: dict[str, str], how: Format) -> str:
+    return read_number(given.get(f"{_OFFICE}value", "").strip(), how, from_1904=False)
+
+
+def _flag(given: dict[str, str], _how: Format) -> str:
+    return Native("true" if given.get(f"{_OFFICE}boolean-value") == "true" else "false", "flag")
+
+
+def _date(given: dict[str, str], how: Format) -> str:
+    """A date cell: with its time if it has one or its format shows one, as in other workbooks, to the second."""
+    text = given.get(f"{_OFFICE}date-value", "")
+    try:
+        if "T" not in text:
+            day = date.fromisoformat(text).isoformat()
+            return Native(f"{day} 00:00:00", "datetime") if how.shows_time else Native(day, "date")
+        moment = datetime.fromisoformat(text.replace(",", ".")).replace(tzinfo=None) + timedelta(milliseconds=500)
+    except (ValueError, OverflowError):
+        return Native("#VALUE!", "error")
+    moment = moment.replace(microsecond=0)
+    if how.shows_time or moment.time().isoformat() != "00:00:00":
+        return Native(moment.isoformat(" "), "datetime")
+    return Native(moment.date().isoformat(), "date")
+
+
+def _time(given: dict[str, str], _how: Format) -> str:
+    """A time of day, or from 24 hours on an elapsed time: the number of days, shown in hours."""
+    found = _ELAPSED.fullmatch(given.get(f"{_OFFICE}time-value", ""))
+    if not found or not any(found.groups()[1:]):
+        return Native("#VALUE!", "error")
+    sign, days, hours, minutes, seconds = found.groups()
+    exact = (
+        int(days or 0) * _DAY
+        + int(hours or 0) * 3600
+        + int(minutes or 0) * 60
+        + Decimal((seconds or "0").replace(",", "."))
+    )
+    number = plain_number(repr(float(exact / _DAY))) or "0"
+    return Native(f"-{number}", "number") if sign and exact else duration(number, round(exact))
+
+
+_TYPED: dict[str, Callable[[dict[str, str], Format], str]] = {
+    "float": _number,
+    "percentage": _number,
+    "currency": _number,
+    "boolean": _flag,
+    "date": _date,
+    "time": _time,
+}

@@ -1,0 +1,316 @@
+"""The sentinel: what a spreadsheet program did to values before they were sent, pointed out with the suspected cause.
+
+Pure, and it changes nothing: rows pass by, and at the end there are warnings, one for each suspicion and column, with the rows.
+Only columns that the mapping wants are looked at. Cells are counted by their shape; the shapes of a column together are judged.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
+from typing import NamedTuple
+
+from loadsheet.problems import Problem
+from loadsheet.reading.header import fold
+from loadsheet.reading.tables import Native, Row, Table
+
+_BATCH = 4_000
+_ROWS_SHOWN = 5
+_STYLES_SHOWN = 4
+_MONTH = r"(?:jan|feb|m[aä]r|mrz|apr|ma[iyj]|jun|jul|aug|sep|o[ck]t|nov|de[cz]|janv|févr|mars|avr|juin|juil|août|sept|déc)[a-zû]{0,6}\.?"
+_SHAPES = re.compile(
+    r"(?P<exponent>[0-9](?:[.,][0-9]+)?[eE]\+[0-9]{1,3})"
+    r"|(?P<decimal>[+-]?[0-9]{1,3}(?:[.,' \u00a0][0-9]{3})*[.,][0-9]+|[+-][0-9]+|[0-9]+[.,][0-9]+)"
+    r"|(?P<year_first>[0-9]{4}(?P<mark>[-/.])[0-9]{1,2}(?P=mark)[0-9]{1,2}(?:[T ].*)?)"
+    r"|(?P<parts>(?P<first>[0-9]{1,2})(?P<between>[-/.])(?P<second>[0-9]{1,2})(?P=between)(?P<year>[0-9]{4}|[0-9]{2})(?: .*)?)"
+    rf"|(?P<named>[0-9]{{1,2}}[-. /]{{1,2}}{_MONTH}[-. /]{{1,2}}[0-9]{{2,4}}(?: .*)?)"
+    rf"|(?P<shortened>[0-9]{{1,2}}[-.] ?{_MONTH}|{_MONTH}[- ][0-9]{{2}})",
+    re.IGNORECASE,
+)
+_UNSEEN = re.compile("[\u00ad\u2028\u2029\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]")
+_CODES = re.compile(r"zip|post(al|leitzahl|code)?|plz|cap|cp|ean|gtin|upc|sscc|barcode")
+_MONTHS, _DIGITS_KEPT = 12, 15
+_MONTHS_BEGIN = {"jan", "feb", "mar", "mär", "mrz", "apr", "mai", "may", "maj", "jun", "jui", "jul", "aug", "sep"} | {
+    *("oct", "okt", "nov", "dec", "dez", "fév", "avr", "aoû", "déc")
+}
+_LETTERS_LOST = "\N{REPLACEMENT CHARACTER}"
+
+
+class _Shape(NamedTuple):
+    """What a cell looks like: its kind, and for digits their number, for dates the style they are written in."""
+
+    kind: str
+    detail: str = ""
+
+
+@dataclass(slots=True)
+class _Tally:
+    """How often a shape occurs, its first rows, and the first example."""
+
+    count: int = 0
+    rows: list[int] = field(default_factory=list)
+    example: str = ""
+
+    def __add__(self, other: "_Tally") -> "_Tally":
+        rows = sorted({*self.rows, *other.rows})[:_ROWS_SHOWN]
+        first = min((tally for tally in (self, other) if tally.rows), key=lambda tally: tally.rows[0], default=self)
+        return _Tally(self.count + other.count, rows, first.example)
+
+    @property
+    def told(self) -> str:
+        """The rows in words."""
+        more = self.count - len(self.rows)
+        listed = ", ".join(map(str, self.rows)) + (f" and {more:,} more" if more else "")
+        return f"row{'s' if self.count > 1 else ''} {listed}"
+
+
+_TEXT, _FRACTION, _REAL_DATE, _OTHER = _Shape("text"), _Shape("number"), _Shape("real date"), _Shape("other")
+_GARBLED, _INVISIBLE, _ROUNDED = _Shape("garbled"), _Shape("invisible"), _Shape("rounded")
+_Key = str | tuple[str, str]
+"""A cell as it is counted: a text, or the kind of a typed cell and how it is shown."""
+
+_Tallies = dict[_Shape, _Tally]
+
+
+class Sentinel:
+    """Looks at the rows of one table while they pass."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+        self._places = tuple(sorted(set(table.columns.values())))
+        self._tallies: dict[int, _Tallies] = {}
+
+    def watch(self, rows: Iterable[Row]) -> Iterator[Row]:
+        """The rows, unchanged; what they show is known at their end. A new pass forgets the one before."""
+        self._tallies = {place: {} for place in self._places}
+        batch: list[Row] = []
+        for row in rows:
+            if not row.ignored:
+                batch.append(row)
+            if len(batch) == _BATCH:
+                self._look(batch)
+                batch = []
+            yield row
+        self._look(batch)
+
+    def problems(self) -> tuple[Problem, ...]:
+        """What the last pass showed: warnings, by column and suspicion."""
+        return tuple(
+            problem
+            for place, tallies in self._tallies.items()
+            for problem in _judge(tallies, partial(self._warning, place), self._table.header[place])
+        )
+
+    def _look(self, batch: Sequence[Row]) -> None:
+        """Count the shapes of these rows. Runs over every cell, so distinct ones are looked at once in a batch."""
+        columns = list(zip(*[row.cells for row in batch], strict=True))
+        for place, tallies in self._tallies.items() if batch else ():
+            keys: Sequence[_Key] = columns[place]
+            if self._table.sheet:  # only there cells have types
+                keys = [(cell.kind, cell.shown) if isinstance(cell, Native) else cell for cell in columns[place]]
+            fresh: dict[_Key, list[_Tally]] = {}  # cells of shapes that have not enough rows yet
+            for key, count in Counter(keys).items():
+                shapes = _text_shapes(key) if type(key) is str else (_native_shape(*key),)
+                for shape in shapes:
+                    tally = tallies.get(shape)
+                    if tally is None:
+                        tally = tallies[shape] = _Tally(example=key if type(key) is str else key[1])
+                    tally.count += count
+                    if len(tally.rows) < _ROWS_SHOWN:
+                        fresh.setdefault(key, []).append(tally)
+            if fresh:
+                _note_rows(batch, keys, fresh)
+
+    def _warning(self, place: int, code: str, tally: _Tally, hint: str, **values: str) -> Problem:
+        where = self._table.where(tally.rows[0], place)
+        told = {"count": f"{tally.count:,}", "rows": tally.told, **values}
+        return Problem(code, where, tally.example[:100], told, hint, "warning")
+
+
+def examine(table: Table) -> tuple[Problem, ...]:
+    """The warnings about a table, by a pass over its rows. Raises FileRefused as `Table.rows` does."""
+    sentinel = Sentinel(table)
+    for _ in sentinel.watch(table.rows()):
+        pass
+    return sentinel.problems()
+
+
+def _note_rows(batch: Sequence[Row], keys: Sequence[_Key], fresh: dict[_Key, list[_Tally]]) -> None:
+    for row, key in zip(batch, keys, strict=True):
+        for tally in fresh.get(key, ()):
+            if len(tally.rows) < _ROWS_SHOWN:
+                tally.rows.append(row.number)
+
+
+def _native_shape(kind: str, shown: str) -> _Shape:
+    """What a typed cell looks like."""
+    if kind == "number":
+        return _digits_shape(shown, "number") if shown.isdecimal() else _FRACTION
+    return _REAL_DATE if kind in ("date", "datetime") else _OTHER
+
+
+def _text_shapes(cell: str) -> tuple[_Shape, ...]:
+    """What a text looks like; a blank one like nothing."""
+    text = cell.strip()
+    if not text:
+        return ()
+    if text.isdecimal():
+        shape = _digits_shape(text, "digits")
+    elif text[0].isalpha() and text[:3].lower() not in _MONTHS_BEGIN:  # most texts; the pattern costs more
+        shape = _TEXT
+    else:
+        found = _SHAPES.fullmatch(text)
+        shape = _matched_shape(found) if found else _TEXT
+    if text.isascii():
+        return (shape,)
+    garbled = _LETTERS_LOST in text or _repaired(text) != text
+    return (shape, *((_GARBLED,) if garbled else ()), *((_INVISIBLE,) if _UNSEEN.search(text) else ()))
+
+
+def _digits_shape(text: str, kind: str) -> _Shape:
+    if text[0] == "0" and len(text) > 1:
+        return _counted("zeros", len(text))
+    if len(text) > _DIGITS_KEPT and not text[_DIGITS_KEPT:].strip("0"):
+        return _ROUNDED
+    return _counted(kind, len(text))
+
+
+@lru_cache(maxsize=1_000)
+def _counted(kind: str, length: int) -> _Shape:
+    return _Shape(kind, str(length))
+
+
+def _matched_shape(found: re.Match[str]) -> _Shape:
+    if found["parts"]:
+        return _Shape("date", _style(found))
+    if found["year_first"]:
+        return _Shape("date", "Y{0}M{0}D".format(found["mark"]))
+    return _Shape("date", "D-month-Y") if found["named"] else _Shape(found.lastgroup or "text")
+
+
+def _style(found: re.Match[str]) -> str:
+    """How a date of three numbers is written; where day and month could change places, that is a style of its own."""
+    mark, years = found["between"], "Y" * len(found["year"])
+    if mark == ".":
+        return f"D.M.{years}"
+    if int(found["first"]) > _MONTHS:
+        return f"D{mark}M{mark}{years}"
+    if int(found["second"]) > _MONTHS:
+        return f"M{mark}D{mark}{years}"
+    return f"?{mark}?{mark}{years}"
+
+
+def _repaired(text: str) -> str:
+    """The text as it was before UTF-8 was read as a Western code page; the same text if it was not."""
+    for encoding in ("cp1252", "latin-1"):
+        try:
+            return text.encode(encoding).decode("utf-8")
+        except UnicodeError:
+            continue
+    return text
+
+
+def _judge(tallies: _Tallies, warning: "partial[Problem]", label: str) -> Iterator[Problem]:
+    """The suspicions that the shapes of one column raise."""
+    for kind, code, hint in _ALWAYS:
+        if found := _of(tallies, kind):
+            repaired = _repaired(found.example)
+            said = (
+                f"; {found.example!r} may have been {repaired!r}"
+                if kind == "garbled" and repaired != found.example
+                else ""
+            )
+            yield warning(code, found, hint + said)
+    if lost := _zeros_lost(tallies, label):
+        yield warning("R223", lost[1], _ZEROS, width=str(lost[0]))
+    texts, numbers = _of(tallies, "text", "digits", "zeros", "decimal"), _of(tallies, "number")
+    turned = _of(tallies, "shortened") or _of(tallies, "real date")
+    dates = _of(tallies, "date")
+    others = sum(tally.count for tally in (texts, numbers) if tally)
+    if turned and not dates and 2 * turned.count <= others:
+        yield warning("R224", turned, _DATES)
+    elif styles := _mixed_styles(tallies):
+        first = _of(tallies, "date") or _Tally()
+        yield warning("R225", first, _STYLES, styles=styles)
+    numeric_texts = _of(tallies, "digits", "decimal")
+    if numbers and numeric_texts and not lost and not _of(tallies, "zeros", "text"):
+        yield warning("R227", numeric_texts, _AS_TEXT, numbers=f"{numbers.count:,}")
+
+
+def _of(tallies: _Tallies, *kinds: str) -> _Tally | None:
+    """All shapes of these kinds together; None if there are none."""
+    found = [tally for shape, tally in tallies.items() if shape.kind in kinds]
+    return sum(found, start=_Tally()) if found else None
+
+
+def _zeros_lost(tallies: _Tallies, label: str) -> tuple[int, _Tally] | None:
+    """Numbers that are shorter than those with leading zeros beside them; in a column of postcodes or article codes also those
+    that are one digit shorter than most. Returns the usual width, and what is shorter.
+    """
+    if _of(tallies, "decimal") or any(shape == _FRACTION for shape in tallies):
+        return None
+    widths = _widths(tallies, "zeros")
+    if widths:
+        width, least = max(widths, key=widths.__getitem__), 1
+    elif any(_CODES.fullmatch(word) for word in fold(label).split()) and (
+        widths := _widths(tallies, "digits", "number")
+    ):
+        width = max(widths, key=widths.__getitem__)
+        least = width - 1 if 2 * widths[width] > widths.total() else width
+    else:
+        return None
+    whole = [(shape, tally) for shape, tally in tallies.items() if shape.kind in ("digits", "number")]
+    short = [tally for shape, tally in whole if least <= int(shape.detail) < width]
+    return (width, sum(short, start=_Tally())) if short else None
+
+
+def _widths(tallies: _Tallies, *kinds: str) -> Counter[int]:
+    """How many values of these kinds have how many digits."""
+    widths = Counter[int]()
+    for shape, tally in tallies.items():
+        if shape.kind in kinds:
+            widths[int(shape.detail)] += tally.count
+    return widths
+
+
+def _mixed_styles(tallies: _Tallies) -> str:
+    """The styles that the dates of a column are written in, if there are several; empty if not, or if most values are no dates."""
+    found = {shape.detail: tally for shape, tally in tallies.items() if shape.kind == "date"}
+    if real := _of(tallies, "real date"):
+        found["real dates"] = real
+    for unclear in [style for style in found if style.startswith("?")]:
+        clear = [
+            style for style in found if style[1:2] == unclear[1:2] and style[0] in "DM" and len(style) == len(unclear)
+        ]
+        if clear:  # it goes with those that can be read in one way only
+            found[clear[0]] += found.pop(unclear)
+    others = _of(tallies, "text", "digits", "number")
+    dates = sum(tally.count for tally in found.values())
+    if len(found) < 2 or not _of(tallies, "date") or (others and others.count > dates):  # noqa: PLR2004 (two styles)
+        return ""
+    ordered = sorted(found.items(), key=lambda item: -item[1].count)
+    listed = [f"{style.replace('?', 'N')} ({tally.count:,}, {tally.told})" for style, tally in ordered[:_STYLES_SHOWN]]
+    return "; ".join(listed)
+
+
+_AS = "format the column as Text before values are typed or imported, and fill it again from its source"
+_ZEROS = (
+    "unless they are meant to be short (postcodes of another country, say): Excel drops leading zeros of what it takes for "
+    f"numbers; {_AS}, or let the mapping pad the values"
+)
+_DATES = f"Excel turns texts such as 3-5 or MAR1 into dates; {_AS}"
+_STYLES = (
+    "write all dates of a column in one style, best as 2026-03-01; day and month may have changed places in some rows"
+)
+_AS_TEXT = "they may have been pasted from elsewhere; let Excel convert them to numbers (the green corner), or check their decimal mark"
+_ALWAYS = (
+    ("exponent", "R221", f"Excel writes long numbers in this way, and their last digits are gone; {_AS}"),
+    ("rounded", "R222", f"Excel keeps 15 digits of a number and makes the others zeros; {_AS}"),
+    ("garbled", "R226", "the text was read in a wrong encoding before it was sent; export it again as UTF-8"),
+    (
+        "invisible",
+        "R228",
+        "they come with text pasted from web pages; values that look alike are different because of them",
+    ),
+)

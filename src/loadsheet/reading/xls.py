@@ -1,0 +1,167 @@
+"""Workbooks of Excel 5 to 2003 (.xls, BIFF5 and BIFF8), by way of xlrd: cells with the number formats that they are shown in.
+
+xlrd holds a whole sheet in memory, some 50 bytes for each cell that is filled; a sheet has 65,536 rows by 256 columns at most, and
+files over 256 MB are refused. It is old and trusting: what damaged files make it raise is caught here, all of it.
+"""
+
+import struct
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from io import StringIO
+from typing import NamedTuple
+
+import xlrd
+from xlrd.biffh import XLRDError, error_text_from_code
+
+from loadsheet.reading.books import Book, Cells, Rows, Sheet, Traits
+from loadsheet.reading.encoding import refused
+from loadsheet.reading.formats import GENERAL, Format, format_of, read_number
+from loadsheet.reading.ole import workbook_stream
+from loadsheet.reading.package import DAMAGED, SEND_AGAIN
+from loadsheet.reading.sources import Source
+from loadsheet.reading.tables import Native
+
+OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+_SIZE_MAX = 1 << 28
+_BIFF5 = 50
+_FAULTS = (
+    XLRDError,
+    AssertionError,
+    ArithmeticError,
+    AttributeError,
+    EOFError,
+    LookupError,
+    NotImplementedError,
+    OSError,
+    RecursionError,
+    TypeError,
+    ValueError,
+    struct.error,
+)
+_RECORD = struct.Struct("<HH")
+_EOF, _BOUNDSHEET, _FILTERMODE, _DIMENSIONS = 0x0A, 0x85, 0x9B, 0x200
+_TEXT, _NUMBER, _DATE, _FLAG, _ERROR = 1, 2, 3, 4, 5  # xlrd's kinds of cells
+
+
+class _Bound(NamedTuple):
+    """A worksheet as the workbook lists it: where its records begin, and whether it is hidden."""
+
+    offset: int
+    hidden: bool
+
+
+def open_xls(source: Source, name: str) -> Book:
+    """The workbook of a file; sheets are loaded when they are asked for, and stay loaded. Raises FileRefused."""
+    with source.open("rb") as stream:
+        content = stream.read(_SIZE_MAX + 1)
+    if len(content) > _SIZE_MAX:
+        reason = f"it is an .xls of more than {_SIZE_MAX:,} bytes, which are not read"
+        raise refused(name, reason, "save it as .xlsx and send it again")
+    if content.startswith(OLE):
+        content = workbook_stream(content, name)
+    with _faults_refused(name):
+        log = StringIO()  # what xlrd has to say, which else goes to the terminal
+        book = xlrd.open_workbook(
+            file_contents=content, logfile=log, formatting_info=True, on_demand=True, ragged_rows=True
+        )
+        if book.biff_version < _BIFF5:
+            raise refused(name, "it is a workbook of Excel 4 or older", "save it as .xlsx or as 'CSV UTF-8'")
+        reader = _Reader(book, name)
+        titles, bounds = book.sheet_names(), reader.bounds()
+        if not bounds:
+            raise refused(name, "it is a workbook without a worksheet", SEND_AGAIN)
+        sheets = tuple(
+            Sheet(title, str(place), bound.hidden)
+            for place, (title, bound) in enumerate(zip(titles, bounds, strict=True))
+        )
+    told = {"date system": "1904"} if book.datemode else {}
+    return Book(name, "workbook (.xls)", sheets, told, reader.rows, reader.prove)
+
+
+@contextmanager
+def _faults_refused(name: str) -> Iterator[None]:
+    """Whatever xlrd raises over a damaged file becomes a refusal."""
+    try:
+        yield
+    except _FAULTS as error:
+        said = str(error) or "its records do not fit together"
+        if "encrypted" in said:
+            hint = "save it without a password and send it again"
+            raise refused(name, "it is a password-protected workbook", hint) from error
+        raise refused(name, f"{DAMAGED} ({said[:200]})", SEND_AGAIN) from error
+
+
+class _Reader:
+    """The sheets of an xlrd workbook as rows of our cells."""
+
+    def __init__(self, book: xlrd.Book, name: str) -> None:
+        self._book, self._name = book, name
+        codes = {key: found.format_str for key, found in book.format_map.items() if found.format_str}
+        self._formats = [_format(style.format_key, codes) for style in book.xf_list]
+
+    def bounds(self) -> list[_Bound]:
+        """The worksheets that the workbook lists; chart, macro and Visual Basic sheets are left out, as xlrd does."""
+        return [
+            _Bound(int.from_bytes(data[:4], "little"), bool(data[4] & 3))
+            for kind, data in self._records(0)
+            if kind == _BOUNDSHEET and len(data) > 5 and data[5] == 0  # noqa: PLR2004 (offset, state, kind)
+        ]
+
+    def rows(self, key: str) -> Rows:
+        """The rows of the sheet with this number."""
+        with _faults_refused(self._name):
+            sheet = self._book.sheet_by_index(int(key))
+            from_1904 = bool(self._book.datemode)
+            for number in range(sheet.nrows):
+                cells: Cells = []
+                for position, kind in enumerate(sheet.row_types(number)):
+                    if kind in (_NUMBER, _DATE):
+                        how = self._how(sheet.cell_xf_index(number, position))
+                        text = repr(float(sheet.cell_value(number, position)))
+                        cells.append((position, read_number(text, how, from_1904=from_1904)))
+                    elif kind and (value := _other(kind, sheet.cell_value(number, position))):
+                        cells.append((position, value))
+                if cells:
+                    yield number + 1, cells
+
+    def prove(self, key: str) -> Traits:
+        """What the sheet holds beside its cells."""
+        with _faults_refused(self._name):
+            sheet = self._book.sheet_by_index(int(key))
+            bound = self.bounds()[int(key)]
+            merged = sum((bottom - top) * (right - left) > 1 for top, bottom, left, right in sheet.merged_cells)
+            hidden_rows = sum(bool(row.hidden) for number, row in sheet.rowinfo_map.items() if number < sheet.nrows)
+            columns = {place for place, column in sheet.colinfo_map.items() if column.hidden and place < sheet.ncols}
+            filtered = any(kind == _FILTERMODE for kind, _ in self._records(bound.offset))
+            return Traits(merged, hidden_rows, tuple(sorted(columns)), "on" if filtered else "")
+
+    def _how(self, style: int) -> Format:
+        return self._formats[style] if 0 <= style < len(self._formats) else GENERAL
+
+    def _records(self, start: int) -> Iterator[tuple[int, bytes]]:
+        """The records from here to the end of the globals, or to a sheet's cells."""
+        memory = self._book.mem or b""
+        place = self._book.base + start
+        while place + _RECORD.size <= len(memory):
+            kind, length = _RECORD.unpack_from(memory, place)
+            place += _RECORD.size
+            yield kind, bytes(memory[place : place + length])
+            place += length
+            if kind in (_EOF, _DIMENSIONS):
+                return
+
+
+def _format(key: int, codes: Mapping[int, str]) -> Format:
+    return format_of(str(key), {str(key): codes[key]} if key in codes else {})
+
+
+def _other(kind: int, value: object) -> str:
+    """A cell that is no number; blank ones are empty."""
+    if kind == _TEXT:
+        return str(value)
+    if kind == _FLAG:
+        return Native("true" if value else "false", "flag")
+    if kind == _ERROR:
+        code = int(str(value))
+        return Native(error_text_from_code.get(code, "#VALUE!"), "error")
+    return ""

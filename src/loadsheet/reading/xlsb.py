@@ -1,0 +1,239 @@
+"""Binary workbooks (.xlsb, BIFF12; [MS-XLSB]): the same package as .xlsx with parts of records instead of XML, streamed.
+
+Owns the records that hold cells, texts, styles and sheets. All others are passed over by their length, never interpreted.
+"""
+
+import struct
+from collections.abc import Callable, Iterator
+from typing import IO
+
+from loadsheet.problems import column_letters
+from loadsheet.reading.books import COLUMNS_MAX, ROWS_MAX, Book, Cells, Rows, Sheet, Traits
+from loadsheet.reading.encoding import refused
+from loadsheet.reading.formats import GENERAL, Format, format_of, read_number
+from loadsheet.reading.package import SEND_AGAIN, Package, check_markup, open_package
+from loadsheet.reading.sheet import Dictionary
+from loadsheet.reading.sources import Source
+from loadsheet.reading.tables import Native
+
+ERRORS = {
+    0x00: "#NULL!",
+    0x07: "#DIV/0!",
+    0x0F: "#VALUE!",
+    0x17: "#REF!",
+    0x1D: "#NAME?",
+    0x24: "#NUM!",
+    0x2A: "#N/A",
+    0x2B: "#GETTING_DATA",
+}
+_CHUNK = 1 << 16
+_RECORD_MAX = 1 << 24  # the longest text with all its runs is far shorter
+_ROW, _BLANK, _RK, _ERROR, _FLAG, _REAL, _TEXT, _SHARED = range(8)
+_FORMULA_TEXT, _FORMULA_NUMBER, _FORMULA_FLAG, _FORMULA_ERROR, _RICH = 8, 9, 10, 11, 62
+_SHORT, _SHORT_LAST = 12, 18  # the kinds 1 to 7 without a column: they stand right of the cell before
+_KIND_OF_FORMULA = {_FORMULA_TEXT: _TEXT, _FORMULA_NUMBER: _REAL, _FORMULA_FLAG: _FLAG, _FORMULA_ERROR: _ERROR}
+_SST_ITEM, _FORMAT, _STYLE, _COLUMN, _MERGED, _SHEET_END, _FILTER = 19, 44, 47, 60, 176, 130, 161
+_STYLES_BEGIN, _STYLES_END, _PROPERTIES, _BUNDLE, _CALCULATION = 617, 618, 153, 156, 157
+_CELL, _SHORT_CELL, _U32, _F64 = struct.Struct("<II"), struct.Struct("<I"), struct.Struct("<I"), struct.Struct("<d")
+_FOUR = struct.Struct("<IIII")
+_ROW_HIDDEN = 0x10
+
+
+def open_xlsb(source: Source, name: str, inflated_bytes_max: int) -> Book:
+    """The workbook of a file; its shared texts are read now, its sheets when they are asked for. Raises FileRefused."""
+    with open_package(source, name, inflated_bytes_max) as package:
+        check_markup(package)
+        main = "xl/workbook.bin"
+        relations = package.relations(main)
+        sheets, told = _read_main(package, main, relations)
+        if not sheets:
+            raise refused(name, "it is a workbook without a worksheet", SEND_AGAIN)
+        dictionary = _read_dictionary(package, dict(relations.values()), from_1904="date system" in told)
+
+    def rows(part: str) -> Rows:
+        with open_package(source, name, inflated_bytes_max) as anew:
+            yield from _stream_rows(anew, part, dictionary)
+
+    def prove(part: str) -> Traits:
+        with open_package(source, name, inflated_bytes_max) as anew:
+            return _read_traits(anew, part)
+
+    return Book(name, "workbook (.xlsb)", tuple(sheets), told, rows, prove)
+
+
+def _read_main(
+    package: Package, main: str, relations: dict[str, tuple[str, str]]
+) -> tuple[list[Sheet], dict[str, str]]:
+    sheets: list[Sheet] = []
+    told: dict[str, str] = {}
+    with package.opened(main) as stream:
+        for kind, data in _records(stream):
+            if kind == _PROPERTIES and data[0] & 1:
+                told["date system"] = "1904"
+            elif kind == _CALCULATION and not _U32.unpack_from(data, 4)[0]:
+                told["calculation"] = "by hand: saved results of formulas may be out of date"
+            elif kind == _BUNDLE:
+                relation, after = _text(data, 8)
+                role, part = relations.get(relation, ("", ""))
+                if role == "worksheet":
+                    sheets.append(Sheet(_text(data, after)[0], part, hidden=bool(data[0])))
+    if any(role == "vbaProject" for role, _ in relations.values()):
+        told["macros"] = "not run"
+    return sheets, told
+
+
+def _read_dictionary(package: Package, parts: dict[str, str], *, from_1904: bool) -> Dictionary:
+    texts: list[str] = []
+    if "sharedStrings" in parts:
+        with package.opened(parts["sharedStrings"]) as stream:
+            texts = [_text(data, 1)[0] for kind, data in _records(stream) if kind == _SST_ITEM]
+    formats: tuple[Format, ...] = ()
+    if "styles" in parts:
+        with package.opened(parts["styles"]) as stream:
+            formats = _read_styles(stream)
+    return Dictionary(tuple(texts), formats, from_1904)
+
+
+def _read_styles(stream: IO[bytes]) -> tuple[Format, ...]:
+    """The format behind each cell style, in order."""
+    codes: dict[str, str] = {}
+    styles: list[str] = []
+    in_cell_styles = False
+    for kind, data in _records(stream):
+        if kind == _FORMAT:
+            codes[str(int.from_bytes(data[:2], "little"))] = _text(data, 2)[0]
+        elif kind in (_STYLES_BEGIN, _STYLES_END):
+            in_cell_styles = kind == _STYLES_BEGIN
+        elif kind == _STYLE and in_cell_styles:
+            styles.append(str(int.from_bytes(data[2:4], "little")))
+    known = {number: format_of(number, codes) for number in set(styles)}
+    return tuple(known[number] for number in styles)
+
+
+def _stream_rows(package: Package, part: str, dictionary: Dictionary) -> Rows:
+    """The rows of a sheet that hold anything. Raises FileRefused if the part is damaged."""
+    make = _cell_maker(dictionary)
+    number, position, cells = 0, -1, Cells()
+    with package.opened(part) as stream:
+        for record, data in _records(stream):
+            if record == _ROW:
+                if cells:
+                    yield number, cells
+                number, position, cells = _U32.unpack_from(data)[0] + 1, -1, Cells()
+                if number > ROWS_MAX:
+                    raise ValueError("a row stands below the last one")
+                continue
+            if _BLANK <= record <= _FORMULA_ERROR or record == _RICH:
+                position, style = _CELL.unpack_from(data)
+                kind, offset = _KIND_OF_FORMULA.get(record, record), _CELL.size
+            elif _SHORT <= record <= _SHORT_LAST:
+                position, style = position + 1, _SHORT_CELL.unpack_from(data)[0]
+                kind, offset = record - _SHORT + 1, _SHORT_CELL.size
+            else:
+                continue
+            if position >= COLUMNS_MAX or not number:
+                raise ValueError("a cell stands nowhere")
+            if value := make(kind, style & 0xFFFFFF, data, offset):
+                cells.append((position, value))
+    if cells:
+        yield number, cells
+
+
+def _cell_maker(dictionary: Dictionary) -> Callable[[int, int, bytes, int], str]:
+    """What makes a cell from its kind, style, record, and where its value begins in it."""
+    texts, formats, from_1904 = dictionary.texts, dictionary.formats, dictionary.from_1904
+
+    def number(value: float, style: int) -> Native:
+        how = formats[style] if style < len(formats) else GENERAL
+        return read_number(repr(value), how, from_1904=from_1904)
+
+    def make(kind: int, style: int, data: bytes, offset: int) -> str:
+        if kind == _SHARED:
+            index = _U32.unpack_from(data, offset)[0]
+            return texts[index] if index < len(texts) else Native("#TEXT LOST!", "error")
+        if kind == _REAL:
+            return number(_F64.unpack_from(data, offset)[0], style)
+        if kind == _RK:
+            return number(_compact(_U32.unpack_from(data, offset)[0]), style)
+        if kind in (_TEXT, _RICH):
+            return _text(data, offset + (kind == _RICH))[0]
+        if kind == _FLAG:
+            return Native("true" if data[offset] else "false", "flag")
+        return Native(ERRORS.get(data[offset], "#VALUE!"), "error") if kind == _ERROR else ""
+
+    return make
+
+
+def _read_traits(package: Package, part: str) -> Traits:
+    """What a sheet holds beside its cells. Reads it to its end: raises FileRefused if it is cut off or its checksum wrong."""
+    merged, hidden_rows, filtered, ended = 0, 0, "", False
+    hidden_columns: set[int] = set()
+    with package.opened(part) as stream:
+        for kind, data in _records(stream):
+            if kind == _ROW:
+                hidden_rows += bool(data[11] & _ROW_HIDDEN)
+            elif kind == _MERGED:
+                merged += 1
+            elif kind == _COLUMN and data[16] & 1:
+                first, last = _CELL.unpack_from(data)
+                hidden_columns.update(range(first, last + 1) if last < COLUMNS_MAX - 1 else ())
+            elif kind == _FILTER:
+                top, bottom, left, right = _FOUR.unpack_from(data)
+                filtered = f"{column_letters(left)}{top + 1}:{column_letters(right)}{bottom + 1}"
+            elif kind == _SHEET_END:
+                ended = True
+    if not ended:
+        raise refused(package.name, f"it is incomplete or damaged (part {part} has no end)", SEND_AGAIN)
+    return Traits(merged, hidden_rows, tuple(sorted(hidden_columns)), filtered)
+
+
+def _records(stream: IO[bytes]) -> Iterator[tuple[int, bytes]]:
+    """The records of a part: a kind of one or two bytes, a length of one to four, seven bits each, and the content. What is cut
+    off raises ValueError or LookupError here, or struct.error where it is used: `Package.opened` makes a refusal of each.
+    """
+    buffer, place = b"", 0
+    while True:
+        if len(buffer) - place < 6:  # noqa: PLR2004 (the longest kind and length)
+            buffer, place = buffer[place:] + stream.read(_CHUNK), 0
+            if not buffer:
+                return
+        kind = buffer[place]
+        place += 1
+        if kind & 0x80:
+            kind = (kind & 0x7F) | (buffer[place] & 0x7F) << 7
+            place += 1
+        length = shift = 0
+        while True:
+            byte = buffer[place]
+            place += 1
+            length |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80 or shift > 21:  # noqa: PLR2004 (the continuation bit; four bytes at most)
+                break
+        while len(buffer) - place < length:
+            if length > _RECORD_MAX or not (more := stream.read(max(_CHUNK, length))):
+                raise ValueError("a record is cut off")
+            buffer, place = buffer[place:] + more, 0
+        yield kind, buffer[place : place + length]
+        place += length
+
+
+def _text(data: bytes, offset: int) -> tuple[str, int]:
+    """A text by its length in UTF-16 units, and where it ends. A length of all ones is no text."""
+    units = _U32.unpack_from(data, offset)[0]
+    start = offset + _U32.size
+    if units == 0xFFFFFFFF:  # noqa: PLR2004 (the null of [MS-XLSB] 2.5.166)
+        return "", start
+    end = start + 2 * units
+    if end > len(data):
+        raise ValueError("a text is cut off")
+    return data[start:end].decode("utf-16-le", "replace"), end
+
+
+def _compact(bits: int) -> float:
+    """A number in 32 bits: a whole one, or the upper half of a double; perhaps in hundredths ([MS-XLSB] 2.5.122)."""
+    if bits & 2:
+        value = float((bits >> 2) - ((bits & 0x80000000) >> 1))
+    else:
+        value = float(_F64.unpack(struct.pack("<II", 0, bits & 0xFFFFFFFC))[0])
+    return value / 100 if bits & 1 else value

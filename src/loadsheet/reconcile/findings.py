@@ -1,0 +1,49 @@
+"""All that a reconciliation finds, as reports and exit codes need it."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from loadsheet.ledger import State
+from loadsheet.reconcile.balance import Balance
+from loadsheet.reconcile.matches import Matches
+from loadsheet.reconcile.totals import Total
+from loadsheet.reconcile.verdicts import NEEDS_SOMEONE, Leg, OnlyListed, Verdict
+
+
+@dataclass(frozen=True)
+class Reconciliation:
+    """All that a run's reconciliation found. `matches` holds one match for each entry, in the ledger's order."""
+
+    matches: Matches
+    only_listed: tuple[OnlyListed, ...]
+    legs: tuple[Leg, ...]
+    balance: Balance
+    totals: tuple[Total, ...]
+
+    @cached_property
+    def verdicts(self) -> Counter[Verdict]:
+        """How many entries have each verdict."""
+        return self.matches.verdicts()
+
+    @cached_property
+    def states(self) -> Counter[State]:
+        """How many entries are in each state."""
+        return self.matches.states()
+
+    @property
+    def balances(self) -> bool:
+        """Whether all rows read and all entries of the ledger are accounted for, each once."""
+        return self.balance.balances and self.balance.entries == self.verdicts.total()
+
+    @property
+    def needs_someone(self) -> int:
+        """How many entries wait for a person."""
+        return sum(self.verdicts[verdict] for verdict in NEEDS_SOMEONE)
+
+    def faults(self) -> Iterator[str]:
+        """Why it does not balance, a sentence each; none if it does."""
+        yield from self.balance.faults()
+        if self.balance.entries != self.verdicts.total():
+            yield f"{self.balance.entries} entries in the ledger, {self.verdicts.total()} verdicts"

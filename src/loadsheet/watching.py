@@ -1,0 +1,280 @@
+"""Watching: runs follow each other for as long as the process lives, each when there is something to do.
+
+Owns: when to look, when to run and how long to pause. An event of the file system only wakes the look; the look is the truth, and one
+is due every `rescan_s` whatever the system tells. What a run is, is handed in.
+"""
+
+import logging
+import queue
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple, Self
+
+from watchdog.events import (
+    DirCreatedEvent,
+    DirMovedEvent,
+    FileClosedEvent,
+    FileCreatedEvent,
+    FileModifiedEvent,
+    FileMovedEvent,
+    FileSystemEvent,
+    FileSystemEventHandler,
+)
+from watchdog.observers import Observer, api
+
+from loadsheet import inbox
+from loadsheet.inbox.volumes import MOUNTS, kind_of, needs_polling
+from loadsheet.problems import FolderError, LoadsheetError, Problem
+from loadsheet.settings import Settings
+
+BREATH_S = 0.2  # events come in swarms; between two looks lies this, and twice what a look takes
+GATHER = 4  # files that come one after the other are taken together, but the first waits for so many times `settle_s` at most
+TRY_AGAIN = 75  # the exit code of what may be over by itself
+
+_TELLING: list[type[FileSystemEvent]] = [
+    FileCreatedEvent, FileModifiedEvent, FileMovedEvent, FileClosedEvent, DirCreatedEvent, DirMovedEvent,
+]  # fmt: skip
+
+
+class Ended(NamedTuple):
+    """What a run came to, as far as a watch goes by it: its exit code, why it stopped early, and what it left in the inbox."""
+
+    exit_code: int
+    stopped: LoadsheetError | None
+    left: tuple[Problem, ...] = ()
+
+
+class Bell:
+    """What a watch sleeps on: rung by the file system and by signals. Use it as a context."""
+
+    def __init__(self, settings: Settings, say: Callable[[str], None], mounts: Path = MOUNTS) -> None:
+        self._settings, self._say, self._mounts = settings, say, mounts
+        self._rung: queue.SimpleQueue[None] = queue.SimpleQueue()  # its put may interrupt its get, as signals do
+        self._observer: api.BaseObserver | None = None
+        self._place: tuple[int, int] | None = None
+        self._told = ""
+        self.signal = 0  # the one that asked us to stop
+
+    def __enter__(self) -> Self:
+        logging.getLogger("watchdog").addHandler(logging.NullHandler())
+        logging.getLogger("watchdog").propagate = False
+        self._handlers = {number: signal.signal(number, self._stop) for number in (signal.SIGINT, signal.SIGTERM)}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._handlers.items():
+            signal.signal(number, handler)
+        self._deafen()
+
+    def wait(self, seconds: float) -> None:
+        """Sleep until something happens, at most so long; what happens within a breath is one thing."""
+        if self.signal:
+            return
+        longest = min(seconds, self._settings.rescan_s if self._observer else self._settings.poll_s)
+        with suppress(queue.Empty):
+            self._rung.get(timeout=max(longest, 0.0))
+
+    def breathe(self, looked_s: float) -> None:
+        """Let the swarm pass, and forget that it rang."""
+        if not self.signal:
+            time.sleep(max(BREATH_S, 2 * looked_s))
+        with suppress(queue.Empty):
+            while True:
+                self._rung.get_nowait()
+
+    def listen(self) -> None:
+        """Have the file system ring, if it can and does not yet; again if the inbox is another folder than it was."""
+        try:
+            status = self._settings.inbox.stat()
+        except OSError:
+            self._deafen()
+            return
+        place = (status.st_dev, status.st_ino)
+        if place == self._place:
+            return
+        self._deafen()
+        self._place = place
+        reason = self._why_not()
+        if not reason:
+            reason = self._start()
+        if reason != self._told and reason:
+            self._say(f"{self._settings.inbox} is looked into every {self._settings.poll_s:g} s: {reason}")
+        self._told = reason
+
+    def _why_not(self) -> str:
+        if self._settings.watch_with == "polling":
+            return "watch_with is polling"
+        kind = kind_of(self._settings.inbox, self._mounts)
+        shared = f"it lies on a network share or a shared folder ({kind}), where changes made elsewhere cause no events"
+        return shared if needs_polling(kind) else ""
+
+    def _start(self) -> str:
+        """Start listening; returns why it could not be done, or nothing."""
+        observer = Observer()
+        try:
+            observer.schedule(_Ringer(self._rung), str(self._settings.inbox), recursive=True, event_filter=_TELLING)
+            observer.start()
+        except OSError as error:  # the system's limits of watches (ENOSPC) or instances (EMFILE), for one
+            with suppress(OSError, RuntimeError):
+                observer.stop()
+            return f"the system gives us no events ({error.strerror}; see fs.inotify in sysctl)"
+        self._observer = observer
+        return ""
+
+    def _deafen(self) -> None:
+        observer, self._observer, self._place = self._observer, None, None
+        if observer is not None:
+            observer.stop()
+            observer.join(timeout=5)
+
+    def _stop(self, number: int, _frame: object) -> None:
+        if self.signal:
+            raise KeyboardInterrupt  # asked twice: now
+        self.signal = number
+        self._rung.put(None)
+
+
+class _Ringer(FileSystemEventHandler):
+    def __init__(self, rung: "queue.SimpleQueue[None]") -> None:
+        self._rung = rung
+
+    def on_any_event(self, _event: FileSystemEvent) -> None:
+        """Ring, once however many come: what happened is for the look to find out."""
+        if self._rung.empty():
+            self._rung.put(None)
+
+
+def watch(
+    settings: Settings,
+    bell: Bell,
+    run: Callable[[], Ended],
+    unfinished: Callable[[], int],
+    say: Callable[[str], None],
+    *,
+    clock: Callable[[], float] = time.monotonic,
+) -> int:
+    """Run whenever files are finished or entries wait to be sent or resolved, until the bell is asked to stop; returns the signal.
+
+    `unfinished` counts the entries that are ready, sending or unknown. What may be over by itself (exit code 75) is tried again after
+    pauses that grow; everything else that is raised ends the watch.
+    """
+    watcher = _Watcher(settings, run, unfinished, say, clock)
+    while not bell.signal:
+        bell.listen()
+        started = clock()
+        seconds = watcher.turn()
+        looked_s = clock() - started
+        if seconds > 0:
+            bell.wait(seconds)
+            bell.breathe(0.0 if watcher.ran else looked_s)
+    return bell.signal
+
+
+class _Watcher:
+    """What a watch remembers from one turn to the next. Times are those of `clock`, in seconds."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        run: Callable[[], Ended],
+        unfinished: Callable[[], int],
+        say: Callable[[str], None],
+        clock: Callable[[], float],
+    ) -> None:
+        self._settings, self._run, self._unfinished, self._say, self._clock = settings, run, unfinished, say, clock
+        self._handled: frozenset[tuple[object, ...]] = frozenset()  # what earlier runs have seen and left where it is
+        self._news_since: float | None = None
+        self._not_before = 0.0  # no run before this: the last one could not go on
+        self._trying = _Growing(settings.retry_s, settings.retry_max_s)
+        self._resolving = _Growing(settings.retry_s, settings.retry_max_s)
+        self._open = unfinished()
+        self._resolve_at: float | None = 0.0 if self._open else None
+        self._said = ""
+        self.ran = False
+
+    def turn(self) -> float:
+        """Look, and run if there is something to do; returns for how long nothing needs to be done."""
+        now, self.ran = self._clock(), False
+        if now < self._not_before:
+            return self._not_before - now
+        try:
+            found = inbox.glance(self._settings)
+        except FolderError as refused:
+            return self._cannot(refused)
+        there = frozenset(self._things(found))
+        self._handled &= there
+        if there - self._handled:
+            self._news_since = now if self._news_since is None else self._news_since
+            ripe = self._news_since + GATHER * self._settings.settle_s
+            if found.again_s is None or now >= ripe:
+                return self._once(there)
+            return min(found.again_s, ripe - now)
+        self._news_since = None
+        if self._resolve_at is not None and now >= self._resolve_at:
+            return self._once(there)
+        waits = [found.again_s, None if self._resolve_at is None else self._resolve_at - now]
+        patience_s = self._settings.companion_wait_s
+        waits += [patience_s - waiting.lain_s for waiting in found.candidates if waiting.lain_s < patience_s]
+        return max(min((wait for wait in waits if wait is not None), default=self._settings.rescan_s), BREATH_S)
+
+    def _things(self, found: inbox.Scan) -> Iterator[tuple[object, ...]]:
+        """What a look found that a run would take or report; a file that waited too long for another is news once more."""
+        for candidate in found.candidates:
+            yield candidate.name, candidate.signature, candidate.lain_s >= self._settings.companion_wait_s
+        for problem in found.left:
+            if problem.code not in ("A104", "A107"):
+                yield problem.code, problem.found
+
+    def _once(self, there: frozenset[tuple[object, ...]]) -> float:
+        """One run, and what follows from it."""
+        had_news, self._news_since, self.ran = bool(there - self._handled), None, True
+        try:
+            ended = self._run()
+        except LoadsheetError as error:
+            if error.exit_code != TRY_AGAIN:
+                raise
+            return self._cannot(error, ran=True)
+        if ended.stopped is not None:
+            if ended.exit_code != TRY_AGAIN:
+                raise ended.stopped
+            return self._cannot(ended.stopped, ran=True)
+        self._said = ""
+        self._trying.reset()
+        busy = {problem.found for problem in ended.left if problem.code in ("A104", "A106", "A107")}
+        self._handled = frozenset(thing for thing in there if thing[0] not in busy)
+        before, self._open = self._open, self._unfinished()
+        if had_news or self._open < before:
+            self._resolving.reset()
+        self._resolve_at = self._clock() + self._resolving.next() if self._open else None
+        return 0.0
+
+    def _cannot(self, why: LoadsheetError, *, ran: bool = False) -> float:
+        """Wait, longer each time, and say why when that is new. A run that was begun is due again then."""
+        pause_s = self._trying.next()
+        if self._said != str(why):
+            self._said = str(why)
+            self._say(f"{why}; the watch goes on in {pause_s:g} s, and then with longer pauses")
+        self._not_before = self._clock() + pause_s
+        if ran:
+            self._resolve_at = self._not_before
+        return pause_s
+
+
+class _Growing:
+    """Pauses in seconds, each twice as long as the one before, up to a longest."""
+
+    def __init__(self, first_s: float, longest_s: float) -> None:
+        self._first_s, self._longest_s = first_s, longest_s
+        self._next_s = first_s
+
+    def next(self) -> float:
+        """The pause to make now."""
+        pause_s, self._next_s = self._next_s, min(self._next_s * 2, self._longest_s)
+        return pause_s
+
+    def reset(self) -> None:
+        """Begin with the shortest again."""
+        self._next_s = self._first_s

@@ -1,0 +1,82 @@
+import io
+import json
+from decimal import Decimal
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from loadsheet.contract import UndocumentedAnswer, read_listing, scan_listing
+
+texts = st.text(st.characters(exclude_categories=("Cs",)), max_size=8) | st.sampled_from(
+    ['},{"order_id"', ']}"', '"results":[', "\\", "],[{"]
+)
+values = st.recursive(
+    texts | st.integers(-(2**53), 2**53) | st.booleans() | st.none() | st.decimals(0, 1000, places=2).map(float),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+    max_leaves=6,
+)
+records = st.lists(
+    st.dictionaries(st.sampled_from(["order_id", "packages"]) | texts, values, max_size=4), min_size=0, max_size=9
+)
+
+
+def whole(body):
+    return read_listing(msgspec.json.Decoder(float_hook=Decimal).decode(body))
+
+
+@given(records, st.booleans(), st.sampled_from([None, 1]), st.integers(1, 200), st.permutations(range(4)))
+@settings(max_examples=300, deadline=None)
+def test_records_are_found_wherever_a_block_ends(found, ascii_only, indent, block_bytes, order):
+    members = [("page_size", 9), ("results", found), ("total_count", len(found)), ("total_pages", 1)]
+    body = json.dumps(dict(members[place] for place in order), ensure_ascii=ascii_only, indent=indent).encode()
+    scanned, expected = scan_listing(io.BytesIO(body), block_bytes=block_bytes), whole(body)
+    assert list(scanned.results) == expected.results
+    assert (scanned.page_size, scanned.total_count, scanned.total_pages, scanned.complete) == (9, len(found), 1, True)
+    assert [scanned.results[-1 - place] for place in range(len(found))] == expected.results[::-1]
+
+
+@pytest.mark.parametrize("block_bytes", [1, 7, 40, 1_000_000])
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"[]",
+        b"{}",
+        b'{"results":{},"page_size":1,"total_count":0,"total_pages":0}',
+        b'{"results":[1],"page_size":1,"total_count":1,"total_pages":1}',
+        b'{"results":[{"order_id":"1"},[]],"page_size":1,"total_count":1,"total_pages":1}',
+        b'{"results":[{"order_id":"1"}],"page_size":1,"total_pages":1}',
+        b'{"results":[{"order_id":"1"}],"page_size":1,"total_count":true,"total_pages":1}',
+        b'{"data":{"results":[{"order_id":"1"},{"order_id":"2"}],"page_size":1,"total_count":2,"total_pages":1}}',
+    ],
+)
+def test_what_is_no_listing_is_undocumented(body, block_bytes):
+    with pytest.raises(UndocumentedAnswer):
+        scan_listing(io.BytesIO(body), block_bytes=block_bytes)
+
+
+@pytest.mark.parametrize("block_bytes", [1, 7, 40, 1_000_000])
+@pytest.mark.parametrize(
+    "cut",
+    [
+        b"",
+        b"nothing",
+        b'{"results":[{"order_id":"1"},{"order_id":"2"}',
+        b'{"results":[{"order_id":"1"},{"order_id":"2"}],"page_size":1',
+        b'{"results":[{"order_id":"1"},{"order_id":"\xff"}],"page_size":1,"total_count":2,"total_pages":1}',
+        b'{"results":[{"order_id":"1"},{"order_id":"\\ud800"}],"page_size":1,"total_count":2,"total_pages":1}',
+        b'{"results":[{"order_id":"1"} {"order_id":"2"}],"page_size":1,"total_count":2,"total_pages":1}',
+    ],
+)
+def test_what_is_no_json_fails_at_once_and_not_at_a_later_look(cut, block_bytes):
+    with pytest.raises(ValueError):  # noqa: PT011 (its kinds say where, and that is not of interest here)
+        scan_listing(io.BytesIO(cut), block_bytes=block_bytes)
+
+
+def test_the_body_is_closed_when_nobody_looks_any_more():
+    body = io.BytesIO(b'{"results":[{"order_id":"1"}],"page_size":1,"total_count":1,"total_pages":1}')
+    listing = scan_listing(body)
+    assert not body.closed
+    del listing
+    assert body.closed

@@ -1,0 +1,138 @@
+"""What a listing shows of an entry: every test that a listing has to pass before absence means anything."""
+
+import ledgers
+import msgspec
+import pytest
+import sendings
+from hypothesis import given
+from hypothesis import strategies as st
+
+from loadsheet.contract import BY_NAME, Listing
+from loadsheet.dispatch.evidence import Evidence, Shown, Witness, content_before
+from loadsheet.ledger import Entry, State
+
+BEFORE, SINCE, AFTER = "2026-03-04T01:00:00.000Z", "2026-03-04T02:00:00.000Z", "2026-03-04T03:00:00.000Z"
+encode = msgspec.json.Encoder(decimal_format="number").encode
+
+
+def entry(operation, payload, state=State.UNKNOWN, identity=1):
+    contract = BY_NAME[operation]
+    return Entry(
+        id=identity, drop=1, operation=operation, key=contract.key_of(payload), lane=contract.lane_of(payload), state=state,
+        reason="", payload=encode(payload), content_hash="", rows=(), items={}, problems=(), receipt="", attempts=1,
+        created_at=SINCE, changed_at=SINCE,
+    )  # fmt: skip
+
+
+KNOWN = (Witness("A-00009", BEFORE),)
+
+
+def seen(what, records, *, witnesses=KNOWN, was=None, total=None, pages=1, **settings):
+    found = ledgers.listing(records, total=total)
+    listing = Listing(found.results, 1000, found.total_count, pages)
+    operation = BY_NAME[f"{what.operation.partition('.')[0]}.list"]
+    return Evidence(operation, listing, witnesses, sendings.settings(**settings)).of(what, was)
+
+
+CREATE = entry("order.create", ledgers.order(0))
+UPDATE = entry("order.update", {"order_id": "A-00000", "delivery_city": "Essen", "currency": "EUR"})
+DELETE = entry("order.delete", {"order_id": "A-00000"})
+WITNESS = ledgers.order(9)
+
+
+@pytest.mark.parametrize(
+    ("records", "more", "why"),
+    [
+        ([WITNESS], {}, ""),
+        ([WITNESS], {"total": 2}, "1 of 2"),
+        ([WITNESS], {"pages": 2}, "2 pages"),
+        ([], {}, "no order that is known to be there"),
+        ([ledgers.order(8)], {}, "witness"),
+        ([WITNESS], {"witnesses": ()}, "witness"),
+        ([{"tender_id": "T-1", **WITNESS}], {}, "witness"),
+        ([WITNESS], {"fresh_witness": "required"}, "fresh_witness"),
+        ([WITNESS], {"fresh_witness": "required", "witnesses": (Witness("A-00009", AFTER),)}, ""),
+        ([WITNESS], {"fresh_witness": "off"}, ""),
+    ],
+)
+def test_absence_counts_only_in_a_whole_listing_of_the_right_kind_with_a_witness(records, more, why):
+    sight = seen(CREATE, records, **more)
+    assert (sight.shown, sight.counts) == (Shown.ABSENT, not why)
+    assert why in sight.why
+
+
+@pytest.mark.parametrize(
+    ("listed", "shown"),
+    [
+        ([ledgers.order(0)], Shown.AS_SENT),
+        ([ledgers.order(0, total_weight="412.50")], Shown.AS_SENT),
+        ([ledgers.order(0, delivery_city="Essen")], Shown.OTHERWISE),
+        ([ledgers.order(0), ledgers.order(0)], Shown.TWICE),
+        ([ledgers.order(0, order_id="a-00000")], Shown.ALIKE),
+        ([ledgers.order(0, order_id=" A-00000 ")], Shown.ALIKE),
+        ([ledgers.order(1)], Shown.ABSENT),
+    ],
+)
+def test_a_create_is_there_only_as_it_was_sent(listed, shown):
+    assert seen(CREATE, [WITNESS, *listed]).shown is shown
+
+
+def test_zeros_in_front_of_digits_make_a_key_alike():
+    lost = entry("order.create", ledgers.order(0, order_id="00123"))
+    assert seen(lost, [WITNESS, ledgers.order(0, order_id="123")]).shown is Shown.ALIKE
+    assert seen(lost, [WITNESS, ledgers.order(0, order_id="1230")]).shown is Shown.ABSENT
+
+
+@pytest.mark.parametrize(
+    ("city", "was", "shown"),
+    [
+        ("Essen", ledgers.order(0), Shown.AS_SENT),
+        ("Dresden", ledgers.order(0), Shown.AS_BEFORE),
+        ("Bonn", ledgers.order(0), Shown.OTHERWISE),
+        ("Dresden", None, Shown.OTHERWISE),
+    ],
+)
+def test_an_update_is_done_or_not_done_or_somebody_else_was_there(city, was, shown):
+    sight = seen(UPDATE, [WITNESS, ledgers.order(0, delivery_city=city)], was=was)
+    assert sight.shown is shown
+    assert (shown is Shown.OTHERWISE) == ("delivery_city" in sight.detail)
+
+
+def test_an_update_of_a_field_that_was_not_there_is_not_done_while_it_is_still_missing():
+    lost = entry("order.update", {"order_id": "A-00000", "goods_description": "Kabel"})
+    assert seen(lost, [WITNESS, ledgers.order(0)], was=ledgers.order(0)).shown is Shown.AS_BEFORE
+
+
+@pytest.mark.parametrize(
+    ("records", "was", "shown"),
+    [
+        ([ledgers.order(0)], ledgers.order(0), Shown.AS_BEFORE),
+        ([ledgers.order(0, currency="USD")], ledgers.order(0), Shown.OTHERWISE),
+        ([ledgers.order(0)], None, Shown.OTHERWISE),
+        ([], ledgers.order(0), Shown.ABSENT),
+    ],
+)
+def test_a_delete_is_not_done_while_its_record_is_as_it_was(records, was, shown):
+    assert seen(DELETE, [WITNESS, *records], was=was).shown is shown
+
+
+def test_what_a_record_was_is_made_of_what_was_accepted_in_its_order():
+    made = entry("order.create", ledgers.order(0), State.ACCEPTED)
+    changed = entry("order.update", {"order_id": "A-00000", "currency": "USD"}, State.ACCEPTED)
+    gone = entry("order.delete", {"order_id": "A-00000"}, State.ACCEPTED)
+    told = entry("order.status", {"order_id": "A-00000", "status_code": "PU"}, State.ACCEPTED)
+    assert content_before([]) is None
+    assert content_before([changed]) is None, "nobody here knows what it was"
+    assert content_before([made, told, changed])["currency"] == "USD"
+    assert "status_code" not in content_before([made, told])
+    assert content_before([made, gone]) is None
+    assert content_before([made, changed, gone, made])["currency"] == "EUR"
+
+
+@given(st.lists(st.integers(0, 5), max_size=6), st.integers(0, 8), st.sampled_from(["preferred", "required", "off"]))
+def test_absence_never_counts_where_the_record_is_shown(numbers, missing, freshness):
+    listed = [ledgers.order(number) for number in numbers]
+    witnesses = [Witness(f"A-{number:05}", AFTER) for number in range(1, 6)]
+    sight = seen(CREATE, listed, witnesses=witnesses, total=len(listed) + missing, fresh_witness=freshness)
+    assert (sight.shown is Shown.ABSENT) == (0 not in numbers)
+    assert sight.counts == (missing == 0 and any(numbers))

@@ -1,0 +1,107 @@
+"""A flood of wrong tokens is slowed for its address, in bounded memory, and good tokens of the same address never wait for it."""
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from calling import AUTHORISED, OverSocket
+from examples import ORDER
+from serving import TOKEN
+
+from loadsheet.contract import BY_NAME, UNAUTHORISED, Assumptions, read_refusal
+from loadsheet.exchange import Embedded, Limits
+from loadsheet.exchange.guesses import ADDRESSES_MAX, WAIT_MAX_S, Guesses
+
+WRONG = {"Authorization": "Bearer lsx_guessed"}
+LISTING = "/tmsapi/getOrders"
+
+
+def serving(folder, per_second):
+    limits = Limits(wrong_tokens_per_second=per_second)
+    return Embedded(f"sqlite:///{folder / 'exchange.db'}", TOKEN, Assumptions(), limits=limits)
+
+
+def ticking(per_second):
+    now = [1000.0]
+    return now, Guesses(per_second, lambda: now[0])
+
+
+def test_the_first_cost_nothing_the_next_more_and_more_and_then_there_is_a_429():
+    now, guesses = ticking(10.0)
+    waits = [guesses.wait("192.0.2.1") for _ in range(40)]
+    assert waits[:10] == [0.0] * 10
+    assert waits[10:30] == pytest.approx([number / 10 for number in range(1, 21)])  # so ten a second come through
+    assert max(wait for wait in waits if wait) <= WAIT_MAX_S
+    assert waits[30:] == [None] * 10  # and these did not make it longer
+    now[0] += 3.0
+    assert guesses.wait("192.0.2.1") == pytest.approx(0.0, abs=0.11)
+
+
+@pytest.mark.parametrize("per_second", [0.2, 1.0, 10.0, 300.0])
+def test_no_more_401s_come_through_than_the_pace_allows(per_second):
+    now, guesses = ticking(per_second)
+    answered = []
+    for tick in range(20_000):
+        now[0] = 1000 + tick / 1000
+        if (wait := guesses.wait("192.0.2.1")) is not None:
+            answered.append(now[0] + wait)
+    assert sum(moment < 1020 for moment in answered) <= 20 * per_second + max(per_second, 1) + 1
+    assert len(answered) >= 20 * per_second - 1
+
+
+def test_each_address_has_its_own_count_and_a_network_of_ipv6_one():
+    _, guesses = ticking(1.0)
+    assert guesses.wait("192.0.2.1") == 0
+    assert guesses.wait("192.0.2.1") > 0
+    assert [guesses.wait(other) for other in ("192.0.2.2", "::ffff:192.0.2.3", "2001:db8::1", "/run/socket")] == [0] * 4
+    assert guesses.wait("2001:db8::ffff:1") > 0  # whoever has one of these addresses has the others
+    assert guesses.wait("::ffff:192.0.2.2") > 0
+    assert guesses.wait("2001:db8:0:1::1") == 0
+
+
+def test_addresses_without_number_take_bounded_memory():
+    _, guesses = ticking(1.0)
+    for number in range(3 * ADDRESSES_MAX):
+        guesses.wait(f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}")
+    assert len(guesses._free_at) == ADDRESSES_MAX
+
+
+def test_a_flood_is_slowed_and_good_tokens_of_its_address_are_served_at_once(tmp_path):
+    with serving(tmp_path, 5.0) as exchange, ThreadPoolExecutor(20) as threads:
+        until = time.monotonic() + 3
+        began = time.monotonic()
+
+        def flood(_):
+            caller, statuses = OverSocket(exchange.url), []
+            while time.monotonic() < until:
+                answer = caller.send("GET", LISTING, b"", WRONG)
+                statuses.append(answer.status)
+                if answer.status == 429:
+                    assert answer.headers["retry-after"] == "2"
+                    assert "not authorised" in read_refusal(BY_NAME["tender.list"], answer.body)[0].text
+                else:
+                    assert answer.body == UNAUTHORISED
+            caller.close()
+            return statuses
+
+        floods = [threads.submit(flood, number) for number in range(19)]
+        good, times, number = OverSocket(exchange.url), [], 0
+        while time.monotonic() < until:
+            asked = time.monotonic()
+            good.done("order.create", {**ORDER, "order_id": f"G-{number}"})
+            times.append(time.monotonic() - asked)
+            number += 1
+        good.close()
+        statuses = [status for lane in floods for status in lane.result()]
+        took = time.monotonic() - began
+    assert set(statuses) == {401, 429}
+    assert statuses.count(401) <= 5 * (took + 1) + 1
+    assert max(times) < WAIT_MAX_S  # none of them stood in the line of the wrong ones
+
+
+def test_without_a_limit_every_wrong_token_is_a_401_at_once(tmp_path):
+    with serving(tmp_path, 0.0) as exchange:
+        caller = OverSocket(exchange.url)
+        assert {caller.send("GET", LISTING, b"", WRONG).status for _ in range(200)} == {401}
+        assert caller.send("GET", LISTING, b"", AUTHORISED).status == 200
+        caller.close()

@@ -1,0 +1,96 @@
+"""A PostgreSQL that falls silent without closing: callers are told in time, and service goes on by itself."""
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+
+import psycopg
+import pytest
+from calling import AUTHORISED, Inside
+from examples import ORDER
+from serving import TOKEN
+from stalling import Stalling
+
+from loadsheet.contract import BY_NAME, Assumptions, read_refusal
+from loadsheet.exchange import Store, TokenOffice, create_app
+
+WAITS_S = 1.0  # for a lock; twice that for an answer, and libpq takes two seconds at least for a connection
+LISTING = "/tmsapi/getOrders"
+
+
+@pytest.fixture
+def wire(postgres):
+    with Stalling(postgres.new_database()) as stalling:
+        yield stalling
+
+
+def told_in_time(answer, name):
+    assert (answer.status, answer.headers["retry-after"]) == (503, "5")
+    assert "the store cannot be used now" in read_refusal(BY_NAME[name], answer.body)[0].text
+
+
+def test_calls_are_503_in_the_interfaces_shape_and_service_resumes_by_itself(wire, caplog):
+    with TokenOffice(wire.url) as office:
+        _, secret = office.add(ORDER["sender_id"])
+    party = {"Authorization": f"Bearer {secret}"}
+    with closing(Store(wire.url, busy_timeout_s=WAITS_S)) as store:
+        app = Inside(create_app(store, TOKEN, Assumptions()))
+        app.done("order.create", ORDER)
+        assert len(app.orders()) == 1
+        wire.stall()
+        began = time.monotonic()
+        told_in_time(app.call("order.create", {**ORDER, "order_id": 2}), "order.create")
+        told_in_time(app.send("GET", LISTING), "tender.list")
+        told_in_time(app.send("GET", LISTING, b"", party), "tender.list")  # whose token it is cannot be told now
+        took = time.monotonic() - began
+        wire.resume()
+        assert len(app.orders()) in (1, 2)  # whether the hanging create got through, only a listing can tell
+        app.done("order.create", {**ORDER, "order_id": 3})
+        assert app.send("GET", LISTING, b"", party).status == 200
+        assert {order["order_id"] for order in app.orders()} >= {ORDER["order_id"], 3}
+    assert took < 60
+    assert caplog.text.count("the exchange's store failed: ") == 3
+    assert ORDER["sender_id"] not in caplog.text
+
+
+def test_many_that_ask_a_silent_server_are_told_together(wire):
+    with closing(Store(wire.url, busy_timeout_s=WAITS_S)) as store, ThreadPoolExecutor(40) as threads:
+        app = Inside(create_app(store, TOKEN, Assumptions()))
+        app.done("order.create", ORDER)
+        wire.stall()
+        began = time.monotonic()
+        asked = [threads.submit(app.send, "GET", LISTING, b"", AUTHORISED) for _ in range(20)]
+        asked += [threads.submit(app.call, "order.create", {**ORDER, "order_id": f"S-{n}"}) for n in range(20)]
+        for number, each in enumerate(asked):
+            told_in_time(each.result(), "tender.list" if number < 20 else "order.create")
+        assert time.monotonic() - began < 60  # one after the other they would wait for minutes
+        wire.resume()
+        assert ORDER["order_id"] in {order["order_id"] for order in app.orders()}
+
+
+def test_a_server_that_falls_silent_within_a_transaction_frees_its_locks_for_others(wire, postgres):
+    """The silent connection keeps the row locks of its transaction at the server, until the server itself ends it."""
+    direct = postgres.url(wire.url.rpartition("/")[2].partition("?")[0])
+    with closing(Store(wire.url, busy_timeout_s=WAITS_S)) as hanging, closing(Store(direct)) as other:
+        one, two = (Inside(create_app(store, TOKEN, Assumptions())) for store in (hanging, other))
+        one.done("order.create", ORDER)
+        connection = hanging._engine.connect()
+        transaction = connection.begin()
+        connection.exec_driver_sql("select * from counters for update")
+        wire.stall()
+        two.done("order.create", {**ORDER, "order_id": 2})  # waits until the server has ended the silent one
+        connection.invalidate()
+        transaction.rollback()
+        connection.close()
+        wire.resume()
+        assert len(one.orders()) == 2
+
+
+def test_the_server_gives_up_a_statement_that_takes_too_long(postgres):
+    with closing(Store(postgres.new_database(), busy_timeout_s=0.25)) as store, store._engine.connect() as connection:
+        assert connection.exec_driver_sql("show statement_timeout").scalar() == "375ms"
+        assert connection.exec_driver_sql("show lock_timeout").scalar() == "250ms"
+        driver = connection.connection.driver_connection
+        with pytest.raises(psycopg.errors.QueryCanceled):
+            driver.execute("select pg_sleep(30)")
+        driver.rollback()

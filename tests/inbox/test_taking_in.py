@@ -1,0 +1,123 @@
+"""Finished files become entries; what goes wrong on the way leaves the file in one place and says why."""
+
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from arriving import drop, lies_in, settings_in
+from orders import MAPPINGS, write_orders
+
+from loadsheet.contract import Assumptions
+from loadsheet.intake import take_in
+from loadsheet.ledger import State, open_ledger
+from loadsheet.mapping import load_folder
+from loadsheet.problems import FolderError
+
+
+class Meddled:
+    """A real ledger, and a deed that is done just before something is planned in it."""
+
+    def __init__(self, ledger, deed):
+        self._ledger, self._deed = ledger, deed
+
+    def __getattr__(self, name):
+        return getattr(self._ledger, name)
+
+    def plan(self, *words, **more):
+        self._deed()
+        return self._ledger.plan(*words, **more)
+
+
+@pytest.fixture
+def place(tmp_path):
+    return settings_in(tmp_path, settle_s=0)
+
+
+@contextmanager
+def taking(place, deed=lambda: None):
+    """The ledger, and what one intake says."""
+    with open_ledger(place.database_url) as ledger:
+        run, mappings = ledger.begin_run(), load_folder(MAPPINGS, Assumptions())
+        yield ledger, take_in(place, Meddled(ledger, deed), run, mappings)
+
+
+def test_a_file_that_is_written_to_while_it_is_read_is_not_planned_and_goes_back(place):
+    write_orders(place.inbox, 5)
+
+    def write_late():
+        (path,) = (place.state / "work").rglob("packages.csv")
+        with path.open("ab") as late:
+            late.write(b"00000001,BOX,Late,1,0.1\n")
+
+    with taking(place, write_late) as (ledger, taken):
+        assert [(problem.code, problem.found) for problem in taken.left] == [("A106", "packages.csv")]
+        assert ledger.history.count_in(*State) == 0
+    assert lies_in(place.inbox) == ["orders.csv", "packages.csv"]
+    with taking(place) as (ledger, taken):
+        assert (taken.left, taken.fault) == ((), None)
+        assert ledger.history.count_in(State.READY) == 5
+
+
+def test_a_file_that_cannot_be_read_because_it_is_still_written_to_goes_back_as_well(place):
+    write_orders(place.inbox, 5)
+
+    def spoil():
+        (path,) = (place.state / "work").rglob("packages.csv")
+        path.write_bytes(b"\xff\xfe\x00 not a table at all")
+
+    with taking(place, spoil) as (ledger, taken):
+        assert "packages.csv" in [problem.found for problem in taken.left if problem.code == "A106"]
+        assert ledger.history.count_in(*State) == 0
+    assert lies_in(place.inbox) == ["orders.csv", "packages.csv"]
+    assert not place.outbox.exists()
+
+
+def test_an_archive_that_refuses_ends_the_intake_and_what_is_planned_stays_planned(place):
+    write_orders(place.inbox, 5)
+    place.state.mkdir()
+    (place.state / "archive").write_text("a file where the folder should be")
+    with taking(place) as (ledger, taken):
+        assert isinstance(taken.fault, FolderError)
+        assert taken.fault.exit_code == 75
+        assert ledger.history.count_in(State.READY) == 5
+    (place.state / "archive").unlink()
+    with taking(place) as (ledger, taken):  # what was planned is put away, not planned twice
+        assert taken.fault is None
+        assert ledger.history.count_in(State.READY) == 5
+        assert ledger.history.count_in(State.UNCHANGED) == 0
+        kept = [
+            Path(file.kept_as) for drop in ledger.history.drops_of(ledger.history.runs()[-1]) for file in drop.files
+        ]
+        assert sorted(path.name for path in kept if path.is_relative_to(place.state / "archive")) == [
+            "orders.csv",
+            "packages.csv",
+        ]
+    assert not list((place.state / "work").rglob("*.csv"))
+
+
+def test_a_missing_companion_is_told_and_after_a_while_as_overdue(place):
+    write_orders(place.inbox, 5)
+    (place.inbox / "packages.csv").unlink()
+    with taking(place) as (_, taken):
+        assert [problem.code for problem in taken.left] == ["A103"]
+    with taking(place.model_copy(update={"companion_wait_s": 1e-6})) as (_, taken):
+        (problem,) = taken.left
+        assert (problem.code, problem.values["companion"]) == ("A111", "packages.csv")
+    assert lies_in(place.inbox) == ["orders.csv"]
+
+
+def test_the_same_bytes_again_are_said_to_be_known(place):
+    for _ in range(2):
+        write_orders(place.inbox / "n", 2)
+        with taking(place) as (_, taken):
+            said = [str(problem) for problem in taken.left]
+    assert len(said) == 2
+    assert "n/orders.csv has the same bytes as " in said[0]
+    assert "which was processed before" in said[0]
+
+
+def test_a_file_that_is_too_large_stays_and_is_told(place):
+    drop(place, "orders.csv", b"x" * 2_000)
+    with taking(place.model_copy(update={"file_bytes_max": 1_000})) as (_, taken):
+        assert [problem.code for problem in taken.left] == ["A108"]
+    assert lies_in(place.inbox) == ["orders.csv"]

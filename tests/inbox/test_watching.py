@@ -1,0 +1,277 @@
+"""A watch looks when something happens and when it is time, runs when there is something to do, and pauses when it cannot."""
+
+import os
+import signal
+import threading
+import time
+from datetime import date
+
+import pytest
+from arriving import RUN, drop, lies_in, settings_in
+
+from loadsheet.inbox import archive, claim, scan
+from loadsheet.problems import ExchangeUnreachable, FolderError, LedgerError, MappingError, Problem, TokenRefused
+from loadsheet.watching import Bell, Ended, watch
+
+FAST = {"settle_s": 0.1, "poll_s": 0.05, "rescan_s": 30, "retry_s": 0.05, "retry_max_s": 0.2}
+
+
+class Runs:
+    """Stands for a run: takes what is finished, keeps count, and has the watch stopped when a test has seen enough."""
+
+    def __init__(self, place, enough, *, leaves=()):
+        self.place, self.enough, self.leaves = place, enough, leaves
+        self.taken, self.times, self.said = [], [], []
+        self.deadline = time.monotonic() + 60
+
+    def __call__(self):
+        self.times.append(time.monotonic())
+        found = scan(self.place)
+        candidates = [candidate for candidate in found.candidates if candidate.name not in self.leaves]
+        for candidate in candidates:
+            if file := claim(candidate, self.place, RUN):
+                archive(file, self.place, date(2026, 3, 4), RUN)
+                self.taken.append(candidate.name)
+        self.look()
+        return Ended(0, None, found.left)
+
+    def look(self):
+        if self.enough(self) or time.monotonic() > self.deadline:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    def unfinished(self):
+        return 0
+
+    def say(self, text):
+        self.said.append(text)
+        self.look()
+
+
+def go(place, runs, *, run=None, unfinished=None, **more):
+    with Bell(place, runs.say, **more) as bell:
+        return watch(place, bell, run or runs, unfinished or runs.unfinished, runs.say)
+
+
+@pytest.fixture
+def place(tmp_path):
+    return settings_in(tmp_path, **FAST)
+
+
+def meanwhile(*deeds):
+    """Do things, one after the other, while the watch goes on; each is tried until it works."""
+
+    def do():
+        for deed in deeds:
+            while deed() is False:
+                time.sleep(0.01)
+
+    thread = threading.Thread(target=do)
+    thread.start()
+    return thread
+
+
+def test_what_is_there_at_the_start_is_taken_and_so_is_what_comes(place):
+    drop(place, "early.csv")
+    runs = Runs(place, lambda runs: "n/late.csv" in runs.taken)
+    coming = meanwhile(lambda: bool(runs.taken), lambda: bool(drop(place, "n/late.csv")))
+    assert go(place, runs) == signal.SIGTERM
+    coming.join()
+    assert runs.taken == ["early.csv", "n/late.csv"]
+    assert runs.said == []
+
+
+def test_the_handlers_of_signals_are_put_back(place):
+    before = signal.getsignal(signal.SIGTERM)
+    runs = Runs(place, lambda runs: runs.taken)
+    drop(place)
+    go(place, runs)
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_on_a_network_share_the_watch_polls_and_says_so_once(place, tmp_path):
+    mounts = tmp_path / "mountinfo"
+    mounts.write_text("30 22 0:40 / / rw - nfs4 server:/export rw\n")
+    runs = Runs(place, lambda runs: len(runs.taken) == 2)
+    coming = meanwhile(lambda: bool(drop(place, "a.csv")), lambda: bool(runs.taken), lambda: bool(drop(place, "b.csv")))
+    go(place, runs, mounts=mounts)
+    coming.join()
+    assert runs.taken == ["a.csv", "b.csv"]
+    assert len(runs.said) == 1
+    assert "network share or a shared folder (nfs4)" in runs.said[0]
+
+
+def test_polling_can_be_demanded(tmp_path):
+    place = settings_in(tmp_path, watch_with="polling", **FAST)
+    runs = Runs(place, lambda runs: runs.taken)
+    coming = meanwhile(lambda: bool(runs.said), lambda: bool(drop(place, "a.csv")))
+    go(place, runs)
+    coming.join()
+    assert (runs.taken, "watch_with is polling" in runs.said[0]) == (["a.csv"], True)
+
+
+def test_without_any_event_the_rescan_finds_it(tmp_path):
+    place = settings_in(tmp_path, **FAST | {"rescan_s": 0.1})
+    runs = Runs(place, lambda runs: runs.taken)
+    with Bell(place, runs.say) as bell:
+        bell.listen()
+        bell._observer.unschedule_all()  # the system tells nothing any more
+        drop(place, "a.csv")
+        watch(place, bell, runs, runs.unfinished, runs.say)
+    assert runs.taken == ["a.csv"]
+
+
+def test_files_that_come_one_after_the_other_are_taken_together(tmp_path):
+    place = settings_in(tmp_path, **FAST | {"settle_s": 1.0})
+    runs = Runs(place, lambda runs: len(runs.taken) == 10)
+
+    def come():
+        for number in range(10):
+            drop(place, f"{number}.csv")
+            time.sleep(0.1)
+
+    coming = threading.Thread(target=come)
+    coming.start()
+    go(place, runs)
+    coming.join()
+    assert len(runs.times) <= 3
+
+
+def test_a_file_that_never_ends_holds_up_the_others_for_a_while_only(place):
+    runs = Runs(place, lambda runs: "a.csv" in runs.taken)
+    drop(place, "a.csv")
+    growing = threading.Event()
+
+    def grow():
+        while not growing.wait(0.02):
+            with (place.inbox / "endless.csv").open("ab") as file:
+                file.write(b"x")
+
+    writer = threading.Thread(target=grow)
+    writer.start()
+    go(place, runs)
+    growing.set()
+    writer.join()
+    assert runs.taken == ["a.csv"]
+
+
+def test_a_file_that_waits_causes_no_run_until_something_new_comes(place):
+    runs = Runs(place, lambda runs: "other.csv" in runs.taken, leaves=("waits.csv",))
+    drop(place, "waits.csv")
+    coming = meanwhile(lambda: bool(runs.times), lambda: time.sleep(0.6), lambda: bool(drop(place, "other.csv")))
+    go(place, runs)
+    coming.join()
+    assert len(runs.times) == 2
+    assert lies_in(place.inbox) == ["waits.csv"]
+
+
+def test_a_file_that_has_waited_too_long_causes_one_more_run(tmp_path):
+    place = settings_in(tmp_path, **FAST | {"companion_wait_s": 0.5, "rescan_s": 0.1})
+    runs = Runs(place, lambda runs: "other.csv" in runs.taken, leaves=("waits.csv",))
+    drop(place, "waits.csv")
+    coming = meanwhile(lambda: len(runs.times) == 2, lambda: time.sleep(0.5), lambda: bool(drop(place, "other.csv")))
+    go(place, runs)
+    coming.join()
+    assert len(runs.times) == 3
+
+
+def test_what_cannot_be_taken_is_reported_by_one_run(place):
+    runs = Runs(place, lambda runs: "other.csv" in runs.taken)
+    (place.inbox / "link.csv").symlink_to("nowhere")
+    coming = meanwhile(lambda: bool(runs.times), lambda: time.sleep(0.5), lambda: bool(drop(place, "other.csv")))
+    go(place, runs)
+    coming.join()
+    assert len(runs.times) == 2
+
+
+def test_entries_that_are_unfinished_cause_a_run_at_once_and_then_with_growing_pauses(place):
+    runs = Runs(place, lambda runs: len(runs.times) == 5)
+    go(place, runs, unfinished=lambda: 3)
+    pauses = [after - before for before, after in zip(runs.times, runs.times[1:], strict=False)]
+    assert len(pauses) == 4
+    assert all(pause >= least for pause, least in zip(pauses, [0.05, 0.1, 0.2, 0.2], strict=True))
+
+
+def test_what_may_be_over_by_itself_is_tried_again_and_said_once(place):
+    runs = Runs(place, lambda runs: runs.taken)
+    drop(place, "a.csv")
+    stops = [ExchangeUnreachable("nobody there"), ExchangeUnreachable("nobody there"), FolderError("the disk is full")]
+    met = []
+
+    def run():
+        if not stops:
+            return runs()
+        met.append(time.monotonic())
+        stopped = stops.pop(0)
+        if isinstance(stopped, FolderError):
+            raise stopped
+        return Ended(75, stopped)
+
+    go(place, runs, run=run)
+    assert runs.taken == ["a.csv"]
+    assert [text.split(";")[0] for text in runs.said] == ["nobody there", "the disk is full"]
+    assert [met[1] - met[0] >= 0.05, met[2] - met[1] >= 0.1] == [True, True]
+
+
+@pytest.mark.parametrize("error", [TokenRefused("401"), MappingError("no such column"), LedgerError("it is damaged")])
+def test_what_is_not_over_by_itself_ends_the_watch(place, error):
+    drop(place)
+    runs = Runs(place, lambda _: False)
+
+    def run():
+        if isinstance(error, TokenRefused):
+            return Ended(error.exit_code, error)
+        raise error
+
+    with pytest.raises(type(error)):
+        go(place, runs, run=run)
+
+
+def test_an_inbox_that_is_unmounted_is_said_and_the_watch_goes_on_when_it_is_back(tmp_path):
+    place = settings_in(tmp_path, **FAST | {"rescan_s": 0.2})
+    runs = Runs(place, lambda runs: "b.csv" in runs.taken)
+    drop(place, "a.csv")
+
+    def unmount():
+        place.inbox.rename(tmp_path / "away")
+        place.inbox.mkdir()
+
+    def mount():
+        place.inbox.rmdir()
+        (tmp_path / "away").rename(place.inbox)
+        drop(place, "b.csv")
+
+    coming = meanwhile(lambda: bool(runs.taken), unmount, lambda: bool(runs.said), mount)
+    go(place, runs)
+    coming.join()
+    assert "is not the folder that it was" in runs.said[0]
+    assert runs.taken == ["a.csv", "b.csv"]
+
+
+def test_a_file_that_is_busy_when_it_is_to_be_taken_is_tried_again(place):
+    runs = Runs(place, lambda runs: runs.taken)
+    drop(place, "a.csv")
+    busy = [Problem("A104", found="a.csv")] * 2
+
+    def run():
+        return Ended(0, None, (busy.pop(),)) if busy else runs()
+
+    go(place, runs, run=run)
+    assert runs.taken == ["a.csv"]
+
+
+@pytest.mark.sweep
+def test_fifty_thousand_files_at_once_are_all_taken(tmp_path):
+    place = settings_in(tmp_path, **FAST | {"settle_s": 1.0})
+    runs = Runs(place, lambda runs: len(runs.taken) == 50_000)
+    runs.deadline += 600
+
+    def come():
+        for number in range(50_000):
+            drop(place, f"{number % 50}/{number}.csv", b"%d" % number)
+
+    coming = threading.Thread(target=come)
+    coming.start()
+    go(place, runs)
+    coming.join()
+    assert len(set(runs.taken)) == len(runs.taken) == 50_000
+    assert lies_in(place.inbox) == []

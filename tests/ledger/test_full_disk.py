@@ -1,0 +1,180 @@
+"""A disk that is full or may only be read stops the work and loses nothing: outcomes of calls already made are still recorded."""
+
+import contextlib
+import os
+import shutil
+import subprocess
+from collections import Counter
+
+import ledgers
+import pytest
+import sendings
+from sqlalchemy import event
+
+from loadsheet.ledger import State, open_ledger
+from loadsheet.ledger.place import RESERVE_BYTES
+from loadsheet.problems import LedgerError, LedgerUnwritable
+
+MB = 1024 * 1024
+
+
+class Disk:
+    """A small file system of our own."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.url = f"sqlite:///{folder / 'ledger.db'}"
+
+    def fill(self, left=0):
+        """Use up all space but so many bytes."""
+        with contextlib.suppress(OSError), (self.folder / "filler").open("ab", buffering=0) as file:
+            while True:
+                file.write(b"x" * MB)
+        with contextlib.suppress(OSError), (self.folder / "filler").open("ab", buffering=0) as file:
+            while file.write(b"x" * 512):
+                pass
+        if left:
+            os.truncate(self.folder / "filler", max((self.folder / "filler").stat().st_size - left, 0))
+
+    def free(self):
+        (self.folder / "filler").unlink()
+
+    def remount(self, how):
+        subprocess.run(["mount", "-o", f"remount,{how}", self.folder], check=True)
+
+
+@pytest.fixture
+def disk(tmp_path):
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    if shutil.which("mount") is None:
+        pytest.skip("there is no mount here")
+    done = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", folder], check=False, capture_output=True, text=True
+    )
+    if done.returncode:
+        pytest.skip(f"a file system of our own cannot be mounted here: {done.stderr.strip()}")
+    yield Disk(folder)
+    subprocess.run(["umount", folder], check=True)
+
+
+def mark(ledger, run, count):
+    ready = ledger.ready(count)
+    ledger.mark_sending(run, [([one], one.payload) for one in ready])
+    return ready
+
+
+def test_outcomes_are_recorded_on_a_full_disk_and_nothing_more_is_sent_until_there_is_space(disk):
+    with open_ledger(disk.url) as ledger:
+        run = ledger.begin_run()
+        drop = sendings.orders(ledger, run, 300)
+        ledger._checkpoint()
+        sent = mark(ledger, run, 256)
+        disk.fill()
+        ledger.settle(run, [ledgers.accepted(one) for one in sent])
+        assert ledger.history.count_in(State.ACCEPTED) == 256
+        assert not list(disk.folder.glob("*.reserve"))
+        disk.fill()  # the space that was given back is used up as well
+        with pytest.raises(LedgerUnwritable, match="free some space and run again: what was not sent is still ready"):
+            mark(ledger, run, 44)
+        assert Counter(sendings.states(ledger, drop)) == {"accepted": 256, "ready": 44}
+        disk.free()
+        ledger.settle(run, [ledgers.accepted(one) for one in mark(ledger, run, 44)])
+        ledger.end_run(run, exit_code=0, summary={})
+        assert ledger.check() == []
+    assert not list(disk.folder.glob("*.reserve"))
+
+
+def test_outcomes_that_fit_nowhere_are_said_and_unknown_the_next_time(disk):
+    with open_ledger(disk.url) as ledger:
+        run = ledger.begin_run()
+        drop = sendings.orders(ledger, run, 30)
+        sent = mark(ledger, run, 20)
+        disk.fill()
+        ledger._place.give_reserve()
+        disk.fill()
+        settled = [ledgers.accepted(one) for one in sent]
+        for _ in range(2):  # persistently
+            with pytest.raises(
+                LedgerUnwritable, match="full; free some space and run again; what was being recorded was not"
+            ):
+                ledger.settle(run, settled)
+        assert Counter(sendings.states(ledger, drop)) == {"sending": 20, "ready": 10}
+    disk.free()
+    with open_ledger(disk.url) as ledger:
+        run = ledger.begin_run()
+        assert Counter(sendings.states(ledger, drop)) == {"unknown": 20, "ready": 10}
+        assert ledger.check() == []
+
+
+def test_a_run_does_not_begin_without_space_for_its_outcomes(disk):
+    with open_ledger(disk.url) as ledger:
+        disk.fill(left=RESERVE_BYTES // 2)
+        with pytest.raises(LedgerUnwritable, match="has no 4 MB left"):
+            ledger.begin_run()
+        assert ledger.history.runs() == []
+        disk.free()
+        ledger.begin_run()
+
+
+def test_a_file_that_does_not_fit_is_not_recorded_at_all(disk):
+    with open_ledger(disk.url) as ledger:
+        run = ledger.begin_run()
+        disk.fill(left=200_000)
+        with pytest.raises(LedgerUnwritable, match="full"):
+            sendings.orders(ledger, run, 2000)
+        assert ledger.history.drops_of(run) == []
+        disk.free()
+        assert len(sendings.states(ledger, sendings.orders(ledger, run, 2000))) == 2000
+
+
+@pytest.mark.parametrize("left", [0, 20_000, 60_000, 200_000, 700_000])
+def test_wherever_a_disk_becomes_full_what_was_recorded_stays_true(disk, left):
+    recorded = []
+    with open_ledger(disk.url) as ledger, contextlib.suppress(LedgerUnwritable):
+        run = ledger.begin_run()
+        sendings.orders(ledger, run, 100)
+        disk.fill(left)
+        while ready := mark(ledger, run, 7):
+            ledger.settle(run, [ledgers.accepted(one) for one in ready])
+            recorded += [one.id for one in ready]
+            sendings.events(ledger, run, 30)
+    disk.free()
+    with open_ledger(disk.url) as ledger:
+        ledger.begin_run()
+        assert {entry.id for entry in ledger.history.entries_in(State.ACCEPTED)} >= set(recorded)
+        assert ledger.history.count_in(State.UNKNOWN) <= 7
+        assert ledger.check() == []
+
+
+def test_a_disk_that_may_only_be_read_is_said(disk):
+    with open_ledger(disk.url) as ledger:
+        drop = sendings.orders(ledger, ledger.begin_run(), 3)
+    disk.remount("ro")
+    try:
+        with pytest.raises(LedgerUnwritable) as caught, open_ledger(disk.url):
+            pass
+        assert str(disk.folder) in str(caught.value)
+        assert caught.value.exit_code == 75
+    finally:
+        disk.remount("rw")
+    with open_ledger(disk.url) as ledger:
+        assert sendings.states(ledger, drop) == ["ready"] * 3
+
+
+def test_a_database_that_may_not_grow_takes_nothing_by_halves(tmp_path):
+    with ledgers.ledger_in(tmp_path) as ledger:
+        run = ledger.begin_run()
+        drop = sendings.orders(ledger, run, 3)
+
+        def limit(connection, _record, _proxy):
+            connection.execute("pragma max_page_count=60").fetchall()
+
+        event.listen(ledger._engine, "checkout", limit)
+        for _ in range(2):
+            with pytest.raises(LedgerError, match="full; free some space") as caught:
+                sendings.orders(ledger, run, 500)
+            assert caught.value.exit_code == 75
+        assert sendings.states(ledger, drop) == ["ready"] * 3
+        assert ledger.history.count_in(State.READY) == 3
+        assert ledger.check() == []

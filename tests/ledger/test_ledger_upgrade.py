@@ -1,0 +1,272 @@
+"""Ledgers of earlier schemas are upgraded with all that is in them, whatever stops the upgrade; a backup is made before."""
+
+import os
+import shutil
+import signal
+import sqlite3
+from contextlib import closing
+
+import ledgers
+import pytest
+import sendings
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from sqlalchemy import Engine, create_engine, event, inspect
+
+from loadsheet.ledger import State, Waits, open_ledger
+from loadsheet.ledger.migrations import STEPS, step
+from loadsheet.ledger.schema import SCHEMA_VERSION, metadata
+from loadsheet.problems import LedgerError
+
+# As the first version made it, and never to be changed.
+FIRST_SCHEMA = """
+CREATE TABLE meta (name TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY (name));
+CREATE TABLE runs (id INTEGER NOT NULL, name TEXT NOT NULL, started_at TEXT NOT NULL, finished_at TEXT NOT NULL, exit_code INTEGER, summary TEXT NOT NULL, PRIMARY KEY (id), UNIQUE (name));
+CREATE TABLE mappings (hash TEXT NOT NULL, name TEXT NOT NULL, version TEXT NOT NULL, operation TEXT NOT NULL, batch_size INTEGER, lineage TEXT NOT NULL, PRIMARY KEY (hash));
+CREATE TABLE drops (id INTEGER NOT NULL, run_id INTEGER NOT NULL, mapping_hash TEXT, PRIMARY KEY (id), FOREIGN KEY(run_id) REFERENCES runs (id), FOREIGN KEY(mapping_hash) REFERENCES mappings (hash));
+CREATE INDEX ix_drops_run_id ON drops (run_id);
+CREATE TABLE files (id INTEGER NOT NULL, drop_id INTEGER NOT NULL, role TEXT NOT NULL, name TEXT NOT NULL, sha256 TEXT NOT NULL, size INTEGER NOT NULL, arrived TEXT NOT NULL, kept_as TEXT NOT NULL, problems TEXT NOT NULL, PRIMARY KEY (id), FOREIGN KEY(drop_id) REFERENCES drops (id));
+CREATE INDEX ix_files_drop_id ON files (drop_id);
+CREATE INDEX ix_files_sha256 ON files (sha256);
+CREATE TABLE tables (id INTEGER NOT NULL, drop_id INTEGER NOT NULL, name TEXT NOT NULL, file TEXT NOT NULL, sheet TEXT NOT NULL, header TEXT NOT NULL, header_row INTEGER NOT NULL, rows INTEGER NOT NULL, PRIMARY KEY (id), FOREIGN KEY(drop_id) REFERENCES drops (id));
+CREATE INDEX ix_tables_drop_id ON tables (drop_id);
+CREATE TABLE entries (id INTEGER NOT NULL, drop_id INTEGER NOT NULL, operation TEXT NOT NULL, "key" TEXT NOT NULL, lane TEXT NOT NULL, state TEXT NOT NULL CONSTRAINT known_state CHECK (state in ('invalid', 'held', 'ready', 'sending', 'accepted', 'refused', 'unknown', 'unchanged')), reason TEXT NOT NULL, payload BLOB NOT NULL, content_hash TEXT NOT NULL, rows BLOB NOT NULL, items TEXT NOT NULL, problems TEXT NOT NULL, receipt TEXT NOT NULL, attempts INTEGER NOT NULL, created_at TEXT NOT NULL, changed_at TEXT NOT NULL, PRIMARY KEY (id), FOREIGN KEY(drop_id) REFERENCES drops (id));
+CREATE INDEX entries_by_state ON entries (state, id);
+CREATE INDEX ix_entries_key ON entries ("key");
+CREATE INDEX ix_entries_drop_id ON entries (drop_id);
+CREATE INDEX entries_by_lane ON entries (lane, state);
+CREATE TABLE ignored (id INTEGER NOT NULL, drop_id INTEGER NOT NULL, table_name TEXT NOT NULL, number INTEGER NOT NULL, cells TEXT NOT NULL, rule TEXT NOT NULL, PRIMARY KEY (id), FOREIGN KEY(drop_id) REFERENCES drops (id));
+CREATE INDEX ix_ignored_drop_id ON ignored (drop_id);
+CREATE TABLE attempts (entry_id INTEGER NOT NULL, number INTEGER NOT NULL, run_id INTEGER NOT NULL, started_at TEXT NOT NULL, request_hash TEXT NOT NULL, outcome TEXT NOT NULL, status INTEGER, detail TEXT NOT NULL, duration_ms INTEGER, PRIMARY KEY (entry_id, number), FOREIGN KEY(entry_id) REFERENCES entries (id), FOREIGN KEY(run_id) REFERENCES runs (id));
+CREATE INDEX ix_attempts_run_id ON attempts (run_id);
+CREATE TABLE events (id INTEGER NOT NULL, entry_id INTEGER NOT NULL, run_id INTEGER NOT NULL, at TEXT NOT NULL, "before" TEXT NOT NULL, "after" TEXT NOT NULL, reason TEXT NOT NULL, PRIMARY KEY (id), FOREIGN KEY(entry_id) REFERENCES entries (id), FOREIGN KEY(run_id) REFERENCES runs (id));
+CREATE INDEX ix_events_entry_id ON events (entry_id);
+CREATE INDEX ix_events_run_id ON events (run_id);
+"""
+NIGHT = "2026-03-01T02:00:00.000Z"
+RECORD = b'{"order_id":"A-1","currency":"EUR"}'
+STATES = ["invalid", "held", "ready", "sending", "accepted", "refused", "unknown", "unchanged"]
+BEHIND = "earlier outcome unknown"
+REASONS = {"held": BEHIND, "sending": "being sent"}
+TRIED = ("sending", "accepted", "refused", "unknown")
+
+
+def first_rows():
+    """Rows of every table, and three entries in every state; those in flight belong to a run that was killed."""
+    yield "meta", ("schema_version", "1")
+    yield "runs", (1, "2026-03-01-01", NIGHT, "", None, "")
+    yield "mappings", ("a4f1", "acme", "3", "order.create", None, "{}")
+    yield "drops", (1, 1, "a4f1")
+    yield "files", (1, 1, "data", "orders.csv", "77aa", 2048, NIGHT, "archive/orders.csv", "[]")
+    yield "tables", (1, 1, "orders", "orders.csv", "", '["Auftrag"]', 1, 25)
+    yield "ignored", (1, 1, "orders", 26, '["Summe"]', "row begins with Summe")
+    for number, state in enumerate(STATES * 3, start=1):
+        reason, lane, tried = REASONS.get(state, "so it was"), f"order:A-{number}", int(state in TRIED)
+        rows = b'[["orders",%d,["A-1"]]]' % (number + 1)
+        names = ("order.create", f"A-{number}", lane, state, reason)
+        yield "entries", (number, 1, *names, RECORD, "c0de", rows, "{}", "[]", "88001" * tried, tried, NIGHT, NIGHT)
+        yield "events", (None, number, 1, NIGHT, "", "ready" if tried else state, "planned")
+        if tried:
+            yield "events", (None, number, 1, NIGHT, "ready", "sending", "being sent")
+            outcome = ("", None) if state == "sending" else (state, 200)
+            yield "attempts", (number, 1, 1, NIGHT, "4a5b", *outcome, "", None)
+        if tried and state != "sending":
+            yield "events", (None, number, 1, NIGHT, "sending", state, reason)
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "ledger.db"
+
+
+@pytest.fixture
+def first(path):
+    return make_first(path)
+
+
+def make_first(path):
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("pragma journal_mode=WAL")
+        database.executescript(FIRST_SCHEMA)
+        for table, row in first_rows():
+            database.execute(f"insert into {table} values ({', '.join('?' * len(row))})", row)
+    return f"sqlite:///{path}"
+
+
+def rows_of(path):
+    """Every row of the tables of the first schema, with the columns that it had."""
+    with closing(sqlite3.connect(path)) as database:
+        assert database.execute("pragma integrity_check").fetchall() == [("ok",)]
+        names = [line.split()[2] for line in FIRST_SCHEMA.splitlines() if line.startswith("CREATE TABLE")]
+        tables = {
+            name: database.execute(f"select * from {name} order by 1, 2").fetchall() for name in names if name != "meta"
+        }
+    tables["entries"] = [row[:16] for row in tables["entries"]]
+    tables["tables"] = [row[:8] for row in tables["tables"]]
+    return tables
+
+
+def version_of(path):
+    with closing(sqlite3.connect(path)) as database:
+        return database.execute("select value from meta where name = 'schema_version'").fetchone()[0]
+
+
+def backups(path):
+    return sorted(path.parent.glob("ledger.db.schema-*"))
+
+
+def opened(url, **given):
+    return open_ledger(url, clock=ledgers.Ticking(), **given)
+
+
+def test_everything_is_there_after_the_upgrade_and_work_in_flight_goes_on(first, path):
+    before = rows_of(path)
+    with opened(first) as ledger:
+        assert ledger.check() == []
+        assert [str(entry.state) for entry in ledger.history.entries_of(1)] == STATES * 3
+        assert {entry.waits for entry in ledger.history.entries_in(State.HELD)} == {Waits.EARLIER}
+    assert rows_of(path) == before
+    assert version_of(path) == str(SCHEMA_VERSION)
+    with opened(first) as ledger:
+        run = ledger.begin_run()
+        assert ledger.history.count_in(State.SENDING) == 0
+        assert ledger.history.count_in(State.UNKNOWN) == 6
+        assert [one.id for one in ledger.ready(10)] == [3, 11, 19]
+        ledgers.send(ledger, run)
+        assert ledger.history.count_in(State.ACCEPTED) == 6
+        again = sendings.orders(ledger, run, 2)
+        assert sendings.states(ledger, again) == ["ready", "ready"]
+        assert ledger.check() == []
+
+
+def test_a_backup_of_what_it_was_lies_beside_it(first, path):
+    before = rows_of(path)
+    with opened(first):
+        pass
+    (kept,) = backups(path)
+    assert kept.name == "ledger.db.schema-1.20260304T021500Z.backup"
+    assert kept.stat().st_mode & 0o777 == 0o600
+    assert version_of(kept) == "1"
+    assert rows_of(kept) == before
+    with opened(first):
+        pass
+    assert backups(path) == [kept]  # one that fits needs no other
+
+
+def test_the_backup_holds_what_still_stood_in_the_write_ahead_log(first, path):
+    with closing(sqlite3.connect(path)) as reader:  # keeps the log from being folded into the database
+        reader.execute("select * from runs").fetchall()
+        with closing(sqlite3.connect(path)) as writer, writer:
+            writer.execute("update entries set reason = 'only in the log' where id = 7")
+        with opened(first):
+            pass
+    (kept,) = backups(path)
+    assert rows_of(kept)["entries"][6][6] == "only in the log"
+
+
+def test_without_the_lock_an_older_ledger_is_left_as_it_is(first, path):
+    with (
+        pytest.raises(LedgerError, match="schema version 1, this program knows 2; `loadsheet run` upgrades it"),
+        opened(first, exclusive=False),
+    ):
+        pass
+    assert version_of(path) == "1"
+    assert backups(path) == []
+
+
+def upgrade_and_die(url, point):
+    """Open the ledger in a child that is killed at this statement or commit; whether it came so far."""
+    child = os.fork()
+    if not child:
+        left = [point]
+
+        def count(*about):
+            left[0] -= not (len(about) > 1 and about[2].startswith("PRAGMA"))  # looking changes nothing
+            if not left[0]:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        event.listen(Engine, "before_cursor_execute", count)
+        event.listen(Engine, "commit", count)
+        with opened(url):
+            os._exit(0)
+    _, status = os.waitpid(child, 0)
+    assert status in (0, signal.SIGKILL)
+    return status == signal.SIGKILL
+
+
+def test_killed_at_any_statement_the_upgrade_goes_on_when_it_is_opened_again(tmp_path):
+    whole = tmp_path / "whole.db"
+    url = make_first(whole)
+    old = shutil.copy(whole, tmp_path / "old.db")
+    expected = rows_of(whole)
+    with opened(url):
+        pass
+    shape, point, versions = shape_of(whole), 0, set()
+    while True:
+        point += 1
+        path = tmp_path / f"{point}.db"
+        shutil.copy(old, path)
+        url = f"sqlite:///{path}"
+        if not upgrade_and_die(url, point):
+            break
+        versions.add(version_of(path))
+        assert rows_of(path) == expected
+        with opened(url) as ledger:
+            assert ledger.check() == []
+        assert rows_of(path) == expected
+        assert shape_of(path) == shape
+    assert point > 30
+    assert versions == {"1", "2"}
+
+
+def test_an_upgrade_whose_backup_cannot_be_written_changes_nothing(first, path):
+    (path.parent / "ledger.db.schema-1.20260304T021500Z.backup").mkdir()
+    before = path.read_bytes()
+    with pytest.raises(LedgerError, match=r"the backup .* cannot be written"), opened(first):
+        pass
+    assert version_of(path) == "1"
+    assert path.read_bytes() == before
+
+
+def shape_of(path):
+    """Tables, columns, indexes and constraints, whatever order they were made in."""
+    engine = create_engine(f"sqlite:///{path}")
+    about = inspect(engine)
+    shape = {
+        table: (
+            {column["name"]: (str(column["type"]), column["nullable"], column["default"]) for column in about.get_columns(table)},
+            {(index["name"], tuple(index["column_names"])) for index in about.get_indexes(table)},
+            {tuple(unique["column_names"]) for unique in about.get_unique_constraints(table)},
+            {(tuple(key["constrained_columns"]), key["referred_table"]) for key in about.get_foreign_keys(table)},
+            {" ".join(check["sqltext"].split()) for check in about.get_check_constraints(table)},
+            about.get_pk_constraint(table)["constrained_columns"],
+        )
+        for table in about.get_table_names()
+    }  # fmt: skip
+    engine.dispose()
+    return shape
+
+
+def test_the_steps_end_at_the_schema_of_a_new_ledger(tmp_path, path, first):
+    with opened(first):
+        pass
+    with open_ledger(f"sqlite:///{tmp_path / 'new.db'}"):
+        pass
+    alone = tmp_path / "alone.db"
+    engine = create_engine(f"sqlite:///{alone}")
+    with engine.begin() as connection:
+        assert sorted(STEPS) == list(range(SCHEMA_VERSION))
+        for version in range(SCHEMA_VERSION):
+            step(connection, version)
+        assert compare_metadata(MigrationContext.configure(connection), metadata) == []
+    engine.dispose()
+    assert shape_of(path) == shape_of(tmp_path / "new.db") == shape_of(alone)
+
+
+def test_the_first_step_makes_the_first_schema(tmp_path, path, first):
+    alone = tmp_path / "alone.db"
+    engine = create_engine(f"sqlite:///{alone}")
+    with engine.begin() as connection:
+        step(connection, 0)
+    engine.dispose()
+    assert shape_of(path) == shape_of(alone)

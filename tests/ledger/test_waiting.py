@@ -1,0 +1,299 @@
+"""Children wait for their order or tender, later work for an earlier outcome: who waits, until when, and what comes then."""
+
+import ledgers
+import pytest
+import sendings
+from sendings import Settlement
+
+from loadsheet.ledger import State, Waits
+
+PARTIES = {"sender_id": "ACME", "receiver_id": "CARGO"}
+
+
+def status(ledger, run, number=0, place="dock", **more):
+    payload = {"order_id": f"A-{number:05}", "status_code": "PU", "status_location": place}
+    return sendings.plan(ledger, run, "order.status", [payload], file=f"s{place}.csv", seen=False, **more)
+
+
+def update(ledger, run, city, number=0):
+    payload = {"order_id": f"A-{number:05}", **PARTIES, "delivery_city": city}
+    return sendings.plan(ledger, run, "order.update", [payload], file=f"u{city}.csv", seen=False)
+
+
+def delete(ledger, run, number=0):
+    return sendings.plan(ledger, run, "order.delete", [{"order_id": f"A-{number:05}"}], file="d.csv", seen=False)
+
+
+def only(ledger, drop):
+    (entry,) = ledger.history.entries_of(drop.id)
+    return entry
+
+
+def code(entry):
+    return [problem.code for problem in entry.problems]
+
+
+def send(ledger, run, state=State.ACCEPTED):
+    """Send what is ready; everything ends in one state."""
+    sent = []
+    while ready := ledger.ready(50):
+        one = ready[0]
+        sent.append(one.operation)
+        ledger.mark_sending(run, [([one], one.payload)])
+        ledger.settle(run, [Settlement(one.id, state, "drawn", outcome=str(state))])
+    return sent
+
+
+def test_a_child_leaves_after_its_create_is_accepted_whichever_came_first(ledger):
+    run = ledger.begin_run()
+    early = status(ledger, run)
+    assert only(ledger, early).waits is Waits.PARENT
+    assert ledger.ready(10) == []
+    sendings.orders(ledger, run, 1)
+    late = status(ledger, run, place="gate")
+    assert [one.operation for one in ledger.ready(10)] == ["order.create"], "a child does not block its create"
+    assert send(ledger, run) == ["order.create", "order.status", "order.status"]
+    assert sendings.states(ledger, early, late) == ["accepted", "accepted"]
+
+
+@pytest.mark.parametrize(
+    ("fate", "why"),
+    [
+        (None, "nobody has sent it yet"),
+        (State.REFUSED, "the exchange refused it"),
+        (State.UNKNOWN, "whether it arrived is not known"),
+    ],
+)
+def test_what_still_waits_at_the_end_is_held_and_says_why(ledger, fate, why):
+    run = ledger.begin_run()
+    if fate:
+        sendings.orders(ledger, run, 1)
+    drop = status(ledger, run)
+    send(ledger, run, fate)
+    assert ledger.hold_waiting(run) == 1
+    entry = only(ledger, drop)
+    assert (entry.state, entry.waits, code(entry)) == (State.HELD, Waits.PARENT, ["L607"])
+    assert entry.problems[0].text == f"waits for order A-00000: {why}"
+    assert "loadsheet retry A-00000" in entry.problems[0].hint
+    assert ledger.hold_waiting(run) == 0
+
+
+def test_an_invalid_create_keeps_its_children_waiting_and_says_so(ledger):
+    run = ledger.begin_run()
+    drop = ledgers.drop_of(("orders", "o.csv"))
+    bad = ledgers.document(
+        "order.create", ledgers.order(0), [("orders", 2, ("x",))], ledgers.weight_problem("o.csv", 2)
+    )
+    ledgers.plan(ledger, run, drop, [bad])
+    entry = status(ledger, run)
+    ledger.hold_waiting(run)
+    assert "its sender has to fix it first" in only(ledger, entry).problems[0].text
+
+
+def test_a_held_child_is_ready_again_when_its_create_is_planned_and_goes_when_it_is_accepted(ledger):
+    first = ledger.begin_run()
+    drop = status(ledger, first)
+    ledger.hold_waiting(first)
+    second = ledger.begin_run()
+    assert ledger.release(second) == 0
+    sendings.orders(ledger, second, 1)
+    assert ledger.release(second) == 1
+    entry = only(ledger, drop)
+    assert (entry.state, entry.waits, code(entry)) == (State.READY, Waits.PARENT, [])
+    assert send(ledger, second) == ["order.create", "order.status"]
+
+
+def test_a_listing_that_shows_the_order_lets_its_children_go_for_good(ledger):
+    run = ledger.begin_run()
+    drop = status(ledger, run)
+    assert ledger.history.waiting_lanes() == ["order:A-00000"]
+    ledger.saw(run, {"order:A-00000"})
+    ledger.saw(run, {"order:A-00000"})
+    assert ledger.release(run) == 1
+    assert ledger.history.waiting_lanes() == []
+    assert send(ledger, run) == ["order.status"]
+    assert only(ledger, status(ledger, run, place="gate")).waits is Waits.DECISION
+    assert sendings.states(ledger, drop) == ["accepted"]
+
+
+def test_orphans_go_where_the_setting_says_so(ledger):
+    run = ledger.begin_run()
+    held = status(ledger, run)
+    ledger.hold_waiting(run)
+    ready = status(ledger, run, 1)
+    assert ledger.release(run, orphans=True) == 2
+    assert send(ledger, run) == ["order.status", "order.status"]
+    assert sendings.states(ledger, held, ready) == ["accepted", "accepted"]
+
+
+def test_a_child_of_what_was_deleted_waits(ledger):
+    run = ledger.begin_run()
+    sendings.orders(ledger, run, 1)
+    assert send(ledger, run) == ["order.create"]
+    delete(ledger, run)
+    assert send(ledger, run) == ["order.delete"]
+    drop = status(ledger, run)
+    ledger.hold_waiting(run)
+    assert "it was deleted" in only(ledger, drop).problems[0].text
+
+
+def test_what_was_ready_behind_a_delete_waits_once_that_is_accepted(ledger):
+    run = ledger.begin_run()
+    sendings.orders(ledger, run, 1)
+    assert send(ledger, run) == ["order.create"]
+    delete(ledger, run)
+    drop = update(ledger, run, "Essen")
+    assert send(ledger, run) == ["order.delete"]
+    ledger.hold_waiting(run)
+    assert "it was deleted" in only(ledger, drop).problems[0].text
+
+
+def test_a_delete_that_came_before_the_create_does_not_take_away_what_was_created_after_it(ledger):
+    run = ledger.begin_run()
+    early = delete(ledger, run)
+    ledger.hold_waiting(run)
+    sendings.orders(ledger, run, 1)
+    ledger.release(run)
+    assert send(ledger, run) == ["order.create"]
+    ledger.release(run)
+    assert send(ledger, run) == []
+    assert only(ledger, early).state is State.HELD
+    delete(ledger, run)
+    assert send(ledger, run) == ["order.delete"], "a delete that comes after it does"
+
+
+def test_a_delete_in_the_run_of_its_create_goes_after_it(ledger):
+    run = ledger.begin_run()
+    sendings.orders(ledger, run, 1)
+    delete(ledger, run)
+    assert send(ledger, run) == ["order.create", "order.delete"]
+
+
+def test_a_waiting_child_that_comes_again_is_not_sent_twice(ledger):
+    run = ledger.begin_run()
+    first = status(ledger, run)
+    ledger.hold_waiting(run)
+    again = status(ledger, ledger.begin_run())
+    assert sendings.states(ledger, first, again) == ["held", "unchanged"]
+    ledger.saw(run, {"order:A-00000"})
+    ledger.release(run)
+    assert send(ledger, run) == ["order.status"]
+
+
+def lost_create(ledger, run, **changes):
+    drop = sendings.plan(ledger, run, "order.create", [ledgers.order(0, **changes)], file=f"{changes}.csv")
+    send(ledger, run, State.UNKNOWN)
+    return drop
+
+
+@pytest.mark.parametrize(
+    ("fate", "city", "state", "codes"),
+    [
+        (State.ACCEPTED, "Dresden", "unchanged", []),
+        (State.ACCEPTED, "Essen", "held", ["L601"]),
+        (State.REFUSED, "Dresden", "refused", ["L604"]),
+        (State.REFUSED, "Essen", "ready", []),
+        (State.READY, "Dresden", "unchanged", ["L603"]),
+        (State.READY, "Essen", "held", ["L605"]),
+        (State.HELD, "Dresden", "ready", []),
+    ],
+)
+def test_what_waited_for_an_earlier_outcome_is_judged_by_what_came_out(ledger, fate, city, state, codes):
+    first = ledger.begin_run()
+    lost = lost_create(ledger, first)
+    second = ledger.begin_run()
+    drop = sendings.plan(ledger, second, "order.create", [ledgers.order(0, delivery_city=city)], file="again.csv")
+    assert only(ledger, drop).waits is Waits.EARLIER
+    assert ledger.release(second) == 0
+    ledger.settle(second, [Settlement(only(ledger, lost).id, fate, "looked up")])
+    assert ledger.release(second) == 1
+    entry = only(ledger, drop)
+    assert (str(entry.state), code(entry), entry.waits) == (state, codes, Waits.DECISION)
+    assert ledger.release(second) == 0
+
+
+def test_copies_that_waited_together_are_sent_once(ledger):
+    run = ledger.begin_run()
+    lost = lost_create(ledger, run)
+    drops = [
+        sendings.plan(ledger, run, "order.create", [ledgers.order(0)], file=f"{number}.csv") for number in range(3)
+    ]
+    ledger.settle(run, [Settlement(only(ledger, lost).id, State.HELD, "given up")])
+    ledger.release(run)
+    assert sendings.states(ledger, *drops) == ["ready", "unchanged", "unchanged"]
+    assert send(ledger, run) == ["order.create"]
+
+
+def test_work_behind_an_unknown_outcome_is_held_at_the_end_and_goes_in_its_order(ledger):
+    run = ledger.begin_run()
+    sendings.orders(ledger, run, 1)
+    send(ledger, run)
+    lost = update(ledger, run, "Essen")
+    send(ledger, run, State.UNKNOWN)
+    behind = [update(ledger, run, city) for city in ("Bonn", "Kiel")]
+    assert ledger.ready(10) == []
+    assert ledger.hold_waiting(run) == 2
+    assert [code(only(ledger, drop)) for drop in behind] == [["L602"], ["L602"]]
+    ledger.settle(run, [Settlement(only(ledger, lost).id, State.ACCEPTED, "looked up")])
+    assert ledger.release(run) == 2
+    assert [b"Bonn" in one.payload for one in ledger.ready(10)] == [True, False]
+
+
+def test_a_changed_create_is_an_update_where_the_mapping_says_so(ledger):
+    run = ledger.begin_run()
+    sendings.orders(ledger, run, 1)
+    send(ledger, run)
+
+    def again(city):
+        order = [ledgers.order(0, delivery_city=city)]
+        return only(ledger, sendings.plan(ledger, run, "order.create", order, file=f"{city}.csv", changed="update"))
+
+    first = again("Dresden")
+    assert (first.operation, first.state) == ("order.create", State.UNCHANGED)
+    changed = again("Essen")
+    assert (changed.operation, changed.state, changed.waits) == ("order.update", State.READY, Waits.DECISION)
+    assert send(ledger, run) == ["order.update"]
+    same = again("Essen")
+    assert (same.operation, same.state) == ("order.update", State.UNCHANGED)
+    back = again("Dresden")
+    assert (back.operation, back.state) == ("order.update", State.READY)
+
+
+@pytest.mark.parametrize(
+    ("same", "updating", "becomes"),
+    [
+        (True, (), ("order.create", "unchanged", [])),
+        (False, (), ("order.create", "held", ["L601"])),
+        (False, ("order.create of new.csv",), ("order.update", "ready", [])),
+    ],
+)
+def test_a_create_behind_a_delete_that_is_refused_is_judged_anew(ledger, same, updating, becomes):
+    run = ledger.begin_run()
+    sendings.orders(ledger, run, 1)
+    assert send(ledger, run) == ["order.create"]
+    gone = delete(ledger, run)
+    record = ledgers.order(0) if same else ledgers.order(0, currency="CHF")
+    new = sendings.plan(ledger, run, "order.create", [record], file="new.csv")
+    assert only(ledger, new).state is State.READY
+    (first,) = ledger.ready(1)
+    ledger.mark_sending(run, [([first], first.payload)])
+    ledger.settle(run, [Settlement(first.id, State.REFUSED, "it is under way", outcome="refused")])
+    assert only(ledger, gone).state is State.REFUSED
+    assert only(ledger, new).waits is Waits.EARLIER
+    assert ledger.ready(10) == [], "what stands is not created again"
+    ledger.release(run, updating=updating)
+    entry = only(ledger, new)
+    assert (entry.operation, str(entry.state), code(entry)) == becomes
+
+
+def test_what_waited_for_an_earlier_outcome_is_an_update_where_its_mapping_says_so(ledger):
+    run = ledger.begin_run()
+    sendings.orders(ledger, run, 1)
+    send(ledger, run, State.UNKNOWN)
+    new = sendings.plan(ledger, run, "order.create", [ledgers.order(0, currency="CHF")], file="new.csv")
+    other = sendings.plan(ledger, run, "order.create", [ledgers.order(0, currency="SEK")], file="other.csv")
+    (lost,) = ledger.history.entries_in(State.UNKNOWN)
+    ledger.settle(run, [Settlement(lost.id, State.ACCEPTED, "shown by the listing")])
+    ledger.release(run, updating=("order.create of new.csv",))
+    assert (only(ledger, new).operation, only(ledger, new).state) == ("order.update", State.READY)
+    assert (only(ledger, other).operation, only(ledger, other).state) == ("order.create", State.HELD)

@@ -1,0 +1,142 @@
+"""A state machine of nights: whatever comes, is lost, looked up or waits, no child leaves before its order and nothing leaves twice."""
+
+import shutil
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+import ledgers
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
+from sendings import BY_NAME, Settlement
+
+from loadsheet.ledger import State, Waits
+
+OPERATIONS = ["order.create", "order.create", "order.update", "order.status", "order.status", "order.delete"]
+FATES = ["accepted", "accepted", "refused", "lost", "answer lost"]
+documents = st.lists(
+    st.tuples(st.sampled_from(OPERATIONS), st.integers(1, 2), st.integers(0, 1)), min_size=1, max_size=5
+)
+
+
+class NightMachine(RuleBasedStateMachine):
+    """The model: which orders are at the exchange, how often each content was applied since its order was made, and lost calls."""
+
+    def __init__(self):
+        super().__init__()
+        self.folder = Path(tempfile.mkdtemp())
+        self.there = set()
+        self.seen = set()
+        self.applied = Counter()
+        self.worked = {}
+        self.files = 0
+
+    @initialize()
+    def open_it(self):
+        self.opened = ledgers.ledger_in(self.folder)
+        self.ledger = self.opened.__enter__()
+        self.run = self.ledger.begin_run()
+
+    def teardown(self):
+        self.opened.__exit__(None, None, None)
+        shutil.rmtree(self.folder)
+
+    @rule(drawn=documents)
+    def night(self, drawn):
+        """Files come; what the last night left is released before and after they are judged."""
+        self.run = self.ledger.begin_run()
+        self.ledger.release(self.run)
+        self.files += 1
+        made = [
+            ledgers.document(name, self.payload(name, number, content), [("orders", row, ("x",))])
+            for row, (name, number, content) in enumerate(drawn, start=2)
+        ]
+        drop = ledgers.drop_of(("orders", f"{self.files}.csv"))
+        ledgers.plan(self.ledger, self.run, drop, made, seen=False)
+        self.ledger.release(self.run)
+        assert self.ledger.release(self.run) == 0
+
+    def payload(self, name, number, content):
+        note = {"order.delete": {}, "order.status": {"status_code": f"S{content}"}}
+        return {"order_id": f"A-{number}", **note.get(name, {"currency": f"C{content}"})}
+
+    @rule(fates=st.lists(st.sampled_from(FATES), min_size=1, max_size=12))
+    def send(self, fates):
+        self.ledger.release(self.run)  # as every run does before it sends
+        for fate in fates:
+            ready = self.ledger.ready(1)
+            if not ready:
+                break
+            self.call(ready[0], fate)
+
+    def call(self, one, fate):
+        known = one.lane in self.there or one.lane in self.seen
+        assert BY_NAME[one.operation].creates or known, f"{one.operation} left before its order"
+        self.ledger.mark_sending(self.run, [([one], one.payload)])
+        if fate in ("accepted", "answer lost"):
+            self.apply(one)
+        state = {"accepted": State.ACCEPTED, "refused": State.REFUSED}.get(fate, State.UNKNOWN)
+        if state is State.UNKNOWN:
+            self.worked[one.id] = fate == "answer lost"
+        self.ledger.settle(self.run, [Settlement(one.id, state, fate, outcome=str(state))])
+
+    def apply(self, one):
+        if one.operation == "order.create":
+            assert one.lane not in self.there, "an order that stands is created again"
+            self.there.add(one.lane)
+        elif one.operation == "order.delete":
+            self.there.discard(one.lane)
+            self.seen.discard(one.lane)
+        elif one.operation == "order.status":
+            self.applied[one.lane, one.payload] += 1
+            assert self.applied[one.lane, one.payload] == 1, "an event is applied twice"
+
+    @rule(again=st.booleans())
+    def look_up(self, again):
+        """What worked is shown; what did not is sent again, or given up by a person."""
+        for entry in list(self.ledger.history.entries_in(State.UNKNOWN)):
+            state = State.ACCEPTED if self.worked.pop(entry.id) else State.READY if again else State.HELD
+            self.ledger.settle(self.run, [Settlement(entry.id, state, "looked up")])
+        self.ledger.release(self.run)
+        waiting = self.ledger.history.entries_in(State.HELD)
+        assert not [entry for entry in waiting if entry.waits is Waits.EARLIER], "nothing is open any more"
+
+    @rule()
+    def look_for_orders(self):
+        """A listing shows every order that is there."""
+        self.ledger.saw(self.run, self.there)
+        self.seen |= self.there
+        self.ledger.release(self.run)
+
+    @rule()
+    def end(self):
+        """What cannot be sent is held and says why; all else that is ready can be sent."""
+        self.ledger.hold_waiting(self.run)
+        ready = {entry.id for entry in self.ledger.history.entries_in(State.READY)}
+        assert ready == {one.id for one in self.ledger.ready(1000)}
+        for entry in self.ledger.history.entries_in(State.HELD):
+            codes = {problem.code for problem in entry.problems}
+            assert entry.waits is not Waits.PARENT or codes == {"L607"}
+            assert entry.waits is not Waits.EARLIER or codes == {"L602"}
+
+
+def nights(examples):
+    return settings(
+        max_examples=examples,
+        stateful_step_count=20,
+        deadline=None,
+        derandomize=True,
+        suppress_health_check=[HealthCheck.too_slow],
+    )
+
+
+TestNightMachine = NightMachine.TestCase
+TestNightMachine.settings = nights(12)
+
+
+@pytest.mark.sweep
+@pytest.mark.timeout(1200)
+def test_many_nights():
+    run_state_machine_as_test(NightMachine, settings=nights(400))

@@ -1,0 +1,140 @@
+"""What stands around a table is said in the mapping file: the keys reach reading, wrong ones are refused, and every row is accounted for."""
+
+import pytest
+from sheets import ASSUMED, NOW, load_text
+
+from loadsheet.mapping import Document, Ignored, lint, translate
+from loadsheet.reading import open_tables
+from loadsheet.settings import Settings
+
+MAPPING = """\
+mapping: tenders
+version: 1
+target: tender.update
+source:
+  files: ["*.csv"]
+  tables:
+    rows: {header_rows: 2, units_row: true, comment: "#", totals: {begins_with: [Total, Summe]}, footer: {begins_with: "Source:"}}
+columns:
+  tender: {label: Tender, required: true, key: true}
+  city:   {label: Pickup City, required: true}
+payload:
+  tender_id:     {col: tender}
+  sender_id:     {value: ACME}
+  receiver_id:   {value: BETA}
+  tender_status: {value: OPEN}
+"""
+RULES = "{header_rows: 2, units_row: true"
+FILE = """\
+Weekly list,
+Tender,Pickup
+,City
+id,name
+T1,Ulm
+# late ones
+T2,Bonn
+Total,2
+
+Source: TMS
+T3,Köln
+"""
+
+
+def test_every_row_of_a_file_with_notes_all_around_is_in_a_document_or_ignored_with_its_rule(tmp_path):
+    mapping = load_text(tmp_path, MAPPING)
+    path = tmp_path / "a.csv"
+    path.write_text(FILE, encoding="utf-8")
+    tables = open_tables(path, path.name, mapping.layouts["main"], Settings(reading_process="none"))
+    found = list(translate(mapping, tables, now=NOW))
+    documents = [row.number for item in found if isinstance(item, Document) for row in item.rows]
+    assert documents == [5, 7]
+    assert {item.row.number: item.rule for item in found if isinstance(item, Ignored)} == {
+        4: "units_row: the first row under the header",
+        6: "comment: #",
+        8: "totals: begins with total",
+        10: "footer: row 10 begins with source, and all below",
+        11: "footer: row 10 begins with source, and all below",
+    }
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("{header_rows: 6, units_row: true", "m.yaml:7:25: header_rows: 6 is not one of"),
+        ("{header_rows: 2, units_row: perhaps", "m.yaml:7:39: units_row: "),
+        ("{unit_row: true", 'm.yaml:7:12: unknown key "unit_row" (did you mean units_row?)'),
+        ("{stop_at_blank: 'yes'", "m.yaml:7:27: stop_at_blank: must be true or false, found yes"),
+    ],
+)
+def test_a_wrong_rule_is_refused_with_its_place(tmp_path, written, said):
+    path = tmp_path / "m.yaml"
+    path.write_text(MAPPING.replace(RULES, written), encoding="utf-8")
+    found = [str(one).removeprefix(f"{tmp_path}/") for one in lint(path, ASSUMED)]
+    assert len(found) == 1
+    assert found[0].startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("totals: {begin_with: [Total, Summe]}", "did you mean begins_with?"),
+        ("totals: {begins_with: []}", "must not be empty"),
+        ("totals: {begins_with: [' ']}", "must not be empty"),
+        ("totals: [Total]", "must be a mapping of keys to values"),
+        ("totals: {begins_with: Total, where: 'city == \"x\"'}", "where does not go with begins_with"),
+        ("totals: {begins_with: Total, over: block}", "over does not go with begins_with"),
+        ("totals: {where: 'city == \"x\"'}", "sum is missing (write begins_with for totals to be ignored"),
+        ("totals: {sum: [city]}", "where is missing (write begins_with for totals to be ignored"),
+        ("totals: {over: file}", "where is missing"),
+    ],
+)
+def test_a_wrong_list_of_beginnings_is_refused(tmp_path, written, said):
+    path = tmp_path / "m.yaml"
+    path.write_text(MAPPING.replace("totals: {begins_with: [Total, Summe]}", written), encoding="utf-8")
+    found = [str(one) for one in lint(path, ASSUMED)]
+    assert any(said in one for one in found), found
+
+
+KINDS = """\
+mapping: tenders
+version: 1
+target: tender.create
+source:
+  files: ["*.csv"]
+  tables:
+    heads: {kind: {label: Kind, is: H}, comment: "#", totals: {begins_with: Total}}
+    lines: {kind: {label: Kind, is: D}, join: {to: heads, on: {id: id}}}
+columns:
+  heads: {id: {label: ID, required: true, key: true}}
+  lines:
+    id:   {above: heads.id, required: true}
+    item: {place: 2, required: true}
+payload:
+  tender_id:     {col: heads.id}
+  sender_id:     {value: A}
+  receiver_id:   {value: B}
+  tender_status: {value: OPEN}
+  packages: {each: lines, item: {package_type: {value: Box}, item_name: {col: item}}}
+"""
+
+
+def test_rows_around_a_table_of_several_kinds_are_ignored_once(tmp_path):
+    mapping = load_text(tmp_path, KINDS)
+    path = tmp_path / "a.csv"
+    path.write_text("Kind,ID\nH,1\n# loose\nD,soap\nTotal,1\n", encoding="utf-8")
+    tables = open_tables(path, path.name, mapping.layouts["main"], Settings(reading_process="none"))
+    found = list(translate(mapping, tables, now=NOW))
+    assert [(item.row.table, item.row.number, item.rule) for item in found if isinstance(item, Ignored)] == [
+        ("heads", 3, "comment: #"),
+        ("heads", 5, "totals: begins with total"),
+    ]
+    (document,) = [item for item in found if isinstance(item, Document)]
+    assert ([row.number for row in document.rows], document.problems) == ([2, 4], ())
+
+
+def test_what_stands_around_rows_of_several_kinds_is_said_of_the_first(tmp_path):
+    path = tmp_path / "m.yaml"
+    path.write_text(KINDS.replace("is: D}, join", 'is: D}, comment: "#", join'), encoding="utf-8")
+    assert [str(one).removeprefix(f"{tmp_path}/") for one in lint(path, ASSUMED)] == [
+        "m.yaml:8:41: comment is said of heads"
+    ]

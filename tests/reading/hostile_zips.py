@@ -1,0 +1,192 @@
+"""Zip files that mean harm, written byte by byte where no module would write them."""
+
+import gzip
+import io
+import struct
+import zipfile
+import zlib
+
+from reading_corpus import inline, workbook_parts, write_parts
+
+ROWS = inline("Order", number=1) + inline("A1", number=2)
+LOCAL = struct.Struct("<4s5H3L2H")
+CENTRAL = struct.Struct("<4s6H3L5H2L")
+
+
+def book(path, **more):
+    """A sound workbook with further parts."""
+    return write_parts(path, workbook_parts(ROWS) | more)
+
+
+def hand_packed(parts, entries, *, parts_told=None, zip64_parts=0):
+    """An archive of (name, method, data as packed, checksum, inflated size) and a directory that says what `entries` make of it:
+    functions from (offset, packed size, inflated size) to the same.
+    """
+    content, directory, count = bytearray(), bytearray(), 0
+    for (name, method, packed, checksum, inflated), change in zip(parts, entries, strict=True):
+        encoded = name.encode()
+        offset = len(content)
+        content += LOCAL.pack(b"PK\3\4", 20, 0, method, 0, 0, checksum, len(packed), inflated, len(encoded), 0)
+        content += encoded + packed
+        for offset_told, packed_told, inflated_told in change(offset, len(packed), inflated):
+            extra = b""
+            short = min(inflated_told, 0xFFFFFFFF)
+            if short < inflated_told:
+                extra = struct.pack("<HHQ", 1, 8, inflated_told)
+            directory += CENTRAL.pack(
+                b"PK\1\2", 20, 20, 0, method, 0, 0, checksum, packed_told, short, len(encoded), len(extra),
+                0, 0, 0, 0, offset_told,
+            )  # fmt: skip
+            directory += encoded + extra
+            count += 1
+    start = len(content)
+    content += directory
+    told = min(parts_told if parts_told is not None else count, 0xFFFF)
+    if zip64_parts:
+        place = len(content)
+        content += struct.pack(
+            "<4sQ2H2L4Q", b"PK\6\6", 44, 45, 45, 0, 0, zip64_parts, zip64_parts, len(directory), start
+        )
+        content += struct.pack("<4sLQL", b"PK\6\7", 0, place, 1)
+    content += struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, told, told, len(directory), start, 0)
+    return bytes(content)
+
+
+def packed(text, name="xl/worksheets/sheet1.xml"):
+    data = text if isinstance(text, bytes) else text.encode()
+    squeeze = zlib.compressobj(9, zlib.DEFLATED, -15)
+    return name, 8, squeeze.compress(data) + squeeze.flush(), zlib.crc32(data), len(data)
+
+
+def _as_it_is(offset, size, inflated):
+    return [(offset, size, inflated)]
+
+
+def sound_parts():
+    return [packed(content, name) for name, content in workbook_parts(ROWS).items()]
+
+
+def lying(path, change, *, more=None, **told):
+    """A workbook with one more part, about which the directory says what `change` makes of it."""
+    parts = [*sound_parts(), more or packed("<x/>" + " " * 2_000, "xl/more.xml")]
+    path.write_bytes(hand_packed(parts, [_as_it_is] * (len(parts) - 1) + [change], **told))
+    return path
+
+
+def one_large_part(path):
+    return book(path, **{"xl/media/x.xml": b" " * 300_000_000})
+
+
+def one_large_sheet(path):
+    return write_parts(path, workbook_parts(ROWS + inline("x" * 200_000_000, number=3)))
+
+
+def many_parts_below_the_grace(path):
+    return book(path, **{f"xl/media/{number}.xml": b" " * 9_000_000 for number in range(40)})
+
+
+def an_endless_beginning(path):
+    return book(path, **{"xl/theme/theme1.xml": "<!--" + "x" * 5_000_000 + "--><a/>"})
+
+
+def three_gigabytes_declared(path):
+    return lying(path, lambda offset, size, _: [(offset, size, 3_000_000_000)])
+
+
+def six_gigabytes_in_zip64(path):
+    return lying(path, lambda offset, size, _: [(offset, size, 6_000_000_000)])
+
+
+def a_packed_size_that_hides_the_ratio(path):
+    more = packed(b" " * 9_999_999, "xl/more.xml")
+    return lying(path, lambda offset, _size, inflated: [(offset, 1_000_000, inflated)], more=more)
+
+
+def a_size_smaller_than_it_is(path):
+    return lying(path, lambda offset, size, inflated: [(offset, size, inflated // 2)])
+
+
+def one_part_told_many_times(path):
+    return lying(path, lambda offset, size, inflated: [(offset, size, inflated)] * 200)
+
+
+def parts_inside_one_another(path):
+    """As David Fifield's: each part quotes the headers of the ones after it, so that all share the last one's data."""
+
+    def change(offset, size, inflated):
+        return [(offset, size, inflated), (offset + 10, size - 10, inflated)]
+
+    inner = hand_packed([packed("<x/>" * 500, "xl/inner.xml")], [_as_it_is])
+    return lying(
+        path, change, more=("xl/more.xml", 0, b"\0" * 4 + inner, zlib.crc32(b"\0" * 4 + inner), 4 + len(inner))
+    )
+
+
+def parts_65_536(path):
+    empty = ("x", 0, b"", 0, 0)
+    return lying(path, lambda offset, size, inflated: [(offset, size, inflated)] * 65_536, more=empty)
+
+
+def a_million_parts_in_zip64(path):
+    empty = ("x", 0, b"", 0, 0)
+    return lying(
+        path, lambda offset, size, inflated: [(offset, size, inflated)] * 30_000, more=empty, zip64_parts=1_000_000
+    )
+
+
+def a_directory_without_parts(path):
+    """Names of 65,535 characters make a directory of gigabytes from few parts."""
+    long = ("x" * 65_535, 0, b"", 0, 0)
+    return lying(path, lambda offset, size, inflated: [(offset, size, inflated)] * 400, more=long)
+
+
+def nested(path):
+    inner = b"Order\nA1\n"
+    for _ in range(20):
+        content = io.BytesIO()
+        with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("orders.zip", inner)
+        inner = content.getvalue()
+    path.write_bytes(inner)
+    return path
+
+
+def a_gzip_of_one_letter(path):
+    with gzip.open(path, "wb", 9) as file:
+        file.write(b"Order\n")
+        for _ in range(300):
+            file.write(b"a\n" * 500_000)
+    return path
+
+
+def a_zip_of_one_letter(path):
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("orders.csv", b"Order\n" + b"a\n" * 100_000_000)
+    return path
+
+
+def a_gzip_of_a_gzip(path):
+    path.write_bytes(gzip.compress(gzip.compress(b"Order\n" + b"a\n" * 5_000_000)))
+    return path
+
+
+BOMBS = {
+    one_large_part: "R231",
+    one_large_sheet: "R231",
+    many_parts_below_the_grace: "R231",
+    an_endless_beginning: "R231",
+    three_gigabytes_declared: "R231",
+    six_gigabytes_in_zip64: "R231",
+    a_packed_size_that_hides_the_ratio: "R235",
+    a_size_smaller_than_it_is: "R235",
+    one_part_told_many_times: "R235",
+    parts_inside_one_another: "R235",
+    parts_65_536: "R231",
+    a_million_parts_in_zip64: "R231",
+    a_directory_without_parts: "R231",
+    nested: "R201",
+    a_gzip_of_one_letter: "R231",
+    a_zip_of_one_letter: "R231",
+    a_gzip_of_a_gzip: "R201",
+}
+"""What writes each, and the code it has to be refused with."""

@@ -1,0 +1,148 @@
+"""What readers do that fail or mean harm: functions with the signature of `opening.open_tables`, run in the child's place."""
+
+import ctypes
+import os
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+from loadsheet.problems import FileRefused, Problem, Where
+from loadsheet.reading.tables import Native, Row, Table
+
+
+class PanicException(BaseException):
+    pass
+
+
+def crash():
+    ctypes.string_at(0)
+
+
+def abort():
+    os.abort()
+
+
+def panic():
+    raise PanicException("called `Option::unwrap()` on a `None` value")
+
+
+def leave():
+    os._exit(7)
+
+
+def loop():
+    while True:
+        pass
+
+
+def hang():
+    while True:
+        time.sleep(60)
+
+
+def allocate():
+    held = []
+    while True:
+        held.append(bytearray(64 << 20))
+
+
+def recurse():
+    recurse()
+
+
+def refuse():
+    raise FileRefused(Problem("R202", Where("given.csv"), hint="send it again"))
+
+
+def killed():
+    signal.raise_signal(signal.SIGKILL)
+
+
+DEEDS = {deed.__name__: deed for deed in (crash, abort, panic, leave, loop, hang, allocate, recurse, refuse, killed)}
+
+
+def misbehave(path, name, layouts, settings):
+    """The file says what to do, and when: while it is opened, or while its rows are read."""
+    deed, when = path.read_text().split()
+    if when == "open":
+        DEEDS[deed]()
+
+    def rows():
+        yield Row(2, ("first",))
+        DEEDS[deed]()
+
+    return {"rows": Table("rows", name, "", ("Order",), 1, {"Order": 0}, rows, {})}
+
+
+def lie(path, name, layouts, settings):
+    """The file says how its table is wrong."""
+    lie = path.read_text()
+    if lie == "columns":
+        return {"rows": Table("rows", name, "", ("Order",), 1, {"Order": 5}, lambda: iter([]), {})}
+    rows = {
+        "width": Row(2, ("a", "b")),
+        "code": Row(2, ("a",), Problem("R999")),
+        "values": Row(2, ("a",), Problem("R212", Where(name), "", {})),
+        "kind": Row(2, (Native("1", "spell"),)),
+        "number": Row("two", ("a",)),
+        "cell": Row(2, (None,)),
+        "endless": Row(2, ("x" * (65 << 20),)),
+    }
+    return {"rows": Table("rows", name, "", ("Order",), 1, {"Order": 0}, lambda: iter([rows[lie]]), {})}
+
+
+def wander(path, name, layouts, settings):
+    """Tries what a reader has no business doing, in Python and past it. The rows tell what came of it. The file names a canary,
+    a port and our own process.
+    """
+    canary, port, process = path.read_text().split()
+    system = ctypes.CDLL(None, use_errno=True)
+    system.socket, system.open, system.kill, system.execve  # noqa: B018 (found now: later they cannot be)
+
+    def rows():
+        attempts = {
+            "read the canary": lambda: Path(canary).read_text(),
+            "read the canary past Python": lambda: _raised(system.open(canary.encode(), 0)),
+            "list its folder": lambda: list(Path(canary).parent.iterdir()),
+            "write": lambda: Path(canary).write_text("gone"),
+            "write past Python": lambda: _raised(system.open(canary.encode(), 1)),
+            "make a file past Python": lambda: _raised(system.open(f"{canary}.new".encode(), 0o101, 0o600)),
+            "delete": lambda: Path(canary).unlink(),
+            "delete past Python": lambda: _raised(system.unlink(canary.encode())),
+            "connect": lambda: socket.create_connection(("127.0.0.1", int(port))),
+            "connect past Python": lambda: _raised(system.socket(2, 1, 0)),
+            "start a program": lambda: subprocess.run(["true"], check=False),
+            "start a program past Python": lambda: _raised(system.execve(b"/bin/true", None, None)),
+            "kill": lambda: os.kill(int(process), signal.SIGTERM),
+            "kill past Python": lambda: _raised(system.kill(int(process), 0)),
+            "fork": os.fork,
+            "fork past Python": lambda: _raised(system.syscall(57, 0, 0, 0, 0)),
+            "read another's environment": lambda: Path(f"/proc/{process}/environ").read_bytes(),
+            "take four gigabytes": lambda: bytearray(4 << 30),
+            "raise a limit": lambda: _raised(system.setrlimit(9, (ctypes.c_ulong * 2)(1 << 62, 1 << 62))),
+            "raise another limit": lambda: _raised(
+                system.prlimit64(0, 0, (ctypes.c_ulong * 2)(1 << 40, 1 << 40), None)
+            ),
+            "open many files": lambda: [open(path, "rb") for _ in range(100)],  # noqa: PTH123, SIM115
+            "hold a secret": lambda: os.environ["LOADSHEET_TOKEN"],
+        }
+        for number, (what, attempt) in enumerate(attempts.items(), 2):
+            yield Row(number, (what, _came_of(attempt)))
+        yield Row(99, ("settings", " ".join(sorted(str(value) for _, value in settings))))
+
+    return {"rows": Table("rows", name, "", ("What", "Came of it"), 1, {}, rows, {})}
+
+
+def _raised(result):
+    if result == -1:
+        raise OSError(ctypes.get_errno(), "refused by the system")
+    return result
+
+
+def _came_of(attempt):
+    try:
+        return f"done: {str(attempt())[:50]}"
+    except (OSError, MemoryError, LookupError) as error:
+        return f"refused: {type(error).__name__}"

@@ -1,0 +1,122 @@
+"""Zip bombs are refused by name and measured size, before they cost memory; damage of any kind is a refusal and never a crash."""
+
+import json
+import random
+import subprocess
+import sys
+
+import pytest
+from hostile_zips import BOMBS, ROWS, book
+from reading_corpus import attempt, cells_of, layout, refusal, text_file, workbook_parts, write_parts
+
+from loadsheet.problems import Problem
+
+ASKED = layout("Order")
+MEASURED = """
+import json, os, resource, sys, time
+from pathlib import Path
+from loadsheet.problems import FileRefused
+from loadsheet.reading import Layout, WantedColumn, isolation, open_tables
+from loadsheet.settings import Settings
+
+asked = Layout("rows", (WantedColumn("Order", ("Order",)),))
+for path in map(Path, sys.argv[1:]):
+    begun = time.perf_counter()
+    try:
+        print(sum(1 for _ in open_tables(path, path.name, [asked], Settings())["rows"].rows()), "rows")
+    except FileRefused as refused:
+        print(json.dumps([path.name, refused.problem.code, round(time.perf_counter() - begun, 2), refused.problem.text]))
+isolation._nursery(os.getpid()).close()
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024)
+"""
+
+
+@pytest.fixture(scope="module")
+def bombs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("bombs")
+    return {make.__name__: make(folder / make.__name__) for make in BOMBS}
+
+
+@pytest.mark.parametrize(("make", "code"), BOMBS.items(), ids=[make.__name__ for make in BOMBS])
+def test_a_bomb_is_refused_by_the_limit_it_breaks(bombs, make, code):
+    problem = refusal(bombs[make.__name__], ASKED, reading_process="none")
+    assert problem.code == code, problem.text
+    assert problem.hint
+
+
+def test_bombs_cost_their_reader_little_memory(bombs):
+    done = subprocess.run(
+        [sys.executable, "-c", MEASURED, *map(str, bombs.values())], capture_output=True, text=True, check=True
+    )
+    *verdicts, peak = done.stdout.splitlines()
+    print(done.stdout)
+    assert [json.loads(verdict)[1] for verdict in verdicts] == list(BOMBS.values())
+    assert int(peak) < 150, done.stdout
+
+
+def test_a_sound_workbook_with_odd_but_honest_parts_is_read(tmp_path):
+    odd = {f"xl/media/{number}.bin": random.Random(number).randbytes(20_000) for number in range(300)}
+    assert cells_of(book(tmp_path / "a.xlsx", **odd), ASKED) == [["A1"]]
+
+
+def test_a_range_that_is_only_declared_costs_nothing(tmp_path):
+    dimension = '<dimension ref="A1:XFD1048576"/><cols><col min="1" max="16384" width="9"/></cols>'
+    styled = "".join(f'<row r="{row}"><c r="A{row}" s="0"/><c r="XFD{row}" s="0"/></row>' for row in range(3, 5_000))
+    path = write_parts(tmp_path / "a.xlsx", workbook_parts(ROWS + styled, dimension=dimension))
+    assert cells_of(path, ASKED) == [["A1"]]
+
+
+def test_names_of_parts_never_become_paths(tmp_path):
+    names = ["../../outside.xml", "/outside.xml", "C:\\outside.xml", "xl/../../outside.xml"]
+    assert cells_of(book(tmp_path / "a.xlsx", **dict.fromkeys(names, "<x/>")), ASKED) == [["A1"]]
+    assert [path.name for path in tmp_path.iterdir()] == ["a.xlsx"]
+
+
+# ---- damage ----
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    return book(tmp_path_factory.mktemp("whole") / "whole.xlsx").read_bytes()
+
+
+def test_a_workbook_cut_at_any_byte_is_refused(tmp_path, whole):
+    for length in range(len(whole)):
+        problem = refusal(text_file(tmp_path, whole[:length], "a.xlsx"), ASKED, reading_process="none")
+        assert problem.code in ("R201", "R202", "R203", "R206", "R215", "R235"), (length, problem)
+
+
+def test_a_workbook_cut_at_some_bytes_is_refused_apart_as_well(tmp_path, whole):
+    for length in range(0, len(whole), 97):
+        assert refusal(text_file(tmp_path, whole[:length], "a.xlsx"), ASKED).code != "R233"
+
+
+def flipped(whole, place):
+    content = bytearray(whole)
+    content[place // 8] ^= 1 << place % 8
+    return bytes(content)
+
+
+def holds_or_is_refused(tmp_path, content, **more):
+    """One wrong bit either does not matter, or the file is refused: never another cell."""
+    found = attempt(text_file(tmp_path, content, "a.xlsx"), ASKED, **more)
+    if isinstance(found, Problem):
+        assert found.code not in ("R232", "R233"), found
+        return "refused"
+    assert [(row.number, row.cells, row.problem) for row in found] == [(2, ("A1",), None)]
+    return "the same"
+
+
+def test_a_flipped_bit_is_found_or_does_not_matter(tmp_path, whole):
+    places = random.Random(5).sample(range(len(whole) * 8), 300)
+    fates = [holds_or_is_refused(tmp_path, flipped(whole, place), reading_process="none") for place in places]
+    fates += [holds_or_is_refused(tmp_path, flipped(whole, place)) for place in places[:40]]
+    assert fates.count("refused") > 100
+
+
+@pytest.mark.sweep
+def test_ten_thousand_flipped_bits_are_found_or_do_not_matter(tmp_path, whole):
+    places = random.Random(7).choices(range(len(whole) * 8), k=10_000)
+    for turn, place in enumerate(places):
+        mode = "child" if turn % 10 == 0 else "none"
+        holds_or_is_refused(tmp_path, flipped(whole, place), reading_process=mode)

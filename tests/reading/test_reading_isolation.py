@@ -1,0 +1,336 @@
+"""Files are read apart: whatever a reader does there, one file is refused in words, and the next one is read."""
+
+import ctypes
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+import zipfile
+from itertools import zip_longest
+from pathlib import Path
+
+import openpyxl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reading_corpus import inline, layout, open_one, refusal, rows_of, text_file, workbook_parts, write_parts
+
+from loadsheet.problems import FileRefused, Problem, ReadersUnavailable, Where
+from loadsheet.reading import Native, Row, open_tables
+from loadsheet.reading import isolation_wire as wire
+from loadsheet.reading.isolation import Nursery, open_apart
+from loadsheet.reading.tables import Table
+from loadsheet.settings import Settings
+
+ASKED = layout("Order")
+TIGHT = {"reading_memory_mb": 256, "reading_cpu_s": 0.1, "reading_s_per_mb": 0.0}
+posix = pytest.mark.skipif(not hasattr(os, "fork"), reason="processes cannot be forked here; files are read in our own")
+pytestmark = posix
+
+
+@pytest.fixture(scope="module")
+def nurseries():
+    """Nurseries whose readers do as a function of `reading_targets` does."""
+    made = {}
+
+    def nursery(target):
+        return made.setdefault(target, Nursery(f"reading_targets:{target}"))
+
+    yield nursery
+    for each in made.values():
+        each.close()
+
+
+def opened(nursery, path, **limits):
+    return open_apart(path, path.name, [ASKED], Settings(**{**TIGHT, **limits}), nursery)["rows"]
+
+
+def refusal_of(nursery, path, **limits):
+    with pytest.raises(FileRefused) as raised:
+        list(opened(nursery, path, **limits).rows())
+    return raised.value.problem
+
+
+FAILURES = {
+    "crash": ("R233", "SIGSEGV"),
+    "abort": ("R233", "SIGABRT"),
+    "panic": ("R233", "PanicException: called"),
+    "leave": ("R233", "code 7"),
+    "recurse": ("R233", "RecursionError"),
+    "loop": ("R232", "reading_cpu_s"),
+    "hang": ("R232", "reading_wall_s"),
+    "allocate": ("R232", "256 MB (reading_memory_mb)"),
+    "killed": ("R232", "reading_memory_mb"),
+    "refuse": ("R202", "no rows"),
+}
+
+
+@pytest.mark.parametrize("when", ["open", "rows"])
+@pytest.mark.parametrize("deed", FAILURES)
+def test_a_reader_that_fails_costs_one_file_and_the_next_is_read(tmp_path, nurseries, deed, when):
+    code, said = FAILURES[deed]
+    nursery = nurseries("misbehave")
+    problem = refusal_of(
+        nursery, text_file(tmp_path, f"{deed} {when}"), reading_wall_s=0.5 if deed == "hang" else 100.0
+    )
+    assert (problem.code, said in problem.text, bool(problem.hint)) == (code, True, True), problem
+    assert "Traceback" not in str(problem)
+    with pytest.raises(FileRefused):  # the same nursery still has readers
+        list(opened(nursery, text_file(tmp_path, "refuse rows")).rows())
+
+
+def test_a_row_that_came_before_the_reader_failed_was_handed_over_or_not_but_never_half(tmp_path, nurseries):
+    table = opened(nurseries("misbehave"), text_file(tmp_path, "crash rows"))
+    seen = []
+    with pytest.raises(FileRefused):
+        seen.extend(table.rows())
+    assert seen in ([], [Row(2, ("first",))])
+    with pytest.raises(FileRefused):  # the reader itself lives on, and says the same again
+        list(table.rows())
+
+
+@pytest.mark.parametrize("lie", ["columns", "width", "code", "values", "kind", "number", "cell", "endless"])
+def test_a_reader_that_lies_about_its_table_is_not_believed(tmp_path, nurseries, lie):
+    problem = refusal_of(nurseries("lie"), text_file(tmp_path, lie), reading_memory_mb=1_000, reading_cpu_s=60)
+    assert problem.code in ("R232", "R233")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Landlock and seccomp are Linux's")
+def test_a_reader_can_do_nothing_but_read_its_file(tmp_path, nurseries, monkeypatch):
+    if ctypes.CDLL(None).syscall(444, None, 0, 1) < 1:
+        pytest.skip("this kernel has no Landlock")
+    monkeypatch.setenv("LOADSHEET_TOKEN", "very-secret")
+    canary = text_file(tmp_path, "untouched", "canary")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        path = text_file(tmp_path, f"{canary} {server.getsockname()[1]} {os.getpid()}")
+        with_secrets = {"token": "very-secret", "database": "postgresql://user:very-secret@host/db"}
+        came_of = dict(row.cells for row in opened(nurseries("wander"), path, **with_secrets).rows())
+        server.settimeout(0)
+        with pytest.raises(BlockingIOError):
+            server.accept()
+    assert "very-secret" not in came_of.pop("settings")
+    assert {what: said for what, said in came_of.items() if not said.startswith("refused")} == {}
+    assert len(came_of) == 22
+    assert canary.read_text() == "untouched"
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["canary", "orders.csv"]
+
+
+def test_rows_come_back_as_they_are_read_in_our_own_process(tmp_path):
+    text = text_file(tmp_path, 'Order,Kg\nA1,"a\nb"\nA2\nA3,\x07\n' + "".join(f"B{n},{n}\n" for n in range(30_000)))
+    book = openpyxl.Workbook()
+    book.active.append(["Order", "Kg"])
+    for values in (["0017", 1.5], [17, True], ["=1/0", None], ["x\r\ny", "ü\N{SNOWMAN}"]):
+        book.active.append(values)
+    book.active["A3"].number_format = "00000"
+    book.save(tmp_path / "a.xlsx")
+    for path in (text, tmp_path / "a.xlsx"):
+        apart = open_one(path, layout("Order", "Kg"))
+        here = open_one(path, layout("Order", "Kg"), reading_process="none")
+        assert [getattr(apart, what) for what in wire.Told._fields] == [
+            getattr(here, what) for what in wire.Told._fields
+        ]
+        for mine, other in zip_longest(apart.rows(), here.rows()):
+            assert (mine, mine.shown) == (other, other.shown)
+            assert [(type(cell), getattr(cell, "kind", "")) for cell in mine.cells] == [
+                (type(cell), getattr(cell, "kind", "")) for cell in other.cells
+            ]
+
+
+def test_passes_over_the_rows_may_overlap_stop_early_and_come_from_threads(tmp_path):
+    path = text_file(tmp_path, "Order\n" + "".join(f"A{number}\n" for number in range(50_000)))
+    table = open_one(path, ASKED)
+    first, second = table.rows(), table.rows()
+    assert [next(first), next(second), next(first)] == [Row(2, ("A0",)), Row(2, ("A0",)), Row(3, ("A1",))]
+    first.close()
+    assert sum(1 for _ in second) == 49_999
+    counts = []
+    threads = [
+        threading.Thread(target=lambda: counts.append(sum(1 for _ in open_one(path, ASKED).rows()))) for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert counts == [50_000] * 4
+
+
+def test_a_file_that_is_open_for_reading_may_lose_its_name(tmp_path):
+    path = text_file(tmp_path, "Order\nA1\n")
+    table = open_one(path, ASKED)
+    path.unlink()
+    assert [row.cells for row in table.rows()] == [("A1",)]
+
+
+def test_what_is_no_file_is_refused_before_anything_waits_for_it(tmp_path):
+    os.mkfifo(tmp_path / "pipe.csv")
+    for name in ("pipe.csv", "."):
+        with pytest.raises(FileRefused, match="not a file but"):
+            open_tables(tmp_path / name, name, [ASKED], Settings())
+
+
+def test_readers_end_with_their_tables_and_with_their_nursery(tmp_path):
+    nursery = Nursery()
+    path = text_file(tmp_path, "Order\nA1\n")
+    table = open_apart(path, path.name, [ASKED], Settings(), nursery)["rows"]
+    pid = table.rows.reader._pid
+    os.kill(pid, 0)
+    nursery.close()
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+    with pytest.raises(FileRefused):
+        list(table.rows())
+    again = open_apart(path, path.name, [ASKED], Settings(), nursery)["rows"]  # a new one is started
+    reader = again.rows.reader
+    assert len(list(again.rows())) == 1
+    del again, table
+    assert nursery.fate(reader._pid).code == 0
+    nursery.close()
+
+
+def test_a_nursery_that_cannot_start_stops_the_run_and_blames_no_file(tmp_path):
+    nursery = Nursery("reading_targets:nothing_of_this_name")
+    with pytest.raises(ReadersUnavailable, match="no process for reading"):
+        opened(nursery, text_file(tmp_path, "Order\nA1\n"))
+    nursery.close()
+
+
+ENDLESS = """
+import sys, time
+from pathlib import Path
+from loadsheet.reading import Layout, WantedColumn, isolation
+from loadsheet.settings import Settings
+nursery = isolation.Nursery()
+asked = Layout("rows", (WantedColumn("Order", ("Order",)),))
+table = isolation.open_apart(Path(sys.argv[1]), "a.csv", [asked], Settings(), nursery)["rows"]
+rows = table.rows()
+next(rows)
+print(table.rows.reader._pid, flush=True)
+time.sleep(600)
+"""
+
+
+def children_of(pid):
+    """The processes that a process has forked, and those that they have, as far as they are no zombies."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            own, (state, parent) = stat.parent.name, stat.read_text().rpartition(")")[2].split()[:2]
+        except OSError:
+            continue
+        if parent == str(pid) and state != "Z":
+            found += [int(own), *children_of(own)]
+    return found
+
+
+def lives(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")
+def test_no_process_outlives_ours_however_it_ends(tmp_path):
+    path = text_file(tmp_path, "Order\n" + "A1\n" * 1_000_000)
+    with subprocess.Popen([sys.executable, "-c", ENDLESS, str(path)], stdout=subprocess.PIPE) as ours:
+        reader = int(ours.stdout.readline())
+        family = children_of(ours.pid)
+        assert reader in family
+        assert len(family) == 3  # the nursery, the reader, and the one that streams its rows
+        assert [len(list(Path(f"/proc/{pid}/task").iterdir())) for pid in family] == [1, 1, 1]  # forking needs that
+        ours.kill()
+    until = time.monotonic() + 60
+    while any(lives(pid) for pid in family) and time.monotonic() < until:
+        time.sleep(0.01)
+    assert [pid for pid in family if lives(pid)] == []
+
+
+def test_a_workbook_that_needs_too_much_memory_is_refused_with_the_limit_and_the_next_is_read(tmp_path):
+    texts = [f"text number {number}" for number in range(300_000)]
+    path = write_parts(tmp_path / "a.xlsx", workbook_parts(inline("Order", number=1), texts=texts))
+    problem = refusal(path, ASKED, reading_memory_mb=24)
+    assert (problem.code, "24 MB" in problem.text, "reading_memory_mb" in problem.hint) == ("R232", True, True)
+    assert len(rows_of(text_file(tmp_path, "Order\nA1\n"), ASKED, reading_memory_mb=24)) == 1
+
+
+def test_a_workbook_that_needs_too_much_computing_is_refused_with_the_limit(tmp_path):
+    rows = "".join(f'<row r="{number}">{"<c><v>1.5</v></c>" * 200}</row>' for number in range(2, 20_000))
+    path = write_parts(tmp_path / "a.xlsx", workbook_parts(inline("Order", number=1) + rows), zipfile.ZIP_STORED)
+    problem = refusal(path, ASKED, reading_cpu_s=0.1, reading_s_per_mb=0.0)
+    assert (problem.code, "1 s" in problem.text, "reading_cpu_s" in problem.hint) == ("R232", True, True)
+
+
+# ---- the wire ----
+
+KINDS = st.sampled_from(["number", "datetime", "date", "time", "flag", "error", "formula"])
+CELLS = st.text(max_size=8) | st.builds(Native, st.text(max_size=8), KINDS, st.none() | st.text(max_size=8))
+PROBLEMS = st.none() | st.builds(
+    lambda length, found: Problem("R212", Where("a.csv", "", 3, "Order"), found, {"length": length, "limit": 5}, "cut"),
+    st.integers(0, 10**9),
+    st.text(max_size=5),
+)
+ROWS = st.lists(st.builds(Row, st.integers(1, 10**9), st.tuples(CELLS, CELLS), PROBLEMS), max_size=20)
+
+
+def sent(rows):
+    frames = []
+    wire.write_rows(frames.append, rows)
+    return [(frame[:1], frame[wire.HEAD_LENGTH :]) for frame in frames]
+
+
+@given(ROWS)
+@settings(max_examples=100, deadline=None)
+def test_rows_are_the_same_after_the_wire(rows):
+    reader = wire.RowReader(2)
+    back = [row for kind, body in sent(rows) for row in reader.rows(kind, body)]
+    assert back == rows
+    assert [row.shown for row in back] == [row.shown for row in rows]
+    assert [[getattr(cell, "kind", "") for cell in row.cells] for row in back] == [
+        [getattr(cell, "kind", "") for cell in row.cells] for row in rows
+    ]
+
+
+@given(st.binary(max_size=200) | ROWS.map(lambda rows: b"".join(body for _, body in sent(rows))), st.data())
+@settings(max_examples=200, deadline=None)
+def test_any_bytes_on_the_wire_give_what_they_should_or_a_value_error(body, data):
+    if body:
+        place = data.draw(st.integers(0, len(body) - 1))
+        body = body[:place] + data.draw(st.binary(max_size=3)) + body[place + 1 :]
+    readers = [
+        lambda: list(wire.RowReader(2).rows(wire.PLAIN, body)),
+        lambda: list(wire.RowReader(2).rows(wire.TYPED, body)),
+        lambda: wire.read_tables(body),
+        lambda: wire.read_problem(body),
+        lambda: wire.read_failure(body),
+        lambda: wire.read_fate(body),
+        lambda: wire.read_head((body + bytes(wire.HEAD_LENGTH))[: wire.HEAD_LENGTH]),
+    ]
+    for read in readers:
+        try:
+            read()
+        except ValueError:
+            continue
+
+
+def test_the_wire_carries_everything_that_tables_and_rows_have():
+    assert set(wire.Told._fields) == set(Table.__slots__) - {"rows"}
+    assert wire._TypedRow._fields == Row._fields
+
+
+def test_our_own_process_does_not_load_the_libraries_that_read_files():
+    code = "import sys, loadsheet.reading; print(sorted({'openpyxl', 'python_calamine', 'numpy'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_many_small_rows_go_in_frames_of_a_bounded_size():
+    rows = [Row(number, ("x" * 100, "y")) for number in range(20_000)]
+    lengths = [len(body) for _, body in sent(rows)]
+    assert len(lengths) > 1
+    assert max(lengths) < 2 * wire.FRAME_BYTES
+
+
+def test_reading_in_our_own_process_is_a_setting(tmp_path):
+    assert len(rows_of(text_file(tmp_path, "Order\nA1\n"), ASKED, reading_process="none")) == 1

@@ -1,0 +1,193 @@
+"""The patterns that read plain sheets quickly give what the parser gives, cell for cell, and leave to it what is not plain.
+
+A comment in the head of a part sends all of it to the parser, so the same rows are read both ways through the same door.
+"""
+
+import random
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from reading_corpus import MAIN, attempt, layout, workbook_parts, write_parts
+
+from loadsheet.reading.scan import Scanner, texts_of
+from loadsheet.reading.tables import Native
+
+TEXTS = (
+    "Order",
+    "Köln",
+    " a ",
+    "x &amp; &lt;y&gt;",
+    "_x0041__x000D_",
+    "<r><t>ri</t></r><r><t>ch</t></r>",
+    "&#65;",
+    "",
+    "4711",
+)
+STYLES = (
+    '<numFmts><numFmt numFmtId="170" formatCode="00000"/></numFmts><cellXfs>'
+    '<xf numFmtId="0"/><xf numFmtId="14"/><xf numFmtId="170"/><xf numFmtId="22"/></cellXfs>'
+)
+VALUES = (
+    "<v>1</v>",
+    "<v>45000</v>",
+    "<v>1447296446.7</v>",
+    "<v>1E3</v>",
+    "<v> 7 </v>",
+    "<v/>",
+    "<v></v>",
+    "<v>&#49;</v>",
+    "<v>-1</v>",
+)
+FORMULAS = ("<f>A1</f>", '<f t="shared" si="0"/>', "<f>A1&lt;2</f>")
+INLINE = (
+    "<is><t>in</t></is>",
+    '<is><t xml:space="preserve"> a&amp;b </t></is>',
+    "<is><r><t>r</t></r></is>",
+    "<is><t/></is>",
+)
+
+style = st.sampled_from(["", ' s="0"', ' s="1"', ' s="2"', ' s="3"', ' s="99"'])
+number = st.builds(
+    lambda s, f, v, t: (s + t, f + v),
+    style,
+    st.sampled_from(["", "", *FORMULAS]),
+    st.sampled_from(VALUES),
+    st.sampled_from(["", ' t="n"']),
+)
+text = st.builds(lambda s, place: (s + ' t="s"', f"<v>{place}</v>"), style, st.integers(0, len(TEXTS) - 1))
+other = st.sampled_from(
+    [
+        *((' t="inlineStr"', value) for value in INLINE),
+        (' t="str"', "<f>A1</f><v>made</v>"),
+        (' t="str"', "<v>a&amp;b &quot;&#x41;</v>"),
+        (' t="b"', "<v>1</v>"),
+        (' t="e"', "<v>#N/A</v>"),
+        (' t="d"', "<v>2026-03-01</v>"),
+        ("", "<f>A1</f>"),
+        ("", ""),
+        (' cm="1"', "<v>5</v>"),
+        (' t="s"', "<v>99</v>"),
+        ("", "<v>a\r\nb</v>"),
+    ]
+)
+cells = st.lists(number | text | other, min_size=1, max_size=6)
+odd = st.sampled_from(
+    [
+        "",
+        "",
+        "",
+        "",
+        "\n  ",
+        '<row r="900"/>',
+        "<!-- <row><c/></row> -->",
+        "<?pi?>",
+        ' spans="1:3"',
+        ' ht="15" x:y="&gt;"',
+    ]
+)
+
+
+def row_xml(number, row, mark, with_r):
+    attributes = mark if mark.startswith(" ") else ""
+    held = ""
+    for place, (kind, value) in enumerate(row):
+        at = f' r="{chr(65 + place)}{number}"' if with_r else ""
+        held += f"<c{at}{kind}>{value}</c>" if value else f"<c{at}{kind}/>"
+    before = "" if attributes else mark
+    return f'{before}<row r="{number}"{attributes}>{held}</row>'
+
+
+def read(folder, rows_xml, *, comment, texts=TEXTS):
+    parts = workbook_parts(rows_xml, texts=texts, styles=STYLES)
+    for part in ("xl/worksheets/sheet1.xml", "xl/sharedStrings.xml"):
+        parts[part] = parts[part].replace(f' xmlns="{MAIN}"', f' xmlns="{MAIN}" xmlns:x="urn:x"', 1)
+        if comment:
+            parts[part] = parts[part].replace("<sheetData>", "<!-- --><sheetData>").replace("<si>", "<!-- --><si>", 1)
+    found = attempt(write_parts(folder / "orders.xlsx", parts), layout("Order"), reading_process="none")
+    if not isinstance(found, list):
+        return found.code
+    return [
+        (row, [(cell.kind, cell.shown) if isinstance(cell, Native) else cell for cell in row.cells]) for row in found
+    ]
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.tuples(cells, odd, st.sampled_from([True, True, False])), max_size=8))
+@example([([("", "<v>1</v>")], "", True)] * 3)
+def test_patterns_and_parser_agree_on_every_row(tmp_path_factory, rows):
+    folder = tmp_path_factory.mktemp("scan")
+    header = '<row r="1"><c r="A1" t="s"><v>0</v></c></row>'
+    xml = header + "".join(row_xml(number, *row) for number, row in enumerate(rows, 2))
+    assert read(folder, xml, comment=False) == read(folder, xml, comment=True)
+
+
+def test_patterns_and_parser_agree_over_pieces_of_a_long_sheet(tmp_path):
+    """Rows of every kind over many pieces: where one begins must not matter, nor what the piece before was read by."""
+    chance = random.Random(5)
+    kinds = [
+        ("", "<v>1.5</v>"),
+        (' s="1"', "<v>45000</v>"),
+        (' t="s"', "<v>1</v>"),
+        (' t="inlineStr"', INLINE[0]),
+        (' t="e"', "<v>#REF!</v>"),
+    ]
+    xml = '<row r="1"><c r="A1" t="s"><v>0</v></c></row>'
+    for number in range(2, 6_000):
+        row = chance.choices(kinds, [50, 50, 50, 5, 0.1], k=8)
+        xml += row_xml(number, row, "", with_r=True)
+    texts = [*TEXTS, *(f"text {place}" for place in range(20_000))]
+    quick = read(tmp_path, xml, comment=False, texts=texts)
+    assert len(quick) == 5_998
+    assert quick == read(tmp_path, xml, comment=True, texts=texts)
+
+
+@pytest.mark.parametrize("text", ["a&unknown;b", "a]]>b", "a\x01b", "a & b", "<b>a</b>", "&#x0;", "\ufffe"])
+def test_shared_texts_that_are_no_xml_are_refused_or_read_alike(tmp_path, text):
+    xml = '<row r="1"><c r="A1" t="s"><v>0</v></c></row><row r="2"><c r="A2" t="s"><v>1</v></c></row>'
+    both = [read(tmp_path, xml, comment=comment, texts=("Order", f"<t>{text}</t>")) for comment in (False, True)]
+    assert both[0] == both[1]
+
+
+@pytest.mark.parametrize(
+    "damage", ["<c r='A3'><v>1</c></v>", "<c r='A3'><v>1</v>", "<row", "&bad;", "\x01", "<c r='3A'><v>1</v></c>"]
+)
+def test_a_damaged_sheet_is_refused_alike(tmp_path, damage):
+    xml = f'<row r="1"><c r="A1" t="s"><v>0</v></c></row><row r="3">{damage}</row>'
+    both = [read(tmp_path, xml.replace("'", '"'), comment=comment) for comment in (False, True)]
+    assert both[0] == both[1]
+    assert both[0] == "R201"
+
+
+class Heard:
+    """A parser that keeps what it is fed."""
+
+    def __init__(self):
+        self.fed = b""
+
+    def Parse(self, data, isfinal=False, /):  # noqa: N802, FBT002 (a parser's)
+        self.fed += data
+
+
+@pytest.mark.parametrize("size", [1, 7, 64, 10_000])
+def test_only_what_is_not_plain_goes_to_the_parser_wherever_pieces_end(size):
+    plain, rich = "<si><t>a &amp; b</t></si>", "<si><r><t>c</t></r></si>"
+    head, tail = "<?xml version='1.0'?><sst>", "</sst><x/>"
+    whole = (head + plain * 50 + rich + plain * 50 + tail).encode()
+    heard, found = Heard(), []
+    scanner = Scanner(heard, b"<si", b"</si>", b"</sst>", lambda piece: found.extend(texts_of(piece)))
+    for begin in range(0, len(whole), size):
+        scanner.Parse(whole[begin : begin + size])
+    scanner.Parse(b"", True)  # noqa: FBT003 (a parser's)
+    assert len(found) + heard.fed.count(b"<si") == 101
+    assert size > len(whole) or len(found) >= 90
+    assert set(found) <= {"a & b"}
+    assert (heard.fed[: len(head)], heard.fed[-len(tail) :]) == (head.encode(), tail.encode())
+
+
+def test_what_follows_a_comment_is_the_parsers():
+    heard = Heard()
+    scanner = Scanner(heard, b"<si", b"</si>", b"</sst>", pytest.fail)
+    scanner.Parse(b"<sst><si><t>a</t></si><!-- <si><t>b</t></si>")
+    scanner.Parse(b"<si><t>c</t></si> --></sst>", True)  # noqa: FBT003 (a parser's)
+    assert heard.fed == b"<sst><si><t>a</t></si><!-- <si><t>b</t></si><si><t>c</t></si> --></sst>"

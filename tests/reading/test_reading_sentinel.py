@@ -1,0 +1,149 @@
+"""What spreadsheet programs did to values is pointed out by column, with the rows and the suspected cause; sound columns are silent."""
+
+import datetime as dt
+
+import openpyxl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from reading_corpus import layout, open_one, text_file
+
+from loadsheet.reading import Row, Table
+from loadsheet.reading.sentinel import Sentinel, examine
+
+
+def warnings_about(folder, cells, label="Item"):
+    """The warnings about a column of a text file that holds these cells."""
+    lines = "\n".join(f'"{cell}";x' for cell in (label, *cells))
+    table = open_one(text_file(folder, lines), layout(label, delimiters=(";",)))
+    return examine(table)
+
+
+def warnings_about_workbook(folder, cells, code=""):
+    book = openpyxl.Workbook()
+    book.active.append(["Item"])
+    for cell in cells:
+        book.active.append([cell])
+        if code and isinstance(cell, int | float):
+            book.active.cell(book.active.max_row, 1).number_format = code
+    book.save(folder / "a.xlsx")
+    return examine(open_one(folder / "a.xlsx", layout("Item")))
+
+
+DAMAGED = {
+    "ids in scientific notation": (["4012345678901", "4.01235E+12", "4,01E+12"], "R221", "4.01235E+12", "rows 3, 4"),
+    "more digits than a number keeps": (
+        ["123456789012345000", "350000000000000000012"],
+        "R222",
+        "123456789012345000",
+        "row 2",
+    ),
+    "leading zeros here and not there": (["01067", "8056", "04109", "99084"], "R223", "8056", "row 3"),
+    "texts turned into dates": (["A-17", "03-May", "12-99", "Mar-01", "7-Z", "B"], "R224", "03-May", "rows 3, 5"),
+    "a German month": (["A-17", "03. Mai", "12-99", "C"], "R224", "03. Mai", "row 3"),
+    "UTF-8 read as Western": (["Müller", "MÃ¼ller", "KÃ¶ln"], "R226", "MÃ¼ller", "rows 3, 4"),
+    "letters that are gone": (["M\ufffdller"], "R226", "M\ufffdller", "row 2"),
+    "an invisible mark": (["A1", "A1\u200b", "\u202eA1"], "R228", "A1\u200b", "rows 3, 4"),
+}
+
+
+@pytest.mark.parametrize("case", DAMAGED)
+def test_damage_is_pointed_out_with_example_and_rows(tmp_path, case):
+    cells, code, example, rows = DAMAGED[case]
+    (warning,) = warnings_about(tmp_path, cells)
+    assert (warning.code, warning.found, warning.level) == (code, example, "warning")
+    assert warning.values["rows"] == rows
+    assert warning.where.column == "Item"
+    assert warning.hint
+    assert rows in str(warning)
+
+
+SOUND = {
+    "numbers": ["1", "22", "333", "1.5", "1,000.00", "-3"],
+    "ids of one width": ["01067", "08056", "10115"],
+    "words": ["Köln", "São Paulo", "東京", "Ærø", "Łódź", "€ 5"],
+    "dates": ["2026-03-01", "2026-12-31", ""],
+    "dates with day and month only": ["03-May", "04-May", "05-Jun"],
+    "dates read in one way": ["31/12/2026", "01/02/2026", "28/02/2026"],
+    "short and long codes": ["A1", "3-5", "17", "x" * 40],
+    "large round numbers": ["100000000000000", "5000000"],
+    "small scientific numbers": ["1.5E-05"],
+    "blank": ["", " "],
+}
+
+
+@pytest.mark.parametrize("case", SOUND)
+def test_sound_columns_are_silent(tmp_path, case):
+    assert warnings_about(tmp_path, SOUND[case]) == ()
+
+
+MIXED = {
+    "ISO beside points": (["2026-05-28", "19.05.2026"], ["Y-M-D (1, row 2)", "D.M.YYYY (1, row 3)"]),
+    "day first beside month first": (
+        ["31/12/2026", "12/31/2026", "01/02/2026"],
+        ["D/M/YYYY (2, rows 2, 4)", "M/D/YYYY (1, row 3)"],
+    ),
+    "months by name": (["02-Jun-06", "2006-06-02 10:00"], ["D-month-Y", "Y-M-D"]),
+    "short years": (["26-05-19", "2026-05-19"], ["D-M-YY", "Y-M-D"]),
+}
+
+
+@pytest.mark.parametrize("case", MIXED)
+def test_mixed_date_styles_are_listed_with_their_rows(tmp_path, case):
+    cells, styles = MIXED[case]
+    (warning,) = warnings_about(tmp_path, cells)
+    assert warning.code == "R225"
+    assert all(style in warning.values["styles"] for style in styles)
+
+
+def test_zeros_lost_everywhere_are_suspected_where_the_label_speaks_of_a_code(tmp_path):
+    cells = ["10115", "8056", "20095", "80331", "99084"]
+    assert [warning.code for warning in warnings_about(tmp_path, cells, "Postal code")] == ["R223"]
+    assert warnings_about(tmp_path, cells, "Weight") == ()
+
+
+def test_number_cells_among_texts_with_zeros_have_lost_theirs(tmp_path):
+    (warning,) = warnings_about_workbook(tmp_path, ["01067", 8056, "04109"])
+    assert (warning.code, warning.found, warning.where.cell) == ("R223", "8056", "A3")
+    assert warnings_about_workbook(tmp_path, [1067, 8056, 10115], "00000") == ()
+
+
+def test_real_dates_among_texts_and_among_dates_as_text(tmp_path):
+    day = dt.date(2026, 5, 3)
+    (warning,) = warnings_about_workbook(tmp_path, ["A-1", "7-Z", day, "B-2"])
+    assert (warning.code, warning.where.row) == ("R224", 4)
+    (warning,) = warnings_about_workbook(tmp_path, [day, day, "04.05.2026"])
+    assert warning.code == "R225"
+    assert "real dates (2, rows 2, 3)" in warning.values["styles"]
+    assert warnings_about_workbook(tmp_path, [day, day]) == ()
+
+
+def test_numbers_stored_as_text_among_numbers(tmp_path):
+    (warning,) = warnings_about_workbook(tmp_path, [1, 2.5, "3.7", 4])
+    assert (warning.code, warning.found, warning.values["numbers"]) == ("R227", "3.7", "3")
+    assert warnings_about_workbook(tmp_path, [1, "A", 3]) == ()
+
+
+def test_only_wanted_columns_are_looked_at_and_rows_pass_unchanged(tmp_path):
+    table = open_one(text_file(tmp_path, "Item;Note\nA;4.1E+12\n"), layout("Item"))
+    sentinel = Sentinel(table)
+    assert list(sentinel.watch(table.rows())) == [Row(2, ("A", "4.1E+12"))]
+    assert sentinel.problems() == ()
+
+
+def test_a_second_pass_counts_anew_and_many_rows_are_counted_not_listed(tmp_path):
+    cells = [f"{number}.5E+12" for number in range(9)] * 400
+    table = open_one(text_file(tmp_path, "\n".join(["Item", *cells])), layout("Item"))
+    sentinel = Sentinel(table)
+    for _ in range(2):
+        assert sum(1 for _ in sentinel.watch(table.rows())) == 3_600
+        (warning,) = sentinel.problems()
+        assert warning.values == {"count": "3,600", "rows": "rows 2, 3, 4, 5, 6 and 3,595 more"}
+
+
+@given(st.lists(st.text(max_size=20), max_size=30))
+def test_any_texts_pass_and_every_warning_is_a_sentence(cells):
+    rows = [Row(number, (cell,)) for number, cell in enumerate(cells, 2)]
+    sentinel = Sentinel(Table("rows", "a.csv", "", ("c",), 1, {"c": 0}, lambda: iter(rows), {}))
+    assert list(sentinel.watch(rows)) == rows
+    assert all(problem.text and problem.hint for problem in sentinel.problems())
