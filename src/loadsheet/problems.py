@@ -116,6 +116,7 @@ CATALOGUE: dict[str, Kind] = {
     "G405": Kind("Row without identifier", "the row has no value in {column}, so it belongs to nothing"),
     "G406": Kind("Check failed", "{say}"),
     "G407": Kind("Calculation failed", "{target} cannot be calculated: {reason}"),
+    "G408": Kind("Total does not agree", '{column} is stated as "{found}"; the rows above add up to {sum}'),
     # the contract's verdict on a finished record
     "K501": Kind("Not as the interface demands", "{path} {text}"),
     "K502": Kind("Value outside the named ones", '{path} is "{found}"; the interface names {expected}'),

@@ -1,14 +1,15 @@
 """The verdict on a document for everything that its lane can hold."""
 
 import hashlib
+from dataclasses import replace
 
 import msgspec
 import pytest
 
 from loadsheet.contract import BY_NAME
 from loadsheet.ledger import State
-from loadsheet.ledger.planning import Known, differences, judge
-from loadsheet.mapping.documents import Document, SourceRow
+from loadsheet.ledger.planning import Known, chosen, differences, judge
+from loadsheet.mapping.documents import Document, Instead, SourceRow
 from loadsheet.problems import Problem
 
 SAID = Problem("X701", values={"text": "pickup_city: is wrong"})
@@ -152,3 +153,24 @@ def test_verdicts_say_what_changed_and_what_was_said_before():
 )
 def test_differences_are_told_by_field(before, after, told):
     assert differences(msgspec.json.encode(before), msgspec.json.encode(after)) == told
+
+
+@pytest.mark.parametrize(
+    ("lane", "content", "operation", "state"),
+    [
+        ([], "one", CREATE, READY),
+        ([(CREATE, REFUSED, "one")], "two", CREATE, READY),
+        ([(CREATE, ACCEPTED, "one")], "one", CREATE, State.UNCHANGED),
+        ([(CREATE, ACCEPTED, "one")], "two", UPDATE, READY),
+        ([(CREATE, ACCEPTED, "one"), (UPDATE, ACCEPTED, "two")], "two", UPDATE, State.UNCHANGED),
+        ([(CREATE, ACCEPTED, "one"), (UPDATE, ACCEPTED, "two")], "one", UPDATE, READY),
+        ([(CREATE, ACCEPTED, "one"), (DELETE, ACCEPTED, "one")], "one", CREATE, READY),
+        ([(CREATE, UNKNOWN, "one")], "one", CREATE, State.HELD),
+    ],
+)
+def test_an_upsert_creates_what_is_not_there_and_updates_what_is(lane, content, operation, state):
+    update = document(UPDATE, content)
+    upsert = replace(document(CREATE, content), instead=Instead(UPDATE, update.payload, update.content_hash))
+    entries = [known(*entry, identity=number) for number, entry in enumerate(lane, 1)]
+    made = chosen(upsert, entries)
+    assert (made.operation, judge(made, entries).state) == (operation, state)

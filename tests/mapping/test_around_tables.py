@@ -81,6 +81,11 @@ def test_a_wrong_rule_is_refused_with_its_place(tmp_path, written, said):
         ("totals: {begins_with: []}", "must not be empty"),
         ("totals: {begins_with: [' ']}", "must not be empty"),
         ("totals: [Total]", "must be a mapping of keys to values"),
+        ("totals: {begins_with: Total, where: 'city == \"x\"'}", "where does not go with begins_with"),
+        ("totals: {begins_with: Total, over: block}", "over does not go with begins_with"),
+        ("totals: {where: 'city == \"x\"'}", "sum is missing (write begins_with for totals to be ignored"),
+        ("totals: {sum: [city]}", "where is missing (write begins_with for totals to be ignored"),
+        ("totals: {over: file}", "where is missing"),
     ],
 )
 def test_a_wrong_list_of_beginnings_is_refused(tmp_path, written, said):
@@ -88,3 +93,48 @@ def test_a_wrong_list_of_beginnings_is_refused(tmp_path, written, said):
     path.write_text(MAPPING.replace("totals: {begins_with: [Total, Summe]}", written), encoding="utf-8")
     found = [str(one) for one in lint(path, ASSUMED)]
     assert any(said in one for one in found), found
+
+
+KINDS = """\
+mapping: tenders
+version: 1
+target: tender.create
+source:
+  files: ["*.csv"]
+  tables:
+    heads: {kind: {label: Kind, is: H}, comment: "#", totals: {begins_with: Total}}
+    lines: {kind: {label: Kind, is: D}, join: {to: heads, on: {id: id}}}
+columns:
+  heads: {id: {label: ID, required: true, key: true}}
+  lines:
+    id:   {above: heads.id, required: true}
+    item: {place: 2, required: true}
+payload:
+  tender_id:     {col: heads.id}
+  sender_id:     {value: A}
+  receiver_id:   {value: B}
+  tender_status: {value: OPEN}
+  packages: {each: lines, item: {package_type: {value: Box}, item_name: {col: item}}}
+"""
+
+
+def test_rows_around_a_table_of_several_kinds_are_ignored_once(tmp_path):
+    mapping = load_text(tmp_path, KINDS)
+    path = tmp_path / "a.csv"
+    path.write_text("Kind,ID\nH,1\n# loose\nD,soap\nTotal,1\n", encoding="utf-8")
+    tables = open_tables(path, path.name, mapping.layouts["main"], Settings(reading_process="none"))
+    found = list(translate(mapping, tables, now=NOW))
+    assert [(item.row.table, item.row.number, item.rule) for item in found if isinstance(item, Ignored)] == [
+        ("heads", 3, "comment: #"),
+        ("heads", 5, "totals: begins with total"),
+    ]
+    (document,) = [item for item in found if isinstance(item, Document)]
+    assert ([row.number for row in document.rows], document.problems) == ([2, 4], ())
+
+
+def test_what_stands_around_rows_of_several_kinds_is_said_of_the_first(tmp_path):
+    path = tmp_path / "m.yaml"
+    path.write_text(KINDS.replace("is: D}, join", 'is: D}, comment: "#", join'), encoding="utf-8")
+    assert [str(one).removeprefix(f"{tmp_path}/") for one in lint(path, ASSUMED)] == [
+        "m.yaml:8:41: comment is said of heads"
+    ]

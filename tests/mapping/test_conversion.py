@@ -112,7 +112,10 @@ def test_a_pattern_must_match_the_whole_text():
     assert [code(convert(text)) for text in ("DE-", "xDE-12", "DE-12\n1")] == ["C313"] * 3
 
 
-@pytest.mark.parametrize("pattern", ["[a-z]*[a-z]*x", "(a|b)c*d*", "a?a?a?a?b*", "[^,]*,[^,]*", "\\w*\\w*!"])
+@pytest.mark.parametrize(
+    "pattern",
+    ["[a-z]*[a-z]*x", "(a|b)c*d*", "a?a?a?a?b*", "[^,]*,[^,]*", "\\w*\\w*!", "(a+)+$", "(a|a)*b", "(.*)(.*)(.*)(.*)x"],
+)
 def test_m3_no_allowed_pattern_runs_away(pattern):
     convert = converter("text", pattern=pattern)
     started = time.perf_counter()

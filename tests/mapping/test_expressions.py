@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loadsheet.mapping.calculation import CALCULATION_ERRORS, Type, reason
-from loadsheet.mapping.expressions import ExpressionError, Frame, Scope, Shape, Slot, Use, compile_expression
+from loadsheet.mapping.expressions import compile_expression
+from loadsheet.mapping.scopes import ExpressionError, Frame, Scope, Shape, Slot, Use
 
 SLOTS = {
     "a": Slot(0, Type.NUMBER),

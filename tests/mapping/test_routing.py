@@ -4,7 +4,7 @@ import pytest
 from sheets import ASSUMED
 
 from loadsheet.mapping import load_folder, route
-from loadsheet.mapping.routing import match
+from loadsheet.mapping.filenames import match, part_of
 from loadsheet.problems import MappingError
 
 SIMPLE = """\
@@ -167,6 +167,22 @@ def test_a_shipper_with_mappings_of_its_own_is_judged_by_them_alone(tmp_path):
     assert (found.ambiguous, list(found.unmapped)) == ({}, ["nordic/a.csv"])
     assert "orders_*.csv" in str(found.unmapped["nordic/a.csv"])
     assert "*.csv, " not in str(found.unmapped["nordic/a.csv"]).replace("orders_*.csv, ", "").replace("/*.csv, ", "")
+
+
+def test_what_a_shippers_mapping_takes_from_a_files_name_counts_from_its_folder(tmp_path):
+    (tmp_path / "nordic").mkdir()
+    text = simple("deep", "{batch}/**/*.csv").replace("columns: {", "columns: {batch: {file: batch}, ")
+    (tmp_path / "nordic" / "deep.yaml").write_text(text, encoding="utf-8")
+    (mapping,) = load_folder(tmp_path, ASSUMED)
+    (plan,) = mapping.plan.tables
+    assert part_of("Nordic/7/x/a.csv", "batch", plan.patterns) == "7"
+
+
+def test_what_mappings_extend_lies_in_a_folder_of_no_shipper(tmp_path):
+    (tmp_path / "base").mkdir()
+    (tmp_path / "base" / "flat.yaml").write_text(simple("flat", "*.csv"), encoding="utf-8")
+    (tmp_path / "own.yaml").write_text("extends: base/flat.yaml\nmapping: own\n", encoding="utf-8")
+    assert [(mapping.name, mapping.shipper) for mapping in load_folder(tmp_path, ASSUMED)] == [("own", "")]
 
 
 def test_a_mistake_in_a_shippers_mapping_is_found_like_any_other(tmp_path):

@@ -12,7 +12,7 @@ from reading_writers import WRITERS, Sheet, Typed, ods_parts
 from xlwt.CompoundDoc import XlsDoc
 
 from loadsheet.problems import FileRefused, Problem
-from loadsheet.reading import open_tables
+from loadsheet.reading import glimpse, open_tables
 from loadsheet.settings import Settings
 
 ASKED = layout("Order")
@@ -136,6 +136,22 @@ def test_the_one_table_in_an_archive_is_read(tmp_path, kind):
 def test_every_format_is_read_from_an_archive(tmp_path, form):
     inner = WRITERS[form](tmp_path / "inner", [Sheet([["Order"], ["A1"]])])
     assert cells_of(text_file(tmp_path, gzip.compress(inner.read_bytes()), "a.gz"), ASKED) == [["A1"]]
+
+
+@pytest.mark.parametrize("form", WRITERS)
+def test_the_first_rows_of_every_format_are_shown_without_a_mapping(tmp_path, form):
+    plain = WRITERS[form](tmp_path / "plain", [Sheet([["Order", "City"], ["A1", "Ulm"]])])
+    packed = text_file(tmp_path, gzip.compress(plain.read_bytes()), "a.gz")
+    for path in (plain, packed):
+        (top,) = glimpse(path, path.name, Settings())
+        assert top.sheet
+        assert top.rows == ((1, ("Order", "City")), (2, ("A1", "Ulm")))
+
+
+def test_the_first_rows_of_a_text_are_shown_under_the_delimiter_that_fits(tmp_path):
+    (top,) = glimpse(text_file(tmp_path, "Order;City\nA1;Ulm, Süd\n"), "orders.csv", Settings())
+    assert (top.sheet, top.delimiter) == ("", ";")
+    assert top.rows == ((1, ("Order", "City")), (2, ("A1", "Ulm, Süd")))
 
 
 def test_an_archive_that_unpacks_to_too_much_is_refused_with_the_limit(tmp_path):

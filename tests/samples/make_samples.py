@@ -9,7 +9,7 @@ golden payloads with LOADSHEET_REWRITE=1 and read the difference.
 import sys
 from pathlib import Path
 
-from making import acme, changes, harbour, nordic, status, tenders
+from making import acme, changes, harbour, layouts, nordic, status, tenders
 
 FOLDER = Path(__file__).parents[2] / "inbox_samples"
 
@@ -23,6 +23,7 @@ def make_all(folder: Path) -> None:
     offered = tenders.make(folder)
     status.make(folder, [*in_germany, *in_sweden])
     changes.make(folder, offered, in_india)
+    layouts.make(folder)
 
 
 if __name__ == "__main__":

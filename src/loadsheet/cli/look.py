@@ -1,4 +1,4 @@
-"""`loadsheet show` and `runs`: look at what the ledger knows."""
+"""`loadsheet show` and `runs`: look at what the ledger knows, down to where a single value came from."""
 
 from pathlib import Path
 from typing import Any
@@ -6,7 +6,8 @@ from typing import Any
 import click
 import msgspec
 
-from loadsheet.cli.options import CONFIG, JSON, STATE, load, together
+from loadsheet.cli.field import field_shown, fields_told
+from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, STATE, load, together
 from loadsheet.cli.output import print_json, print_table
 from loadsheet.ledger import Entry, Ledger, open_ledger
 
@@ -16,14 +17,32 @@ NOTHING_KNOWN = 1
 @click.command()
 @click.argument("key")
 @click.option("--payload", is_flag=True, help="Also show the record as it is sent.")
-@together(STATE, CONFIG, JSON)
-def show(key: str, *, payload: bool, state: Path | None, config: Path | None, as_json: bool) -> int:
+@click.option(
+    "--field", metavar="PATH", help="Explain one value of the record, such as packages[0].weight: from cell to payload."
+)
+@together(MAPPINGS, STATE, CONFIG, JSON)
+def show(
+    key: str,
+    *,
+    payload: bool,
+    field: str | None,
+    mappings: Path | None,
+    state: Path | None,
+    config: Path | None,
+    as_json: bool,
+) -> int:
     """Everything known about one order or tender: where it came from, what was sent, what the exchange said."""
-    settings = load(config, state=state)
+    settings = load(config, mappings=mappings, state=state)
     with open_ledger(settings.database_url, exclusive=False) as ledger:
-        told = [_told(ledger, entry) for entry in ledger.history.entries_by_key(key)]
+        entries = ledger.history.entries_by_key(key)
+        if field is not None:
+            told = fields_told(ledger, entries, field, settings)
+        else:
+            told = [_told(ledger, entry) for entry in entries]
     if as_json:
         print_json(told)
+    elif told and field is not None:
+        click.echo("\n\n".join(map(field_shown, told)))
     elif told:
         click.echo("\n\n".join(_sheet(entry, payload=payload) for entry in told))
     else:
@@ -46,6 +65,7 @@ def _told(ledger: Ledger, entry: Entry) -> dict[str, Any]:
         "reason": entry.reason,
         "service_order": entry.receipt,
         "mapping": f"{drop.mapping} {drop.mapping_version}",
+        "mapping_hash": drop.mapping_hash,
         "rows": rows,
         "problems": [str(problem) for problem in entry.problems],
         "payload": msgspec.Raw(entry.payload or b"null"),
@@ -63,7 +83,7 @@ def _sheet(told: dict[str, Any], *, payload: bool) -> str:
         f"{file}{f' {sheet}' if sheet else ''} rows {', '.join(numbers[file, sheet])}" for file, sheet in places
     )
     lines = [f"{told['operation']} {told['key']}: {told['state']}" + (f", {told['reason']}" if told["reason"] else "")]
-    lines.append(f"  from     {from_rows} (mapping {told['mapping']}, run {told['run']})")
+    lines.append(f"  from     {from_rows} (mapping {told['mapping']} {told['mapping_hash'][:12]}, run {told['run']})")
     if told["service_order"]:
         lines.append(f"  number   {told['service_order']} at the exchange")
     lines += [f"  problem  {problem}" for problem in told["problems"]]

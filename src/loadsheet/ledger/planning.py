@@ -77,6 +77,19 @@ def as_update(document: Document, lane: Sequence[Known]) -> Document:
     return document if same else replace(document, operation=updating.name)
 
 
+def chosen(document: Document, lane: Sequence[Known]) -> Document:
+    """The document with the operation that an upsert comes to: its update where the record exists, its creation where it does not.
+    What says the same as the record's last change stays with that change's operation, so that it is found unchanged.
+    """
+    standing = [known for known in _since_delete(lane) if _exists_by(known)] if document.instead is not None else []
+    if document.instead is None or not standing:
+        return document
+    last = standing[-1]
+    if (last.operation, last.content_hash) == (document.operation, document.content_hash):
+        return document
+    return replace(document, **document.instead._asdict(), instead=None)
+
+
 def stands(lane: Iterable[tuple[str, State]], *, seen: bool = False) -> bool:
     """Whether the order or tender of a lane is known to be at the exchange. `lane` holds operations with their states, oldest
     first; `seen` says that a listing showed it.
@@ -105,6 +118,10 @@ def _judge(document: Document, lane: Sequence[Known]) -> Verdict:
     if operation.action in _REPLACING:
         return _judge_latest(document, [known for known in lane if BY_NAME[known.operation].action in _REPLACING])
     return _judge_latest(document, _same(document, lane))
+
+
+def _exists_by(known: Known) -> bool:
+    return known.state is not State.REFUSED and BY_NAME[known.operation].action in (Action.CREATE, Action.UPDATE)
 
 
 def _same(document: Document, lane: Sequence[Known]) -> list[Known]:

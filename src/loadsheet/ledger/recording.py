@@ -11,7 +11,7 @@ from sqlalchemy import Connection, func, insert, or_, select
 
 from loadsheet.ledger import codec
 from loadsheet.ledger.changing import record_events
-from loadsheet.ledger.planning import Changed, Known, Verdict, as_update, judge
+from loadsheet.ledger.planning import Changed, Known, Verdict, as_update, chosen, judge
 from loadsheet.ledger.schema import drops, entries, files, ignored, mappings, seen, tables
 from loadsheet.ledger.statements import Chosen, fixed, insert_many
 from loadsheet.ledger.states import Drop, Run, State, Waits
@@ -87,7 +87,8 @@ def record_entries(
     records, changes, states = [], [], []
     for identity, given in enumerate(documents, start=next_id):
         lane = lanes.setdefault(given.lane, [])
-        document = as_update(given, lane) if changed == "update" else given
+        document = chosen(given, lane)
+        document = as_update(document, lane) if changed == "update" else document
         verdict = judge(document, lane, seen=document.lane in shown)
         if verdict.state in ON_LANE or (verdict.state is State.HELD and verdict.waits):
             lane.append(_known(identity, document, verdict))

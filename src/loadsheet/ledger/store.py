@@ -127,7 +127,7 @@ class Ledger:
                 left_out = [item for item in chunk if isinstance(item, Ignored)]
                 planned = [item for item in chunk if isinstance(item, Document)]
                 rows.update(item.row.table for item in left_out)
-                rows.update(row.table for document in planned for row in document.rows)
+                rows.update(row.table for document in planned for row in document.own_rows)
                 record_ignored(connection, identity, left_out)
                 fates.update(record_entries(connection, run, identity, planned, self.now(), changed=changed))
             read = Counter(rows_read())

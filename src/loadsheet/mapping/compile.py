@@ -11,22 +11,34 @@ from pathlib import Path
 from typing import Literal
 from zoneinfo import ZoneInfo
 
-from loadsheet.contract import BY_NAME, WRITES, Assumptions, Checker, Operation, checker, update_of
-from loadsheet.mapping.conversion import ColumnPlan, Habits
-from loadsheet.mapping.documents import Lineage
-from loadsheet.mapping.expressions import Expression
-from loadsheet.mapping.language import Check, FixedZone, MappingSpec, Source, TableSpec, ZoneSpec, read_part, read_zone
+from loadsheet.contract import Assumptions, Operation, update_of
+from loadsheet.mapping.conversion import Habits
+from loadsheet.mapping.documents import Lineage, Source, rows_of
+from loadsheet.mapping.inheritance import read_with_base
+from loadsheet.mapping.language import (
+    SET,
+    Check,
+    FixedZone,
+    MappingSpec,
+    TableSpec,
+    ZoneSpec,
+    read_part,
+    read_zone,
+)
+from loadsheet.mapping.language import Source as FileSource
 from loadsheet.mapping.lookups import Lookup, read_lookup
 from loadsheet.mapping.names import Names, Needs
 from loadsheet.mapping.numerals import is_locale
-from loadsheet.mapping.payload import PayloadPlan, plan_payload
-from loadsheet.mapping.rows import TablePlan
+from loadsheet.mapping.plans import JoinPlan, TablePlan
+from loadsheet.mapping.scopes import Expression
 from loadsheet.mapping.suggestions import did_you_mean, some
 from loadsheet.mapping.tables import plan_tables
+from loadsheet.mapping.targets import Surroundings, TargetPlan, Targets, plan_targets, read_target
+from loadsheet.mapping.views import wanted_columns
 from loadsheet.mapping.words import zone_names
-from loadsheet.mapping.yamlfile import Loc, YamlFile, read_yaml
+from loadsheet.mapping.yamlfile import Loc, YamlFile
 from loadsheet.problems import Level, MappingError
-from loadsheet.reading.layouts import Around, Layout, WantedColumn
+from loadsheet.reading.layouts import Around, Layout
 
 MAIN = "main"
 
@@ -42,14 +54,7 @@ class CheckPlan:
     needs: Needs
     position: int | None
     cells: tuple[tuple[int, int], ...]  # (table, place) of the columns meant
-
-
-@dataclass(frozen=True, slots=True)
-class JoinPlan:
-    """How a table belongs to the main one: what happens to rows without a partner."""
-
-    missing: Literal["error", "ignore"]
-    extra: Literal["error", "ignore"]
+    children: tuple[int, ...] = ()  # the tables of which a row sees its own rows only
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +66,16 @@ class Plan:
     is_grouped: bool
     one_value: tuple[int, ...]
     checks: tuple[CheckPlan, ...]
-    payload: PayloadPlan
-    check_record: Checker
+    targets: Targets
+    key_shown: int  # how many parts of a record's key are said of it
 
 
 @dataclass(frozen=True, slots=True)
 class Mapping:
     """A mapping file ready for use. `hash` (SHA-256, hex) covers the file and its code tables; `layouts` say per role (`main`, or
     the names that the tables' `file:` use) which tables to read from that file; `notes` are lines for the author that are no errors.
-    `shipper` is the folder of the inbox that it is for; empty for all that have no mappings of their own.
+    `operation` is the first to be sent of those that its records may have (`operations`); `shipper` is the folder of the inbox that
+    it is for, empty for all that have no mappings of their own.
     """
 
     name: str
@@ -78,6 +84,7 @@ class Mapping:
     hash: str
     path: Path
     operation: Operation
+    operations: tuple[Operation, ...]
     files: tuple[str, ...]
     companions: ReadOnly[str, str]
     complete_when: str | None
@@ -114,7 +121,7 @@ def together(findings: list[MappingError]) -> MappingError:
 
 def examine(path: Path, assumptions: Assumptions) -> tuple[Mapping | None, list[MappingError]]:
     """The compiled mapping, or None and everything that is wrong with the file."""
-    file = read_yaml(path)
+    file = read_with_base(path)
     mapping = None
     if file.values is not None:
         spec = read_part(MappingSpec, file, file.values, ())
@@ -134,7 +141,8 @@ class _Compiler:
 
     def mapping(self) -> Mapping | None:
         """The compiled mapping, or None with the findings."""
-        operation = self._operation()
+        target = read_target(self._spec.target, self._file)
+        operation = target.operations[0] if target is not None else None
         zone = self._zone()
         lookups = self._lookups()
         main_role = self._main_role(self._spec.source)
@@ -145,39 +153,53 @@ class _Compiler:
             zone=zone if isinstance(zone, ZoneSpec) else None,
             lookups=lookups,
             file=self._file,
+            chooser=target.column if target is not None else None,
         )
-        if tables is None or operation is None:
+        if tables is None or target is None:
             return None
-        plan = self._plan(tables, operation, zone_known=zone is not None)
-        batch_size = self._batch_size(operation)
-        self._check_changed(operation)
-        return None if self._file.findings else self._finished(plan, operation, lookups, main_role, batch_size)
+        plan = self._plan(tables, target, lookups, zone_known=zone is not None)
+        if plan is None:
+            return None
+        batch_size = self._batch_size(plan.targets.operations)
+        self._check_changed(plan.targets.operations)
+        return None if self._file.findings else self._finished(plan, lookups, main_role, batch_size)
 
-    def _plan(self, tables: tuple[TablePlan, ...], operation: Operation, *, zone_known: bool) -> Plan:
+    def _plan(
+        self, tables: tuple[TablePlan, ...], target: TargetPlan, lookups: ReadOnly[str, Lookup], *, zone_known: bool
+    ) -> Plan | None:
         spec = self._spec
         names = Names(tables, self._file)
-        payload = plan_payload(spec.payload, operation, names, spec.constants, self._assumptions, zone_known=zone_known)
+        around = Surroundings(names, spec.constants, self._assumptions, zone_known)
+        targets = plan_targets(target, spec, around, lookups)
+        if targets is None:
+            return None
         slots = tables[0].shape.slots
         one_value = [slots[name].index for name in (spec.group.one_value if spec.group else []) if name in slots]
-        joins = {
-            table.position: JoinPlan(join.missing, join.extra)
-            for table in tables
-            if (join := spec.source.tables[table.name].join) is not None
-        }
         return Plan(
             tables=tables,
-            joins=joins,
+            joins=self._joins(tables),
             is_grouped=spec.group is not None,
             one_value=tuple(one_value),
             checks=self._checks(names),
-            payload=payload,
-            check_record=checker(operation, self._assumptions),
+            targets=targets,
+            key_shown=len(tables[0].key) - (1 if targets.chooser in tables[0].key else 0),
         )
+
+    def _joins(self, tables: tuple[TablePlan, ...]) -> dict[int, JoinPlan]:
+        by_name = {table.name: table for table in tables}
+        joins = {}
+        for table in tables:
+            join = self._spec.source.tables[table.name].join
+            if join is None:
+                continue
+            here, there = table.shape.slots, by_name[join.to].shape.slots
+            on = [(here[own].index, there[its].index) for own, its in join.on.items() if own in here and its in there]
+            joins[table.position] = JoinPlan(by_name[join.to].position, tuple(on), join.missing, join.extra)
+        return joins
 
     def _finished(
         self,
         plan: Plan,
-        operation: Operation,
         lookups: ReadOnly[str, Lookup],
         main_role: str,
         batch_size: int | None,
@@ -187,31 +209,22 @@ class _Compiler:
             name=spec.mapping,
             version=spec.version,
             description=spec.description,
-            hash=_hash(self._file.path, lookups),
+            hash=_hash(self._file, lookups),
             path=self._file.path,
-            operation=operation,
+            operation=plan.targets.operations[0],
+            operations=plan.targets.operations,
             files=tuple(source.files),
             companions=source.companions,
             complete_when=source.complete_when,
             main_role=main_role,
             layouts=_layouts(source, plan.tables, main_role),
-            lineage=plan.payload.lineage,
+            lineage={**plan.targets.lineage, **_lineage_of_sets(plan.tables)},
             batch_size=batch_size,
             changed=spec.changed,
             control_columns=_control_columns(plan.tables),
-            notes=plan.payload.notes,
+            notes=plan.targets.notes,
             plan=plan,
         )
-
-    def _operation(self) -> Operation | None:
-        targets = [operation.name for operation in WRITES]
-        if self._spec.target in targets:
-            return BY_NAME[self._spec.target]
-        hint = did_you_mean(self._spec.target, targets)
-        self._file.refuse(
-            ("target",), f'"{self._spec.target}" is not an operation', hint or f"known: {some(targets, 9)}"
-        )
-        return None
 
     def _zone(self) -> FixedZone | ZoneSpec | None:
         value, loc = self._spec.source.timezone, ("source", "timezone")
@@ -246,7 +259,7 @@ class _Compiler:
             source.units,
         )
 
-    def _main_role(self, source: Source) -> str:
+    def _main_role(self, source: FileSource) -> str:
         """The name that the tables use for the main file: the one that is no companion."""
         used = [spec.file for spec in source.tables.values() if spec.file is not None]
         own = list(dict.fromkeys(role for role in used if role not in source.companions))
@@ -278,7 +291,8 @@ class _Compiler:
         if item is None and _is_about_rows(rule, names, self._same_everywhere(names)):
             item = 0
         cells = self._cells(check, names, item, loc) or [(item or 0, index) for index in sorted(needs.here)]
-        return CheckPlan(check.id, check.say, check.level, rule, needs, item, tuple(cells))
+        children = names.children(item) if check.each is not None and item is not None else ()
+        return CheckPlan(check.id, check.say, check.level, rule, needs, item, tuple(cells), children)
 
     def _same_everywhere(self, names: Names) -> frozenset[str]:
         group = self._spec.group
@@ -288,15 +302,18 @@ class _Compiler:
         found = [names.column(name, item, (*loc, "columns", number)) for number, name in enumerate(check.columns)]
         return [(column[0].position, column[0].shape.slots[column[1]].index) for column in found if column is not None]
 
-    def _check_changed(self, operation: Operation) -> None:
-        if self._spec.changed == "update" and update_of(operation) is None:
+    def _check_changed(self, operations: tuple[Operation, ...]) -> None:
+        if self._spec.changed == "update" and all(update_of(operation) is None for operation in operations):
+            names = " and ".join(operation.name for operation in operations)
+            verb = "have" if operations[1:] else "has"
             self._file.refuse(
                 ("changed",),
-                f"{operation.name} has nothing to update; changed is for order.create and tender.create",
+                f"{names} {verb} nothing to update; changed is for order.create and tender.create",
                 at_key=True,
             )
 
-    def _batch_size(self, operation: Operation) -> int | None:
+    def _batch_size(self, operations: tuple[Operation, ...]) -> int | None:
+        operation = operations[0]
         if self._spec.batch is None:
             return None
         if not operation.batched:
@@ -324,23 +341,39 @@ def _is_about_rows(rule: Expression, names: Names, same: frozenset[str]) -> bool
     return any(column not in same or column in derived for column in own)
 
 
-def _hash(path: Path, lookups: ReadOnly[str, Lookup]) -> str:
-    digest = hashlib.sha256(path.read_bytes())
+def _hash(file: YamlFile, lookups: ReadOnly[str, Lookup]) -> str:
+    digest = hashlib.sha256(file.path.read_bytes())
+    if file.base is not None:
+        digest.update(b"\0extends\0" + file.base.read_bytes())
     for name in sorted(lookups):
         digest.update(b"\0" + name.encode() + b"\0" + lookups[name].content)
     return digest.hexdigest()
+
+
+def _lineage_of_sets(tables: tuple[TablePlan, ...]) -> Lineage:
+    """The columns of tables made from column sets, one source for each set."""
+    return {
+        f"{rows_of(table.name)}.{column.name}": tuple(
+            Source(table.name, column.name, column.label.replace(SET, word), "each") for word, _ in table.sets.words
+        )
+        for table in tables
+        if table.sets is not None
+        for column in table.columns
+        if column.cells in {whole.name for whole in table.sets.columns}
+    }
 
 
 def _control_columns(tables: tuple[TablePlan, ...]) -> tuple[tuple[str, str], ...]:
     return tuple((table.name, column.name) for table in tables for column in table.columns if column.spec.control_total)
 
 
-def _layouts(source: Source, tables: tuple[TablePlan, ...], main_role: str) -> dict[str, tuple[Layout, ...]]:
+def _layouts(source: FileSource, tables: tuple[TablePlan, ...], main_role: str) -> dict[str, tuple[Layout, ...]]:
     """Per role the tables to read from that file, in the order of the mapping."""
     found: dict[str, list[Layout]] = {}
-    for table in tables:
-        spec = source.tables[table.name]
-        base = Layout(table.name, tuple(_wanted(column) for column in table.columns))
+    for name in dict.fromkeys(table.source for table in tables):
+        spec = source.tables[name]
+        columns = [column for table in tables if table.source == name for column in wanted_columns(table)]
+        base = Layout(name, tuple(columns))
         layout = Layout(
             base.name,
             base.columns,
@@ -358,7 +391,3 @@ def _layouts(source: Source, tables: tuple[TablePlan, ...], main_role: str) -> d
 def _around(spec: TableSpec) -> Around:
     totals, footer = (tuple(rule.begins_with) if rule else () for rule in (spec.totals, spec.footer))
     return Around(spec.units_row, spec.comment or "", totals, footer, spec.stop_at_blank)
-
-
-def _wanted(column: ColumnPlan) -> WantedColumn:
-    return WantedColumn(column.name, (column.label, *column.spec.aliases), column.spec.required)

@@ -6,25 +6,25 @@ for a blank, `Wrong` for what it refuses or `Noted` for what it takes with a war
 white space and brought into composed form, so `Köln` is one word however it was typed. Knows no row, no table and no file.
 """
 
-import re
 import unicodedata
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 from zoneinfo import ZoneInfo
 
 from loadsheet.mapping.calculation import Type
-from loadsheet.mapping.expressions import Slot
 from loadsheet.mapping.language import Column
 from loadsheet.mapping.lookups import Lookup, folded
 from loadsheet.mapping.moments import Fold, formats_reader, settle
 from loadsheet.mapping.numerals import canonical, is_locale, number_reader
+from loadsheet.mapping.patterns import PatternError, matcher
+from loadsheet.mapping.scopes import Slot
 from loadsheet.mapping.suggestions import did_you_mean, some
 from loadsheet.mapping.units import factor, is_unit, quantity_reader, unit_named
 from loadsheet.mapping.words import country_reader, currency_reader, yes_no_reader, zone_reader
-from loadsheet.mapping.wrong import Noted, Wrong
+from loadsheet.mapping.wrong import FOLLOWS, Noted, Wrong
 from loadsheet.mapping.yamlfile import Loc, YamlFile
 from loadsheet.reading.tables import Native
 
@@ -46,7 +46,6 @@ TYPES: dict[str, Type] = {
 }
 _NUMBERS = frozenset({"integer", "decimal", "quantity"})
 _TIMES = ("%H:%M:%S", "%H:%M")
-_PATTERN_TEXT_MAX = 200  # characters; with at most two open repetitions matching stays below 40,000 steps
 _INVISIBLE = "\N{ZERO WIDTH SPACE}\N{ZERO WIDTH NO-BREAK SPACE}"
 
 
@@ -76,7 +75,9 @@ class Padding:
 
 @dataclass(frozen=True, slots=True)
 class ColumnPlan:
-    """One compiled column. `zoned`: its moments are still without a zone when `convert` gives them."""
+    """One compiled column. `cells` names the column whose cells it reads (its own name but for the part of a split one);
+    `zoned`: its moments are still without a zone when `convert` gives them.
+    """
 
     name: str
     spec: Column
@@ -84,11 +85,17 @@ class ColumnPlan:
     convert: Convert
     zoned: bool = False
     padding: Padding | None = None
+    cells: str = ""
+    heading: str = ""
 
     @property
     def label(self) -> str:
         """The heading that the shipper sees."""
-        return self.spec.label or self.name
+        return self.heading or self.spec.label or self.name
+
+    def part(self, whole: "ColumnPlan") -> "ColumnPlan":
+        """This column as the part of `whole` that its `split` names by this column's name."""
+        return replace(self, convert=_part_reader(self, whole), cells=whole.cells, heading=whole.label)
 
 
 def plan_column(
@@ -103,16 +110,15 @@ def plan_column(
     except _SettingError as error:
         file.refuse((*loc, error.key), error.text, error.hint)
         return None
-    if spec.pattern is not None and (why := _unsafe_pattern(spec.pattern)):
-        file.refuse((*loc, "pattern"), f"pattern: {why}")
-        return None
+    for key in spec.whereabouts()[1:]:
+        file.refuse((*loc, key), f"{key} and {spec.whereabouts()[0]} cannot both say where the cells are", at_key=True)
     default = _default(spec, parse, file, loc)
     convert = _cell_reader(spec, parse, default)
     padding = None
     if spec.pad_left is not None and spec.pad_left.when is not None:
         padding = Padding(spec.pad_left.to, spec.pad_left.with_, spec.pad_left.when, _finish_text(spec, lookup))
     zoned = habits.by_row and spec.type in {"date", "datetime"}
-    return ColumnPlan(name, spec, _slot(spec, index, lookup, default), convert, zoned, padding)
+    return ColumnPlan(name, spec, _slot(spec, index, lookup, default), convert, zoned, padding, name)
 
 
 class _SettingError(Exception):
@@ -134,7 +140,7 @@ def _lookup(spec: Column, lookups: Mapping[str, Lookup], file: YamlFile, loc: Lo
 
 
 def _slot(spec: Column, index: int, lookup: Lookup | None, default: object) -> Slot:
-    blank = not spec.required and default is None
+    blank = not (spec.required or spec.from_set) and default is None
     if lookup is None:
         return Slot(index, TYPES[spec.type], blank)
     blank = blank or lookup.missing == "blank"
@@ -236,7 +242,7 @@ def _start_text(spec: Column) -> Callable[[str], str]:
 
 
 def _finish_text(spec: Column, lookup: Lookup | None) -> _Parse:
-    steps = [step for step in (_length(spec), _pattern(spec), _codes(spec, lookup)) if step is not None]
+    steps = [step for step in (_length(spec), *_patterns(spec), _codes(spec, lookup)) if step is not None]
     if not steps:
         return str
     if len(steps) == 1:
@@ -275,35 +281,35 @@ def _length(spec: Column) -> _Parse | None:
     return check
 
 
-def _pattern(spec: Column) -> _Parse | None:
-    if spec.pattern is None or _unsafe_pattern(spec.pattern):
-        return None
-    pattern, wrong = re.compile(spec.pattern), Wrong("C313", {"expected": spec.pattern})
-
-    def check(text: str) -> Any:
-        if len(text) > _PATTERN_TEXT_MAX:
-            return Wrong("C312", {"length": len(text), "expected": _PATTERN_TEXT_MAX})
-        return text if pattern.fullmatch(text) else wrong
-
-    return check
+def _patterns(spec: Column) -> list[_Parse]:
+    return [
+        _matching(key, pattern)
+        for key, pattern in (("pattern", spec.pattern), ("split", spec.split))
+        if pattern is not None
+    ]
 
 
-def _unsafe_pattern(pattern: str) -> str:
-    """Why a pattern is refused, or nothing. Allowed are letters, classes, alternatives and plain repetition: a matcher that backtracks
-    needs no more than the square of the text's length for them.
-    """
+def _matching(key: str, pattern: str) -> _Parse:
     try:
-        re.compile(pattern)
-    except re.error as error:
-        return f"not a pattern: {error}"
-    bare = re.sub(r"\[(?:\\.|[^\]\\])*\]|\\[^0-9]", "x", pattern)  # classes and escapes repeat nothing
-    if "(?" in bare or re.search(r"\\[0-9]", bare):
-        return "look-around, flags and back references are not available"
-    if re.search(r"\)[*+?{]", bare):
-        return "a group cannot be repeated"
-    if len(re.findall(r"[*+]|\{[0-9]*,[0-9]*\}", bare)) > 2 or bare.count("?") > 4:  # noqa: PLR2004 (see above)
-        return "at most two parts may repeat freely (* + {m,n}), at most four may be optional (?)"
-    return ""
+        match = matcher(pattern)
+    except PatternError as error:
+        raise _SettingError(key, f"{key}: {error}") from None
+    wrong = Wrong("C313", {"expected": pattern})
+    return lambda text: wrong if match(text) is None else text
+
+
+def _part_reader(column: ColumnPlan, whole: ColumnPlan) -> Convert:
+    """The converter of a part: of the whole cell's text, the group of the column's name."""
+    match, name, convert = matcher(whole.spec.split or ""), column.name, column.convert
+
+    def read(cell: str) -> Any:
+        text = (cell.shown if isinstance(cell, Native) else cell).strip().strip(_INVISIBLE)
+        if not text or text in whole.spec.blank:
+            return convert("")
+        found = match(unicodedata.normalize("NFC", text))
+        return FOLLOWS if found is None else convert(found[name] or "")
+
+    return read
 
 
 def _codes(spec: Column, lookup: Lookup | None) -> _Parse | None:

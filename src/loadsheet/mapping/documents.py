@@ -1,5 +1,6 @@
 """The values of mapping: documents, the rows they came from, and the rows left out by rule."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -20,7 +21,8 @@ class Document:
 
     `payload` is the request record as JSON (UTF-8, numbers exact), empty if it could not be built; `content_hash` is the
     SHA-256 (hex) of the record with sorted keys, so that key order does not matter; `rows` are all its source rows;
-    `items` says for payload lists that the mapping writes out entry by entry which entries are there, where some were left out.
+    `items` says for payload lists that the mapping writes out entry by entry which entries are there, where some were left out
+    (and more for `locate`, see below). `instead` is what to send if the ledger finds the record to exist already.
     """
 
     operation: str
@@ -31,11 +33,50 @@ class Document:
     rows: tuple[SourceRow, ...]
     problems: tuple[Problem, ...] = ()
     items: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    instead: "Instead | None" = None
+
+    @property
+    def own_rows(self) -> tuple[SourceRow, ...]:
+        """Its source rows without those that another document, made from the same row before, accounts for."""
+        return own_rows(self.rows, self.items)
 
     @property
     def usable(self) -> bool:
         """Whether it may be sent: built, and with no problem worse than a warning."""
         return bool(self.payload) and all(problem.level == "warning" for problem in self.problems)
+
+
+class Instead(NamedTuple):
+    """The other operation of a record to be created or, where it exists already, updated: its payload and content hash."""
+
+    operation: str
+    payload: bytes
+    content_hash: str
+
+
+SHARED = "(shared)"
+"""The entry of `items` with the indexes of the rows that a document before it accounts for."""
+
+
+def rows_of(table: str) -> str:
+    """The entry of `items` that says for each row of a table which of the document's rows it was made from."""
+    return f"({table})"
+
+
+def sets_of(table: str) -> str:
+    """The entry of `items` that says for each row of a table which column set it was made from."""
+    return f"({table} sets)"
+
+
+def list_of(path: str) -> str:
+    """The entry of `items` that says for the items of a list within a list which of their table's rows they are."""
+    return f"{path}[]"
+
+
+def own_rows(rows: tuple[SourceRow, ...], items: Mapping[str, Sequence[int]]) -> tuple[SourceRow, ...]:
+    """Those of a document's rows that it accounts for itself: all, but where one row of a file gives several documents."""
+    shared = items.get(SHARED)
+    return rows if not shared else tuple(row for index, row in enumerate(rows) if index not in shared)
 
 
 class Ignored(NamedTuple):
@@ -47,14 +88,16 @@ class Ignored(NamedTuple):
 
 class Source(NamedTuple):
     """Where a payload value comes from: a column of a table (its name in the mapping and its label), and over which rows of
-    the document: the `first` row of that table, `each` row with its own list item, or `all` of them.
+    the document: the `first` row of that table, `each` row with its own list item, the row of the list `around`, or `all` of them.
     """
 
     table: str
     column: str
     label: str
-    rows: Literal["first", "each", "all"]
+    rows: Literal["first", "each", "around", "all"]
 
 
 Lineage = dict[str, tuple[Source, ...]]
-"""Payload path pattern (`packages[].weight`) -> its sources. An empty tuple is a value the mapping itself supplies. See `lineage.py`."""
+"""Payload path pattern (`packages[].weight`) -> its sources. An empty tuple is a value the mapping itself supplies. The columns of a table
+made from column sets stand there as well, `(items).weight` with one source for each set. See `lineage.py`.
+"""

@@ -5,9 +5,8 @@ expressions, attributes of Python objects and every form that is not listed here
 conversion.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from collections.abc import Callable
+from datetime import UTC
 from typing import Any, Literal, NamedTuple
 
 from rule_engine import Context, DataType, Rule, ast, errors  # type: ignore[import-untyped]  # it ships no types
@@ -25,84 +24,11 @@ from loadsheet.mapping.calculation import (
     in_utc,
     reason,
 )
+from loadsheet.mapping.scopes import DEEPEST, Evaluate, Expression, ExpressionError, Frame, Scope, Shape, Slot, Use
 from loadsheet.mapping.suggestions import did_you_mean, some
 
+_Build = Callable[[Any], Evaluate]
 _LONGEST = 2_000  # characters; the parser recurses
-_DEEPEST = 4  # lists within lists
-
-
-@dataclass(frozen=True, slots=True)
-class Slot:
-    """One value of a row: its position, its type, whether it may be blank; for a row of a code table, its columns."""
-
-    index: int
-    type: Type
-    blank: bool = False
-    codes: tuple[tuple[str, bool], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """The values that one row of a table has, by name."""
-
-    table: str
-    slots: Mapping[str, Slot]
-
-
-@dataclass(frozen=True, slots=True)
-class Scope:
-    """The names an expression may use: bare ones are values of the row at hand (`here`); `main` is the first row of the main
-    table under the main table's name; `lists` are all rows of a table in the document: name -> (position in Frame.lists, shape).
-    """
-
-    here: Shape
-    main: Shape | None = None
-    lists: Mapping[str, tuple[int, Shape]] = field(default_factory=dict)
-
-
-class Frame:
-    """What an expression is evaluated on. Made once for a run over a file; its attributes are set row by row."""
-
-    __slots__ = ("lists", "main", "now", "row", "variables")
-
-    def __init__(self, now: datetime) -> None:
-        self.now = now
-        self.row: Sequence[Any] = ()
-        self.main: Sequence[Any] = ()
-        self.lists: Sequence[Sequence[Sequence[Any]]] = ()
-        self.variables: list[Any] = [None] * _DEEPEST  # rows that the comprehensions now running stand at
-
-
-class Use(NamedTuple):
-    """A value that an expression reads: of the row at hand, the main table's first row, or all rows of a table. An empty
-    column means the rows themselves, such as their number.
-    """
-
-    table: str
-    column: str
-    rows: Literal["here", "first", "all"]
-
-
-Evaluate = Callable[[Frame], Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Expression:
-    """A compiled expression. `evaluate` gives Decimal, str, bool, aware datetime, timedelta or None."""
-
-    text: str
-    evaluate: Evaluate
-    type: Type
-    blank: bool
-    uses: frozenset[Use]
-
-
-class ExpressionError(Exception):
-    """An expression that cannot be used; a finding about the mapping file, placed by the caller."""
-
-    def __init__(self, text: str, hint: str = "") -> None:
-        super().__init__(text)
-        self.text, self.hint = text, hint
 
 
 def compile_expression(text: str, scope: Scope) -> Expression:
@@ -241,7 +167,7 @@ class _Compiler:
         self.uses: set[Use] = set()
         self._scope = scope
         self._variables: list[tuple[str, Shape | None]] = []
-        self._builders: dict[type, Callable[[Any], Evaluate]] = {
+        self._builders: dict[type, _Build] = {
             ast.SymbolExpression: self._symbol,
             ast.GetAttributeExpression: self._attribute,
             ast.AddExpression: self._arithmetic,
@@ -402,7 +328,7 @@ class _Compiler:
         iterable, position = self.build(node.iterable), len(self._variables)
         if rows is not None:
             self.uses.discard(Use(rows[1].table, "", "all"))  # its columns are what is read
-        if position >= _DEEPEST:
+        if position >= DEEPEST:
             raise ExpressionError("the expression is nested too deeply")
         self._variables.append((node.variable, rows[1] if rows else None))
         plain = self._plain_total(node)

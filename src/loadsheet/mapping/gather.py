@@ -7,22 +7,19 @@ or as ignored by the mapping's rule. Knows no payload and no operation.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from loadsheet.mapping.calculation import CALCULATION_ERRORS
-from loadsheet.mapping.documents import Ignored, SourceRow
-from loadsheet.mapping.expressions import Expression, Frame
+from loadsheet.mapping.documents import Ignored
 from loadsheet.mapping.rows import RowReader
+from loadsheet.mapping.scopes import Frame
+from loadsheet.mapping.sources import BETWEEN, Keyed, Source
 from loadsheet.mapping.spill import Spill, Spilled
-from loadsheet.mapping.wrong import Wrong
 from loadsheet.reading.tables import Row
 
 MEMORY_ROWS = 5_000
 KEYS_MAX = 300_000
-_BETWEEN = "\N{SYMBOL FOR UNIT SEPARATOR}"  # joins the parts of a key; no trimmed cell holds it alone
 
 
 class Group(NamedTuple):
@@ -31,18 +28,9 @@ class Group(NamedTuple):
     key: str | None
     rows: tuple[Sequence[Row], ...]
 
-    @property
-    def shown_key(self) -> str:
-        """The key as reports show it."""
-        return (self.key or "").replace(_BETWEEN, "/")
-
-
-class Keyed(NamedTuple):
-    """A row with the key of its record (None: it names none) and the text it is sorted by."""
-
-    row: Row
-    key: str | None
-    order: str
+    def shown_key(self, parts: int) -> str:
+        """The key as reports show it: its first `parts`."""
+        return "/".join((self.key or "").split(BETWEEN)[:parts])
 
 
 Gathered = Iterator[Group | Ignored]
@@ -56,7 +44,7 @@ def gather(
     says so. Tables are read up to three times. `spill_folder` is where a sort on disk keeps its files (default: the
     system's folder for temporary files); they are gone when the iterator ends or is closed.
     """
-    sources = [_Source(reader, frame) for reader in readers]
+    sources = [Source(reader, frame) for reader in readers]
     if len(sources) == 1 and not sources[0].is_keyed and not sources[0].is_sorted:
         return _each_row(sources[0])
     held = _read_ahead(sources, memory_rows)
@@ -66,52 +54,7 @@ def gather(
     return _merge(sources, rank) if rank is not None else _spilled(sources, spill_folder)
 
 
-class _Source:
-    """One table as keyed rows. Its rows are read anew by each iteration."""
-
-    def __init__(self, reader: RowReader, frame: Frame) -> None:
-        self._reader = reader
-        self._frame = frame
-        self._plan = reader.plan
-        self._read = reader.some({*self._plan.key, *self._plan.order, *self._plan.ignore_needs})
-        self.is_keyed = bool(self._plan.key)
-        self.is_sorted = bool(self._plan.order)
-
-    def __iter__(self) -> Iterator[Keyed | Ignored]:
-        read, plan = self._read, self._plan
-        for row in self._reader.table.rows():
-            if row.ignored:
-                yield Ignored(SourceRow(plan.name, row.number, row.shown), row.ignored)
-                continue
-            values, wrong = read(row)
-            if plan.ignore is not None and row.problem is None and self._is_ignored(plan.ignore, values, wrong):
-                yield Ignored(SourceRow(plan.name, row.number, row.shown), f"ignore_rows: {plan.ignore.text}")
-                continue
-            order = _BETWEEN.join([_sortable(values[index]) for index in plan.order]) if plan.order else ""
-            yield Keyed(row, self._key(values) if plan.key else str(row.number), order)
-
-    def _is_ignored(self, rule: Expression, values: list[Any], wrong: dict[int, Wrong]) -> bool:
-        if wrong and any(index in wrong and wrong[index].code != "C301" for index in self._plan.ignore_needs):
-            return False  # a cell that says something unreadable is no reason to leave its row out
-        self._frame.row = values
-        try:
-            return bool(rule.evaluate(self._frame))
-        except CALCULATION_ERRORS:
-            return False
-
-    def _key(self, values: list[Any]) -> str | None:
-        parts = [values[index] for index in self._plan.key]
-        if len(parts) == 1:
-            return None if parts[0] is None else str(parts[0])
-        return None if None in parts else _BETWEEN.join(map(str, parts))
-
-
-def _sortable(value: object) -> str:
-    """A text that sorts as the value does: moments by instant. Other types than text and moments are refused at load."""
-    return value.astimezone(UTC).isoformat() if isinstance(value, datetime) else str(value or "")
-
-
-def _each_row(source: _Source) -> Gathered:
+def _each_row(source: Source) -> Gathered:
     for item in source:
         yield Group(item.key, ((item.row,),)) if isinstance(item, Keyed) else item
 
@@ -119,7 +62,7 @@ def _each_row(source: _Source) -> Gathered:
 # ---- in memory ----
 
 
-def _read_ahead(sources: Sequence[_Source], most: int) -> list[list[Keyed | Ignored]] | None:
+def _read_ahead(sources: Sequence[Source], most: int) -> list[list[Keyed | Ignored]] | None:
     """All rows of all tables if they are few, else None."""
     held, left = [], most
     for source in sources:
@@ -165,7 +108,7 @@ def _whole(key: str, rows: tuple[Sequence[Row], ...]) -> Gathered:
 # ---- streaming ----
 
 
-def _survey(sources: Sequence[_Source], *, in_key_order: bool) -> _Rank | None:
+def _survey(sources: Sequence[Source], *, in_key_order: bool) -> _Rank | None:
     """Reads the keys of all tables. The answer ranks keys if groups stand together and follow the main table's order (or, asked
     for that and cheaper, ascend in every table); None if they do not, or if there are too many keys to remember.
     """
@@ -178,7 +121,7 @@ def _survey(sources: Sequence[_Source], *, in_key_order: bool) -> _Rank | None:
     return rank
 
 
-def _stand_together(source: _Source, rank: _Rank, ranks: dict[str, int] | None) -> Iterator[bool]:
+def _stand_together(source: Source, rank: _Rank, ranks: dict[str, int] | None) -> Iterator[bool]:
     """For every run of equal keys whether it is where it should be. With `ranks`, the keys are new and are numbered."""
     last = Keyed(Row(0, ()), None, "")
     last_rank = None
@@ -205,7 +148,7 @@ def _stand_together(source: _Source, rank: _Rank, ranks: dict[str, int] | None) 
 class _Runs:
     """The runs of equal keys in one table, with the next one in sight."""
 
-    def __init__(self, source: _Source, position: int, tables: int) -> None:
+    def __init__(self, source: Source, position: int, tables: int) -> None:
         self.key: str | None = None
         self.rows: list[Row] = []
         self._items = iter(source)
@@ -230,7 +173,7 @@ class _Runs:
                 return
 
 
-def _merge(sources: Sequence[_Source], rank: _Rank) -> Gathered:
+def _merge(sources: Sequence[Source], rank: _Rank) -> Gathered:
     main, *partners = [_Runs(source, position, len(sources)) for position, source in enumerate(sources)]
     for runs in (main, *partners):
         yield from runs.advance()
@@ -258,7 +201,7 @@ def _left_over(runs: _Runs, position: int, tables: int, passed: Callable[[Any], 
 # ---- on disk ----
 
 
-def _spilled(sources: Sequence[_Source], folder: Path | None) -> Gathered:
+def _spilled(sources: Sequence[Source], folder: Path | None) -> Gathered:
     with Spill(folder) as spill:
         for position, source in enumerate(sources):
             for item in source:

@@ -40,6 +40,44 @@ class Part(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
+def _as_sets(value: object) -> object:
+    if type(value) is int and 0 < value <= _MOST_SETS:
+        return {str(number): str(number) for number in range(1, value + 1)}
+    return {word: word for word in value} if isinstance(value, list) and all(map(_is_text, value)) else value
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+_MOST_SETS = 200
+Sets = Annotated[dict[str, str], BeforeValidator(_as_sets), ModelField(min_length=1)]
+SET = "{set}"
+"""What stands in a label where the word of each set stands in the header."""
+
+
+class Kind(Part):
+    """The rows of one kind in a file that mixes several: `label` heads the column that tells, `is` are the texts that mean this
+    kind; `others`: rows of a kind that no table takes.
+    """
+
+    label: str
+    is_: Names = ModelField(alias="is", min_length=1)
+    others: Miss = "error"
+
+
+class Totals(Part):
+    """Rows that state sums, told in one of two ways. By `begins_with`: what their first text begins with, as whole words, in any case;
+    such rows are ignored. By `where`: there each of the `sum` columns must be the sum of its cells in the rows above, of all of them
+    or of those since the last such row (`over: block`).
+    """
+
+    begins_with: Annotated[list[Text], BeforeValidator(_as_list)] = ModelField([], min_length=1)
+    where: str | None = None
+    sum: Names = ModelField([], min_length=1)
+    over: Literal["file", "block"] = "file"
+
+
 class Join(Part):
     """Rows of this table belong to the rows of `to` whose columns agree: `on` is {column here: column there}.
     `missing`: a row there without partner here; `extra`: a row here without partner there.
@@ -60,6 +98,9 @@ class Beginnings(Part):
 class TableSpec(Part):
     """Where one table is found. `file` is a role of `source.companions`, or a name for the main file.
 
+    With `sets`, each row gives one row for every filled set of columns: a label `Item {set}` stands for `Item 1`, `Item 2` ...;
+    `from` takes those sets from the rows of another table, to which they then belong. With `kind`, the table is the rows of one kind.
+
     `header_rows`: over how many rows the labels are spread. Rows that are none of the table's, ignored and counted:
     `units_row` (true: the first row under the header; auto: if it holds nothing but units), `comment` (what comments begin with),
     `totals` (wherever they stand), `footer` (this row and all below), `stop_at_blank` (all below the first blank row), and
@@ -72,10 +113,14 @@ class TableSpec(Part):
     header_rows: Literal["auto", 1, 2, 3, 4, 5] = "auto"
     units_row: Literal["auto"] | bool = "auto"
     comment: Text | None = None
-    totals: Beginnings | None = None
     footer: Beginnings | None = None
     stop_at_blank: bool = False
     ignore_rows: str | None = None
+    totals: Totals | None = None
+    kind: Kind | None = None
+    from_: str | None = ModelField(None, alias="from")
+    sets: Sets | None = None
+    filled_by: Names = []
     join: Join | None = None
 
 
@@ -126,10 +171,21 @@ ColumnType = Literal[
 
 _EVERY_TYPE = frozenset(
     "label aliases type required key default blank control_total example note".split()  # noqa: SIM905 (a list of words)
-)
+) | {"file", "part_of", "from_set", "above", "place", "fill_down"}
 _KEYS_OF_TYPE: dict[str, frozenset[str]] = {
     "text": frozenset(
-        {"lookup", "one_of", "ignore_case", "case", "pad_left", "min_length", "max_length", "on_too_long", "pattern"}
+        {
+            "lookup",
+            "one_of",
+            "ignore_case",
+            "case",
+            "pad_left",
+            "min_length",
+            "max_length",
+            "on_too_long",
+            "pattern",
+            "split",
+        }
     ),
     "integer": frozenset({"min", "max", "locale"}),
     "decimal": frozenset({"min", "max", "places", "locale"}),
@@ -142,8 +198,17 @@ _KEYS_OF_TYPE: dict[str, frozenset[str]] = {
 }
 
 
+WHERE_CELLS_ARE = ("file", "part_of", "from_set", "above", "place")
+"""The keys of a column that stand for a heading: its cells are found otherwise."""
+
+
 class Column(Part):
-    """One column as the shipper sees it: its heading, and how its cells become values."""
+    """One column as the shipper sees it: its heading, and how its cells become values.
+
+    Instead of under a heading its cells may be: a part of the file's name (`file`: name, stem, folder or a placeholder of `files`), a
+    named group of another column's `split` (`part_of`), the word of the column set (`from_set`), a cell of the last row above of
+    another kind (`above: table.column`), or the cell at a `place` counted from 1.
+    """
 
     label: str | None = None
     aliases: Names = []
@@ -153,6 +218,12 @@ class Column(Part):
     default: Any = None
     blank: Names = []
     control_total: bool = False
+    file: str | None = None
+    part_of: str | None = None
+    from_set: bool = False
+    above: str | None = None
+    place: PositiveInt | None = None
+    fill_down: bool = False
     example: Any = None
     note: str = ""
     lookup: str | None = None
@@ -164,6 +235,7 @@ class Column(Part):
     max_length: PositiveInt | None = None
     on_too_long: Literal["error", "cut_and_warn"] = "error"
     pattern: str | None = None
+    split: str | None = None
     min: Number | None = None
     max: Number | None = None
     places: Annotated[int, ModelField(ge=0, le=12)] | None = None
@@ -178,6 +250,10 @@ class Column(Part):
         """The keys that are set but mean nothing for this type."""
         allowed = _EVERY_TYPE | _KEYS_OF_TYPE.get(self.type, frozenset())
         return sorted(self.model_fields_set - allowed)
+
+    def whereabouts(self) -> list[str]:
+        """The keys that say where its cells are, other than its label."""
+        return [key for key in WHERE_CELLS_ARE if getattr(self, key)]
 
 
 class LookupSpec(Part):
@@ -240,13 +316,20 @@ class Leaf(Part):
 SOURCES_OF_A_VALUE = ("col", "const", "value", "expr", "utc_offset_of")
 
 
+class Target(Part):
+    """The operation chosen for each record: the column's values are names of operations, by its `one_of` or code table."""
+
+    col: str
+
+
 class MappingSpec(Part):
     """The whole file, except for the parts whose shape depends on others: columns, derived and payload stay plain here."""
 
     mapping: Name
     version: PositiveInt
     description: str = ""
-    target: str
+    extends: str | None = None
+    target: Any
     source: Source
     columns: dict[str, Any] = ModelField(min_length=1)
     lookups: dict[str, LookupSpec] = {}
@@ -254,6 +337,7 @@ class MappingSpec(Part):
     constants: dict[str, Any] = {}
     derived: dict[str, Any] = {}
     payload: dict[str, Any] = ModelField(min_length=1)
+    payload_of: dict[str, dict[str, Any]] = {}
     checks: list[Check] = []
     batch: Batch | None = None
     order: Names = []

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from typing import NamedTuple
 
-from loadsheet.mapping.documents import Lineage, Source, SourceRow
+from loadsheet.mapping.documents import Lineage, Source, SourceRow, list_of, rows_of, sets_of
 
 _STEP = re.compile(r"\[([0-9]+)\]")
 
@@ -25,15 +25,32 @@ class Place(NamedTuple):
     label: str
 
 
+class Trace(NamedTuple):
+    """One source of a payload value in a document: which row of its table, which of the document's rows, and the column's label there."""
+
+    source: Source
+    nth: int
+    row: int
+    label: str
+
+
 def locate(
     lineage: Lineage, rows: Sequence[SourceRow], items: Mapping[str, tuple[int, ...]], path: str
 ) -> tuple[Place, ...]:
     """The cells behind a payload path such as `packages[1].weight`, most telling first; none for values that the mapping itself
     supplies. A path that the mapping does not fill is answered for what encloses it.
     """
+    traces = trace(lineage, rows, items, path)
+    return tuple(Place(rows[found.row].table, found.row, found.source.column, found.label) for found in traces)
+
+
+def trace(
+    lineage: Lineage, rows: Sequence[SourceRow], items: Mapping[str, tuple[int, ...]], path: str
+) -> tuple[Trace, ...]:
+    """The sources behind a payload path, as `locate` finds them, with the mapping's own tables and their rows."""
     while path:
         for sources, indexes in _matches(lineage, items, path):
-            return tuple(place for source in sources for place in _places(source, rows, indexes))
+            return tuple(found for source in sources for found in _traces(lineage, source, rows, items, indexes))
         path = path[: max(path.rfind("."), path.rfind("["), 0)]
     return ()
 
@@ -44,21 +61,42 @@ def _matches(
     indexes = [int(index) for index in _STEP.findall(path)]
     for spelled in product((True, False), repeat=len(indexes)):
         pattern, end = "", 0
+        of_rows = []
         for is_row, index, match in zip(spelled, indexes, _STEP.finditer(path), strict=True):
             pattern += path[end : match.start()]
             entries = items.get(path[: match.start()], ())
             entry = entries[index] if index < len(entries) else index
             pattern += "[]" if is_row else f"[{entry}]"
             end = match.end()
+            if is_row:
+                among = items.get(list_of(path[: match.start()]), ())
+                of_rows.append(among[index] if index < len(among) else index)
         sources = lineage.get(pattern + path[end:])
         if sources is not None:
-            yield sources, [index for is_row, index in zip(spelled, indexes, strict=True) if is_row]
+            yield sources, of_rows
 
 
-def _places(source: Source, rows: Sequence[SourceRow], indexes: Sequence[int]) -> list[Place]:
-    own = [index for index, row in enumerate(rows) if row.table == source.table]
+def _traces(
+    lineage: Lineage,
+    source: Source,
+    rows: Sequence[SourceRow],
+    items: Mapping[str, tuple[int, ...]],
+    indexes: Sequence[int],
+) -> list[Trace]:
+    own = items.get(rows_of(source.table))
+    if own is None:
+        own = tuple(index for index, row in enumerate(rows) if row.table == source.table)
+    nths = range(len(own))
     if source.rows == "first":
-        own = own[:1]
-    elif source.rows == "each":
-        own = own[indexes[0] : indexes[0] + 1] if indexes else own
-    return [Place(source.table, index, source.column, source.label) for index in own]
+        nths = nths[:1]
+    elif source.rows != "all" and indexes:
+        wanted = indexes[-1] if source.rows == "each" else indexes[-2 if len(indexes) > 1 else -1]
+        nths = nths[wanted : wanted + 1]
+    return [Trace(source, nth, own[nth], _label(lineage, source, items, nth)) for nth in nths]
+
+
+def _label(lineage: Lineage, source: Source, items: Mapping[str, tuple[int, ...]], nth: int) -> str:
+    """The label of the column in the row's own set, where the table is made from column sets."""
+    of_sets = lineage.get(f"{rows_of(source.table)}.{source.column}")
+    sets = items.get(sets_of(source.table), ())
+    return of_sets[sets[nth]].label if of_sets and nth < len(sets) else source.label

@@ -49,7 +49,7 @@ def folded(text: str, *, ignore_case: bool) -> str:
 
 def read_lookup(name: str, spec: LookupSpec, file: YamlFile, loc: Loc) -> Lookup | None:
     """Reads a code table. What is wrong with it becomes a finding of the mapping file, and the answer is None."""
-    path = file.path.parent / spec.file
+    path = file.owner((*loc, "file")).parent / spec.file
     values = [spec.key, *(spec.value if isinstance(spec.value, list) else [spec.value])]
     try:
         content = path.read_bytes()

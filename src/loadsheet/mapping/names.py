@@ -4,23 +4,15 @@ Owns: the scopes. Outside of lists the row at hand is the first row of the main 
 row. `rows` are always all rows of the main table in the document. Knows no payload field.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from loadsheet.mapping.calculation import Type
 from loadsheet.mapping.documents import Source
-from loadsheet.mapping.expressions import (
-    Evaluate,
-    Expression,
-    ExpressionError,
-    Frame,
-    Scope,
-    Slot,
-    Use,
-    compile_expression,
-)
-from loadsheet.mapping.rows import TablePlan
+from loadsheet.mapping.expressions import compile_expression
+from loadsheet.mapping.plans import TablePlan
+from loadsheet.mapping.scopes import Evaluate, Expression, ExpressionError, Frame, Scope, Slot, Use
 from loadsheet.mapping.suggestions import did_you_mean, some
 from loadsheet.mapping.yamlfile import Loc, YamlFile
 
@@ -29,20 +21,36 @@ ROWS = "rows"
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """Which values something is made from: places in the row at hand and in the main table's first row, and (table, place) in
-    all rows of a table.
+    """Which values something is made from: places in the row at hand, in the main table's first row and in the row of the list around,
+    and (table, place) in all rows of a table, where the place -1 stands for the rows themselves.
     """
 
     here: frozenset[int] = frozenset()
     first: frozenset[int] = frozenset()
     all: frozenset[tuple[int, int]] = frozenset()
+    around: frozenset[int] = frozenset()
 
 
 class Draft(Frame):
     """The frame of one document: its rows, what was refused in them, and what went wrong while its payload is built."""
 
-    __slots__ = ("all_wrong", "at", "faults", "items", "main_wrong", "row_wrong", "rows_wrong", "skipped", "unnamed")
+    __slots__ = (
+        "all_wrong",
+        "at",
+        "faults",
+        "items",
+        "main_wrong",
+        "nested",
+        "outer_index",
+        "outer_wrong",
+        "row_wrong",
+        "rows_wrong",
+        "skipped",
+        "unnamed",
+    )
 
+    nested: Mapping[int, Sequence[Sequence[int]]]
+    outer_wrong: frozenset[int]
     row_wrong: frozenset[int]
     main_wrong: frozenset[int]
     all_wrong: frozenset[tuple[int, int]]
@@ -50,7 +58,9 @@ class Draft(Frame):
 
     def clear(self) -> None:
         """Makes it ready for the next document."""
-        self.row_wrong = self.main_wrong = frozenset()
+        self.row_wrong = self.main_wrong = self.outer_wrong = frozenset()
+        self.nested = {}
+        self.outer_index = 0  # which row the innermost list over rows is at
         self.all_wrong = frozenset()
         self.rows_wrong = ()
         self.faults: list[tuple[str, str, dict[str, str]]] = []  # path, code, values of the message
@@ -58,6 +68,11 @@ class Draft(Frame):
         self.skipped: list[str] = []  # paths whose cells were refused
         self.items: dict[str, tuple[int, ...]] = {}
         self.at: list[int] = []
+
+    def narrow(self, children: Sequence[int], index: int) -> None:
+        """Leaves of the tables that belong to rows of another only what belongs to its row `index`; the caller undoes it."""
+        own = {child: [self.lists[child][place] for place in self.nested[child][index]] for child in children}
+        self.lists = [own.get(position, rows) for position, rows in enumerate(self.lists)]
 
     def lacks(self, needs: Needs) -> bool:
         """Whether any of these values was refused, so that nothing can be made from them."""
@@ -67,6 +82,7 @@ class Draft(Frame):
             needs.here.isdisjoint(self.row_wrong)
             and needs.first.isdisjoint(self.main_wrong)
             and needs.all.isdisjoint(self.all_wrong)
+            and needs.around.isdisjoint(self.outer_wrong)
         )
 
 
@@ -83,10 +99,15 @@ class Reference(NamedTuple):
 class Names:
     """The names of one mapping and the file that findings are said of. `item` is the position of the table whose rows a list goes through, None outside of lists."""
 
-    def __init__(self, tables: Sequence[TablePlan], file: YamlFile) -> None:
+    def __init__(self, tables: Sequence[TablePlan], file: YamlFile, outer: int | None = None) -> None:
         self.tables = tables
         self.file = file
+        self._outer = outer
         self._positions = {table.name: table.position for table in tables}
+
+    def inside(self, outer: int) -> "Names":
+        """The names in a list within the list over the rows of the table at `outer`."""
+        return Names(self.tables, self.file, outer)
 
     def list_position(self, name: str) -> int | None:
         """The table whose rows `each: NAME` goes through."""
@@ -95,6 +116,10 @@ class Names:
     def list_names(self) -> list[str]:
         """What `each:` may name."""
         return list(dict.fromkeys([ROWS, *self._positions]))
+
+    def children(self, position: int) -> tuple[int, ...]:
+        """The tables whose rows belong to single rows of this one."""
+        return tuple(table.position for table in self.tables if table.belongs_to == position)
 
     def scope(self, item: int | None) -> Scope:
         """The names that an expression may use there."""
@@ -129,11 +154,16 @@ class Names:
         if problem:
             self.file.refuse(loc, f'"{text}": {problem}', did_you_mean(code, [name for name, _ in slot.codes]))
             return None
-        rows: Literal["here", "first"] = "here" if table.position == (item or 0) else "first"
+        rows = self._which(table, item)
         kind = Type.TEXT if place is not None else slot.type
         blank = slot.blank or (place is not None and slot.codes[place][1])
         uses = frozenset({Use(table.name, column, rows)})
         return Reference(_getter(slot.index, place, rows), kind, blank, self.needs(uses), self.sources(uses, item))
+
+    def _which(self, table: TablePlan, item: int | None) -> Literal["here", "first", "around"]:
+        if table.position == (item or 0):
+            return "here"
+        return "around" if table.position == self._outer else "first"
 
     def column(self, text: str, item: int | None, loc: Loc) -> tuple[TablePlan, str, str] | None:
         """The table and column that a text names there, and what stands behind them; or None with the finding."""
@@ -147,27 +177,26 @@ class Names:
             hint = did_you_mean(column, known) or f"known: {some(known, 30)}"
             self.file.refuse(loc, f'"{text}": {table.name} has no column "{column}"', hint)
             return None
-        if table.position not in (0, item):
+        if table.position not in (0, item, self._outer):
             hint = f"use each: {table.name}, or an expression over them"
             self.file.refuse(loc, f"{table.name} has several rows for one record", hint)
             return None
         return table, column, code
 
     def needs(self, uses: Iterable[Use]) -> Needs:
-        """The values behind these uses. Those without a column (the number of rows) need none."""
+        """The values behind these uses."""
         here: set[int] = set()
         first: set[int] = set()
+        around: set[int] = set()
         every: set[tuple[int, int]] = set()
         for use in uses:
-            if not use.column:
-                continue
             position = self._positions[use.table]
-            index = self.tables[position].shape.slots[use.column].index
+            index = self.tables[position].shape.slots[use.column].index if use.column else -1
             if use.rows == "all":
                 every.add((position, index))
             else:
-                (here if use.rows == "here" else first).add(index)
-        return Needs(frozenset(here), frozenset(first), frozenset(every))
+                {"here": here, "first": first, "around": around}[use.rows].add(index)
+        return Needs(frozenset(here), frozenset(first), frozenset(every), frozenset(around))
 
     def sources(self, uses: Iterable[Use], item: int | None) -> tuple[Source, ...]:
         """The columns behind these uses, derived values resolved, in the order of tables and columns."""
@@ -181,8 +210,8 @@ class Names:
 
     def _sources(self, use: Use, item: int | None) -> list[Source]:
         table = self.tables[self._positions[use.table]]
-        rows: Literal["first", "each", "all"] = "each" if item is not None else "first"
-        rows = rows if use.rows == "here" else use.rows
+        here: Literal["first", "each"] = "each" if item is not None else "first"
+        rows: Literal["first", "each", "around", "all"] = here if use.rows == "here" else use.rows
         derived = next((plan for plan in table.derived if plan.name == use.column), None)
         if derived is None:
             label = table.label(table.shape.slots[use.column].index) if use.column else ""
@@ -205,7 +234,13 @@ def _code_place(slot: Slot, code: str) -> tuple[int | None, str]:
     )
 
 
-def _getter(index: int, place: int | None, rows: Literal["here", "first"]) -> Evaluate:
+def _getter(index: int, place: int | None, rows: Literal["here", "first", "around"]) -> Evaluate:
+    if rows == "around":
+        return (
+            (lambda frame: frame.outer[index])
+            if place is None
+            else (lambda frame: None if (codes := frame.outer[index]) is None else codes[place])
+        )
     if place is None:
         return (lambda frame: frame.row[index]) if rows == "here" else (lambda frame: frame.main[index])
 

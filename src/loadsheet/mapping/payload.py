@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 from loadsheet.contract import Assumptions, Field, Kind, Operation, Record, When, check
 from loadsheet.mapping.calculation import CALCULATION_ERRORS, reason
-from loadsheet.mapping.documents import Lineage
-from loadsheet.mapping.expressions import Evaluate
+from loadsheet.mapping.documents import Lineage, list_of
 from loadsheet.mapping.leaves import OMIT, Around, Make, concrete, plan_leaf
 from loadsheet.mapping.names import Draft, Names, Needs
+from loadsheet.mapping.scopes import Evaluate
 from loadsheet.mapping.suggestions import did_you_mean, some
 from loadsheet.mapping.yamlfile import Loc
 
@@ -36,11 +36,12 @@ def plan_payload(
     assumptions: Assumptions,
     *,
     zone_known: bool,
+    loc: Loc = ("payload",),
 ) -> PayloadPlan:
-    """Compiles the tree under `payload`; what is wrong with it becomes findings of the file."""
+    """Compiles the tree that stands at `loc`; what is wrong with it becomes findings of the file."""
     planner = _Planner(operation, names, constants, assumptions, zone_known=zone_known)
-    make = planner.record(spec, operation.record, None, "", ("payload",))
-    planner.check_constants()
+    make = planner.record(spec, operation.record, None, "", loc)
+    planner.check_constants(loc)
     return PayloadPlan(make, planner.lineage, tuple(planner.notes))
 
 
@@ -149,11 +150,11 @@ class _Planner:
         if "." not in path and "[" not in path:
             self._fixed[path] = constant
 
-    def check_constants(self) -> None:
+    def check_constants(self, loc: Loc) -> None:
         """Holds the constants of the record's top against the contract, so that they are refused once and not in each document."""
         for fault in check(self._operation, self._fixed, self._assumptions):
             if fault.path in self._fixed:
-                self._file.refuse(("payload", fault.path), f'"{self._fixed[fault.path]}": {fault.path} {fault.text}')
+                self._file.refuse((*loc, fault.path), f'"{self._fixed[fault.path]}": {fault.path} {fault.text}')
 
     # ---- lists ----
 
@@ -180,11 +181,25 @@ class _Planner:
                 hint or f"known: {some(self._names.list_names())}",
             )
             return None
-        if around.item is not None:
-            self._file.refuse((*loc, "each"), "each inside each is not available", "write the entries out under list:")
+        outer = self._names
+        if around.item is not None and not self._belongs(position, around.item):
+            to = outer.tables[around.item].name
+            hint = f"join {outer.tables[position].name} to {to}, or write the entries out under list:"
+            self._file.refuse((*loc, "each"), f"its rows do not belong to the rows of {to}", hint)
             return None
+        if around.item is not None:
+            self._names = outer.inside(around.item)
         make = self.record(value["item"], record, position, f"{around.path}[]", (*loc, "item"))
-        return _each_row(make, position)
+        self._names = outer
+        return (
+            _each_row(make, position, outer.children(position))
+            if around.item is None
+            else _each_inner_row(make, position, around.path)
+        )
+
+    def _belongs(self, position: int, to: int) -> bool:
+        """Whether the rows of a table belong to single rows of the other: joined to them, or made from their column sets."""
+        return position != to and self._names.tables[position].belongs_to == to
 
     def _written_out(self, entries: list[Any], record: Record, around: Around, loc: Loc) -> Make:
         item, path = around.item, around.path
@@ -235,18 +250,46 @@ def _or_nothing(make: Make) -> Make:
     return lambda draft: make(draft) or OMIT
 
 
-def _each_row(make: Make, position: int) -> Make:
+def _each_row(make: Make, position: int, children: tuple[int, ...]) -> Make:
+    """One item for each row of a table; within it, of the tables that belong to its rows only what belongs to that row."""
+
     def made(draft: Draft) -> Any:
-        row, row_wrong = draft.row, draft.row_wrong
+        row, row_wrong, everything = draft.row, draft.row_wrong, draft.lists
         items = []
         draft.at.append(0)
-        for index, values in enumerate(draft.lists[position]):
+        for index, values in enumerate(everything[position]):
             draft.row, draft.at[-1] = values, index
+            if children:
+                draft.outer_index = index
+                draft.lists = everything
+                draft.narrow(children, index)
             if draft.all_wrong:
                 draft.row_wrong = draft.rows_wrong[position][index]
             items.append(make(draft))
         draft.at.pop()
-        draft.row, draft.row_wrong = row, row_wrong
+        draft.row, draft.row_wrong, draft.lists = row, row_wrong, everything
+        return items or OMIT
+
+    return made
+
+
+def _each_inner_row(make: Make, position: int, path: str) -> Make:
+    """One item for each row that belongs to the row of the list around."""
+
+    def made(draft: Draft) -> Any:
+        row, row_wrong, outer, outer_wrong = draft.row, draft.row_wrong, draft.outer, draft.outer_wrong
+        among, items = draft.nested[position][draft.outer_index], []
+        if among:
+            draft.items[list_of(concrete(path, draft.at))] = tuple(among)
+        draft.outer, draft.outer_wrong = row, row_wrong
+        draft.at.append(0)
+        for place, (index, values) in enumerate(zip(among, draft.lists[position], strict=True)):
+            draft.row, draft.at[-1] = values, place
+            if draft.all_wrong:
+                draft.row_wrong = draft.rows_wrong[position][index]
+            items.append(make(draft))
+        draft.at.pop()
+        draft.row, draft.row_wrong, draft.outer, draft.outer_wrong = row, row_wrong, outer, outer_wrong
         return items or OMIT
 
     return made

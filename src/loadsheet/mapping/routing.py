@@ -2,10 +2,9 @@
 
 Owns: the patterns (`acme_*.xlsx`, `nordic/{batch}/orders.csv`), companions and trigger files, and the folders of shippers: the mappings
 in `mappings/nordic/` are for the files below `inbox/nordic/`, those files are for no other mapping, and patterns in there count from
-that folder. Never a first match: a file that two mappings name is refused. Knows names only, no content.
+that folder; what others extend lies in `mappings/base/`, which is no shipper's. Never a first match: a file that two mappings name is refused. Knows names only, no content.
 """
 
-import re
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,10 +13,11 @@ from pathlib import Path
 from loadsheet.contract import Assumptions
 from loadsheet.mapping import compile as compiled
 from loadsheet.mapping.compile import examine, together
+from loadsheet.mapping.filenames import PLACEHOLDER, match
 from loadsheet.problems import MappingError, Problem, Where
 
-_PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
-_PIECE = re.compile(r"\{[A-Za-z_][A-Za-z0-9_]*\}|\*\*/|\*|\?|[^*?{]+|\{")
+BASES = "base"
+"""The folder beside the mappings with files that they extend."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ def load_folder(folder: Path, assumptions: Assumptions) -> tuple[compiled.Mappin
     if findings := [finding for _, _, found in examined for finding in found]:
         raise together(findings)
     mappings = tuple(
-        mapping if path.parent == folder else replace(mapping, shipper=path.parent.name)
+        mapping if path.parent == folder else _of_shipper(mapping, path.parent.name)
         for path, mapping, _ in examined
         if mapping is not None
     )
@@ -65,11 +65,27 @@ def load_folder(folder: Path, assumptions: Assumptions) -> tuple[compiled.Mappin
     return mappings
 
 
+def _of_shipper(mapping: compiled.Mapping, shipper: str) -> compiled.Mapping:
+    """The mapping for the files below the folder of a shipper; what its columns take from a file's name counts from there as well."""
+    tables = tuple(
+        replace(
+            table,
+            patterns=tuple(f"{shipper}/{pattern}" if "/" in pattern else pattern for pattern in table.patterns),
+        )
+        for table in mapping.plan.tables
+    )
+    return replace(mapping, shipper=shipper, plan=replace(mapping.plan, tables=tables))
+
+
 def mapping_files(folder: Path) -> list[Path]:
-    """The mapping files of a folder, by name, and then those of each folder of a shipper below it."""
+    """The mapping files of a folder, by name, and then those of each folder of a shipper below it; not those in `base`, which are
+    there to be extended.
+    """
     entries = sorted(folder.iterdir())
     own = [path for path in entries if path.suffix in {".yaml", ".yml"} and path.is_file()]
-    inner = [path for shipper in entries if shipper.is_dir() for path in sorted(shipper.iterdir())]
+    inner = [
+        path for shipper in entries if shipper.is_dir() and shipper.name != BASES for path in sorted(shipper.iterdir())
+    ]
     return own + [path for path in inner if path.suffix in {".yaml", ".yml"} and path.is_file()]
 
 
@@ -129,24 +145,6 @@ def _claims(name: str, mapping: compiled.Mapping) -> Iterator[_Claim]:
         if values is not None:
             yield _Claim(mapping, role, tuple(sorted(values.items())))
             return
-
-
-def match(pattern: str, name: str) -> dict[str, str] | None:
-    """What the placeholders of a pattern stand for in a name, lower case; None if the name does not match."""
-    subject = name if "/" in pattern else name.rsplit("/", 1)[-1]
-    seen: set[str] = set()
-    parts = []
-    for piece in _PIECE.findall(pattern):
-        placeholder = _PLACEHOLDER.fullmatch(piece)
-        if placeholder is None:
-            parts.append({"*": "[^/]*", "?": "[^/]", "**/": "(?:.*/)?"}.get(piece) or re.escape(piece))
-        elif placeholder[1] in seen:
-            parts.append(f"(?P={placeholder[1]})")
-        else:
-            seen.add(placeholder[1])
-            parts.append(f"(?P<{placeholder[1]}>[^/]+)")
-    found = re.fullmatch("".join(parts), subject, re.IGNORECASE)
-    return {key: value.casefold() for key, value in found.groupdict().items()} if found else None
 
 
 def _sets(mapping: compiled.Mapping, own: Mapping[str, _Claim]) -> Iterator[tuple[Route | None, dict[str, Problem]]]:
@@ -216,7 +214,7 @@ class _Partners:
 
 def _filled(pattern: str, claim: _Claim) -> str:
     values = dict(claim.values)
-    return _PLACEHOLDER.sub(lambda found: values.get(found[1], found[0]), pattern)
+    return PLACEHOLDER.sub(lambda found: values.get(found[1], found[0]), pattern)
 
 
 def _waits(name: str, companion: str) -> Problem:

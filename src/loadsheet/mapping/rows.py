@@ -5,63 +5,20 @@ text; typed cells are kept apart from texts that look the same. Knows no documen
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 from loadsheet.mapping.calculation import CALCULATION_ERRORS, reason
 from loadsheet.mapping.conversion import ColumnPlan
-from loadsheet.mapping.expressions import Expression, Frame, Shape
-from loadsheet.mapping.moments import Fold, settle
-from loadsheet.mapping.wrong import Noted, Wrong
+from loadsheet.mapping.moments import settle
+from loadsheet.mapping.plans import DerivedPlan, PaddingPlan, TablePlan
+from loadsheet.mapping.scopes import Frame
+from loadsheet.mapping.views import View
+from loadsheet.mapping.wrong import FOLLOWS, Noted, Wrong
 from loadsheet.reading.tables import Native, Row, Table
 
 _REMEMBERED = 4_096  # distinct texts a column
 _SPECIAL = frozenset({Wrong, Noted})
-
-
-@dataclass(frozen=True, slots=True)
-class DerivedPlan:
-    """A value computed for every row: its name, place and expression, and the places of the values it is computed from."""
-
-    name: str
-    index: int
-    expression: Expression
-    needs: frozenset[int]
-
-
-@dataclass(frozen=True, slots=True)
-class PaddingPlan:
-    """A conditional padding: the column, the rule over the row, and the places of the values that the rule reads."""
-
-    column: ColumnPlan
-    when: Expression
-    needs: frozenset[int]
-
-
-@dataclass(frozen=True, slots=True)
-class TablePlan:
-    """One compiled table. `zone` is the column that names each row's time zone; `key` the columns that say which record a
-    row belongs to; `order` those it is sorted by; `ignore` the rule for rows to leave out, with the columns it reads.
-    """
-
-    name: str
-    position: int
-    columns: tuple[ColumnPlan, ...]
-    derived: tuple[DerivedPlan, ...]
-    paddings: tuple[PaddingPlan, ...]
-    shape: Shape
-    key: tuple[int, ...] = ()
-    order: tuple[int, ...] = ()
-    ignore: Expression | None = None
-    ignore_needs: tuple[int, ...] = ()
-    zone: int | None = None
-    default_zone: ZoneInfo | None = None
-    fold: Fold = "error"
-
-    def label(self, index: int) -> str:
-        """The heading of a value, or the name of a derived one."""
-        return self.columns[index].label if index < len(self.columns) else self.derived[index - len(self.columns)].name
 
 
 class ReadRow(NamedTuple):
@@ -91,14 +48,14 @@ class _Memory(dict[str, Any]):
 
 
 class _Absent(dict[str, Any]):
-    """The memory of a column that the file does not have: every cell of it is blank."""
+    """The memory of a column that the file does not have: every cell of it is blank, or the same text."""
 
-    def __init__(self, convert: Callable[[str], Any]) -> None:
+    def __init__(self, convert: Callable[[str], Any], text: str = "") -> None:
         super().__init__()
-        self._blank = convert("")
+        self._always = convert(text)
 
     def __missing__(self, text: str) -> Any:
-        return self._blank
+        return self._always
 
 
 class _Cell(NamedTuple):
@@ -118,7 +75,7 @@ class RowReader:
         self.plan = plan
         self.table = table
         self._frame = frame
-        self._positions = {column.slot.index: table.columns.get(column.name) for column in plan.columns}
+        self.view = View(plan, table)
         self._cells = tuple(self._bind(column) for column in plan.columns)
         self._texts = tuple((cell.position, cell.texts) for cell in self._cells)
         self._derived: list[Any] = [None] * len(plan.derived)
@@ -127,8 +84,9 @@ class RowReader:
         self._zones: dict[str, ZoneInfo] = {}
 
     def _bind(self, column: ColumnPlan) -> _Cell:
-        position = self._positions[column.slot.index]
-        texts = _Memory(column.convert) if position is not None else _Absent(column.convert)
+        position = self.view.positions[column.slot.index]
+        constant = self.view.constants.get(column.slot.index, "")
+        texts = _Memory(column.convert) if position is not None else _Absent(column.convert, constant)
         return _Cell(column.slot.index, position or 0, texts, {}, column.convert)
 
     def read(self, row: Row) -> ReadRow:
@@ -165,9 +123,23 @@ class RowReader:
 
         return read if self._is_typed or self._zoned else read_texts
 
-    def position(self, index: int) -> int | None:
-        """Where the file has a column; None for derived values and for columns it lacks."""
-        return self._positions.get(index)
+    def leaves_out(self, row: Row) -> bool:
+        """Whether the table's `ignore_rows` leaves out a row that was made from another table's; of others, gathering decides."""
+        rule = self.plan.ignore
+        if rule is None:
+            return False
+        values, wrong, _ = self._convert(row.cells, self._cells)
+        if any(index in wrong and wrong[index].code != "C301" for index in self.plan.ignore_needs):
+            return False
+        self._frame.row = values
+        try:
+            return bool(rule.evaluate(self._frame))
+        except CALCULATION_ERRORS:
+            return False
+
+    def position(self, index: int, row: Row) -> int | None:
+        """Where in the file's row the cell is; None for derived values and for columns that the file lacks."""
+        return self.view.position(index, row)
 
     def _convert(
         self, row: Sequence[str], cells: Sequence[_Cell]
@@ -230,22 +202,13 @@ class RowReader:
 
     def _derive(self, derived: DerivedPlan, values: list[Any], wrong: dict[int, Wrong]) -> dict[int, Wrong]:
         if wrong and not derived.needs.isdisjoint(wrong):
-            return {**wrong, derived.index: _FOLLOWS}
+            return {**wrong, derived.index: FOLLOWS}
         self._frame.row = values
         try:
             values[derived.index] = derived.expression.evaluate(self._frame)
         except CALCULATION_ERRORS as error:
             return {**wrong, derived.index: Wrong("G407", {"target": derived.name, "reason": reason(error)})}
         return wrong
-
-
-_FOLLOWS = Wrong("")
-"""A derived value that cannot be computed because a value it needs was refused: said once, at that value."""
-
-
-def follows(wrong: Wrong) -> bool:
-    """Whether this only follows from another refusal and is not to be said."""
-    return not wrong.code
 
 
 def _value(cell: str, column: _Cell) -> Any:

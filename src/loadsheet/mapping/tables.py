@@ -13,10 +13,12 @@ from typing import Any
 from loadsheet.contract import Operation
 from loadsheet.mapping.calculation import Type
 from loadsheet.mapping.conversion import ColumnPlan, Habits, plan_column
-from loadsheet.mapping.expressions import Expression, ExpressionError, Scope, Shape, Slot, compile_expression
+from loadsheet.mapping.expressions import compile_expression
 from loadsheet.mapping.language import Column, Derived, Join, MappingSpec, TableSpec, ZoneSpec, read_part
 from loadsheet.mapping.lookups import Lookup
-from loadsheet.mapping.rows import DerivedPlan, PaddingPlan, TablePlan
+from loadsheet.mapping.plans import DerivedPlan, PaddingPlan, TablePlan
+from loadsheet.mapping.scopes import Expression, ExpressionError, Scope, Shape, Slot
+from loadsheet.mapping.sourcing import Sourcing, whole_and_parts
 from loadsheet.mapping.suggestions import did_you_mean, some
 from loadsheet.mapping.yamlfile import Loc, YamlFile
 
@@ -39,9 +41,10 @@ def plan_tables(
     zone: ZoneSpec | None,
     lookups: Mapping[str, Lookup],
     file: YamlFile,
+    chooser: str | None = None,
 ) -> tuple[TablePlan, ...] | None:
-    """The compiled tables, the main one first, or None with the findings."""
-    planner = _Planner(spec, habits, zone, lookups, file)
+    """The compiled tables, the main one first, or None with the findings. `chooser` is the column that chooses the operation."""
+    planner = _Planner(spec, habits, zone, lookups, file, chooser=chooser)
     order = planner.table_order()
     if order is None:
         return None
@@ -49,7 +52,10 @@ def plan_tables(
     known = [table for table in tables if table is not None]
     if len(known) < len(order):
         return None
-    return tuple(planner.with_keys(table, known[0], operation) for table in known)
+    by_name: dict[str, TablePlan] = {}
+    for table in sorted(known, key=planner.depth):
+        by_name[table.name] = planner.with_keys(table, by_name.get(known[0].name, table), by_name, operation)
+    return tuple(by_name[table.name] for table in known)
 
 
 class _Planner:
@@ -62,7 +68,12 @@ class _Planner:
         zone: ZoneSpec | None,
         lookups: Mapping[str, Lookup],
         file: YamlFile,
+        *,
+        chooser: str | None,
     ) -> None:
+        self._chooser = chooser
+        self._sourcing = Sourcing(spec, file, self._expression)
+        self._order: list[str] = []
         self._spec = spec
         self._habits = habits
         self._zone = zone
@@ -74,23 +85,45 @@ class _Planner:
         specs, loc = self._spec.source.tables, ("source", "tables")
         for name in specs:
             self._check_name(name, (*loc, name))
-        mains = [name for name, spec in specs.items() if spec.join is None]
+        mains = [name for name, spec in specs.items() if spec.join is None and spec.from_ is None]
         if len(mains) != 1:
             said = "every table is joined to another" if not mains else f"{some(mains)} are joined to nothing"
             self._file.refuse(
                 loc, f"one table must be the main one, to which the others are joined; {said}", at_key=True
             )
             return None
-        others = [name for name in specs if name != mains[0]]
-        for name in others:
-            join = specs[name].join
-            if join is not None and join.to != mains[0]:
-                hint = did_you_mean(join.to, mains) if join.to not in specs else f"the main table is {mains[0]}"
-                self._file.refuse(
-                    (*loc, name, "join", "to"), f'a table is joined to the main table, not to "{join.to}"', hint
-                )
-                return None
-        return [*mains, *others]
+        if not self._sourcing.check_tables(mains[0]):
+            return None
+        if not all(self._check_join(name, mains[0]) for name in specs):
+            return None
+        self._order = [*mains, *(name for name in specs if name != mains[0])]
+        return self._order
+
+    def _check_join(self, name: str, main: str) -> bool:
+        """A table is joined to the main one, or to one that is."""
+        specs = self._spec.source.tables
+        join = specs[name].join
+        if join is None or join.to == main:
+            return True
+        to = specs.get(join.to)
+        if join.to != name and to is not None and to.join is not None and to.join.to == main:
+            return True
+        near = [
+            other for other, spec in specs.items() if other != name and spec.join is not None and spec.join.to == main
+        ]
+        known = [main, *near]
+        hint = did_you_mean(join.to, known) if join.to not in specs else ""
+        self._file.refuse(
+            ("source", "tables", name, "join", "to"),
+            f'a table is joined to the main table or to one that is, not to "{join.to}"',
+            hint or f"known: {some(known)}",
+        )
+        return False
+
+    def depth(self, table: TablePlan) -> int:
+        """How far a table is from the main one, by its joins."""
+        join = self._spec.source.tables[table.name].join
+        return 0 if not table.position else 1 if join is None or join.to == self._order[0] else 2
 
     def table(self, name: str, position: int, tables: int) -> TablePlan | None:
         """One table without its keys."""
@@ -98,6 +131,8 @@ class _Planner:
         columns = self._columns(columns_spec, loc)
         if columns is None:
             return None
+        if any(column.spec.part_of is not None for column in columns):
+            columns = whole_and_parts(columns, self._file, loc)
         slots = {column.name: column.slot for column in columns}
         derived = self._derived(name, slots, tables)
         shape = Shape(name, slots)
@@ -107,6 +142,7 @@ class _Planner:
             zone=zone.index if zone is not None else None, default_zone=self._habits.zone, fold=self._habits.fold,
         )  # fmt: skip
         self._check_zone(position, plan)
+        plan = self._sourcing.sourced(plan, self._order, loc)
         return self._with_ignore(plan, self._spec.source.tables[name])
 
     def _section(self, section: Mapping[str, Any], title: str, name: str, tables: int) -> tuple[Any, Loc]:
@@ -204,15 +240,19 @@ class _Planner:
 
     # ---- keys ----
 
-    def with_keys(self, table: TablePlan, main: TablePlan, operation: Operation | None) -> TablePlan:
-        """The table with the columns that say which record its rows belong to."""
+    def with_keys(
+        self, table: TablePlan, main: TablePlan, known: Mapping[str, TablePlan], operation: Operation | None
+    ) -> TablePlan:
+        """The table with the columns that say which record its rows belong to. `known` are those nearer to the main one."""
         if table.position == 0:
-            return replace(table, key=self._main_key(main, operation), order=self._order(main))
+            return replace(table, key=self._main_key(main, operation), order=self._sorting(main))
         join = self._spec.source.tables[table.name].join
         theirs = self._join_columns()
         if join is None or not theirs:
             return table
         loc = ("source", "tables", table.name, "join", "on")
+        if join.to != main.name:
+            return self._with_inner_key(table, known[join.to], join, loc)
         if set(join.on.values()) != set(theirs):
             self._file.refuse(
                 loc, f"the columns of {main.name} must be {some(theirs)}, as in the other joins and in group.by"
@@ -221,21 +261,39 @@ class _Planner:
         by_theirs = {there: here for here, there in join.on.items()}
         return replace(table, key=tuple(self._indexes(table, [by_theirs[name] for name in theirs], loc)))
 
+    def _with_inner_key(self, table: TablePlan, to: TablePlan, join: Join, loc: Loc) -> TablePlan:
+        """The key of a table that is joined to a joined one: it has to name the record as well."""
+        wanted = [to.columns[index].name for index in to.key]
+        by_theirs = {there: here for here, there in join.on.items()}
+        missing = [name for name in wanted if name not in by_theirs]
+        self._indexes(to, list(join.on.values()), loc)
+        if missing:
+            self._file.refuse(loc, f"the join must name the record too: {some(missing)} of {to.name}")
+            return table
+        self._indexes(table, list(join.on), loc)
+        return replace(table, key=tuple(self._indexes(table, [by_theirs[name] for name in wanted], loc)))
+
     def _main_key(self, main: TablePlan, operation: Operation | None) -> tuple[int, ...]:
         group = self._spec.group
         if group is not None:
             self._indexes(main, group.one_value, ("group", "one_value"))
-            return tuple(self._indexes(main, group.by, ("group", "by")))
+            return (*self._indexes(main, group.by, ("group", "by")), *self._choosing(main))
         joined = self._join_columns()
         if joined:
-            first = next(name for name, spec in self._spec.source.tables.items() if spec.join is not None)
+            tables = self._spec.source.tables
+            first = next(name for name in tables if (join := tables[name].join) is not None and join.to == main.name)
             return tuple(self._indexes(main, joined, ("source", "tables", first, "join", "on")))
         if operation is None or operation.repeatable:
             return ()
         marked = [column.name for column in main.columns if column.spec.key]
         filling = self._filling(operation, main)
         told = filling if len(filling) == len(operation.record.key) else marked or filling
-        return tuple(self._indexes(main, told, ("columns",)))
+        return (*self._indexes(main, told, ("columns",)), *self._choosing(main))
+
+    def _choosing(self, main: TablePlan) -> list[int]:
+        """The column that chooses the operation is part of the key: one file may create a record and then change it."""
+        slot = main.shape.slots.get(self._chooser or "")
+        return [] if slot is None or self._join_columns() else [slot.index]
 
     def _filling(self, operation: Operation, main: TablePlan) -> list[str]:
         """The columns that fill the key fields of the record directly."""
@@ -245,7 +303,11 @@ class _Planner:
 
     def _join_columns(self) -> list[str]:
         """The columns of the main table by which records are told apart where other tables are joined."""
-        joins: list[Join] = [spec.join for spec in self._spec.source.tables.values() if spec.join is not None]
+        joins: list[Join] = [
+            spec.join
+            for spec in self._spec.source.tables.values()
+            if spec.join is not None and spec.join.to == self._order[0]
+        ]
         if self._spec.group is not None and joins:
             return list(self._spec.group.by)
         return list(joins[0].on.values()) if joins else []
@@ -262,7 +324,7 @@ class _Planner:
                 found.append(slot.index)
         return found
 
-    def _order(self, main: TablePlan) -> tuple[int, ...]:
+    def _sorting(self, main: TablePlan) -> tuple[int, ...]:
         indexes = self._indexes(main, self._spec.order, ("order",))
         for number, index in enumerate(indexes):
             kind = main.columns[index].slot.type

@@ -15,12 +15,16 @@ import msgspec
 
 from loadsheet.contract import Fault
 from loadsheet.mapping import compile as compiled
+from loadsheet.mapping import nesting
 from loadsheet.mapping.calculation import CALCULATION_ERRORS, reason
-from loadsheet.mapping.documents import Document, Ignored, SourceRow
+from loadsheet.mapping.documents import Document, Ignored, Instead, SourceRow
 from loadsheet.mapping.gather import MEMORY_ROWS, Group, gather
-from loadsheet.mapping.lineage import locate
+from loadsheet.mapping.lineage import trace
 from loadsheet.mapping.names import Draft
-from loadsheet.mapping.rows import ReadRow, RowReader, follows
+from loadsheet.mapping.nesting import Standing, joined_within, partners, values_of
+from loadsheet.mapping.rows import ReadRow, RowReader
+from loadsheet.mapping.targets import Variant
+from loadsheet.mapping.wrong import follows
 from loadsheet.problems import Level, Problem, Where
 from loadsheet.reading.tables import Row, Table
 
@@ -44,9 +48,10 @@ def translate(
     """
     draft = Draft(now)
     draft.clear()
-    readers = [RowReader(plan, tables[plan.name], draft) for plan in mapping.plan.tables]
+    readers = [RowReader(plan, tables[plan.source], draft) for plan in mapping.plan.tables]
     desk = _Desk(mapping, readers, draft)
-    for found in gather(readers, draft, memory_rows=memory_rows, spill_folder=spill_folder):
+    gathered = [reader for reader in readers if reader.plan.made_of is None]
+    for found in gather(gathered, draft, memory_rows=memory_rows, spill_folder=spill_folder):
         if isinstance(found, Ignored):
             yield found
         else:
@@ -64,43 +69,112 @@ class _Desk:
         self._problems: list[Problem] = []
         self._group = Group(None, ())
         self._source: tuple[SourceRow, ...] = ()
+        self._is_plain = not any(reader.plan.is_view for reader in readers)
+        self._gathered = [reader.plan.position for reader in readers if reader.plan.made_of is None]
+        self._inner = joined_within(self._plan.tables, self._plan.joins)
 
     def settle(self, group: Group) -> Iterator[Document | Ignored]:
         """The document of a group, or its rows as ignored if the mapping says so for rows without partner."""
-        self._source = tuple(
-            SourceRow(reader.plan.name, row.number, row.shown if reader.table.sheet else row.cells)
-            for reader, rows in zip(self._readers, group.rows, strict=True)
-            for row in rows
-        )
-        stranger = next((place for place, rows in enumerate(group.rows) if rows and place), None)
-        left_over = group.key is not None and not group.rows[0]
-        if left_over and stranger is not None and self._plan.joins[stranger].extra == "ignore":
-            rule = f"extra: ignore ({self._readers[0].plan.name} has no partner)"
-            yield from (Ignored(row, rule) for row in self._source)
-            return
-        yield self._document(group)
+        nested: Mapping[int, Sequence[Sequence[int]]] = {}
+        if self._is_plain:
+            standing = self._plainly(group)
+        else:
+            rows, nested = self._spread_out(group)
+            group = Group(group.key, tuple(rows))
+            standing = nesting.standing(self._readers, rows)
+        self._source = standing.rows
+        if group.key is not None and not group.rows[0]:
+            stranger = next((place for place, rows in enumerate(group.rows) if rows), None)
+            if stranger is not None and self._plan.joins[stranger].extra == "ignore":
+                to = self._readers[self._plan.joins[stranger].to].plan.name
+                yield from (Ignored(row, f"extra: ignore ({to} has no partner)") for row in self._source)
+                return
+        if self._inner and any(join.extra == "ignore" for _, join in self._inner):
+            kept = self._with_partners(group)
+            if kept is not group:
+                standing = self._plainly(kept) if self._is_plain else nesting.standing(self._readers, kept.rows)
+                left = set(self._source) - set(standing.rows)
+                yield from (Ignored(row, "extra: ignore (it has no partner)") for row in self._source if row in left)
+                group, self._source = kept, standing.rows
+        yield self._document(group, standing.items, nested)
 
-    def _document(self, group: Group) -> Document:
+    def _plainly(self, group: Group) -> Standing:
+        return Standing(
+            tuple(
+                SourceRow(reader.plan.name, row.number, row.shown if reader.table.sheet else row.cells)
+                for reader, rows in zip(self._readers, group.rows, strict=True)
+                for row in rows
+            ),
+            {},
+        )
+
+    def _spread_out(self, group: Group) -> tuple[list[Sequence[Row]], dict[int, list[list[int]]]]:
+        """The rows by the position of all tables, those made from column sets included."""
+        rows: list[Sequence[Row]] = [()] * len(self._readers)
+        for position, own in zip(self._gathered, group.rows, strict=True):
+            rows[position] = own
+        return nesting.spread_out(self._readers, rows)
+
+    def _document(
+        self, group: Group, items: Mapping[str, tuple[int, ...]], nested: Mapping[int, Sequence[Sequence[int]]]
+    ) -> Document:
         self._group, self._problems = group, []
         draft = self._draft
         draft.clear()
+        if items:
+            draft.items.update(items)
         usable = [[row for row in rows if row.problem is None] for rows in group.rows]
-        self._problems += [row.problem for rows in group.rows for row in rows if row.problem is not None]
+        self._say_rows(group)
         read = [[reader.read(row) for row in rows] for reader, rows in zip(self._readers, usable, strict=True)]
+        draft.nested = nested
         self._fill(read)
         self._say_conversions(read)
         self._say_grouping(group, read)
+        if self._inner:
+            self._say_inner(read)
+        variant = self._variant(read[0])
         if not read[0]:
-            return self._refused(self._key({}))
+            return self._refused(variant, self._key(variant, {}))
+        if (
+            self._plan.targets.chooser in draft.main_wrong
+        ):  # what would be missing for an operation not chosen says nothing
+            return self._refused(variant, self._key(variant, variant.payload.make(draft)))
         self._say_checks(read)
-        payload = self._plan.payload.make(draft)
-        self._say_payload(payload)
+        payload = variant.payload.make(draft)
+        instead = self._instead(variant)
+        self._say_payload(variant, payload)
         if any(problem.level == "error" for problem in self._problems):
-            return self._refused(self._key(payload), payload)
-        return self._made(payload)
+            return self._refused(variant, self._key(variant, payload), payload)
+        return self._made(variant, payload, instead)
 
-    def _made(self, payload: dict[str, Any]) -> Document:
-        operation = self._mapping.operation
+    def _say_rows(self, group: Group) -> None:
+        said: set[tuple[str, int]] = set()
+        for reader, rows in zip(self._readers, group.rows, strict=True):
+            for row in rows:
+                if row.problem is not None and (reader.table.name, row.number) not in said:
+                    said.add((reader.table.name, row.number))
+                    self._problems.append(row.problem)
+
+    def _variant(self, main: Sequence[ReadRow]) -> Variant:
+        """What the record's operation makes of it; if that cannot be read, its problem is said already."""
+        targets = self._plan.targets
+        if targets.chooser is None or not main:
+            return targets.fixed
+        return targets.by_name.get(main[0].values[targets.chooser], targets.fixed)
+
+    def _instead(self, variant: Variant) -> Instead | None:
+        """The record as it updates one that exists. Its problems count like those of the creation: either may be sent."""
+        if variant.instead is None:
+            return None
+        payload = variant.instead.payload.make(self._draft)
+        self._say_payload(variant.instead, payload)
+        self._draft.faults, self._draft.unnamed, self._draft.skipped = [], [], []
+        return Instead(
+            variant.instead.operation.name, _ENCODE(payload), hashlib.sha256(_ENCODE_SORTED(payload)).hexdigest()
+        )
+
+    def _made(self, variant: Variant, payload: dict[str, Any], instead: Instead | None) -> Document:
+        operation = variant.operation
         return Document(
             operation.name,
             operation.key_of(payload),
@@ -110,16 +184,20 @@ class _Desk:
             self._source,
             tuple(self._problems),
             self._draft.items,
+            instead,
         )
 
-    def _refused(self, key: str, payload: Mapping[str, Any] | None = None) -> Document:
-        operation = self._mapping.operation
+    def _refused(self, variant: Variant, key: str, payload: Mapping[str, Any] | None = None) -> Document:
+        operation = variant.operation
         lane = operation.lane_of(payload or {operation.record.key[0]: key})
         return Document(operation.name, key, lane, b"", "", self._source, tuple(self._problems), self._draft.items)
 
-    def _key(self, payload: Mapping[str, Any]) -> str:
-        is_key = bool(self._plan.tables[0].key)
-        return self._mapping.operation.key_of(payload) or (self._group.shown_key if is_key else "")
+    def _key(self, variant: Variant, payload: Mapping[str, Any]) -> str:
+        return variant.operation.key_of(payload) or self._shown_key
+
+    @property
+    def _shown_key(self) -> str:
+        return self._group.shown_key(self._plan.key_shown)
 
     # ---- rows ----
 
@@ -129,12 +207,20 @@ class _Desk:
         if read[0]:
             draft.row = draft.main = read[0][0].values
         if any(row.wrong for rows in read for row in rows):
-            draft.rows_wrong = [[frozenset(row.wrong) for row in rows] for rows in read]
-            draft.all_wrong = frozenset(
-                (position, index) for position, rows in enumerate(read) for row in rows for index in row.wrong
-            )
-            if read[0]:
-                draft.row_wrong = draft.main_wrong = frozenset(read[0][0].wrong)
+            self._note_wrong(read, ())
+
+    def _note_wrong(self, read: Sequence[Sequence[ReadRow]], lacking: Sequence[int]) -> None:
+        """Notes which values were refused, so that nothing is made from them. `lacking` are tables of which rows are missing."""
+        draft = self._draft
+        draft.rows_wrong = [[frozenset(row.wrong) for row in rows] for rows in read]
+        refused = {(position, index) for position, rows in enumerate(read) for row in rows for index in row.wrong}
+        for position in lacking:
+            slots = self._readers[position].plan.shape.slots
+            refused.update((position, slot.index) for slot in slots.values())
+            refused.add((position, -1))
+        draft.all_wrong = frozenset(refused)
+        if read[0]:
+            draft.row_wrong = draft.main_wrong = frozenset(read[0][0].wrong)
 
     def _say_conversions(self, read: Sequence[Sequence[ReadRow]]) -> None:
         for position, rows in enumerate(read):
@@ -174,20 +260,71 @@ class _Desk:
         main = self._readers[0].plan
         if group.key is None or not main.key:
             return
-        for position, rows in enumerate(group.rows[1:], 1):
-            if group.rows[0] and not rows and self._plan.joins[position].missing == "error":
+        lacking = []
+        for position, join in self._plan.joins.items():
+            rows = group.rows[position]
+            if group.rows[0] and not rows and join.missing == "error" and not join.to:
                 table = self._readers[position].plan.name
-                self._say("G403", 0, group.rows[0][0], main.key[0], values={"key": group.shown_key, "table": table})
+                self._say("G403", 0, group.rows[0][0], main.key[0], values={"key": self._shown_key, "table": table})
+                lacking.append(position)
             elif rows and not group.rows[0]:
                 own = self._readers[position].plan.key
-                self._say("G404", position, rows[0], own[0], values={"key": group.shown_key, "table": main.name})
+                to = self._readers[join.to].plan.name
+                self._say("G404", position, rows[0], own[0], values={"key": self._shown_key, "table": to})
+        if lacking:
+            within = [table.position for table in self._plan.tables if table.belongs_to in lacking]
+            self._note_wrong(read, [*lacking, *within])
         if self._plan.is_grouped:
-            self._say_disagreement(group, read[0])
+            self._say_disagreement(read[0])
         elif len(group.rows[0]) > 1:
             numbers = ", ".join(str(row.number) for row in group.rows[0])
-            self._say("G402", 0, group.rows[0][0], main.key[0], values={"key": group.shown_key, "rows": numbers})
+            self._say("G402", 0, group.rows[0][0], main.key[0], values={"key": self._shown_key, "rows": numbers})
 
-    def _say_disagreement(self, group: Group, rows: Sequence[ReadRow]) -> None:
+    def _say_inner(self, read: Sequence[Sequence[ReadRow]]) -> None:
+        """Joins the tables that belong to rows of other joined ones, and says whose partner is missing."""
+        nested, lacking = dict(self._draft.nested), []
+        for position, join in self._inner:
+            reader, to = self._readers[position], self._readers[join.to]
+            met = partners(join, values_of(read[position]), values_of(read[join.to]))
+            nested[position] = met.of
+            unread = any(row.wrong for row in (*read[position], *read[join.to])) or not read[0]
+            for index in () if unread else met.strangers:
+                own, key = (
+                    read[position][index],
+                    self._shown_inner(read[position][index], [pair[0] for pair in join.on]),
+                )
+                self._say("G404", position, own.row, join.on[-1][0], values={"key": key, "table": to.plan.name})
+            for index, mine in enumerate(met.of):
+                if not mine and join.missing == "error" and not unread:
+                    other, key = (
+                        read[join.to][index],
+                        self._shown_inner(read[join.to][index], [pair[1] for pair in join.on]),
+                    )
+                    values = {"key": key, "table": reader.plan.name}
+                    self._say("G403", join.to, other.row, join.on[-1][1], values=values)
+                    lacking.append(position)
+        self._draft.nested = nested
+        if lacking:
+            self._note_wrong(read, lacking)
+
+    def _shown_inner(self, row: ReadRow, places: Sequence[int]) -> str:
+        return "/".join(str(row.values[place]) for place in places)
+
+    def _with_partners(self, group: Group) -> Group:
+        """The group without the rows that belong to no row of the table they are joined to, where the mapping leaves those out."""
+        rows = list(group.rows)
+        for position, join in self._inner:
+            reader, to = self._readers[position], self._readers[join.to]
+            if join.extra == "error" or not rows[position] or not group.rows[0]:
+                continue
+            here = [reader.read(row).values for row in rows[position]]
+            there = [to.read(row).values for row in rows[join.to]]
+            strangers = set(partners(join, here, there).strangers)
+            if strangers:
+                rows[position] = [row for index, row in enumerate(rows[position]) if index not in strangers]
+        return Group(group.key, tuple(rows)) if rows != list(group.rows) else group
+
+    def _say_disagreement(self, rows: Sequence[ReadRow]) -> None:
         if len(rows) < 2:  # noqa: PLR2004 (one row agrees with itself)
             return
         first = rows[0]
@@ -200,7 +337,7 @@ class _Desk:
                 continue
             label = self._readers[0].plan.label(index)
             shown = [f'row {row.row.number} "{self._cell(0, row.row, index)}"' for row in (first, other)]
-            values = {"key": group.shown_key, "values": f"{label} is {' and '.join(shown)}"}
+            values = {"key": self._shown_key, "values": f"{label} is {' and '.join(shown)}"}
             hint = "all rows of one record must say the same here"
             self._say("G401", 0, other.row, index, values=values, hint=hint)
 
@@ -212,10 +349,15 @@ class _Desk:
             if check.position is None:
                 self._check(check, read[0][0].row)
                 continue
+            everything, children = draft.lists, check.children
             for index, row in enumerate(read[check.position]):
                 draft.row = row.values
+                if children:
+                    draft.lists = everything
+                    draft.narrow(children, index)
                 draft.row_wrong = draft.rows_wrong[check.position][index] if draft.all_wrong else frozenset()
                 self._check(check, row.row)
+            draft.lists = everything
         draft.row, draft.row_wrong = draft.main, draft.main_wrong
 
     def _check(self, check: compiled.CheckPlan, row: Row) -> None:
@@ -231,12 +373,12 @@ class _Desk:
 
     # ---- payload ----
 
-    def _say_payload(self, payload: dict[str, Any]) -> None:
+    def _say_payload(self, variant: Variant, payload: dict[str, Any]) -> None:
         draft = self._draft
         for path, code, values in draft.faults:
             self._say_at(path, code, values)
         told = {path for path, _, _ in draft.faults}.union(draft.skipped)
-        for fault in self._plan.check_record(payload):
+        for fault in variant.check_record(payload):
             if not _is_told(fault, told) and not self._was_refused(fault.path):
                 self._say_at(fault.path, "K501", {"path": fault.path or "the record", "text": fault.text})
         for path, found, known in draft.unnamed:
@@ -246,26 +388,34 @@ class _Desk:
         """Whether a cell behind this path was refused itself, so that the field lacks a value because of that."""
         if not self._draft.all_wrong:
             return False
-        slots = {reader.plan.name: (reader.plan.position, reader.plan.shape.slots) for reader in self._readers}
-        for place in locate(self._mapping.lineage, self._source, self._draft.items, path):
-            position, shape = slots[place.table]
-            if place.column in shape and (position, shape[place.column].index) in self._draft.all_wrong:
+        readers = {reader.plan.name: reader.plan for reader in self._readers}
+        for found in trace(self._mapping.lineage, self._source, self._draft.items, path):
+            plan = readers[found.source.table]
+            slot = plan.shape.slots.get(found.source.column)
+            if slot is not None and (plan.position, slot.index) in self._draft.all_wrong:
                 return True
         return False
 
     def _say_at(self, path: str, code: str, values: Mapping[str, Any], *, level: Level = "error") -> None:
         """A problem known by its payload path, placed at the first cell that the value comes from."""
-        places = locate(self._mapping.lineage, self._source, self._draft.items, path)
-        reader, row, index = self._readers[0], self._source[0], None
-        if places:
-            row = self._source[places[0].row]
-            reader = next(reader for reader in self._readers if reader.plan.name == places[0].table)
-            slot = reader.plan.shape.slots.get(places[0].column)
-            index = slot.index if slot else None
-        column = reader.position(index) if index is not None else None
-        found = row.cells[column] if column is not None else ""
-        where = reader.table.where(row.number, column, path)
-        self._problems.append(Problem(code, where, found, {"found": found, **values}, "", level))
+        found = trace(self._mapping.lineage, self._source, self._draft.items, path)
+        table = self._readers[0].table
+        row, column, text = self._source[0], None, ""
+        if found:
+            row = self._source[found[0].row]
+            reader = next(reader for reader in self._readers if reader.plan.name == found[0].source.table)
+            slot = reader.plan.shape.slots.get(found[0].source.column)
+            table = reader.table
+            if slot is not None:
+                column, text = self._placed(reader, found[0].nth, slot.index, row)
+        where = table.where(row.number, column, path)
+        self._problems.append(Problem(code, where, text, {"found": text, **values}, "", level))
+
+    def _placed(self, reader: RowReader, nth: int, index: int, source: SourceRow) -> tuple[int | None, str]:
+        """Where in its row of the file a value stands, and its text."""
+        rows = self._group.rows[reader.plan.position]
+        column = reader.position(index, rows[nth]) if nth < len(rows) else None
+        return column, source.cells[column] if column is not None else ""
 
     # ---- saying ----
 
@@ -281,17 +431,25 @@ class _Desk:
         level: Level = "error",
     ) -> None:
         reader = self._readers[position]
-        column = reader.position(index) if index is not None else None
+        column = reader.position(index, row) if index is not None else None
         where = reader.table.where(row.number, column)
         if column is None and index is not None:
             where = Where(where.file, where.sheet, where.row, reader.plan.label(index))
         found = self._cell(position, row, index)
+        if index is not None and index < len(reader.plan.columns) and reader.plan.columns[index].spec.place is not None:
+            values = {
+                "column": reader.plan.label(index),
+                **values,
+            }  # what heads that place is the name of something else
         self._problems.append(Problem(code, where, found, dict(values), hint, level))
 
     def _cell(self, position: int, row: Row, index: int | None) -> str:
         """The cell as its sender wrote it; empty for derived values and missing columns."""
-        column = self._readers[position].position(index) if index is not None else None
-        return row.shown[column] if column is not None else ""
+        reader = self._readers[position]
+        column = reader.position(index, row) if index is not None else None
+        if column is None:
+            return reader.view.constants.get(index, "") if index is not None else ""
+        return row.shown[column]
 
 
 def _is_told(fault: Fault, told: set[str]) -> bool:

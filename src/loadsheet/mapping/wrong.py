@@ -20,3 +20,12 @@ class Noted(NamedTuple):
 
     value: Any
     warning: Wrong
+
+
+FOLLOWS = Wrong("")
+"""A value that cannot be made because one it needs was refused: said once, at that value."""
+
+
+def follows(wrong: Wrong) -> bool:
+    """Whether this only follows from another refusal and is not to be said."""
+    return not wrong.code

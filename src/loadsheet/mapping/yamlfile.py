@@ -31,13 +31,17 @@ _LEADING_ZERO = re.compile(r"[-+]?0[0-9_]+")
 
 @dataclass(slots=True)
 class YamlFile:
-    """The values of a file and the findings about it. Positions count from 1, as editors do."""
+    """The values of a file and the findings about it. Positions count from 1, as editors do. `base` is the file that it extends, if
+    it does, `owners` the places whose values (and marks) are from there.
+    """
 
     path: Path
     values: Any = None
     findings: list[MappingError] = field(default_factory=list)
     marks: dict[Loc, tuple[int, int]] = field(default_factory=dict)
     key_marks: dict[Loc, tuple[int, int]] = field(default_factory=dict)
+    base: Path | None = None
+    owners: dict[Loc, Path] = field(default_factory=dict)
 
     def refuse(self, loc: Loc, text: str, hint: str = "", *, at_key: bool = False) -> None:
         """Adds a finding at a value (or at its key); a place that is not in the file is said at its nearest parent."""
@@ -45,11 +49,17 @@ class YamlFile:
         while loc and loc not in marks:
             loc, marks = loc[:-1], self.marks
         line, column = marks.get(loc, (1, 1))
-        self.findings.append(MappingError(text, file=str(self.path), line=line, column=column, hint=hint))
+        finding = MappingError(text, file=str(self.owner(loc)), line=line, column=column, hint=hint)
+        if str(finding) not in map(str, self.findings):  # what serves several operations is looked at several times
+            self.findings.append(finding)
+
+    def owner(self, loc: Loc) -> Path:
+        """The file that a value is from: this one, or the one it extends."""
+        return self.owners.get(loc, self.path)
 
     def sorted_findings(self) -> list[MappingError]:
         """The findings from top to bottom."""
-        return sorted(self.findings, key=lambda found: (found.line, found.column))
+        return sorted(self.findings, key=lambda found: (found.file != str(self.path), found.line, found.column))
 
 
 def read_yaml(path: Path) -> YamlFile:

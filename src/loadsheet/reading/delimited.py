@@ -7,7 +7,7 @@ the row it was opened in; text after a closing quote, on one line, spoils that r
 
 import csv
 import re
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -16,11 +16,11 @@ from typing import Literal, NamedTuple, Self
 from loadsheet.problems import FileRefused, Problem, Where
 from loadsheet.reading.around import sift
 from loadsheet.reading.encoding import LINE_LENGTH_MAX, Survey, refused, survey
-from loadsheet.reading.header import NO_HEADER, Header, accept, closeness, find_header, rows_looked_at
+from loadsheet.reading.header import NO_HEADER, TOP_ROWS, Header, accept, closeness, find_header, rows_looked_at
 from loadsheet.reading.layouts import Layout
 from loadsheet.reading.soundness import Frame, is_blank
 from loadsheet.reading.sources import Source
-from loadsheet.reading.tables import Row, Table
+from loadsheet.reading.tables import Row, Table, Top
 from loadsheet.settings import Settings
 
 _RECORD_LENGTH_MAX = 4 * LINE_LENGTH_MAX
@@ -76,6 +76,27 @@ def open_delimited(source: Source, name: str, layouts: Sequence[Layout], setting
     asked = {layout.name: (layout.encodings, layout.quote + layout.escape) for layout in layouts}
     surveys = {each: survey(source, name, *each) for each in dict.fromkeys(asked.values())}
     return {layout.name: _open_table(surveys[asked[layout.name]], name, layout, settings) for layout in layouts}
+
+
+def delimited_top(source: Source, name: str, settings: Settings) -> Top:
+    """The first rows of a text file, under the delimiter that makes most cells of the same number. Raises FileRefused."""
+    text = survey(source, name, ("utf-8-sig", "cp1252"))
+    if text.blank:
+        raise FileRefused(Problem("R202", Where(name), hint="send the file with its rows"))
+    with text.open() as stream:
+        top = list(_bounded(islice(stream, TOP_ROWS)))
+    separator = _SEPARATOR_LINE.fullmatch(top[0])
+    skip = 1 if separator else 0
+    best, most = Top("", (), text.encoding, ","), 0
+    for delimiter in (separator[1],) if separator else ("\t", ";", ",", "|"):
+        dialect = _Dialect(delimiter, '"', "", "")
+        records = list(_quoted_records(top[skip:], dialect, skip + 1, settings.record_lines_max, 0))
+        rows = tuple((record.number, tuple(record.cells)) for record in records if not is_blank(record.cells))
+        widths = Counter(len(cells) for _, cells in rows)
+        width, count = max(widths.items(), key=lambda found: (found[1], found[0]), default=(0, 0))
+        if not best.rows or (width - 1) * count > most:
+            best, most = Top("", rows, text.encoding, delimiter), (width - 1) * count
+    return best
 
 
 def _open_table(text: Survey, name: str, layout: Layout, settings: Settings) -> Table:

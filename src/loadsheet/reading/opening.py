@@ -6,7 +6,7 @@ from pathlib import Path
 
 from loadsheet.problems import FileRefused, Problem, Where
 from loadsheet.reading.books import Book
-from loadsheet.reading.delimited import open_delimited
+from loadsheet.reading.delimited import delimited_top, open_delimited
 from loadsheet.reading.encoding import refused
 from loadsheet.reading.foreign import (
     ALSO_WORDS,
@@ -24,9 +24,9 @@ from loadsheet.reading.layouts import Layout
 from loadsheet.reading.ods import open_ods
 from loadsheet.reading.package import Package, open_package
 from loadsheet.reading.sources import Source
-from loadsheet.reading.tables import Table
+from loadsheet.reading.tables import Table, Top
 from loadsheet.reading.unpacking import find_member, unpack
-from loadsheet.reading.workbook import open_workbook
+from loadsheet.reading.workbook import open_workbook, workbook_tops
 from loadsheet.reading.xls import OLE, open_xls
 from loadsheet.reading.xlsb import open_xlsb
 from loadsheet.reading.xlsx import open_xlsx
@@ -44,14 +44,38 @@ def open_tables(path: Path, name: str, layouts: Sequence[Layout], settings: Sett
     The file must stay as it is while the tables are used: `Table.rows` reads it anew each time. Raises FileRefused with the
     reason for what cannot be read; bad rows are no reason, they come out of `rows` with their problem.
     """
+    source, archive = _unpacked(path, name, settings)
+    book = _open_book(source, name, settings, archive)
+    if book is not None:
+        tables = open_workbook(book, layouts, settings)
+    else:
+        tables = open_delimited(source, name, layouts, settings)
+    told = {"archive": archive} if archive else {}
+    return {key: replace(table, found=told | table.found) for key, table in tables.items()}
+
+
+def glimpse(path: Path, name: str, settings: Settings) -> list[Top]:
+    """The first rows of everything in a file that can be a table, before any mapping is known, whatever its format. Raises
+    FileRefused like `open_tables`.
+
+    Runs in the process that asks: it is for the author of a mapping at a terminal, with a sample chosen by hand; what an inbox
+    receives goes through `isolation`.
+    """
+    source, archive = _unpacked(path, name, settings)
+    book = _open_book(source, name, settings, archive)
+    return workbook_tops(book) if book is not None else [delimited_top(source, name, settings)]
+
+
+def _unpacked(path: Path, name: str, settings: Settings) -> tuple[Source, str]:
+    """The file itself, or the one in an archive, and what archive that is, in words."""
     head = _head(path, name)
     limit = settings.inflated_bytes_max
     if head.startswith(_GZIP):
-        return _open(unpack(path, name, "", limit), name, layouts, settings, "gzip")
+        return unpack(path, name, "", limit), "gzip"
     if head.startswith(_ZIP) and not _is_document(path, name, limit):
         member = find_member(path, name, limit)
-        return _open(unpack(path, name, member, limit), name, layouts, settings, f"zip: {member}")
-    return _open(path, name, layouts, settings)
+        return unpack(path, name, member, limit), f"zip: {member}"
+    return path, ""
 
 
 def _head(source: Source, name: str) -> bytes:
@@ -66,28 +90,17 @@ def _head(source: Source, name: str) -> bytes:
     return head
 
 
-def _open(
-    source: Source, name: str, layouts: Sequence[Layout], settings: Settings, archive: str = ""
-) -> dict[str, Table]:
-    """The tables of a file that is no archive, but may lie in one."""
-    head = _head(source, name)
-    if archive and head.startswith(_ZIP) and not _is_document(source, name, settings.inflated_bytes_max):
-        raise refused(name, *it_is(NESTED))
-    book = _open_book(source, name, head, settings.inflated_bytes_max)
-    if book is not None:
-        tables = open_workbook(book, layouts, settings)
-    else:
-        _refuse_foreign(name, head)
-        tables = open_delimited(source, name, layouts, settings)
-    told = {"archive": archive} if archive else {}
-    return {key: replace(table, found=told | table.found) for key, table in tables.items()}
-
-
-def _open_book(source: Source, name: str, head: bytes, inflated_bytes_max: int) -> Book | None:
-    """The workbook that a file is, None if it is none."""
+def _open_book(source: Source, name: str, settings: Settings, archive: str) -> Book | None:
+    """The workbook that a file is, None if it is text. Raises FileRefused for what is neither."""
+    head, limit = _head(source, name), settings.inflated_bytes_max
     if head.startswith(_ZIP):
-        return _open_package(source, name, inflated_bytes_max)
-    return open_xls(source, name) if head.startswith((OLE, *_BIFF)) else None
+        if archive and not _is_document(source, name, limit):
+            raise refused(name, *it_is(NESTED))
+        return _open_package(source, name, limit)
+    if head.startswith((OLE, *_BIFF)):
+        return open_xls(source, name)
+    _refuse_foreign(name, head)
+    return None
 
 
 def _refuse_foreign(name: str, head: bytes) -> None:

@@ -91,6 +91,17 @@ class Table:
         return replace(found, path=path) if path else found
 
 
+class Top(NamedTuple):
+    """The first rows of a sheet, or of a text file (then `sheet` is empty), as number and cells; blank rows are left out.
+    `encoding` and `delimiter` are those under which a text file makes most sense.
+    """
+
+    sheet: str
+    rows: tuple[tuple[int, tuple[str, ...]], ...]
+    encoding: str = ""
+    delimiter: str = ""
+
+
 def place(file: str, sheet: str, header: tuple[str, ...], row: int, column: int | None = None) -> Where:
     """The place of a row or, with a column position, of a cell under this header."""
     if column is None:

@@ -7,14 +7,15 @@ value as what they are. Hidden sheets are left out unless a mapping names them; 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from loadsheet.problems import FileRefused, Problem, Where
 from loadsheet.reading.around import sift
 from loadsheet.reading.books import Book, Cells, Sheet
-from loadsheet.reading.header import NO_HEADER, Header, accept, closeness, find_header, fold
+from loadsheet.reading.header import NO_HEADER, TOP_ROWS, Header, accept, closeness, find_header, fold
 from loadsheet.reading.layouts import Layout
 from loadsheet.reading.soundness import CONTROL, Frame, is_blank
-from loadsheet.reading.tables import Row, Table
+from loadsheet.reading.tables import Row, Table, Top
 from loadsheet.settings import Settings
 
 
@@ -25,6 +26,16 @@ def open_workbook(book: Book, layouts: Sequence[Layout], settings: Settings) -> 
     opened = {layout.name: _open_table(book, layout, settings) for layout in layouts}
     traits = {sheet.key: book.prove(sheet.key).told for sheet, _ in opened.values()}
     return {name: replace(table, found=table.found | traits[sheet.key]) for name, (sheet, table) in opened.items()}
+
+
+def workbook_tops(book: Book) -> list[Top]:
+    """The first rows of every visible sheet. Raises FileRefused."""
+    tops = []
+    for sheet in (sheet for sheet in book.sheets if not sheet.hidden):
+        with closing(book.rows(sheet.key)) as rows:
+            first = tuple((number, tuple(_spread(cells))) for number, cells in islice(rows, TOP_ROWS))
+        tops.append(Top(sheet.title, tuple(row for row in first if not is_blank(row[1]))))
+    return tops
 
 
 def _open_table(book: Book, layout: Layout, settings: Settings) -> tuple[Sheet, Table]:

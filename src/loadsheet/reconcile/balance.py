@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from loadsheet.ledger import Drop, Entry, IgnoredRow, SourceTable, State
+from loadsheet.mapping.documents import own_rows
 
 IGNORED = "ignored"
 FATES: tuple[str, ...] = (
@@ -95,7 +96,7 @@ class Tally:
     def add(self, entry: Entry) -> None:
         """Count the rows of an entry under its state."""
         self._entries += 1
-        for row in entry.rows:
+        for row in own_rows(entry.rows, entry.items):
             self._tables[entry.drop, row.table].add(row.number, entry.state)
 
     def leave_out(self, drop: Drop, rows: Iterable[IgnoredRow]) -> None:

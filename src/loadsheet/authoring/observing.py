@@ -1,0 +1,431 @@
+"""What a sheet shows by itself: its header, its columns, and what their values can be read as, with the count as evidence.
+
+Owns: the guessing of types, date formats, number locale and units. Every guess is an observation ("412 of 412 values read as
+%d.%m.%Y") and never more; who drafts a mapping decides. Values are read by the very readers that a mapping will use.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from loadsheet.authoring.vocabulary import Reading, vocabulary, words_of
+from loadsheet.mapping.moments import format_reader
+from loadsheet.mapping.numerals import number_reader
+from loadsheet.mapping.units import ALIASES, unit_named
+from loadsheet.mapping.words import country_reader, currency_reader, yes_no_reader, zone_reader
+from loadsheet.mapping.wrong import Wrong
+from loadsheet.problems import FileRefused, Problem, Where
+from loadsheet.reading import Layout, Native, Top, WantedColumn, fold, glimpse, open_tables
+from loadsheet.settings import Settings
+
+ROWS_READ = 20_000  # enough for a guess; the evidence says how many there were
+TOLERATED = 10  # one value in so many may be unreadable, and one in any case: real sheets hold typing errors
+
+_DATES = (
+    "%d.%m.%Y",
+    "%d.%m.%y",
+    "%Y-%m-%d",
+    "%d/%m/%Y",
+    "%m/%d/%Y",
+    "%d-%m-%Y",
+    "%Y/%m/%d",
+    "%Y%m%d",
+    "%d/%m/%y",
+    "%m/%d/%y",
+    "%d %b %Y",
+    "%d-%b-%Y",
+)
+_CLOCKS = ("", " %H:%M", " %H:%M:%S", "T%H:%M:%S", "T%H:%M", " %I:%M %p", "T%H:%M:%S%z")
+_FORMATS = tuple(f"{day}{clock}" for day in _DATES for clock in _CLOCKS)
+_TIMES = ("%H:%M", "%H:%M:%S")
+_LOCALES = ("en_GB", "de_DE", "fr_FR", "sv_SE", "de_CH", "en_IN")
+_MEASURES = {"weight": "kg", "volume": "m**3", "length": "cm", "width": "cm", "height": "cm"}
+_BRACKETS = re.compile(r"[(\[]([^)\]]+)[)\]]")
+_QUANTITY = re.compile(r"([+-]?[0-9][0-9.,'\s]*)([^\W\d_][\w.³*]*)?")
+_DATED = re.compile(r"[0-9]{1,4}[./-][0-9]{1,2}[./-][0-9]{1,4}|^[0-9]{8}|[0-9][ -][^\W\d]{3}|[0-9]:[0-9]{2}")
+_LETTERS = {"l": "length", "w": "width", "b": "width", "h": "height"}
+
+Parse = Callable[[str], Any]
+
+
+class Guess(NamedTuple):
+    """What a column's cells can be read as: a type of the mapping language, its keys, and the evidence in words."""
+
+    type: str
+    keys: dict[str, Any]
+    evidence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of the sheet: heading, position, its cells by row (blank ones too), what the heading means, and what its cells are."""
+
+    label: str
+    position: int
+    cells: tuple[str, ...]
+    reading: Reading
+    guess: Guess
+    unit: str = ""
+
+    @property
+    def filled(self) -> list[str]:
+        """The cells that hold anything."""
+        return [cell for cell in self.cells if cell.strip()]
+
+    @property
+    def concepts(self) -> frozenset[str]:
+        """What the heading means."""
+        return self.reading.concepts
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """A table as found: the file, its sheet, encoding and delimiter of a text file, the header's row, row numbers and columns."""
+
+    path: Path
+    title: str
+    encoding: str
+    delimiter: str
+    header_row: int
+    rows: tuple[int, ...]
+    columns: tuple[Column, ...]
+    habits: "Habits"
+
+
+@dataclass(slots=True)
+class Habits:
+    """How all texts of the files are written: the number locale with its evidence, and the languages of the headings."""
+
+    locale: str = ""
+    locale_evidence: str = ""
+    languages: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def language(self) -> str:
+        """The language that explains most headings; English where nothing tells."""
+        top = self.languages.most_common(1)
+        return top[0][0] if top and top[0][1] > self.languages["en"] else "en"
+
+
+def observe(paths: Sequence[Path], settings: Settings) -> list[Sheet]:
+    """Every table in these files. Raises FileRefused for a file that cannot be read, or holds no table at all."""
+    raw = [found for path in paths for found in _tables(path, settings)]
+    if not raw:
+        raise FileRefused(Problem("R202", Where(paths[0].name), hint="no row looks like headings with rows below them"))
+    habits = Habits()
+    for _, _, _, labels, _ in raw:
+        for label in labels:
+            habits.languages.update(vocabulary().read(label).languages)
+    habits.locale, habits.locale_evidence = _locale(raw, habits)
+    return [_sheet(*found, habits=habits) for found in raw]
+
+
+_Raw = tuple[Path, Top, int, tuple[str, ...], list[tuple[int, tuple[str, ...]]]]
+
+
+def _tables(path: Path, settings: Settings) -> Iterator[_Raw]:
+    for top in glimpse(path, path.name, settings):
+        header = _header(top)
+        if header is None:
+            continue
+        number, cells = header
+        labels = tuple(str(cell).strip() for cell in cells)
+        # a heading that stands there twice could not be told apart
+        once = {fold(label): label for label in reversed(labels) if fold(label)}
+        wanted = tuple(WantedColumn(str(place), (label,), required=False) for place, label in enumerate(once.values()))
+        layout = Layout(
+            "rows", wanted, (top.sheet,) if top.sheet else (), number,
+            (top.encoding or "utf-8-sig",), (top.delimiter or ",",),
+        )  # fmt: skip
+        table = open_tables(path, path.name, [layout], settings)["rows"]
+        rows = [(row.number, row.cells) for row in islice(table.rows(), ROWS_READ) if row.problem is None]
+        if rows:
+            yield path, top, number, table.header, rows
+
+
+def _header(top: Top) -> tuple[int, tuple[str, ...]] | None:
+    """The row that looks most like headings: several texts, no two alike, words that we know, and something below it."""
+    best, best_score = None, 0.0
+    for place, (number, cells) in enumerate(top.rows[:-1]):
+        labels = [cell for cell in cells if cell.strip()]
+        if any(isinstance(cell, Native) for cell in labels) or len({fold(cell) for cell in labels}) < len(labels):
+            continue
+        below = len([cell for cell in top.rows[place + 1][1] if cell.strip()])
+        if not labels or below > 2 * len(labels) or len(labels) > 2 * below + 2:
+            continue
+        known = sum(bool(vocabulary().read(label).concepts) and len(label) < 40 for label in labels)  # noqa: PLR2004 (a title is longer)
+        score = known * 2 + len(labels) - place * 0.5
+        if known and score > best_score:
+            best, best_score = (number, cells), score
+    return best
+
+
+def _sheet(
+    path: Path,
+    top: Top,
+    header_row: int,
+    labels: tuple[str, ...],
+    rows: list[tuple[int, tuple[str, ...]]],
+    *,
+    habits: Habits,
+) -> Sheet:
+    columns = []
+    for position, label in enumerate(labels):
+        if fold(label):
+            cells = tuple(cells[position] for _, cells in rows)
+            reading, unit = _understood(label)
+            columns.append(Column(label, position, cells, reading, _guess(cells, reading, unit, habits), unit))
+    numbers = tuple(number for number, _ in rows)
+    return Sheet(path, top.sheet, top.encoding, top.delimiter, header_row, numbers, tuple(columns), habits)
+
+
+def _understood(label: str) -> tuple[Reading, str]:
+    """A heading without the unit in it, and that unit as pint names it: `Gross wt (kg)`, `GrossLb`, `L (in)`."""
+    unit, bare = "", label
+    for inner in _BRACKETS.findall(label):
+        word = inner.replace(" ", "").replace(".", "")
+        if word.casefold() in ALIASES:
+            unit, bare = ALIASES[word.casefold()], label.replace(f"({inner})", "").replace(f"[{inner}]", "")
+    words = words_of(bare)
+    reading = vocabulary().read(bare)
+    measured = bool(_MEASURES.keys() & reading.concepts)
+    if not unit and measured and len(words) > 1 and words[-1] in ALIASES:
+        unit, bare = ALIASES[words[-1]], " ".join(words[:-1])
+        reading = vocabulary().read(bare)
+    elif not unit and measured:
+        unit = ALIASES.get("".join(words), "")
+    if unit and len(words_of(bare)) == 1 and (side := _LETTERS.get(words_of(bare)[0])):
+        reading = Reading(frozenset({side}), (), reading.languages)
+    return reading, unit
+
+
+# ---- types ----
+
+
+def _enough(read: int, of: int) -> bool:
+    """Whether so many readable values make a guess."""
+    return read * 2 >= of and read > 0 and of - read <= max(1, of // TOLERATED)
+
+
+def _guess(cells: Sequence[str], reading: Reading, unit: str, habits: Habits) -> Guess:
+    filled = [cell for cell in cells if cell.strip()]
+    if not filled:
+        return Guess("text", {}, "all cells are blank")
+    measure = next((known for concept, known in _MEASURES.items() if concept in reading.concepts), "")
+    for guess in _typed(filled), _timed(filled, habits):
+        if guess is not None and not (measure and guess.type in {"integer", "decimal"}):
+            return guess if not _is_text(reading, filled) or guess.type in {"datetime", "date"} else _text(filled)
+    if measure and (guess := _quantity(filled, measure, unit, habits)):
+        return guess
+    if _is_text(reading, filled):
+        return _text(filled)
+    return _worded(filled, reading, habits) or _numbered(filled, habits) or _text(filled)
+
+
+def _is_text(reading: Reading, filled: Sequence[str]) -> bool:
+    """Whether digits in this column are a name and no amount: identifiers, postcodes, telephone numbers, leading zeros."""
+    names = {"id", "order", "tender", "reference", "postal", "phone", "address", "second", "code"}
+    zeros = any(len(cell) > 1 and cell[0] == "0" and cell[1].isdigit() for cell in filled)
+    return (bool(names & reading.concepts) and "count" not in reading.concepts) or zeros
+
+
+def _text(filled: Sequence[str]) -> Guess:
+    distinct = len(set(filled))
+    return Guess("text", {}, f"{len(filled)} values, {distinct} different")
+
+
+def _typed(filled: Sequence[str]) -> Guess | None:
+    """Cells that a workbook holds as dates, flags or numbers already."""
+    kinds = Counter(cell.kind if isinstance(cell, Native) else "text" for cell in filled)
+    kind, count = kinds.most_common(1)[0]
+    said = f"{count} of {len(filled)} values are {kind}s of the workbook"
+    if not _enough(count, len(filled)):
+        return None
+    if kind in {"datetime", "date"}:
+        return Guess("datetime", {}, said) if count == len(filled) else None
+    if kind == "flag":
+        return Guess("yesno", {}, said)
+    if kind == "number":
+        whole = all("." not in cell for cell in filled)
+        return Guess("integer" if whole else "decimal", {}, said)
+    return None
+
+
+def _timed(filled: Sequence[str], habits: Habits) -> Guess | None:
+    texts = [cell for cell in filled if not isinstance(cell, Native)]
+    native = sum(isinstance(cell, Native) and cell.kind in {"datetime", "date"} for cell in filled)
+    if not texts or sum(_DATED.search(cell) is not None for cell in texts) < len(texts) / 2:
+        return None
+    if times := _share(texts, _TIMES, None):
+        return Guess("time", {"formats": [times[0]]}, f"{times[1]} of {len(filled)} values read as {times[0]}")
+    found = _formats(texts, _locale_of(habits))
+    read = native + sum(count for _, count in found)
+    if not found or not _enough(read, len(filled)):
+        return None
+    said = f"{read} of {len(filled)} values read as {' or '.join(format_ for format_, _ in found)}"
+    said += f" ({native} of them are dates of the workbook)" if native else ""
+    formats = [format_ for format_, _ in found]
+    if other := _other_way(texts, formats[0], found[0][1]):
+        if _span(texts, other) < _span(texts, formats[0]):
+            formats[0], other = other, formats[0]
+        said = (
+            f"{read} of {len(filled)} values read as {formats[0]}; CHECK day and month: {other} reads all of them too"
+        )
+    return Guess("datetime", {"formats": formats}, said)
+
+
+def _span(texts: Sequence[str], format_: str) -> float:
+    """Seconds between the first and the last date under a format: dates of one file mostly lie close together."""
+    moments = [moment.replace(tzinfo=None) for text in texts if (moment := _reads(format_, None)(text)) is not None]
+    return float((max(moments) - min(moments)).total_seconds()) if moments else 0.0
+
+
+def _formats(texts: Sequence[str], locale: str | None) -> list[tuple[str, int]]:
+    """The fewest formats that read most of the texts, best first, each with how many it reads."""
+    left = list(texts)
+    found: list[tuple[str, int]] = []
+    while left and len(found) < 3:  # noqa: PLR2004 (more than three ways to write a date in one column are typing errors)
+        counts = {
+            format_: sum(_reads(format_, locale)(text) is not None for text in left[:500]) for format_ in _FORMATS
+        }
+        best = max(_FORMATS, key=lambda format_: (counts[format_], -_FORMATS.index(format_)))
+        if counts[best] < max(1, len(left[:500]) * 0.02):
+            break
+        reader = _reads(best, locale)
+        rest = [text for text in left if reader(text) is None]
+        if len(rest) == len(left):
+            break
+        found.append((best, len(left) - len(rest)))
+        left = rest
+    return found
+
+
+_READERS: dict[tuple[str, str | None], Parse] = {}
+
+
+def _reads(format_: str, locale: str | None) -> Parse:
+    return _READERS.setdefault((format_, locale), format_reader(format_, locale))
+
+
+def _share(texts: Sequence[str], formats: Sequence[str], locale: str | None) -> tuple[str, int] | None:
+    for format_ in formats:
+        count = sum(_reads(format_, locale)(text.strip()) is not None for text in texts)
+        if texts and _enough(count, len(texts)):
+            return format_, count
+    return None
+
+
+def _other_way(texts: Sequence[str], format_: str, read: int) -> str:
+    """The format with day and month changed, if it reads as many texts: then the sheet alone cannot tell."""
+    other = format_.replace("%d", "%?").replace("%m", "%d").replace("%?", "%m")
+    if other == format_ or other not in _FORMATS:
+        return ""
+    return other if sum(_reads(other, None)(text) is not None for text in texts) >= read else ""
+
+
+def _quantity(filled: Sequence[str], measure: str, unit: str, habits: Habits) -> Guess | None:
+    reads = number_reader(habits.locale or "en_GB")
+    count, units = 0, Counter[str]()
+    for cell in filled:
+        match = _QUANTITY.fullmatch(cell.strip())
+        if isinstance(cell, Native) or (match and not isinstance(reads(match[1].strip()), Wrong)):
+            count += 1
+            if match and match[2]:
+                units[match[2]] += 1
+    if not _enough(count, len(filled)):
+        return None
+    keys: dict[str, Any] = {"unit": measure}
+    said = f"{count} of {len(filled)} values are numbers"
+    if units:
+        said += f", {sum(units.values())} of them with a unit ({', '.join(units)})"
+    if unit and unit != unit_named(measure, {}):
+        keys["from_unit"] = next(alias for alias, name in ALIASES.items() if name == unit)
+    if not unit:
+        said += f"; CHECK the unit: nothing in the heading says {measure}"
+    return Guess("quantity", keys, said)
+
+
+def _worded(filled: Sequence[str], reading: Reading, habits: Habits) -> Guess | None:
+    locale = _locale_of(habits)
+    tests: tuple[tuple[str, str, Parse, bool], ...] = (
+        ("timezone", "names of time zones", zone_reader(), any("/" in cell for cell in filled)),
+        ("currency", "currency codes", currency_reader(), "currency" in reading.concepts),
+        ("country", "countries", country_reader(locale), "country" in reading.concepts),
+        ("yesno", "yes or no", yes_no_reader(locale, (), ()), not all(cell.isdigit() for cell in filled)),
+    )
+    for type_, words, read, likely in tests:
+        count = sum(not isinstance(read(cell.strip()), Wrong) for cell in filled) if likely else 0
+        if _enough(count, len(filled)):
+            said = f"{count} of {len(filled)} values are {words}"
+            return Guess(type_, {}, said)
+    return None
+
+
+def _numbered(filled: Sequence[str], habits: Habits) -> Guess | None:
+    reads = number_reader(habits.locale or "en_GB")
+    plain = number_reader("en_GB")
+    values = [(plain if isinstance(cell, Native) else reads)(cell.strip()) for cell in filled]
+    numbers = [value for value in values if not isinstance(value, Wrong)]
+    if not _enough(len(numbers), len(filled)):
+        return None
+    whole = not any("," in cell or "." in cell for cell in filled)
+    said = f"{len(numbers)} of {len(filled)} values are {'whole ' if whole else ''}numbers"
+    return Guess("integer" if whole else "decimal", {}, said)
+
+
+# ---- the locale of all numbers ----
+
+
+def _locale(raw: Sequence[_Raw], habits: Habits) -> tuple[str, str]:
+    """The locale that reads most of what looks like a decimal number; among equals the one of the headings' language."""
+    texts = [
+        match[1].strip()
+        for _, _, _, _, rows in raw
+        for _, cells in rows[:2_000]
+        for cell in cells
+        if not isinstance(cell, Native)
+        and (match := _QUANTITY.fullmatch(cell.strip()))
+        and any(mark in cell for mark in ".,")
+    ]
+    own = vocabulary().habits[habits.language]["locale"]
+    others = [*_LOCALES, *(known["locale"] for known in vocabulary().habits.values())]
+    candidates = list(dict.fromkeys([own, *others]))
+    numbers = {locale: _readable(texts[:5_000], number_reader(locale)) for locale in candidates}
+    countries = _country_cells(raw)
+    named = (
+        {locale: _readable(countries, country_reader(locale)) for locale in candidates}
+        if countries
+        else dict.fromkeys(candidates, 0)
+    )
+    best = max(candidates, key=lambda locale: (numbers[locale], named[locale], -candidates.index(locale)))
+    said = f"{numbers[best]} of {len(texts[:5_000])} numbers with a decimal mark read as {best} writes them"
+    if not texts:
+        said = f"no number with a decimal mark tells; the headings are {habits.language}"
+    if countries and named[best] > named["en_GB"]:
+        said += f", and {named[best]} of {len(countries)} countries"
+    return best, said
+
+
+def _readable(texts: Sequence[str], read: Parse) -> int:
+    return sum(not isinstance(read(text), Wrong) for text in texts)
+
+
+def _country_cells(raw: Sequence[_Raw]) -> list[str]:
+    """The cells below headings that mean a country."""
+    return [
+        cells[position].strip()
+        for _, _, _, labels, rows in raw
+        for position, label in enumerate(labels)
+        if "country" in vocabulary().read(label).concepts
+        for _, cells in rows[:2_000]
+        if cells[position].strip()
+    ]
+
+
+def _locale_of(habits: Habits) -> str | None:
+    """The locale whose words for months, countries, yes and no are tried beside the English ones."""
+    return habits.locale or None

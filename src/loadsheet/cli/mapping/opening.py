@@ -1,0 +1,90 @@
+"""Files opened for one mapping that is named, whatever the files are called: for `preview`, `test` and `diff`."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path, PurePosixPath
+
+import click
+
+from loadsheet.inbox import InboxFile
+from loadsheet.intake import open_route
+from loadsheet.mapping import Document, Ignored, Route, load_folder, route, translate
+from loadsheet.mapping import Mapping as CompiledMapping
+from loadsheet.mapping import load as load_mapping
+from loadsheet.problems import FileRefused
+from loadsheet.reading import Table
+from loadsheet.settings import Settings
+
+
+def mapping_named(name: str, settings: Settings) -> CompiledMapping:
+    """The mapping file at this path, else the mapping of this name in the folder. Raises MappingError, click.BadParameter."""
+    if Path(name).suffix in {".yaml", ".yml"} and Path(name).is_file():
+        return load_mapping(Path(name), settings.assumptions)
+    loaded = {mapping.name: mapping for mapping in load_folder(settings.mappings, settings.assumptions)}
+    if name not in loaded:
+        known = ", ".join(loaded) or "none"
+        raise click.BadParameter(f"{name} is no mapping file and no mapping of {settings.mappings}; there are: {known}")
+    return loaded[name]
+
+
+def mapping_for(files: Sequence[Path], settings: Settings) -> CompiledMapping:
+    """The mapping of the folder that names the first of these files. Raises MappingError, and FileRefused if none or several do."""
+    loaded = load_folder(settings.mappings, settings.assumptions)
+    parts = files[0].absolute().parts[1:]
+    problem = None
+    for start in reversed(range(len(parts))):  # the bare name first, then with the folders around it
+        name = "/".join(parts[start:])
+        routes = route([name], loaded)
+        named = [*(found.mapping for found in routes.complete)] or [
+            mapping for mapping in loaded if name in route([name], [mapping]).waiting
+        ]
+        if named and name not in routes.ambiguous:
+            return named[0]
+        problem = problem or routes.ambiguous.get(name) or routes.unmapped.get(name)
+    raise FileRefused(problem) if problem else click.BadParameter(f"no mapping names {files[0]}")
+
+
+def tables_for(mapping: CompiledMapping, files: Sequence[Path], settings: Settings) -> dict[str, Table]:
+    """The tables of one drop, read as this mapping reads them. A lone file need not be named as the mapping wants; of several
+    each takes the role whose pattern it fits best. Raises FileRefused, click.UsageError.
+    """
+    roles = _roles(mapping, files)
+    opened = {role: _unclaimed(path) for role, path in roles.items()}
+    return open_route(Route(mapping, {role: file.name for role, file in opened.items()}), opened, settings)
+
+
+def documents_for(
+    mapping: CompiledMapping, files: Sequence[Path], settings: Settings, now: datetime
+) -> Iterator[Document | Ignored]:
+    """What the files come to under this mapping; `now` (aware) is what `$now` means. Raises FileRefused, click.UsageError."""
+    return translate(mapping, tables_for(mapping, files, settings), now=now)
+
+
+def _roles(mapping: CompiledMapping, files: Sequence[Path]) -> Mapping[str, Path]:
+    patterns = {mapping.main_role: mapping.files, **{role: (text,) for role, text in mapping.companions.items()}}
+    if len(patterns) == 1 and len(files) == 1:
+        return {mapping.main_role: files[0]}
+    left, roles = list(files), dict[str, Path]()
+    for role, wanted in patterns.items():
+        fits = [path for path in left if any(_fits(path, pattern) for pattern in wanted)]
+        if not fits:
+            raise click.UsageError(
+                f"mapping {mapping.name} needs a file for {role} ({', '.join(wanted)}); "
+                f"given: {', '.join(path.name for path in files)}"
+            )
+        roles[role] = fits[0]
+        left.remove(fits[0])
+    return roles
+
+
+def _fits(path: Path, pattern: str) -> bool:
+    """Whether the bare name of a file is as the last part of a pattern wants; placeholders stand for anything."""
+    last = PurePosixPath(pattern).name
+    while "{" in last and "}" in last:
+        last = f"{last[: last.index('{')]}*{last[last.index('}') + 1 :]}"
+    return PurePosixPath(path.name.casefold()).match(last.casefold())
+
+
+def _unclaimed(path: Path) -> InboxFile:
+    status = path.stat()
+    return InboxFile(path.name, path, status.st_size, "", datetime.fromtimestamp(status.st_mtime, UTC))

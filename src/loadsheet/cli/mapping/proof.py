@@ -1,0 +1,150 @@
+"""`loadsheet mapping test` and `diff`: mappings tested with golden cases, and compared over real files."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from loadsheet.authoring.cases import FOLDER, Case, find_cases, judge, moment_of, written
+from loadsheet.authoring.comparing import Comparison, Pair, Verdict, compare
+from loadsheet.cli.mapping.opening import documents_for, mapping_named
+from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, load, together
+from loadsheet.cli.output import print_json, say
+from loadsheet.mapping import Document, Mapping
+from loadsheet.mapping import load as load_mapping
+from loadsheet.problems import FileRefused, MappingError
+from loadsheet.settings import Settings
+
+DIFFERS = 1
+_SHOWN = 20  # documents shown one by one; --json has them all
+
+_MAPPING_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+@click.command()
+@click.argument("folder", required=False, type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option(
+    "--update", is_flag=True, help="Write what the cases come to now as what is expected; read the difference."
+)
+@together(MAPPINGS, CONFIG, JSON)
+def test(folder: Path | None, *, update: bool, mappings: Path | None, config: Path | None, as_json: bool) -> int:
+    """Run the golden cases of FOLDER (default: tests in the folder of mappings) and say what is not as expected.
+
+    A case is a file (or a folder of files) below the name of its mapping, with CASE.expected.jsonl beside it.
+    """
+    settings = load(config, mappings=mappings)
+    place = folder or settings.mappings / FOLDER
+    cases = find_cases(place) if place.is_dir() else []
+    if not cases:
+        raise MappingError("there are no cases here", file=str(place), hint="put files into MAPPING/ and use --update")
+    told = {case: _judged(case, settings, update=update) for case in cases}
+    failed = {case: said for case, said in told.items() if said}
+    if as_json:
+        print_json([{"mapping": case.mapping, "case": case.name, "differences": said} for case, said in told.items()])
+    else:
+        for case, said in told.items():
+            click.echo(f"{'wrong' if said else 'ok'}\t{case.mapping}/{case.name}")
+            for text in said:
+                click.echo(f"\t{text}")
+        say(f"{len(cases)} cases, {len(failed)} not as expected" + (", all written anew" if update else ""))
+    return DIFFERS if failed else 0
+
+
+def _judged(case: Case, settings: Settings, *, update: bool) -> list[str]:
+    mapping, now = mapping_named(case.mapping, settings), moment_of(case)
+    try:
+        found = list(documents_for(mapping, case.files, settings, now))
+    except FileRefused as refused:
+        return [str(refused.problem)]
+    if not update:
+        return judge(case, found)
+    case.expected.write_text(written(mapping, now, found), encoding="utf-8")
+    return []
+
+
+@click.command()
+@click.argument("old", type=_MAPPING_FILE)
+@click.argument("new", type=_MAPPING_FILE)
+@click.option(
+    "--on",
+    "files",
+    multiple=True,
+    required=True,
+    type=click.Path(exists=True, path_type=Path),
+    help="A file to translate with both, or a folder with the files of one drop; give it again for more.",
+)
+@together(CONFIG, JSON)
+def diff(old: Path, new: Path, *, files: tuple[Path, ...], config: Path | None, as_json: bool) -> int:
+    """Translate files with mapping OLD and with NEW, and say what becomes of each document: identical, changed, now failing."""
+    settings = load(config)
+    before, after = load_mapping(old, settings.assumptions), load_mapping(new, settings.assumptions)
+    now = datetime.now(UTC)
+    total = Comparison()
+    for drop in _drops(files, before):
+        found = compare(_usable(before, drop, settings, now), _usable(after, drop, settings, now))
+        total.counts.update(found.counts)
+        total.fields.update(found.fields)
+        total.pairs += found.pairs
+    if as_json:
+        print_json(_told(before, after, total))
+    else:
+        _print(before, after, total)
+    return 0 if total.same else DIFFERS
+
+
+def _drops(files: Sequence[Path], mapping: Mapping) -> list[tuple[Path, ...]]:
+    """Each file by itself, or for a mapping of several files all of them together; a folder is one drop."""
+    alone = [path for path in files if path.is_file()]
+    folders = [tuple(sorted(inner for inner in path.iterdir() if inner.is_file())) for path in files if path.is_dir()]
+    if mapping.companions:
+        return [*([tuple(alone)] if alone else []), *folders]
+    return [(path,) for path in [*alone, *(inner for folder in folders for inner in folder)]]
+
+
+def _usable(mapping: Mapping, files: Sequence[Path], settings: Settings, now: datetime) -> list[Document]:
+    return [found for found in documents_for(mapping, files, settings, now) if isinstance(found, Document)]
+
+
+def _print(old: Mapping, new: Mapping, found: Comparison) -> None:
+    click.echo(f"{_named(old)} -> {_named(new)}")
+    for verdict in Verdict:
+        if found.counts[verdict]:
+            click.echo(f"{found.counts[verdict]:>8}  {verdict}")
+    for path, count in found.fields.most_common():
+        click.echo(f"{count:>8}  differ in {path}")
+    telling = [pair for pair in found.pairs if pair.verdict is not Verdict.STILL_FAILING]
+    for pair in telling[:_SHOWN]:
+        click.echo(f"{pair.verdict}\t{pair.operation} {pair.key}")
+        for change in pair.changes:
+            click.echo(f"\t{change.path}\t{change.old or 'nothing'} -> {change.new or 'nothing'}")
+        for problem in pair.problems:
+            click.echo(f"\t{problem}")
+    if len(telling) > _SHOWN:
+        click.echo(f"and {len(telling) - _SHOWN} more documents; --json shows all")
+
+
+def _named(mapping: Mapping) -> str:
+    return f"{mapping.name} version {mapping.version} ({mapping.hash[:12]})"
+
+
+def _told(old: Mapping, new: Mapping, found: Comparison) -> dict[str, Any]:
+    return {
+        "old": {"mapping": old.name, "version": old.version, "hash": old.hash},
+        "new": {"mapping": new.name, "version": new.version, "hash": new.hash},
+        "counts": {verdict.value: found.counts[verdict] for verdict in Verdict},
+        "fields": dict(found.fields.most_common()),
+        "documents": [_pair(pair) for pair in found.pairs],
+    }
+
+
+def _pair(pair: Pair) -> dict[str, Any]:
+    changes = [change._asdict() for change in pair.changes]
+    return {
+        "operation": pair.operation,
+        "key": pair.key,
+        "verdict": pair.verdict.value,
+        "changes": changes,
+        "problems": list(pair.problems),
+    }

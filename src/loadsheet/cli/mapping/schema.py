@@ -1,0 +1,24 @@
+"""`loadsheet mapping schema`: the JSON Schema of mapping files, for editors."""
+
+from pathlib import Path
+
+import click
+import msgspec
+
+from loadsheet.authoring.formatschema import mapping_schema
+from loadsheet.cli.output import say
+
+
+@click.command()
+@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write it to this file instead of stdout.")
+def schema(*, out: Path | None) -> None:
+    """Print the JSON Schema of mapping files (draft 2020-12): editors complete and check by it.
+
+    Put `# yaml-language-server: $schema=mapping.schema.json` into the first line of a mapping.
+    """
+    text = msgspec.json.format(msgspec.json.encode(mapping_schema()), indent=2).decode()
+    if out is None:
+        click.echo(text)
+        return
+    out.write_text(f"{text}\n", encoding="utf-8")
+    say(f'{out} is written; first line of a mapping: "# yaml-language-server: $schema={out}"')

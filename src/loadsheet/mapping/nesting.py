@@ -1,0 +1,110 @@
+"""The rows of one document by table: those gathered from the files, those made from their column sets, and which belong to which.
+
+Owns: tables joined to another than the main one (`join.to`), and tables made from another's column sets (`from`); the record of which
+rows of the files a document stands on, so that each is counted once however many rows or documents were made from it.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from loadsheet.mapping.documents import SHARED, SourceRow, rows_of, sets_of
+from loadsheet.mapping.plans import JoinPlan, TablePlan
+from loadsheet.mapping.rows import ReadRow, RowReader
+from loadsheet.mapping.views import is_first, marked, set_of
+from loadsheet.reading.tables import Row
+
+Nested = Mapping[int, Sequence[Sequence[int]]]
+"""Position of a table -> for every row of the table it belongs to, the indexes of its own rows."""
+
+
+class Standing(NamedTuple):
+    """What a document stands on: its rows of the files, and for tables that are not simply rows of a file where theirs are."""
+
+    rows: tuple[SourceRow, ...]
+    items: dict[str, tuple[int, ...]]
+
+
+def spread_out(
+    readers: Sequence[RowReader], rows: Sequence[Sequence[Row]]
+) -> tuple[list[Sequence[Row]], dict[int, list[list[int]]]]:
+    """All rows of a document by table position, with the tables that are made from column sets of others filled in; and for those
+    which of their rows were made from each row of the other.
+    """
+    found: list[Sequence[Row]] = list(rows)
+    nested: dict[int, list[list[int]]] = {}
+    for position, reader in enumerate(readers):
+        if (of := reader.plan.made_of) is None:
+            continue
+        own: list[Row] = []
+        nested[position] = []
+        for row in found[of]:
+            if row.problem is not None:  # its document is refused; nothing of it is looked at
+                continue
+            parts = [marked(part, 0) for part in reader.view.spread(row)]
+            kept = [part for part in parts if not reader.leaves_out(part)]
+            nested[position].append(list(range(len(own), len(own) + len(kept))))
+            own += kept
+        found[position] = own
+    return found, nested
+
+
+def standing(readers: Sequence[RowReader], rows: Sequence[Sequence[Row]]) -> Standing:
+    """The rows of the files behind the rows of a document, each once."""
+    found: list[SourceRow] = []
+    places: dict[tuple[str, int], int] = {}
+    items: dict[str, tuple[int, ...]] = {}
+    shared: dict[int, bool] = {}
+    for reader, own in zip(readers, rows, strict=True):
+        indexes = []
+        for row in own:
+            key = (reader.table.name, row.number)
+            if key not in places:
+                places[key] = len(found)
+                found.append(SourceRow(*key, reader.view.shown(row)))
+            indexes.append(places[key])
+            if reader.plan.sets is not None and reader.plan.made_of is None:
+                shared[indexes[-1]] = shared.get(indexes[-1], True) and not is_first(row)
+        if reader.plan.is_view:
+            items[rows_of(reader.plan.name)] = tuple(indexes)
+        if reader.plan.sets is not None:
+            items[sets_of(reader.plan.name)] = tuple(max(set_of(row), 0) for row in own)
+    if any(shared.values()):
+        items[SHARED] = tuple(sorted(index for index, is_shared in shared.items() if is_shared))
+    return Standing(tuple(found), items)
+
+
+class Partners(NamedTuple):
+    """How the rows of one table meet those of the table it is joined to: for each row there its rows here, and rows here of none."""
+
+    of: list[list[int]]
+    strangers: list[int]
+
+
+def partners(join: JoinPlan, here: Sequence[Sequence[Any]], there: Sequence[Sequence[Any]]) -> Partners:
+    """Joins the rows of one document on the values of their columns, which never agree where one is blank."""
+    own, other = [pair[0] for pair in join.on], [pair[1] for pair in join.on]
+    by_key: dict[tuple[Any, ...], list[int]] = {}
+    for index, values in enumerate(here):
+        by_key.setdefault(tuple([values[place] for place in own]), []).append(index)
+    of: list[list[int]] = []
+    met: set[int] = set()
+    for values in there:
+        key = tuple([values[place] for place in other])
+        mine = [] if None in key else by_key.get(key, [])
+        of.append(mine)
+        met.update(mine)
+    return Partners(of, [index for index in range(len(here)) if index not in met])
+
+
+def joined_within(tables: Sequence[TablePlan], joins: Mapping[int, JoinPlan]) -> list[tuple[int, JoinPlan]]:
+    """The tables that are joined to another than the main one."""
+    return [
+        (table.position, joins[table.position])
+        for table in tables
+        if table.position in joins and joins[table.position].to
+    ]
+
+
+def values_of(read: Sequence[ReadRow]) -> list[Sequence[Any]]:
+    """The values of some rows."""
+    return [row.values for row in read]

@@ -1,0 +1,90 @@
+"""What an expression may name and what it is evaluated on: rows as shapes, scopes, the frame, and the compiled expression itself.
+
+Values only: nothing here parses or calculates. `expressions.py` makes an `Expression` from a text and a `Scope`; what evaluates
+one sets the attributes of a `Frame` row by row.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal, NamedTuple
+
+from loadsheet.mapping.calculation import Type
+
+DEEPEST = 4
+"""How many lists within lists an expression may have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """One value of a row: its position, its type, whether it may be blank; for a row of a code table, its columns."""
+
+    index: int
+    type: Type
+    blank: bool = False
+    codes: tuple[tuple[str, bool], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The values that one row of a table has, by name."""
+
+    table: str
+    slots: Mapping[str, Slot]
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The names an expression may use: bare ones are values of the row at hand (`here`); `main` is the first row of the main
+    table under the main table's name; `lists` are all rows of a table in the document: name -> (position in Frame.lists, shape).
+    """
+
+    here: Shape
+    main: Shape | None = None
+    lists: Mapping[str, tuple[int, Shape]] = field(default_factory=dict)
+
+
+class Frame:
+    """What an expression is evaluated on. Made once for a run over a file; its attributes are set row by row."""
+
+    __slots__ = ("lists", "main", "now", "outer", "row", "variables")
+
+    def __init__(self, now: datetime) -> None:
+        self.now = now
+        self.row: Sequence[Any] = ()
+        self.outer: Sequence[Any] = ()  # the row of the list around the one that `row` is of
+        self.main: Sequence[Any] = ()
+        self.lists: Sequence[Sequence[Sequence[Any]]] = ()
+        self.variables: list[Any] = [None] * DEEPEST  # rows that the comprehensions now running stand at
+
+
+class Use(NamedTuple):
+    """A value that is read: of the row at hand, the main table's first row, the row of the list around, or all rows of a table. An
+    empty column means the rows themselves, such as their number.
+    """
+
+    table: str
+    column: str
+    rows: Literal["here", "first", "around", "all"]
+
+
+Evaluate = Callable[[Frame], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """A compiled expression. `evaluate` gives Decimal, str, bool, aware datetime, timedelta or None."""
+
+    text: str
+    evaluate: Evaluate
+    type: Type
+    blank: bool
+    uses: frozenset[Use]
+
+
+class ExpressionError(Exception):
+    """An expression that cannot be used; a finding about the mapping file, placed by the caller."""
+
+    def __init__(self, text: str, hint: str = "") -> None:
+        super().__init__(text)
+        self.text, self.hint = text, hint

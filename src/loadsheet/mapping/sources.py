@@ -1,0 +1,198 @@
+"""One table as rows that know the record they belong to, in the order of the file.
+
+Owns: what a row of the file comes to before it meets the others: cells filled from above, rows left out by rule, sets of columns
+taken apart, stated totals checked, and the key. Every row of the file comes out at least once. Knows no other table.
+"""
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+from loadsheet.mapping.calculation import CALCULATION_ERRORS
+from loadsheet.mapping.documents import Ignored, SourceRow
+from loadsheet.mapping.plans import TotalsPlan
+from loadsheet.mapping.rows import RowReader
+from loadsheet.mapping.scopes import Expression, Frame
+from loadsheet.mapping.views import Part, Stray, filling, marked
+from loadsheet.mapping.wrong import Wrong
+from loadsheet.problems import Problem
+from loadsheet.reading.tables import Row
+
+BETWEEN = "\N{SYMBOL FOR UNIT SEPARATOR}"  # joins the parts of a key; no trimmed cell holds it alone
+
+
+class Keyed(NamedTuple):
+    """A row with the key of its record (None: it names none) and the text it is sorted by."""
+
+    row: Row
+    key: str | None
+    order: str
+
+
+class Source:
+    """One table as keyed rows. Its rows are read anew by each iteration."""
+
+    def __init__(self, reader: RowReader, frame: Frame) -> None:
+        self._reader = reader
+        self._frame = frame
+        self._plan = plan = reader.plan
+        totals = () if plan.totals is None else (*plan.totals.needs, *plan.totals.sums)
+        self._read = reader.some({*plan.key, *plan.order, *plan.ignore_needs, *totals})
+        self.is_keyed = bool(plan.key)
+        self.is_sorted = bool(plan.order)
+
+    def __iter__(self) -> Iterator[Keyed | Ignored]:
+        plan = self._plan
+        if plan.is_view or plan.totals is not None or plan.fills:
+            return self._with_care()
+        return self._plainly()
+
+    def _plainly(self) -> Iterator[Keyed | Ignored]:
+        read, plan = self._read, self._plan
+        for row in self._reader.table.rows():
+            if row.ignored:
+                yield self._left_out(row, row.ignored)
+                continue
+            values, wrong = read(row)
+            if plan.ignore is not None and row.problem is None and self._holds(plan.ignore, values, wrong):
+                yield self._left_out(row, f"ignore_rows: {plan.ignore.text}")
+                continue
+            yield self._keyed(row, values)
+
+    def _keyed(self, row: Row, values: list[Any]) -> Keyed:
+        plan = self._plan
+        order = BETWEEN.join([_sortable(values[index]) for index in plan.order]) if plan.order else ""
+        return Keyed(row, self._key(values) if plan.key else str(row.number), order)
+
+    def _left_out(self, row: Row, rule: str) -> Ignored:
+        return Ignored(SourceRow(self._reader.table.name, row.number, self._reader.view.shown(row)), rule)
+
+    def _holds(self, rule: Expression, values: list[Any], wrong: dict[int, Wrong]) -> bool:
+        """Whether a rule tells that a row is left out: never because of a cell that says something unreadable."""
+        if wrong and any(index in wrong and wrong[index].code != "C301" for index in self._plan.ignore_needs):
+            return False
+        self._frame.row = values
+        try:
+            return bool(rule.evaluate(self._frame))
+        except CALCULATION_ERRORS:
+            return False
+
+    def _key(self, values: list[Any]) -> str | None:
+        parts = [values[index] for index in self._plan.key]
+        if len(parts) == 1:
+            return None if parts[0] is None else str(parts[0])
+        return None if None in parts else BETWEEN.join(map(str, parts))
+
+    # ---- rows that are not simply rows of the file ----
+
+    def _with_care(self) -> Iterator[Keyed | Ignored]:
+        plan, view = self._plan, self._reader.view
+        fill = filling(plan, view)
+        sums = _Sums(plan.totals, self._reader) if plan.totals is not None else None
+        for found in view.rows():
+            if isinstance(found, Ignored):
+                yield found
+                continue
+            if isinstance(found, Stray):
+                yield Keyed(marked(Part(-1, found.row), 0) if plan.sets is not None else found.row, None, "")
+                continue
+            if found.ignored:
+                yield self._left_out(found, found.ignored)
+                continue
+            row = fill.taken(found) if fill is not None else found
+            if sums is not None and (told := self._totals(sums, row)) is not None:
+                yield told
+                continue
+            items = list(self._parts(row) if plan.sets is not None else self._whole(row))
+            yield from items
+            if fill is not None and not isinstance(items[0], Ignored):
+                fill.give(row)
+
+    def _whole(self, row: Row) -> Iterator[Keyed | Ignored]:
+        rule = self._plan.ignore
+        values, wrong = self._read(row)
+        is_left_out = rule is not None and row.problem is None and self._holds(rule, values, wrong)
+        yield self._left_out(row, f"ignore_rows: {rule.text}") if rule and is_left_out else self._keyed(row, values)
+
+    def _parts(self, row: Row) -> Iterator[Keyed | Ignored]:
+        rule, why, count = self._plan.ignore, self._reader.view.unfilled, 0
+        for part in self._reader.view.spread(row):
+            values, wrong = self._read(part.row)
+            if rule is not None and row.problem is None and self._holds(rule, values, wrong):
+                why = f"ignore_rows: {rule.text}"
+                continue
+            keyed = self._keyed(marked(part, count), values)
+            yield keyed if self.is_keyed else keyed._replace(key=f"{keyed.key}/{count}")
+            count += 1
+        if not count:
+            yield self._left_out(row, why)
+
+    def _totals(self, sums: "_Sums", row: Row) -> Keyed | Ignored | None:
+        """What becomes of a row that states totals; None for any other, which is added to them."""
+        if row.problem is not None:
+            sums.doubt()
+            return None
+        values, wrong = self._read(row)
+        rule = self._plan.ignore
+        if self._states_totals(sums.plan, values, wrong):
+            problem = sums.compare(row, values, wrong)
+            if problem is None:
+                return self._left_out(row, f"totals: {sums.plan.where.text}")
+            return Keyed(Row(row.number, row.cells, problem), None, "")
+        if rule is None or not self._holds(rule, values, wrong):
+            sums.add(values, wrong)
+        return None
+
+    def _states_totals(self, plan: TotalsPlan, values: list[Any], wrong: dict[int, Wrong]) -> bool:
+        if any(index in wrong and wrong[index].code != "C301" for index in plan.needs):
+            return False
+        self._frame.row = values
+        try:
+            return bool(plan.where.evaluate(self._frame))
+        except CALCULATION_ERRORS:
+            return False
+
+
+def _sortable(value: object) -> str:
+    """A text that sorts as the value does: moments by instant. Other types than text and moments are refused at load."""
+    return value.astimezone(UTC).isoformat() if isinstance(value, datetime) else str(value or "")
+
+
+class _Sums:
+    """The sums of some columns down to where a reading of the file is."""
+
+    def __init__(self, plan: TotalsPlan, reader: RowReader) -> None:
+        self.plan = plan
+        self._reader = reader
+        self._sums = dict.fromkeys(plan.sums, Decimal(0))
+        self._doubtful: set[int] = set()
+
+    def add(self, values: Sequence[Any], wrong: dict[int, Wrong]) -> None:
+        """Adds the cells of one row; a refused one makes the sum doubtful."""
+        for index in self.plan.sums:
+            self._sums[index] += values[index] or 0
+        self._doubtful.update(index for index in self.plan.sums if index in wrong and wrong[index].code != "C301")
+
+    def doubt(self) -> None:
+        """Notes a row that reading refused: no sum is known any more."""
+        self._doubtful.update(self.plan.sums)
+
+    def compare(self, row: Row, values: Sequence[Any], wrong: dict[int, Wrong]) -> Problem | None:
+        """What is wrong with the stated totals: the first that differs. What is blank or cannot be known is not compared."""
+        problem = None
+        for index in self.plan.sums:
+            if index in wrong and wrong[index].code != "C301":
+                problem = problem or self._problem(row, index, wrong[index].code, wrong[index].values)
+            elif values[index] is not None and index not in self._doubtful and values[index] != self._sums[index]:
+                problem = problem or self._problem(row, index, "G408", {"sum": format(self._sums[index], "f")})
+        if self.plan.by_block:
+            self._sums = dict.fromkeys(self.plan.sums, Decimal(0))
+            self._doubtful.clear()
+        return problem
+
+    def _problem(self, row: Row, index: int, code: str, values: object) -> Problem:
+        position = self._reader.position(index, row)
+        found = self._reader.view.shown(row)[position] if position is not None else ""
+        said = {"column": self._reader.plan.label(index), **(values if isinstance(values, dict) else {})}
+        return Problem(code, self._reader.table.where(row.number, position), found, said)

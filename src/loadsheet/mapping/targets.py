@@ -1,0 +1,220 @@
+"""What becomes of a record: the operation of a mapping, fixed, or chosen by a column; its payload and the contract it is held against.
+
+Owns: `target` and `payload_of`. One payload tree serves several operations: of its fields each operation takes those that its record
+has. `order.upsert` is an order to be created or, where the ledger knows it, updated: both payloads are made.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from loadsheet.contract import BY_NAME, SENDING_ORDER, WRITES, Assumptions, Checker, Operation, checker
+from loadsheet.mapping.calculation import Type
+from loadsheet.mapping.documents import Lineage
+from loadsheet.mapping.language import MappingSpec, Target, read_part
+from loadsheet.mapping.lookups import Lookup
+from loadsheet.mapping.names import Names
+from loadsheet.mapping.payload import PayloadPlan, plan_payload
+from loadsheet.mapping.plans import TablePlan
+from loadsheet.mapping.suggestions import did_you_mean, some
+from loadsheet.mapping.yamlfile import Loc, YamlFile
+
+_UPSERT = ".upsert"
+_NAMES = (*(operation.name for operation in WRITES), "order.upsert", "tender.upsert")
+
+
+@dataclass(frozen=True, slots=True)
+class TargetPlan:
+    """What `target` says: the operation's name, or the column that holds it. `operations` are those that may come of it, so far known."""
+
+    name: str
+    column: str | None
+    operations: tuple[Operation, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """A record for one operation; `instead` is the same for a record that exists already."""
+
+    operation: Operation
+    payload: PayloadPlan
+    check_record: Checker
+    instead: "Variant | None" = None
+
+
+@dataclass(frozen=True, slots=True)
+class Targets:
+    """The variants by what the choosing column says; `chooser` is its place in the main table, None for a fixed operation (`fixed`,
+    which also stands for a row whose choice cannot be read).
+    """
+
+    fixed: Variant
+    chooser: int | None
+    by_name: Mapping[str, Variant]
+    operations: tuple[Operation, ...]
+    lineage: Lineage
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What payloads are compiled with."""
+
+    names: Names
+    constants: Mapping[str, Any]
+    assumptions: Assumptions
+    zone_known: bool
+
+
+def read_target(value: object, file: YamlFile) -> TargetPlan | None:
+    """What `target` says, or None with the finding. Of a chosen operation, any stands for the others until columns are compiled."""
+    loc: Loc = ("target",)
+    if isinstance(value, dict):
+        spec = read_part(Target, file, value, loc)
+        return TargetPlan("", spec.col, (_most_like(file.values.get("payload")),)) if spec is not None else None
+    if not isinstance(value, str):
+        file.refuse(loc, f"target takes the name of an operation, found {'nothing' if value is None else value}")
+        return None
+    operations = _operations(value)
+    if not operations:
+        hint = did_you_mean(value, _NAMES) or f"known: {some(_NAMES, len(_NAMES))}"
+        file.refuse(loc, f'"{value}" is not an operation', hint)
+        return None
+    return TargetPlan(value, None, operations)
+
+
+def _most_like(payload: object) -> Operation:
+    """The creation of the record that has most of the payload's fields: its key is that of the operations to choose from."""
+    fields = payload if isinstance(payload, dict) else {}
+    creations = [_operations(name)[0] for name in _NAMES if name.endswith(_UPSERT)]
+    return max(creations, key=lambda operation: sum(operation.record.field(str(name)) is not None for name in fields))
+
+
+def _operations(name: str) -> tuple[Operation, ...]:
+    """The operations behind a name: two for an upsert, none for a name that is none."""
+    if name in _NAMES and name.endswith(_UPSERT):
+        subject = name.removesuffix(_UPSERT)
+        return BY_NAME[f"{subject}.create"], BY_NAME[f"{subject}.update"]
+    return (BY_NAME[name],) if name in _NAMES else ()
+
+
+def plan_targets(
+    target: TargetPlan, spec: MappingSpec, around: Surroundings, lookups: Mapping[str, Lookup]
+) -> Targets | None:
+    """The compiled variants, or None with the findings."""
+    file = around.names.file
+    main = around.names.tables[0]
+    chosen = [target.name] if target.column is None else _chosen(target.column, main, lookups, file)
+    if not chosen:
+        return None
+    names = sorted(dict.fromkeys(chosen), key=lambda name: SENDING_ORDER.index(_operations(name)[0].name))
+    operations = sorted(
+        {operation.name for name in names for operation in _operations(name)}, key=list(SENDING_ORDER).index
+    )
+    _check_trees(spec, operations, file)
+    planner = _Planner(spec, around, operations)
+    by_name = {name: planner.variant(name) for name in names}
+    slot = main.shape.slots.get(target.column or "")
+    return Targets(
+        by_name[names[0]],
+        slot.index if slot is not None else None,
+        by_name,
+        tuple(BY_NAME[name] for name in operations),
+        planner.lineage,
+        tuple(dict.fromkeys(planner.notes)),
+    )
+
+
+def _chosen(column: str, main: TablePlan, lookups: Mapping[str, Lookup], file: YamlFile) -> list[str]:
+    """The names of operations that the values of the choosing column are, or nothing with the finding."""
+    loc: Loc = ("target", "col")
+    slot = main.shape.slots.get(column)
+    if slot is None or slot.index >= len(main.columns):
+        known = [other.name for other in main.columns]
+        file.refuse(
+            loc, f'{main.name} has no column "{column}"', did_you_mean(column, known) or f"known: {some(known, 30)}"
+        )
+        return []
+    spec = main.columns[slot.index].spec
+    if slot.type is not Type.TEXT or slot.blank:
+        file.refuse(loc, f"{column} has to be a text that is never blank", "required: true, or a default")
+        return []
+    values: list[str | None] = []
+    if isinstance(spec.one_of, dict):
+        values = list(spec.one_of.values())
+    elif spec.lookup is not None and spec.lookup in lookups:
+        values = [row[0] for row in lookups[spec.lookup].rows.values()]
+    if not values:
+        file.refuse(
+            loc, f"{column} needs one_of or a lookup that gives the operation", "such as one_of: {C: order.create}"
+        )
+        return []
+    wrong = [value for value in values if not _operations(value or "")]
+    for value in wrong:
+        file.refuse(loc, f'{column} gives "{value}", which is not an operation', did_you_mean(str(value), _NAMES))
+    found = [value for value in values if value is not None and value not in wrong]
+    kinds = {_operations(value)[0].subject for value in found}
+    if len(kinds) > 1 or any(_operations(value)[0].repeatable for value in found if len(set(found)) > 1):
+        file.refuse(loc, "one mapping changes orders or tenders, not both, and events and quotes have one of their own")
+    return [] if wrong else found
+
+
+def _check_trees(spec: MappingSpec, operations: list[str], file: YamlFile) -> None:
+    for name in spec.payload_of:
+        if name not in operations:
+            hint = did_you_mean(name, operations) or f"known: {some(operations)}"
+            file.refuse(("payload_of", name), f'"{name}" is no operation of this mapping', hint, at_key=True)
+
+
+class _Planner:
+    """Compiles the variants of one mapping. The payload tree is held against the first operation in full; for the others, fields that
+    only the first has are left out.
+    """
+
+    def __init__(self, spec: MappingSpec, around: Surroundings, operations: list[str]) -> None:
+        self.lineage: Lineage = {}
+        self.notes: list[str] = []
+        self._spec = spec
+        self._around = around
+        self._operations = [BY_NAME[name] for name in operations]
+        self._variants: dict[str, Variant] = {}
+
+    def variant(self, name: str) -> Variant:
+        """The variant of an operation, or of both sides of an upsert."""
+        operation, *others = _operations(name)
+        found = self._variant(operation)
+        return (
+            Variant(found.operation, found.payload, found.check_record, self._variant(others[0])) if others else found
+        )
+
+    def _variant(self, operation: Operation) -> Variant:
+        if operation.name not in self._variants:
+            around = self._around
+            tree, loc = self._tree(operation)
+            plan = plan_payload(
+                tree,
+                operation,
+                around.names,
+                around.constants,
+                around.assumptions,
+                zone_known=around.zone_known,
+                loc=loc,
+            )
+            for path, sources in plan.lineage.items():
+                self.lineage[path] = tuple(dict.fromkeys((*self.lineage.get(path, ()), *sources)))
+            self.notes += plan.notes
+            self._variants[operation.name] = Variant(operation, plan, checker(operation, around.assumptions))
+        return self._variants[operation.name]
+
+    def _tree(self, operation: Operation) -> tuple[Mapping[str, Any], Loc]:
+        own = self._spec.payload_of.get(operation.name)
+        if own is not None:
+            return own, ("payload_of", operation.name)
+        tree = self._spec.payload
+        sharing = [other for other in self._operations if other.name not in self._spec.payload_of]
+        if len(sharing) > 1:
+            known = {name for name in tree if any(other.record.field(name) is not None for other in sharing)}
+            mine = {name for name in tree if operation.record.field(name) is not None}
+            unknown = set(tree) - known if operation is sharing[0] else set()  # is said once
+            tree = {name: value for name, value in tree.items() if name in mine | unknown}
+        return tree, ("payload",)

@@ -1,0 +1,239 @@
+"""Rows of a file as rows of a table: rows of one kind among others, one row for each filled set of columns, cells from above.
+
+Owns: where the cells of a compiled table are in one file, and the way back. Where a row of the table is not simply a row of the
+file, its cells are those of the file's row with more behind them (taken from above, those of the set, the set's word and number),
+so that it can be sorted on disk like any other and its problems find their cells. Converts nothing.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from loadsheet.mapping.documents import Ignored, SourceRow
+from loadsheet.mapping.filenames import part_of
+from loadsheet.mapping.language import SET
+from loadsheet.mapping.plans import TablePlan, in_every_set
+from loadsheet.mapping.suggestions import some
+from loadsheet.problems import Problem
+from loadsheet.reading.layouts import WantedColumn
+from loadsheet.reading.tables import Row, Table
+
+KIND = "(kind)"
+"""The name, in a layout, of the column that tells kinds of rows apart."""
+
+
+def wanted_columns(plan: TablePlan) -> list[WantedColumn]:
+    """The headings that a compiled table needs in its file. Of the sets, a required column must be there for the first."""
+    found = []
+    for column in plan.columns:
+        name, required, labels = (
+            f"{plan.prefix}{column.name}",
+            column.spec.required,
+            (column.label, *column.spec.aliases),
+        )
+        if column.spec.whereabouts():
+            continue
+        if plan.sets is None or not in_every_set(column):
+            found.append(WantedColumn(name, labels, required))
+            continue
+        for number, (word, _) in enumerate(plan.sets.words):
+            own = tuple(label.replace(SET, word) for label in labels)
+            found.append(WantedColumn(f"{name}#{number}", own, required and not number))
+    if plan.kind is not None and plan.kind.others is not None:
+        found.append(WantedColumn(KIND, (plan.kind.label,)))
+    return found
+
+
+class Part(NamedTuple):
+    """A row made from one set of columns: the set's number (-1: a row that reading refused, whose sets are not looked at)."""
+
+    number: int
+    row: Row
+
+
+class Stray(NamedTuple):
+    """A row of no known kind, with its problem: it belongs to no record."""
+
+    row: Row
+
+
+class View:
+    """A compiled table bound to a file: `positions` says for each column where its cell is in a row of the table, None if the file
+    has no such column; `constants` are the cells that are the same in every row.
+    """
+
+    def __init__(self, plan: TablePlan, table: Table) -> None:
+        self._plan, self._table = plan, table
+        self._width = len(table.header)
+        above = plan.kind.above if plan.kind is not None else ()
+        self._start = self._width + len(above)
+        self._places = self._places_of_sets()
+        self.constants = {
+            column.slot.index: part_of(table.file, column.spec.file, plan.patterns)
+            for column in plan.columns
+            if column.spec.file is not None
+        }
+        by_name = {column.name: self._position(column.name) for column in plan.columns}
+        self.positions = {column.slot.index: by_name.get(column.cells) for column in plan.columns}
+        for column in plan.columns:  # the parts of a column that is the same in every row
+            whole = next((other for other in plan.columns if other.name == column.cells), column)
+            if whole.slot.index in self.constants:
+                self.constants[column.slot.index] = self.constants[whole.slot.index]
+
+    def _position(self, name: str) -> int | None:
+        plan = self._plan
+        column = next(column for column in plan.columns if column.name == name)
+        spec = column.spec
+        if spec.place is not None:
+            return spec.place - 1 if spec.place <= self._width else None
+        if spec.above is not None and plan.kind is not None:
+            return self._width + next(i for i, (_, above) in enumerate(plan.kind.above) if above == spec.above)
+        if plan.sets is not None and (spec.from_set or in_every_set(column)):
+            own = [other.name for other in plan.sets.columns]
+            return self._start + (len(own) if spec.from_set else own.index(name))
+        return self._table.columns.get(f"{plan.prefix}{name}")
+
+    def _places_of_sets(self) -> tuple[tuple[int | None, ...], ...]:
+        plan, columns = self._plan, self._table.columns
+        if plan.sets is None:
+            return ()
+        return tuple(
+            tuple(columns.get(f"{plan.prefix}{column.name}#{number}") for column in plan.sets.columns)
+            for number in range(len(plan.sets.words))
+        )
+
+    # ---- rows ----
+
+    def rows(self) -> Iterator[Row | Stray | Ignored]:
+        """The rows of the file that belong to this table, before sets are taken apart; rows of no kind with their problem, or ignored."""
+        return self._table.rows() if self._plan.kind is None else self._of_kind()
+
+    def _of_kind(self) -> Iterator[Row | Stray | Ignored]:
+        kind, table = self._plan.kind, self._table
+        if kind is None:
+            return
+        place = table.columns[KIND]
+        positions = [table.columns.get(name) for _, name in kind.above]
+        last = [""] * len(kind.above)
+        for row in table.rows():
+            if row.ignored:
+                if kind.others is not None:  # said once, by the first of the tables that share these rows
+                    yield row
+                continue
+            told = row.cells[place].strip()
+            for number, (kinds, _) in enumerate(kind.above):
+                position = positions[number]
+                if told in kinds and position is not None:
+                    last[number] = row.cells[position]
+            if told in kind.own:
+                yield Row(row.number, (*row.cells, *last), _true_problem(row))
+            elif told not in kind.known and kind.others == "error":
+                values = {"expected": some(kind.known), "column": kind.label}
+                problem = _true_problem(row) or Problem("C306", table.where(row.number, place), told, values)
+                yield Stray(Row(row.number, (*row.cells, *last), problem))
+            elif told not in kind.known and kind.others == "ignore":
+                yield Ignored(
+                    SourceRow(table.name, row.number, self.shown(row)), "others: ignore (a kind of row not used)"
+                )
+
+    def spread(self, row: Row) -> Iterator[Part]:
+        """The rows made from the filled column sets of a row; a row that reading refused gives one that is blank."""
+        sets = self._plan.sets
+        if sets is None:
+            return
+        if row.problem is not None:
+            yield Part(-1, Row(row.number, (*row.cells, *[""] * len(sets.columns), ""), row.problem))
+            return
+        for number, places in enumerate(self._places):
+            cells = [row.cells[place] if place is not None else "" for place in places]
+            if any(cells[place].strip() for place in sets.filled_by):
+                yield Part(number, Row(row.number, (*row.cells, *cells, sets.words[number][1])))
+
+    @property
+    def unfilled(self) -> str:
+        """The rule by which a row without a filled set is left out, in words."""
+        words = [word for word, _ in self._plan.sets.words] if self._plan.sets is not None else []
+        return f"sets: nothing is filled in for any of {some(words)}"
+
+    # ---- the way back ----
+
+    def position(self, index: int, row: Row) -> int | None:
+        """Where in the file's row the cell of a column is; None for what is no cell of that row."""
+        position = self.positions.get(index)
+        if position is None or position < self._width:
+            return position
+        number = set_of(row) if self._plan.sets is not None else -1
+        column = position - self._start
+        return self._places[number][column] if number >= 0 and 0 <= column < len(self._places[number]) else None
+
+    def shown(self, row: Row) -> tuple[str, ...]:
+        """The cells of the file's row as texts, as their sender sees them."""
+        if self._table.sheet:
+            return row.shown[: self._width]
+        return row.cells if len(row.cells) == self._width else row.cells[: self._width]
+
+
+def marked(part: Part, count: int) -> Row:
+    """The row of a part that knows its set, and how many rows were made from the same row of the file before it."""
+    return Row(part.row.number, (*part.row.cells, f"{part.number}/{count}"), part.row.problem)
+
+
+def set_of(row: Row) -> int:
+    """The number of the set that a marked row was made from."""
+    return int(row.cells[-1].partition("/")[0])
+
+
+def is_first(row: Row) -> bool:
+    """Whether a marked row is the first that was made from its row of the file."""
+    return row.cells[-1].endswith("/0")
+
+
+def _true_problem(row: Row) -> Problem | None:
+    """The problem of a row among rows of other kinds: that it is shorter than the header is none."""
+    problem = row.problem
+    if problem is None or problem.code != "R205":
+        return problem
+    return problem if int(problem.values["cells"]) > int(problem.values["columns"]) else None
+
+
+class Filling:
+    """Blank cells that take what stands above: in the columns `always`, and in those `within` a record as long as the `keys` stay the
+    same. Made anew for every reading of a file.
+    """
+
+    def __init__(self, always: tuple[int, ...], within: tuple[int, ...], keys: tuple[int, ...]) -> None:
+        self._always, self._within, self._keys = always, within, keys
+        self._last: dict[int, str] = {}
+        self._key: list[str] = []
+
+    def taken(self, row: Row) -> Row:
+        """The row with its blanks filled."""
+        cells = list(row.cells)
+        self._take(cells, self._always)
+        if self._within and self._key == [cells[place].strip() for place in self._keys]:
+            self._take(cells, self._within)
+        return Row(row.number, tuple(cells), row.problem)
+
+    def _take(self, cells: list[str], places: tuple[int, ...]) -> None:
+        for place in places:
+            if not cells[place].strip():
+                cells[place] = self._last.get(place, "")
+
+    def give(self, row: Row) -> None:
+        """Lets the rows below take from this one."""
+        for place in (*self._always, *self._within):
+            self._last[place] = row.cells[place]
+        self._key = [row.cells[place].strip() for place in self._keys]
+
+
+def filling(plan: TablePlan, view: View) -> Filling | None:
+    """What fills the rows of a table, or None if none of its columns is filled from above."""
+    places = {
+        column.slot.index: place
+        for column in plan.fills
+        if (place := view.positions.get(column.slot.index)) is not None
+    }
+    if not places:
+        return None
+    keys = tuple(place for index in plan.key if (place := view.positions.get(index)) is not None)
+    always = tuple(place for index, place in places.items() if index in plan.key or not plan.key)
+    return Filling(always, tuple(place for place in places.values() if place not in always), keys)

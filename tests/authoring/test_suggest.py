@@ -1,0 +1,212 @@
+"""A draft from each shipped sample, held against the mapping that people wrote for it."""
+
+import re
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+
+import pytest
+from command import loadsheet
+
+from loadsheet.authoring.comparing import pattern
+from loadsheet.authoring.drafting import FILL_IN, draft
+from loadsheet.authoring.observing import observe
+from loadsheet.authoring.writing import write_draft
+from loadsheet.contract import WRITES, Assumptions, example_record
+from loadsheet.mapping import Document, lint, load, translate
+from loadsheet.mapping.yamlfile import read_yaml
+from loadsheet.problems import FileRefused
+from loadsheet.reading import open_tables
+from loadsheet.settings import Settings
+
+ROOT = Path(__file__).parents[2]
+INBOX = ROOT / "inbox_samples"
+ASSUMED = Assumptions()
+NOW = datetime(2026, 3, 6, 2, 15, tzinfo=UTC)
+SAMPLES = {  # mapping: its files, the main one first
+    "acme-flat": ["acme_orders_2026-03.xlsx"],
+    "harbour-two-sheets": ["harbour_two_sheets.xlsx"],
+    "nordic-join": ["nordic/2026-03-04/orders.csv", "nordic/2026-03-04/packages.csv"],
+    "carrier-status": ["status_rotterdam_2026-03-05.csv"],
+    "spring-tenders": ["tender_spring_lanes.xlsx"],
+    "carrier7-quotes": ["quotes_carrier7.csv"],
+    "quote-confirmations": ["confirmations.csv"],
+    "order-updates": ["order_updates.csv"],
+    "order-deletes": ["order_deletes.csv"],
+    "tender-updates": ["tender_updates.csv"],
+    "tender-withdrawals": ["tender_withdrawals.csv"],
+}
+FLOOR = 0.9  # of the columns that the shipped mappings send
+
+
+@cache
+def drafted(name):
+    return write_draft(draft(observe([INBOX / file for file in SAMPLES[name]], Settings()), None))
+
+
+def filled_in(text, operation):
+    """The draft with something in every marked place, as an author would write it."""
+    values = {path.rpartition(".")[2]: value for path, value in leaves(example_record(operation))}
+    lines = []
+    for line in text.splitlines():
+        name = line.strip().partition(":")[0]
+        if FILL_IN in line and name == "timezone":
+            lines.append(re.sub("timezone: null", "timezone: Europe/Berlin", line))
+        elif FILL_IN in line:
+            known = re.search(r"what the codes mean: (.*)", line)
+            value = known[1].split(", ")[0] if known else f'"{values.get(name, "X")}"'
+            lines.append(re.sub(r": null\b", f": {value}", line))
+        else:
+            lines.append(line)
+    return "\n".join(lines)
+
+
+def leaves(value, path=""):
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield from leaves(inner, f"{path}.{name}")
+    elif isinstance(value, list):
+        for inner in value:
+            yield from leaves(inner, path)
+    else:
+        yield path, value
+
+
+def mapping_of(tmp_path, name):
+    shipped = load(ROOT / "mappings" / f"{name}.yaml", ASSUMED)
+    path = tmp_path / "draft.yaml"
+    path.write_text(filled_in(drafted(name), shipped.operation), encoding="utf-8")
+    return load(path, ASSUMED), shipped
+
+
+def sent(mapping):
+    """Which payload paths each column (by its heading) feeds; a list's own numbers left away."""
+    labels = {(table.name, column.name): column.label for table in mapping.plan.tables for column in table.columns}
+    found = {}
+    for path, sources in mapping.lineage.items():
+        for source in sources:
+            if (source.table, source.column) in labels:
+                found.setdefault(labels[source.table, source.column], set()).add(pattern(path).replace("[]", ""))
+    return found
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_a_draft_is_for_the_operation_that_the_file_is_for(name):
+    shipped = load(ROOT / "mappings" / f"{name}.yaml", ASSUMED)
+    assert re.search(r"^target: (\S+)", drafted(name), re.MULTILINE)[1] == shipped.operation.name
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_what_lint_finds_in_a_draft_are_exactly_marked_places(tmp_path, name):
+    path = tmp_path / "draft.yaml"
+    path.write_text(drafted(name), encoding="utf-8")
+    lines = drafted(name).splitlines()
+    findings = lint(path, ASSUMED)
+    assert [str(finding) for finding in findings if FILL_IN not in lines[finding.line - 1]] == []
+    said = {number for number, line in enumerate(lines, 1) if "{const:" in line and FILL_IN in line}
+    in_columns = any(
+        "what the codes mean" in line for line in lines
+    )  # as long as a column is wrong, nothing is said of the payload
+    assert in_columns or said <= {finding.line for finding in findings}
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_a_draft_with_its_marks_filled_in_translates_most_of_the_file(tmp_path, name):
+    mapping, _ = mapping_of(tmp_path, name)
+    tables = {}
+    for role, file in zip(mapping.layouts, SAMPLES[name], strict=True):
+        tables |= open_tables(INBOX / file, Path(file).name, mapping.layouts[role], Settings())
+    documents = [found for found in translate(mapping, tables, now=NOW) if isinstance(found, Document)]
+    usable = sum(document.usable for document in documents)
+    assert usable >= 0.5 * len(documents), [str(problem) for document in documents for problem in document.problems][
+        :10
+    ]
+
+
+def test_the_share_of_columns_suggested_as_the_shipped_mappings_have_them(tmp_path, capsys):
+    hits, misses = 0, []
+    for name in SAMPLES:
+        mapping, shipped = mapping_of(tmp_path, name)
+        own = sent(mapping)
+        for label, paths in sent(shipped).items():
+            if own.get(label, set()) & paths:
+                hits += 1
+            else:
+                misses.append(f"{name}: {label} -> {', '.join(sorted(paths))} (draft: {sorted(own.get(label, set()))})")
+    with capsys.disabled():
+        print(f"\nsuggested as shipped: {hits} of {hits + len(misses)} columns")
+        print("\n".join(misses))
+    assert hits >= FLOOR * (hits + len(misses))
+
+
+HEADINGS = {
+    "en": "Order number;Consignee;Street;Zip code;City;Country;Pickup date;Delivery date;Packaging;Goods;Quantity;Gross weight (kg)",
+    "de": "Auftragsnummer;Empfänger;Straße;PLZ;Ort;Land;Abholdatum;Lieferdatum;Verpackungsart;Artikel;Anzahl;Bruttogewicht (kg)",
+    "fr": "Numéro de commande;Destinataire;Adresse;Code postal;Ville;Pays;Date d'enlèvement;Date de livraison;Emballage;Marchandise;Quantité;Poids brut (kg)",
+    "es": "Número de pedido;Destinatario;Dirección;Código postal;Ciudad;País;Fecha de recogida;Fecha de entrega;Embalaje;Mercancía;Cantidad;Peso bruto (kg)",
+    "nl": "Ordernummer;Geadresseerde;Adres;Postcode;Plaats;Land;Ophaaldatum;Leverdatum;Verpakking;Goederen;Aantal;Brutogewicht (kg)",
+    "sv": "Ordernummer;Mottagare;Gatuadress;Postnummer;Postort;Land;Hämtningsdatum;Leveransdatum;Förpackning;Gods;Antal;Bruttovikt (kg)",
+}
+ROWS = [
+    "00012;Meyer GmbH;Hauptstr. 1;01067;Dresden;DE;24.03.2026 08:00;25.03.2026 12:00;EUP;Kabel;2;12,5",
+    "00013;Nord AB;Storgatan 4;11122;Stockholm;SE;24.03.2026 09:00;26.03.2026 12:00;CTN;Papper;1;100",
+]
+FIELDS = [
+    "order_id", "delivery_company", "delivery_address1", "delivery_pincode", "delivery_city", "delivery_country",
+    "pickup_startdatetime", "delivery_startdatetime", "packages.package_type", "packages.item_name", "packages.quantity",
+    "packages.weight",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("language", HEADINGS)
+def test_headings_are_understood_in(tmp_path, language):
+    file = tmp_path / "sheet.csv"
+    file.write_text("\n".join([HEADINGS[language], *ROWS]), encoding="utf-8")
+    text = write_draft(draft(observe([file], Settings()), "order.create"))
+    path = tmp_path / "draft.yaml"
+    path.write_text(filled_in(text, next(one for one in WRITES if one.name == "order.create")), encoding="utf-8")
+    found = sent(load(path, ASSUMED))
+    wrong = {
+        label: found.get(label)
+        for label, field in zip(HEADINGS[language].split(";"), FIELDS, strict=True)
+        if field not in found.get(label, ())
+    }
+    assert wrong == {}
+
+
+def test_a_date_that_reads_both_ways_is_marked(tmp_path):
+    file = tmp_path / "orders.csv"
+    file.write_text("Order no;Pickup date\n1;03/04/2026\n2;04/04/2026\n", encoding="utf-8")
+    assert "CHECK day and month: " in write_draft(draft(observe([file], Settings()), "order.update"))
+
+
+def test_a_number_format_comes_from_the_values_not_from_the_language(tmp_path):
+    file = tmp_path / "orders.csv"
+    file.write_text("Order no;Weight\n1;1.234,5\n2;12,25\n", encoding="utf-8")
+    assert "locale: de_DE   # 2 of 2 numbers" in write_draft(draft(observe([file], Settings()), "order.create"))
+
+
+def test_a_file_without_headings_is_refused(tmp_path):
+    file = tmp_path / "orders.csv"
+    file.write_text("qqq\nwww\n", encoding="utf-8")
+    with pytest.raises(FileRefused, match="no row looks like headings"):
+        observe([file], Settings())
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_a_draft_is_yaml_without_a_finding_of_its_own(tmp_path, name):
+    path = tmp_path / "draft.yaml"
+    path.write_text(drafted(name), encoding="utf-8")
+    assert [str(found) for found in read_yaml(path).findings] == []
+
+
+def test_the_command_writes_a_draft_once(tmp_path):
+    first = loadsheet(tmp_path, "mapping", "suggest", INBOX / "quotes_carrier7.csv", "--out", "quotes.yaml")
+    assert first.returncode == 0
+    assert "places to fill in" in first.stderr
+    assert "target: tender.quote" in (tmp_path / "quotes.yaml").read_text(encoding="utf-8")
+    again = loadsheet(tmp_path, "mapping", "suggest", INBOX / "quotes_carrier7.csv", "--out", "quotes.yaml")
+    assert again.returncode == 2
+    assert "exists already" in again.stderr
+    shown = loadsheet(tmp_path, "mapping", "suggest", INBOX / "order_deletes.csv", "--target", "order.delete")
+    assert "order_id: {col: order}" in shown.stdout

@@ -1,0 +1,249 @@
+"""The shipper's workbook: what is filled into it comes out of the mapping as it was meant."""
+
+import json
+from datetime import UTC, datetime, time
+from decimal import Decimal
+from pathlib import Path
+from unicodedata import normalize
+
+import openpyxl
+import pytest
+from command import loadsheet
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from loadsheet.authoring.template import forms, write_template
+from loadsheet.contract import Assumptions
+from loadsheet.mapping import Document, load, translate
+from loadsheet.problems import MappingError
+from loadsheet.reading import open_tables
+from loadsheet.settings import Settings
+
+ROOT = Path(__file__).parents[2]
+ASSUMED = Assumptions()
+NOW = datetime(2026, 3, 6, 2, 15, tzinfo=UTC)
+SHIPPED = sorted((ROOT / "mappings").glob("*.yaml"))
+
+MAPPING = """\
+mapping: everything
+version: 1
+target: order.update
+source:
+  files: ["everything*.xlsx"]
+  locale: de_DE
+  dates: ["%d.%m.%Y %H:%M"]
+  timezone: UTC
+columns:
+  order:  {label: Auftrag, type: text, required: true, key: true}
+  pickup: {label: Abholung, type: datetime, required: true}
+  zip:    {label: PLZ, type: text, required: true}
+  mode:   {label: Weg, type: text, one_of: {Strasse: ROAD, Luft: AIR}, required: true}
+  kind:   {label: Verpackung, type: text, lookup: kinds, required: true}
+  item:   {label: Artikel, type: text, required: true}
+  qty:    {label: Anzahl, type: integer, min: 1, max: 999, required: true}
+  weight: {label: Gewicht, type: quantity, unit: kg, required: true}
+  value:  {label: Wert, type: decimal}
+  land:   {label: Land, type: country, required: true}
+  money:  {label: Währung, type: currency}
+  danger: {label: Gefahrgut, type: yesno, yes: [ja], no: [nein], required: true}
+lookups:
+  kinds: {file: kinds.csv, key: code, value: meaning}
+payload:
+  order_id: {col: order}
+  sender_id: {value: A}
+  receiver_id: {value: B}
+  pickup_startdatetime: {col: pickup}
+  delivery_pincode: {col: zip}
+  delivery_country: {col: land}
+  transport_mode: {col: mode}
+  goods_value: {col: value, unless_blank: true}
+  currency: {col: money, unless_blank: true}
+  packages:
+    each: rows
+    item:
+      package_type: {col: kind}
+      item_name: {col: item}
+      quantity: {col: qty}
+      weight: {col: weight}
+      hazardous: {col: danger}
+"""
+KINDS = {"EUP": "Pallet/Skid", "KRT": "Carton/Piece"}
+WORDS = st.text(st.characters(categories=["L", "N", "P", "S"]), min_size=1, max_size=20).map(
+    lambda text: normalize("NFC", text)
+)
+ROW = st.fixed_dictionaries(
+    {
+        "Auftrag": st.from_regex(r"0[0-9]{4}|A-[0-9]{3}", fullmatch=True),
+        "Abholung": st.datetimes(datetime(2024, 1, 1), datetime(2030, 1, 1)).map(
+            lambda at: at.replace(second=0, microsecond=0)
+        ),
+        "PLZ": st.from_regex(r"[0-9]{5}", fullmatch=True),
+        "Weg": st.sampled_from(["Strasse", "Luft"]),
+        "Verpackung": st.sampled_from(list(KINDS)),
+        "Artikel": WORDS,
+        "Anzahl": st.integers(1, 999),
+        "Gewicht": st.decimals(Decimal("0.001"), 9999, places=3),
+        "Wert": st.none() | st.decimals(0, 99999, places=2),
+        "Land": st.sampled_from(["DE", "SE", "NA", "NO"]),
+        "Währung": st.none() | st.sampled_from(["EUR", "TRY"]),
+        "Gefahrgut": st.booleans(),
+    }
+)
+
+
+def mapping_in(folder):
+    path = folder / "everything.yaml"
+    path.write_text(MAPPING, encoding="utf-8")
+    (folder / "kinds.csv").write_text("code,meaning\n" + "".join(f"{code},{what}\n" for code, what in KINDS.items()))
+    return path
+
+
+@pytest.fixture(scope="module")
+def everything(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("everything")
+    mapping = load(mapping_in(folder), ASSUMED)
+    write_template(mapping, mapping.main_role, folder / "blank.xlsx")
+    return mapping, folder
+
+
+def fill_in(template, path, rows):
+    """The rows typed into the template's first sheet, each value as a person's program would keep it."""
+    book = openpyxl.load_workbook(template)
+    sheet = book.worksheets[0]
+    places = {str(cell.value).rstrip(" *"): cell.column for cell in sheet[1]}
+    for number, row in enumerate(rows, 2):
+        for label, value in row.items():
+            cell = sheet.cell(number, places[label])
+            cell.value = ("ja" if value else "nein") if isinstance(value, bool) else value
+            if isinstance(value, str):
+                cell.data_type = "s"
+    book.save(path)
+
+
+def expected(row):
+    number = {"goods_value": row["Wert"], "currency": row["Währung"]}
+    return {
+        "order_id": row["Auftrag"],
+        "sender_id": "A",
+        "receiver_id": "B",
+        "pickup_startdatetime": f"{row['Abholung']:%Y-%m-%d %H:%M:%S}",
+        "delivery_pincode": row["PLZ"],
+        "delivery_country": row["Land"],
+        "transport_mode": {"Strasse": "ROAD", "Luft": "AIR"}[row["Weg"]],
+        **{name: value for name, value in number.items() if value is not None},
+        "packages": [
+            {
+                "package_type": KINDS[row["Verpackung"]],
+                "item_name": row["Artikel"],
+                "quantity": row["Anzahl"],
+                "weight": row["Gewicht"],
+                "hazardous": "yes" if row["Gefahrgut"] else "no",
+            }
+        ],
+    }
+
+
+def decoded(payload):
+    return json.loads(payload, parse_float=Decimal)
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(rows=st.lists(ROW, min_size=1, max_size=5, unique_by=lambda row: row["Auftrag"]))
+def test_rows_typed_into_a_template_come_out_as_they_were_meant(everything, rows):
+    mapping, folder = everything
+    fill_in(folder / "blank.xlsx", folder / "everything-1.xlsx", rows)
+    tables = open_tables(
+        folder / "everything-1.xlsx", "everything-1.xlsx", mapping.layouts[mapping.main_role], Settings()
+    )
+    documents = [found for found in translate(mapping, tables, now=NOW) if isinstance(found, Document)]
+    assert [[str(problem) for problem in document.problems] for document in documents] == [[] for _ in rows]
+    assert [decoded(document.payload) for document in documents] == [expected(row) for row in rows]
+
+
+ONE = {
+    "Auftrag": "00012", "Abholung": datetime(2026, 3, 24, 8, 0), "PLZ": "01067", "Weg": "Luft", "Verpackung": "KRT",
+    "Artikel": "=1+1", "Anzahl": 3, "Gewicht": Decimal("12.5"), "Wert": None, "Land": "NO", "Währung": "TRY", "Gefahrgut": True,
+}  # fmt: skip
+
+
+def test_the_real_commands_write_a_template_and_read_it_back(tmp_path):
+    (tmp_path / "mappings").mkdir()
+    mapping_in(tmp_path / "mappings")
+    done = loadsheet(tmp_path, "mapping", "template", "everything", "--out", "everything-1.xlsx")
+    assert (done.returncode, done.stdout) == (0, "everything-1.xlsx\n"), done.stderr
+    fill_in(tmp_path / "everything-1.xlsx", tmp_path / "everything-1.xlsx", [ONE])
+    told = loadsheet(tmp_path, "check", "--payloads", "everything-1.xlsx")
+    assert told.returncode == 0, told.stderr
+    (line,) = told.stdout.splitlines()
+    assert decoded(line)["payload"] == expected(ONE)
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in SHIPPED if "kind: {label" not in path.read_text()], ids=lambda path: path.stem
+)
+def test_an_untouched_template_is_found_and_holds_no_row(tmp_path, path):
+    mapping = load(path, ASSUMED)
+    for role, layouts in mapping.layouts.items():
+        out = tmp_path / f"{role}.xlsx"
+        write_template(mapping, role, out)
+        for table in open_tables(out, out.name, layouts, Settings()).values():
+            assert list(table.rows()) == []
+            wanted = next(layout for layout in layouts if layout.name == table.name)
+            assert set(table.columns) == {column.name for column in wanted.columns}
+
+
+def test_lists_zeros_stars_and_notes_stand_in_the_workbook(everything):
+    _, folder = everything
+    book = openpyxl.load_workbook(folder / "blank.xlsx")
+    sheet = book.worksheets[0]
+    heads = {str(cell.value): cell for cell in sheet[1]}
+    assert list(heads) == [
+        "Auftrag *", "Abholung *", "PLZ *", "Weg *", "Verpackung *", "Artikel *", "Anzahl *", "Gewicht *", "Wert", "Land *",
+        "Währung", "Gefahrgut *",
+    ]  # fmt: skip
+    assert sheet.freeze_panes == "B2"
+    assert sheet.column_dimensions["C"].number_format == "@"
+    rules = {str(rule.sqref).split(":")[0]: rule for rule in sheet.data_validations.dataValidation}
+    lists = {place: rule.formula1 for place, rule in rules.items() if rule.type == "list"}
+    codes = {
+        place: [cell.value for (cell,) in book["Lists"][formula.split("!")[1].replace("$", "")]]
+        for place, formula in lists.items()
+    }
+    assert codes == {"D2": ["Strasse", "Luft"], "E2": ["EUP", "KRT"], "L2": ["ja", "nein"]}
+    assert "a whole number, at least 1, at most 999; required" in heads["Anzahl *"].comment.text
+    assert "eine ganze Zahl, mindestens 1, höchstens 999; Pflicht" in heads["Anzahl *"].comment.text
+    assert book["Lists"].sheet_state == "hidden"
+    assert {"Example", "Guide", "Anleitung"} <= set(book.sheetnames)
+    assert "version 1" in str(book["Guide"]["A2"].value)
+
+
+def test_a_long_list_of_codes_still_gets_its_list(tmp_path):
+    codes = ", ".join(f"CODE-{number:04d}" for number in range(200))
+    path = tmp_path / "long.yaml"
+    path.write_text(MAPPING.replace("{Strasse: ROAD, Luft: AIR}", f"[{codes}]"), encoding="utf-8")
+    (tmp_path / "kinds.csv").write_text("code,meaning\nEUP,Pallet/Skid\n")
+    mapping = load(path, ASSUMED)
+    write_template(mapping, mapping.main_role, tmp_path / "long.xlsx")
+    sheet = openpyxl.load_workbook(tmp_path / "long.xlsx").worksheets[0]
+    formulas = [rule.formula1 for rule in sheet.data_validations.dataValidation]
+    assert "Lists!$A$1:$A$200" in formulas
+
+
+def test_examples_are_values_that_the_columns_take():
+    for path in SHIPPED:
+        mapping = load(path, ASSUMED)
+        if any(table.kind is not None for table in mapping.plan.tables):
+            continue
+        for role in mapping.layouts:
+            for form in forms(mapping, role):
+                for heading in form.headings:
+                    text = str(heading.example)
+                    if heading.codes:
+                        assert text in heading.codes, (path.stem, heading.text)
+                    assert isinstance(heading.example, time | datetime | Decimal | int | str)
+
+
+def test_rows_of_several_kinds_get_no_template():
+    mapping = load(ROOT / "mappings" / "kastell-records.yaml", ASSUMED)
+    with pytest.raises(MappingError, match="several kinds"):
+        forms(mapping, mapping.main_role)

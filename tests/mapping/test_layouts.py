@@ -1,0 +1,158 @@
+"""Unlike layouts: every row is counted once, rows may stand in any order, and every value finds its cell (M5, M8, M28)."""
+
+import random
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sheets import ASSUMED, EXAMPLES, NOW, decode
+from test_mapping_examples import DROPS
+
+from loadsheet.mapping import Document, load, locate, translate
+from loadsheet.reading import open_tables
+from loadsheet.settings import Settings
+
+
+def opened(name):
+    mapping = load(EXAMPLES / f"{name}.yaml", ASSUMED)
+    tables = {}
+    for role, file in DROPS[name].items():
+        tables |= open_tables(EXAMPLES / file, file, mapping.layouts[role], Settings())
+    return mapping, tables
+
+
+def found_in(name, **options):
+    mapping, tables = opened(name)
+    return mapping, tables, list(translate(mapping, tables, now=NOW, **options))
+
+
+def counted(found):
+    rows = [row for item in found for row in (item.own_rows if isinstance(item, Document) else (item.row,))]
+    return Counter((row.table, row.number) for row in rows)
+
+
+def outcome(found):
+    """What came out, whatever its order: payloads, problems and rules."""
+    return Counter(
+        (
+            item.operation,
+            item.key,
+            item.payload,
+            tuple(sorted((str(problem.where), problem.text) for problem in item.problems)),
+        )
+        if isinstance(item, Document)
+        else (item.row.table, item.rule)
+        for item in found
+    )
+
+
+@pytest.mark.parametrize("name", DROPS)
+@pytest.mark.parametrize("memory_rows", [0, 3, 5_000])
+def test_every_row_of_every_layout_is_counted_once(name, memory_rows):
+    _, tables, found = found_in(name, memory_rows=memory_rows)
+    assert counted(found) == Counter((table.name, row.number) for table in tables.values() for row in table.rows())
+    assert outcome(found) == outcome(found_in(name)[2])
+
+
+@settings(deadline=None, max_examples=30)
+@given(
+    st.sampled_from(["pairs", "milestones", "nested", "nordic-join", "carrier-status"]),
+    st.integers(0, 2**32),
+    st.sampled_from([0, 4, 999]),
+)
+def test_m8_shuffled_rows_give_the_same_payloads_in_every_layout(name, seed, memory_rows):
+    mapping, tables = opened(name)
+    dice = random.Random(seed)
+    mixed = {}
+    for role, table in tables.items():
+        rows = list(table.rows())
+        dice.shuffle(rows)
+        mixed[role] = replace(table, rows=lambda rows=rows: iter(rows))
+    expected = [item for item in translate(mapping, tables, now=NOW) if isinstance(item, Document) and item.usable]
+    got = [
+        item
+        for item in translate(mapping, mixed, now=NOW, memory_rows=memory_rows)
+        if isinstance(item, Document) and item.usable
+    ]
+    assert Counter(map(content, got)) == Counter(map(content, expected))
+
+
+def content(document):
+    """A payload without the order of its lists: that is the order of the rows."""
+    return document.operation, document.key, sort(decode(document.payload))
+
+
+def sort(value):
+    if isinstance(value, dict):
+        joined = {"item_name"} if "inner_cargos" in value else set()  # made of the names of several rows
+        return tuple(sorted((key, sort(inner)) for key, inner in value.items() if key not in joined))
+    return tuple(sorted(map(sort, value))) if isinstance(value, list) else str(value)
+
+
+def place(name, key, path, nth=0):
+    """The cell behind a payload path: table of the file, row, label and text."""
+    mapping, tables, found = found_in(name)
+    document = [item for item in found if isinstance(item, Document) and item.key == key][nth]
+    cells = []
+    for found_at in locate(mapping.lineage, document.rows, document.items, path):
+        row = document.rows[found_at.row]
+        table = tables[row.table]
+        position = table.header.index(found_at.label) if found_at.label in table.header else None
+        cells.append((row.table, row.number, found_at.label, row.cells[position] if position is not None else ""))
+    return cells
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "path", "cells"),
+    [
+        ("pairs", "1", "packages[1].weight", [("rows", 2, "Kg 2", "8")]),
+        ("pairs", "2", "packages[0].weight", [("rows", 3, "Kg 2", "3")]),
+        ("pairs", "1", "delivery_city", [("rows", 2, "Place", "01067 Dresden")]),
+        ("pairs", "1", "vehicle_type", [("rows", 2, "Kg 1", "12.5"), ("rows", 2, "Kg 2", "8")]),
+        ("records", "1", "packages[1].weight", [("heads", 4, "weight", "")]),
+        ("records", "1", "pickup_city", [("heads", 2, "City", "Bonn")]),
+        ("override", "1", "packages[1].item_name", [("rows", 3, "Item", "Lid")]),
+        ("nested", "1", "packages[1].inner_cargos[1].weight", [("cargo", 5, "Kg", "3")]),
+        ("nested", "1", "packages[0].inner_cargos[0].weight", [("cargo", 3, "Kg", "2.5")]),
+        ("nested", "1", "packages[1].inner_cargos[0].cargo_type", [("packages", 4, "Kind", "Crate")]),
+        ("nested", "1", "packages[1].inner_cargos[0].goods_description", [("orders", 2, "ID", "1")]),
+    ],
+)
+def test_a_payload_path_finds_its_cell(name, key, path, cells):
+    assert place(name, key, path) == cells
+
+
+def test_each_event_of_a_row_finds_its_own_milestone():
+    for nth, label in enumerate(["Loaded", "Left"]):
+        assert [cell[2] for cell in place("milestones", "b", "status_datetime", nth)] == [label]
+
+
+def test_a_missing_partner_is_said_once_and_nothing_that_follows_from_it():
+    _, _, found = found_in("nested")
+    (lacking,) = [item for item in found if isinstance(item, Document) and item.key == "3"]
+    assert [problem.code for problem in lacking.problems] == ["G403"]
+
+
+def test_the_name_of_a_file_gives_columns_in_the_case_it_is_written_in():
+    _, _, found = found_in("pairs")
+    assert decode(found[0].payload)["pickup_city"] == "HAMBURG"  # by `case: upper`
+    assert decode(found[0].payload)["pickup_address1"] == "2026-11"
+
+
+def test_an_upsert_carries_both_payloads():
+    _, _, found = found_in("changes")
+    (new,) = [item for item in found if item.instead is not None]
+    assert (new.operation, new.instead.operation, new.lane) == ("tender.create", "tender.update", "tender:1")
+    assert decode(new.instead.payload) == {
+        "tender_id": "1", "sender_id": "A", "receiver_id": "B", "tender_status": "CHANGED", "delivery_city": "Bonn",
+    }  # fmt: skip
+    assert len(new.instead.content_hash) == 64
+    assert new.instead.content_hash != new.content_hash
+
+
+def test_a_mapping_with_several_operations_says_which():
+    mapping, _ = opened("changes")
+    assert mapping.operation.name == "tender.create"
+    assert [operation.name for operation in mapping.operations] == ["tender.create", "tender.update", "tender.delete"]
