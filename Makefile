@@ -2,6 +2,7 @@
 PYTHON ?= python3
 FUZZ_S ?= 60
 BIN := .venv/bin
+SWEPT := tests/inbox tests/ledger/test_ledger_machine.py tests/reading/test_reading_bombs.py tests/exchange/test_probe.py tests/acceptance/test_watch_swarm.py
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint .constraints.txt
 
 .PHONY: demo test sweep deep fuzz lint bench clean
@@ -13,16 +14,16 @@ demo: .venv/demo  ## the samples through the shipped mappings against the embedd
 test: .venv/test lint  ## the whole suite, lint and types included
 	@$(BIN)/python -m pytest -n 2
 
-sweep: .venv/test  ## the long sweeps that CI runs as well; those that measure go alone
-	@$(BIN)/python -m pytest -m "sweep and not alone" -n 2 --timeout 2400
-	@$(BIN)/python -m pytest -m "sweep and alone" --timeout 1500
+sweep: .venv/test  ## the long sweeps that CI runs as well, one after the other
+	@$(BIN)/python -m pytest -m sweep --timeout 1500 $(SWEPT)
 
 fuzz: .venv/test  ## coverage-guided fuzzing of reading, FUZZ_S seconds for each target (Linux; atheris has no wheels elsewhere)
 	@$(INSTALL) --editable '.[fuzz]'
 	@for target in csv xlsx header; do $(BIN)/python tests/fuzz/fuzz_reading.py $$target -seed=1 -max_total_time=$(FUZZ_S) || exit 1; done
 
-deep: .venv/test  ## the sweeps over every single effect of a run: an hour or more
-	@LOADSHEET_SWEEP_EVERY=1 $(BIN)/python -m pytest -m sweep tests/proofs --timeout 9000
+deep: .venv/test  ## every sweep, over every single effect of a run: some hours; those that measure go alone
+	@LOADSHEET_SWEEP_EVERY=1 $(BIN)/python -m pytest -m "sweep and not alone" -n 2 --timeout 9000
+	@$(BIN)/python -m pytest -m "sweep and alone" --timeout 1500
 
 lint: .venv/test
 	@$(BIN)/ruff check .
