@@ -129,7 +129,9 @@ def test_sigterm_lets_the_calls_under_way_finish_and_the_rest_is_for_the_next_st
         left = {state for state, _ in states(house).values()}
         assert left <= {"accepted", "ready"}  # nothing is in doubt
         with watching(house, *words) as watch:
-            watch.until(lambda: accepted(house) == 600)  # one that was sent twice would have been refused
+            watch.until(
+                lambda: watch.says("watching") and accepted(house) == 600
+            )  # one that was sent twice would have been refused
             assert watch.stop() == 0
 
 

@@ -12,7 +12,8 @@ from reading_writers import WRITERS, Sheet, Typed, ods_parts
 from xlwt.CompoundDoc import XlsDoc
 
 from loadsheet.problems import FileRefused, Problem
-from loadsheet.reading import glimpse, open_tables
+from loadsheet.reading import open_tables
+from loadsheet.reading.opening import glimpse
 from loadsheet.settings import Settings
 
 ASKED = layout("Order")

@@ -19,7 +19,8 @@ from loadsheet.mapping.units import ALIASES, unit_named
 from loadsheet.mapping.words import country_reader, currency_reader, yes_no_reader, zone_reader
 from loadsheet.mapping.wrong import Wrong
 from loadsheet.problems import FileRefused, Problem, Where
-from loadsheet.reading import Layout, Native, Top, WantedColumn, fold, glimpse, open_tables
+from loadsheet.reading import Layout, Native, Top, WantedColumn, fold, open_tables
+from loadsheet.reading.opening import glimpse
 from loadsheet.settings import Settings
 
 ROWS_READ = 20_000  # enough for a guess; the evidence says how many there were
