@@ -86,7 +86,8 @@ def draft(sheets: Sequence[Sheet], target: str | None) -> Draft:
     found = match(sheets, BY_NAME[target]) if target else ranked[0]
     main, joined = _related(sheets, found)
     tables = [
-        DraftTable(_table_name(sheets[number], sheets, number == main), sheets[number]) for number in (main, *joined)
+        DraftTable(_table_name(sheets[number], sheets, is_main=number == main), sheets[number])
+        for number in (main, *joined)
     ]
     places = {number: tables[place] for place, number in enumerate((main, *joined))}
     found = _by_table(found, places, main)
@@ -160,7 +161,7 @@ def _by_table(found: Match, places: dict[int, DraftTable], main: int) -> Match:
     return Match(found.operation, kept, found.total)
 
 
-def _table_name(sheet: Sheet, sheets: Sequence[Sheet], is_main: bool) -> str:  # noqa: FBT001 (says which one)
+def _table_name(sheet: Sheet, sheets: Sequence[Sheet], *, is_main: bool) -> str:
     if len(sheets) == 1:
         return "rows"
     several = len({one.path for one in sheets}) > 1
