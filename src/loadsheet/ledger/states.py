@@ -17,7 +17,7 @@ class State(StrEnum):
     """What is known about an entry."""
 
     INVALID = "invalid"  # it cannot be sent as it is; the shipper has to fix it
-    HELD = "held"  # it could be sent, but somebody has to decide first
+    HELD = "held"  # it could be sent, but somebody has to decide first, or it waits for another
     READY = "ready"  # it will be sent
     SENDING = "sending"  # it is being sent, or was when the process died
     ACCEPTED = "accepted"  # the exchange has it

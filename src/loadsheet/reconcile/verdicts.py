@@ -42,7 +42,7 @@ MEANINGS: dict[Verdict, str] = {
     Verdict.WAITING: "ready; the next run sends it",
     Verdict.NOT_VERIFIABLE: "accepted; the listing was not read or is incomplete, so absence proves nothing",
     Verdict.INVALID: "the sender has to fix it",
-    Verdict.HELD: "somebody has to decide before it is sent",
+    Verdict.HELD: "it waits for its order or tender, or somebody has to decide first",
     Verdict.REFUSED: "the exchange said no",
     Verdict.UNKNOWN: "sent, but nobody knows what became of it; it is looked up, never sent again blindly",
     Verdict.VALUE_DIFFERENCE: "accepted, but the exchange shows other values",
