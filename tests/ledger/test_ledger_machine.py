@@ -126,9 +126,19 @@ class LedgerMachine(RuleBasedStateMachine):
         self.states.update(outcomes)
         self.changes.update(outcomes.keys())
         for entry, held in outcomes.items():
+            found = self.ledger.history.entry(entry)
             if held is State.ACCEPTED:
-                found = self.ledger.history.entry(entry)
                 self.applied[found.lane].append(found.operation)
+            elif held is State.REFUSED and found.operation == "order.delete":
+                self.hold_creates_behind(found)
+
+    def hold_creates_behind(self, refused):
+        """A create was planned behind a delete: when that is refused, the record still stands, so the create is judged anew."""
+        for entry, held in self.entries():
+            behind = entry.lane == refused.lane and entry.id > refused.id
+            if behind and held is State.READY and entry.operation == "order.create":
+                self.states[entry.id] = State.HELD
+                self.changes[entry.id] += 1
 
     @precondition(lambda self: self.states)
     @rule(drawn=st.data())
