@@ -72,13 +72,14 @@ def cases_by(
 ) -> list[Case]:
     """Every unknown entry that these listings, or no listing at all, can say something about."""
     history = ledger.history
+    unknown = list(history.entries_in(State.UNKNOWN))
     evidence = {
         operation.subject: Evidence(operation, listing, _witnesses(history, operation), settings)
         for operation in BY_NAME.values()
-        if not operation.is_write and (listing := listings.get(operation.subject)) is not None
+        if unknown and not operation.is_write and (listing := listings.get(operation.subject)) is not None
     }
     cases = []
-    for entry in history.entries_in(State.UNKNOWN):
+    for entry in unknown:
         operation = BY_NAME[entry.operation]
         if operation.proved_by and operation.subject not in listings:
             continue
