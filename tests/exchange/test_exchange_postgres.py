@@ -52,6 +52,19 @@ def test_while_the_database_is_away_calls_are_503_and_afterwards_all_is_there(ow
     assert ORDER["sender_id"] not in caplog.text
 
 
+def test_a_database_that_goes_away_before_the_first_call_is_found_when_it_is_back(own_server):
+    with closing(Store(own_server.new_database())) as store:
+        app = Inside(create_app(store, TOKEN, Assumptions()))
+        own_server.stop("immediate")
+        try:
+            for number in range(3):
+                assert app.call("order.create", {**ORDER, "order_id": number}).status == 503
+        finally:
+            own_server.start()
+        app.done("order.create", {**ORDER, "order_id": 3})
+        assert len(app.orders()) == 1
+
+
 def test_a_server_that_restarts_between_two_calls_is_not_noticed(own_server):
     with closing(Store(own_server.new_database())) as store:
         app = Inside(create_app(store, TOKEN, Assumptions()))

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import NamedTuple, TypeVar
 
 from sqlalchemy import Connection, RootTransaction, Select, func, select, union
@@ -157,10 +157,16 @@ class Store:
     def _write(self) -> None:
         """The writer thread: whatever waits goes into one transaction, so that one flush to disk serves many calls."""
         jobs: list[_Job] = []
+        connection: Connection | None = None
         try:
-            with self._engine.connect().execution_options(writes=True) as connection:
+            with ExitStack() as opened:
                 while jobs := self._waiting():
-                    outcomes = _carry_out(connection, jobs)
+                    try:
+                        connection = connection or opened.enter_context(self._engine.connect())
+                    except SQLAlchemyError as error:  # the server is away: the next calls find it back, perhaps
+                        _settle(jobs, [_failed(error)] * len(jobs))
+                        continue
+                    outcomes = _carry_out(connection.execution_options(writes=True), jobs)
                     if self._witness and not _witnessed(self._witness, jobs, outcomes):
                         break
                     _settle(jobs, outcomes)
