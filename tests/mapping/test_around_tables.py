@@ -1,5 +1,6 @@
 """What stands around a table is said in the mapping file: the keys reach reading, wrong ones are refused, and every row is accounted for."""
 
+import openpyxl
 import pytest
 from sheets import ASSUMED, NOW, load_text
 
@@ -138,3 +139,20 @@ def test_what_stands_around_rows_of_several_kinds_is_said_of_the_first(tmp_path)
     assert [str(one).removeprefix(f"{tmp_path}/") for one in lint(path, ASSUMED)] == [
         "m.yaml:8:41: comment is said of heads"
     ]
+
+
+def test_what_a_workbook_hides_is_left_out_by_the_mappings_word(tmp_path):
+    written = MAPPING.replace(RULES, "{hidden_rows: ignore, hidden_columns: ignore").replace("Pickup City", "City")
+    workbook = openpyxl.Workbook()
+    for row in (["City", "Tender", "City"], ["Ulm", "T1", "Bonn"], ["Ulm", "T2", "Bonn"]):
+        workbook.active.append(row)
+    workbook.active.row_dimensions[2].hidden = True
+    workbook.active.column_dimensions["A"].hidden = True
+    workbook.save(tmp_path / "a.xlsx")
+    mapping = load_text(tmp_path, written)
+    tables = open_tables(tmp_path / "a.xlsx", "a.xlsx", mapping.layouts["main"], Settings(reading_process="child"))
+    found = list(translate(mapping, tables, now=NOW))
+    assert [item.rule for item in found if isinstance(item, Ignored)] == ["hidden_rows: ignore"]
+    (document,) = [item for item in found if isinstance(item, Document)]
+    assert document.key == "T2"
+    assert tables["rows"].columns == {"tender": 1, "city": 2}

@@ -72,6 +72,7 @@ CLASSES = {
     "12 null tokens": ["test_null_tokens_are_blank_only_where_the_mapping_says_so"],
     "13 hidden sheets, rows and columns": [
         "test_what_is_hidden_or_merged_is_read_and_told_in_every_format",
+        "test_what_is_hidden_is_ignored_and_counted_where_the_mapping_says_so",
         "test_hidden_sheets_are_left_out_and_counted_unless_they_are_named",
     ],
     "14 merged cells": ["test_what_is_hidden_or_merged_is_read_and_told_in_every_format"],

@@ -4,6 +4,7 @@ import datetime as dt
 import re
 import struct
 import zipfile
+from dataclasses import replace
 
 import pytest
 import python_calamine
@@ -14,6 +15,7 @@ from reading_writers import WRITERS, Sheet, Typed, error, ods_parts, record, wri
 
 from loadsheet.problems import FileRefused
 from loadsheet.reading import Native
+from loadsheet.reading.layouts import Around
 
 ASKED = layout("Id")
 HEAD = ["Id", "Value"]
@@ -112,6 +114,18 @@ def test_what_is_hidden_or_merged_is_read_and_told_in_every_format(tmp_path, for
     assert table.found["merged cells"].startswith("1 ")
     assert ("filter" in table.found) == (form != "xls")
     assert cells_of(path, layout("Id", sheets=("secret",))) == [["X", "Y"]]
+
+
+@pytest.mark.parametrize("form", WRITERS)
+def test_what_is_hidden_is_ignored_and_counted_where_the_mapping_says_so(tmp_path, form):
+    rows = [["Id", "More", "Value", "More"], *([f"A{number}", "old", "x", "new"] for number in range(1, 8))]
+    path = written_in(tmp_path, form, [Sheet(rows, hidden_rows=(2, 3, 6), hidden_columns=(1,))])
+    asked = replace(layout("Id", "Value", "More"), around=Around(hidden_rows="ignore", hidden_columns="ignore"))
+    table = open_one(path, asked)
+    assert table.columns == {"Id": 0, "Value": 2, "More": 3}  # read like the rest, More would stand there twice
+    fates = {row.cells[0]: row.ignored for row in table.rows()}
+    assert fates == {f"A{n}": "hidden_rows: ignore" if n in (2, 3, 6) else "" for n in range(1, 8)}
+    assert (table.found["hidden rows"], table.found["hidden columns"]) == ("3 (ignored)", "1 (ignored): B")
 
 
 @pytest.mark.parametrize("form", WRITERS)

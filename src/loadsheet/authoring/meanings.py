@@ -108,6 +108,8 @@ MEANINGS: dict[str, str] = {
     "TableSpec.totals": "Rows that state sums: ignored by what they begin with, or each sum compared with the rows above.",
     "TableSpec.footer": "The row with which the table ends: it and all rows below are ignored.",
     "TableSpec.stop_at_blank": "Whether the table ends at its first blank row.",
+    "TableSpec.hidden_rows": "Whether rows that a workbook hides are read, or ignored and counted.",
+    "TableSpec.hidden_columns": "Whether labels are looked for in columns that a workbook hides.",
     "Beginnings.begins_with": "What the first text of such rows begins with, as whole words.",
     "TableSpec.kind": "The rows of one kind in a file that mixes several kinds.",
     "TableSpec.from": "The table whose rows hold the sets that this table is made of.",

@@ -390,4 +390,6 @@ def _layouts(source: FileSource, tables: tuple[TablePlan, ...], main_role: str) 
 
 def _around(spec: TableSpec) -> Around:
     totals, footer = (tuple(rule.begins_with) if rule else () for rule in (spec.totals, spec.footer))
-    return Around(spec.units_row, spec.comment or "", totals, footer, spec.stop_at_blank)
+    return Around(
+        spec.units_row, spec.comment or "", totals, footer, spec.stop_at_blank, spec.hidden_rows, spec.hidden_columns
+    )

@@ -103,7 +103,7 @@ class TableSpec(Part):
 
     `header_rows`: over how many rows the labels are spread. Rows that are none of the table's, ignored and counted:
     `units_row` (true: the first row under the header; auto: if it holds nothing but units), `comment` (what comments begin with),
-    `totals` (wherever they stand), `footer` (this row and all below), `stop_at_blank` (all below the first blank row), and
+    `totals` (wherever they stand), `footer` (this row and all below), `stop_at_blank` (all below the first blank row), `hidden_rows` (ignore: they are none of the table's), `hidden_columns` (ignore: no label is looked for there), and
     those for which the expression `ignore_rows` holds.
     """
 
@@ -115,6 +115,8 @@ class TableSpec(Part):
     comment: Text | None = None
     footer: Beginnings | None = None
     stop_at_blank: bool = False
+    hidden_rows: Literal["read", "ignore"] = "read"
+    hidden_columns: Literal["read", "ignore"] = "read"
     ignore_rows: str | None = None
     totals: Totals | None = None
     kind: Kind | None = None

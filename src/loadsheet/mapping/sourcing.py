@@ -17,7 +17,9 @@ from loadsheet.mapping.scopes import Expression, Shape
 from loadsheet.mapping.suggestions import did_you_mean, some
 from loadsheet.mapping.yamlfile import Loc, YamlFile
 
-_AROUND = frozenset({"header_rows", "units_row", "comment", "totals", "footer", "stop_at_blank"})
+_AROUND = frozenset(
+    {"header_rows", "units_row", "comment", "totals", "footer", "stop_at_blank", "hidden_rows", "hidden_columns"}
+)
 _OF_THE_SHEET = (_AROUND - {"totals"}) | {"sheet", "header_row"}
 
 Compile = Callable[[str, Shape, Loc], Expression | None]

@@ -34,6 +34,9 @@ def sift(rows: Iterable[Row | None], layout: Layout, header: Header) -> Iterator
                 ended = f"stop_at_blank: below row {last}"
             continue
         last = row.number
+        if row.ignored:
+            yield row
+            continue
         if row.problem is not None and row.problem.code == "R214":
             yield row  # reading ends here whatever the rules say, and that has to be said
             continue

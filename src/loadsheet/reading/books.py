@@ -3,6 +3,7 @@
 A format (`xlsx`, `xlsb`, `xls`, `ods`) makes a `Book`; `workbook` finds the tables in it. Neither knows the other.
 """
 
+from bisect import bisect_right
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -27,24 +28,51 @@ class Sheet(NamedTuple):
     hidden: bool
 
 
+class Spans:
+    """Row numbers that mostly follow each other, kept as the first and last of each stretch."""
+
+    def __init__(self) -> None:
+        self._firsts: list[int] = []
+        self._lasts: list[int] = []
+
+    def add(self, first: int, last: int) -> None:
+        """Rows from the first to the last; they come in ascending order."""
+        if self._lasts and first == self._lasts[-1] + 1:
+            self._lasts[-1] = last
+        else:
+            self._firsts.append(first)
+            self._lasts.append(last)
+
+    def __contains__(self, number: int) -> bool:
+        place = bisect_right(self._firsts, number) - 1
+        return place >= 0 and number <= self._lasts[place]
+
+    def __len__(self) -> int:
+        return sum(last - first + 1 for first, last in zip(self._firsts, self._lasts, strict=True))
+
+
+NO_ROWS = Spans()
+
+
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """What a sheet holds beside its cells. `hidden_columns` are positions from 0, `filtered` is the range of a filter."""
+    """What a sheet holds beside its cells. `hidden_rows` are numbers from 1, `hidden_columns` positions from 0, `filtered` is the
+    range of a filter.
+    """
 
     merged: int = 0
-    hidden_rows: int = 0
+    hidden_rows: Spans = NO_ROWS
     hidden_columns: tuple[int, ...] = ()
     filtered: str = ""
 
-    @property
-    def told(self) -> dict[str, str]:
-        """In words, for `Table.found`; what there is not is not told."""
+    def told(self, rows: str, columns_are: str) -> dict[str, str]:
+        """In words, for `Table.found`, with what is done with hidden rows and columns; what there is not is not told."""
         columns = self.hidden_columns
         letters = ", ".join(column_letters(position) for position in columns[:20]) + (", ..." if columns[20:] else "")
         return {
             **({"merged cells": f"{self.merged:,} (the value stands in the first cell only)"} if self.merged else {}),
-            **({"hidden rows": f"{self.hidden_rows:,} (read)"} if self.hidden_rows else {}),
-            **({"hidden columns": f"{len(columns):,} (read): {letters}"} if columns else {}),
+            **({"hidden rows": f"{len(self.hidden_rows):,} ({rows})"} if self.hidden_rows else {}),
+            **({"hidden columns": f"{len(columns):,} ({columns_are}): {letters}"} if columns else {}),
             **({"filter": f"{self.filtered} (all rows are read)"} if self.filtered else {}),
         }
 

@@ -25,6 +25,7 @@ class Around:
     `units_row`: the first row under the header holds units (True), holds none (False), or is looked at ("auto"). `comment` is
     what the first cell of a comment begins with. `totals` are words that the first text of a total row begins with, wherever
     it stands; at the first row that begins with one of `footer` the table ends. `stop_at_blank`: it ends at a blank row.
+    `hidden_rows` and `hidden_columns` say whether what a workbook hides is read like the rest.
     """
 
     units_row: Literal["auto"] | bool = "auto"
@@ -32,6 +33,8 @@ class Around:
     totals: tuple[str, ...] = ()
     footer: tuple[str, ...] = ()
     stop_at_blank: bool = False
+    hidden_rows: Literal["read", "ignore"] = "read"
+    hidden_columns: Literal["read", "ignore"] = "read"
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from datetime import date, datetime, timedelta
 from decimal import Decimal
 from xml.parsers import expat
 
-from loadsheet.reading.books import COLUMNS_MAX, ROWS_MAX, Book, Cells, Rows, Sheet, Traits
+from loadsheet.reading.books import COLUMNS_MAX, ROWS_MAX, Book, Cells, Rows, Sheet, Spans, Traits
 from loadsheet.reading.encoding import refused
 from loadsheet.reading.formats import Format, duration, plain_number, read_number
 from loadsheet.reading.odf_styles import TABLE, Styles
@@ -94,7 +94,8 @@ class _Seen:
     title: str
     style: str
     merged: int = 0
-    hidden_rows: int = 0
+    rows: int = 0
+    hidden_rows: Spans = field(default_factory=Spans)
     filtered: bool = False
     columns: int = 0
     hidden_columns: list[int] = field(default_factory=list)
@@ -106,6 +107,12 @@ class _Seen:
         if given.get(f"{TABLE}visibility", "visible") != "visible" and after < COLUMNS_MAX:
             self.hidden_columns.extend(range(self.columns, after))
         self.columns = min(after, COLUMNS_MAX)
+
+    def see_row(self, repeated: int, *, hidden: bool) -> None:
+        """A row ends, or many that are alike."""
+        if hidden:
+            self.hidden_rows.add(self.rows + 1, self.rows + repeated)
+        self.rows += repeated
 
     def traits(self) -> Traits:
         """What it holds beside its cells."""
@@ -134,8 +141,8 @@ class _Survey:
         """An element ends."""
         if tag == _TABLE:
             self._depth -= 1
-        elif tag == _ROW and self._depth == 1 and self._hidden and self._filled:
-            self.seen[-1].hidden_rows += self._repeated
+        elif tag == _ROW and self._depth == 1:
+            self.seen[-1].see_row(self._repeated, hidden=self._hidden and self._filled)
 
     def _start_inside(self, table: _Seen, tag: str, given: dict[str, str]) -> None:
         if tag == _CELL:

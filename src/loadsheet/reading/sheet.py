@@ -12,7 +12,7 @@ from datetime import date, datetime, time, timedelta
 from functools import partial
 from xml.parsers.expat import XMLParserType
 
-from loadsheet.reading.books import COLUMNS_MAX, Cells, Rows, Traits
+from loadsheet.reading.books import COLUMNS_MAX, Cells, Rows, Spans, Traits
 from loadsheet.reading.formats import GENERAL, Format, read_number
 from loadsheet.reading.package import Package, local_name, safe_parser
 from loadsheet.reading.scan import RowPatterns, Scanner, texts_of
@@ -149,11 +149,11 @@ def read_traits(package: Package, part: str) -> Traits:
     Handlers are called only for pieces of the part that hold one of the words looked for; the others cost next to nothing.
     """
     parser = safe_parser()
-    merged, hidden_rows, filtered, before = 0, 0, "", b""
+    merged, filtered, before, hidden_rows = 0, "", b"", Spans()
     hidden_columns: set[int] = set()
 
     def start(tag: str, given: dict[str, str]) -> None:
-        nonlocal merged, hidden_rows, filtered
+        nonlocal merged, filtered
         name = local_name(tag)
         if name == "mergeCell":
             merged += 1
@@ -161,7 +161,8 @@ def read_traits(package: Package, part: str) -> Traits:
             filtered = given.get("ref", "")
         elif given.get("hidden", "0") in ("1", "true"):
             if name == "row":
-                hidden_rows += 1
+                number = int(given["r"])  # a writer that hides rows numbers them
+                hidden_rows.add(number, number)
             elif name == "col":
                 first, last = int(given["min"]), int(given["max"])
                 hidden_columns.update(range(first - 1, min(last, COLUMNS_MAX)) if last < COLUMNS_MAX else ())

@@ -1,7 +1,8 @@
 """Workbooks of every format: which sheet holds a table, and its rows.
 
 A row keeps what its sender sees: text as it stands, numbers with all their digits, dates as dates, errors and formulas without a
-value as what they are. Hidden sheets are left out unless a mapping names them; hidden rows and columns are read, and told.
+value as what they are. Hidden sheets are left out unless a mapping names them; hidden rows and columns are
+read unless the mapping ignores them, and told.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,21 +12,26 @@ from itertools import islice
 
 from loadsheet.problems import FileRefused, Problem, Where
 from loadsheet.reading.around import sift
-from loadsheet.reading.books import Book, Cells, Sheet
+from loadsheet.reading.books import NO_ROWS, Book, Cells, Sheet, Spans, Traits
 from loadsheet.reading.header import NO_HEADER, TOP_ROWS, Header, accept, closeness, find_header, fold
 from loadsheet.reading.layouts import Layout
 from loadsheet.reading.soundness import CONTROL, Frame, is_blank
 from loadsheet.reading.tables import Row, Table, Top
 from loadsheet.settings import Settings
 
+HIDDEN = "hidden_rows: ignore"
+"""The rule by which a hidden row is none of the table's."""
+
+_DONE = {"read": "read", "ignore": "ignored"}
+
 
 def open_workbook(book: Book, layouts: Sequence[Layout], settings: Settings) -> dict[str, Table]:
     """The tables of a workbook, one for each layout by its name. The sheets that hold them are read to their ends once, so that
     damage is found before a row is used. Raises FileRefused.
     """
-    opened = {layout.name: _open_table(book, layout, settings) for layout in layouts}
-    traits = {sheet.key: book.prove(sheet.key).told for sheet, _ in opened.values()}
-    return {name: replace(table, found=table.found | traits[sheet.key]) for name, (sheet, table) in opened.items()}
+    bodies = [(_find_table(book, layout, settings), layout) for layout in layouts]
+    traits = {sheet.key: book.prove(sheet.key) for sheet in {body.sheet for body, _ in bodies}}
+    return {layout.name: _table(body, traits[body.sheet.key]) for body, layout in bodies}
 
 
 def workbook_tops(book: Book) -> list[Top]:
@@ -38,7 +44,7 @@ def workbook_tops(book: Book) -> list[Top]:
     return tops
 
 
-def _open_table(book: Book, layout: Layout, settings: Settings) -> tuple[Sheet, Table]:
+def _find_table(book: Book, layout: Layout, settings: Settings) -> "_Body":
     candidates = _candidates(book, layout)
     sheet, header, above = candidates[0], NO_HEADER, 0
     for candidate in candidates:
@@ -52,17 +58,25 @@ def _open_table(book: Book, layout: Layout, settings: Settings) -> tuple[Sheet, 
         raise FileRefused(Problem("R202", where, hint="send the file with its rows"))
     accept(header, layout, where, settings.columns_max, [candidate.title for candidate in candidates])
     frame = Frame(book.name, sheet.title, header.labels, settings.cell_length_max)
-    body = _Body(book, sheet, layout, header, frame, settings.blank_rows_max)
+    return _Body(book, sheet, layout, header, frame, settings.blank_rows_max, above)
+
+
+def _table(body: "_Body", traits: Traits) -> Table:
+    """The table of these rows on a sheet with these traits."""
+    book, layout, header, around = body.book, body.layout, body.header, body.layout.around
     hidden = [sheet.title for sheet in book.sheets if sheet.hidden]
     told = {
         "format": book.kind,
         "header row": header.told,
-        "rows above the header": str(above),
+        "rows above the header": str(body.above),
         **book.told,
         **({"hidden sheets": f"{len(hidden)} ({', '.join(hidden)})"} if hidden else {}),
+        **traits.told(_DONE[around.hidden_rows], _DONE[around.hidden_columns]),
     }
-    table = Table(layout.name, book.name, sheet.title, header.labels, header.row, header.columns, body.rows, told)
-    return sheet, table
+    if around.hidden_rows == "ignore":
+        body = replace(body, hidden=traits.hidden_rows)
+    title = body.sheet.title
+    return Table(layout.name, book.name, title, header.labels, header.row, header.columns, body.rows, told)
 
 
 def _candidates(book: Book, layout: Layout) -> list[Sheet]:
@@ -80,16 +94,25 @@ def _candidates(book: Book, layout: Layout) -> list[Sheet]:
 
 
 def _header_of(book: Book, sheet: Sheet, layout: Layout) -> tuple[Header, int]:
-    """The header of a sheet, or what comes closest, and how many rows stand above it."""
+    """The header of a sheet, or what comes closest, and how many rows stand above it. What stands over columns that are not read
+    is no label; their cells keep their places.
+    """
     seen: list[int] = []
+    hidden = set(book.prove(sheet.key).hidden_columns) if layout.around.hidden_columns == "ignore" else set()
     with closing(book.rows(sheet.key)) as rows:
 
         def spread() -> Iterator[tuple[int, list[str]]]:
             for number, cells in rows:
                 seen.append(number)
-                yield number, _spread(cells)
+                values = _spread(cells)
+                yield (
+                    number,
+                    ["" if place in hidden else value for place, value in enumerate(values)] if hidden else values,
+                )
 
         header = find_header(spread(), layout)
+    if hidden:
+        header = replace(header, labels=header.labels + ("",) * (max(hidden) + 1 - len(header.labels)))
     return header, sum(number < header.top for number in seen)
 
 
@@ -119,6 +142,8 @@ class _Body:
     header: Header
     frame: Frame
     blank_rows_max: int
+    above: int
+    hidden: Spans = NO_ROWS
 
     def rows(self) -> Iterator[Row]:
         """The rows, read anew. Raises FileRefused if a cell stands nowhere, or the file cannot be read any more."""
@@ -127,6 +152,7 @@ class _Body:
     def _rows(self) -> Iterator[Row | None]:
         """The rows, None where blank ones are left out."""
         last = header_row = self.header.row  # the last row that was not blank
+        hidden = self.hidden or ()
         with closing(self.book.rows(self.sheet.key)) as rows:
             for number, cells in rows:
                 if number <= header_row or _are_blank(cells):
@@ -137,7 +163,8 @@ class _Body:
                 if number > last + 1:
                     yield None
                 last = max(last, number)
-                yield self._row(number, cells)
+                row = self._row(number, cells)
+                yield Row(number, row.cells, None, HIDDEN) if number in hidden else row
 
     def _row(self, number: int, cells: Cells) -> Row:
         frame = self.frame

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import xlrd
 from xlrd.biffh import XLRDError, error_text_from_code
 
-from loadsheet.reading.books import Book, Cells, Rows, Sheet, Traits
+from loadsheet.reading.books import Book, Cells, Rows, Sheet, Spans, Traits
 from loadsheet.reading.encoding import refused
 from loadsheet.reading.formats import GENERAL, Format, format_of, read_number
 from loadsheet.reading.ole import workbook_stream
@@ -130,7 +130,10 @@ class _Reader:
             sheet = self._book.sheet_by_index(int(key))
             bound = self.bounds()[int(key)]
             merged = sum((bottom - top) * (right - left) > 1 for top, bottom, left, right in sheet.merged_cells)
-            hidden_rows = sum(bool(row.hidden) for number, row in sheet.rowinfo_map.items() if number < sheet.nrows)
+            hidden_rows = Spans()
+            for number in sorted(number for number, row in sheet.rowinfo_map.items() if row.hidden):
+                if number < sheet.nrows:
+                    hidden_rows.add(number + 1, number + 1)
             columns = {place for place, column in sheet.colinfo_map.items() if column.hidden and place < sheet.ncols}
             filtered = any(kind == _FILTERMODE for kind, _ in self._records(bound.offset))
             return Traits(merged, hidden_rows, tuple(sorted(columns)), "on" if filtered else "")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import IO
 
 from loadsheet.problems import column_letters
-from loadsheet.reading.books import COLUMNS_MAX, ROWS_MAX, Book, Cells, Rows, Sheet, Traits
+from loadsheet.reading.books import COLUMNS_MAX, ROWS_MAX, Book, Cells, Rows, Sheet, Spans, Traits
 from loadsheet.reading.encoding import refused
 from loadsheet.reading.formats import GENERAL, Format, format_of, read_number
 from loadsheet.reading.package import SEND_AGAIN, Package, check_markup, open_package
@@ -166,12 +166,13 @@ def _cell_maker(dictionary: Dictionary) -> Callable[[int, int, bytes, int], str]
 
 def _read_traits(package: Package, part: str) -> Traits:
     """What a sheet holds beside its cells. Reads it to its end: raises FileRefused if it is cut off or its checksum wrong."""
-    merged, hidden_rows, filtered, ended = 0, 0, "", False
+    merged, filtered, ended, hidden_rows = 0, "", False, Spans()
     hidden_columns: set[int] = set()
     with package.opened(part) as stream:
         for kind, data in _records(stream):
-            if kind == _ROW:
-                hidden_rows += bool(data[11] & _ROW_HIDDEN)
+            if kind == _ROW and data[11] & _ROW_HIDDEN:
+                number = _U32.unpack_from(data)[0] + 1
+                hidden_rows.add(number, number)
             elif kind == _MERGED:
                 merged += 1
             elif kind == _COLUMN and data[16] & 1:
