@@ -103,8 +103,9 @@ class TableSpec(Part):
 
     `header_rows`: over how many rows the labels are spread. Rows that are none of the table's, ignored and counted:
     `units_row` (true: the first row under the header; auto: if it holds nothing but units), `comment` (what comments begin with),
-    `totals` (wherever they stand), `footer` (this row and all below), `stop_at_blank` (all below the first blank row), `hidden_rows` (ignore: they are none of the table's), `hidden_columns` (ignore: no label is looked for there), and
-    those for which the expression `ignore_rows` holds.
+    `totals` (wherever they stand), `footer` (this row and all below), `stop_at_blank` (all below the first blank row), `hidden_rows`
+    (ignore: those that a workbook hides), and those for which the expression `ignore_rows` holds. With `hidden_columns: ignore`
+    no label is looked for in columns that a workbook hides.
     """
 
     file: str | None = None
