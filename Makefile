@@ -1,8 +1,7 @@
 # Everything runs in .venv in this checkout. Needs Python 3.11+ and make; PYTHON names another interpreter.
 PYTHON ?= python3
-FUZZ_S ?= 60
+FUZZ_S ?= 40
 BIN := .venv/bin
-SWEPT := tests/ledger/test_ledger_machine.py tests/reading/test_reading_bombs.py tests/exchange/test_probe.py
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint .constraints.txt
 
 .PHONY: demo test sweep deep fuzz lint bench clean
@@ -14,16 +13,16 @@ demo: .venv/demo  ## the samples through the shipped mappings against the embedd
 test: .venv/test lint  ## the whole suite, lint and types included
 	@$(BIN)/python -m pytest -n 2
 
-sweep: .venv/test  ## the long sweeps that CI runs as well, one after the other
-	@$(BIN)/python -m pytest -m sweep --timeout 1500 $(SWEPT)
+sweep: .venv/test  ## the long sweeps that CI runs as well, those that measure go alone
+	@$(BIN)/python -m pytest -m "sweep and not alone" -n 2 --timeout 2400
+	@$(BIN)/python -m pytest -m "sweep and alone" --timeout 1500
 
 fuzz: .venv/test  ## coverage-guided fuzzing of reading, FUZZ_S seconds for each target (Linux; atheris has no wheels elsewhere)
 	@$(INSTALL) --editable '.[fuzz]'
 	@for target in csv xlsx header; do $(BIN)/python tests/fuzz/fuzz_reading.py $$target -seed=1 -max_total_time=$(FUZZ_S) || exit 1; done
 
-deep: .venv/test  ## every sweep, over every single effect of a run: some hours; those that measure go alone
+deep: .venv/test  ## the same over every single effect of a run: some hours
 	@LOADSHEET_SWEEP_EVERY=1 $(BIN)/python -m pytest -m "sweep and not alone" -n 2 --timeout 9000
-	@$(BIN)/python -m pytest -m "sweep and alone" --timeout 1500
 
 lint: .venv/test
 	@$(BIN)/ruff check .
@@ -34,6 +33,7 @@ bench: .venv/test  ## orders/s and CPU per order, split by stage; durable create
 	@$(BIN)/python -m tests.benchmarks.whole_run
 	@$(BIN)/python -m tests.benchmarks.exchange
 	@$(BIN)/python -m tests.benchmarks.reading
+	@$(BIN)/python -m tests.benchmarks.translation
 
 clean:
 	rm -rf .venv .loadsheet .pytest_cache .mypy_cache .ruff_cache .hypothesis .fuzz build dist

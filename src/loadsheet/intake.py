@@ -15,9 +15,10 @@ from loadsheet import inbox
 from loadsheet.contract import SENDING_ORDER
 from loadsheet.ledger import Drop, Ledger, Run, SourceFile, SourceTable, State
 from loadsheet.mapping import Mapping as CompiledMapping
-from loadsheet.mapping import Route, route, translate
+from loadsheet.mapping import Route, Routes, route, translate
 from loadsheet.problems import DoesNotBalance, FileRefused, FolderError, LoadsheetError, Problem, Where
 from loadsheet.reading import Row, Sentinel, Table, open_tables
+from loadsheet.returning import FIX_ROLE, FixFile, Opened, as_dropped, as_they_were, fix_texts, open_fix, recognise
 from loadsheet.settings import Settings
 
 _NEEDED = (
@@ -70,19 +71,38 @@ def _take(
     _put_away(settings, ledger)
     found = inbox.scan(settings)
     by_name = {candidate.name: candidate for candidate in found.candidates}
-    routes = route(list(by_name), mappings)
+    returns = recognise(found.candidates, ledger.history, mappings, settings)
+    routes = _routes([name for name in by_name if not returns.holds(name)], by_name, mappings, ledger, settings)
+    complete = [*routes.complete, *(fix.route for fix in returns.files.values())]
     left += [_overdue(settings, by_name[name], problem) for name, problem in routes.waiting.items()]
     left += found.left
     fault: LoadsheetError | None = None
-    for name, problem in {**routes.unmapped, **routes.ambiguous}.items():
+    for name, problem in {**returns.refused, **routes.unmapped, **routes.ambiguous}.items():
         if file := inbox.claim(by_name[name], settings, this_run.name):
             _set_aside(settings, ledger, this_run, file, problem)
-    for chosen in sorted(routes.complete, key=lambda chosen: SENDING_ORDER.index(chosen.mapping.operation.name)):
-        names = [*chosen.files.values(), *([chosen.trigger] if chosen.trigger else [])]
+    for chosen in sorted(complete, key=lambda chosen: SENDING_ORDER.index(chosen.mapping.operation.name)):
+        names = [*dict.fromkeys(chosen.files.values()), *([chosen.trigger] if chosen.trigger else [])]
         claimed = [file for name in names if (file := inbox.claim(by_name[name], settings, this_run.name))]
         if len(claimed) == len(names):  # else one is gone or written to: the next run finds the others in the work area
-            fault = _plan(settings, ledger, this_run, chosen, claimed, left=left) or fault
+            fix = returns.files.get(names[0])
+            fault = _plan(settings, ledger, this_run, chosen, claimed, fix=fix, left=left) or fault
     return fault
+
+
+def _routes(
+    names: Sequence[str],
+    by_name: Mapping[str, inbox.Candidate],
+    mappings: Sequence[CompiledMapping],
+    ledger: Ledger,
+    settings: Settings,
+) -> Routes:
+    """Where files go by their names; fix files that are texts go where their originals went, and are read as these were."""
+    texts = fix_texts([by_name[name] for name in names if ".fix." in name.casefold()], ledger.history)
+    routes = route(names, mappings, texts)
+    if renamed := fix_texts([by_name[name] for name in routes.unmapped], ledger.history):
+        texts |= renamed
+        routes = route(names, mappings, texts)
+    return as_they_were(routes, texts, ledger.history, mappings, settings) if texts else routes
 
 
 def _put_away(settings: Settings, ledger: Ledger) -> None:
@@ -124,38 +144,31 @@ def _plan(
     chosen: Route,
     claimed: Sequence[inbox.InboxFile],
     *,
+    fix: FixFile | None,
     left: list[Problem],
 ) -> LoadsheetError | None:
-    """Stages 2 to 4 for the files of one route; what cannot be read is set aside, what is planned is archived, what was written to
-    meanwhile goes back to the inbox. Returns a fault of our own, if there was one: rows that got lost between reading and ledger
-    set the files aside as well.
+    """Stages 2 to 4 for the files of one route, or for one fix workbook; what cannot be read is set aside, what is planned is archived,
+    what was written to meanwhile goes back to the inbox. Returns a fault of our own, if there was one: rows that got lost between
+    reading and ledger set the files aside as well.
     """
-    mapping, by_name = chosen.mapping, {file.name: file for file in claimed}
-    roles = {name: role for role, name in chosen.files.items()}
+    mapping = chosen.mapping
     try:
-        tables = open_route(chosen, {role: by_name[name] for role, name in chosen.files.items()}, settings)
+        opened = _opened(chosen, fix, claimed, ledger, settings)
+        tables = opened.tables
         rows: Counter[str] = Counter()
         sentinels = {name: Sentinel(table) for name, table in tables.items()}
         counted = {name: replace(table, rows=_counting(table, sentinels[name], rows)) for name, table in tables.items()}
         documents = translate(mapping, counted, now=datetime.fromisoformat(this_run.started_at))
-        drop = Drop(
-            id=0,
-            run=this_run.name,
-            files=tuple(_source(file, roles.get(file.name, "trigger"), str(file.path)) for file in claimed),
-            tables=tuple(_table(table) for table in tables.values()),
-            mapping=mapping.name,
-            mapping_version=str(mapping.version),
-            mapping_hash=mapping.hash,
-            operation=mapping.operation.name,
-            batch_size=mapping.batch_size,
-        )
+        drop = _drop(this_run, chosen, claimed, opened)
         planned, _ = ledger.plan(
             this_run,
             drop,
             mapping.lineage,
-            documents,
+            opened.naming(documents),
             lambda: _unchanged(claimed, rows),
             changed=mapping.changed,
+            # what comes back in a fix workbook is what was wrong: no share of it says anything about the rest
+            error_share_max=error_share_max(mapping, settings) if drop.fixes is None else 1.0,
             suspected=lambda: {name: sentinel.problems() for name, sentinel in sentinels.items()},
         )
     except FileRefused as refused:
@@ -172,6 +185,48 @@ def _plan(
             left.append(Problem("A110", Where(file.name), file.name, {"earlier": earlier}, level="warning"))
         _keep(settings, ledger, planned, file, ())
     return None
+
+
+def _opened(
+    chosen: Route, fix: FixFile | None, claimed: Sequence[inbox.InboxFile], ledger: Ledger, settings: Settings
+) -> Opened:
+    """The tables of a route, those of a fix file as its original had them. Raises FileRefused."""
+    by_name = {file.name: file for file in claimed}
+    if fix is not None:
+        return as_dropped(open_fix(fix, by_name[fix.name].path, settings), ledger.history, fix.drop)
+    tables = open_route(chosen, {role: by_name[name] for role, name in chosen.files.items()}, settings)
+    return as_dropped(tables, ledger.history, None)
+
+
+def _drop(
+    this_run: Run,
+    chosen: Route,
+    claimed: Sequence[inbox.InboxFile],
+    opened: Opened,
+) -> Drop:
+    mapping, roles = chosen.mapping, {name: role for role, name in chosen.files.items()}
+    if opened.fixes is not None and len(claimed) == 1:  # it stands for all files of its original
+        roles = dict.fromkeys(roles, FIX_ROLE)
+    return Drop(
+        id=0,
+        run=this_run.name,
+        files=tuple(_source(file, roles.get(file.name, "trigger"), str(file.path)) for file in claimed),
+        tables=tuple(_table(table) for table in opened.tables.values()),
+        mapping=mapping.name,
+        mapping_version=str(mapping.version),
+        mapping_hash=mapping.hash,
+        operation=mapping.operation.name,
+        batch_size=mapping.batch_size,
+        language=mapping.language,
+        guide=mapping.guide,
+        source=mapping.source,
+        fixes=opened.fixes.id if opened.fixes is not None else None,
+    )
+
+
+def error_share_max(mapping: CompiledMapping, settings: Settings) -> float:
+    """The share of invalid records (0 to 1) above which nothing of a drop is sent: the mapping's word before the setting's."""
+    return settings.error_share_max if mapping.error_share_max is None else mapping.error_share_max
 
 
 def _table(table: Table) -> SourceTable:

@@ -25,6 +25,7 @@ from loadsheet.problems import (
     Problem,
     TokenRefused,
 )
+from loadsheet.readback import read_back
 from loadsheet.settings import Settings
 
 Progress = Callable[[int, int], None]
@@ -100,14 +101,18 @@ def account(work: Work, sent: Delivered, *, fault: LoadsheetError | None, left: 
         resolve_by(fresh, ledger, this_run, settings, patience=patience)
         seen = seen | fresh
     drops = ledger.history.drops_of(this_run)
+    read_back(settings, ledger)
     reconciliation = reconcile.settle(ledger.history, seen, this_run, settings)
+    ledger.follow(this_run, reconciliation.exceptions.standings)
     if not reconciliation.balances:
         stopped = DoesNotBalance("rows read and fates reported differ; see the reports")
     exit_code = _exit_code(ledger, drops, reconciliation, stopped)
     ended = replace(this_run, exit_code=exit_code, finished_at=ledger.now())
     waiting = tuple(_still_waiting(ledger, this_run))
     written = reports.write(ledger.history, reconciliation, ended, settings, remarks=waiting, forecast=sent.left)
-    ledger.end_run(ended, exit_code=exit_code, summary={"entries": dict(written.summary.entries)})
+    shown = reconciliation.as_seen(tuple(map(str, waiting)), sent.left)
+    counted = {"entries": dict(written.summary.entries), "verdicts": dict(written.summary.verdicts)}
+    ledger.end_run(ended, exit_code=exit_code, summary=counted, shown=shown)
     return Result(exit_code, written, stopped, (*left, *waiting), sent.late)
 
 

@@ -49,6 +49,7 @@ CATALOGUE: dict[str, Kind] = {
     "A109": Kind("Not a regular file", "{found} is a {kind}; only regular files are taken"),
     "A110": Kind("Already processed", "{found} has the same bytes as {earlier}, which was processed before"),
     "A111": Kind("Companion overdue", "{found} has waited {hours} hours for its companion {companion}"),
+    "A112": Kind("Fix file without its original", "{found} is a fix file, but {reason}"),
     # reading
     "R201": Kind("File cannot be read", "the file cannot be read: {reason}"),
     "R202": Kind("File is empty", "the file holds no rows"),
@@ -91,6 +92,8 @@ CATALOGUE: dict[str, Kind] = {
     ),
     "R228": Kind("Invisible characters", "values hold characters that cannot be seen ({rows})"),
     "R235": Kind("Archive contradicts itself", "the archive is not what it says it is: {reason}"),
+    "R236": Kind("Row of a fix file twice", "a row of {key} stands here more than once: rows {rows}"),
+    "R237": Kind("Row of a fix file missing", "{key} lacks row {rows} of {of}"),
     # conversion
     "C301": Kind("Value missing", "a value is required"),
     "C302": Kind("Not a number", '"{found}" is not a number as {locale} writes it'),
@@ -140,6 +143,10 @@ CATALOGUE: dict[str, Kind] = {
     "L609": Kind(
         "Held after the first were refused",
         "the first {count} records of a mapping never accepted before were all refused, so the rest was not sent: {text}",
+    ),
+    "L611": Kind(
+        "Held for the share of errors",
+        "{invalid} of {count} records of {found} are invalid, more than the {limit} at which nothing of it is sent",
     ),
     "L606": Kind("Rows not accounted for", "a fault of our own: {reason}"),
     # what the exchange said

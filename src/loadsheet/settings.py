@@ -149,6 +149,12 @@ class Settings(BaseSettings):
         3,
         description="So many records of a mapping never accepted before go alone first; if all are refused the rest is held (0: off)",
     )
+    error_share_max: float = Field(
+        1.0,
+        ge=0,
+        le=1,
+        description="Nothing of a drop is sent if more than this share of its records is invalid (0 to 1; 1: off)",
+    )
     finish_by: str = Field(
         "",
         pattern=r"^(([01]\d|2[0-3]):[0-5]\d)?$",
@@ -220,6 +226,29 @@ class Settings(BaseSettings):
 
     weight_tolerance: NonNegativeFloat = Field(0.001, description="Weights and volumes that differ by no more agree")
     money_tolerance: NonNegativeFloat = Field(0.01, description="Amounts of money that differ by no more agree")
+    page_documents_max: PositiveInt = Field(
+        300,
+        description="So many documents run.html shows one by one, those that need someone first; it counts the others",
+    )
+    index_runs_max: PositiveInt = Field(100, description="So many runs index.html lists, the newest")
+
+    working_days: str = Field(
+        "",
+        pattern=r"^([A-Z]{2}(-[A-Z0-9]{1,4})?)?$",
+        description="Country (DE, or DE-SN with its part) whose holidays are no working days for the ages of exceptions; empty: Monday to Friday",
+    )
+
+    feedback: Literal["workbook", "csv", "both"] = Field(
+        "workbook", description="What senders of text files get back to fix: a workbook, text like theirs, or both"
+    )
+    fix_rows_max: PositiveInt = Field(
+        100_000,
+        le=1_000_000,
+        description="Of a text file, a fix workbook takes so many rows; further records go into text files beside it",
+    )
+    language: Literal["en", "de"] = Field(
+        "en", description="Language of fix workbooks, where the mapping does not tell that of the sheet"
+    )
 
     exchange_docs: Literal["open", "login"] = Field(
         "open", description="Who may read the manual and the OpenAPI document of `exchange serve`: all, or after login"

@@ -46,6 +46,23 @@ def test_every_fault_is_a_problem():
     assert [problem.where.row for problem in blame.refusals(ENTRY, ORIGIN, faults)] == [14, 31]
 
 
+@pytest.mark.parametrize(
+    ("text", "placed"),
+    [
+        ("pickup_pincode: is short", [("pickup_pincode", "B14")]),
+        ("currency: is wrong; packages[1].weight: is no number", [("currency", ""), ("packages[1].weight", "")]),
+        ("The order is delivered", [("", "")]),
+        ("The note says: pickup_pincode", [("", "")]),
+        ("pickup_pincode: is short; and so on", [("", "")]),
+        ("nobody_knows: is wrong", [("", "")]),
+    ],
+)
+def test_fields_that_only_the_text_names_are_found_where_the_mapping_fills_them(text, placed):
+    found = blame.refusals(ENTRY, ORIGIN, [Fault("", text)])
+    assert [(problem.where.path, problem.where.cell) for problem in found] == placed
+    assert "; ".join(problem.values["text"] for problem in found) == text
+
+
 def test_an_unknown_outcome_stands_at_the_first_row():
     problem = blame.unknown(ENTRY, ORIGIN, "no answer")
     assert (problem.code, problem.where) == ("X702", Where("orders.xlsx", "Aufträge", 14))

@@ -17,10 +17,13 @@ MODULES = {
 }
 
 # Each room and the rooms it may import. A stage knows the stages before it by their values, never one after it.
-FOUNDATION = {"capabilities", "contract", "problems", "settings"}
+FOUNDATION = {"capabilities", "causes", "contract", "fixes", "problems", "remarks", "settings"}
 MAY_IMPORT = {
     "problems": set(),
+    "fixes": set(),
+    "remarks": set(),
     "contract": {"problems"},
+    "causes": {"problems"},
     "capabilities": {"contract", "problems"},
     "settings": {"capabilities", "contract", "problems"},
     "credentials": {"problems", "settings"},
@@ -33,9 +36,11 @@ MAY_IMPORT = {
     "reconcile": FOUNDATION | {"ledger", "dispatch", "mapping"},
     "reports": FOUNDATION | {"ledger", "reconcile", "mapping"},
     "exchange": FOUNDATION,
-    "intake": FOUNDATION | {"inbox", "reading", "mapping", "ledger"},
+    "returning": FOUNDATION | {"inbox", "reading", "mapping", "ledger"},
+    "intake": FOUNDATION | {"inbox", "reading", "mapping", "ledger", "returning"},
     "watching": FOUNDATION | {"inbox"},
-    "pipeline": FOUNDATION | {"intake", "mapping", "ledger", "dispatch", "reconcile", "reports"},
+    "readback": FOUNDATION | {"reading", "ledger"},
+    "pipeline": FOUNDATION | {"intake", "mapping", "ledger", "dispatch", "readback", "reconcile", "reports"},
     "cli": FOUNDATION
     | {
         "inbox",
@@ -50,7 +55,7 @@ MAY_IMPORT = {
         "pipeline",
         "exchange",
     }
-    | {"credentials", "watching"},
+    | {"credentials", "readback", "watching"},
 }
 VALUES_ONLY = {  # what a room may take of an earlier stage: its values, not its verbs
     ("ledger", "mapping"): {"loadsheet.mapping.documents", "loadsheet.mapping.lineage"},
@@ -73,9 +78,11 @@ HOMES = {  # each third-party library and the only places that import it
     "babel": {"loadsheet.mapping"},
     "pint": {"loadsheet.mapping"},
     "starlette": {"loadsheet.exchange"},
-    "jinja2": {"loadsheet.exchange.rendering"},
+    "jinja2": {"loadsheet.exchange.rendering", "loadsheet.reports.web.rendering"},
+    "leather": {"loadsheet.reports.web.charts"},
     "uvicorn": {"loadsheet.exchange"},
     "pandas": {"loadsheet.reconcile"},
+    "holidays": {"loadsheet.reports.reconciliation.ages"},
     "rich": {"loadsheet.cli"},
     "click": {"loadsheet.cli"},
     "filelock": {"loadsheet.ledger"},

@@ -162,6 +162,19 @@ def test_a_delete_that_came_before_the_create_does_not_take_away_what_was_create
     assert send(ledger, run) == ["order.delete"], "a delete that comes after it does"
 
 
+@pytest.mark.parametrize("orphans", [True, False])
+def test_a_listing_that_shows_what_was_created_since_lets_no_earlier_delete_go(ledger, orphans):
+    run = ledger.begin_run()
+    early = delete(ledger, run)
+    sendings.orders(ledger, run, 1)
+    assert send(ledger, run) == ["order.create"]
+    ledger.saw(run, ["order:A-00000"])
+    ledger.release(run, orphans=orphans)
+    assert ledger.ready(10) == []
+    ledger.hold_waiting(run)
+    assert "it was created after this" in only(ledger, early).problems[0].text
+
+
 def test_a_delete_in_the_run_of_its_create_goes_after_it(ledger):
     run = ledger.begin_run()
     sendings.orders(ledger, run, 1)

@@ -29,6 +29,7 @@ class NightMachine(RuleBasedStateMachine):
         self.folder = Path(tempfile.mkdtemp())
         self.there = set()
         self.seen = set()
+        self.made_by = {}
         self.applied = Counter()
         self.worked = {}
         self.files = 0
@@ -86,7 +87,9 @@ class NightMachine(RuleBasedStateMachine):
         if one.operation == "order.create":
             assert one.lane not in self.there, "an order that stands is created again"
             self.there.add(one.lane)
+            self.made_by[one.lane] = one.id
         elif one.operation == "order.delete":
+            assert self.made_by.get(one.lane, 0) < one.id, "a delete takes away what came after it"
             self.there.discard(one.lane)
             self.seen.discard(one.lane)
         elif one.operation == "order.status":

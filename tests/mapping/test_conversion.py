@@ -276,6 +276,45 @@ def test_m15_quantities_are_converted_by_the_table_or_refused(text, expected):
     assert str(code(converter("quantity", unit="kg")(text))) == expected
 
 
+@pytest.mark.parametrize(
+    ("unit", "words"),
+    [
+        ("kg", "KG kgs Kgs. KGM kilo Kilogramm"),
+        ("g", "G gr GRM"),
+        ("t", "Ton TON to t TNE MT"),
+        ("lb", "LB lbs. LBR pounds"),
+        ("m3", "CBM cbm m3 m³ M3 MTQ cu.m. cum"),
+        ("ft3", "CFT cu.ft ft3 FTQ"),
+        ("in", 'in inch INH " ″'),
+        ("ft", "ft FOT '"),
+    ],
+)
+def test_m15_units_are_known_by_what_shippers_write(unit, words):
+    convert = converter("quantity", locale="en_GB", unit=unit)
+    assert {convert(f"1,234.5 {word}") for word in words.split()} == {Decimal("1234.5")}
+    assert {convert(f"7{word}") for word in words.split()} == {Decimal(7)}
+
+
+def test_m15_a_letter_within_a_number_is_no_unit():
+    convert = converter("quantity", locale="sv_SE", unit="kg")
+    assert (code(convert("4O8,5")), code(convert("12 stone")), convert("12 kg")) == ("C302", "C307", Decimal(12))
+
+
+def test_m15_the_apostrophe_of_swiss_numbers_is_no_unit():
+    convert = converter("quantity", locale="de_CH", unit="kg")
+    assert convert("1'234.5 kg") == Decimal("1234.5")
+    assert convert("1'234") == Decimal(1234)
+    assert converter("quantity", locale="en_GB", unit="ft")("7' ") == Decimal(7)
+
+
+def test_currencies_are_codes_names_and_signs_of_one_only():
+    convert = converter("currency", locale="de_DE")
+    assert [convert(word) for word in ("eur", "€", "Euro", "US-Dollar", "US Dollar", "zł", "Schweizer Franken")] == [
+        *("EUR", "EUR", "EUR", "USD", "USD", "PLN", "CHF")
+    ]
+    assert {code(convert(word)) for word in ("$", "¥", "ft", "Franc", "Krone")} == {"C309"}
+
+
 def test_m15_the_unit_of_cells_without_one_is_declared():
     assert converter("quantity", unit="kg", from_unit="lb")("27") == Decimal("12.24699399")
     assert converter("quantity", unit="kg", from_unit="lb")("27 kg") == 27
@@ -331,6 +370,25 @@ def test_m16_dates_are_read_by_declared_formats_only(text, dates, expected):
         assert code(value) == "C304"
     else:
         assert value == expected.replace(tzinfo=BERLIN)
+
+
+@pytest.mark.parametrize(
+    ("dates", "said"),
+    [
+        (["%d/%m/%Y", "%m/%d/%Y"], "%d/%m/%Y and %m/%d/%Y both read 04/05/2003, as different dates"),
+        (["%d.%m.%y", "%Y-%m-%d", "%y.%m.%d"], "both read 03.04.05"),
+        (["%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%dT%H:%M:%S%z"], ""),
+        (["%d.%m.%Y %H:%M", "%d.%m.%Y", "%d.%m.%y", "%Y-%m-%d", "%Y%m%d", "%d %b %Y", "%d/%m/%Y"], ""),
+        (["%I:%M %p", "%H:%M", "%H:%M:%S"], ""),
+    ],
+)
+def test_m16_formats_that_read_one_text_as_two_dates_are_refused(dates, said):
+    file = YamlFile(Path("m.yaml"), {})
+    habits = Habits("en_GB", tuple(dates), BERLIN, by_row=False, fold="error", units={})
+    plan_column("c", Column.model_validate({"type": "datetime"}), 0, habits=habits, lookups={}, file=file, loc=())
+    found = [str(finding) for finding in file.findings]
+    assert bool(found) == bool(said)
+    assert not said or said in found[0]
 
 
 def test_an_offset_in_the_text_is_converted_and_not_dropped():
@@ -428,7 +486,7 @@ def test_countries_are_names_or_codes(locale, text, expected):
 def test_words_that_are_nearly_right_get_a_proposal():
     assert converter("country")("Deutschlnd").hint == "did you mean deutschland?"
     assert converter("timezone")("Europe/Berlim").hint == "did you mean Europe/Berlin?"
-    assert converter("currency")("EURO").hint == "did you mean EUR?"
+    assert converter("currency")("EURX").hint == "did you mean EUR?"
 
 
 def test_currencies_time_zones_yes_and_no():

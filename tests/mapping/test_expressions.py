@@ -109,6 +109,11 @@ def test_totals_go_over_rows():
     assert value("$sum([r.a * r.b + 1 for r in rows])", rows=rows) == 15
     assert value("$sum([r.maybe ?? 0 for r in rows])", rows=rows) == 4
     assert value("$min([r.a for r in rows])", rows=rows) == 1
+    assert value("$max([r.a for r in rows])", rows=rows) == 3
+    assert value("rows[0].name", rows=rows) == "r1"
+    assert value("$same([r.b for r in rows])", rows=rows) is True
+    assert value("$same([r.a for r in rows])", rows=rows) is False
+    assert value("$same([r.maybe for r in rows])", rows=rows) is False
     assert value("$count(rows)", rows=rows) == 3
     assert value("$count([r for r in rows if r.a > 1])", rows=rows) == 2
     assert value("$any([r.flag for r in rows])", rows=rows) is True

@@ -169,7 +169,7 @@ CHANGES = {
             "(write (column ?? value), or leave blanks out with: if x != null)"
         ),
         "expr: 'kind.__class__'": 'm.yaml:24:33: "__class__" cannot be asked of this value',
-        "expr: 'kind.encode(\"hex\")'": "m.yaml:24:33: $encode is not a function (known: $sum, $count, $min, $max, $earliest, $latest, $any, $all, $abs, $round, $at, $join)",
+        "expr: 'kind.encode(\"hex\")'": "m.yaml:24:33: $encode is not a function (known: $sum, $count, $min, $max, $earliest, $latest, $same, $any, $all, $abs, $round, $at, $join)",
     },
     "{col: tender}": {
         "{col: tendr}": 'm.yaml:26:24: "tendr": rows has no column "tendr" (did you mean tender?)',
@@ -399,3 +399,13 @@ def test_only_what_can_be_updated_with_the_same_record_may_say_that_it_is_when_i
     assert load(tmp_path / "m.yaml", ASSUMED).changed == "update"
     (said,) = findings(tmp_path, wanted.replace("tender.create", "tender.update"))
     assert "m.yaml:39:1: tender.update has nothing to update" in said
+
+
+def test_the_share_of_errors_is_written_with_its_sign(tmp_path):
+    wanted = GOOD.replace("checks:", "errors: {stop_at: 12.5%}\nchecks:")
+    assert findings(tmp_path, wanted) == []
+    (tmp_path / "m.yaml").write_text(wanted, encoding="utf-8")
+    assert load(tmp_path / "m.yaml", ASSUMED).error_share_max == 0.125
+    for share in ("20", "0.2", "101%", "a fifth"):
+        (said,) = findings(tmp_path, wanted.replace("12.5%", share))
+        assert f"m.yaml:39:19: stop_at: must be a share such as 20%, found {share}" in said

@@ -49,7 +49,7 @@ def test_a_failing_disk_loses_nothing(library, tmp_path):
 @pytest.mark.sweep
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("name", FAILURES)
-def test_failing_at_every_write(library, tmp_path, name):
+def test_failing_at_every_write(library, tmp_path, name, record_property):
     """At every write or sync of the run once, and from every third on for good."""
     number, kinds = FAILURES[name]
     with Workshop(library, "nightwork") as shop:
@@ -58,7 +58,8 @@ def test_failing_at_every_write(library, tmp_path, name):
     traps = [Trap(at, kinds, error=number) for at in range(1, count + 1, EVERY)]
     traps += [Trap(at, kinds, error=-number) for at in range(2, count + 1, PERSISTENT_EVERY * EVERY)]
     codes = sweep(library, prepared, tmp_path, traps)
-    print(f"{name}: {len(codes)} failures, {sum(map(bool, codes))} told")
+    record_property("failures of the disk", len(codes))
+    record_property("of them told", sum(map(bool, codes)))
 
 
 def sweep(library, prepared, place, all_traps):

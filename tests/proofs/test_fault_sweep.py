@@ -35,12 +35,12 @@ def test_a_lost_answer_is_found_in_the_listing_the_same_night(tmp_path, operatio
 @pytest.mark.sweep
 @pytest.mark.timeout(1500)
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_every_class_of_misbehaviour_at_every_place(tmp_path, operation):
+def test_every_class_of_misbehaviour_at_every_place(tmp_path, operation, record_property):
     tried = cases(operation)
     with ThreadPoolExecutor(AT_ONCE) as pool:
         for done in [pool.submit(try_one, case, tmp_path / str(number)) for number, case in enumerate(tried)]:
             done.result()
-    print(f"{operation}: {len(tried)} cases")
+    record_property("faults", len(tried))
 
 
 def try_one(case, folder):

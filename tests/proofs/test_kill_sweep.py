@@ -34,21 +34,22 @@ def test_a_killed_night_is_finished_by_the_next(library, tmp_path, name):
 @pytest.mark.sweep
 @pytest.mark.timeout(2400)
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_killed_before_every_effect(library, tmp_path, name):
+def test_killed_before_every_effect(library, tmp_path, name, record_property):
     """Before each change of a file, each sync and each network effect; after each sync and each network effect as well."""
     with Workshop(library, "nightwork") as shop:
         prepared = prepare(shop, SCENARIOS[name], tmp_path / "prepared")
         count = {kinds: effects_of(shop, prepared, tmp_path / "count", kinds) for kinds in (ALL, SYNC | NETWORK)}
-    traps = [(Trap(at, ALL),) for at in range(1, count[ALL] + 1, EVERY)]
-    traps += [(Trap(at, SYNC | NETWORK, after=True),) for at in range(1, count[SYNC | NETWORK] + 1, EVERY)]
+    wanted = [at for at in range(1, count[ALL] + 1) if EVERY == 1 or at % 4]  # three of four: CI has its limits
+    traps = [(Trap(at, ALL),) for at in wanted]
+    traps += [(Trap(at, SYNC | NETWORK, after=True),) for at in range(1, count[SYNC | NETWORK] + 1)]
     kills = sweep(library, prepared, tmp_path, traps)
     assert kills > 0.9 * len(traps)
-    print(f"{name}: {kills} kills")
+    record_property("kills", kills)
 
 
 @pytest.mark.sweep
 @pytest.mark.timeout(2400)
-def test_killed_again_while_it_recovers(library, tmp_path):
+def test_killed_again_while_it_recovers(library, tmp_path, record_property):
     with Workshop(library, "nightwork") as shop:
         prepared = prepare(shop, SCENARIOS["new orders"], tmp_path / "prepared")
         count = effects_of(shop, prepared, tmp_path / "count", ALL)
@@ -56,7 +57,7 @@ def test_killed_again_while_it_recovers(library, tmp_path):
         (Trap(at, ALL), Trap(then, ALL)) for at in range(20, count, 5 * EVERY) for then in range(3, 130, 4 * EVERY)
     ]
     kills = sweep(library, prepared, tmp_path, traps)
-    print(f"killed while recovering: {kills} kills")
+    record_property("kills", kills)
 
 
 def sweep(library, prepared, place, all_traps):

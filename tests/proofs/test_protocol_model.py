@@ -59,7 +59,7 @@ def test_each_rule_is_needed(name):
 
 @pytest.mark.sweep
 @pytest.mark.timeout(1200)
-def test_a_million_moments():
+def test_a_million_moments(record_property):
     total = 0
     for program in [(CREATE, UPDATE, UPDATE, DELETE), (CREATE, DELETE, CREATE, UPDATE), (STATUS,) * 4]:
         for on_existing in ("reject", "replace", "double"):
@@ -70,5 +70,5 @@ def test_a_million_moments():
                 found = explore(setting)
                 assert found.broken is None, (program, on_existing, listing, found.broken)
                 total += found.states
-    print(f"{total} moments")
+    record_property("moments", total)
     assert total >= 1_000_000

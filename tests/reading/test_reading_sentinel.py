@@ -131,7 +131,7 @@ def test_only_wanted_columns_are_looked_at_and_rows_pass_unchanged(tmp_path):
     assert sentinel.problems() == ()
 
 
-def test_a_second_pass_counts_anew_and_many_rows_are_counted_not_listed(tmp_path):
+def test_a_second_pass_shows_the_same_and_many_rows_are_counted_not_listed(tmp_path):
     cells = [f"{number}.5E+12" for number in range(9)] * 400
     table = open_one(text_file(tmp_path, "\n".join(["Item", *cells])), layout("Item"))
     sentinel = Sentinel(table)

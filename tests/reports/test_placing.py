@@ -1,6 +1,6 @@
 import pytest
 
-from loadsheet.problems import LoadsheetError
+from loadsheet.problems import FolderError
 from loadsheet.reports.placing import placed, safe_name
 
 
@@ -32,7 +32,7 @@ def test_the_earlier_file_stays_if_writing_fails(tmp_path):
 def test_a_place_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "outbox").write_text("a file, not a folder", encoding="utf-8")
     with (
-        pytest.raises(LoadsheetError, match=r"outbox/report\.csv cannot be written"),
+        pytest.raises(FolderError, match=r"outbox/report\.csv cannot be written"),
         placed(tmp_path / "outbox" / "report.csv"),
     ):
         pass

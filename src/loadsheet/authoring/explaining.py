@@ -158,11 +158,13 @@ def _code(column: ColumnPlan, text: str, file: YamlFile | None) -> str:
         return ""
     table = LookupSpec.model_validate(file.values["lookups"][spec.lookup])
     lookup = read_lookup(spec.lookup, table, file, ("lookups", spec.lookup))
+    if lookup is not None and lookup.more_keys:
+        return f"{table.file}: by {' and '.join(table.key)}"
     codes = lookup.find(text) if lookup is not None else None
     if lookup is None or codes is None:
         return f"{table.file}: no row for {text}"
     meant = ", ".join(f"{name} {value or 'blank'}" for name, value in zip(lookup.columns, codes, strict=True))
-    return f"{table.file}: {table.key} {text} -> {meant}"
+    return f"{table.file}: {table.key[0]} {text} -> {meant}"
 
 
 # ---- the leaf of the mapping ----

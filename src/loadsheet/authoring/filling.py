@@ -4,14 +4,14 @@ Owns: what can be computed where no column says it (totals from rows, ends of wi
 Fields are told apart by their meaning and kind in the contract. Knows no column's text: that is `drafting.py`'s.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
 
 from loadsheet.authoring.drafting import CHECK, FILL_IN, Draft, DraftColumn, DraftTable, leftovers
+from loadsheet.authoring.lines import Line, Payload, scalar
 from loadsheet.authoring.matching import is_needed, meaning
 from loadsheet.authoring.observing import Column
 from loadsheet.authoring.vocabulary import vocabulary, words_of
+from loadsheet.authoring.within import inside, parties
 from loadsheet.contract import DATE_SHAPES, Field, Kind, Record, When
 from loadsheet.mapping.words import currency_reader
 from loadsheet.mapping.wrong import Wrong
@@ -22,28 +22,6 @@ _OFFSETS = (Kind.OFFSET_HOURS, Kind.OFFSET_MINUTES)
 _WIRE_UNITS = {"length": "CM", "width": "CM", "height": "CM"}
 _KILOS = "KG"  # what weights are brought to
 _NUMBERS = frozenset({"integer", "decimal", "quantity"})
-
-
-class Line(NamedTuple):
-    """A line under `payload:`: how deep, its text, and the remark behind it."""
-
-    depth: int
-    text: str
-    remark: str = ""
-
-
-@dataclass(slots=True)
-class Payload:
-    """The finished payload of a draft: its lines, the constants (None: to fill in) with what they mean, derived values by table, and
-    the time zone with what is remarked about it.
-    """
-
-    lines: list[Line] = field(default_factory=list)
-    constants: dict[str, str] = field(default_factory=dict)
-    derived: dict[str, dict[str, str]] = field(default_factory=dict)
-    zone: str = ""
-    zone_column: DraftColumn | None = None
-    zone_remark: str = ""
 
 
 def fill(draft: Draft) -> Payload:
@@ -226,6 +204,9 @@ class _Filler:
         )
         return f"{{value: {unit}}}", ""
 
+    def _bare_unit(self, field_: Field) -> str:
+        return self._unit(field_, meaning(field_))[0].rstrip("}")
+
     # ---- moments ----
 
     def _counts(self, field_: Field) -> bool:
@@ -319,16 +300,25 @@ class _Filler:
             self._pairs(field_, record)
         elif "carrier" in meaning(field_):
             self._numbered(field_, record)
+        elif found := parties(self._draft, record, self._ref):
+            self._entries(1, field_, found, "who they are")
+
+    def _entries(self, depth: int, field_: Field, entries: Sequence[tuple[int, str]], what: str) -> None:
+        self._made.lines += [Line(depth, f"{field_.name}:", f"{CHECK} {what}"), Line(depth + 1, "list:")]
+        self._made.lines += [Line(depth + 2 + below, text) for below, text in entries]
 
     def _item_leaf(self, field_: Field, here: str) -> None:
         if field_.record is not None:
+            found = inside(self._draft, self._lines, field_.record, self._bare_unit)
+            if found:
+                self._entries(3, field_, found, "that this is inside")
             return
         concepts = meaning(field_)
-        found = self._draft.filled.get(here + field_.name)
+        filled = self._draft.filled.get(here + field_.name)
         if "unit" in concepts:
             self._item_unit(field_, concepts)
-        elif found is not None:
-            drafted = found[1]
+        elif filled is not None:
+            drafted = filled[1]
             blank = ", unless_blank: true" if drafted.nullable and field_.when is not When.ALWAYS else ""
             digits = ", round: 3" if drafted.column.guess.type == "quantity" else ""
             self._line(3, field_.name, f"{{col: {drafted.name}{digits}{blank}}}", "")
@@ -411,36 +401,3 @@ class _Filler:
 
 def _is_numbered(column: Column) -> bool:
     return words_of(column.label)[-1].isdigit()
-
-
-def scalar(value: Any) -> str:
-    """A value as YAML writes it in one line: texts quoted wherever YAML could read them as something else."""
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{scalar(str(key))}: {scalar(inner)}" for key, inner in value.items()) + "}"
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(scalar(inner) for inner in value) + "]"
-    text = str(value)
-    if isinstance(value, int):
-        return text
-    return (
-        text
-        if _is_plain(text)
-        else '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ").replace("\t", " ") + '"'
-    )
-
-
-def _is_plain(text: str) -> bool:
-    """Whether a text may stand without quotes in a flow mapping."""
-    if (
-        not text
-        or text != text.strip()
-        or text.casefold() in {"null", "true", "false", "yes", "no", "on", "off", "y", "n", "~"}
-    ):
-        return False
-    if not text[0].isalpha() or any(mark in text for mark in ":#,[]{}&*!|>'\"%@`\\\n\t"):
-        return False
-    return text.isprintable()

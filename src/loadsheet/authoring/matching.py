@@ -93,6 +93,21 @@ def match(sheets: Sequence[Sheet], operation: Operation) -> Match:
     return Match(operation, filled, _total(operation, filled, sheets))
 
 
+def best_columns(
+    columns: Sequence[Column], record: Record, operation: Operation, context: frozenset[str]
+) -> dict[str, Column]:
+    """The columns that fill the fields of one record within another, by the fields' names: the best pairs first, each once. `context` is
+    what all of these columns may mean besides.
+    """
+    targets = list(_targets(record, operation, context=context, in_list=True))
+    pairs = [(score, one, target) for one in columns for target in targets if (score := _score(one, target)) >= _LEAST]
+    found: dict[str, Column] = {}
+    for _, column, target in sorted(pairs, key=lambda pair: -pair[0]):
+        if target.path not in found and all(column is not used for used in found.values()):
+            found[target.path] = column
+    return found
+
+
 def _targets(
     record: Record,
     operation: Operation,

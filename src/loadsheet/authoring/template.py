@@ -15,13 +15,10 @@ import xlsxwriter  # type: ignore[import-untyped]  # has annotations but no py.t
 from xlsxwriter.format import Format  # type: ignore[import-untyped]  # as above
 from xlsxwriter.worksheet import Worksheet  # type: ignore[import-untyped]  # as above
 
-from loadsheet.authoring.wording import MOMENT, WORDS, Language, Words, allowed, expected, note
+from loadsheet.authoring.wording import WORDS, Words, allowed, note
 from loadsheet.mapping import Mapping as CompiledMapping
 from loadsheet.mapping.conversion import ColumnPlan
-from loadsheet.mapping.inheritance import read_with_base
-from loadsheet.mapping.language import LookupSpec
-from loadsheet.mapping.lookups import read_lookup
-from loadsheet.mapping.yamlfile import YamlFile
+from loadsheet.mapping.guiding import MOMENT, Language, expected
 from loadsheet.problems import MappingError, column_letters
 from loadsheet.reading import Layout
 
@@ -62,7 +59,6 @@ def forms(mapping: CompiledMapping, role: str) -> list[TableForm]:
             file=str(mapping.path),
             hint="send such files from a program",
         )
-    file = read_with_base(mapping.path)
     columns = {
         (table.source or table.name, f"{table.prefix}{column.name}"): column
         for table in mapping.plan.tables
@@ -75,7 +71,6 @@ def forms(mapping: CompiledMapping, role: str) -> list[TableForm]:
                 wanted.labels[0],
                 columns[layout.name, wanted.name.split("#")[0]],
                 required=wanted.required,
-                file=file,
                 hours=2 * place,
             )
             for place, wanted in enumerate(layout.columns)
@@ -109,32 +104,17 @@ def write_template(mapping: CompiledMapping, role: str, path: Path) -> None:
     book.close()
 
 
-def _heading(label: str, column: ColumnPlan, *, required: bool, file: YamlFile, hours: int) -> Heading:
-    codes = _codes(column, file)
-    example = _example(column, codes)
+def _heading(label: str, column: ColumnPlan, *, required: bool, hours: int) -> Heading:
+    example = _example(column, column.choices)
     if isinstance(example, datetime):
         example += timedelta(hours=hours)  # what stands further right mostly happens later
-    return Heading(label, column, required, codes, example)
+    return Heading(label, column, required, column.choices, example)
 
 
 def _title(layout: Layout, number: int, of: int) -> str:
     if layout.sheets:
         return layout.sheets[0][:31]
     return "Data" if of == 1 else f"{layout.name.capitalize()}"[:31] or f"Data {number + 1}"
-
-
-def _codes(column: ColumnPlan, file: YamlFile) -> tuple[str, ...]:
-    """The texts that a cell may hold, if the mapping lists them."""
-    spec = column.spec
-    if spec.one_of:
-        return tuple(spec.one_of)
-    if spec.type == "yesno":
-        return ((spec.yes or ["yes"])[0], (spec.no or ["no"])[0])
-    if spec.lookup is None:
-        return ()
-    table = LookupSpec.model_validate(file.values["lookups"][spec.lookup])
-    lookup = read_lookup(spec.lookup, table, file, ("lookups", spec.lookup))
-    return tuple(key for key in lookup.keys if isinstance(key, str) and key != "*") if lookup is not None else ()
 
 
 def _example(column: ColumnPlan, codes: Sequence[str]) -> Any:

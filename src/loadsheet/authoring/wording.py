@@ -1,35 +1,15 @@
 """What the guide of a template says to a shipper, in English and German.
 
-Owns: the words. What a column expects is told from the mapping's own keys, so guide and conversion cannot drift apart. Knows no
-workbook.
+Owns: the words around the columns; what a column itself takes is told by `mapping.guiding`. Knows no workbook.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Literal
 
 from loadsheet.mapping.conversion import ColumnPlan
+from loadsheet.mapping.guiding import Language, expected
 
-Language = Literal["en", "de"]
-
-MOMENT = datetime(2026, 3, 24, 8, 0)  # noqa: DTZ001 (a local time in an example)
 _CODES_SHOWN = 12
-
-_UNITS = {"in": "inch", "m**3": "m³", "ft**3": "ft³", "in**3": "in³", "cm**3": "cm³"}
-_TYPES: dict[str, tuple[str, str]] = {
-    "text": ("a text", "ein Text"),
-    "integer": ("a whole number", "eine ganze Zahl"),
-    "decimal": ("a number", "eine Zahl"),
-    "quantity": ("a number; another unit is written behind it", "eine Zahl; eine andere Einheit steht dahinter"),
-    "date": ("a date", "ein Datum"),
-    "datetime": ("a date with its time", "ein Datum mit Uhrzeit"),
-    "time": ("a time of day", "eine Uhrzeit"),
-    "country": ("a country: its name or its two letters", "ein Land: sein Name oder seine zwei Buchstaben"),
-    "currency": ("a currency code of three letters", "ein Währungskürzel mit drei Buchstaben"),
-    "yesno": ("yes or no", "ja oder nein"),
-    "timezone": ("the name of a time zone, such as Europe/Berlin", "der Name einer Zeitzone, etwa Europe/Berlin"),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,32 +60,6 @@ WORDS: dict[Language, Words] = {
         "Zeilen mit gleicher {key} sind ein Datensatz: {same} müssen in allen gleich sein.",
     ),
 }
-
-
-def expected(column: ColumnPlan, language: Language) -> str:
-    """What the cells of a column hold, in one sentence."""
-    spec, german = column.spec, language == "de"
-    parts = [_TYPES[spec.type][german]]
-    unit = spec.from_unit or spec.unit
-    if unit:
-        parts.append(f"in {_UNITS.get(unit, unit)}")
-    if spec.min is not None:
-        parts.append(f"{'mindestens' if german else 'at least'} {spec.min:f}")
-    if spec.max is not None:
-        parts.append(f"{'höchstens' if german else 'at most'} {spec.max:f}")
-    if spec.places is not None:
-        parts.append(
-            f"{'höchstens' if german else 'at most'} {spec.places} {'Nachkommastellen' if german else 'decimals'}"
-        )
-    if spec.max_length is not None:
-        parts.append(
-            f"{'höchstens' if german else 'at most'} {spec.max_length} {'Zeichen' if german else 'characters'}"
-        )
-    if spec.pattern:
-        parts.append(f"{'nach dem Muster' if german else 'like the pattern'} {spec.pattern}")
-    if spec.default is not None:
-        parts.append(f"{'leer bedeutet' if german else 'blank means'} {spec.default}")
-    return ", ".join(parts)
 
 
 def allowed(codes: Sequence[str]) -> str:

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from loadsheet.authoring.drafting import CHECK, FILL_IN, Draft, DraftColumn, DraftTable
-from loadsheet.authoring.filling import Payload, fill, scalar
+from loadsheet.authoring.filling import fill
+from loadsheet.authoring.lines import Payload, scalar
 
 _DAY_FIRST, _MONTH_FIRST = "%d/%m", "%m/%d"
 

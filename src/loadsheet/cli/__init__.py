@@ -24,6 +24,8 @@ COMMANDS = {  # command: the module that holds it under the same name; imported 
     "check": "loadsheet.cli.check",
     "show": "loadsheet.cli.look",
     "runs": "loadsheet.cli.look",
+    "report": "loadsheet.cli.report",
+    "pull": "loadsheet.cli.pull",
     "resolve": "loadsheet.cli.resolve",
     "retry": "loadsheet.cli.retry",
     "doctor": "loadsheet.cli.doctor",

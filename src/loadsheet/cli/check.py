@@ -1,21 +1,25 @@
 """`loadsheet check`: what would become of files, without sending or keeping anything."""
 
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 import msgspec
 
+from loadsheet.causes import Cause, Causes
 from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, load, together
 from loadsheet.cli.output import print_json, say
 from loadsheet.inbox import InboxFile
-from loadsheet.intake import open_route
-from loadsheet.mapping import Document, Ignored, Mapping, load_folder, route, translate
+from loadsheet.intake import error_share_max, open_route
+from loadsheet.ledger import State
+from loadsheet.ledger.stopping import TOO_MANY_ERRORS, has_too_many_errors, too_many_errors
+from loadsheet.mapping import Document, Ignored, Mapping, Route, load_folder, route, translate
 from loadsheet.problems import FileRefused, Problem, Where
 from loadsheet.reading import Row, Sentinel, Table
 from loadsheet.settings import Settings
@@ -23,41 +27,56 @@ from loadsheet.settings import Settings
 NEEDS_SOMEONE, NOTHING_USABLE = 1, FileRefused.exit_code
 
 
+class Checked(NamedTuple):
+    """A document, with the mapping that made it and the tables that it comes from."""
+
+    document: Document
+    tables: dict[str, Table]
+    mapping: Mapping
+
+
 @click.command()
 @click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--payloads", is_flag=True, help="One JSON line for each document: operation, key, payload, source rows.")
+@click.option(
+    "--all", "every", is_flag=True, help="Every problem, a line each, before they are folded by their causes."
+)
 @together(MAPPINGS, CONFIG, JSON)
-def check(files: tuple[Path, ...], *, payloads: bool, mappings: Path | None, config: Path | None, as_json: bool) -> int:
+def check(
+    files: tuple[Path, ...], *, payloads: bool, every: bool, mappings: Path | None, config: Path | None, as_json: bool
+) -> int:
     """Read, map and validate FILES and say what is wrong. Nothing is sent, nothing is kept, no file is moved."""
     settings = load(config, mappings=mappings)
     loaded = load_folder(settings.mappings, settings.assumptions)
-    usable, problems = 0, []
+    usable, count, errors, causes, problems = 0, 0, 0, Causes(), []
     for found in documents_of(files, loaded, settings):
-        if isinstance(found, Problem):
-            problems.append(found)
-            continue
-        document, tables = found
-        problems += document.problems
-        usable += document.usable
-        if payloads and document.usable:
-            sys.stdout.buffer.write(_line(document, tables))
-    errors = sum(problem.level == "error" for problem in problems)
+        for problem in found.document.problems if isinstance(found, Checked) else (found,):
+            causes.add(problem, found.document.key if isinstance(found, Checked) else "")
+            count, errors = count + 1, errors + (problem.level == "error")
+            usable -= held_by(problem)
+            if as_json and not payloads:
+                problems.append(problem.to_json())
+            elif every:
+                say(str(problem))
+        if isinstance(found, Checked) and found.document.usable:
+            usable += 1
+            if payloads:
+                sys.stdout.buffer.write(_line(found))
     if as_json and not payloads:
-        print_json({"usable": usable, "errors": errors, "problems": [problem.to_json() for problem in problems]})
+        folded = causes.ranked()
+        print_json({"usable": usable, "errors": errors, "causes": folded, "problems": problems})
     else:
-        for problem in problems:
-            say(str(problem))
-        say(f"{usable} documents could be sent; {errors} errors, {len(problems) - errors} warnings")
+        for cause in causes.ranked():
+            say(_told(cause))
+        say(f"{usable} documents could be sent; {errors} errors, {count - errors} warnings")
     if not usable:
         return NOTHING_USABLE
     return NEEDS_SOMEONE if errors else 0
 
 
-def documents_of(
-    files: Sequence[Path], mappings: Sequence[Mapping], settings: Settings
-) -> Iterator[tuple[Document, dict[str, Table]] | Problem]:
-    """Every document of these files with the tables it comes from; a Problem for each file that cannot be used, and warnings of
-    what looks damaged in one.
+def documents_of(files: Sequence[Path], mappings: Sequence[Mapping], settings: Settings) -> Iterator[Checked | Problem]:
+    """Every document of these files; a Problem for each file that cannot be used or whose errors are too many, and warnings of what
+    looks damaged in one.
     """
     by_name = {_name(path, mappings): path for path in files}
     routes = route(list(by_name), mappings)
@@ -65,17 +84,43 @@ def documents_of(
     for chosen in routes.complete:
         opened = {role: _unclaimed(name, by_name[name]) for role, name in chosen.files.items()}
         try:
-            tables = open_route(chosen, opened, settings)
-            sentinels = {name: Sentinel(table) for name, table in tables.items()}
-            watched = {
-                name: replace(table, rows=partial(_watched, sentinels[name], table)) for name, table in tables.items()
-            }
-            for found in translate(chosen.mapping, watched, now=datetime.now(UTC)):
-                if not isinstance(found, Ignored):
-                    yield found, tables
-            yield from (problem for sentinel in sentinels.values() for problem in sentinel.problems())
+            yield from _documents(chosen, opened, settings)
         except FileRefused as refused:
             yield refused.problem
+
+
+def _documents(chosen: Route, opened: dict[str, InboxFile], settings: Settings) -> Iterator[Checked | Problem]:
+    """What one mapping makes of the files of a route."""
+    tables = open_route(chosen, opened, settings)
+    sentinels = {name: Sentinel(table) for name, table in tables.items()}
+    watched = {name: replace(table, rows=partial(_watched, sentinels[name], table)) for name, table in tables.items()}
+    fates: Counter[State] = Counter()
+    for found in translate(chosen.mapping, watched, now=datetime.now(UTC)):
+        if not isinstance(found, Ignored):
+            fates[State.READY if found.usable else State.INVALID] += 1
+            yield Checked(found, tables, chosen.mapping)
+    yield from (problem for sentinel in sentinels.values() for problem in sentinel.problems())
+    share_max = error_share_max(chosen.mapping, settings)
+    if has_too_many_errors(fates, share_max):
+        main = next(iter(opened.values()))
+        yield too_many_errors(main.name, fates[State.INVALID], fates.total(), share_max)
+
+
+def held_by(problem: Problem) -> int:
+    """How many documents that are right are held because of a problem of the whole drop."""
+    return problem.values["count"] - problem.values["invalid"] if problem.code == TOO_MANY_ERRORS else 0
+
+
+def _told(cause: Cause) -> str:
+    """A cause in up to three lines: what it is, where, and what to do."""
+    lines = [f"{cause.code} {cause.level}: {cause.say}"]
+    if cause.places:
+        more = f" and {cause.count - len(cause.places):,} more" if cause.count > len(cause.places) else ""
+        values = f": {', '.join(cause.found)}" if cause.found and cause.count > 1 else ""
+        lines.append(f"    at {', '.join(cause.places)}{more}{values}")
+    if cause.proposal:
+        lines.append(f"    {cause.proposal}")
+    return "\n".join(lines)
 
 
 def _watched(sentinel: Sentinel, table: Table) -> Iterator[Row]:
@@ -97,13 +142,15 @@ def _unclaimed(name: str, path: Path) -> InboxFile:
     return InboxFile(name, path, status.st_size, "", datetime.fromtimestamp(status.st_mtime, UTC))
 
 
-def _line(document: Document, tables: dict[str, Table]) -> bytes:
+def _line(checked: Checked) -> bytes:
+    document, tables, mapping = checked
     rows = [_place(tables[row.table].where(row.number)) for row in document.rows]
     told = {
         "operation": document.operation,
         "key": document.key,
         "payload": msgspec.Raw(document.payload),
         "rows": rows,
+        "mapping": {"name": mapping.name, "version": mapping.version, "hash": mapping.hash},
     }
     return msgspec.json.encode(told) + b"\n"
 

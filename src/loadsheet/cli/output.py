@@ -10,6 +10,7 @@ import msgspec
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from rich.text import Text
 
 Advance = Callable[[int, int], None]
 """Reports progress: so many of so many are done."""
@@ -21,16 +22,22 @@ def print_json(value: object) -> None:
 
 
 def print_table(heads: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """A table on a terminal; in a pipe one tab-separated line a row, heads first."""
+    """A table on a terminal; in a pipe one tab-separated line a row, heads first. Foreign text stays text: neither markup nor
+    control characters get through.
+    """
     if sys.stdout.isatty():
         table = Table(*heads, header_style="bold")
         for row in rows:
-            table.add_row(*(str(cell) for cell in row))
+            table.add_row(*(Text(_printable(str(cell))) for cell in row))
         Console().print(table)
         return
     click.echo("\t".join(heads))
     for row in rows:
-        click.echo("\t".join(" ".join(str(cell).split()) for cell in row))
+        click.echo("\t".join(_printable(" ".join(str(cell).split())) for cell in row))
+
+
+def _printable(text: str) -> str:
+    return "".join(sign if sign.isprintable() or sign == "\n" else "?" for sign in text)
 
 
 def say(text: str) -> None:

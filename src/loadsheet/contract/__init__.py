@@ -19,7 +19,7 @@ from loadsheet.contract.answers import (
 )
 from loadsheet.contract.assumptions import Assumption, Assumptions, register
 from loadsheet.contract.checking import Checker, body_checker, check, check_body, checker, model
-from loadsheet.contract.comparing import EXACT, Difference, Tolerances, different_fields
+from loadsheet.contract.comparing import EXACT, Difference, Tolerances, different_fields, outermost
 from loadsheet.contract.examples import (
     example_answer,
     example_body,
@@ -31,9 +31,19 @@ from loadsheet.contract.examples import (
     example_unknown_method,
 )
 from loadsheet.contract.glance import Glance, Moment, Offer, Shown, glance, moment, offer, shown
-from loadsheet.contract.kinds import DATE_SHAPES, EXPECTED, FlagForm, Kind, NumberForm, plain, spell
+from loadsheet.contract.kinds import (
+    DATE_SHAPES,
+    EXPECTED,
+    NUMBER_TEXT,
+    FlagForm,
+    Kind,
+    NumberForm,
+    in_date_shape,
+    plain,
+    spell,
+)
 from loadsheet.contract.listed import Listing, UndocumentedAnswer, read_listing, scan_listing
-from loadsheet.contract.measures import MEASURES, Measure, Scale, amounts, measures_of, scale_of
+from loadsheet.contract.measures import MEASURES, Measure, Scale, amounts, fields_of, measures_of, scale_of
 from loadsheet.contract.operations import (
     BY_NAME,
     OPERATIONS,
@@ -68,6 +78,7 @@ __all__ = [
     "EXACT",
     "EXPECTED",
     "MEASURES",
+    "NUMBER_TEXT",
     "OPERATIONS",
     "PAGE_SIZE",
     "PARTY_FIELDS",
@@ -121,7 +132,9 @@ __all__ = [
     "example_steps",
     "example_unauthorised",
     "example_unknown_method",
+    "fields_of",
     "glance",
+    "in_date_shape",
     "listed_name",
     "listed_subject",
     "listing",
@@ -131,6 +144,7 @@ __all__ = [
     "offer",
     "offered_to",
     "order_change",
+    "outermost",
     "parties_of",
     "plain",
     "read_listing",

@@ -49,6 +49,11 @@ def different_fields(
     return list(_differences(record, sent, held, tolerances, ""))
 
 
+def outermost(path: str) -> str:
+    """The field of the record in which a payload path begins: `packages` of `packages[0].weight`."""
+    return path.partition(".")[0].partition("[")[0]
+
+
 def _differences(
     record: Record, sent: Mapping[str, Any], held: Mapping[str, Any], tolerances: Tolerances, prefix: str
 ) -> Iterator[Difference]:

@@ -57,6 +57,15 @@ def measures_of(operation: Operation) -> tuple[Measure, ...]:
     return MEASURES[operation.subject] if operation.action in (Action.CREATE, Action.UPDATE) else ()
 
 
+def fields_of(measures: tuple[Measure, ...]) -> tuple[str, ...]:
+    """The fields of a record in which these figures and their units stand."""
+    return tuple(
+        dict.fromkeys(
+            name for one in measures for name in ([one.items] if one.items else [one.field, one.unit]) if name
+        )
+    )
+
+
 def amounts(measures: tuple[Measure, ...], record: dict[str, Any]) -> Iterator[tuple[Measure, str, Decimal]]:
     """Each figure of a decoded record with its unit (empty: none given). Figures that are absent or no numbers are left out."""
     for measure in measures:

@@ -1,18 +1,21 @@
 """Which cell of the shipper's file a fault of the exchange is about: the way back from a payload path. Pure."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 
 from loadsheet.contract import Fault
 from loadsheet.ledger import Entry, Origin
 from loadsheet.mapping.lineage import locate
 from loadsheet.problems import NOWHERE, Problem, Where
 
+_FIELD = re.compile(r"([A-Za-z]\w*(?:\[\d+\])?(?:\.[A-Za-z]\w*(?:\[\d+\])?)*): (.+)")
+
 
 def refusals(entry: Entry, origin: Origin, faults: Sequence[Fault]) -> tuple[Problem, ...]:
     """One X701 for each fault, at the cell its path comes from, with that cell's text. A fault without a path, or on a value
     that the mapping itself supplies, stands at the entry's first row.
     """
-    return tuple(_refusal(entry, origin, fault) for fault in faults)
+    return tuple(_refusal(entry, origin, one) for fault in faults for one in _named(entry, origin, fault))
 
 
 def unknown(entry: Entry, origin: Origin, text: str) -> Problem:
@@ -26,6 +29,19 @@ def first_row(entry: Entry, origin: Origin, path: str = "") -> Where:
         return NOWHERE
     row = entry.rows[0]
     return origin.tables[row.table].where(row.number, path=path)
+
+
+def _named(entry: Entry, origin: Origin, fault: Fault) -> Iterator[Fault]:
+    """A fault whose text alone names fields, as one shape of refusals does (`reason: is too long; ...`), as one for each of them. What
+    only looks like that, because no field that it names comes from a cell, stays as it is.
+    """
+    parts = [] if fault.path else [_FIELD.fullmatch(part) for part in fault.text.split("; ")]
+    named = [(part[1], part[2]) for part in parts if part is not None]
+    known = (locate(origin.lineage, entry.rows, entry.items, path) for path, _ in named)
+    if len(named) == len(parts) and any(known):
+        yield from (Fault(path, text, fault.index) for path, text in named)
+    else:
+        yield fault
 
 
 def _refusal(entry: Entry, origin: Origin, fault: Fault) -> Problem:

@@ -5,6 +5,7 @@ translator with SQL. Open one with `open_ledger`; change it with `Ledger`; read 
 """
 
 from loadsheet.ledger.deciding import Choice, first_broken
+from loadsheet.ledger.exceptions import Remark, Standing, WorkbookRead
 from loadsheet.ledger.opening import Clock, open_ledger, utc_now
 from loadsheet.ledger.states import (
     NEEDS_SOMEONE,
@@ -27,6 +28,7 @@ from loadsheet.ledger.states import (
     Waits,
 )
 from loadsheet.ledger.store import Ledger, Submission
+from loadsheet.mapping.documents import ColumnGuide
 
 __all__ = [
     "NEEDS_SOMEONE",
@@ -35,6 +37,7 @@ __all__ = [
     "Attempt",
     "Choice",
     "Clock",
+    "ColumnGuide",
     "Decision",
     "Drop",
     "Entry",
@@ -43,14 +46,17 @@ __all__ = [
     "IgnoredRow",
     "Ledger",
     "Origin",
+    "Remark",
     "Run",
     "Settlement",
     "SourceFile",
     "SourceTable",
+    "Standing",
     "State",
     "Submission",
     "Trace",
     "Waits",
+    "WorkbookRead",
     "first_broken",
     "open_ledger",
     "utc_now",

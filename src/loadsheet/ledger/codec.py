@@ -1,13 +1,13 @@
 """How values are kept in the ledger's columns, and read back: JSON texts for lists and objects, plain texts for times."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
 from loadsheet.ledger.states import Entry, SourceTable, State, Waits
-from loadsheet.mapping.documents import Lineage, Source, SourceRow
+from loadsheet.mapping.documents import ColumnGuide, Lineage, Source, SourceRow
 from loadsheet.problems import Problem
 
 _encode = msgspec.json.Encoder().encode
@@ -15,7 +15,11 @@ _rows = msgspec.json.Decoder(tuple[SourceRow, ...])
 _items = msgspec.json.Decoder(dict[str, tuple[int, ...]])
 _found = msgspec.json.Decoder(dict[str, str])
 _texts = msgspec.json.Decoder(tuple[str, ...])
+_guide = msgspec.json.Decoder(dict[str, dict[str, ColumnGuide]])
 _lineage = msgspec.json.Decoder(dict[str, tuple[tuple[str, str, str, str], ...]])
+
+NOTHING = "{}"
+"""An empty object, as it is kept."""
 
 
 def stamp(moment: datetime) -> str:
@@ -29,8 +33,13 @@ def encode(value: object) -> str:
 
 
 def encode_rows(rows: Sequence[SourceRow]) -> bytes:
-    """The source rows of an entry as JSON: [[table, number, [cells]], ...]."""
-    return _encode([tuple(row) for row in rows])
+    """The source rows of an entry as JSON: [[table, number, [cells]], ...], each with its typed cells behind it if there are any."""
+    return _encode([tuple(row) if row.natives else row[:3] for row in rows])
+
+
+def decode_rows(stored: bytes) -> tuple[SourceRow, ...]:
+    """The source rows that `encode_rows` wrote, now or in an earlier version."""
+    return _rows.decode(stored)
 
 
 def encode_problems(problems: Sequence[Problem]) -> str:
@@ -46,6 +55,26 @@ def decode_problems(stored: str) -> tuple[Problem, ...]:
 def decode_cells(stored: str) -> tuple[str, ...]:
     """A JSON list of texts."""
     return _texts.decode(stored)
+
+
+def decode_texts_by_name(stored: str) -> dict[str, str]:
+    """A JSON object of texts."""
+    return _found.decode(stored)
+
+
+def decode_items(stored: str) -> dict[str, tuple[int, ...]]:
+    """The `items` of an entry."""
+    return _items.decode(stored)
+
+
+def encode_guide(guide: Mapping[str, Mapping[str, ColumnGuide]]) -> str:
+    """What senders are told of their columns, as JSON text; `decode_guide` reads it back."""
+    return encode(guide)
+
+
+def decode_guide(stored: str) -> dict[str, dict[str, ColumnGuide]]:
+    """The guide that `encode_guide` wrote."""
+    return _guide.decode(stored)
 
 
 def encode_lineage(lineage: Lineage) -> str:
@@ -70,8 +99,8 @@ def entry(row: Any) -> Entry:
         reason=row.reason,
         payload=row.payload,
         content_hash=row.content_hash,
-        rows=_rows.decode(row.rows),
-        items=_items.decode(row.items),
+        rows=decode_rows(row.rows),
+        items=decode_items(row.items),
         problems=decode_problems(row.problems),
         receipt=row.receipt,
         attempts=row.attempts,

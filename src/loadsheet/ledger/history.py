@@ -8,7 +8,8 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, Select, bindparam, desc, func, or_, select, union_all
 
-from loadsheet.ledger import codec
+from loadsheet.ledger import codec, exceptions
+from loadsheet.ledger.planning import ALREADY
 from loadsheet.ledger.schema import (
     attempts,
     decisions,
@@ -18,10 +19,12 @@ from loadsheet.ledger.schema import (
     files,
     findings,
     ignored,
+    looks,
     mappings,
     runs,
     tables,
 )
+from loadsheet.ledger.statements import Chosen
 from loadsheet.ledger.states import (
     Attempt,
     Decision,
@@ -37,6 +40,7 @@ from loadsheet.ledger.states import (
     Trace,
     Waits,
 )
+from loadsheet.mapping.documents import FIX_OF
 
 _FETCH = 500
 INTERRUPTED = "the process ended while this was being sent"
@@ -55,23 +59,94 @@ class History:
         with self._engine.connect() as connection:
             return [_run(row) for row in connection.execute(query)]
 
+    def runs_named(self, name: str) -> list[Run]:
+        """The run of this name, or all runs of this day (`2026-03-04`), oldest first; none if there is none."""
+        matching = or_(runs.c.name == name, runs.c.name.startswith(f"{name}-", autoescape=True))
+        with self._engine.connect() as connection:
+            return [_run(row) for row in connection.execute(select(runs).where(matching).order_by(runs.c.id))]
+
+    def shown_in(self, run: Run) -> bytes:
+        """What the look of a run at the exchange showed, as it was given to `Ledger.end_run`; empty if there was none."""
+        with self._engine.connect() as connection:
+            return connection.scalar(select(looks.c.shown).where(looks.c.run_id == run.id)) or b""
+
     def drop(self, identity: int) -> Drop:
         """One drop with its files and tables."""
         with self._engine.connect() as connection:
             return self._drop(connection, identity)
 
-    def drops_of(self, run: Run) -> list[Drop]:
-        """The drops that a run touched, oldest first: those it planned, and earlier ones with an entry that it changed or looked
-        for.
+    def drop_of_run(self, run: str, identity: int) -> Drop | None:
+        """The drop with this number if the run of this name planned it; None if this ledger knows no such drop."""
+        query = select(drops.c.id).join(runs, runs.c.id == drops.c.run_id)
+        query = query.where(drops.c.id == identity, runs.c.name == run, drops.c.mapping_hash.is_not(None))
+        with self._engine.connect() as connection:
+            return self._drop(connection, identity) if connection.scalar(query) is not None else None
+
+    def drop_of_entry(self, entry: int) -> Drop | None:
+        """The drop that an entry is from; None if there is no such entry."""
+        with self._engine.connect() as connection:
+            found = connection.scalar(select(entries.c.drop_id).where(entries.c.id == entry))
+            return self._drop(connection, found) if found is not None else None
+
+    def mended(self, wanted: Sequence[int], known: dict[int, frozenset[int]] | None = None) -> set[int]:
+        """Those of these entries whose rows came back in a fix file of their drop as a document that was accepted, or that the exchange
+        had already: also where it bears another key, as the key itself was wrong. Who asks often passes `known`, to be filled.
         """
+        known = {} if known is None else known
+        with self._engine.connect() as connection:
+            drop_of = {row.id: row.drop_id for row in _DROPS.rows(connection, wanted)}
+        for drop in sorted({*drop_of.values()} - known.keys()):
+            self._note_mended(drop, known)
+        return {entry for entry, drop in drop_of.items() if entry in known[drop]}
+
+    def _note_mended(self, drop: int, known: dict[int, frozenset[int]]) -> None:
+        """Put into `known` the entries of a drop that are mended, and those of its fixes and of their fixes."""
+        found: set[int] = set()
+        unfinished: dict[int, dict[int, tuple[int, ...]]] = {}
+        for row in self._stream(_FIXING.where(drops.c.fixes == drop)):
+            mends = codec.decode_items(row.items).get(FIX_OF, ())
+            if row.state == State.ACCEPTED or (row.state == State.UNCHANGED and row.reason.startswith(ALREADY)):
+                found.update(mends)
+            elif mends:
+                unfinished.setdefault(row.drop_id, {})[row.id] = mends
+        for fix, entries_of in unfinished.items():
+            self._note_mended(fix, known)
+            found.update(*(entries_of[entry] for entry in known[fix] & entries_of.keys()))
+        known[drop] = frozenset(found)
+
+    def keys_of(self, wanted: Sequence[int]) -> dict[int, str]:
+        """The keys of these entries, as far as there are any."""
+        with self._engine.connect() as connection:
+            return {row.id: row.key for row in _KEYS.rows(connection, wanted) if row.key}
+
+    def drops_of(self, *of: Run) -> list[Drop]:
+        """The drops that these runs touched, oldest first: those they planned, and earlier ones with an entry that they changed or
+        looked for.
+        """
+        wanted = [run.id for run in of]
         touched = [
-            select(entries.c.drop_id).join(told, told.c.entry_id == entries.c.id).where(told.c.run_id == run.id)
+            select(entries.c.drop_id).join(told, told.c.entry_id == entries.c.id).where(told.c.run_id.in_(wanted))
             for told in (events, findings)
         ]
-        mine = or_(drops.c.run_id == run.id, *(drops.c.id.in_(some) for some in touched))
+        mine = or_(drops.c.run_id.in_(wanted), *(drops.c.id.in_(some) for some in touched))
         query = select(drops.c.id).where(mine).order_by(drops.c.id)
         with self._engine.connect() as connection:
             return [self._drop(connection, identity) for identity in connection.scalars(query).all()]
+
+    def runs_changing(self, drop: int) -> list[str]:
+        """The names of the runs that planned a drop or changed one of its entries, oldest first."""
+        changing = select(events.c.run_id).join(entries, entries.c.id == events.c.entry_id)
+        planned = select(drops.c.run_id).where(drops.c.id == drop)
+        mine = or_(runs.c.id.in_(planned), runs.c.id.in_(changing.where(entries.c.drop_id == drop)))
+        with self._engine.connect() as connection:
+            return list(connection.scalars(select(runs.c.name).where(mine).order_by(runs.c.id)))
+
+    def first_with(self, sha256: str, before: int) -> Drop | None:
+        """The first drop before this one that holds a file of these bytes, if there is one."""
+        query = select(func.min(files.c.drop_id)).where(files.c.sha256 == sha256, files.c.drop_id < before)
+        with self._engine.connect() as connection:
+            first = connection.scalar(query)
+            return None if first is None else self._drop(connection, first)
 
     def drops_named(self, name: str) -> list[int]:
         """The drops that hold a file of this name, with or without its folders, oldest first."""
@@ -129,10 +204,21 @@ class History:
             order = (entries.c.lane, entries.c.changed_at, entries.c.id)
             yield from self._traces(select(*_TRACE).where(chosen).order_by(*order))
 
+    def traces_by_id(self, wanted: Sequence[int]) -> Iterator[Trace]:
+        """The traces of these entries, in no order."""
+        for some in exceptions.chunks(wanted):
+            yield from self._traces(select(*_TRACE).where(entries.c.id.in_(some)))
+
     def entry(self, identity: int) -> Entry:
         """One entry."""
         (found,) = self._entries(select(entries).where(entries.c.id == identity))
         return found
+
+    def entries_by_id(self, wanted: Sequence[int]) -> Iterator[Entry]:
+        """These entries, in this order."""
+        for some in exceptions.chunks(wanted):
+            found = {entry.id: entry for entry in self._entries(select(entries).where(entries.c.id.in_(some)))}
+            yield from (found[identity] for identity in some)
 
     def entries_by_key(self, key: str) -> list[Entry]:
         """All entries of a business key, or of all keys that begin with it and a slash, oldest first."""
@@ -200,6 +286,36 @@ class History:
         chosen = (entries.c.lane == lane) & entries.c.state.in_(states)
         return list(self._entries(select(entries).where(chosen).order_by(entries.c.changed_at, entries.c.id)))
 
+    def exceptions_at(self, run: Run) -> list[exceptions.Standing]:
+        """The exceptions that were open when a run began, or opened by it, oldest first; those that it closed are told as closed."""
+        with self._engine.connect() as connection:
+            return exceptions.standing_at(connection, run)
+
+    def exceptions_of(self, wanted: Sequence[int]) -> dict[int, exceptions.Standing]:
+        """How the exceptions of these entries stand, as far as they ever were one."""
+        with self._engine.connect() as connection:
+            return exceptions.standings_of(connection, wanted)
+
+    def remarks_on(self, wanted: Sequence[int]) -> dict[int, dict[str, exceptions.Remark]]:
+        """What the analyst said last of these entries, by entry and by what it is (owner, reason, comment, status)."""
+        with self._engine.connect() as connection:
+            return exceptions.latest_remarks(connection, wanted)
+
+    def origins_of(self, wanted: Sequence[int]) -> dict[int, tuple[int, int]]:
+        """For each of these entries its drop, and the first one that this is a fix of, or a fix of a fix of (itself, if it is none)."""
+        with self._engine.connect() as connection:
+            return exceptions.origins_of(connection, wanted)
+
+    def owners(self) -> list[str]:
+        """Everybody whom the analyst ever named as the owner of an exception, the latest first."""
+        with self._engine.connect() as connection:
+            return exceptions.owners(connection)
+
+    def workbooks_read(self) -> dict[str, exceptions.WorkbookRead]:
+        """The workbooks that remarks were read from, by name, as they were then."""
+        with self._engine.connect() as connection:
+            return exceptions.workbooks_read(connection)
+
     def ignored_of(self, drop: int) -> Iterator[IgnoredRow]:
         """The rows of a drop that rules left out, in the order in which they were met."""
         query = select(ignored).where(ignored.c.drop_id == drop).order_by(ignored.c.id)
@@ -214,6 +330,14 @@ class History:
         with self._engine.connect() as connection:
             lineage = codec.decode_lineage(connection.scalar(query) or "{}")
             return Origin({table.name: table for table in self._drop(connection, drop).tables}, lineage)
+
+    def mapping_source(self, digest: str) -> dict[str, str]:
+        """The files of a mapping as they were when it had this hash (or a hash that begins so), by their paths from its folder, the
+        mapping first; empty if it was never used or its files were not kept then.
+        """
+        query = select(mappings.c.source).where(mappings.c.hash.startswith(digest, autoescape=True))
+        with self._engine.connect() as connection:
+            return codec.decode_texts_by_name(connection.scalar(query) or codec.NOTHING)
 
     def events_of(self, entry: int) -> list[Event]:
         """Every change of an entry's state, oldest first."""
@@ -238,7 +362,7 @@ class History:
 
     def _drop(self, connection: Connection, identity: int) -> Drop:
         query = (
-            select(runs.c.name.label("run"), mappings)
+            select(runs.c.name.label("run"), mappings, drops.c.fixes)
             .select_from(drops)
             .join(runs, runs.c.id == drops.c.run_id)
             .outerjoin(mappings, mappings.c.hash == drops.c.mapping_hash)
@@ -257,6 +381,9 @@ class History:
             mapping_hash=row.hash or "",
             operation=row.operation or "",
             batch_size=row.batch_size,
+            language=row.language or "",
+            guide=codec.decode_guide(row.guide or codec.NOTHING),
+            fixes=row.fixes,
         )
 
     def _entries(self, query: Select[Any]) -> Iterator[Entry]:
@@ -282,6 +409,11 @@ def _file(row: Any) -> SourceFile:
     return SourceFile(row.role, row.name, row.sha256, row.size, row.arrived, row.kept_as, problems)
 
 
+_DROPS = Chosen(select(entries.c.id, entries.c.drop_id), entries.c.id)
+_FIXING = select(
+    *(entries.c[name] for name in ("id", "drop_id", "state", "reason", "items")),
+).join(drops, drops.c.id == entries.c.drop_id)
+_KEYS = Chosen(select(entries.c.id, entries.c.key), entries.c.id)
 _mapping = select(drops.c.mapping_hash).where(drops.c.id == bindparam("drop")).scalar_subquery()
 _accepted = (
     select(entries.c.id)

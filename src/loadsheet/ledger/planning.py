@@ -18,6 +18,9 @@ from loadsheet.problems import Problem
 Changed = Literal["hold", "update"]
 """What becomes of a create whose record was accepted before with other content: a mapping says it."""
 
+ALREADY = "already with the exchange"
+"""How the reason of an entry begins that is unchanged because its record was accepted before, and not because it waits."""
+
 _OPEN = (State.SENDING, State.UNKNOWN)
 _REPLACING = (Action.CREATE, Action.UPDATE, Action.DELETE)
 _DIFFERENCES_SHOWN = 5
@@ -177,7 +180,7 @@ def _judge_equal(document: Document, known: Known) -> Verdict:
     if known.state in _OPEN:
         return _in_doubt(document)
     if known.state is State.ACCEPTED:
-        return Verdict(State.UNCHANGED, f"already with the exchange (entry {known.id})", receipt=known.receipt)
+        return Verdict(State.UNCHANGED, f"{ALREADY} (entry {known.id})", receipt=known.receipt)
     waiting = Problem("L603", values={"key": document.key}, level="warning")
     return Verdict(State.UNCHANGED, f"already waiting as entry {known.id}", waiting)
 

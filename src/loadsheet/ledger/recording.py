@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from operator import itemgetter
 from typing import Any
 
-from sqlalchemy import Connection, func, insert, or_, select
+from sqlalchemy import Connection, func, insert, or_, select, update
 
 from loadsheet.ledger import codec
 from loadsheet.ledger.changing import record_events
@@ -22,10 +22,18 @@ ON_LANE = (State.READY, State.SENDING, State.ACCEPTED, State.REFUSED, State.UNKN
 
 
 def new_mapping(connection: Connection, drop: Drop, lineage: Lineage) -> Any:
-    """The statement that records the drop's mapping, or one that changes nothing if it is known."""
-    if connection.scalar(select(mappings.c.hash).where(mappings.c.hash == drop.mapping_hash)):
-        return select(1)
+    """The statement that records the drop's mapping, or fills in what an earlier schema did not keep of it, or changes nothing."""
+    said = {
+        "language": drop.language,
+        "guide": codec.encode_guide(drop.guide),
+        "source": codec.encode(drop.source),
+    }
+    known = connection.scalar(select(mappings.c.source).where(mappings.c.hash == drop.mapping_hash))
+    if known is not None:
+        refill = known == codec.NOTHING and bool(drop.source)
+        return update(mappings).where(mappings.c.hash == drop.mapping_hash).values(said) if refill else select(1)
     row = {
+        **said,
         "hash": drop.mapping_hash,
         "name": drop.mapping,
         "version": drop.mapping_version,
@@ -38,7 +46,7 @@ def new_mapping(connection: Connection, drop: Drop, lineage: Lineage) -> Any:
 
 def record_drop(connection: Connection, run: Run, drop: Drop) -> int:
     """Record a drop with its files and tables; returns its id."""
-    row = {"run_id": run.id, "mapping_hash": drop.mapping_hash or None}
+    row = {"run_id": run.id, "mapping_hash": drop.mapping_hash or None, "fixes": drop.fixes}
     key = connection.execute(insert(drops).values(row)).inserted_primary_key
     identity = int(key[0]) if key else 0
     for file in drop.files:

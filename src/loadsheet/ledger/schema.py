@@ -18,7 +18,7 @@ from sqlalchemy import (
 
 from loadsheet.ledger.states import State, Waits
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 metadata = MetaData()
 
@@ -46,6 +46,9 @@ mappings = Table(  # one row for each content of a mapping file that was ever us
     Column("operation", Text, nullable=False),
     Column("batch_size", Integer),
     Column("lineage", Text, nullable=False),
+    Column("language", Text, nullable=False, server_default=""),
+    Column("guide", Text, nullable=False, server_default="{}"),
+    Column("source", Text, nullable=False, server_default="{}"),
 )
 
 drops = Table(  # the files that one mapping read together
@@ -54,6 +57,7 @@ drops = Table(  # the files that one mapping read together
     Column("id", Integer, primary_key=True),
     Column("run_id", ForeignKey("runs.id"), nullable=False, index=True),
     Column("mapping_hash", ForeignKey("mappings.hash")),
+    Column("fixes", Integer),  # the drop whose fix workbook this is, if it is one
 )
 
 files = Table(
@@ -177,4 +181,37 @@ seen = Table(  # lanes whose order or tender a listing showed although no accept
     Column("lane", Text, primary_key=True),
     Column("run_id", ForeignKey("runs.id"), nullable=False),
     Column("at", Text, nullable=False),
+)
+
+exceptions = (
+    Table(  # entries that need or needed someone, from the run that first said so to the one that saw it settled
+        "exceptions",
+        metadata,
+        Column("entry_id", ForeignKey("entries.id"), primary_key=True),
+        Column("run_id", ForeignKey("runs.id"), nullable=False),
+        Column("opened_at", Text, nullable=False),
+        Column("verdict", Text, nullable=False, server_default=""),  # what was said of it last, and which fields differ
+        Column("found", Text, nullable=False, server_default="[]"),
+        Column("closed_run_id", ForeignKey("runs.id")),
+        Column("closed_at", Text, nullable=False, server_default="", index=True),
+        Column("closed_because", Text, nullable=False, server_default=""),
+    )
+)
+
+looks = Table(  # what a run's look at the listings showed of its entries, as `reconcile.recalling` packs it
+    "looks",
+    metadata,
+    Column("run_id", ForeignKey("runs.id"), primary_key=True),
+    Column("shown", LargeBinary, nullable=False),
+)
+
+remarks = Table(  # what the analyst wrote beside an exception, one row for each change of a cell
+    "remarks",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("entry_id", ForeignKey("entries.id"), nullable=False, index=True),
+    Column("at", Text, nullable=False),
+    Column("who", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("value", Text, nullable=False),
 )

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
-from loadsheet.mapping.documents import Lineage, SourceRow
+from loadsheet.fixes import STANDS
+from loadsheet.mapping.documents import ColumnGuide, Lineage, SourceRow
 from loadsheet.problems import Problem, Where, column_letters
 
 
@@ -68,6 +69,10 @@ class Run:
     exit_code: int | None = None
     summary: str = ""
 
+    def holds(self, name: str) -> bool:
+        """Whether the run of this name is this one, or one of the day that this one stands for (its name is the day then)."""
+        return name == self.name or name.startswith(f"{self.name}-")
+
 
 @dataclass(frozen=True, slots=True)
 class SourceTable:
@@ -88,8 +93,24 @@ class SourceTable:
         """The place of a row or, with the label of a column, of a cell."""
         if label not in self.header:
             return Where(self.file, self.sheet, row, path=path)
-        address = f"{column_letters(self.header.index(label))}{row}" if self.sheet else ""
+        letters = self._letters(self.header.index(label))
+        address = f"{letters}{row}" if self.sheet and letters else ""
         return Where(self.file, self.sheet, row, label, address, path)
+
+    def position(self, where: Where) -> int | None:
+        """The position in `header` of the cell that a problem of this table names: by its address where there is one, because
+        labels may be twice.
+        """
+        letters = where.cell.rstrip("0123456789")
+        if letters:
+            return next((place for place in range(len(self.header)) if self._letters(place) == letters), None)
+        return self.header.index(where.column) if where.column in self.header else None
+
+    def _letters(self, position: int) -> str:
+        """The letters of a column in the file; empty if it is not there."""
+        if STANDS not in self.found:
+            return column_letters(position)
+        return self.found[STANDS].split(", ")[position].strip("-")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +133,10 @@ class Drop:
     """The files that one mapping read together, their tables, and the mapping they were read with; `batch_size` is how many of
     its records the mapping wants in one call, if it says so.
 
+    `language` is that of the sheet (`de`), empty if the mapping does not say; `guide` tells of the columns, by table and label;
+    `source` are the mapping's own files, by their paths from its folder, with the mapping first, so that it can be used again as it
+    was; `fixes` is the drop whose fix workbook this is, if it is one.
+
     A file that was set aside is a drop of its own, without mapping and tables.
     """
 
@@ -124,6 +149,10 @@ class Drop:
     mapping_hash: str = ""
     operation: str = ""
     batch_size: int | None = None
+    language: str = ""
+    guide: Mapping[str, Mapping[str, ColumnGuide]] = field(default_factory=dict)
+    source: Mapping[str, str] = field(default_factory=dict)
+    fixes: int | None = None
 
     @property
     def name(self) -> str:

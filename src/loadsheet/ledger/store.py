@@ -7,6 +7,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
@@ -26,7 +27,7 @@ from sqlalchemy import (
     update,
 )
 
-from loadsheet.ledger import codec, deciding, soundness, waiting
+from loadsheet.ledger import codec, deciding, exceptions, soundness, waiting
 from loadsheet.ledger.backup import back_up
 from loadsheet.ledger.changing import Intent, begin_sending, change
 from loadsheet.ledger.deciding import Choice
@@ -35,8 +36,9 @@ from loadsheet.ledger.place import Mark, Place
 from loadsheet.ledger.planning import Changed
 from loadsheet.ledger.recording import new_mapping, record_drop, record_entries, record_ignored
 from loadsheet.ledger.restoring import doubt
-from loadsheet.ledger.schema import drops, entries, files, mappings, runs, tables
+from loadsheet.ledger.schema import drops, entries, files, looks, mappings, runs, tables
 from loadsheet.ledger.states import Drop, Finding, Run, Settlement, SourceFile, State, Waits
+from loadsheet.ledger.stopping import has_too_many_errors, stop
 from loadsheet.mapping.documents import Document, Ignored, Lineage
 from loadsheet.problems import DoesNotBalance, LedgerUnwritable, Problem
 
@@ -87,8 +89,10 @@ class Ledger:
         self._older = False
         return run
 
-    def end_run(self, run: Run, *, exit_code: int, summary: Mapping[str, Any]) -> None:
-        """Close a run with its exit code and its summary (JSON values); it ends now unless it says when it ended."""
+    def end_run(self, run: Run, *, exit_code: int, summary: Mapping[str, Any], shown: bytes = b"") -> None:
+        """Close a run with its exit code and its summary (JSON values); it ends now unless it says when it ended. `shown` is what
+        its look at the exchange showed, for `History.shown_in`.
+        """
         closing = {
             "finished_at": run.finished_at or self.now(),
             "exit_code": exit_code,
@@ -96,6 +100,8 @@ class Ledger:
         }
         with self._writing() as connection:
             connection.execute(update(runs).where(runs.c.id == run.id).values(closing))
+            if shown:
+                connection.execute(insert(looks).values(run_id=run.id, shown=shown))
         self._empty_log()
 
     # planning
@@ -110,12 +116,14 @@ class Ledger:
         *,
         changed: Changed = "hold",
         suspected: Callable[[], Mapping[str, Sequence[Problem]]] = dict,
+        error_share_max: float = 1.0,
     ) -> tuple[Drop, Counter[State]]:
         """Record a drop and all its documents in one transaction, each with its verdict. `drop.id` is given here.
 
         `rows_read` is asked afterwards how many rows each table had, and `suspected` what looks damaged in which of them;
-        `changed` says what becomes of a create whose record was accepted with other content. Raises DoesNotBalance, and
-        records nothing, if a row ended in no document or in two.
+        `changed` says what becomes of a create whose record was accepted with other content. If more than `error_share_max` (0 to 1)
+        of the documents are invalid, the others are held. Raises DoesNotBalance, and records nothing, if a row ended in no document
+        or in two.
         """
         with self._writing() as connection:
             connection.execute(new_mapping(connection, drop, lineage))
@@ -134,6 +142,8 @@ class Ledger:
             if +read != +rows:
                 told = f"rows read {dict(read)}, rows accounted for {dict(rows)}"
                 raise DoesNotBalance(f"{drop.name}: {told}; nothing was recorded")
+            if has_too_many_errors(fates, error_share_max):
+                stop(connection, run, replace(drop, id=identity), fates, self.now(), share_max=error_share_max)
             for name, count in read.items():
                 matching = (tables.c.drop_id == identity) & (tables.c.name == name)
                 problems = codec.encode_problems(suspected().get(name, ()))
@@ -245,6 +255,21 @@ class Ledger:
             now = self.now()
             deciding.record_decisions(connection, run, chosen, now, who=who, choice=choice, comment=comment)
             _pass_on(connection, run, [one.settlement for one in chosen], now)
+
+    # following up
+
+    def follow(self, run: Run, standings: Iterable[exceptions.Standing]) -> None:
+        """Record how exceptions stand after a run: new ones are opened by it, and those that say why they are closed are closed by it."""
+        with self._writing() as connection:
+            exceptions.follow(connection, run, standings, self.now())
+
+    def remark(self, said: Sequence[exceptions.Remark], read: Mapping[str, exceptions.WorkbookRead]) -> int:
+        """Record what the analyst wrote in workbooks, and all those that were read so far, by name. Returns how many remarks were
+        news.
+        """
+        with self._writing() as connection:
+            exceptions.note_workbooks(connection, read)
+            return exceptions.keep_remarks(connection, said)
 
     # looking after it
 

@@ -27,6 +27,7 @@ CREATES = tuple(write.name for write in WRITES if write.action is Action.CREATE)
 DELETES = tuple(write.name for write in WRITES if write.action is Action.DELETE)
 BUSY = (State.SENDING, State.UNKNOWN)
 _COMING = (State.READY, State.SENDING)
+_MAY_BE_MADE = (State.ACCEPTED, State.SENDING, State.UNKNOWN)
 
 
 class Parent(NamedTuple):
@@ -136,6 +137,8 @@ def _release_children(connection: Connection, run: Run, now: str, *, orphans: bo
             parents, shown = _parents(connection, lanes), seen_lanes(connection, lanes)
             settlements, go = [], []
             for row in rows:
+                if _is_overtaken(row, parents[row.lane]):
+                    continue
                 family = _of_child(row, parents[row.lane])
                 there = stands(((one.operation, one.state) for one in family), seen=row.lane in shown)
                 if there or orphans:
@@ -158,6 +161,13 @@ def _let_in(row: Any, family: Sequence[Parent], *, there: bool, orphans: bool) -
     if any(one.operation in CREATES and one.state in _COMING for one in family):
         return Settlement(row.id, State.READY, f"waits for {parent_of(row.lane)}", waits=Waits.PARENT)
     return None
+
+
+def _is_overtaken(row: Any, parents: Sequence[Parent]) -> bool:
+    """Whether a delete waited until what came after it may have been created: what a listing shows now is not what it meant."""
+    return row.operation in DELETES and any(
+        one.id > row.id and one.operation in CREATES and one.state in _MAY_BE_MADE for one in parents
+    )
 
 
 def _of_child(row: Any, parents: Sequence[Parent]) -> Sequence[Parent]:

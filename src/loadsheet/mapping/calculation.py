@@ -141,6 +141,10 @@ def _join(texts: Sequence[str | None], between: str = ", ") -> str:
     return between.join(text for text in texts if text)
 
 
+def _same(values: Sequence[Any]) -> bool:
+    return all(value == values[0] for value in values)
+
+
 _ANY_LIST = ListOf(Type.ANY)
 
 FUNCTIONS: dict[str, Function] = {
@@ -150,6 +154,7 @@ FUNCTIONS: dict[str, Function] = {
     "max": Function(max, Type.NUMBER, (ListOf(Type.NUMBER),)),
     "earliest": Function(_earliest, Type.MOMENT, (ListOf(Type.MOMENT),)),
     "latest": Function(_latest, Type.MOMENT, (ListOf(Type.MOMENT),)),
+    "same": Function(_same, Type.FLAG, (_ANY_LIST,), takes_blanks=True),
     "any": Function(any, Type.FLAG, (_ANY_LIST,), takes_blanks=True),
     "all": Function(all, Type.FLAG, (_ANY_LIST,), takes_blanks=True),
     "abs": Function(abs, Type.NUMBER, (Type.NUMBER,)),

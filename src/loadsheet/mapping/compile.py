@@ -13,7 +13,8 @@ from zoneinfo import ZoneInfo
 
 from loadsheet.contract import Assumptions, Operation, update_of
 from loadsheet.mapping.conversion import Habits
-from loadsheet.mapping.documents import Lineage, Source, rows_of
+from loadsheet.mapping.documents import ColumnGuide, Lineage, Source, rows_of
+from loadsheet.mapping.guiding import guide_to, language_of
 from loadsheet.mapping.inheritance import read_with_base
 from loadsheet.mapping.language import (
     SET,
@@ -22,15 +23,15 @@ from loadsheet.mapping.language import (
     MappingSpec,
     TableSpec,
     ZoneSpec,
-    read_part,
-    read_zone,
 )
 from loadsheet.mapping.language import Source as FileSource
 from loadsheet.mapping.lookups import Lookup, read_lookup
 from loadsheet.mapping.names import Names, Needs
 from loadsheet.mapping.numerals import is_locale
 from loadsheet.mapping.plans import JoinPlan, TablePlan
+from loadsheet.mapping.revival import source_of
 from loadsheet.mapping.scopes import Expression
+from loadsheet.mapping.sections import read_part, read_zone
 from loadsheet.mapping.suggestions import did_you_mean, some
 from loadsheet.mapping.tables import plan_tables
 from loadsheet.mapping.targets import Surroundings, TargetPlan, Targets, plan_targets, read_target
@@ -75,7 +76,9 @@ class Mapping:
     """A mapping file ready for use. `hash` (SHA-256, hex) covers the file and its code tables; `layouts` say per role (`main`, or
     the names that the tables' `file:` use) which tables to read from that file; `notes` are lines for the author that are no errors.
     `operation` is the first to be sent of those that its records may have (`operations`); `shipper` is the folder of the inbox that
-    it is for, empty for all that have no mappings of their own.
+    it is for, empty for all that have no mappings of their own. `error_share_max` (0 to 1) is the share of invalid records at which
+    nothing of a drop is sent, None if the mapping leaves that to the settings. `language` is that of the sheet (`de`), empty if
+    nothing says it, `guide` tells of its columns (see `guiding`); `source` are the files it is made of (see `revival`).
     """
 
     name: str
@@ -93,8 +96,12 @@ class Mapping:
     lineage: Lineage
     batch_size: int | None
     changed: Literal["hold", "update"]
+    error_share_max: float | None
     control_columns: tuple[tuple[str, str], ...]
     notes: tuple[str, ...]
+    language: str
+    guide: ReadOnly[str, ReadOnly[str, ColumnGuide]] = field(repr=False)
+    source: ReadOnly[str, str] = field(repr=False)
     plan: Plan = field(repr=False)
     shipper: str = ""
 
@@ -205,11 +212,12 @@ class _Compiler:
         batch_size: int | None,
     ) -> Mapping:
         spec, source = self._spec, self._spec.source
+        used = self._used(lookups)
         return Mapping(
             name=spec.mapping,
             version=spec.version,
             description=spec.description,
-            hash=_hash(self._file, lookups),
+            hash=_hash(self._file, used, lookups),
             path=self._file.path,
             operation=plan.targets.operations[0],
             operations=plan.targets.operations,
@@ -221,10 +229,21 @@ class _Compiler:
             lineage={**plan.targets.lineage, **_lineage_of_sets(plan.tables)},
             batch_size=batch_size,
             changed=spec.changed,
+            error_share_max=float(spec.errors.stop_at) if spec.errors else None,
             control_columns=_control_columns(plan.tables),
             notes=plan.targets.notes,
+            language=language_of(source.locale),
+            guide=guide_to(plan.tables, source.locale),
+            source=source_of(used),
             plan=plan,
         )
+
+    def _used(self, lookups: ReadOnly[str, Lookup]) -> dict[Path, bytes]:
+        """The files that the mapping is made of, itself first, with their bytes."""
+        file, specs = self._file, self._spec.lookups
+        paths = {name: file.owner(("lookups", name, "file")).parent / specs[name].file for name in lookups}
+        own = [file.path, *([file.base] if file.base is not None else [])]
+        return {path: path.read_bytes() for path in own} | {paths[name]: lookups[name].content for name in paths}
 
     def _zone(self) -> FixedZone | ZoneSpec | None:
         value, loc = self._spec.source.timezone, ("source", "timezone")
@@ -341,10 +360,10 @@ def _is_about_rows(rule: Expression, names: Names, same: frozenset[str]) -> bool
     return any(column not in same or column in derived for column in own)
 
 
-def _hash(file: YamlFile, lookups: ReadOnly[str, Lookup]) -> str:
-    digest = hashlib.sha256(file.path.read_bytes())
+def _hash(file: YamlFile, used: ReadOnly[Path, bytes], lookups: ReadOnly[str, Lookup]) -> str:
+    digest = hashlib.sha256(used[file.path])
     if file.base is not None:
-        digest.update(b"\0extends\0" + file.base.read_bytes())
+        digest.update(b"\0extends\0" + used[file.base])
     for name in sorted(lookups):
         digest.update(b"\0" + name.encode() + b"\0" + lookups[name].content)
     return digest.hexdigest()

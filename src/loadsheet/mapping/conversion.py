@@ -6,7 +6,6 @@ for a blank, `Wrong` for what it refuses or `Noted` for what it takes with a war
 white space and brought into composed form, so `Köln` is one word however it was typed. Knows no row, no table and no file.
 """
 
-import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -16,15 +15,15 @@ from zoneinfo import ZoneInfo
 
 from loadsheet.mapping.calculation import Type
 from loadsheet.mapping.language import Column
-from loadsheet.mapping.lookups import Lookup, folded
+from loadsheet.mapping.lookups import Lookup
 from loadsheet.mapping.moments import Fold, formats_reader, settle
 from loadsheet.mapping.numerals import canonical, is_locale, number_reader
-from loadsheet.mapping.patterns import PatternError, matcher
 from loadsheet.mapping.scopes import Slot
 from loadsheet.mapping.suggestions import did_you_mean, some
+from loadsheet.mapping.texts import Finish, bare, finish_by_row, part_reader, text_reader
 from loadsheet.mapping.units import factor, is_unit, quantity_reader, unit_named
 from loadsheet.mapping.words import country_reader, currency_reader, yes_no_reader, zone_reader
-from loadsheet.mapping.wrong import FOLLOWS, Noted, Wrong
+from loadsheet.mapping.wrong import Noted, SettingError, Wrong
 from loadsheet.mapping.yamlfile import Loc, YamlFile
 from loadsheet.reading.tables import Native
 
@@ -46,7 +45,6 @@ TYPES: dict[str, Type] = {
 }
 _NUMBERS = frozenset({"integer", "decimal", "quantity"})
 _TIMES = ("%H:%M:%S", "%H:%M")
-_INVISIBLE = "\N{ZERO WIDTH SPACE}\N{ZERO WIDTH NO-BREAK SPACE}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,19 +62,10 @@ class Habits:
 
 
 @dataclass(frozen=True, slots=True)
-class Padding:
-    """A text column that is padded where a rule of the row holds: after the row is read, `finish` completes it."""
-
-    to: int
-    letter: str
-    when: str
-    finish: _Parse
-
-
-@dataclass(frozen=True, slots=True)
 class ColumnPlan:
     """One compiled column. `cells` names the column whose cells it reads (its own name but for the part of a split one);
-    `zoned`: its moments are still without a zone when `convert` gives them.
+    `zoned`: its moments are still without a zone when `convert` gives them; `choices` are the texts that a cell may hold, if the
+    mapping lists them; `writes` is the first format that its dates and times may have as texts, if any is declared.
     """
 
     name: str
@@ -84,9 +73,11 @@ class ColumnPlan:
     slot: Slot
     convert: Convert
     zoned: bool = False
-    padding: Padding | None = None
+    finish: Finish | None = None
     cells: str = ""
     heading: str = ""
+    choices: tuple[str, ...] = ()
+    writes: str = ""
 
     @property
     def label(self) -> str:
@@ -95,7 +86,9 @@ class ColumnPlan:
 
     def part(self, whole: "ColumnPlan") -> "ColumnPlan":
         """This column as the part of `whole` that its `split` names by this column's name."""
-        return replace(self, convert=_part_reader(self, whole), cells=whole.cells, heading=whole.label)
+        return replace(
+            self, convert=part_reader(self.name, self.convert, whole.spec), cells=whole.cells, heading=whole.label
+        )
 
 
 def plan_column(
@@ -105,28 +98,27 @@ def plan_column(
     for key in spec.misplaced():
         file.refuse((*loc, key), f"{key} means nothing for type {spec.type}", at_key=True)
     lookup = _lookup(spec, lookups, file, loc)
+    if spec.lookup_with and spec.lookup is None:
+        file.refuse((*loc, "lookup_with"), "lookup_with needs a lookup", at_key=True)
+    if lookup is not None and len(spec.lookup_with) != lookup.more_keys:
+        said = f"{spec.lookup} has {lookup.more_keys + 1} keys: the text of the column and {lookup.more_keys} more"
+        file.refuse((*loc, "lookup_with" if spec.lookup_with else "lookup"), said, "lookup_with names their columns")
+        return None
     try:
         parse = _parse(spec, habits, lookup)
-    except _SettingError as error:
+        finish = finish_by_row(spec, lookup) if spec.type == "text" else None
+    except SettingError as error:
         file.refuse((*loc, error.key), error.text, error.hint)
         return None
     for key in spec.whereabouts()[1:]:
         file.refuse((*loc, key), f"{key} and {spec.whereabouts()[0]} cannot both say where the cells are", at_key=True)
     default = _default(spec, parse, file, loc)
     convert = _cell_reader(spec, parse, default)
-    padding = None
-    if spec.pad_left is not None and spec.pad_left.when is not None:
-        padding = Padding(spec.pad_left.to, spec.pad_left.with_, spec.pad_left.when, _finish_text(spec, lookup))
     zoned = habits.by_row and spec.type in {"date", "datetime"}
-    return ColumnPlan(name, spec, _slot(spec, index, lookup, default), convert, zoned, padding, name)
-
-
-class _SettingError(Exception):
-    """A setting of a column that cannot be used."""
-
-    def __init__(self, key: str, text: str, hint: str = "") -> None:
-        super().__init__(text)
-        self.key, self.text, self.hint = key, text, hint
+    slot, choices = _slot(spec, index, lookup, default), _choices(spec, lookup)
+    formats = spec.formats or (habits.dates if spec.type in {"date", "datetime"} else ())
+    writes = formats[0] if formats else ""
+    return ColumnPlan(name, spec, slot, convert, zoned, finish, name, choices=choices, writes=writes)
 
 
 def _lookup(spec: Column, lookups: Mapping[str, Lookup], file: YamlFile, loc: Loc) -> Lookup | None:
@@ -137,6 +129,14 @@ def _lookup(spec: Column, lookups: Mapping[str, Lookup], file: YamlFile, loc: Lo
         hint = did_you_mean(spec.lookup, known) or f"known: {some(known) or 'none'}"
         file.refuse((*loc, "lookup"), f'there is no lookup "{spec.lookup}"', hint)
     return None
+
+
+def _choices(spec: Column, lookup: Lookup | None) -> tuple[str, ...]:
+    if spec.one_of:
+        return tuple(spec.one_of)
+    if spec.type == "yesno":
+        return ((spec.yes or ["yes"])[0], (spec.no or ["no"])[0])
+    return tuple(key for key in lookup.keys if key != "*") if lookup is not None else ()
 
 
 def _slot(spec: Column, index: int, lookup: Lookup | None, default: object) -> Slot:
@@ -178,7 +178,7 @@ def _cell_reader(spec: Column, parse: _Parse, default: object) -> Convert:
     def convert(cell: str) -> Any:
         if type(cell) is not str and isinstance(cell, Native) and cell.kind in {"error", "formula"}:
             return Wrong("R207" if cell.kind == "error" else "R208")
-        text = cell.strip().strip(_INVISIBLE)
+        text = bare(cell)
         if not text or text in tokens:
             return blank
         return parse(text if type(cell) is str else cell)
@@ -189,7 +189,7 @@ def _cell_reader(spec: Column, parse: _Parse, default: object) -> Convert:
 def _parse(spec: Column, habits: Habits, lookup: Lookup | None) -> _Parse:
     locale = _checked_locale(spec.locale or habits.locale)
     if spec.type == "text":
-        return _text(spec, lookup)
+        return text_reader(spec, lookup)
     if spec.type in _NUMBERS:
         return _number(spec, habits, locale)
     if spec.type in {"date", "datetime"}:
@@ -198,13 +198,17 @@ def _parse(spec: Column, habits: Habits, lookup: Lookup | None) -> _Parse:
         return _time(spec, locale)
     if spec.type == "yesno":
         return _plain(yes_no_reader(locale, spec.yes, spec.no))
-    readers = {"country": lambda: country_reader(locale), "currency": currency_reader, "timezone": zone_reader}
+    readers = {
+        "country": lambda: country_reader(locale),
+        "currency": lambda: currency_reader(locale),
+        "timezone": zone_reader,
+    }
     return _shown(readers[spec.type]())
 
 
 def _checked_locale(locale: str | None) -> str | None:
     if locale is not None and not is_locale(locale):
-        raise _SettingError("locale", f"locale {locale} is not known", "such as de_DE or en_GB")
+        raise SettingError("locale", f"locale {locale} is not known", "such as de_DE or en_GB")
     return locale
 
 
@@ -217,137 +221,12 @@ def _plain(read: Callable[[str], Any]) -> _Parse:
     return lambda cell: read(str(cell))
 
 
-# ---- text ----
-
-
-def _text(spec: Column, lookup: Lookup | None) -> _Parse:
-    start, finish = _start_text(spec), _finish_text(spec, lookup)
-    if spec.pad_left is not None and spec.pad_left.when is not None:
-        return start  # finished by the row
-    if spec.pad_left is not None:
-        to, letter = spec.pad_left.to, spec.pad_left.with_
-        return lambda cell: finish(start(cell).rjust(to, letter))
-    return lambda cell: finish(start(cell))
-
-
-def _start_text(spec: Column) -> Callable[[str], str]:
-    changes: dict[str | None, Callable[[str], str]] = {"upper": str.upper, "lower": str.lower, None: str}
-    change = changes[spec.case]
-
-    def start(cell: str) -> str:
-        text = cell.shown.strip() if isinstance(cell, Native) else cell
-        return change(text if text.isascii() else unicodedata.normalize("NFC", text))
-
-    return start
-
-
-def _finish_text(spec: Column, lookup: Lookup | None) -> _Parse:
-    steps = [step for step in (_length(spec), *_patterns(spec), _codes(spec, lookup)) if step is not None]
-    if not steps:
-        return str
-    if len(steps) == 1:
-        return steps[0]
-
-    def finish(text: str) -> Any:
-        value: Any = text
-        noted: Wrong | None = None
-        for step in steps:
-            value = step(value)
-            if isinstance(value, Wrong):
-                return value
-            if isinstance(value, Noted):
-                value, noted = value
-        return value if noted is None else Noted(value, noted)
-
-    return finish
-
-
-def _length(spec: Column) -> _Parse | None:
-    least, most = spec.min_length or 0, spec.max_length
-    if not least and most is None:
-        return None
-    cut = spec.on_too_long == "cut_and_warn"
-
-    def check(text: str) -> Any:
-        if len(text) < least:
-            return Wrong("C305", {"expected": f"at least {least} characters"})
-        if most is None or len(text) <= most:
-            return text
-        said = {"length": len(text), "expected": most}
-        if cut:
-            return Noted(text[:most].rstrip(), Wrong("C312", said, f"cut to {most} characters", "warning"))
-        return Wrong("C312", said)
-
-    return check
-
-
-def _patterns(spec: Column) -> list[_Parse]:
-    return [
-        _matching(key, pattern)
-        for key, pattern in (("pattern", spec.pattern), ("split", spec.split))
-        if pattern is not None
-    ]
-
-
-def _matching(key: str, pattern: str) -> _Parse:
-    try:
-        match = matcher(pattern)
-    except PatternError as error:
-        raise _SettingError(key, f"{key}: {error}") from None
-    wrong = Wrong("C313", {"expected": pattern})
-    return lambda text: wrong if match(text) is None else text
-
-
-def _part_reader(column: ColumnPlan, whole: ColumnPlan) -> Convert:
-    """The converter of a part: of the whole cell's text, the group of the column's name."""
-    match, name, convert = matcher(whole.spec.split or ""), column.name, column.convert
-
-    def read(cell: str) -> Any:
-        text = (cell.shown if isinstance(cell, Native) else cell).strip().strip(_INVISIBLE)
-        if not text or text in whole.spec.blank:
-            return convert("")
-        found = match(unicodedata.normalize("NFC", text))
-        return FOLLOWS if found is None else convert(found[name] or "")
-
-    return read
-
-
-def _codes(spec: Column, lookup: Lookup | None) -> _Parse | None:
-    if lookup is not None:
-        return _looked_up(lookup)
-    if spec.one_of is None:
-        return None
-    meanings = spec.one_of if isinstance(spec.one_of, dict) else {word: word for word in spec.one_of}
-    by_key = {folded(word, ignore_case=spec.ignore_case): meaning for word, meaning in meanings.items()}
-    wrong = Wrong("C306", {"expected": some(meanings)})
-
-    def choose(text: str) -> Any:
-        meaning = by_key.get(folded(text, ignore_case=spec.ignore_case))
-        return wrong._replace(hint=did_you_mean(text, meanings)) if meaning is None else meaning
-
-    return choose
-
-
-def _looked_up(lookup: Lookup) -> _Parse:
-    wrong = Wrong("C306", {"expected": some(lookup.keys)})
-
-    def look_up(text: str) -> Any:
-        found = lookup.find(text)
-        if found is not None:
-            return found if lookup.many else found[0]
-        if lookup.missing == "error":
-            return wrong._replace(hint=did_you_mean(text, lookup.keys))
-        return text if lookup.missing == "keep" else None
-
-    return look_up
-
-
 # ---- numbers ----
 
 
 def _number(spec: Column, habits: Habits, locale: str | None) -> _Parse:
     if locale is None:
-        raise _SettingError("type", f"{spec.type} needs a locale", "set source.locale, such as de_DE for 1.234,56")
+        raise SettingError("type", f"{spec.type} needs a locale", "set source.locale, such as de_DE for 1.234,56")
     read: Callable[[str], Decimal | Wrong] = number_reader(locale)
     times = Decimal(1)
     if spec.type == "quantity":
@@ -371,17 +250,17 @@ def _number(spec: Column, habits: Habits, locale: str | None) -> _Parse:
 def _units(spec: Column, habits: Habits) -> tuple[str, str]:
     """The unit of the values and the unit of cells that name none, by pint's names."""
     if spec.unit is None:
-        raise _SettingError("type", "quantity needs a unit", "such as unit: kg")
+        raise SettingError("type", "quantity needs a unit", "such as unit: kg")
     names = {}
     for key, word in (("unit", spec.unit), ("from_unit", spec.from_unit or spec.unit)):
         try:
             names[key] = unit_named(word, habits.units)
         except ValueError as error:
-            raise _SettingError(key, f"{key}: {word} is not a known unit", str(error)) from None
+            raise SettingError(key, f"{key}: {word} is not a known unit", str(error)) from None
         if not is_unit(names[key]):
-            raise _SettingError(key, f"{key}: {word} is not a known unit")
+            raise SettingError(key, f"{key}: {word} is not a known unit")
     if factor(names["from_unit"], names["unit"]) is None:
-        raise _SettingError("from_unit", f"{spec.from_unit} and {spec.unit} do not measure the same")
+        raise SettingError("from_unit", f"{spec.from_unit} and {spec.unit} do not measure the same")
     return names["unit"], names["from_unit"]
 
 
@@ -453,4 +332,4 @@ def _declared(spec: Column, formats: list[str], locale: str | None) -> Callable[
         return formats_reader(formats, locale)
     except ValueError as error:
         key = "formats" if spec.formats else "type"
-        raise _SettingError(key, f"a date format cannot be used: {error}") from None
+        raise SettingError(key, f"a date format cannot be used: {error}") from None

@@ -1,4 +1,4 @@
-"""The values of mapping: documents, the rows they came from, and the rows left out by rule."""
+"""The values of mapping: documents, the rows they came from, the rows left out by rule, and what senders are told of columns."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,11 +8,16 @@ from loadsheet.problems import Problem
 
 
 class SourceRow(NamedTuple):
-    """One row of a source file as it was read: the mapping's table name, the row number from 1, and the cells as text."""
+    """One row of a source file as it was read: the mapping's table name, the row number from 1, and the cells as text.
+
+    `natives` are the cells that a workbook held as number, datetime, date, time or flag: position from 0, kind, and the value in
+    the canonical text of `reading.tables.Native`. Rows of text files have none.
+    """
 
     table: str
     number: int
     cells: tuple[str, ...]
+    natives: tuple[tuple[int, str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +63,10 @@ SHARED = "(shared)"
 """The entry of `items` with the indexes of the rows that a document before it accounts for."""
 
 
+FIX_OF = "(fix of)"
+"""The entry of `items` with the entries of the ledger whose rows a document is made from, where these came back in a fix file."""
+
+
 def rows_of(table: str) -> str:
     """The entry of `items` that says for each row of a table which of the document's rows it was made from."""
     return f"({table})"
@@ -95,6 +104,17 @@ class Source(NamedTuple):
     column: str
     label: str
     rows: Literal["first", "each", "around", "all"]
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnGuide:
+    """What the sender of a column is told of it: what it takes, in words (`a date such as 04.03.2026`), the values that it takes if
+    they are a list, and whether it must be filled.
+    """
+
+    takes: str = ""
+    choices: tuple[str, ...] = ()
+    required: bool = False
 
 
 Lineage = dict[str, tuple[Source, ...]]

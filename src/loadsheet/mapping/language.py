@@ -1,20 +1,17 @@
-"""The mapping file's own model: its sections, keys and types, and what is said when one is wrong.
+"""The mapping file's own model: its sections, keys and types. How one is read, and what is said of wrong ones, is in `sections`.
 
 Owns: the vocabulary of the format (one shipper's half `columns`, one exchange's half `payload`; see the class docstrings).
 The tree under `payload` has the exchange's field names as keys, so only its leaves are modelled here; `payload.py` walks it.
 Knows no file of rows and no field of the interface.
 """
 
-from collections.abc import Mapping
+import re
 from decimal import Decimal
-from typing import Annotated, Any, Literal, TypeVar, get_args
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, PositiveInt, StringConstraints, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, PositiveInt, StringConstraints, WithJsonSchema
 from pydantic import Field as ModelField
-from pydantic_core import ErrorDetails
-
-from loadsheet.mapping.suggestions import did_you_mean, some
-from loadsheet.mapping.yamlfile import Loc, YamlFile
+from pydantic_core import PydanticCustomError
 
 
 def _as_list(value: object) -> object:
@@ -25,6 +22,18 @@ def _as_decimal(value: object) -> object:
     return Decimal(value) if type(value) is int else value
 
 
+def _as_share(value: object) -> object:
+    """`20%` is 0.2. A plain number is none: nobody could tell whether 1 is all or one in a hundred."""
+    found = _SHARE.fullmatch(value) if isinstance(value, str) else None
+    if found is None or Decimal(found[1]) > 100:  # noqa: PLR2004 (all of it)
+        raise PydanticCustomError("share", "must be a share such as 20%")
+    return Decimal(found[1]) / 100
+
+
+_SHARE = re.compile(r"([0-9]{1,3}(?:\.[0-9]+)?) ?%")
+Share = Annotated[
+    Decimal, BeforeValidator(_as_share), WithJsonSchema({"type": "string", "pattern": f"^{_SHARE.pattern}$"})
+]
 Names = Annotated[list[str], BeforeValidator(_as_list)]
 Number = Annotated[Decimal, BeforeValidator(_as_decimal)]
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=80)]
@@ -134,7 +143,8 @@ class ZoneSpec(Part):
     default: str
 
 
-def _as_zone(value: object) -> object:
+def as_zone(value: object) -> object:
+    """The zone setting as its mapping of keys to values, which may stand there as a name alone."""
     return {"name": value} if isinstance(value, str) else value
 
 
@@ -179,6 +189,7 @@ _KEYS_OF_TYPE: dict[str, frozenset[str]] = {
     "text": frozenset(
         {
             "lookup",
+            "lookup_with",
             "one_of",
             "ignore_case",
             "case",
@@ -197,6 +208,7 @@ _KEYS_OF_TYPE: dict[str, frozenset[str]] = {
     "time": frozenset({"formats", "locale"}),
     "datetime": frozenset({"formats", "locale"}),
     "country": frozenset({"locale"}),
+    "currency": frozenset({"locale"}),
     "yesno": frozenset({"yes", "no", "locale"}),
 }
 
@@ -230,6 +242,7 @@ class Column(Part):
     example: Any = None
     note: str = ""
     lookup: str | None = None
+    lookup_with: Names = []
     one_of: dict[str, str] | list[str] | None = None
     ignore_case: bool = False
     case: Literal["upper", "lower"] | None = None
@@ -260,12 +273,16 @@ class Column(Part):
 
 
 class LookupSpec(Part):
-    """A code table: a CSV file beside the mapping. `value` is the column looked up, or a list of columns."""
+    """A code table: a CSV file beside the mapping. `key` is the column that holds the codes, or a list of columns of which each must
+    agree; `value` the column looked up, or a list of columns. With `wildcards`, `*` at the end of a key stands for any text: the row with
+    most of the key counts, the first key before the second.
+    """
 
     file: str
-    key: str
+    key: Annotated[list[str], BeforeValidator(_as_list), ModelField(min_length=1)]
     value: str | list[str]
     ignore_case: bool = False
+    wildcards: bool = False
     missing: Literal["error", "keep", "blank"] = "error"
 
 
@@ -298,6 +315,12 @@ class Batch(Part):
     """How many records travel in one call, for the operation that takes several."""
 
     max_records: PositiveInt
+
+
+class Errors(Part):
+    """How many records of a drop may be invalid before nothing of it is sent."""
+
+    stop_at: Share
 
 
 class Leaf(Part):
@@ -344,108 +367,5 @@ class MappingSpec(Part):
     checks: list[Check] = []
     batch: Batch | None = None
     order: Names = []
+    errors: Errors | None = None
     changed: Literal["hold", "update"] = "hold"  # a create whose record was accepted before with other content
-
-
-P = TypeVar("P", bound=BaseModel)
-
-
-def read_part(model: type[P], file: YamlFile, value: object, loc: Loc) -> P | None:
-    """One section as its model, or None with every wrong key and value among the file's findings."""
-    try:
-        return model.model_validate(value)
-    except ValidationError as error:
-        placed = {
-            _real_steps(details["loc"], loc, file): details for details in reversed(error.errors(include_url=False))
-        }
-        for steps, details in reversed(placed.items()):
-            if not any(other[: len(steps)] == steps and other != steps for other in placed):
-                _explain(model, file, details, loc, steps)
-    return None
-
-
-def read_zone(file: YamlFile, value: object, loc: Loc) -> FixedZone | ZoneSpec | None:
-    """The zone setting in either of its two forms: a name, or {col, default}."""
-    model: type[FixedZone | ZoneSpec] = FixedZone if isinstance(value, str) else ZoneSpec
-    return read_part(model, file, _as_zone(value), loc)
-
-
-def _explain(model: type[BaseModel], file: YamlFile, details: ErrorDetails, base: Loc, steps: Loc) -> None:
-    name, found = str(steps[-1]) if steps else "", details["input"]
-    kind = details["type"]
-    if kind == "extra_forbidden":
-        options = _keys_of(model, steps[len(base) : -1])
-        file.refuse(
-            steps, f'unknown key "{name}"', did_you_mean(name, options) or f"known: {some(options, 30)}", at_key=True
-        )
-    elif kind == "missing":
-        file.refuse(steps[:-1], f'the key "{name}" is missing')
-    elif kind == "string_type":
-        hint = f'write "{_plain(found)}"' if isinstance(found, int | Decimal | bool) else ""
-        file.refuse(steps, f"{name} takes a text, found {_plain(found)}", hint)
-    elif kind == "literal_error":
-        expected = str(details["ctx"]["expected"])
-        options = [word.strip(" '") for word in expected.replace(" or ", ", ").split(", ")]
-        file.refuse(
-            steps, f"{name}: {_plain(found)} is not one of {some(options, 15)}", did_you_mean(str(found), options)
-        )
-    else:
-        file.refuse(steps, f"{name}: {_WORDS.get(kind, details['msg'])}, found {_plain(found)}")
-
-
-_WORDS = {
-    "dict_type": "must be a mapping of keys to values",
-    "model_type": "must be a mapping of keys to values",
-    "list_type": "must be a list",
-    "bool_type": "must be true or false",
-    "int_type": "must be a whole number",
-    "is_instance_of": "must be a number",
-    "decimal_type": "must be a number",
-    "string_too_short": "must not be empty",
-    "string_pattern_mismatch": "may hold letters, digits, dots, hyphens and underscores only",
-    "too_short": "must not be empty",
-    "greater_than": "must be greater than 0",
-}
-
-
-def _real_steps(found: tuple[int | str, ...], base: Loc, file: YamlFile) -> Loc:
-    """Pydantic's location without the names of union branches and key markers it puts in between."""
-    steps: Loc = base
-    for position, step in enumerate(found):
-        is_last = position == len(found) - 1
-        if isinstance(step, int) or is_last or (*steps, step) in file.marks:
-            steps = (*steps, step)
-    if found and found[-1] == "[key]":
-        return steps[:-1]
-    if len(steps) > len(base) and steps not in file.marks and _is_branch(steps[-1]):
-        return steps[:-1]
-    return steps
-
-
-def _is_branch(step: int | str) -> bool:
-    return step in {"str", "constrained-int", "int", "bool"} or (isinstance(step, str) and ("[" in step or "-" in step))
-
-
-def _keys_of(model: type[BaseModel], steps: Loc) -> list[str]:
-    """The keys that a section knows, found by following `steps` from the model through fields, dicts and lists."""
-    for step in steps:
-        info = model.model_fields.get(str(step))
-        nested = [part for part in _flatten(info.annotation) if issubclass(part, BaseModel)] if info else []
-        model = nested[0] if nested else model
-    return [info.alias or name for name, info in model.model_fields.items()]
-
-
-def _flatten(annotation: Any) -> list[type]:
-    if isinstance(annotation, type) and not get_args(annotation):
-        return [annotation]
-    return [part for argument in get_args(annotation) for part in _flatten(argument)]
-
-
-def _plain(value: object) -> str:
-    if value is None:
-        return "nothing"
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, Mapping):
-        return "a mapping"
-    return "a list" if isinstance(value, list) else str(value)

@@ -14,10 +14,11 @@ from typing import Any
 from loadsheet.contract import DATE_SHAPES, Assumptions, Field, FlagForm, Kind, NumberForm, Record, plain, spell
 from loadsheet.mapping.calculation import CALCULATION_ERRORS, Type, reason
 from loadsheet.mapping.documents import Source
-from loadsheet.mapping.language import SOURCES_OF_A_VALUE, Leaf, read_part
+from loadsheet.mapping.language import SOURCES_OF_A_VALUE, Leaf
 from loadsheet.mapping.moments import format_reader, offset_minutes
 from loadsheet.mapping.names import Draft, Names, Needs, Reference
 from loadsheet.mapping.scopes import Evaluate
+from loadsheet.mapping.sections import read_part
 from loadsheet.mapping.suggestions import did_you_mean, some
 from loadsheet.mapping.yamlfile import Loc
 

@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 from loadsheet.mapping.documents import Lineage, Source, SourceRow, list_of, rows_of, sets_of
 
-_STEP = re.compile(r"\[([0-9]+)\]")
+STEP = re.compile(r"\[([0-9]+)\]")
+"""A list item in a payload path."""
 
 
 class Place(NamedTuple):
@@ -58,11 +59,11 @@ def trace(
 def _matches(
     lineage: Lineage, items: Mapping[str, tuple[int, ...]], path: str
 ) -> Iterator[tuple[tuple[Source, ...], list[int]]]:
-    indexes = [int(index) for index in _STEP.findall(path)]
+    indexes = [int(index) for index in STEP.findall(path)]
     for spelled in product((True, False), repeat=len(indexes)):
         pattern, end = "", 0
         of_rows = []
-        for is_row, index, match in zip(spelled, indexes, _STEP.finditer(path), strict=True):
+        for is_row, index, match in zip(spelled, indexes, STEP.finditer(path), strict=True):
             pattern += path[end : match.start()]
             entries = items.get(path[: match.start()], ())
             entry = entries[index] if index < len(entries) else index

@@ -1,7 +1,8 @@
 """Code tables: CSV files beside a mapping that say what a shipper's code means.
 
-Owns: reading and checking them. Keys are compared trimmed and in Unicode's composed form, with or without case. A key that
-stands twice with different values is refused at load, with both lines. Knows no column and no cell.
+Owns: reading and checking them. Keys are compared trimmed and in Unicode's composed form, with or without case; where a mapping allows
+wildcards, a key ending in `*` stands for all that begin so. A key that stands twice with different values is refused at load, with both
+lines. Knows no column and no cell.
 """
 
 import csv
@@ -17,28 +18,50 @@ from loadsheet.mapping.yamlfile import Loc, YamlFile
 Codes = tuple[str | None, ...]
 """The values that a key stands for, in the order of `Lookup.columns`; a blank one is None."""
 
+Form = tuple[int | None, ...]
+"""How much of each key a row names: all of it (None), or so many letters before its wildcard."""
+
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """A code table in memory. `many` says that values are named (`event.code`); otherwise the one column is the value."""
+    """A code table in memory. `many` says that values are named (`event.code`); otherwise the one column is the value. `keys` are the
+    first keys of its rows that are no wildcards, as written; `by_form` holds the rows of each form, those that name most first.
+    """
 
     name: str
     columns: tuple[str, ...]
     many: bool
-    rows: dict[str, Codes]
+    by_form: tuple[tuple[Form, dict[tuple[str, ...], Codes]], ...]
     keys: tuple[str, ...]
+    more_keys: int
     ignore_case: bool
     missing: Literal["error", "keep", "blank"]
     content: bytes
 
-    def find(self, key: str) -> Codes | None:
-        """The row of a key, or None."""
-        return self.rows.get(folded(key, ignore_case=self.ignore_case))
+    def find(self, *keys: str) -> Codes | None:
+        """The row of a key, or of several, or None."""
+        parts = [folded(key, ignore_case=self.ignore_case) for key in keys]
+        for form, rows in self.by_form:
+            found = rows.get(tuple(part[:length] for part, length in zip(parts, form, strict=True)))
+            if found is not None:
+                return found
+        return None
+
+    def knows(self, key: str) -> bool:
+        """Whether any row has this first key, written out."""
+        return folded(key, ignore_case=self.ignore_case) in {
+            folded(known, ignore_case=self.ignore_case) for known in self.keys
+        }
+
+    @property
+    def meanings(self) -> list[Codes]:
+        """The values of all rows."""
+        return [codes for _, rows in self.by_form for codes in rows.values()]
 
     def may_be_blank(self, column: str) -> bool:
         """Whether any row leaves this column blank."""
         place = self.columns.index(column)
-        return any(row[place] is None for row in self.rows.values())
+        return any(row[place] is None for row in self.meanings)
 
 
 def folded(text: str, *, ignore_case: bool) -> str:
@@ -50,7 +73,7 @@ def folded(text: str, *, ignore_case: bool) -> str:
 def read_lookup(name: str, spec: LookupSpec, file: YamlFile, loc: Loc) -> Lookup | None:
     """Reads a code table. What is wrong with it becomes a finding of the mapping file, and the answer is None."""
     path = file.owner((*loc, "file")).parent / spec.file
-    values = [spec.key, *(spec.value if isinstance(spec.value, list) else [spec.value])]
+    values = [*spec.key, *(spec.value if isinstance(spec.value, list) else [spec.value])]
     try:
         content = path.read_bytes()
         header, rows = _rows(content.decode("utf-8-sig"), values)
@@ -67,7 +90,7 @@ def read_lookup(name: str, spec: LookupSpec, file: YamlFile, loc: Loc) -> Lookup
         return None
     unknown = [column for column in values if column not in header]
     for column in unknown:
-        where = (*loc, "key" if column == spec.key else "value")
+        where = (*loc, "key" if column in spec.key else "value")
         file.refuse(
             where, f'{spec.file} has no column "{column}"', did_you_mean(column, header) or f"it has {some(header)}"
         )
@@ -101,21 +124,41 @@ def _cells(row: list[str], places: list[int]) -> list[str]:
 
 def _checked(
     meanings: list[tuple[int, list[str]]], spec: LookupSpec, file: YamlFile, loc: Loc
-) -> list[tuple[str, Codes]]:
-    """Keys with their values; a key with two meanings is a finding."""
-    found: list[tuple[str, Codes]] = []
-    first: dict[str, tuple[int, Codes]] = {}
-    for line, (key, *values) in meanings:
-        codes = tuple(value or None for value in values)
-        known_line, known = first.setdefault(folded(key, ignore_case=spec.ignore_case), (line, codes))
+) -> list[tuple[list[str], Codes]]:
+    """Keys with their values; a key with two meanings is a finding, and so is a wildcard that is not at the end."""
+    found: list[tuple[list[str], Codes]] = []
+    first: dict[tuple[Form, tuple[str, ...]], tuple[int, Codes]] = {}
+    for line, cells in meanings:
+        keys, codes = cells[: len(spec.key)], tuple(value or None for value in cells[len(spec.key) :])
+        shown = ", ".join(keys)
+        if spec.wildcards and any("*" in key[:-1] for key in keys):
+            file.refuse(loc, f'{spec.file}, line {line}: "{shown}" has a * that is not at the end')
+        known_line, known = first.setdefault(_key(keys, spec), (line, codes))
         if known != codes:
-            file.refuse(loc, f'{spec.file} gives "{key}" two meanings, in lines {known_line} and {line}')
-        found.append((key, codes))
+            file.refuse(loc, f'{spec.file} gives "{shown}" two meanings, in lines {known_line} and {line}')
+        found.append((keys, codes))
     return found
 
 
-def _table(name: str, spec: LookupSpec, content: bytes, meanings: list[tuple[str, Codes]]) -> Lookup:
+def _key(keys: list[str], spec: LookupSpec) -> tuple[Form, tuple[str, ...]]:
+    """The form of a row's keys, and what is compared of them."""
+    plain = [folded(key, ignore_case=spec.ignore_case) for key in keys]
+    form = tuple(len(key) - 1 if spec.wildcards and key.endswith("*") else None for key in plain)
+    return form, tuple(key[:length] for key, length in zip(plain, form, strict=True))
+
+
+def _table(name: str, spec: LookupSpec, content: bytes, meanings: list[tuple[list[str], Codes]]) -> Lookup:
     many = isinstance(spec.value, list)
     columns = tuple(spec.value) if isinstance(spec.value, list) else (spec.value,)
-    rows = {folded(key, ignore_case=spec.ignore_case): codes for key, codes in meanings}
-    return Lookup(name, columns, many, rows, tuple(key for key, _ in meanings), spec.ignore_case, spec.missing, content)
+    forms: dict[Form, dict[tuple[str, ...], Codes]] = {}
+    for keys, codes in meanings:
+        form, key = _key(keys, spec)
+        forms.setdefault(form, {})[key] = codes
+    ranked = sorted(forms.items(), key=lambda one: [_LONGEST if length is None else length for length in one[0]])
+    shown = dict.fromkeys(keys[0] for keys, _ in meanings if not (spec.wildcards and keys[0].endswith("*")))
+    return Lookup(
+        name, columns, many, tuple(reversed(ranked)), tuple(shown), len(spec.key) - 1, spec.ignore_case, spec.missing, content
+    )  # fmt: skip
+
+
+_LONGEST = 1 << 30  # more letters than any key has

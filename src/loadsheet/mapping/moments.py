@@ -121,8 +121,14 @@ def _offset(text: str | None) -> tzinfo | None:
 
 
 def formats_reader(formats: Sequence[str], locale: str | None) -> Callable[[str], datetime | Wrong]:
-    """The formats in order; C304 naming them if none fits."""
+    """The formats in order; C304 naming them if none fits. Raises ValueError for one that cannot be used, and for two of which one
+    would read what the other writes as another moment: which was meant, nobody could tell.
+    """
     readers = [format_reader(format_, locale) for format_ in formats]
+    for place, format_ in enumerate(formats):
+        for other, reader in zip(formats[:place], readers, strict=False):
+            if (text := _contradiction(format_, readers[place], reader)) is not None:
+                raise ValueError(f"{other} and {format_} both read {text}, as different dates")
     expected = (
         " or ".join(_example(format_) for format_ in formats)
         or "a date cell of a workbook (no text format is declared)"
@@ -137,6 +143,15 @@ def formats_reader(formats: Sequence[str], locale: str | None) -> Callable[[str]
         return wrong
 
     return read
+
+
+def _contradiction(
+    format_: str, own: Callable[[str], datetime | None], other: Callable[[str], datetime | None]
+) -> str | None:
+    """A text of this format that the other one reads as another moment, if there is one."""
+    text = datetime(2003, 4, 5, 6, 7, 8).strftime(format_)  # noqa: DTZ001 (an example in which any two parts may change places)
+    theirs = other(text)
+    return text if theirs is not None and theirs != own(text) else None
 
 
 def _example(format_: str) -> str:

@@ -60,7 +60,7 @@ def standing(readers: Sequence[RowReader], rows: Sequence[Sequence[Row]]) -> Sta
             key = (reader.table.name, row.number)
             if key not in places:
                 places[key] = len(found)
-                found.append(SourceRow(*key, reader.view.shown(row)))
+                found.append(reader.view.source(row))
             indexes.append(places[key])
             if reader.plan.sets is not None and reader.plan.made_of is None:
                 shared[indexes[-1]] = shared.get(indexes[-1], True) and not is_first(row)

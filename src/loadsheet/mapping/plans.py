@@ -24,12 +24,15 @@ class DerivedPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class PaddingPlan:
-    """A conditional padding: the column, the rule over the row, and the places of the values that the rule reads."""
+class FinishPlan:
+    """A text that is completed when its row is read: the column, the rule for padding it (if it is padded so) with the places of the
+    values that this reads, and the places of the further keys of its code table.
+    """
 
     column: ColumnPlan
-    when: Expression
+    when: Expression | None
     needs: frozenset[int]
+    others: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +95,7 @@ class TablePlan:
     position: int
     columns: tuple[ColumnPlan, ...]
     derived: tuple[DerivedPlan, ...]
-    paddings: tuple[PaddingPlan, ...]
+    finishes: tuple[FinishPlan, ...]
     shape: Shape
     key: tuple[int, ...] = ()
     order: tuple[int, ...] = ()

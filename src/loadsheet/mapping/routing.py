@@ -2,13 +2,17 @@
 
 Owns: the patterns (`acme_*.xlsx`, `nordic/{batch}/orders.csv`), companions and trigger files, and the folders of shippers: the mappings
 in `mappings/nordic/` are for the files below `inbox/nordic/`, those files are for no other mapping, and patterns in there count from
-that folder; what others extend lies in `mappings/base/`, which is no shipper's. Never a first match: a file that two mappings name is refused. Knows names only, no content.
+that folder; what others extend lies in `mappings/base/`, which is no shipper's. Never a first match: a file that two mappings name
+is refused. A fix file that is a text goes where its original went. Knows names only, no content.
 """
 
+import re
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple
 
 from loadsheet.contract import Assumptions
 from loadsheet.mapping import compile as compiled
@@ -51,7 +55,7 @@ def load_folder(folder: Path, assumptions: Assumptions) -> tuple[compiled.Mappin
     if findings := [finding for _, _, found in examined for finding in found]:
         raise together(findings)
     mappings = tuple(
-        mapping if path.parent == folder else _of_shipper(mapping, path.parent.name)
+        mapping if path.parent == folder else of_shipper(mapping, path.parent.name)
         for path, mapping, _ in examined
         if mapping is not None
     )
@@ -65,7 +69,7 @@ def load_folder(folder: Path, assumptions: Assumptions) -> tuple[compiled.Mappin
     return mappings
 
 
-def _of_shipper(mapping: compiled.Mapping, shipper: str) -> compiled.Mapping:
+def of_shipper(mapping: compiled.Mapping, shipper: str) -> compiled.Mapping:
     """The mapping for the files below the folder of a shipper; what its columns take from a file's name counts from there as well."""
     tables = tuple(
         replace(
@@ -89,15 +93,31 @@ def mapping_files(folder: Path) -> list[Path]:
     return own + [path for path in inner if path.suffix in {".yaml", ".yml"} and path.is_file()]
 
 
-def route(names: Sequence[str], mappings: Sequence[compiled.Mapping]) -> Routes:
+class FixOf(NamedTuple):
+    """What a fix file is known to fix: the name that its original was dropped under, the mapping that read that, and the number of
+    the drop.
+    """
+
+    original: str
+    mapping: str
+    drop: int
+
+
+def route(
+    names: Sequence[str], mappings: Sequence[compiled.Mapping], fixes: Mapping[str, FixOf] = MappingProxyType({})
+) -> Routes:
     """Sorts the names of finished files (relative to the inbox, with slashes) into routes. Patterns match without case; one without a
-    slash matches the bare file name in any folder. `names` are all that is there: companions are looked for among them.
+    slash matches the bare file name in any folder. `names` are all that is there: companions are looked for among them. A fix file
+    goes where its original went, by the name in `fixes`, else by its own without `.fix`; it lies where files of that mapping lie.
     """
     by_shipper: dict[str, list[compiled.Mapping]] = {"": []}
     for mapping in mappings:
         by_shipper.setdefault(mapping.shipper.casefold(), []).append(mapping)
     concerned = {name: by_shipper[_shipper_of(name, by_shipper)] for name in names}
-    claims = {name: [claim for mapping in concerned[name] for claim in _claims(name, mapping)] for name in names}
+    claims = {
+        name: [claim for mapping in concerned[name] for claim in _claims(name, mapping, fixes.get(name))]
+        for name in names
+    }
     ambiguous = {
         name: _ambiguous(name, found)
         for name, found in claims.items()
@@ -125,8 +145,15 @@ class _Claim:
     role: str
     values: tuple[tuple[str, str], ...]
 
+    @property
+    def is_fixed(self) -> bool:
+        """Whether it is a claim to a fix file."""
+        return (_FIXED, _ORIGINAL) not in self.values
+
 
 _TRIGGER = "(trigger)"
+_FIXED, _ORIGINAL = "(fixed)", "no"  # stands among the placeholders: originals and fix files do not make a set
+_FIX = re.compile(r"\.fix(\.[^./]+)$", re.IGNORECASE)  # orders.fix.csv
 
 
 def _shipper_of(name: str, by_shipper: Mapping[str, object]) -> str:
@@ -135,7 +162,24 @@ def _shipper_of(name: str, by_shipper: Mapping[str, object]) -> str:
     return folder.casefold() if slash and folder.casefold() in by_shipper else ""
 
 
-def _claims(name: str, mapping: compiled.Mapping) -> Iterator[_Claim]:
+def is_for(mapping: compiled.Mapping, name: str, mappings: Sequence[compiled.Mapping]) -> bool:
+    """Whether a mapping takes files that lie where this one does: those of its shipper, or of all who have no mappings of their own."""
+    shippers = {other.shipper.casefold(): other for other in (*mappings, mapping)}
+    return _shipper_of(name, shippers) == mapping.shipper.casefold()
+
+
+def _claims(name: str, mapping: compiled.Mapping, fix: FixOf | None) -> Iterator[_Claim]:
+    """The claim to a file, if there is one."""
+    original = fix.original if fix is not None else _FIX.sub(r"\1", name)
+    claim = None
+    if original != name and (fix is None or fix.mapping == mapping.name):
+        claim = _claim(original, mapping, fixed=f"drop {fix.drop}" if fix is not None else "yes")
+    claim = claim or _claim(name, mapping)
+    if claim is not None:
+        yield claim
+
+
+def _claim(name: str, mapping: compiled.Mapping, *, fixed: str = _ORIGINAL) -> _Claim | None:
     name = name.partition("/")[2] if mapping.shipper else name
     patterns = [(mapping.main_role, pattern) for pattern in mapping.files]
     patterns += list(mapping.companions.items())
@@ -143,8 +187,8 @@ def _claims(name: str, mapping: compiled.Mapping) -> Iterator[_Claim]:
     for role, pattern in patterns:
         values = match(pattern, name)
         if values is not None:
-            yield _Claim(mapping, role, tuple(sorted(values.items())))
-            return
+            return _Claim(mapping, role, tuple(sorted({**values, _FIXED: fixed}.items())))
+    return None
 
 
 def _sets(mapping: compiled.Mapping, own: Mapping[str, _Claim]) -> Iterator[tuple[Route | None, dict[str, Problem]]]:
@@ -155,7 +199,7 @@ def _sets(mapping: compiled.Mapping, own: Mapping[str, _Claim]) -> Iterator[tupl
         if claim.role != mapping.main_role:
             continue
         files, trigger, missing = {mapping.main_role: name}, None, []
-        for role, pattern in _others(mapping):
+        for role, pattern in _others(mapping, claim):
             partner = partners.take(role, claim)  # never one file in two sets
             if partner is None:
                 missing.append(_filled(pattern, claim))
@@ -174,8 +218,10 @@ def _sets(mapping: compiled.Mapping, own: Mapping[str, _Claim]) -> Iterator[tupl
             yield None, {name: _waits(name, _filled(mapping.files[0], claim))}
 
 
-def _others(mapping: compiled.Mapping) -> list[tuple[str, str]]:
-    trigger = [(_TRIGGER, mapping.complete_when)] if mapping.complete_when is not None else []
+def _others(mapping: compiled.Mapping, claim: _Claim) -> list[tuple[str, str]]:
+    """The roles that a main file waits for, with their patterns; a fix file is whole when it is there."""
+    waits = mapping.complete_when is not None and not claim.is_fixed
+    trigger = [(_TRIGGER, mapping.complete_when or "")] if waits else []
     return [*mapping.companions.items(), *trigger]
 
 
@@ -214,7 +260,9 @@ class _Partners:
 
 def _filled(pattern: str, claim: _Claim) -> str:
     values = dict(claim.values)
-    return PLACEHOLDER.sub(lambda found: values.get(found[1], found[0]), pattern)
+    name = PLACEHOLDER.sub(lambda found: values.get(found[1], found[0]), pattern)
+    stem, dot, ending = name.rpartition(".")
+    return f"{stem}.fix.{ending}" if claim.is_fixed and dot else name
 
 
 def _waits(name: str, companion: str) -> Problem:

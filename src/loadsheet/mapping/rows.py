@@ -1,4 +1,4 @@
-"""One row of cells to one row of values: conversion, padding, derived values.
+"""One row of cells to one row of values: conversion, what waits for the whole row, derived values.
 
 Owns: the bounded memory of converted texts, which makes number formats, dates, units and code tables cost once per distinct
 text; typed cells are kept apart from texts that look the same. Knows no document and no payload.
@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 from loadsheet.mapping.calculation import CALCULATION_ERRORS, reason
 from loadsheet.mapping.conversion import ColumnPlan
 from loadsheet.mapping.moments import settle
-from loadsheet.mapping.plans import DerivedPlan, PaddingPlan, TablePlan
+from loadsheet.mapping.plans import DerivedPlan, FinishPlan, TablePlan
 from loadsheet.mapping.scopes import Frame
 from loadsheet.mapping.views import View
 from loadsheet.mapping.wrong import FOLLOWS, Noted, Wrong
@@ -93,8 +93,8 @@ class RowReader:
         """All values of a row. What is refused is in `wrong`; nothing is raised."""
         values, wrong, noted = self._convert(row.cells, self._cells)
         values += self._derived
-        for padding in self.plan.paddings:
-            wrong = self._pad(padding, values, wrong)
+        for finish in self.plan.finishes:
+            wrong = self._finish(finish, values, wrong)
         for derived in self.plan.derived:
             wrong = self._derive(derived, values, wrong)
         return ReadRow(row, values, wrong, noted)
@@ -185,15 +185,18 @@ class RowReader:
             zone = self._zones[name] = ZoneInfo(name)
         return zone
 
-    def _pad(self, padding: PaddingPlan, values: list[Any], wrong: dict[int, Wrong]) -> dict[int, Wrong]:
-        index, rule = padding.column.slot.index, padding.column.padding
+    def _finish(self, plan: FinishPlan, values: list[Any], wrong: dict[int, Wrong]) -> dict[int, Wrong]:
+        index, rule = plan.column.slot.index, plan.column.finish
         if values[index] is None or rule is None or index in wrong:
             return wrong
+        if wrong and not wrong.keys().isdisjoint(plan.others):
+            values[index] = None
+            return {**wrong, index: FOLLOWS}
         self._frame.row = values
         text = values[index]
-        if padding.needs.isdisjoint(wrong) and padding.when.evaluate(self._frame):
+        if plan.when is not None and plan.needs.isdisjoint(wrong) and plan.when.evaluate(self._frame):
             text = text.rjust(rule.to, rule.letter)
-        value = rule.finish(text)
+        value = rule.finish(text, [values[other] or "" for other in plan.others])
         if isinstance(value, Wrong):
             values[index] = None
             return {**wrong, index: value}

@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 from loadsheet.mapping.calculation import CALCULATION_ERRORS
-from loadsheet.mapping.documents import Ignored, SourceRow
+from loadsheet.mapping.documents import Ignored
 from loadsheet.mapping.plans import TotalsPlan
 from loadsheet.mapping.rows import RowReader
 from loadsheet.mapping.scopes import Expression, Frame
@@ -66,7 +66,7 @@ class Source:
         return Keyed(row, self._key(values) if plan.key else str(row.number), order)
 
     def _left_out(self, row: Row, rule: str) -> Ignored:
-        return Ignored(SourceRow(self._reader.table.name, row.number, self._reader.view.shown(row)), rule)
+        return Ignored(self._reader.view.source(row), rule)
 
     def _holds(self, rule: Expression, values: list[Any], wrong: dict[int, Wrong]) -> bool:
         """Whether a rule tells that a row is left out: never because of a cell that says something unreadable."""

@@ -14,10 +14,11 @@ from loadsheet.contract import Operation
 from loadsheet.mapping.calculation import Type
 from loadsheet.mapping.conversion import ColumnPlan, Habits, plan_column
 from loadsheet.mapping.expressions import compile_expression
-from loadsheet.mapping.language import Column, Derived, Join, MappingSpec, TableSpec, ZoneSpec, read_part
+from loadsheet.mapping.language import Column, Derived, Join, MappingSpec, TableSpec, ZoneSpec
 from loadsheet.mapping.lookups import Lookup
-from loadsheet.mapping.plans import DerivedPlan, PaddingPlan, TablePlan
+from loadsheet.mapping.plans import DerivedPlan, FinishPlan, TablePlan
 from loadsheet.mapping.scopes import Expression, ExpressionError, Scope, Shape, Slot
+from loadsheet.mapping.sections import read_part
 from loadsheet.mapping.sourcing import Sourcing, whole_and_parts
 from loadsheet.mapping.suggestions import did_you_mean, some
 from loadsheet.mapping.yamlfile import Loc, YamlFile
@@ -138,7 +139,7 @@ class _Planner:
         shape = Shape(name, slots)
         zone = slots.get(self._zone.col.removeprefix(f"{name}.")) if self._zone is not None else None
         plan = TablePlan(
-            name, position, tuple(columns), derived, self._paddings(columns, shape, loc), shape,
+            name, position, tuple(columns), derived, self._finishes(columns, shape, loc), shape,
             zone=zone.index if zone is not None else None, default_zone=self._habits.zone, fold=self._habits.fold,
         )  # fmt: skip
         self._check_zone(position, plan)
@@ -207,14 +208,36 @@ class _Planner:
             self._file.refuse(loc, error.text, error.hint)
             return None
 
-    def _paddings(self, columns: Sequence[ColumnPlan], shape: Shape, loc: Loc) -> tuple[PaddingPlan, ...]:
+    def _finishes(self, columns: Sequence[ColumnPlan], shape: Shape, loc: Loc) -> tuple[FinishPlan, ...]:
         found = []
         for column in columns:
-            if column.padding is not None:
-                when = self._expression(column.padding.when, shape, (*loc, column.name, "pad_left", "when"))
-                if when is not None:
-                    needs = frozenset(shape.slots[use.column].index for use in when.uses)
-                    found.append(PaddingPlan(column, when, needs))
+            if column.finish is None:
+                continue
+            when, needs = None, frozenset[int]()
+            if column.finish.when:
+                when = self._expression(column.finish.when, shape, (*loc, column.name, "pad_left", "when"))
+                if when is None:
+                    continue
+                needs = frozenset(shape.slots[use.column].index for use in when.uses)
+            others = self._keys_beside(column, columns, (*loc, column.name, "lookup_with"))
+            found.append(FinishPlan(column, when, needs, others))
+        return tuple(found)
+
+    def _keys_beside(self, column: ColumnPlan, columns: Sequence[ColumnPlan], loc: Loc) -> tuple[int, ...]:
+        """The places of the columns that hold the further keys of a column's code table: texts, and known before it is."""
+        known = {other.name: other for other in columns if other is not column}
+        found = []
+        for number, name in enumerate(column.finish.others if column.finish is not None else ()):
+            other = known.get(name)
+            if other is None:
+                hint = did_you_mean(name, known) or f"known: {some(known, 30)}"
+                self._file.refuse((*loc, number), f'there is no other column "{name}" here', hint)
+            elif other.slot.type is not Type.TEXT:
+                self._file.refuse((*loc, number), f"{name} is {other.slot.type.value}; a key of a code table is a text")
+            elif other.finish is not None and other.slot.index > column.slot.index:
+                self._file.refuse((*loc, number), f"{name} is looked up itself: write it above {column.name}")
+            else:
+                found.append(other.slot.index)
         return tuple(found)
 
     def _check_zone(self, position: int, plan: TablePlan) -> None:

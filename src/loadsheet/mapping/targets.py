@@ -11,11 +11,12 @@ from typing import Any
 from loadsheet.contract import BY_NAME, SENDING_ORDER, WRITES, Assumptions, Checker, Operation, checker
 from loadsheet.mapping.calculation import Type
 from loadsheet.mapping.documents import Lineage
-from loadsheet.mapping.language import MappingSpec, Target, read_part
+from loadsheet.mapping.language import MappingSpec, Target
 from loadsheet.mapping.lookups import Lookup
 from loadsheet.mapping.names import Names
 from loadsheet.mapping.payload import PayloadPlan, plan_payload
 from loadsheet.mapping.plans import TablePlan
+from loadsheet.mapping.sections import read_part
 from loadsheet.mapping.suggestions import did_you_mean, some
 from loadsheet.mapping.yamlfile import Loc, YamlFile
 
@@ -143,7 +144,7 @@ def _chosen(column: str, main: TablePlan, lookups: Mapping[str, Lookup], file: Y
     if isinstance(spec.one_of, dict):
         values = list(spec.one_of.values())
     elif spec.lookup is not None and spec.lookup in lookups:
-        values = [row[0] for row in lookups[spec.lookup].rows.values()]
+        values = [row[0] for row in lookups[spec.lookup].meanings]
     if not values:
         file.refuse(
             loc, f"{column} needs one_of or a lookup that gives the operation", "such as one_of: {C: order.create}"

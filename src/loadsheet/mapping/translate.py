@@ -1,7 +1,7 @@
 """Stage 3: mapping. Tables of cells and a compiled mapping in, documents out, streaming.
 
-Owns: the order of the steps for one document (rows, grouping rules, checks, payload, the contract's verdict) and the placing of every
-problem at its cell. All problems of a document are found in one pass; what only follows from another problem is not said.
+Owns: the order of the steps for one document (rows, grouping rules, checks, payload, the contract's verdict) and what is said of it (where,
+`placing` knows). All problems of a document are found in one pass; what only follows from another problem is not said.
 Money and weights are Decimal up to the encoder. Refuses to know the network, the ledger and the clock: the time is passed in.
 """
 
@@ -22,10 +22,10 @@ from loadsheet.mapping.gather import MEMORY_ROWS, Group, gather
 from loadsheet.mapping.lineage import trace
 from loadsheet.mapping.names import Draft
 from loadsheet.mapping.nesting import Standing, joined_within, partners, values_of
+from loadsheet.mapping.placing import Places
 from loadsheet.mapping.rows import ReadRow, RowReader
 from loadsheet.mapping.targets import Variant
 from loadsheet.mapping.wrong import follows
-from loadsheet.problems import Level, Problem, Where
 from loadsheet.reading.tables import Row, Table
 
 _ENCODE = msgspec.json.Encoder(decimal_format="number").encode
@@ -66,9 +66,8 @@ class _Desk:
         self._plan = mapping.plan
         self._readers = readers
         self._draft = draft
-        self._problems: list[Problem] = []
+        self._places = Places(readers, mapping.lineage, draft)
         self._group = Group(None, ())
-        self._source: tuple[SourceRow, ...] = ()
         self._is_plain = not any(reader.plan.is_view for reader in readers)
         self._gathered = [reader.plan.position for reader in readers if reader.plan.made_of is None]
         self._inner = joined_within(self._plan.tables, self._plan.joins)
@@ -82,26 +81,30 @@ class _Desk:
             rows, nested = self._spread_out(group)
             group = Group(group.key, tuple(rows))
             standing = nesting.standing(self._readers, rows)
-        self._source = standing.rows
+        self._places.source = standing.rows
         if group.key is not None and not group.rows[0]:
             stranger = next((place for place, rows in enumerate(group.rows) if rows), None)
             if stranger is not None and self._plan.joins[stranger].extra == "ignore":
                 to = self._readers[self._plan.joins[stranger].to].plan.name
-                yield from (Ignored(row, f"extra: ignore ({to} has no partner)") for row in self._source)
+                yield from (Ignored(row, f"extra: ignore ({to} has no partner)") for row in self._places.source)
                 return
         if self._inner and any(join.extra == "ignore" for _, join in self._inner):
             kept = self._with_partners(group)
             if kept is not group:
                 standing = self._plainly(kept) if self._is_plain else nesting.standing(self._readers, kept.rows)
-                left = set(self._source) - set(standing.rows)
-                yield from (Ignored(row, "extra: ignore (it has no partner)") for row in self._source if row in left)
-                group, self._source = kept, standing.rows
+                left = set(self._places.source) - set(standing.rows)
+                yield from (
+                    Ignored(row, "extra: ignore (it has no partner)") for row in self._places.source if row in left
+                )
+                group, self._places.source = kept, standing.rows
         yield self._document(group, standing.items, nested)
 
     def _plainly(self, group: Group) -> Standing:
         return Standing(
             tuple(
-                SourceRow(reader.plan.name, row.number, row.shown if reader.table.sheet else row.cells)
+                SourceRow(reader.plan.name, row.number, row.shown, row.natives)
+                if reader.table.sheet
+                else SourceRow(reader.plan.name, row.number, row.cells)
                 for reader, rows in zip(self._readers, group.rows, strict=True)
                 for row in rows
             ),
@@ -118,7 +121,8 @@ class _Desk:
     def _document(
         self, group: Group, items: Mapping[str, tuple[int, ...]], nested: Mapping[int, Sequence[Sequence[int]]]
     ) -> Document:
-        self._group, self._problems = group, []
+        self._group = group
+        self._places.begin(group)
         draft = self._draft
         draft.clear()
         if items:
@@ -143,7 +147,7 @@ class _Desk:
         payload = variant.payload.make(draft)
         instead = self._instead(variant)
         self._say_payload(variant, payload)
-        if any(problem.level == "error" for problem in self._problems):
+        if any(problem.level == "error" for problem in self._places.problems):
             return self._refused(variant, self._key(variant, payload), payload)
         return self._made(variant, payload, instead)
 
@@ -153,7 +157,7 @@ class _Desk:
             for row in rows:
                 if row.problem is not None and (reader.table.name, row.number) not in said:
                     said.add((reader.table.name, row.number))
-                    self._problems.append(row.problem)
+                    self._places.problems.append(row.problem)
 
     def _variant(self, main: Sequence[ReadRow]) -> Variant:
         """What the record's operation makes of it; if that cannot be read, its problem is said already."""
@@ -181,8 +185,8 @@ class _Desk:
             operation.lane_of(payload),
             _ENCODE(payload),
             hashlib.sha256(_ENCODE_SORTED(payload)).hexdigest(),
-            self._source,
-            tuple(self._problems),
+            self._places.source,
+            tuple(self._places.problems),
             self._draft.items,
             instead,
         )
@@ -190,7 +194,9 @@ class _Desk:
     def _refused(self, variant: Variant, key: str, payload: Mapping[str, Any] | None = None) -> Document:
         operation = variant.operation
         lane = operation.lane_of(payload or {operation.record.key[0]: key})
-        return Document(operation.name, key, lane, b"", "", self._source, tuple(self._problems), self._draft.items)
+        return Document(
+            operation.name, key, lane, b"", "", self._places.source, tuple(self._places.problems), self._draft.items
+        )
 
     def _key(self, variant: Variant, payload: Mapping[str, Any]) -> str:
         return variant.operation.key_of(payload) or self._shown_key
@@ -232,7 +238,7 @@ class _Desk:
                 for index, wrong in sorted({**said, **row.noted}.items()):
                     is_missing_key = keyless and index in self._readers[position].plan.key and wrong.code == "C301"
                     if not is_missing_key:
-                        self._say(
+                        self._places.say(
                             wrong.code,
                             position,
                             row.row,
@@ -252,7 +258,7 @@ class _Desk:
             if row.values[index] is None and (index not in row.wrong or row.wrong[index].code == "C301")
         ]
         for index in blank[:1]:
-            self._say("G405", position, row.row, index, values={"column": plan.label(index)})
+            self._places.say("G405", position, row.row, index, values={"column": plan.label(index)})
 
     # ---- grouping ----
 
@@ -265,12 +271,14 @@ class _Desk:
             rows = group.rows[position]
             if group.rows[0] and not rows and join.missing == "error" and not join.to:
                 table = self._readers[position].plan.name
-                self._say("G403", 0, group.rows[0][0], main.key[0], values={"key": self._shown_key, "table": table})
+                self._places.say(
+                    "G403", 0, group.rows[0][0], main.key[0], values={"key": self._shown_key, "table": table}
+                )
                 lacking.append(position)
             elif rows and not group.rows[0]:
                 own = self._readers[position].plan.key
                 to = self._readers[join.to].plan.name
-                self._say("G404", position, rows[0], own[0], values={"key": self._shown_key, "table": to})
+                self._places.say("G404", position, rows[0], own[0], values={"key": self._shown_key, "table": to})
         if lacking:
             within = [table.position for table in self._plan.tables if table.belongs_to in lacking]
             self._note_wrong(read, [*lacking, *within])
@@ -278,7 +286,7 @@ class _Desk:
             self._say_disagreement(read[0])
         elif len(group.rows[0]) > 1:
             numbers = ", ".join(str(row.number) for row in group.rows[0])
-            self._say("G402", 0, group.rows[0][0], main.key[0], values={"key": self._shown_key, "rows": numbers})
+            self._places.say("G402", 0, group.rows[0][0], main.key[0], values={"key": self._shown_key, "rows": numbers})
 
     def _say_inner(self, read: Sequence[Sequence[ReadRow]]) -> None:
         """Joins the tables that belong to rows of other joined ones, and says whose partner is missing."""
@@ -293,7 +301,7 @@ class _Desk:
                     read[position][index],
                     self._shown_inner(read[position][index], [pair[0] for pair in join.on]),
                 )
-                self._say("G404", position, own.row, join.on[-1][0], values={"key": key, "table": to.plan.name})
+                self._places.say("G404", position, own.row, join.on[-1][0], values={"key": key, "table": to.plan.name})
             for index, mine in enumerate(met.of):
                 if not mine and join.missing == "error" and not unread:
                     other, key = (
@@ -301,7 +309,7 @@ class _Desk:
                         self._shown_inner(read[join.to][index], [pair[1] for pair in join.on]),
                     )
                     values = {"key": key, "table": reader.plan.name}
-                    self._say("G403", join.to, other.row, join.on[-1][1], values=values)
+                    self._places.say("G403", join.to, other.row, join.on[-1][1], values=values)
                     lacking.append(position)
         self._draft.nested = nested
         if lacking:
@@ -336,10 +344,10 @@ class _Desk:
             if other is None or any(index in row.wrong for row in rows):
                 continue
             label = self._readers[0].plan.label(index)
-            shown = [f'row {row.row.number} "{self._cell(0, row.row, index)}"' for row in (first, other)]
+            shown = [f'row {row.row.number} "{self._places.cell(0, row.row, index)}"' for row in (first, other)]
             values = {"key": self._shown_key, "values": f"{label} is {' and '.join(shown)}"}
             hint = "all rows of one record must say the same here"
-            self._say("G401", 0, other.row, index, values=values, hint=hint)
+            self._places.say("G401", 0, other.row, index, values=values, hint=hint)
 
     # ---- checks ----
 
@@ -367,89 +375,40 @@ class _Desk:
         at = row if position == (check.position or 0) else self._group.rows[0][0]
         try:
             if not check.rule.evaluate(self._draft):
-                self._say("G406", position, at, index, values={"say": check.say, "check": check.id}, level=check.level)
+                self._places.say(
+                    "G406", position, at, index, values={"say": check.say, "check": check.id}, level=check.level
+                )
         except CALCULATION_ERRORS as error:
-            self._say("G407", position, at, index, values={"target": f"check {check.id}", "reason": reason(error)})
+            self._places.say(
+                "G407", position, at, index, values={"target": f"check {check.id}", "reason": reason(error)}
+            )
 
     # ---- payload ----
 
     def _say_payload(self, variant: Variant, payload: dict[str, Any]) -> None:
         draft = self._draft
         for path, code, values in draft.faults:
-            self._say_at(path, code, values)
+            self._places.say_at(path, code, values)
         told = {path for path, _, _ in draft.faults}.union(draft.skipped)
         for fault in variant.check_record(payload):
             if not _is_told(fault, told) and not self._was_refused(fault.path):
-                self._say_at(fault.path, "K501", {"path": fault.path or "the record", "text": fault.text})
+                self._places.say_at(fault.path, "K501", {"path": fault.path or "the record", "text": fault.text})
         for path, found, known in draft.unnamed:
-            self._say_at(path, "K502", {"path": path, "found": found, "expected": ", ".join(known)}, level="warning")
+            self._places.say_at(
+                path, "K502", {"path": path, "found": found, "expected": ", ".join(known)}, level="warning"
+            )
 
     def _was_refused(self, path: str) -> bool:
         """Whether a cell behind this path was refused itself, so that the field lacks a value because of that."""
         if not self._draft.all_wrong:
             return False
         readers = {reader.plan.name: reader.plan for reader in self._readers}
-        for found in trace(self._mapping.lineage, self._source, self._draft.items, path):
+        for found in trace(self._mapping.lineage, self._places.source, self._draft.items, path):
             plan = readers[found.source.table]
             slot = plan.shape.slots.get(found.source.column)
             if slot is not None and (plan.position, slot.index) in self._draft.all_wrong:
                 return True
         return False
-
-    def _say_at(self, path: str, code: str, values: Mapping[str, Any], *, level: Level = "error") -> None:
-        """A problem known by its payload path, placed at the first cell that the value comes from."""
-        found = trace(self._mapping.lineage, self._source, self._draft.items, path)
-        table = self._readers[0].table
-        row, column, text = self._source[0], None, ""
-        if found:
-            row = self._source[found[0].row]
-            reader = next(reader for reader in self._readers if reader.plan.name == found[0].source.table)
-            slot = reader.plan.shape.slots.get(found[0].source.column)
-            table = reader.table
-            if slot is not None:
-                column, text = self._placed(reader, found[0].nth, slot.index, row)
-        where = table.where(row.number, column, path)
-        self._problems.append(Problem(code, where, text, {"found": text, **values}, "", level))
-
-    def _placed(self, reader: RowReader, nth: int, index: int, source: SourceRow) -> tuple[int | None, str]:
-        """Where in its row of the file a value stands, and its text."""
-        rows = self._group.rows[reader.plan.position]
-        column = reader.position(index, rows[nth]) if nth < len(rows) else None
-        return column, source.cells[column] if column is not None else ""
-
-    # ---- saying ----
-
-    def _say(
-        self,
-        code: str,
-        position: int,
-        row: Row,
-        index: int | None,
-        *,
-        values: Mapping[str, Any],
-        hint: str = "",
-        level: Level = "error",
-    ) -> None:
-        reader = self._readers[position]
-        column = reader.position(index, row) if index is not None else None
-        where = reader.table.where(row.number, column)
-        if column is None and index is not None:
-            where = Where(where.file, where.sheet, where.row, reader.plan.label(index))
-        found = self._cell(position, row, index)
-        if index is not None and index < len(reader.plan.columns) and reader.plan.columns[index].spec.place is not None:
-            values = {
-                "column": reader.plan.label(index),
-                **values,
-            }  # what heads that place is the name of something else
-        self._problems.append(Problem(code, where, found, dict(values), hint, level))
-
-    def _cell(self, position: int, row: Row, index: int | None) -> str:
-        """The cell as its sender wrote it; empty for derived values and missing columns."""
-        reader = self._readers[position]
-        column = reader.position(index, row) if index is not None else None
-        if column is None:
-            return reader.view.constants.get(index, "") if index is not None else ""
-        return row.shown[column]
 
 
 def _is_told(fault: Fault, told: set[str]) -> bool:

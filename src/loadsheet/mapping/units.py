@@ -4,6 +4,7 @@ Owns: pint, on Decimal, and the alias table in front of it (pint knows none of K
 beside KG in the interface; a mapping that means another one says so under `source.units`. Knows no column and no cell.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from decimal import Context, Decimal
 from functools import cache
@@ -17,27 +18,31 @@ from loadsheet.mapping.wrong import Wrong
 ALIASES: dict[str, str] = {
     alias: unit
     for unit, aliases in {
-        "kilogram": "kg kgs kilo kilos kilogram kilograms kilogramm",
-        "gram": "g gr grs gram grams gramm",
-        "tonne": "t to tn ton tons tonne tonnes mt",
-        "pound": "lb lbs pound pounds lbm",
-        "ounce": "oz ounce ounces",
-        "meter**3": "m3 m³ m^3 m**3 cbm cum meter**3",
-        "centimeter**3": "cm3 cm³ cm^3 cm**3 ccm cc",
-        "foot**3": "ft3 ft³ ft^3 ft**3 cft cuft foot**3",
-        "inch**3": "in3 in³ in^3 in**3 cuin inch**3",
+        "kilogram": "kg kgs kilo kilos kilogram kilograms kilogramm kilogramme kilogrammes kgm",
+        "gram": "g gr grs gram grams gramm gramme grammes grm",
+        "tonne": "t to tn ton tons tonne tonnes tonnen mt tne",
+        "pound": "lb lbs pound pounds lbm lbr",
+        "ounce": "oz ounce ounces onz",
+        "meter**3": "m3 m³ m^3 m**3 cbm cum mtq cubicmeter cubicmeters cubicmetre cubicmetres meter**3",
+        "centimeter**3": "cm3 cm³ cm^3 cm**3 ccm cc cmq",
+        "foot**3": "ft3 ft³ ft^3 ft**3 cft cuft ftq cubicfoot cubicfeet foot**3",
+        "inch**3": "in3 in³ in^3 in**3 cuin inq inch**3",
         "liter": "l lt ltr liter liters litre litres",
         "meter": "m mtr meter meters metre metres",
-        "centimeter": "cm cms centimeter centimeters centimetre centimetres",
-        "millimeter": "mm mms millimeter millimeters millimetre millimetres",
-        "foot": "ft foot feet",
-        "inch": "in inch inches",
+        "centimeter": "cm cms cmt centimeter centimeters centimetre centimetres",
+        "millimeter": "mm mms mmt millimeter millimeters millimetre millimetres",
+        "foot": "ft foot feet fot '",
+        "inch": 'in inch inches inh " ″',
     }.items()
     for alias in aliases.split()
 }
-"""What is written, folded to lower case -> pint's name."""
+"""What is written, folded to lower case and without spaces and dots -> pint's name. Beside everyday words the codes of UN/ECE
+Recommendation 20, as EDI systems export them (KGM, LBR, MTQ ...).
+"""
 
 
+_SPACED = re.compile(r"[\s.]")
+_UNIT = re.compile(r"[^\W\d_]|[\"'″](?![0-9])")
 _CLEAN = Context(prec=22)  # pint goes through thirds of a yard: the last of 28 digits is off
 
 
@@ -48,10 +53,14 @@ def _registry() -> pint.UnitRegistry[Decimal]:
 
 def unit_named(word: str, extra: Mapping[str, str]) -> str:
     """Pint's name for a unit as a mapping or a shipper writes it. Raises ValueError with a proposal for an unknown one."""
-    meant = extra.get(word) or ALIASES.get(word.casefold().rstrip("."))
+    meant = extra.get(word) or ALIASES.get(_folded(word))
     if meant is None or (meant not in ALIASES.values() and not _is_known(meant)):
         raise ValueError(did_you_mean(word, [*extra, *ALIASES]))
     return meant
+
+
+def _folded(word: str) -> str:
+    return _SPACED.sub("", word.casefold())
 
 
 def _is_known(name: str) -> bool:
@@ -89,7 +98,9 @@ def quantity_reader(
     wrong_unit = Wrong("C307", {"expected": _expected(unit)})
 
     def read(text: str) -> Decimal | Wrong:
-        digits, word = (text, "") if text[-1:].isdigit() else _split(text)
+        digits, word = _split(text)
+        if text[-1:].isdigit() and word not in extra and _folded(word) not in ALIASES:
+            digits, word = text, ""  # a wrong number such as 4O8,5, but not 7 m3
         number = read_number(digits or text)
         if isinstance(number, Wrong):
             return number
@@ -105,8 +116,11 @@ def quantity_reader(
 
 
 def _split(text: str) -> tuple[str, str]:
-    """The number up to its last digit, and the unit behind it. Without a digit the number is empty."""
-    end = next((place for place, letter in enumerate(text) if letter.isalpha() or letter in "\"'"), len(text))
+    """The number, and the unit behind it: what begins with a letter, or with a quote that no digit follows (1'234 is one number).
+    Without a digit the number is empty.
+    """
+    found = _UNIT.search(text)
+    end = found.start() if found is not None else len(text)
     digits = text[:end].rstrip()
     return (digits, text[end:].strip()) if any(letter.isdigit() for letter in digits) else ("", "")
 

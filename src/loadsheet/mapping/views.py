@@ -68,7 +68,7 @@ class View:
         self._start = self._width + len(above)
         self._places = self._places_of_sets()
         self.constants = {
-            column.slot.index: part_of(table.file, column.spec.file, plan.patterns)
+            column.slot.index: part_of(table.first_name or table.file, column.spec.file, plan.patterns)
             for column in plan.columns
             if column.spec.file is not None
         }
@@ -131,9 +131,7 @@ class View:
                 problem = _true_problem(row) or Problem("C306", table.where(row.number, place), told, values)
                 yield Stray(Row(row.number, (*row.cells, *last), problem))
             elif told not in kind.known and kind.others == "ignore":
-                yield Ignored(
-                    SourceRow(table.name, row.number, self.shown(row)), "others: ignore (a kind of row not used)"
-                )
+                yield Ignored(self.source(row), "others: ignore (a kind of row not used)")
 
     def spread(self, row: Row) -> Iterator[Part]:
         """The rows made from the filled column sets of a row; a row that reading refused gives one that is blank."""
@@ -170,6 +168,11 @@ class View:
         if self._table.sheet:
             return row.shown[: self._width]
         return row.cells if len(row.cells) == self._width else row.cells[: self._width]
+
+    def source(self, row: Row) -> SourceRow:
+        """What is kept of the file's row."""
+        natives = tuple([cell for cell in row.natives if cell[0] < self._width]) if self._table.sheet else ()
+        return SourceRow(self._table.name, row.number, self.shown(row), natives)
 
 
 def marked(part: Part, count: int) -> Row:

@@ -15,6 +15,11 @@ from loadsheet.mapping.suggestions import did_you_mean
 from loadsheet.mapping.wrong import Wrong
 
 _NO_COUNTRIES = frozenset({"EU", "EZ", "QO", "UN", "XA", "XB", "ZZ"})  # CLDR's territories that are none
+_CODE = 3  # letters
+_SIGNS = {  # of one currency only
+    "€": "EUR", "zł": "PLN", "Kč": "CZK", "₹": "INR", "₺": "TRY", "₪": "ILS", "₴": "UAH", "₫": "VND", "฿": "THB",
+    "US$": "USD", "A$": "AUD", "C$": "CAD", "S$": "SGD", "HK$": "HKD", "NZ$": "NZD", "R$": "BRL",
+}  # fmt: skip
 _YES_NO = {
     "en": ("yes y true 1", "no n false 0"),
     "cs": ("ano", "ne"),
@@ -60,15 +65,34 @@ def _countries(locale: str | None) -> dict[str, str]:
     return found
 
 
-def currency_reader() -> Callable[[str], str | Wrong]:
-    """A function from text to the currency code (ISO 4217) in capitals; C309 with a proposal otherwise."""
-    codes = frozenset(get_global("all_currencies"))
+def currency_reader(locale: str | None = None) -> Callable[[str], str | Wrong]:
+    """A function from text to the currency code (ISO 4217) in capitals: codes, names in the locale's language, then in English, and
+    signs that only one currency has (`€`; `$` is that of many); C309 with a proposal otherwise.
+    """
+    codes = _currencies(locale)
+    proposed = [name.upper() if len(name) == _CODE else name for name in codes]
 
     def read(text: str) -> str | Wrong:
-        code = text.upper()
-        return code if code in codes else Wrong("C309", hint=did_you_mean(code, codes))
+        code = _SIGNS.get(text) or codes.get(text.casefold())
+        return code or Wrong("C309", hint=did_you_mean(text, proposed))
 
     return read
+
+
+@cache
+def _currencies(locale: str | None) -> dict[str, str]:
+    found = {code.casefold(): code for code in get_global("all_currencies")}
+    for language in [*([Locale.parse(locale)] if locale else []), Locale("en")]:
+        for code in _tender().intersection(language.currencies):
+            found.setdefault(language.currencies[code].casefold(), code)
+    return found
+
+
+@cache
+def _tender() -> frozenset[str]:
+    """The currencies that are legal tender somewhere today: names of others are not read, so that `Franc` is nobody's guess."""
+    uses = (use for some in get_global("territory_currencies").values() for use in some)
+    return frozenset(code for code, _, until, tender in uses if tender and until is None)
 
 
 @cache

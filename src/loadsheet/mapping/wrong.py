@@ -29,3 +29,11 @@ FOLLOWS = Wrong("")
 def follows(wrong: Wrong) -> bool:
     """Whether this only follows from another refusal and is not to be said."""
     return not wrong.code
+
+
+class SettingError(Exception):
+    """A setting of a column that cannot be used: its key, what is wrong, and what to do."""
+
+    def __init__(self, key: str, text: str, hint: str = "") -> None:
+        super().__init__(text)
+        self.key, self.text, self.hint = key, text, hint

@@ -80,9 +80,15 @@ class Sentinel:
         self._table = table
         self._places = tuple(sorted(set(table.columns.values())))
         self._tallies: dict[int, _Tallies] = {}
+        self._saw_all = False
 
     def watch(self, rows: Iterable[Row]) -> Iterator[Row]:
-        """The rows, unchanged; what they show is known at their end. A new pass forgets the one before."""
+        """The rows, unchanged; what they show is known at their end. A table is read more than once: the first pass that reaches its
+        end is looked at, and those after it show the same.
+        """
+        if self._saw_all:
+            yield from rows
+            return
         self._tallies = {place: {} for place in self._places}
         batch: list[Row] = []
         for row in rows:
@@ -93,9 +99,10 @@ class Sentinel:
                 batch = []
             yield row
         self._look(batch)
+        self._saw_all = True
 
     def problems(self) -> tuple[Problem, ...]:
-        """What the last pass showed: warnings, by column and suspicion."""
+        """What was seen: warnings, by column and suspicion."""
         return tuple(
             problem
             for place, tallies in self._tallies.items()

@@ -13,6 +13,8 @@ from loadsheet.problems import Problem, Where, column_letters
 
 NativeKind = Literal["number", "datetime", "date", "time", "flag", "error", "formula"]
 
+_VALUELESS = frozenset({"error", "formula"})
+
 
 class Native(str):
     """A typed workbook cell as canonical text: number `12.5` (no exponent, no trailing `.0`), datetime `2026-03-01 08:00:00`,
@@ -66,6 +68,17 @@ class Row(NamedTuple):
         """The cells as plain texts, as their sender sees them: what is kept of a row and given back to its sender."""
         return tuple([cell.shown if isinstance(cell, Native) else cell for cell in self.cells])
 
+    @property
+    def natives(self) -> tuple[tuple[int, NativeKind, str], ...]:
+        """The cells that hold a value and not a text, as position from 0, kind and canonical text; neither errors nor formulas."""
+        return tuple(
+            [
+                (position, cell.kind, str(cell))
+                for position, cell in enumerate(self.cells)
+                if isinstance(cell, Native) and cell.kind not in _VALUELESS
+            ]
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Table:
@@ -74,6 +87,9 @@ class Table:
     `name` is the table's name in the mapping; `file` the name it was dropped under; `sheet` is empty for text files;
     `columns` maps the mapping's column names to positions in `header`; `found` says how the file was read, for the reports:
     encoding, delimiter, header row, rows skipped above it, hidden sheets.
+
+    A table of a fix file is given as the table that it was made from (see `returned`): then `at` says where in the file its
+    columns stand (-1: nowhere), and `first_name` is the name that the original was dropped under.
     """
 
     name: str
@@ -84,10 +100,15 @@ class Table:
     columns: dict[str, int]
     rows: Callable[[], Iterator[Row]]
     found: dict[str, str]
+    at: tuple[int, ...] = ()
+    first_name: str = ""
 
     def where(self, row: int, column: int | None = None, path: str = "") -> Where:
         """The place of a row or, with a column position, of a cell."""
         found = place(self.file, self.sheet, self.header, row, column)
+        if self.at and column is not None and self.sheet:
+            stands = self.at[column]
+            found = replace(found, cell=f"{column_letters(stands)}{row}" if stands >= 0 else "")
         return replace(found, path=path) if path else found
 
 

@@ -5,11 +5,15 @@ listings are fetched, what reports look like, and what a source file is.
 """
 
 from loadsheet.reconcile.balance import FATES, IGNORED, Balance, TableBalance
+from loadsheet.reconcile.exceptions import Exceptions
+from loadsheet.reconcile.fields import FieldMatch, gap_of
 from loadsheet.reconcile.findings import Reconciliation
+from loadsheet.reconcile.recalling import Recalled
 from loadsheet.reconcile.settling import settle
-from loadsheet.reconcile.totals import Total
+from loadsheet.reconcile.totals import Share, Total
 from loadsheet.reconcile.verdicts import (
     AGREES,
+    IN_ORDER,
     MEANINGS,
     NEEDS_SOMEONE,
     Leg,
@@ -22,15 +26,21 @@ __all__ = [
     "AGREES",
     "FATES",
     "IGNORED",
+    "IN_ORDER",
     "MEANINGS",
     "NEEDS_SOMEONE",
     "Balance",
+    "Exceptions",
+    "FieldMatch",
     "Leg",
     "Match",
     "OnlyListed",
+    "Recalled",
     "Reconciliation",
+    "Share",
     "TableBalance",
     "Total",
     "Verdict",
+    "gap_of",
     "settle",
 ]

@@ -1,14 +1,17 @@
 """All that a reconciliation finds, as reports and exit codes need it."""
 
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from loadsheet.ledger import State
 from loadsheet.reconcile.balance import Balance
+from loadsheet.reconcile.exceptions import Exceptions
+from loadsheet.reconcile.fields import FieldMatch
 from loadsheet.reconcile.matches import Matches
-from loadsheet.reconcile.totals import Total
+from loadsheet.reconcile.recalling import Keeping
+from loadsheet.reconcile.totals import Share, Total
 from loadsheet.reconcile.verdicts import NEEDS_SOMEONE, Leg, OnlyListed, Verdict
 
 
@@ -21,6 +24,10 @@ class Reconciliation:
     legs: tuple[Leg, ...]
     balance: Balance
     totals: tuple[Total, ...]
+    exceptions: Exceptions = field(default_factory=Exceptions)
+    fields: tuple[FieldMatch, ...] = ()
+    shares: tuple[Share, ...] = ()
+    seen: Keeping = field(default_factory=Keeping)
 
     @cached_property
     def verdicts(self) -> Counter[Verdict]:
@@ -41,6 +48,10 @@ class Reconciliation:
     def needs_someone(self) -> int:
         """How many entries wait for a person."""
         return sum(self.verdicts[verdict] for verdict in NEEDS_SOMEONE)
+
+    def as_seen(self, remarks: Sequence[str] = (), forecast: str = "") -> bytes:
+        """What the listings showed of the entries, packed for the ledger, with what else the run has to say (see `Recalled`)."""
+        return self.seen.pack(self.legs, self.only_listed, remarks, forecast)
 
     def faults(self) -> Iterator[str]:
         """Why it does not balance, a sentence each; none if it does."""

@@ -15,9 +15,12 @@ TRACED = (State.ACCEPTED, State.SENDING, State.UNKNOWN, State.REFUSED)
 """The states of entries that say something about what the exchange may hold."""
 
 PROVABLE = frozenset(operation.name for operation in WRITES if operation.proved_by)
+EVENTS = frozenset(operation.name for operation in WRITES if operation.action is Action.STATUS)
+"""Operations of which one record may have many, told apart by nothing."""
+
 DELETES = frozenset(operation.name for operation in WRITES if operation.action is Action.DELETE)
 
-_BY_STATE = {
+BY_STATE = {
     State.INVALID: Verdict.INVALID,
     State.HELD: Verdict.HELD,
     State.READY: Verdict.WAITING,
@@ -25,6 +28,7 @@ _BY_STATE = {
     State.SENDING: Verdict.UNKNOWN,
     State.UNKNOWN: Verdict.UNKNOWN,
 }
+"""The verdicts that an entry's state alone gives."""
 
 
 @dataclass(slots=True)
@@ -77,7 +81,7 @@ def lanes_of(traces: Iterable[Trace]) -> dict[str, Lane]:
 
 def by_rule(entry: Entry, lane: Lane, leg: Leg, times: int) -> Verdict | None:
     """The verdict on an entry whose record is listed so many times; None: the contents decide. The first rule that fits counts."""
-    if (told := _BY_STATE.get(entry.state)) is not None:  # what was not accepted is told by its state
+    if (told := BY_STATE.get(entry.state)) is not None:  # what was not accepted is told by its state
         return told
     unchanged = entry.state is State.UNCHANGED
     if unchanged and not lane.repeats(entry):

@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 
 from loadsheet.contract import BY_NAME, Action, Listing, listed_subject
+from loadsheet.ledger import Entry
 from loadsheet.reconcile.verdicts import Leg
 
 LISTINGS = tuple(operation for operation in BY_NAME.values() if operation.action is Action.LIST)
@@ -38,15 +39,19 @@ class Listed:
         self._marks, self._numbers = by_mark.reset_index(drop=True), array("q", by_mark.index)
         self._claimed = bytearray(len(marks))
 
-    def find(self, lanes: Sequence[str]) -> list[range]:
-        """For each lane where its records stand; `at` gives them."""
-        wanted = [_mark(lane) for lane in lanes]
+    def leg_of(self, entry: Entry) -> Leg:
+        """How much was seen of the records among which that of an entry should be."""
+        return self.legs[BY_NAME[entry.operation].subject]
+
+    def find(self, entries: Sequence[Entry]) -> list[range]:
+        """For each entry where the records of its lane stand; `record` gives the first."""
+        wanted = [_mark(entry.lane) for entry in entries]
         first, end = (self._marks.searchsorted(wanted, side=side).tolist() for side in ("left", "right"))
         return [range(*span) for span in zip(first, end, strict=True)]
 
-    def at(self, position: int) -> dict[str, Any]:
-        """The decoded record that stands there."""
-        return self._record(self._numbers[position])
+    def record(self, entry: Entry, found: range) -> dict[str, Any]:  # noqa: ARG002 (what is recalled needs the entry)
+        """The first of the records that were found for an entry, decoded."""
+        return self._record(self._numbers[found[0]])
 
     def claim(self, found: range) -> None:
         """Say that these records are accounted for."""

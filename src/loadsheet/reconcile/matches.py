@@ -8,7 +8,7 @@ import weakref
 from array import array
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 
 import msgspec
 
@@ -69,6 +69,12 @@ class Matches(Mapping[int, Match]):
         found = self._found[position]
         differences, tolerated = self._read(found) if found != _NOTHING_FOUND else ((), ())
         return Match(entry, _OPERATIONS[operation], _STATES[state], _VERDICTS[verdict], differences, tolerated)
+
+    def having(self, verdicts: Container[Verdict]) -> Iterator[int]:
+        """The entries with one of these verdicts."""
+        wanted = bytes(code for code, verdict in enumerate(_VERDICTS) if verdict in verdicts)
+        codes = self._codes[0]
+        return (entry for entry, code in zip(self._entries, codes, strict=True) if code in wanted)
 
     def verdicts(self) -> Counter[Verdict]:
         """How many entries have each verdict."""

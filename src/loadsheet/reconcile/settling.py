@@ -11,69 +11,124 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from loadsheet.contract import BY_NAME, EXACT, Difference, Listing, Operation, Tolerances, different_fields, measures_of
-from loadsheet.ledger import Entry, Run, State
+from loadsheet.contract import (
+    BY_NAME,
+    EXACT,
+    Difference,
+    Listing,
+    Operation,
+    Tolerances,
+    different_fields,
+    fields_of,
+    measures_of,
+    outermost,
+)
+from loadsheet.ledger import Drop, Entry, Run, State
 from loadsheet.ledger.history import History
 from loadsheet.reconcile.balance import Tally
+from loadsheet.reconcile.exceptions import follow_up
+from loadsheet.reconcile.fields import FieldTally
 from loadsheet.reconcile.findings import Reconciliation
 from loadsheet.reconcile.legs import PROVABLE, TRACED, UNKNOWN_LANE, Lane, by_rule, lanes_of, stranger
 from loadsheet.reconcile.listed import Listed
 from loadsheet.reconcile.matches import Matches
+from loadsheet.reconcile.recalling import Keeping, Recalled
 from loadsheet.reconcile.totals import Adder
-from loadsheet.reconcile.verdicts import Match, OnlyListed, Verdict
+from loadsheet.reconcile.verdicts import Leg, Match, OnlyListed, Verdict
 from loadsheet.settings import Settings
 
 _DECODER = msgspec.json.Decoder(dict[str, Any], float_hook=Decimal)
 _NOTHING: dict[str, Any] = {}
 _BATCH = 1_000
+_UNREAD = Leg("", read=False)
 
 _Item = TypeVar("_Item")
 
 
-def settle(history: History, listings: Mapping[str, Listing | None], run: Run, settings: Settings) -> Reconciliation:
-    """The reconciliation of a run: of all entries of the drops that it touched.
+def settle(
+    history: History,
+    listings: Mapping[str, Listing | None] | Recalled,
+    run: Run,
+    settings: Settings,
+    *,
+    drops: Sequence[Drop] | None = None,
+) -> Reconciliation:
+    """The reconciliation of a run: of all entries of the drops that it touched, or of these `drops`.
 
     `listings` holds the listing of each subject (`order`, `tender`), its records decoded with exact numbers; None or absent where
-    it was not asked for or could not be read. Whether it balances is for the caller to ask (`Reconciliation.balances`).
+    it was not asked for or could not be read. Or they are what earlier runs saw. Whether it balances is for the caller to ask
+    (`Reconciliation.balances`).
     """
-    listed = Listed(listings)
+    listed = listings if isinstance(listings, Recalled) else Listed(listings)
     judge = _Judge(history, listed, settings)
-    for drop in history.drops_of(run):
+    for drop in history.drops_of(run) if drops is None else drops:
         judge.tally.open(drop)
         for batch in _batches(history.entries_of(drop.id)):
             judge.settle(batch)
         judge.tally.leave_out(drop, history.ignored_of(drop.id))
     legs = tuple(leg for name, leg in sorted(listed.legs.items()) if leg.read or name in judge.subjects)
-    return Reconciliation(judge.matches, judge.strangers(), legs, judge.tally.balance(), judge.adder.totals())
+    strangers = listed.only_listed if isinstance(listed, Recalled) else judge.strangers(listed)
+    return Reconciliation(
+        judge.matches,
+        strangers,
+        legs,
+        judge.tally.balance(),
+        judge.adder.totals(),
+        follow_up(history, run, judge.matches, judge.again),
+        judge.fields.told(),
+        judge.adder.shares(),
+        judge.keeping,
+    )
 
 
 class _Judge:
     """Takes entries a batch at a time: gives each its verdict, counts their rows, adds their figures up."""
 
-    def __init__(self, history: History, listed: Listed, settings: Settings) -> None:
+    def __init__(self, history: History, listed: Listed | Recalled, settings: Settings) -> None:
         self._history, self._listed = history, listed
         self._tolerances = Tolerances(Decimal(str(settings.weight_tolerance)), Decimal(str(settings.money_tolerance)))
         self._waiting: dict[
             str, str
         ] = {}  # of listed lanes that nothing accounts for yet: the state of this run's entry
         self.subjects: set[str] = set()  # of which a listing could show an entry
-        self.matches, self.tally, self.adder = Matches(), Tally(), Adder()
+        self.fields = FieldTally()
+        self.matches, self.tally, self.adder, self.keeping = Matches(), Tally(), Adder(), Keeping()
 
     def settle(self, entries: Sequence[Entry]) -> None:
         """The next entries."""
         lanes = lanes_of(self._history.traces_on(sorted({entry.lane for entry in entries}), *TRACED))
-        places = self._listed.find([entry.lane for entry in entries])
+        places = self._listed.find(entries)
         for entry, found in zip(entries, places, strict=True):
             lane = lanes.get(entry.lane, UNKNOWN_LANE)
-            operation = BY_NAME[entry.operation]
             self._account_for(entry, lane, found)
-            ruled = by_rule(entry, lane, self._listed.legs[operation.subject], len(found))
-            self._add(entry, operation, ruled, self._listed.at(found[0]) if ruled is None else None, lane)
+            leg = self._listed.leg_of(entry)
+            ruled = by_rule(entry, lane, leg, len(found))
+            listed = self._listed.record(entry, found) if ruled is None else None
+            otherwise = self._add(entry, ruled, listed, lane)
+            if leg.read and _listing_decides(entry, lane):
+                self.keeping.add(entry, len(found), otherwise, listed)
 
-    def strangers(self) -> tuple[OnlyListed, ...]:
+    def again(self, entries: Sequence[Entry]) -> Iterator[Match]:
+        """The verdicts on accepted entries of earlier runs, which count for nothing else here."""
+        lanes = lanes_of(self._history.traces_on(sorted({entry.lane for entry in entries}), *TRACED))
+        for entry, place in zip(entries, self._listed.find(entries), strict=True):
+            leg, operation = self._listed.leg_of(entry), BY_NAME[entry.operation]
+            lane = lanes.get(entry.lane, UNKNOWN_LANE)
+            ruled = by_rule(entry, lane, leg, len(place))
+            if ruled is None:
+                listed = self._listed.record(entry, place)
+                found = _compare(operation, _DECODER.decode(entry.payload), listed, self._tolerances)
+                yield Match(entry.id, entry.operation, entry.state, _verdict(found, entry.state), *found)
+                self.keeping.add(entry, len(place), _fields(found), listed)
+            else:
+                yield Match(entry.id, entry.operation, entry.state, ruled)
+                if leg.read and _listing_decides(entry, lane):
+                    self.keeping.add(entry, len(place), (), None)
+
+    def strangers(self, listed: Listed) -> tuple[OnlyListed, ...]:
         """The listed records that nothing here accounts for, by subject and key."""
         found: set[OnlyListed] = set()
-        for names in _batches(self._listed.unclaimed()):
+        for names in _batches(listed.unclaimed()):
             lanes = lanes_of(self._history.traces_on(sorted(set(names)), *TRACED))
             for name in names:
                 lane = lanes.get(name, UNKNOWN_LANE)
@@ -89,17 +144,26 @@ class _Judge:
         elif entry.operation in PROVABLE:
             self._waiting[entry.lane] = entry.state
 
-    def _add(
-        self, entry: Entry, operation: Operation, ruled: Verdict | None, listed: dict[str, Any] | None, lane: Lane
-    ) -> None:
+    def _add(self, entry: Entry, ruled: Verdict | None, listed: dict[str, Any] | None, lane: Lane) -> tuple[str, ...]:
+        """Take an entry; returns the fields in which the listed record is not as it was sent, or adds up otherwise."""
+        operation = BY_NAME[entry.operation]
         self.subjects.update([operation.subject] if operation.proved_by else [])
         self.tally.add(entry)
         needed = entry.payload and (listed is not None or measures_of(operation))
         record = _DECODER.decode(entry.payload) if needed else _NOTHING
-        self.adder.add(entry, record, listed, stands=entry.state is State.ACCEPTED and entry.id == lane.last)
+        stands = entry.state is State.ACCEPTED and entry.id == lane.last
         found = _AS_SENT if listed is None else _compare(operation, record, listed, self._tolerances)
         verdict = _verdict(found, entry.state) if ruled is None else ruled
+        other_figures = self.adder.add(entry, record, listed, stands=stands, verdict=verdict)
+        if listed is not None:
+            self.fields.add(entry.operation, entry.key, record, *found)
         self.matches.add(Match(entry.id, entry.operation, entry.state, verdict, *found))
+        figures = fields_of(measures_of(operation)) if other_figures else ()
+        return (*figures, *_fields(found))
+
+
+def _listing_decides(entry: Entry, lane: Lane) -> bool:
+    return by_rule(entry, lane, _UNREAD, 0) is Verdict.NOT_VERIFIABLE
 
 
 class _Content(NamedTuple):
@@ -108,6 +172,10 @@ class _Content(NamedTuple):
 
 
 _AS_SENT = _Content((), ())
+
+
+def _fields(found: _Content) -> tuple[str, ...]:
+    return tuple(outermost(one.path) for differences in found for one in differences)
 
 
 def _compare(operation: Operation, record: dict[str, Any], listed: dict[str, Any], tolerances: Tolerances) -> _Content:

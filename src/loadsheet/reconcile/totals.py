@@ -5,7 +5,7 @@ Counts the records that creates and updates carry; what adds up, and under which
 
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
 from loadsheet.contract import BY_NAME, MEASURES, Measure, Scale, amounts, measures_of
 from loadsheet.ledger import Entry, State
@@ -39,35 +39,49 @@ class Total:
         return (self.source, self.not_sent, self.sent, self.acknowledged, self.listed)
 
 
+class Share(NamedTuple):
+    """How much of a figure the documents with one verdict carry, as their source asked for it."""
+
+    verdict: str
+    figure: str
+    unit: str
+    amount: Decimal
+
+
 class Adder:
     """Adds figures up while entries stream by."""
 
     def __init__(self) -> None:
-        # by subject, figure, unit and the way that a document went: its legs are told apart at the end only
-        self._sums: dict[tuple[str, str, str, tuple[int, ...]], Decimal] = {}
+        # by subject, figure, unit, verdict and the way that a document went: its legs are told apart at the end only
+        self._sums: dict[tuple[str, str, str, str, tuple[int, ...]], Decimal] = {}
 
-    def add(self, entry: Entry, record: dict[str, Any], listed: dict[str, Any] | None, *, stands: bool) -> None:
-        """Count one entry. `record` is its decoded payload (empty if there is none), `listed` the one record that the listing
-        shows of it, `stands` says that it was accepted and nothing replaced it since.
+    def add(
+        self, entry: Entry, record: dict[str, Any], listed: dict[str, Any] | None, *, stands: bool, verdict: str = ""
+    ) -> bool:
+        """Count one entry, with its verdict. `record` is its decoded payload (empty if there is none), `listed` the one record that the listing
+        shows of it, `stands` says that it was accepted and nothing replaced it since. Returns whether the listed record adds
+        other figures, or in other units, than the payload.
         """
         operation = BY_NAME[entry.operation]
         measures = measures_of(operation)
         if not measures:
-            return
+            return False
         legs = _legs(entry, stands=stands)
         shown = listed if stands else None
-        self._book(operation.subject, _DOCUMENTS, "", legs if shown is None else (*legs, _LISTED), _ONE)
-        carried = set()
-        for measure, unit, amount in amounts(measures, record):
-            self._book(operation.subject, measure, unit, legs, amount)
-            carried.add(measure.name)
-        if shown is not None:
-            # an update that leaves a figure alone must not be compared with the whole record's
-            compared = (
-                measures if len(carried) == len(measures) else tuple(one for one in measures if one.name in carried)
-            )
-            for measure, unit, amount in amounts(compared, shown):
-                self._book(operation.subject, measure, unit, (_LISTED,), amount)
+        subject = operation.subject
+        self._book(subject, _DOCUMENTS, "", (verdict, legs if shown is None else (*legs, _LISTED)), _ONE)
+        sent = list(amounts(measures, record))
+        for measure, unit, amount in sent:
+            self._book(subject, measure, unit, (verdict, legs), amount)
+        if shown is None:
+            return False
+        # an update that leaves a figure alone must not be compared with the whole record's
+        carried = {measure.name for measure, _, _ in sent}
+        compared = measures if len(carried) == len(measures) else tuple(one for one in measures if one.name in carried)
+        seen = list(amounts(compared, shown))
+        for measure, unit, amount in seen:
+            self._book(subject, measure, unit, (verdict, (_LISTED,)), amount)
+        return seen != sent
 
     def totals(self) -> tuple[Total, ...]:
         """All figures, by subject, in the order of the contract, then by unit."""
@@ -77,7 +91,7 @@ class Adder:
             for rank, measure in enumerate((_DOCUMENTS, *MEASURES[subject]))
         }
         told: dict[tuple[str, int, str], list[Decimal]] = {}
-        for (subject, name, unit, legs), amount in self._sums.items():
+        for (subject, name, unit, _, legs), amount in self._sums.items():
             sums = told.setdefault((subject, figures[subject, name][0], unit), [Decimal(0)] * 5)
             for leg in legs:
                 sums[leg] += amount
@@ -87,8 +101,18 @@ class Adder:
             for (subject, rank, unit), sums in sorted(told.items())
         )
 
-    def _book(self, subject: str, measure: Measure, unit: str, legs: tuple[int, ...], amount: Decimal) -> None:
-        booked = (subject, measure.name, unit, legs)
+    def shares(self) -> tuple[Share, ...]:
+        """What creates and updates ask for, by verdict, figure and unit, all subjects together."""
+        sums: dict[tuple[str, str, str], Decimal] = {}
+        for (_, name, unit, verdict, legs), amount in self._sums.items():
+            if legs[0] == _SOURCE:
+                sums[verdict, name, unit] = sums.get((verdict, name, unit), _NONE) + amount
+        return tuple(Share(*place, amount) for place, amount in sorted(sums.items()))
+
+    def _book(
+        self, subject: str, measure: Measure, unit: str, way: tuple[str, tuple[int, ...]], amount: Decimal
+    ) -> None:
+        booked = (subject, measure.name, unit, *way)
         self._sums[booked] = self._sums.get(booked, _NONE) + amount
 
 

@@ -52,6 +52,31 @@ MEANINGS: dict[Verdict, str] = {
     Verdict.ONLY_LISTED: "the exchange has a record that was not accepted from here",
 }
 
+IN_ORDER = (
+    # told by the entry's state alone
+    Verdict.INVALID,
+    Verdict.HELD,
+    Verdict.WAITING,
+    Verdict.REFUSED,
+    Verdict.UNKNOWN,
+    # accepted or unchanged: what no listing can show, or need not show any more
+    Verdict.ACKNOWLEDGED,
+    Verdict.REPLACED,
+    # what the listing says by key
+    Verdict.LISTED_TWICE,
+    Verdict.STILL_LISTED,
+    Verdict.NOT_VERIFIABLE,
+    Verdict.MISSING,
+    # what it says by contents
+    Verdict.VALUE_DIFFERENCE,
+    Verdict.UNCHANGED,
+    Verdict.WITHIN_TOLERANCE,
+    Verdict.MATCHED,
+)
+"""All verdicts on entries in the order in which their rules are asked (`legs.by_rule`, then `settling`): the first that fits an entry is
+its own, and the last fits what is left.
+"""
+
 AGREES = frozenset(
     {Verdict.MATCHED, Verdict.WITHIN_TOLERANCE, Verdict.UNCHANGED, Verdict.REPLACED, Verdict.ACKNOWLEDGED}
 )

@@ -1,30 +1,36 @@
 """Stage 7: reports. What became of every row, for the shipper, the analyst and the machine.
 
-`write` is the verb: results files, the reconciliation workbook and `run.json`, in one pass over the ledger. Reads the ledger and
-the reconciliation, never a source file and never the network. Equal ledgers give equal bytes.
+`write` is the verb: results files, fix files, acknowledgements, the reconciliation workbook, the page and `run.json`, in one pass over
+the ledger; then the index of all runs. Reads the ledger and the reconciliation, never a source file and never the network. Equal
+ledgers give equal bytes.
 """
 
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Protocol
 
-from loadsheet.ledger import Run
+from loadsheet.ledger import Drop, Entry, Run
 from loadsheet.ledger.history import History
 from loadsheet.problems import Problem
-from loadsheet.reconcile import Reconciliation
+from loadsheet.reconcile import Match, Reconciliation
+from loadsheet.reports.acknowledgement import Acknowledgements, acknowledgement_schema
+from loadsheet.reports.fixing import Fixes
 from loadsheet.reports.placing import placed
+from loadsheet.reports.reconciliation import NAME as WORKBOOK
+from loadsheet.reports.reconciliation import ReconciliationWorkbook, free_name, other_name
 from loadsheet.reports.results import DropResults, results_names
 from loadsheet.reports.sentences import sentences
 from loadsheet.reports.sheets import ROWS_MAX, open_book
 from loadsheet.reports.summary import Gathering, RunSummary, summarise
-from loadsheet.reports.workbook import NAME as WORKBOOK
-from loadsheet.reports.workbook import ReconciliationWorkbook
+from loadsheet.reports.told import schema
+from loadsheet.reports.web import PAGE, RunPage, write_index
 from loadsheet.settings import Settings
 
 SUMMARY = "run.json"
 
-__all__ = ["SUMMARY", "WORKBOOK", "RunSummary", "Written", "sentences", "write"]
+__all__ = ["SUMMARY", "WORKBOOK", "RunSummary", "Written", "acknowledgement_schema", "schema", "sentences", "write"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +55,12 @@ class Written:
         return sentences(self.summary, self.folder, self.state)
 
 
+class _Taker(Protocol):
+    """What takes the entries of a run with the verdicts on them, one after the other."""
+
+    def add(self, entry: Entry, match: Match) -> None: ...
+
+
 def write(
     history: History,
     reconciliation: Reconciliation,
@@ -56,40 +68,59 @@ def write(
     settings: Settings,
     *,
     sheet_rows_max: int = ROWS_MAX,
-    remarks: Sequence[Problem] = (),
+    remarks: Sequence[Problem | str] = (),
     forecast: str = "",
+    drops: Sequence[Drop] | None = None,
 ) -> Written:
     """Write all reports of a run into `outbox/RUN/`, replacing earlier ones of the same run; each appears whole or not at all.
 
     `run` carries the exit code and the end that will be recorded for it, as far as they are known. A reconciliation that does
     not balance is written all the same, and says so. `remarks` concern the run and no file, `forecast` says what is left to send and
-    when that would be done: both for `run.json`. Raises LoadsheetError if a report cannot be written.
+    when that would be done: both for `run.json`. `drops` are told of if they are not those that the run
+    touched. Raises LoadsheetError if a report cannot be written.
     """
     folder = settings.outbox / run.name
-    drops = history.drops_of(run)
+    drops = history.drops_of(run) if drops is None else drops
     names = results_names(drops, run)
     gathered = Gathering()
     written: list[str] = []
-    with open_book(folder / WORKBOOK, title=f"Reconciliation {run.name}", footer=f"loadsheet run {run.name}") as book:
-        workbook = ReconciliationWorkbook(book, folder, rows_max=sheet_rows_max)
+    page = RunPage(history, documents_max=settings.page_documents_max)
+    acknowledgements = Acknowledgements(history, run, folder, drops)
+    fixes = Fixes(history, run, folder, settings)
+    workbook_name = free_name(folder)
+    with open_book(
+        folder / workbook_name, title=f"Reconciliation {run.name}", footer=f"loadsheet run {run.name}"
+    ) as book:
+        workbook = ReconciliationWorkbook(book, folder, history, reconciliation, rows_max=sheet_rows_max)
         for drop in drops:
             gathered.open(drop)
             workbook.open(drop)
+            page.open(drop)
             with ExitStack() as spools:
                 results = DropResults(drop, folder, names[drop.id], spools)
+                fixes.open(drop, spools)
+                acknowledgements.open(drop, spools)
+                takers = (gathered, results, workbook, page, acknowledgements)
                 for entry in history.entries_of(drop.id):
-                    match = reconciliation.matches[entry.id]
-                    gathered.add(entry, match)
-                    results.add(entry, match)
-                    workbook.add(entry, match)
+                    fixes.add(entry)
+                    _give(takers, entry, reconciliation.matches[entry.id])
                 for row in history.ignored_of(drop.id):
                     results.leave_out(row)
-                written += results.finish()
-        reports = [WORKBOOK, *written, SUMMARY]
-        summary = summarise(run, drops, reconciliation, gathered, settings, results=names, reports=reports)
-        beyond = workbook.finish(summary, reconciliation.only_listed)
-        said = tuple(map(str, remarks))
+                written += (*results.finish(), *fixes.finish(), *acknowledgements.finish())
+        reports = [PAGE, workbook_name, *written, SUMMARY]
+        summary = summarise(
+            run, drops, reconciliation, gathered, settings, results=names, reports=reports, fixes=fixes.names
+        )
+        beyond = workbook.finish(summary, run, settings)
+        said = (*map(str, remarks), *other_name(workbook_name))
         summary = replace(summary, reports=(*reports, *beyond), remarks=said, forecast=forecast)
     with placed(folder / SUMMARY) as part:
         part.write_bytes(summary.to_json())
+    page.finish(folder, summary)
+    write_index(settings.outbox, history, run, reconciliation.exceptions, runs_max=settings.index_runs_max)
     return Written(folder, summary.reports, summary, settings.state)
+
+
+def _give(takers: Sequence[_Taker], entry: Entry, match: Match) -> None:
+    for one in takers:
+        one.add(entry, match)

@@ -24,7 +24,8 @@ class Page:
 
     def __init__(self, book: Book, title: str, widths: Sequence[float]) -> None:
         self._book, self._widths = book, widths
-        self._sheet = book.sheet(title)
+        self.book, self.title = book, title
+        self.sheet = self._sheet = book.sheet(title)
         self.row = 0
         for position, width in enumerate(widths):
             self._sheet.set_column(position, position, width)
@@ -44,6 +45,10 @@ class Page:
         write(self._sheet, self.row, 0, text, shape)
         self._fill(1 if band else len(self._widths), shape)
         self.row += 1
+
+    def leave(self, lines: int) -> None:
+        """Leave lines empty, for a chart to stand there."""
+        self.row += lines
 
     def section(self, title: str) -> None:
         """An empty line and a heading."""

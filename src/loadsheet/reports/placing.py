@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from loadsheet.problems import LoadsheetError
+from loadsheet.problems import FolderError
 
 _NAME_BYTES_MAX = 150
 _UNSAFE = re.compile(r"[^\w .()+,=@-]")
@@ -16,7 +16,7 @@ _UNSAFE = re.compile(r"[^\w .()+,=@-]")
 def placed(path: Path) -> Iterator[Path]:
     """The name under which to write what shall become `path`. Nothing is left behind if writing fails.
 
-    Raises LoadsheetError if the folder cannot be written to or the disk is full.
+    Raises FolderError if the folder cannot be written to or the disk is full.
     """
     part = path.with_name(f"{path.name}.tmp")
     try:
@@ -29,8 +29,9 @@ def placed(path: Path) -> Iterator[Path]:
         finally:
             part.unlink(missing_ok=True)
     except OSError as error:
-        raise LoadsheetError(
-            f"{path} cannot be written ({error.strerror or error}); the ledger has everything: free the place and run again"
+        raise FolderError(
+            f"{path} cannot be written ({error.strerror or error}); see to its folder or disk, and try again: what a run knows is in"
+            " the ledger, and `loadsheet report` writes its reports anew"
         ) from error
 
 

@@ -7,10 +7,7 @@ sixteen bytes a row kept to bring them into the order of the file at the end, so
 import codecs
 import csv
 import io
-import shutil
-import tempfile
-from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -20,6 +17,7 @@ from loadsheet.problems import Problem
 from loadsheet.reconcile import IGNORED, Match
 from loadsheet.reports.placing import placed, safe_name
 from loadsheet.reports.safety import csv_line
+from loadsheet.reports.spooling import Spool
 
 SUFFIX = ".results.csv"
 SET_ASIDE = "set aside"
@@ -110,7 +108,7 @@ def results_names(drops: Iterable[Drop], run: Run) -> dict[int, dict[Place, str]
         mine = names[drop.id] = {}
         for file, sheet in places:
             several = sum(other == file for other, _ in places) > 1
-            earlier = "" if drop.run == run.name else f".of-{drop.run}"
+            earlier = "" if run.holds(drop.run) else f".of-{drop.run}"
             base = safe_name(file) + (f".{safe_name(sheet)}" if several else "") + earlier
             bases = (base, *(f"{base}-{number}" for number in range(2, len(taken) + 3)))
             name = next(base + SUFFIX for base in bases if (base + SUFFIX).casefold() not in taken)
@@ -146,10 +144,8 @@ class _ResultsFile:
     def __init__(self, path: Path, stack: ExitStack) -> None:
         self._path = path
         self._head: Sequence[str] = ()
-        self._spool = stack.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 (the stack closes it)
+        self._spool, self._number = Spool(stack), 0
         self._writer = csv.writer(self)
-        self._numbers, self._ends = array("L"), array("Q")
-        self._end, self._in_order = 0, True
 
     def head(self, header: Sequence[str]) -> None:
         own = {name.casefold() for name in header}
@@ -157,31 +153,17 @@ class _ResultsFile:
         self._head = csv_line((*leading, *header, *trailing))
 
     def add(self, number: int, cells: Sequence[str]) -> None:
+        self._number = number
         self._writer.writerow(cells)
-        self._in_order = self._in_order and (not self._numbers or self._numbers[-1] <= number)
-        self._numbers.append(number)
-        self._ends.append(self._end)
 
-    def write(self, line: str) -> int:
-        """What csv.writer calls."""
-        written = self._spool.write(line.encode(errors="replace"))
-        self._end += written
-        return written
+    def write(self, line: str) -> None:
+        """What csv.writer calls, once for each row."""
+        self._spool.add(self._number, line.encode(errors="replace"))
 
     def finish(self) -> str:
         with placed(self._path) as part, part.open("wb") as target:
             head = io.StringIO(newline="")
             csv.writer(head).writerow(self._head)
             target.write(codecs.BOM_UTF8 + head.getvalue().encode(errors="replace"))
-            self._spool.seek(0)
-            if self._in_order:
-                shutil.copyfileobj(self._spool, target)
-            else:
-                target.writelines(self._sorted())
+            self._spool.pour(target)
         return self._path.name
-
-    def _sorted(self) -> Iterator[bytes]:
-        for position in sorted(range(len(self._numbers)), key=self._numbers.__getitem__):
-            start = self._ends[position - 1] if position else 0
-            self._spool.seek(start)
-            yield self._spool.read(self._ends[position] - start)

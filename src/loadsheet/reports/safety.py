@@ -35,12 +35,18 @@ def csv_text(text: str) -> str:
 
 def sheet_text(text: str) -> str:
     """A text for a workbook cell: cut, with a mark, to what a cell can hold. XlsxWriter escapes control characters itself."""
-    if len(text) * 2 > CELL_MAX and (length := _units(text)) > CELL_MAX:
+    if not fits(text):
+        length = _units(text)
         mark = _CUT.format(length=length)
         text = text.encode("utf-16-le")[: 2 * (CELL_MAX - len(mark))].decode("utf-16-le", "ignore") + mark
     if text.startswith("<r>") and text.endswith("</r>"):
         text += " "  # XlsxWriter takes such a text for rich-text markup and would write it into the XML as it is
     return text
+
+
+def fits(text: str) -> bool:
+    """Whether a workbook cell holds all of a text."""
+    return len(text) * 2 <= CELL_MAX or _units(text) <= CELL_MAX
 
 
 def _units(text: str) -> int:

@@ -12,6 +12,8 @@ from loadsheet.settings import Settings
 
 _UNLISTED = {Action.STATUS: "status events", Action.QUOTE: "quotes", Action.CONFIRM: "quote confirmations"}
 _PROBLEMS_SHOWN = 5
+_FIXES_SHOWN = 5
+_DASHES_OF_A_DAY = 2  # a run has its number behind another
 
 
 def verdict_sentence(summary: RunSummary) -> str:
@@ -45,7 +47,8 @@ def sentences(summary: RunSummary, folder: Path, state: Path) -> list[str]:
     """The summary for the terminal, a line each; `folder` is where its reports are, `state` where its ledger is. Control
     characters do not get through.
     """
-    lines = [f"run {summary.run}", *_file_lines(summary), verdict_sentence(summary), balance_sentence(summary)]
+    what = "day" if summary.run.count("-") == _DASHES_OF_A_DAY else "run"
+    lines = [f"{what} {summary.run}", *_file_lines(summary), verdict_sentence(summary), balance_sentence(summary)]
     lines += [
         f"  {problem.count:>5,} x {problem.code} {_titled(problem)}{_first(problem.places)}"
         for problem in summary.problems[:_PROBLEMS_SHOWN]
@@ -53,6 +56,7 @@ def sentences(summary: RunSummary, folder: Path, state: Path) -> list[str]:
     if (hidden := len(summary.problems) - _PROBLEMS_SHOWN) > 0:
         lines.append(f"        and {hidden} more kind{'s' if hidden > 1 else ''} of problems")
     lines.append(f"reports in {folder}: {_reports(summary)}")
+    lines += _to_fix(summary, folder)
     lines += _next(summary, folder, state)
     return ["".join(sign if sign.isprintable() else "?" for sign in line) for line in lines]
 
@@ -73,8 +77,20 @@ def fates_of(file: FileTold) -> Counter[str]:
 
 def _reports(summary: RunSummary) -> str:
     results = {name for file in files_of(summary) for name in file.results}
-    others = [name for name in summary.reports if name not in results]
-    return ", ".join([*others, f"{len(results)} results file{'' if len(results) == 1 else 's'}"])
+    to_fix = {name for drop in summary.drops for name in drop.fix}
+    others = [name for name in summary.reports if name not in results | to_fix and "/" not in name]
+    for_programs = len([name for name in summary.reports if "/" in name])
+    counted = [f"{len(results)} results file{'' if len(results) == 1 else 's'}"]
+    counted += [f"{for_programs} files in ack"] if for_programs else []
+    return ", ".join([*others, *counted])
+
+
+def _to_fix(summary: RunSummary, folder: Path) -> Iterator[str]:
+    """What goes back to senders, the first few by name."""
+    names = [name for drop in summary.drops for name in drop.fix]
+    yield from (f"to fix: {folder / name}" for name in names[:_FIXES_SHOWN])
+    if (hidden := len(names) - _FIXES_SHOWN) > 0:
+        yield f"        and {hidden} more fix files"
 
 
 def _group(operation: Operation) -> tuple[str, str]:

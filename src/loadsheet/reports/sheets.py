@@ -5,6 +5,7 @@ what the rows mean. Memory stays flat: XlsxWriter keeps one row of each sheet (c
 """
 
 import csv
+import hashlib
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -16,7 +17,7 @@ from typing import Any, NamedTuple
 
 import xlsxwriter  # type: ignore[import-untyped]  # has annotations but no py.typed
 from xlsxwriter.exceptions import FileCreateError  # type: ignore[import-untyped]  # as above
-from xlsxwriter.utility import xl_range  # type: ignore[import-untyped]  # as above
+from xlsxwriter.utility import xl_range, xl_range_abs  # type: ignore[import-untyped]  # as above
 
 from loadsheet.reports.placing import placed
 from loadsheet.reports.quick import QuickRows
@@ -36,17 +37,21 @@ class Tone(StrEnum):
     GOOD = "good"
     NOTE = "note"
     BAD = "bad"
+    YOURS = "yours"
 
 
 class Kind(StrEnum):
     """What a column holds, and so how it is written and aligned."""
 
     TEXT = "text"
+    NUMBER = "number"
     COUNT = "count"
     AMOUNT = "amount"
     MONEY = "money"
     SHARE = "share"
     MOMENT = "moment"
+    DAY = "day"
+    CHANGE = "change"
 
 
 _TONES: dict[Tone, dict[str, Any]] = {
@@ -55,30 +60,44 @@ _TONES: dict[Tone, dict[str, Any]] = {
     Tone.GOOD: {"font_color": "#14532D", "bg_color": "#E3F4E8"},
     Tone.NOTE: {"font_color": "#7A4F01", "bg_color": "#FEF3D6"},
     Tone.BAD: {"font_color": "#8A1C1C", "bg_color": "#FDE6E6", "bold": True},
+    Tone.YOURS: {"font_color": _INK, "bg_color": "#FFFDF0"},
 }
 _KINDS: dict[Kind, dict[str, Any]] = {
     Kind.TEXT: {"num_format": "@", "align": "left", "indent": 1},
+    Kind.NUMBER: {"num_format": "General", "align": "right"},
     Kind.COUNT: {"num_format": "#,##0"},
     Kind.AMOUNT: {"num_format": "#,##0.000"},
     Kind.MONEY: {"num_format": "#,##0.00"},
     Kind.SHARE: {"num_format": "0.0%"},
     Kind.MOMENT: {"num_format": "yyyy-mm-dd hh:mm:ss", "align": "left", "indent": 1},
+    Kind.DAY: {"num_format": "yyyy-mm-dd", "align": "left", "indent": 1},
+    Kind.CHANGE: {"num_format": "+#,##0;-#,##0;0"},
 }
 _LINE_HEIGHT, _LINES_MAX = 13, 12
 _PADDING = 3
+_CHOICES_MAX = 255  # characters of a list that stands in the rule itself; a longer one is silently left out
+_CHART_FONT = {"name": "Arial", "size": 9, "color": _MUTED}
 _FONT = {"font_name": "Arial", "font_size": 10, "valign": "top"}
 
 Value = str | int | float | Decimal | datetime | None
 
 
 class Column(NamedTuple):
-    """A column: its heading, what it holds, its width in characters at least and at most, and whether long texts wrap."""
+    """A column: its heading, what it holds, its width in characters at least and at most, and whether long texts wrap.
+
+    `choices` are offered in a list; anything else may be written unless it is `strict`. Numbers above a limit of `warns` are toned;
+    the highest limit comes first.
+    """
 
     head: str
     kind: Kind = Kind.TEXT
     width: int = 8
     width_max: int = 48
     wrap: bool = False
+    hidden: bool = False
+    choices: tuple[str, ...] = ()
+    strict: bool = False
+    warns: tuple[tuple[float, Tone], ...] = ()
 
 
 class Formula(NamedTuple):
@@ -108,6 +127,10 @@ class Book:
         sheet.hide_gridlines(2)
         return sheet
 
+    def mark(self, name: str, value: str) -> None:
+        """Put a property of our own into the workbook; spreadsheet programs keep it when they save. At most 255 characters."""
+        self._workbook.set_custom_property(name, value, "text")
+
     def style(
         self, kind: Kind = Kind.TEXT, tone: Tone = Tone.PLAIN, *, wrap: bool = False, line: bool = True, **more: Any
     ) -> Any:
@@ -121,9 +144,23 @@ class Book:
             )
         return self._formats[key]
 
+    def tint(self, tone: Tone) -> Any:
+        """The format that a condition puts over that of a cell."""
+        key = ("tint", tone)
+        if key not in self._formats:
+            self._formats[key] = self._workbook.add_format(_TONES[tone])
+        return self._formats[key]
+
+    def chart(self, kind: str, **more: Any) -> Any:
+        """A new chart of this kind, in the workbook's style; sheets insert it."""
+        chart = self._workbook.add_chart({"type": kind, **more})
+        chart.set_legend({"position": "bottom", "font": _CHART_FONT})
+        chart.set_chartarea({"border": {"color": _HAIR}})
+        return chart
+
     def head_style(self, kind: Kind) -> Any:
         """The format of a column's heading: aligned as its cells."""
-        align, indent = ("left", 1) if kind in (Kind.TEXT, Kind.MOMENT) else ("right", 0)
+        align, indent = ("left", 1) if kind in (Kind.TEXT, Kind.MOMENT, Kind.DAY) else ("right", 0)
         return self.style(
             wrap=True,
             line=False,
@@ -159,10 +196,26 @@ def _close_spools(workbook: Any) -> None:
 
 
 class TableSheet:
-    """A sheet that is one table: heading frozen, filters on. Rows stream in; those that do not fit go on in a CSV beside."""
+    """A sheet that is one table: heading frozen, filters on. Rows stream in; those that do not fit go on in a CSV beside.
 
-    def __init__(self, book: Book, title: str, columns: Sequence[Column], *, rows_max: int, overflow: Path) -> None:
+    `count` is how many rows there are, `kept` how many of them the sheet holds. So many columns are `frozen`, and so many `printed`
+    (0: all).
+    """
+
+    def __init__(
+        self,
+        book: Book,
+        title: str,
+        columns: Sequence[Column],
+        *,
+        rows_max: int,
+        overflow: Path,
+        frozen: int = 1,
+        printed: int = 0,
+    ) -> None:
         self._book, self._columns, self._rows_max, self._overflow = book, columns, rows_max, overflow
+        self.title, self._frozen, self._printed = title, frozen, printed
+        self._digest = hashlib.sha256()
         self._sheet = book.sheet(title)
         self._table = begin_table(book, self._sheet, 0, columns, f"tbl{title.title().replace(' ', '')}", filters=True)
         self._sheet.set_row(0, 30)
@@ -175,31 +228,68 @@ class TableSheet:
     def add(self, values: Sequence[Value], tones: Mapping[int, Tone] | None = None) -> None:
         """Write a row; `tones` say how single cells are meant, by position."""
         self._row += 1
+        told = "\x1f".join(["" if value is None else str(value) for value in values])
+        self._digest.update(f"{told}\n".encode("utf-8", "surrogatepass"))
         if self._row >= self._rows_max:
             self._spill(values)
             return
         lines = max((self._lines(position, values[position]) for position in self._wrapping), default=1)
-        if lines > 1:  # spreadsheet programs differ in whether they fit the height of a row by themselves
-            self._sheet.set_row(self._row, lines * _LINE_HEIGHT + 2)
+        # spreadsheet programs differ in whether they fit the height of a row by themselves
+        height = lines * _LINE_HEIGHT + 2 if lines > 1 else None
         for position, value in enumerate(values):
             if isinstance(value, str) and len(value) > self._widths[position]:
                 self._widths[position] = len(value)
-        if lines > 1 or not self._quick.add(self._row, values, tones or {}):
+        if not self._quick.add(self._row, values, tones or {}, height):
+            if height is not None:
+                self._sheet.set_row(self._row, height)
             for position, value in enumerate(values):
                 write(self._sheet, self._row, position, value, self._style(position, (tones or {}).get(position)))
+
+    @property
+    def count(self) -> int:
+        """How many rows there are."""
+        return self._row
+
+    @property
+    def kept(self) -> int:
+        """How many rows the sheet holds."""
+        return min(self._row, self._rows_max - 1)
+
+    @property
+    def sha256(self) -> str:
+        """The hex digest of all rows: their values as texts (nothing as an empty one) with US (1F) between them, LF after each row."""
+        return self._digest.hexdigest()
+
+    def column(self, head: str) -> str:
+        """The cells of a column, for formulas on other sheets."""
+        position = next(place for place, column in enumerate(self._columns) if column.head == head)
+        return f"'{self.title}'!{xl_range_abs(1, position, max(1, self.kept), position)}"
 
     def finish(self, nothing: str) -> str:
         """Close the table; `nothing` stands in an empty one. Returns the name of the CSV that holds further rows, if any."""
         if not self._row:
             write(self._sheet, 1, 0, nothing, self._book.style(tone=Tone.MUTED, line=False))
-        last = max(1, min(self._row, self._rows_max - 1))
+        last = max(1, self.kept)
         end_table(self._table, 0, last, len(self._columns))
         for position, column in enumerate(self._columns):
-            self._sheet.set_column(position, position, min(self._widths[position], column.width_max) + _PADDING)
-        self._sheet.freeze_panes(1, 1)
+            self._shape(position, column, last)
+        self._sheet.freeze_panes(1, self._frozen)
         self._sheet.repeat_rows(0)
+        if self._printed:
+            self._sheet.print_area(0, 0, last, self._printed - 1)
         self._sheet.ignore_errors({"number_stored_as_text": xl_range(1, 0, last, len(self._columns) - 1)})
         return self._more.name if self._more else ""
+
+    def _shape(self, position: int, column: Column, last: int) -> None:
+        width = min(self._widths[position], column.width_max) + _PADDING
+        self._sheet.set_column(position, position, width, None, {"hidden": 1} if column.hidden else {})
+        place = (1, position, last, position)
+        if column.choices:
+            rule = {"validate": "list", "source": list(_offered(column.choices)), "show_error": column.strict}
+            self._sheet.data_validation(*place, rule)
+        for limit, tone in column.warns:
+            above = {"type": "cell", "criteria": ">", "value": limit, "format": self._book.tint(tone)}
+            self._sheet.conditional_format(*place, {**above, "stop_if_true": True})
 
     def _style(self, position: int, tone: Tone | None) -> Any:
         column = self._columns[position]
@@ -259,6 +349,17 @@ def write(sheet: Any, row: int, column: int, value: Value | Formula, style: Any)
         sheet.write_blank(row, column, None, style)
     else:
         sheet.write_number(row, column, float(value), style)
+
+
+def _offered(choices: Sequence[str]) -> Iterator[str]:
+    """As many choices as fit into a rule; one with a comma would be two."""
+    room = _CHOICES_MAX
+    for choice in choices:
+        room -= len(choice) + 1
+        if room < 0:
+            return
+        if "," not in choice and not choice.startswith("="):
+            yield choice
 
 
 class _Overflow:

@@ -1,171 +1,43 @@
 """What a run came to, as one document: `run.json`. The workbook's front page and the terminal tell the same numbers from it.
 
-Owns: the document's shape (`loadsheet.run/1`: names are only ever added to it). Computes nothing that the reconciliation or the
-ledger has not counted; how it is told to people is in `sentences`.
+Owns: where its numbers come from; its shape is in `told`. Computes nothing that the reconciliation or the ledger has not counted;
+how it is told to people is in `sentences`.
 """
 
 import platform
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from importlib.metadata import version
+from itertools import islice
 from urllib.parse import urlsplit
 
-import msgspec
-
-from loadsheet.contract import Assumptions, Scale
+from loadsheet.causes import Causes
+from loadsheet.contract import Assumptions, Scale, plain
 from loadsheet.ledger import NEEDS_SOMEONE as STATES_THAT_NEED_SOMEONE
 from loadsheet.ledger import Drop, Entry, Run, SourceFile, SourceTable, State
 from loadsheet.problems import CATALOGUE, NOWHERE, Problem
 from loadsheet.reconcile import NEEDS_SOMEONE, Leg, Match, Reconciliation, TableBalance, Total, Verdict
+from loadsheet.reports.told import (
+    BalanceTold,
+    CauseTold,
+    Deviation,
+    DropTold,
+    FileTold,
+    LegTold,
+    NeedsSomeone,
+    ProblemTold,
+    RunSummary,
+    TableTold,
+    TotalTold,
+)
 from loadsheet.settings import Settings
 
-SCHEMA = "loadsheet.run/1"
+__all__ = ["FileTold", "Gathering", "LegTold", "ProblemTold", "RunSummary", "TotalTold", "summarise"]
 
 _PLACES_SHOWN = 3
-_encode = msgspec.json.Encoder(decimal_format="number").encode
-
-
-@dataclass(frozen=True, slots=True)
-class TableTold:
-    """One table as it was read: its rows by what became of them, and what reading found on the way (encoding, hidden rows ...).
-    `fates` sum up to `rows` if it balances.
-    """
-
-    table: str
-    sheet: str
-    rows: int
-    fates: Mapping[str, int]
-    balances: bool
-    found: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class FileTold:
-    """One file as it was dropped; `set_aside` says why, if it was; `results` are its results files, beside run.json."""
-
-    name: str
-    role: str
-    sha256: str
-    size: int
-    arrived: str
-    kept_as: str
-    set_aside: tuple[str, ...]
-    tables: tuple[TableTold, ...]
-    results: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class DropTold:
-    """The files that one mapping read together; `run` is the run that read them, `entries` their documents by state."""
-
-    run: str
-    mapping: str
-    mapping_version: str
-    operation: str
-    entries: Mapping[str, int]
-    files: tuple[FileTold, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ProblemTold:
-    """All problems of one code and level, folded: how many, and the first places."""
-
-    code: str
-    title: str
-    level: str
-    count: int
-    places: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class TotalTold:
-    """One control total on each leg. `tolerance` is by how much two legs may differ and still agree."""
-
-    subject: str
-    figure: str
-    unit: str
-    scale: str
-    tolerance: Decimal
-    source: Decimal
-    not_sent: Decimal
-    sent: Decimal
-    acknowledged: Decimal
-    listed: Decimal
-
-
-@dataclass(frozen=True, slots=True)
-class LegTold:
-    """How much of the exchange's records of one subject were seen."""
-
-    subject: str
-    read: bool
-    listed: int
-    total: int
-    complete: bool
-    says: str
-
-
-@dataclass(frozen=True, slots=True)
-class Deviation:
-    """A setting that is not at its default."""
-
-    setting: str
-    value: str
-    default: str
-
-
-@dataclass(frozen=True, slots=True)
-class NeedsSomeone:
-    """How much waits for a person: entries by their verdict, rows by their fate, and the key of the first such entry."""
-
-    entries: int
-    rows: int
-    first: str
-
-
-@dataclass(frozen=True, slots=True)
-class BalanceTold:
-    """The tie-out: rows read and rows by what became of them; `faults` say why it does not balance."""
-
-    balances: bool
-    read: int
-    rows: Mapping[str, int]
-    faults: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class RunSummary:
-    """The document. Times are ISO 8601 UTC; counts by state, fate or verdict leave zeros out. `remarks` concern the run and no file;
-    `forecast` says what is left to send, and when that would be done.
-    """
-
-    run: str
-    started_at: str
-    finished_at: str
-    exit_code: int | None
-    balance: BalanceTold
-    entries: Mapping[str, int]
-    verdicts: Mapping[str, int]
-    groups: Mapping[str, Mapping[str, int]]
-    only_at_exchange: int
-    needs_someone: NeedsSomeone
-    legs: tuple[LegTold, ...]
-    totals: tuple[TotalTold, ...]
-    problems: tuple[ProblemTold, ...]
-    drops: tuple[DropTold, ...]
-    reports: tuple[str, ...]
-    settings: Mapping[str, str]
-    deviations: tuple[Deviation, ...]
-    versions: Mapping[str, str]
-    schema: str = SCHEMA
-    remarks: tuple[str, ...] = ()
-    forecast: str = ""
-
-    def to_json(self) -> bytes:
-        """The document as indented JSON."""
-        return msgspec.json.format(_encode(self), indent=2) + b"\n"
+_CAUSES_TOLD = 200
 
 
 @dataclass
@@ -177,6 +49,7 @@ class Gathering:
     states: dict[int, Counter[str]] = field(default_factory=dict)
     groups: dict[str, Counter[str]] = field(default_factory=dict)
     first: str = ""
+    folding: Causes = field(default_factory=Causes)
 
     def open(self, drop: Drop) -> None:
         """Begin with a drop: the problems for which its files were set aside, and what looks damaged in its tables."""
@@ -192,7 +65,7 @@ class Gathering:
         self.groups.setdefault(entry.operation, Counter())[match.verdict] += 1
         if not self.first and match.verdict in NEEDS_SOMEONE:
             self.first = entry.key
-        self._fold(entry.problems)
+        self._fold(entry.problems, entry.key)
 
     def problems(self) -> tuple[ProblemTold, ...]:
         """All problems by code and level, the most frequent first."""
@@ -202,8 +75,16 @@ class Gathering:
             for (code, level), count in ranked
         )
 
-    def _fold(self, problems: Sequence[Problem]) -> None:
+    def causes(self) -> tuple[CauseTold, ...]:
+        """The causes of problems, errors first and then the most frequent."""
+        told = (
+            CauseTold(**{name: getattr(one, name) for name in CauseTold.__slots__}) for one in self.folding.ranked()
+        )
+        return tuple(islice(told, _CAUSES_TOLD))
+
+    def _fold(self, problems: Sequence[Problem], key: str = "") -> None:
         for problem in problems:
+            self.folding.add(problem, key)
             kind = (problem.code, problem.level)
             self.counts[kind] += 1
             places = self.places.setdefault(kind, [])
@@ -220,8 +101,11 @@ def summarise(
     *,
     results: Mapping[int, Mapping[tuple[str, str], str]],
     reports: Sequence[str],
+    fixes: Mapping[int, tuple[str, ...]],
 ) -> RunSummary:
-    """The document of a run. `results` names the results file of each drop's files and sheets, `reports` the others."""
+    """The document of a run. `results` names the results file of each drop's files and sheets, `fixes` the fix files of each drop,
+    `reports` all files.
+    """
     rows = reconciliation.balance.rows
     states = reconciliation.states
     told = reconciliation.verdicts
@@ -246,7 +130,13 @@ def summarise(
         legs=tuple(_leg(leg) for leg in reconciliation.legs),
         totals=tuple(_total(total, settings) for total in reconciliation.totals),
         problems=gathered.problems(),
-        drops=tuple(_drop(drop, tables.get(drop.id, []), gathered.states[drop.id], results[drop.id]) for drop in drops),
+        causes=gathered.causes(),
+        drops=tuple(
+            replace(
+                _drop(drop, tables.get(drop.id, []), gathered.states[drop.id], results[drop.id]), fix=fixes[drop.id]
+            )
+            for drop in drops
+        ),
         reports=tuple(reports),
         settings=_settings(settings),
         deviations=tuple(_deviations(settings)),
@@ -260,7 +150,14 @@ def _counted(counts: Mapping[str, int]) -> dict[str, int]:
 
 def _total(total: Total, settings: Settings) -> TotalTold:
     allowed = {Scale.WEIGHT: settings.weight_tolerance, Scale.MONEY: settings.money_tolerance}.get(total.scale, 0)
-    return TotalTold(total.subject, total.figure, total.unit, total.scale, Decimal(str(allowed)), *total.legs)
+    return TotalTold(
+        total.subject, total.figure, total.unit, total.scale, Decimal(str(allowed)), *map(_plain, total.legs)
+    )
+
+
+def _plain(amount: Decimal) -> Decimal:
+    """The number without trailing zeros and without an exponent: equal sums are written alike, in whatever order they came."""
+    return Decimal(plain(amount.normalize()))
 
 
 def _leg(leg: Leg) -> LegTold:

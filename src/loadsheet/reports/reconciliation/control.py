@@ -1,22 +1,23 @@
-"""The front page of the reconciliation workbook: the verdict in a sentence, then the figures behind it.
+"""The sheet Control totals: the tie-out of rows by file, and the figures of all documents on each leg, with live formulas.
 
-Owns: the layout of the sheet Summary. Every number is the summary's; sums and differences are live formulas with their results
-stored, so that a reader can follow them and a program that does not calculate sees them too.
+Owns: its layout. Every number is the summary's; sums and differences are formulas with their results stored, so that a reader can
+follow them and a program that does not calculate sees them too.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from decimal import Decimal
 
 from xlsxwriter.utility import xl_rowcol_to_cell as at  # type: ignore[import-untyped]  # has annotations but no py.typed
 
 from loadsheet.contract import Scale
 from loadsheet.ledger import State
-from loadsheet.reconcile import AGREES, IGNORED, MEANINGS, NEEDS_SOMEONE, Verdict
+from loadsheet.reconcile import IGNORED
 from loadsheet.reports.page import Cell, Page
-from loadsheet.reports.sentences import balance_sentence, verdict_sentence
 from loadsheet.reports.sheets import Column, Formula, Kind, Tone
 from loadsheet.reports.summary import LegTold, RunSummary, TotalTold
 
+TITLE = "Control totals"
+WIDTHS = (34, *[11.5] * 11, 19)
 WAITING = "waiting"
 FATES_SHOWN: tuple[str, ...] = (
     State.ACCEPTED,
@@ -30,7 +31,6 @@ FATES_SHOWN: tuple[str, ...] = (
 )
 """The fates of rows as columns; what is ready or being sent is waiting."""
 
-FRONT_WIDTHS = (34, *[11.5] * 11, 19)
 _SCALES = {Scale.COUNT: Kind.COUNT, Scale.WEIGHT: Kind.AMOUNT, Scale.MONEY: Kind.MONEY}
 _PLACES = 6  # decimals to which differences are rounded: below any unit in use, above the noise of binary numbers
 
@@ -41,61 +41,12 @@ def fates_shown(fates: Mapping[str, int]) -> list[int]:
     return [waiting if fate == WAITING else fates.get(fate, 0) for fate in FATES_SHOWN]
 
 
-def write_front(page: Page, summary: RunSummary, notes: Sequence[str]) -> None:
-    """Fill the sheet Summary; `notes` are further lines for its head."""
-    _head(page, summary, notes)
-    _outcomes(page, summary)
+def write_control(page: Page, summary: RunSummary) -> None:
+    """Fill the sheet."""
+    page.line("Control totals", height=30, font_size=14, bold=True, valign="vcenter", indent=0)
     _balance(page, summary)
     _control(page, summary)
-    _problems(page, summary)
     page.finish()
-
-
-def _head(page: Page, summary: RunSummary, notes: Sequence[str]) -> None:
-    clean = not summary.needs_someone.entries
-    tone = Tone.BAD if not summary.balance.balances else Tone.GOOD if clean else Tone.NOTE
-    page.line(f"Reconciliation {summary.run}", height=34, font_size=18, bold=True, valign="vcenter", indent=0)
-    page.line(
-        verdict_sentence(summary), tone, band=True, height=30, font_size=13, bold=True, valign="vcenter", indent=1
-    )
-    balanced = Tone.GOOD if summary.balance.balances else Tone.BAD
-    page.line(balance_sentence(summary), balanced, band=True, height=20, valign="vcenter")
-    for leg in summary.legs:
-        page.line(
-            f"At the exchange: {leg.says}", Tone.PLAIN if leg.complete else Tone.NOTE, band=not leg.complete, indent=1
-        )
-    code = "" if summary.exit_code is None else f", exit code {summary.exit_code}"
-    when = (
-        f"{summary.started_at} to {summary.finished_at or 'now'} (UTC){code}; exchange {summary.settings['exchange']}"
-    )
-    for note in (when, *notes):
-        page.line(note, Tone.MUTED)
-
-
-def _outcomes(page: Page, summary: RunSummary) -> None:
-    page.section("Outcomes")
-    columns = [Column("Outcome"), Column("Documents", Kind.COUNT), Column("Share", Kind.SHARE), Column("Meaning")]
-    total = sum(summary.verdicts.values())
-    verdicts = [verdict for verdict in Verdict if verdict is not Verdict.ONLY_LISTED]
-    first = page.row + 1
-    sum_at = at(first + len(verdicts), 1)
-    rows = []
-    for row, verdict in enumerate(verdicts, start=first):
-        count = summary.verdicts.get(verdict, 0)
-        tone, rest = _tone(verdict, count), Tone.PLAIN if count else Tone.MUTED
-        share = Formula(f"=IF({sum_at}=0,0,{at(row, 1)}/{sum_at})", count / total if total else 0)
-        rows.append([Cell(verdict, tone), Cell(count, rest), Cell(share, rest), Cell(MEANINGS[verdict], rest)])
-    page.table("tblOutcomes", columns, rows)
-    page.total(columns, [Cell("all documents"), Cell(Formula(f"=SUM({at(first, 1)}:{at(page.row - 1, 1)})", total))])
-    if summary.only_at_exchange:
-        beyond = f"Beyond these: {summary.only_at_exchange:,} {Verdict.ONLY_LISTED}: {MEANINGS[Verdict.ONLY_LISTED]}"
-        page.line(f"{beyond} (sheet Only at exchange)", Tone.NOTE, band=True)
-
-
-def _tone(verdict: Verdict, count: int) -> Tone:
-    if not count:
-        return Tone.MUTED
-    return Tone.GOOD if verdict in AGREES else Tone.BAD if verdict in NEEDS_SOMEONE else Tone.NOTE
 
 
 def _balance(page: Page, summary: RunSummary) -> None:
@@ -183,15 +134,3 @@ def _says(unaccounted: Decimal, gap: Decimal, tolerance: Decimal, leg: LegTold |
     if unaccounted:
         return "does not add up", Tone.BAD
     return ("agrees", Tone.GOOD) if abs(gap) <= tolerance else ("differs", Tone.BAD)
-
-
-def _problems(page: Page, summary: RunSummary) -> None:
-    if not summary.problems:
-        return
-    page.section("Problems by kind")
-    columns = [Column("Problem"), Column("Count", Kind.COUNT), Column("Level"), Column("First places")]
-    rows = [
-        [Cell(f"{told.code} {told.title}"), Cell(told.count), Cell(told.level), Cell(", ".join(told.places))]
-        for told in summary.problems
-    ]
-    page.table("tblKinds", columns, rows)

@@ -1,0 +1,351 @@
+"""Many problems, few causes: problems folded by what is behind them, each with a sentence and, where it follows, a proposal.
+
+Owns: which problems have one cause (same code, column and sheet), and what their values show together: dates in another style, numbers of
+another locale, words that a list lacks. A proposal is one line for the mapping or the sender, only said where all values that were
+seen agree on it. Pure and streaming: it keeps a few examples of each cause, never the problems. Knows no document and no mapping.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from loadsheet.problems import CATALOGUE, NOWHERE, Level, Problem, Where
+
+PLACES_SHOWN = 3
+_VALUES_KEPT = 50  # distinct ones of a cause
+_VALUES_SHOWN = 8
+_CAUSES_MOST = 1_000  # beyond that, problems fold by their code alone
+_TEXT_MOST = 240  # characters of a message in a sentence
+
+_DAYS = {
+    "%d.%m.%Y": "day.month.year",
+    "%d.%m.%y": "day.month.year",
+    "%Y-%m-%d": "year-month-day",
+    "%d/%m/%Y": "day/month",
+    "%m/%d/%Y": "month/day",
+    "%d/%m/%y": "day/month",
+    "%m/%d/%y": "month/day",
+    "%d-%m-%Y": "day-month",
+    "%m-%d-%Y": "month-day",
+    "%Y/%m/%d": "year/month/day",
+    "%Y%m%d": "eight digits, year first",
+    "%d %b %Y": "day, name of the month, year",
+    "%d-%b-%Y": "day, name of the month, year",
+    "%b %d, %Y": "name of the month, day, year",
+}
+_CLOCKS = ("", " %H:%M", " %H:%M:%S", "T%H:%M:%S", "T%H:%M", " %I:%M %p", "T%H:%M:%S%z")
+_STYLES = {f"{day}{clock}": style for day, style in _DAYS.items() for clock in _CLOCKS}
+_NUMBERS = {
+    "en_GB": re.compile(r"[+-]?(?:[0-9]+|[0-9]{1,3}(?:,[0-9]{3})+)(?:\.[0-9]+)?"),
+    "de_DE": re.compile(r"[+-]?(?:[0-9]+|[0-9]{1,3}(?:\.[0-9]{3})+)(?:,[0-9]+)?"),
+    "fr_FR": re.compile(r"[+-]?(?:[0-9]+|[0-9]{1,3}(?:[ \u00a0\u202f][0-9]{3})+)(?:,[0-9]+)?"),
+    "de_CH": re.compile(r"[+-]?(?:[0-9]+|[0-9]{1,3}(?:['\u2019][0-9]{3})+)(?:\.[0-9]+)?"),
+    "en_IN": re.compile(r"[+-]?(?:[0-9]{1,2},)(?:[0-9]{2},)*[0-9]{3}(?:\.[0-9]+)?"),
+}
+_MARKS = {"en_GB": ".", "de_DE": ",", "fr_FR": ",", "de_CH": ".", "en_IN": "."}
+_WITH_UNIT = re.compile(r"[+-]?[0-9][0-9.,' \u00a0\u202f]*([^\W\d_][\w³]*)\.?")
+_NEAR = re.compile(r"did you mean (.+)\?")
+_CLOCK_ONLY = re.compile(r"[0-9: ]+(?: or [0-9: ]+)*")
+_REQUIRED = "is required"  # the contract's word for a field that is not there
+_ITEM = re.compile(r"\[[0-9]+\]")
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Problems with one cause: how many, in how many documents, their first places and up to three different values. Parts of the
+    place that are not the same for all, or unknown, are empty. `say` is one sentence; `proposal` one line, or the hint that all of them have, or empty.
+    Long values end in dots.
+    """
+
+    code: str
+    level: Level
+    file: str
+    sheet: str
+    column: str
+    count: int
+    keys: int
+    places: tuple[str, ...]
+    found: tuple[str, ...]
+    say: str
+    proposal: str
+
+    @property
+    def title(self) -> str:
+        """The heading of its problems in the catalogue."""
+        return CATALOGUE[self.code].title
+
+
+class Causes:
+    """Folds problems while they pass. All problems of a document are to come one after the other."""
+
+    def __init__(self) -> None:
+        self._tallies: dict[tuple[str, ...], _Tally] = {}
+
+    def add(self, problem: Problem, key: str = "") -> None:
+        """Take one problem; `key` tells the document that has it, empty for one of a whole file or table."""
+        where = problem.where
+        fold: tuple[str, ...] = (problem.code, problem.level, where.file, where.sheet, where.column, _within(problem))
+        tally = self._tallies.get(fold)
+        if tally is None and len(self._tallies) >= _CAUSES_MOST:
+            fold = fold[:2]
+            tally = self._tallies.get(fold)
+        if tally is None:
+            at = Where(where.file, where.sheet, column=where.column) if len(fold) > 2 else NOWHERE  # noqa: PLR2004 (all of it)
+            tally = self._tallies[fold] = _Tally(problem, at)
+        tally.take(problem, key)
+
+    def ranked(self) -> list[Cause]:
+        """The causes, errors before warnings and then the most frequent first."""
+        causes = [tally.cause() for tally in self._tallies.values()]
+        return sorted(causes, key=lambda one: (one.level == "warning", -one.count, one.code, one.file, one.column))
+
+
+def _within(problem: Problem) -> str:
+    """What tells causes of one code and column apart: the check, or the field of the record whichever its place in a list."""
+    check = str(problem.values.get("check", ""))
+    return check or _ITEM.sub("[]", problem.where.path)
+
+
+@dataclass(slots=True)
+class _Tally:
+    """What is kept of the problems of one cause. `styles` and `locales` are those in which every value so far can be read."""
+
+    first: Problem
+    at: Where
+    count: int = 0
+    rows: int = 0
+    keys: int = 0
+    last_key: str = ""
+    longest: int = 0
+    same_text: str = ""
+    same_hint: str = ""
+    places: list[str] = field(default_factory=list)
+    values: dict[str, int] = field(default_factory=dict)
+    near: dict[str, str] = field(default_factory=dict)
+    units: dict[str, None] = field(default_factory=dict)
+    styles: list[str] = field(default_factory=lambda: list(_STYLES))
+    locales: list[str] = field(default_factory=lambda: list(_NUMBERS))
+    more_values: bool = False
+    all_with_unit: bool = True
+
+    def take(self, problem: Problem, key: str) -> None:
+        """Count one problem and learn from its value."""
+        self.count += 1
+        self.rows += int(problem.values.get("count", 1)) if problem.where.row else 0
+        if key and key != self.last_key:
+            self.keys, self.last_key = self.keys + 1, key
+        if len(self.places) < PLACES_SHOWN and problem.where != NOWHERE and str(problem.where) not in self.places:
+            self.places.append(str(problem.where))
+        if self.count == 1:
+            self.same_text, self.same_hint = _text(problem), problem.hint
+        if self.same_hint != problem.hint:
+            self.same_hint = ""
+        if self.same_text and self.same_text != _text(problem):
+            self.same_text = ""
+        value = _shown_value(problem)
+        kept = _short(value)
+        if kept in self.values:
+            self.values[kept] += 1
+            return
+        if len(self.values) < _VALUES_KEPT:
+            self.values[kept] = 1
+        else:
+            self.more_values = True
+        self._learn(problem, value)
+
+    def _learn(self, problem: Problem, value: str) -> None:
+        if problem.code == "C304":
+            self.styles = [style for style in self.styles if _fits(value, style)]
+        elif problem.code in ("C302", "C303", "C316"):
+            self.locales = [name for name in self.locales if _NUMBERS[name].fullmatch(value)]
+        if problem.code in ("C302", "C307"):
+            unit = _WITH_UNIT.fullmatch(value)
+            self.all_with_unit = self.all_with_unit and unit is not None
+            if unit is not None and len(self.units) < _VALUES_KEPT:
+                self.units[unit[1]] = None
+        elif problem.code == "C312":
+            self.longest = max(self.longest, int(problem.values.get("length", 0)))
+        close = _NEAR.search(problem.hint)
+        if close is not None and _short(value) in self.values:
+            self.near[_short(value)] = close[1]
+
+    def cause(self) -> Cause:
+        """What these problems say together."""
+        at, examples = self.at, sorted(self.values, key=lambda value: -self.values[value])
+        return Cause(
+            self.first.code,
+            self.first.level,
+            at.file,
+            at.sheet,
+            at.column,
+            self.count,
+            self.keys,
+            tuple(self.places),
+            tuple(value for value in examples if value)[:PLACES_SHOWN],
+            self._say(),
+            _PROPOSALS.get(self.first.code, _nothing)(self) or self.same_hint,
+        )
+
+    def _say(self) -> str:
+        spread = f" in {self._spread()}" if self.count > 1 else ""
+        if self.style and self.at.column:
+            return f"column {self.at.column} reads as {_STYLES[self.style]}{spread}"
+        place = f"column {self.at.column}: " if self.at.column else ""
+        if self.same_text:
+            named = place if self.at.column not in self.same_text else ""
+            return f"{named}{_short(self.same_text)}{',' if spread else ''}{spread}"
+        title = self.first.title
+        return f"{place}{title[:1].lower()}{title[1:]}{spread}"
+
+    def _spread(self) -> str:
+        for count, unit in ((self.rows, "row"), (self.keys, "document"), (self.count, "place")):
+            if count:
+                return f"{count:,} {unit}{'s' if count > 1 else ''}"
+        return "no place"
+
+    @property
+    def style(self) -> str:
+        """The one date format in which all values can be read; empty if there is none, or one with another order of day and month."""
+        orders = {_STYLES[style] for style in self.styles} if self.first.code == "C304" and self.values else set()
+        is_clock = _CLOCK_ONLY.fullmatch(str(self.first.values.get("expected", "")))
+        return self.styles[0] if len(orders) == 1 and not is_clock else ""
+
+    @property
+    def locale(self) -> str:
+        """The locale of which all values are numbers; empty if there is none, or they would be other numbers in another one."""
+        marks = {_MARKS[name] for name in self.locales}
+        return self.locales[0] if len(marks) == 1 else ""
+
+    def words(self, values: Sequence[str] = ()) -> str:
+        """The values as one short list."""
+        chosen = list(values or self.values)
+        more = len(chosen) - _VALUES_SHOWN
+        told = ", ".join(chosen[:_VALUES_SHOWN])
+        if more <= 0:
+            return told
+        return f"{told} and {'over ' if self.more_values else ''}{more} more"
+
+
+def _text(problem: Problem) -> str:
+    """The message, its numbering of list items left out."""
+    return _ITEM.sub("", problem.text)
+
+
+def _shown_value(problem: Problem) -> str:
+    """The cell as it was written, or for what is no cell's fault the words of whoever refused it."""
+    words = problem.values.get("text", "") if problem.code[0] in "LX" else ""
+    return str(words or problem.found)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _TEXT_MOST else f"{text[:_TEXT_MOST]} ..."
+
+
+def _fits(value: str, style: str) -> bool:
+    try:
+        datetime.strptime(value, style)  # noqa: DTZ007 (only whether it can be read is asked)
+    except ValueError:
+        return False
+    return True
+
+
+# ---- proposals: each says one line about its values, or nothing ----
+
+
+def _dates(tally: _Tally) -> str:
+    known = str(tally.first.values.get("expected", ""))
+    if known == "a date without a time":
+        return "the cells hold times of day as well: use type: datetime"
+    if tally.style:
+        swapped = _swapped(tally.style)
+        is_trap = bool(swapped) and any(_fits(example, swapped) for example in known.split(" or "))
+        remark = "; days up to 12 were read the other way round" if is_trap else ""
+        return f'set dates: ["{tally.style}"] (or formats of the column){remark}'
+    if tally.styles and tally.values and not _CLOCK_ONLY.fullmatch(known):
+        either = " or ".join(f'["{style}"]' for style in tally.styles[:2])
+        return f"the values can be read in two ways: say which is meant, dates: {either}"
+    return ""
+
+
+def _swapped(style: str) -> str:
+    """The same format with day and month changed over, if it writes both in digits and in two places that look alike."""
+    day = style[:8]
+    other = {"%d/%m/%": "%m/%d/%", "%m/%d/%": "%d/%m/%", "%d-%m-%": "%m-%d-%", "%m-%d-%": "%d-%m-%"}.get(day[:7])
+    return f"{other}{style[7:]}" if other else ""
+
+
+def _numbers(tally: _Tally) -> str:
+    if tally.locale:
+        return f"all are numbers as {tally.locale} writes them: set locale: {tally.locale} for the column"
+    if tally.all_with_unit and tally.units:
+        return f"all carry a unit ({', '.join(tally.units)}): use type: quantity and say the unit"
+    return ""
+
+
+def _whole(tally: _Tally) -> str:
+    return "all are numbers with a fraction: use type: decimal" if tally.locales and tally.values else ""
+
+
+def _listed(tally: _Tally) -> str:
+    """Near misses are typing errors; words far from all known ones are missing in the list."""
+    lacking = [value for value in tally.values if value not in tally.near]
+    if tally.more_values:
+        return "over 50 different words: perhaps the wrong column is mapped"
+    if not lacking:
+        pairs = [f"{value} -> {near}" for value, near in tally.near.items()]
+        return f"correct {tally.words(pairs)}; or, if they are right, add them to the list of the column"
+    return f"the list of the column lacks {tally.words(lacking)}"
+
+
+def _near_words(tally: _Tally) -> str:
+    if not tally.values or tally.more_values or len(tally.near) < len(tally.values):
+        return ""
+    return f"correct {tally.words([f'{value} -> {near}' for value, near in tally.near.items()])}"
+
+
+def _units(tally: _Tally) -> str:
+    if not (tally.all_with_unit and tally.units):
+        return ""
+    return f"say under source.units what {tally.words(list(tally.units))} means"
+
+
+def _flags(tally: _Tally) -> str:
+    return "" if tally.more_values else f"say under yes: or no: of the column what {tally.words()} means"
+
+
+def _lengths(tally: _Tally) -> str:
+    return f"the longest has {tally.longest} characters: shorten them, or set max_length or on_too_long: cut_and_warn"
+
+
+def _zeros(tally: _Tally) -> str:
+    return f'pad_left: {{to: {tally.first.values.get("width", "")}, with: "0"}} of the column puts the zeros back'
+
+
+def _blank(tally: _Tally) -> str:
+    is_blank = not any(tally.values) and tally.first.values.get("text", _REQUIRED) == _REQUIRED
+    if not (is_blank and tally.at.column):
+        return ""
+    return "fill the column in; or give it default: or fill_down: true in the mapping, if a blank means something"
+
+
+def _nothing(tally: _Tally) -> str:  # noqa: ARG001 (what a code without a proposal of its own has)
+    return ""
+
+
+_PROPOSALS: dict[str, Callable[[_Tally], str]] = {
+    "C301": _blank,
+    "C302": _numbers,
+    "C303": _whole,
+    "C304": _dates,
+    "C306": _listed,
+    "C307": _units,
+    "C308": _near_words,
+    "C309": _near_words,
+    "C310": _flags,
+    "C311": _near_words,
+    "C312": _lengths,
+    "C316": _numbers,
+    "K501": _blank,
+    "R223": _zeros,
+}

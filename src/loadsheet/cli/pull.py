@@ -1,0 +1,148 @@
+"""`loadsheet pull`: what the exchange holds, for analysts: a workbook, CSV or JSON."""
+
+import difflib
+import sys
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+
+import click
+
+from loadsheet.cli.options import CONFIG, EXCHANGE, JSON, STATE, load, together
+from loadsheet.cli.output import print_json, print_table, say
+from loadsheet.cli.reaching import reached
+from loadsheet.contract import BY_NAME, glance
+from loadsheet.ledger import utc_now
+from loadsheet.reports.flattening import Layout, text_of
+from loadsheet.reports.pulled import FORMS, Pulled, layout, write_json, write_pulled, write_table
+from loadsheet.settings import EMBEDDED
+
+PARTIAL, NOT_LISTED = 1, 65
+_SHOWN = 50
+_HEADS = ("Key", "Status", "From", "To", "Pickup", "Packages")  # as many as a narrow terminal holds
+
+
+@click.command()
+@click.argument("what", metavar="orders|tenders", type=click.Choice(["orders", "tenders"]))
+@click.option(
+    "--to",
+    "target",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help=f"File to write, ending in {', '.join(FORMS)}.",
+)
+@click.option(
+    "--columns",
+    metavar="NAME,...",
+    multiple=True,
+    help="Only these fields, or whole lists of them; `list` shows their names.",
+)
+@click.option("--key", "keys", multiple=True, metavar="KEY", help="Only this record. May be given several times.")
+@together(EXCHANGE, STATE, CONFIG, JSON)
+def pull(
+    what: str,
+    *,
+    target: Path | None,
+    columns: tuple[str, ...],
+    keys: tuple[str, ...],
+    exchange: str | None,
+    state: Path | None,
+    config: Path | None,
+    as_json: bool,
+) -> int:
+    """Write what the exchange lists: a sheet or file for the records, and one for each list in them.
+
+    Without --to, a table on a terminal, CSV in a pipe, or with --json the listing as it came. Says how much of the exchange's
+    records it is, and exits 1 if that is not all: the interface has no second page to ask for.
+    """
+    subject = what.removesuffix("s")
+    if columns == ("list",):
+        click.echo("\n".join(layout(subject).names))
+        return 0
+    laid_out = layout(subject, _chosen(subject, columns))
+    _check(target)
+    settings = load(config, exchange=exchange, state=state)
+    with reached(settings) as client:
+        operation = BY_NAME[f"{subject}.list"]
+        at = utc_now().isoformat(timespec="seconds").replace("+00:00", "Z")
+        pulled = Pulled(operation, client.whole_listing(operation), frozenset(keys))
+    if target is None:
+        _show(pulled, laid_out, as_json=as_json, chosen=bool(columns))
+        written: list[Path] = []
+    else:
+        source = "the embedded exchange" if settings.exchange == EMBEDDED else client.base_url
+        written = write_pulled(pulled, target, laid_out, source=source, at=at)
+    return _tell(pulled, written, as_json=as_json and target is not None)
+
+
+def _chosen(subject: str, columns: Sequence[str]) -> list[str]:
+    """The names in the option; raises UsageError for one that is none."""
+    chosen = [name.strip() for text in columns for name in text.split(",") if name.strip()]
+    if columns and not chosen:
+        raise click.BadParameter("no column is named", param_hint="--columns")
+    names = layout(subject).names
+    for name in chosen:
+        if name not in names:
+            close = difflib.get_close_matches(name, names, n=1)
+            meant = f"; did you mean {close[0]}?" if close else ""
+            raise click.BadParameter(
+                f"{subject}s have no column {name}{meant} (--columns list shows all)", param_hint="--columns"
+            )
+    return chosen
+
+
+def _check(target: Path | None) -> None:
+    if target is not None and target.suffix.lower() not in FORMS:
+        raise click.BadParameter(f"{target}: the file must end in {', '.join(FORMS)}", param_hint="--to")
+
+
+def _show(pulled: Pulled, laid_out: Layout, *, as_json: bool, chosen: bool) -> None:
+    """The listing on stdout."""
+    if as_json:
+        write_json(pulled, sys.stdout)
+    elif not sys.stdout.isatty():
+        write_table(pulled, sys.stdout, laid_out)
+    elif chosen:
+        rows = [
+            [text_of(value) for value in row] for record in _some(pulled) for at, row in laid_out.rows(record) if not at
+        ]
+        print_table([column.head for column in laid_out.tables[0].columns], rows)
+    else:
+        print_table(_HEADS, [_line(pulled, record) for record in _some(pulled)])
+    if sys.stdout.isatty() and not as_json and pulled.counted.wanted > _SHOWN:
+        say(f"the first {_SHOWN} are shown; --to FILE.xlsx writes all")
+
+
+def _some(pulled: Pulled) -> list[dict[str, object]]:
+    return list(islice(pulled.records(), _SHOWN))
+
+
+def _line(pulled: Pulled, record: dict[str, object]) -> list[object]:
+    seen = glance(pulled.operation.record, record)
+    ends = (", ".join(filter(None, (stop.city, stop.country))) for stop in (seen.pickup, seen.delivery))
+    return [seen.key, seen.status, *ends, seen.pickup.early, seen.packages]
+
+
+def _tell(pulled: Pulled, written: list[Path], *, as_json: bool) -> int:
+    """Say how complete it is; returns the exit code."""
+    lacking = pulled.counted.lacking
+    if as_json:
+        print_json(
+            {
+                "listed": pulled.says,
+                "complete": pulled.complete,
+                "records": pulled.counted.wanted,
+                "total_count": pulled.listing.total_count,
+                "lacking": lacking,
+                "files": [str(path) for path in written],
+            }
+        )
+    say(pulled.says)
+    for key in lacking:
+        at_exchange = "is not at the exchange" if pulled.complete else "may be at the exchange all the same"
+        say(f"{key} is not listed: it {at_exchange}")
+    if written and not as_json:
+        say(f"written: {', '.join(map(str, written))}")
+    if not pulled.complete:
+        return PARTIAL
+    return NOT_LISTED if lacking else 0

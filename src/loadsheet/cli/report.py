@@ -1,0 +1,165 @@
+"""`loadsheet report`: the reports of a run, or of all runs of a day as one, made again from the ledger."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+
+from loadsheet import reconcile, reports
+from loadsheet.cli.options import CONFIG, EXCHANGE, JSON, OUTBOX, STATE, load, together
+from loadsheet.cli.output import print_lines, print_raw_json, say
+from loadsheet.cli.reaching import held_ledger, reached
+from loadsheet.contract import BY_NAME
+from loadsheet.dispatch import Listings, look
+from loadsheet.ledger import Drop, Ledger, Run, open_ledger
+from loadsheet.ledger.history import History
+from loadsheet.problems import FolderError
+from loadsheet.readback import read_back, unread
+from loadsheet.settings import Settings
+
+NOTHING_THERE = 65
+_DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
+_LOOKED_AT = 100
+
+
+class Told(NamedTuple):
+    """What is told of: a run, or one that stands for all runs of a day; the runs themselves, oldest first, and their drops."""
+
+    run: Run
+    runs: tuple[Run, ...]
+    drops: tuple[Drop, ...]
+
+
+@click.command()
+@click.option("--run", "name", metavar="N", help="The run, such as 2026-03-04-01 (default: the last one).")
+@click.option("--day", metavar="D", help="All runs of a day, such as 2026-03-04, as one.")
+@click.option("--ask", is_flag=True, help="Look at the exchange's listings now, instead of telling what the run saw.")
+@click.option("--open", "opening", is_flag=True, help="Open the page, or the workbook, on this desktop.")
+@click.option(
+    "--schema",
+    type=click.Choice(["run", "ack"]),
+    is_flag=False,
+    flag_value="run",
+    help="Print the JSON Schema of run.json, or of the acknowledgements, instead.",
+)
+@together(OUTBOX, STATE, EXCHANGE, CONFIG, JSON)
+def report(
+    *,
+    name: str | None,
+    day: str | None,
+    ask: bool,
+    opening: bool,
+    schema: str | None,
+    outbox: Path | None,
+    state: Path | None,
+    exchange: str | None,
+    config: Path | None,
+    as_json: bool,
+) -> int:
+    """Make the reports of a run again from what the ledger knows by now, into the folder where they were.
+
+    What the run saw at the exchange is told as it saw it. Of an entry that changed since then, what is at the exchange is not
+    verifiable, unless --ask looks there now. Nothing is sent, and nothing is recorded but what an analyst wrote into the workbook
+    that is replaced: a run may be under way meanwhile.
+    """
+    if schema:
+        print_raw_json(reports.acknowledgement_schema() if schema == "ack" else reports.schema())
+        return 0
+    _check(name, day)
+    settings = load(config, outbox=outbox, state=state, exchange=exchange)
+    with open_ledger(settings.database_url, exclusive=False) as ledger:
+        told = _told(ledger.history, name, day)
+        if told is None:
+            say(f"{_wanted(name, day)}; `loadsheet runs` lists what there is")
+            return NOTHING_THERE
+        _keep_words(settings, ledger, told.run.name)
+        written = _write(ledger.history, told, settings, ask=ask)
+    if as_json:
+        print_raw_json(written.summary.to_json())
+    else:
+        print_lines(written.sentences)
+    if opening:
+        _open(written)
+    return 0
+
+
+def _check(name: str | None, day: str | None) -> None:
+    if name and day:
+        raise click.UsageError("--run and --day exclude each other")
+    if day is not None and not _DAY.fullmatch(day):
+        raise click.BadParameter(f"{day} is not a day such as 2026-03-04", param_hint="--day")
+    if name is not None and _DAY.fullmatch(name):
+        raise click.BadParameter(f"{name} is a day; write --day {name}", param_hint="--run")
+
+
+def _wanted(name: str | None, day: str | None) -> str:
+    if day:
+        return f"there is no run of {day}"
+    return f"there is no run {name}" if name else "there is no run yet"
+
+
+def _told(history: History, name: str | None, day: str | None) -> Told | None:
+    """What is to be told of; None if there is no such thing. A day is told with the number and the exit code of its last run."""
+    if not name and not day:
+        latest = history.runs(_LOOKED_AT)
+        chosen = next((run for run in latest if history.shown_in(run)), next(iter(latest), None))
+        runs = [chosen] if chosen else []
+    else:
+        runs = [run for run in history.runs_named(day or name or "") if day or run.name == name]
+    if not runs:
+        return None
+    first, last = runs[0], runs[-1]
+    run = replace(last, name=day, started_at=first.started_at) if day else last
+    return Told(run, tuple(runs), tuple(history.drops_of(*runs)))
+
+
+def _keep_words(settings: Settings, ledger: Ledger, folder: str) -> None:
+    """Before its workbook is written anew: keep what an analyst wrote into it. Raises LedgerBusy if a run holds the ledger, which
+    has to be left to keep it, and FolderError if the workbook cannot be read.
+    """
+    if not _unread_in(folder, settings, ledger):
+        return
+    with held_ledger(settings) as ours:
+        read_back(settings, ours)
+        for name in _unread_in(folder, settings, ours):
+            told = f"{settings.outbox / name} was saved by somebody and cannot be read now"
+            raise FolderError(f"{told}; nothing was written: close it, or move it away, and try again")
+
+
+def _unread_in(folder: str, settings: Settings, ledger: Ledger) -> list[str]:
+    return [name for name in unread(settings, ledger) if name.startswith(f"{folder}/")]
+
+
+def _write(history: History, told: Told, settings: Settings, *, ask: bool) -> reports.Written:
+    recalled = reconcile.Recalled([(run, history.shown_in(run)) for run in told.runs])
+    seen = _listings(told.drops, settings) if ask else recalled
+    reconciliation = reconcile.settle(history, seen, told.run, settings, drops=told.drops)
+    return reports.write(
+        history,
+        reconciliation,
+        told.run,
+        settings,
+        remarks=recalled.remarks,
+        forecast=recalled.forecast,
+        drops=told.drops,
+    )
+
+
+def _listings(drops: Sequence[Drop], settings: Settings) -> Listings:
+    """The listings that can show something of these drops, as they are now; raises ExchangeUnreachable and TokenRefused."""
+    operations = [BY_NAME[drop.operation] for drop in drops if drop.operation]
+    subjects = {operation.subject for operation in operations if operation.proved_by}
+    if not subjects:
+        return {}
+    with reached(settings) as client:
+        return look(client, subjects)
+
+
+def _open(written: reports.Written) -> None:
+    """Open the page, or the workbook if there is none."""
+    path = next(path for path in written.paths if path.suffix in (".html", ".xlsx"))
+    if click.launch(str(path.absolute())):
+        say(f"no program of this desktop opened {path}")

@@ -1,0 +1,193 @@
+"""Texts: trimmed, composed, padded, measured, matched, and looked up in lists and code tables.
+
+Owns: the order of these steps, and which of them wait until the whole row is read: a padding with a condition, and a code table with
+several keys. Knows no row, no number and no date.
+"""
+
+import unicodedata
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from loadsheet.mapping.language import Column
+from loadsheet.mapping.lookups import Lookup, folded
+from loadsheet.mapping.patterns import PatternError, matcher
+from loadsheet.mapping.suggestions import did_you_mean, some
+from loadsheet.mapping.wrong import FOLLOWS, Noted, SettingError, Wrong
+from loadsheet.reading.tables import Native
+
+_INVISIBLE = "\N{ZERO WIDTH SPACE}\N{ZERO WIDTH NO-BREAK SPACE}"
+_Parse = Callable[[str], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """A text that is completed when its row is read: padded with `letter` to `to` characters where the rule `when` holds (empty: it
+    is not), then finished by `finish`, which takes the text and the values of the columns `others`.
+    """
+
+    finish: Callable[[str, Sequence[str]], Any]
+    others: tuple[str, ...] = ()
+    when: str = ""
+    to: int = 0
+    letter: str = ""
+
+
+def bare(cell: str) -> str:
+    """A cell without white space and invisible characters around it."""
+    return cell.strip().strip(_INVISIBLE)
+
+
+def text_reader(spec: Column, lookup: Lookup | None) -> _Parse:
+    """A function from a cell that is not blank to its text, finished as far as the cell alone allows."""
+    start = _start(spec)
+    if spec.lookup_with or (spec.pad_left is not None and spec.pad_left.when is not None):
+        return start  # finished by the row
+    finish = _in_turn([*_checks(spec), *_codes(spec, lookup)])
+    if spec.pad_left is not None:
+        to, letter = spec.pad_left.to, spec.pad_left.with_
+        return lambda cell: finish(start(cell).rjust(to, letter))
+    return lambda cell: finish(start(cell))
+
+
+def finish_by_row(spec: Column, lookup: Lookup | None) -> Finish | None:
+    """What is left to do when the row is read, or None. Raises SettingError."""
+    pad = spec.pad_left
+    if lookup is not None and spec.lookup_with:
+        check, always = _in_turn(_checks(spec)), pad if pad is not None and pad.when is None else None
+        find = _found_with(lookup)
+
+        def finish(text: str, others: Sequence[str]) -> Any:
+            value = check(text if always is None else text.rjust(always.to, always.with_))
+            if isinstance(value, Wrong):
+                return value
+            return find(value.value if isinstance(value, Noted) else value, others)
+
+    elif pad is None or pad.when is None:
+        return None
+    else:
+        alone = _in_turn([*_checks(spec), *_codes(spec, lookup)])
+
+        def finish(text: str, others: Sequence[str]) -> Any:  # noqa: ARG001 (there are none)
+            return alone(text)
+
+    if pad is None or pad.when is None:
+        return Finish(finish, tuple(spec.lookup_with))
+    return Finish(finish, tuple(spec.lookup_with), pad.when, pad.to, pad.with_)
+
+
+def part_reader(name: str, convert: _Parse, whole: Column) -> _Parse:
+    """The converter of a part: of the cell of `whole`, the group of its `split` of this name."""
+    match = matcher(whole.split or "")
+
+    def read(cell: str) -> Any:
+        text = bare(cell.shown if isinstance(cell, Native) else cell)
+        if not text or text in whole.blank:
+            return convert("")
+        found = match(unicodedata.normalize("NFC", text))
+        return FOLLOWS if found is None else convert(found[name] or "")
+
+    return read
+
+
+def _start(spec: Column) -> Callable[[str], str]:
+    changes: dict[str | None, Callable[[str], str]] = {"upper": str.upper, "lower": str.lower, None: str}
+    change = changes[spec.case]
+
+    def start(cell: str) -> str:
+        text = cell.shown.strip() if isinstance(cell, Native) else cell
+        return change(text if text.isascii() else unicodedata.normalize("NFC", text))
+
+    return start
+
+
+def _in_turn(steps: Sequence[_Parse]) -> _Parse:
+    """The steps one after the other, until one refuses; a warning of one is kept."""
+    if not steps:
+        return str
+    if len(steps) == 1:
+        return steps[0]
+
+    def finish(text: str) -> Any:
+        value: Any = text
+        noted: Wrong | None = None
+        for step in steps:
+            value = step(value)
+            if isinstance(value, Wrong):
+                return value
+            if isinstance(value, Noted):
+                value, noted = value
+        return value if noted is None else Noted(value, noted)
+
+    return finish
+
+
+def _checks(spec: Column) -> list[_Parse]:
+    patterns = (("pattern", spec.pattern), ("split", spec.split))
+    return [*_length(spec), *(_matching(key, pattern) for key, pattern in patterns if pattern is not None)]
+
+
+def _length(spec: Column) -> list[_Parse]:
+    least, most = spec.min_length or 0, spec.max_length
+    if not least and most is None:
+        return []
+    cut = spec.on_too_long == "cut_and_warn"
+
+    def check(text: str) -> Any:
+        if len(text) < least:
+            return Wrong("C305", {"expected": f"at least {least} characters"})
+        if most is None or len(text) <= most:
+            return text
+        said = {"length": len(text), "expected": most}
+        if cut:
+            return Noted(text[:most].rstrip(), Wrong("C312", said, f"cut to {most} characters", "warning"))
+        return Wrong("C312", said)
+
+    return [check]
+
+
+def _matching(key: str, pattern: str) -> _Parse:
+    try:
+        match = matcher(pattern)
+    except PatternError as error:
+        raise SettingError(key, f"{key}: {error}") from None
+    wrong = Wrong("C313", {"expected": pattern})
+    return lambda text: wrong if match(text) is None else text
+
+
+def _codes(spec: Column, lookup: Lookup | None) -> list[_Parse]:
+    if lookup is not None:
+        find = _found_with(lookup)
+        return [lambda text: find(text, ())]
+    if spec.one_of is None:
+        return []
+    meanings = spec.one_of if isinstance(spec.one_of, dict) else {word: word for word in spec.one_of}
+    by_key = {folded(word, ignore_case=spec.ignore_case): meaning for word, meaning in meanings.items()}
+    wrong = Wrong("C306", {"expected": some(meanings)})
+
+    def choose(text: str) -> Any:
+        meaning = by_key.get(folded(text, ignore_case=spec.ignore_case))
+        return wrong._replace(hint=did_you_mean(text, meanings)) if meaning is None else meaning
+
+    return [choose]
+
+
+def _found_with(lookup: Lookup) -> Callable[[str, Sequence[str]], Any]:
+    """The values of a code table for a text and the further keys, or what its rule says where it has none."""
+    wrong = Wrong("C306", {"expected": some(lookup.keys)})
+
+    def look_up(text: str, others: Sequence[str]) -> Any:
+        found = lookup.find(text, *others)
+        if found is not None:
+            return found if lookup.many else found[0]
+        if lookup.missing == "error":
+            return wrong._replace(hint=_why_missing(lookup, text, others))
+        return text if lookup.missing == "keep" else None
+
+    return look_up
+
+
+def _why_missing(lookup: Lookup, text: str, others: Sequence[str]) -> str:
+    if lookup.knows(text):
+        return f"the table has no row for it together with {' and '.join(other or 'a blank' for other in others)}"
+    return did_you_mean(text, lookup.keys)

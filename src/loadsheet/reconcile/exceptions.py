@@ -1,0 +1,159 @@
+"""Exceptions: what needs someone, of this run and of earlier ones, and what closes it. The first rule that fits decides:
+
+1. the analyst said `explained` or `accepted difference` of just what is said now;
+2. it agrees by now, or was accepted where it had not been;
+3. a later document for the same record (or, where there is no listing, with the same key) was accepted or is unchanged; of status
+   events, which have no key of their own, one from a fix of the same drop; or one made from its very rows, which came back in a fix
+   file, whatever its key is now;
+4. it stays open. What a listing showed otherwise stays said until a listing shows it anew: one that is partial or was not read
+   proves nothing.
+
+Refuses to know how the ledger keeps them and how a workbook looks.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+from loadsheet.contract import Difference
+from loadsheet.ledger import Entry, Run, Standing, State, Trace
+from loadsheet.ledger.exceptions import chunks
+from loadsheet.ledger.history import History
+from loadsheet.reconcile.legs import BY_STATE, EVENTS, PROVABLE, TRACED
+from loadsheet.reconcile.matches import Matches
+from loadsheet.reconcile.verdicts import AGREES, NEEDS_SOMEONE, Match, Verdict
+from loadsheet.remarks import WORDS
+
+LATER = "a later document was accepted"
+"""Why an exception is closed whose entry itself was never accepted."""
+
+SINCE = "accepted since"
+"""Why an exception is closed that was accepted, where no listing was read that could show it."""
+
+_STATES_SAY = frozenset(BY_STATE.values())
+_TRACED = (*TRACED, State.UNCHANGED)
+_SETTLED = (State.ACCEPTED, State.UNCHANGED)
+
+Judge = Callable[[Sequence[Entry]], Iterable[Match]]
+
+
+@dataclass(frozen=True)
+class Exceptions:
+    """The exceptions of a run, oldest first: all that are open, and those that needed someone and are closed."""
+
+    standings: tuple[Standing, ...] = ()
+
+    @cached_property
+    def by_entry(self) -> dict[int, bool]:
+        """For each entry that is an exception: whether it is open."""
+        return {one.entry: not one.closed for one in self.standings}
+
+    @property
+    def open(self) -> Iterator[Standing]:
+        """Those that wait for a person."""
+        return (one for one in self.standings if not one.closed)
+
+    @property
+    def closed(self) -> Iterator[Standing]:
+        """Those that wait for nobody any more."""
+        return (one for one in self.standings if one.closed)
+
+
+def follow_up(history: History, run: Run, matches: Matches, judge: Judge) -> Exceptions:
+    """The exceptions after a run: those that were open before, and all entries of its matches that need someone. `judge` gives the
+    verdicts on accepted entries of earlier runs, by what the listings show now.
+    """
+    kept = {one.entry: one for one in history.exceptions_at(run)}
+    needing = [entry for entry in matches.having(NEEDS_SOMEONE) if entry not in kept]
+    standings: list[Standing] = []
+    fixed: dict[int, frozenset[int]] = {}
+    for some in chunks(sorted({*kept, *needing})):
+        known = {**history.exceptions_of([entry for entry in some if entry not in kept]), **kept}
+        part = _Part(history, some, known, matches, judge)
+        standings += part.standings(run, history.mended(some, fixed))
+    return Exceptions(tuple(sorted(standings, key=lambda one: (one.opened_at, one.entry))))
+
+
+class _Now(NamedTuple):
+    verdict: Verdict
+    found: tuple[Difference, ...] = ()
+
+
+class _Part:
+    """A few hundred entries, and what the ledger knows of them."""
+
+    def __init__(
+        self, history: History, some: Sequence[int], known: Mapping[int, Standing], matches: Matches, judge: Judge
+    ) -> None:
+        self._known = known
+        self._traces = {trace.id: trace for trace in history.traces_by_id(some)}
+        lanes = sorted({trace.lane for trace in self._traces.values()})
+        settled = [trace for trace in history.traces_on(lanes, *_TRACED) if trace.state in _SETTLED]
+        events = [trace.id for trace in (*settled, *self._traces.values()) if trace.operation in EVENTS]
+        self._origins = history.origins_of(events) if events else {}
+        self._later = self._last_of_each(settled)
+        self._mended: Collection[int] = frozenset()
+        remarked = history.remarks_on([entry for entry in some if entry in known])
+        self._words = {entry: said["status"].value for entry, said in remarked.items() if "status" in said}
+        self._now = {entry: _Now(match.verdict, match.differences) for entry, match in _matched(matches, some)}
+        rest = [entry for entry in some if entry not in self._now and self._traces[entry].state not in BY_STATE]
+        for match in judge(list(history.entries_by_id(rest))) if rest else ():
+            self._now[match.entry] = _Now(match.verdict, match.differences)
+
+    def standings(self, run: Run, mended: Collection[int]) -> Iterator[Standing]:
+        """How each of them stands now; `mended` are those whose rows came back and were accepted."""
+        self._mended = mended
+        for entry, trace in sorted(self._traces.items()):
+            now = self._now.get(entry) or _Now(BY_STATE[trace.state])
+            kept = self._known.get(entry)
+            if kept is None:
+                opened = Standing(entry, run.name, run.started_at, now.verdict.value, now.found)
+                yield opened._replace(closed=LATER if self._is_passed(trace) else "")
+            else:
+                yield self._carried_on(trace, kept, now)
+
+    def _carried_on(self, trace: Trace, kept: Standing, now: _Now) -> Standing:
+        before = kept._replace(closed="", closed_run="")
+        if now.verdict is Verdict.NOT_VERIFIABLE and kept.verdict not in _STATES_SAY:
+            now = _Now(Verdict(kept.verdict), kept.found)  # what a listing showed is not gone because none was read
+        told = (now.verdict.value, now.found)
+        word = self._words.get(trace.id, "")
+        if word in WORDS and told == kept.told:
+            return before._replace(closed=word, closed_run=kept.closed_run)
+        if now.verdict in AGREES or now.verdict is Verdict.NOT_VERIFIABLE:
+            because = now.verdict.value if now.verdict in AGREES else SINCE
+            return before._replace(closed=because, closed_run=kept.closed_run)
+        closed = LATER if now.verdict in _STATES_SAY and self._is_passed(trace) else ""
+        return before._replace(
+            verdict=told[0], found=told[1], closed=closed, closed_run=kept.closed_run if closed else ""
+        )
+
+    def _is_passed(self, trace: Trace) -> bool:
+        if trace.state in BY_STATE and trace.id in self._mended:
+            return True
+        if trace.operation in EVENTS:  # none of its own drop: that is another event
+            drop, root = self._origins[trace.id]
+            return trace.state in BY_STATE and self._later.get((trace.operation, trace.key, root), (0, 0))[1] > drop
+        return trace.state in BY_STATE and self._later.get(_record_of(trace), (0, 0))[0] > trace.id
+
+    def _last_of_each(self, settled: Iterable[Trace]) -> dict[tuple[str | int, ...], tuple[int, int]]:
+        """The last entry of each record that was accepted, or is unchanged from one that was, and of events also the last drop."""
+        last: dict[tuple[str | int, ...], tuple[int, int]] = {}
+        for trace in settled:
+            drop, root = self._origins.get(trace.id, (0, 0))
+            record = (trace.operation, trace.key, root) if trace.operation in EVENTS else _record_of(trace)
+            last[record] = max(last.get(record, (0, 0)), (trace.id, drop))
+        return last
+
+
+def _matched(matches: Matches, some: Sequence[int]) -> Iterator[tuple[int, Match]]:
+    for entry in some:
+        match = matches.get(entry)
+        if match is not None:
+            yield entry, match
+
+
+def _record_of(trace: Trace) -> tuple[str, str]:
+    """What a document is about: the record of its lane, or, where the interface lists none, its own key."""
+    return (trace.lane, "") if trace.operation in PROVABLE else (trace.operation, trace.key)

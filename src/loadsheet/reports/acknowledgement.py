@@ -1,0 +1,368 @@
+"""The acknowledgement of a source file in machine form, for the sender's own programs: `ack/NAME.ack.json` and `ack/NAME.ack.csv`.
+
+Owns: the shape `loadsheet.ack/1` (names are only ever added to it) and its codes, which are those of an EDI acknowledgement (997, CONTRL):
+
+    A  accepted: the exchange has it, or had it already with the same content
+    E  accepted with errors: it has it, but there are warnings, or the exchange shows it otherwise
+    P  partially accepted (a group or a file): some of it is, and some is rejected or waits
+    R  rejected: invalid, refused, or the whole file was set aside
+    W  waiting: ready, held, being sent or of unknown outcome, and a later acknowledgement tells what became of it; or the same as a record
+       that waits, and the acknowledgements of that one's file tell
+
+A file has one group for each operation. Its control number is run/drop/file and stays; each later run that changes one of its records
+writes the next acknowledgement into its own folder: `sequence` counts them, `supersedes` names the one before. A file with the same bytes
+as an earlier one is acknowledged with that one's control number in `duplicate_of`. `final` says that nothing waits: then only an
+operator's retry could bring a later one. `loadsheet report --schema ack` prints the JSON Schema.
+The JSON has every text as it is; in the CSV, texts that a spreadsheet would take for a formula begin with an apostrophe.
+Records stream through; memory does not grow with them.
+"""
+
+import csv
+import io
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import IO, Annotated
+
+import msgspec
+from msgspec import Meta
+
+from loadsheet.ledger import SETTLED, Drop, Entry, Run, SourceFile, SourceTable, State
+from loadsheet.ledger.history import History
+from loadsheet.problems import Problem
+from loadsheet.reconcile import NEEDS_SOMEONE, Match
+from loadsheet.reports.placing import placed, safe_name
+from loadsheet.reports.safety import csv_line
+
+SCHEMA = "loadsheet.ack/1"
+FOLDER = "ack"
+JSON_SUFFIX, CSV_SUFFIX = ".ack.json", ".ack.csv"
+
+ACCEPTED, WITH_ERRORS, PARTLY, REJECTED, WAITING = "A", "E", "P", "R", "W"
+_WORDS = {
+    ACCEPTED: "accepted",
+    WITH_ERRORS: "accepted with errors",
+    PARTLY: "partially accepted",
+    REJECTED: "rejected",
+    WAITING: "waiting",
+}
+_REJECTED = frozenset({State.INVALID, State.REFUSED})
+_SETTLED = frozenset({State.ACCEPTED, State.UNCHANGED})
+_SAME_WAITS = "L603"  # of an unchanged record: the one that it equals is not accepted yet
+_SPOOL_BYTES = 1_000_000  # of a file's records; more go to disk
+_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+_COLUMNS = (
+    *("level", "control", "sequence", "file", "operation", "key", "rows", "code", "state", "number", "problems"),
+    *("records", "accepted", "accepted_with_errors", "rejected", "waiting", "received", "processed", "sha256"),
+    *("supersedes", "duplicate_of"),
+)
+_BLANK = ("",) * 10  # of a record's line in the CSV: the columns of its file and groups
+_NO_RECORDS = b'"records":[]}'
+_encode = msgspec.json.Encoder().encode
+
+
+def _says(text: str) -> Meta:
+    return Meta(description=text)
+
+
+@dataclass(frozen=True, slots=True)
+class ProblemNoted:
+    """One problem of a record or a file."""
+
+    code: Annotated[str, _says("The code of the catalogue, such as C302")]
+    level: Annotated[str, _says("error or warning")]
+    file: Annotated[str, _says("The file; empty if it concerns no place in one")]
+    sheet: Annotated[str, _says("The sheet; empty for a CSV file")]
+    row: Annotated[int, _says("The row, from 1 as the sender's program shows it; 0 for none")]
+    column: Annotated[str, _says("The heading of the column")]
+    cell: Annotated[str, _says("The address of the cell, such as J14; empty for a CSV file")]
+    text: Annotated[str, _says("What is wrong, in one sentence")]
+    hint: Annotated[str, _says("What to do")]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordNoted:
+    """One record made from rows of the file."""
+
+    key: Annotated[str, _says("Its business key")]
+    operation: Annotated[str, _says("The operation it asks for, such as order.create")]
+    rows: Annotated[Mapping[str, Sequence[int]], _says("Its rows in this file, by sheet (empty name for CSV)")]
+    code: Annotated[str, _says("A, E, R or W")]
+    state: Annotated[str, _says("Its state: accepted, unchanged, invalid, refused, held, ready, sending or unknown")]
+    number: Annotated[str, _says("The exchange's own number, if it gave one")]
+    reason: Annotated[str, _says("Why it is in its state, in words")]
+    problems: Annotated[Sequence[ProblemNoted], _says("Its problems")]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupNoted:
+    """All records of one operation, counted by their codes."""
+
+    operation: Annotated[str, _says("The operation")]
+    code: Annotated[str, _says("A, E, P, R or W")]
+    state: Annotated[str, _says("The code in words")]
+    records: Annotated[int, _says("How many records; the sum of the four below")]
+    accepted: Annotated[int, _says("With code A")]
+    accepted_with_errors: Annotated[int, _says("With code E")]
+    rejected: Annotated[int, _says("With code R")]
+    waiting: Annotated[int, _says("With code W")]
+
+
+@dataclass(frozen=True, slots=True)
+class Superseded:
+    """The acknowledgement that this one takes the place of."""
+
+    sequence: Annotated[int, _says("Its number")]
+    run: Annotated[str, _says("The run that wrote it")]
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledgement:
+    """What became of one source file. Times are ISO 8601 UTC."""
+
+    schema: Annotated[str, _says("The version of this document: names are only ever added to it")]
+    control: Annotated[
+        str, _says("The control number of the file: run/drop/file; the same in all its acknowledgements")
+    ]
+    sequence: Annotated[int, _says("Which acknowledgement of the file this is, from 1")]
+    supersedes: Annotated[Superseded | None, _says("The one before it; null for the first")]
+    duplicate_of: Annotated[
+        str, _says("The control number of the earlier file with the same bytes; empty if there is none")
+    ]
+    run: Annotated[str, _says("The run that acknowledges")]
+    file: Annotated[str, _says("The file's name in the inbox, with its folders")]
+    role: Annotated[str, _says("What the mapping calls it")]
+    sha256: Annotated[str, _says("The hex digest of its bytes")]
+    bytes: Annotated[int, _says("How many bytes it has")]
+    received: Annotated[str, _says("When it arrived")]
+    processed: Annotated[str, _says("When the acknowledging run ended")]
+    mapping: Annotated[str, _says("The mapping; empty for a file that was set aside")]
+    mapping_version: Annotated[str, _says("The version that the mapping says it has")]
+    code: Annotated[str, _says("A, E, P, R or W for the whole file")]
+    state: Annotated[str, _says("The code in words")]
+    final: Annotated[bool, _says("Whether nothing waits: only an operator's retry could bring a later one")]
+    rows: Annotated[int, _says("Rows that were read")]
+    problems: Annotated[Sequence[ProblemNoted], _says("Problems of the whole file, such as why it was set aside")]
+    groups: Annotated[Sequence[GroupNoted], _says("One for each operation")]
+    records: Annotated[Sequence[RecordNoted], _says("Every record, in the order in which they were planned")]
+
+
+def acknowledgement_schema() -> bytes:
+    """The JSON Schema (2020-12) of an acknowledgement. Further names may come."""
+    (reference,), parts = msgspec.json.schema_components([Acknowledgement], ref_template="#/$defs/{name}")
+    told = {"$schema": _DIALECT, "$id": SCHEMA, **reference, "$defs": parts}
+    return msgspec.json.format(msgspec.json.encode(told), indent=2) + b"\n"
+
+
+class Acknowledgements:
+    """The acknowledgements of a run under way, a drop at a time: `open` it, `add` its entries, `finish` it."""
+
+    def __init__(self, history: History, run: Run, folder: Path, drops: Iterable[Drop]) -> None:
+        """`folder` is that of the run's reports, `drops` are all that it tells of."""
+        self._history, self._run, self._folder = history, run, folder
+        self._names = _names(drops, run)
+        self._files: dict[str, _File] = {}
+        self._tables: dict[str, SourceTable] = {}
+
+    def open(self, drop: Drop, stack: ExitStack) -> None:
+        """Begin with a drop; `stack` closes its spools. A run that only looked for its records does not acknowledge it again."""
+        acknowledged = [self._run.name] if drop.run == self._run.name else self._history.runs_changing(drop.id)
+        self._files = {}
+        self._tables = {table.name: table for table in drop.tables}
+        if self._run.name not in acknowledged:
+            return
+        before = acknowledged[: acknowledged.index(self._run.name)]
+        names = self._names[drop.id]
+        self._files = {
+            source.name: _File(self._head(drop, number, source, before), names[source.name], stack)
+            for number, source in enumerate(drop.files, start=1)
+            if source.name in names
+        }
+
+    def add(self, entry: Entry, match: Match) -> None:
+        """Take an entry: to the acknowledgement of each file that it has rows in."""
+        if not self._files:
+            return
+        places: dict[str, dict[str, list[int]]] = {}
+        for row in entry.rows:
+            table = self._tables[row.table]
+            places.setdefault(table.file, {}).setdefault(table.sheet, []).append(row.number)
+        code = _code(entry, match)
+        problems = [_noted(problem) for problem in entry.problems]
+        reason = "" if entry.state is State.ACCEPTED else entry.reason
+        for file, rows in places.items():
+            noted = RecordNoted(
+                entry.key, entry.operation, rows, code, entry.state.value, entry.receipt, reason, problems
+            )
+            self._files[file].add(noted, settled=entry.state in SETTLED and entry.state is not State.HELD)
+
+    def finish(self) -> list[str]:
+        """Put the files of the drop in their places; returns their names, from the folder of the run's reports on."""
+        return [written for file in self._files.values() for written in file.finish(self._folder)]
+
+    def _head(self, drop: Drop, number: int, source: SourceFile, before: Sequence[str]) -> Acknowledgement:
+        return Acknowledgement(
+            schema=SCHEMA,
+            control=_control(drop, number),
+            sequence=len(before) + 1,
+            supersedes=Superseded(len(before), before[-1]) if before else None,
+            duplicate_of=self._duplicate_of(drop, source),
+            run=self._run.name,
+            file=source.name,
+            role=source.role,
+            sha256=source.sha256,
+            bytes=source.size,
+            received=source.arrived,
+            processed=self._run.finished_at,
+            mapping=drop.mapping,
+            mapping_version=drop.mapping_version,
+            code=REJECTED if source.problems else "",
+            state="",
+            final=True,
+            rows=sum(table.rows for table in drop.tables if table.file == source.name),
+            problems=[_noted(problem) for problem in source.problems],
+            groups=(),
+            records=(),
+        )
+
+    def _duplicate_of(self, drop: Drop, source: SourceFile) -> str:
+        first = self._history.first_with(source.sha256, drop.id) if source.size else None
+        if first is None:
+            return ""
+        digests = [file.sha256 for file in first.files]
+        return _control(first, digests.index(source.sha256) + 1)
+
+
+class _File:
+    """One acknowledgement under way: what is known of the file, the counts of its groups, and its records in two spools."""
+
+    def __init__(self, told: Acknowledgement, name: str, stack: ExitStack) -> None:
+        self._told, self._name, self._final = told, name, True
+        self._counts: dict[str, Counter[str]] = {}
+        self._json = stack.enter_context(tempfile.SpooledTemporaryFile(_SPOOL_BYTES))  # noqa: SIM115 (the stack closes it)
+        self._csv = stack.enter_context(tempfile.SpooledTemporaryFile(_SPOOL_BYTES))  # noqa: SIM115 (likewise)
+        self._lines = csv.writer(self)
+
+    def add(self, noted: RecordNoted, *, settled: bool) -> None:
+        """Take a record; `settled` says that it will not change any more."""
+        self._final = self._final and settled
+        self._counts.setdefault(noted.operation, Counter())[noted.code] += 1
+        self._json.write(b",\n" if self._json.tell() else b"\n")
+        self._json.write(_encode(noted))
+        problems = " ".join(dict.fromkeys(problem.code for problem in noted.problems))
+        told = (noted.operation, noted.key, _rows(noted.rows), noted.code, noted.state, noted.number, problems)
+        same = (self._told.control, str(self._told.sequence), self._told.file)
+        self._lines.writerow(csv_line(("record", *same, *told, *_BLANK)))
+
+    def write(self, line: str) -> int:
+        """What csv.writer calls."""
+        return self._csv.write(line.encode(errors="replace"))
+
+    def finish(self, folder: Path) -> list[str]:
+        """Write both forms, what concerns the whole file first; returns their names."""
+        groups = [_group(operation, counts) for operation, counts in sorted(self._counts.items())]
+        counts = sum(self._counts.values(), Counter[str]())
+        code = self._told.code or _together(counts)
+        told = replace(self._told, code=code, state=_WORDS[code], final=self._final, groups=groups)
+        names = [f"{FOLDER}/{self._name}{suffix}" for suffix in (JSON_SUFFIX, CSV_SUFFIX)]
+        with placed(folder / names[0]) as part, part.open("wb") as target:
+            target.write(_encode(told).removesuffix(_NO_RECORDS) + _NO_RECORDS[:-2])
+            _pour(self._json, target)
+            target.write(_NO_RECORDS[-2:] + b"\n")
+        with placed(folder / names[1]) as part, part.open("wb") as target:
+            target.write(_csv_head(told, counts).encode(errors="replace"))
+            _pour(self._csv, target)
+        return names
+
+
+def _names(drops: Iterable[Drop], run: Run) -> dict[int, dict[str, str]]:
+    """The name of the acknowledgement of each file, by drop: the file's own, its folders flattened, told apart where two are alike.
+    Files that only said that others are complete get none.
+    """
+    names: dict[int, dict[str, str]] = {}
+    taken: Counter[str] = Counter()
+    for drop in drops:
+        read = {table.file for table in drop.tables}
+        mine = names[drop.id] = {}
+        for file in (one for one in drop.files if one.problems or one.name in read):
+            base = safe_name(file.name) + ("" if drop.run == run.name else f".of-{drop.run}")
+            name = base
+            while name.casefold() in taken:
+                taken[base.casefold()] += 1
+                name = f"{base}-{taken[base.casefold()]}"
+            taken[name.casefold()] += 1
+            mine[file.name] = name
+    return names
+
+
+def _control(drop: Drop, number: int) -> str:
+    return f"{drop.run}/{drop.id}/{number}"
+
+
+def _code(entry: Entry, match: Match) -> str:
+    if entry.state in _REJECTED:
+        return REJECTED
+    if entry.state not in _SETTLED or any(problem.code == _SAME_WAITS for problem in entry.problems):
+        return WAITING
+    return WITH_ERRORS if entry.problems or match.verdict in NEEDS_SOMEONE else ACCEPTED
+
+
+def _together(counts: Mapping[str, int]) -> str:
+    """The code of a group or file whose records have these codes."""
+    taken, rejected, waiting = counts[ACCEPTED] + counts[WITH_ERRORS], counts[REJECTED], counts[WAITING]
+    if rejected or waiting:
+        return PARTLY if taken else WAITING if waiting else REJECTED
+    return WITH_ERRORS if counts[WITH_ERRORS] else ACCEPTED
+
+
+def _group(operation: str, counts: Counter[str]) -> GroupNoted:
+    code = _together(counts)
+    each = (counts[ACCEPTED], counts[WITH_ERRORS], counts[REJECTED], counts[WAITING])
+    return GroupNoted(operation, code, _WORDS[code], counts.total(), *each)
+
+
+def _noted(problem: Problem) -> ProblemNoted:
+    where = problem.where
+    place = (where.file, where.sheet, where.row, where.column, where.cell)
+    return ProblemNoted(problem.code, problem.level, *place, problem.text, problem.hint)
+
+
+def _rows(rows: Mapping[str, Sequence[int]]) -> str:
+    """The rows of a record as the CSV has them: `3 4 5`, with the sheet in front where there is one, `Orders!3 4 5`."""
+    told = (
+        f"{sheet}!{' '.join(map(str, numbers))}" if sheet else " ".join(map(str, numbers))
+        for sheet, numbers in rows.items()
+    )
+    return "; ".join(told)
+
+
+def _csv_head(told: Acknowledgement, counts: Counter[str]) -> str:
+    """The heading, the line of the file and those of its groups."""
+    text = io.StringIO(newline="")
+    lines = csv.writer(text)
+    lines.writerow(_COLUMNS)
+    same = (told.control, str(told.sequence), told.file)
+    problems = " ".join(dict.fromkeys(problem.code for problem in told.problems))
+    figures = [str(counts[code]) for code in (ACCEPTED, WITH_ERRORS, REJECTED, WAITING)]
+    times = (told.received, told.processed, told.sha256)
+    before = str(told.supersedes.sequence) if told.supersedes else ""
+    told_of_all = ("", "", "", told.code, told.state, "", problems, str(counts.total()), *figures, *times)
+    lines.writerow(csv_line(("file", *same, *told_of_all, before, told.duplicate_of)))
+    for group in told.groups:
+        each = (group.records, group.accepted, group.accepted_with_errors, group.rejected, group.waiting)
+        lines.writerow(
+            csv_line(
+                ("group", *same, group.operation, "", "", group.code, group.state, "", "", *map(str, each), *_BLANK[5:])
+            )
+        )
+    return text.getvalue()
+
+
+def _pour(spool: IO[bytes], target: IO[bytes]) -> None:
+    spool.seek(0)
+    shutil.copyfileobj(spool, target)

@@ -1,0 +1,238 @@
+"""What became of the senders' values on their way: cells beside payload values, where the two do not mean the same to the eye.
+
+Owns: what counts as a change of meaning. Another way to write the same number, date or word is none, nor is a part of a text; another
+unit, another time, a code for a word, a value for a blank is one. Where a cell arrived as it was, what else was calculated from it is
+no change. Compares by lineage, folds by column, and looks at a bounded number of documents.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal, InvalidOperation
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from loadsheet.ledger import Entry, Origin
+from loadsheet.mapping.lineage import Trace, trace
+from loadsheet.problems import Where
+
+Kind = Literal["number", "moment", "word", "blank", "text"]
+
+DOCUMENTS_MOST = 1_000
+_EXAMPLES = 3
+_DISTINCT = 1_000
+_SHAPES = 200
+
+_MOMENT = re.compile(
+    r"(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::\d\d(?:\.\d+)?)?)?(?:Z|[+-]\d\d:?\d\d)?|(\d\d):(\d\d):\d\d"
+)
+_NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
+_AMOUNT = re.compile(r"[-+]?[0-9][0-9.,'\u2019 \u00a0\u202f]*")
+_DATE = re.compile(r"[0-9]{1,4}[-./][0-9]{1,2}[-./][0-9]{1,4}")
+_HALF_DAY = re.compile(r"[0-9]\s*[ap]\.?\s*m", re.IGNORECASE)
+_PADDED = re.compile(r"0[0-9]")
+_FLAGS = ("yes", "no", "true", "false")
+_WORDS_OF_A_NAME = 4
+_DATE_DIGITS = 8
+_decode = msgspec.json.Decoder(dict[str, Any], float_hook=Decimal).decode
+
+
+_Cells = tuple[tuple[int, int], ...]
+"""Cells of a document's rows: index of the row, position of the cell."""
+
+
+class Example(NamedTuple):
+    """One change: the cell as it was written, what it became, and where the first such cell is."""
+
+    found: str
+    became: str
+    where: Where
+
+
+@dataclass(slots=True)
+class Change:
+    """The changes of one kind in one column: how many cells, and the first few that differ."""
+
+    column: str
+    kind: Kind
+    count: int = 0
+    examples: list[Example] = field(default_factory=list)
+
+
+def changes_of(entries: Iterable[Entry], origin: Origin) -> "Changes":
+    """The changes in the first entries of a drop that have a payload; `origin` is the drop's."""
+    changes = Changes(origin)
+    for entry in entries:
+        changes.add(entry)
+        if changes.is_cut:
+            break
+    return changes
+
+
+class Changes:
+    """Gathers the changes of a drop."""
+
+    def __init__(self, origin: Origin) -> None:
+        self._origin = origin
+        self._changes: dict[tuple[str, str, Kind], Change] = {}
+        self._judged: dict[tuple[str, str], Kind | None] = {}
+        self._traced: dict[tuple[str, ...], dict[str, tuple[Trace, ...]]] = {}
+        self.documents = 0
+        self.is_cut = False
+
+    def add(self, entry: Entry) -> None:
+        """Look at one document."""
+        if not entry.payload or not entry.rows:
+            return
+        if self.documents >= DOCUMENTS_MOST:
+            self.is_cut = True
+            return
+        self.documents += 1
+        became: dict[_Cells, list[tuple[str, str]]] = {}
+        for path, value in _leaves(_decode(entry.payload), ""):
+            cells = self._cells(entry, path)
+            if cells and not _is_calculated(_text(entry, cells), value, len(cells)):
+                became.setdefault(cells, []).append((path, value))
+        arrived = {
+            cell for cells, values in became.items() if self._kinds(entry, cells, values) is None for cell in cells
+        }
+        for cells, values in became.items():
+            if not arrived.intersection(cells):
+                self._take(entry, cells, values)
+
+    def folded(self) -> list[Change]:
+        """The changes, the most frequent first."""
+        return sorted(self._changes.values(), key=lambda one: -one.count)
+
+    def _cells(self, entry: Entry, path: str) -> "_Cells":
+        """The cells behind a path, each as row and position; none if one of its sources is no cell."""
+        sources = self._sources(entry, path)
+        found = []
+        for one in sources:
+            header = self._origin.tables[entry.rows[one.row].table].header
+            if one.label not in header:
+                return ()
+            found.append((one.row, header.index(one.label)))
+        return tuple(found)
+
+    def _sources(self, entry: Entry, path: str) -> tuple[Trace, ...]:
+        """What `trace` finds; documents with rows of the same tables have the same, unless they leave items out."""
+        if entry.items:
+            return trace(self._origin.lineage, entry.rows, entry.items, path)
+        shape = tuple(row.table for row in entry.rows)
+        if shape not in self._traced and len(self._traced) >= _SHAPES:
+            self._traced.clear()
+        known = self._traced.setdefault(shape, {})
+        if path not in known:
+            known[path] = trace(self._origin.lineage, entry.rows, entry.items, path)
+        return known[path]
+
+    def _kinds(self, entry: Entry, cells: "_Cells", values: list[tuple[str, str]]) -> list[Kind] | None:
+        """How each of the values differs from the text of the cells; None if one of them says the same."""
+        text = _text(entry, cells)
+        kinds = [kind for _, value in values if (kind := self._judge(text, value)) is not None]
+        return kinds if len(kinds) == len(values) else None
+
+    def _take(self, entry: Entry, cells: "_Cells", values: list[tuple[str, str]]) -> None:
+        kinds = self._kinds(entry, cells, values)
+        if kinds is None:
+            return
+        text = _text(entry, cells)
+        chosen = next((place for place, (path, _) in enumerate(values) if "[" in path), 0)  # a package before its total
+        (_, value), kind = values[chosen], kinds[chosen]
+        row, position = cells[0]
+        table = self._origin.tables[entry.rows[row].table]
+        column = table.header[position]
+        change = self._changes.setdefault((table.name, column, kind), Change(column, kind))
+        change.count += 1
+        if len(change.examples) < _EXAMPLES and all((text, value) != one[:2] for one in change.examples):
+            change.examples.append(Example(text, value, table.where(entry.rows[row].number, column)))
+
+    def _judge(self, text: str, value: str) -> Kind | None:
+        pair = (text, value)
+        if pair not in self._judged:
+            if len(self._judged) >= _DISTINCT:
+                self._judged.clear()
+            self._judged[pair] = judged(text, value)
+        return self._judged[pair]
+
+
+def _text(entry: Entry, cells: "_Cells") -> str:
+    return " ".join(filter(None, (entry.rows[row].cells[position].strip() for row, position in cells)))
+
+
+def judged(text: str, value: str) -> Kind | None:
+    """How a payload value differs in meaning from the cell that it was made of; None if it says the same."""
+    shown, sent = " ".join(text.split()), " ".join(value.split())
+    if (sent in _FLAGS and shown) or _stands_in(sent.casefold(), shown.casefold()):
+        return None
+    if not shown:
+        return "blank"
+    if moment := _MOMENT.fullmatch(value):
+        return None if _same_moment(shown, moment) else "moment"
+    amount = _AMOUNT.match(shown)
+    if _NUMBER.fullmatch(value) and amount is not None:
+        padded: Kind | None = "text" if _PADDED.match(value) else None
+        return padded if _is_amount(amount[0], Decimal(value)) else "number"
+    return "word" if len(shown.split()) <= _WORDS_OF_A_NAME else "text"
+
+
+def _is_calculated(text: str, value: str, cells: int) -> bool:
+    """Whether a value is made from cells and none of them: put together of several, or the offset of a date."""
+    if cells > 1:
+        return _MOMENT.fullmatch(value) is None
+    return _DATE.search(text) is not None and _NUMBER.fullmatch(value) is not None
+
+
+def _stands_in(sent: str, shown: str) -> bool:
+    """Whether a value is the text, or a word or more of it."""
+    return re.search(rf"(?<!\w){re.escape(sent)}(?!\w)", shown) is not None if sent else not shown
+
+
+def _same_moment(text: str, moment: re.Match[str]) -> bool:
+    """Whether the digits of a date and clock stand in a text, whatever their order and style."""
+    digits = {int(part) for part in re.findall(r"[0-9]+", text)}
+    year, month, day, hour, minute, other_hour, other_minute = (
+        None if part is None else int(part) for part in moment.groups()
+    )
+    hour, minute = (other_hour, other_minute) if hour is None else (hour, minute)
+    clock = set() if hour is None else {hour, hour % 12 or 12} if _HALF_DAY.search(text) else {hour}
+    is_day_only = not hour and not minute and ":" not in text
+    wanted = [
+        set() if year is None else {year, year % 100},
+        set() if month is None or any(letter.isalpha() for letter in text) else {month},
+        set() if day is None else {day},
+        set() if is_day_only else clock,
+        set() if minute is None or is_day_only else {minute},
+    ]
+    if all(not options or options & digits for options in wanted):
+        return True
+    run, all_digits = "".join(re.findall(r"[0-9]", text)), "".join(filter(None, moment.groups()))
+    return len(run) >= _DATE_DIGITS and all_digits.startswith(run)  # 20260304
+
+
+def _is_amount(text: str, value: Decimal) -> bool:
+    """Whether a text can be read as this number, in one style or the other."""
+    bare = re.sub(r"['\u2019 \u00a0\u202f]", "", text).rstrip(".,")
+    for group, point in ((",", "."), (".", ",")):
+        try:
+            if Decimal(bare.replace(group, "").replace(point, ".")) == value:
+                return True
+        except InvalidOperation:
+            continue
+    return False
+
+
+def _leaves(value: Any, path: str) -> Iterator[tuple[str, str]]:
+    """Each value of a payload that is a text or a number, with its path, as text."""
+    if isinstance(value, Mapping):
+        for name, inner in value.items():
+            yield from _leaves(inner, f"{path}.{name}" if path else name)
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            yield from _leaves(inner, f"{path}[{index}]")
+    elif isinstance(value, Decimal):
+        yield path, format(value, "f")
+    elif value is not None and not isinstance(value, bool):
+        yield path, str(value)

@@ -1,0 +1,246 @@
+"""The sheets Exceptions and Closed: what needs someone, oldest first, with the analyst's own words beside it; and what went away.
+
+Owns: what is said of one exception, and from where: the ledger's entry, the cells it came from, and what the listing showed. Adds up
+what is open by age and reason.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from decimal import Decimal
+from functools import lru_cache
+from itertools import islice
+from typing import Any, NamedTuple
+
+import msgspec
+
+from loadsheet.contract import BY_NAME, Difference, Scale, amounts, measures_of
+from loadsheet.ledger import Drop, Entry, Origin, Remark, Standing, State
+from loadsheet.ledger.history import History
+from loadsheet.mapping.lineage import locate
+from loadsheet.problems import Problem, Where
+from loadsheet.reconcile import MEANINGS, Verdict, gap_of
+from loadsheet.remarks import ACCEPTED, HEADS, ID, OPEN, REASONS, STATUSES, WORDS, WRITTEN, as_written, exception_id
+from loadsheet.reports.reconciliation.ages import Ages, bucket_of
+from loadsheet.reports.sheets import Column, Kind, TableSheet, Tone, Value
+
+NO_REASON = "none or other"
+CLOSED = "Closed"
+
+_BATCH = 500
+_NAMED = 3
+_DROPS_KNOWN = 64
+_YOURS = range(13, 17)
+_decode = msgspec.json.Decoder(dict[str, Any], float_hook=Decimal).decode
+_TONES = {3: Tone.BAD, **dict.fromkeys(_YOURS, Tone.YOURS)}
+_WARNS = ((10, Tone.BAD), (5, Tone.NOTE))
+
+CLOSED_COLUMNS = (
+    Column(ID, width=10),
+    Column("Key", width=12, width_max=26),
+    Column("Operation", width=13),
+    Column("Shipper", width=10, width_max=20),
+    Column("Outcome", width=18),
+    Column("Closed because", width=20, width_max=34),
+    Column("First seen", Kind.DAY, width=11),
+    Column("In run", width=14),
+    Column("Closed in run", width=14),
+    Column("Age", Kind.COUNT, width=6),
+    *(Column(head, width=10, width_max=40, wrap=name == "comment") for name, head in HEADS.items()),
+    Column("Said by", width=10, width_max=24),
+    Column("Said at (UTC)", Kind.MOMENT, width=19),
+)
+
+
+def exception_columns(owners: Sequence[str]) -> tuple[Column, ...]:
+    """The columns of the work list; `owners` are offered as such."""
+    offered = {"owner": tuple(owners), "reason": REASONS, "status": STATUSES}
+    return (
+        Column(ID, width=9),
+        Column("Key", width=12, width_max=18),
+        Column("Shipper", width=9, width_max=14),
+        Column("Outcome", width=16),
+        Column("Field", width=12, width_max=18, wrap=True),
+        Column("Source value", width=12, width_max=18, wrap=True),
+        Column("Sent value", width=8, width_max=18, wrap=True),
+        Column("At exchange", width=8, width_max=18, wrap=True),
+        Column("Difference", Kind.AMOUNT, width=8),
+        Column("What is wrong", width=24, width_max=38, wrap=True),
+        Column("Source cell", width=14, width_max=24, wrap=True),
+        Column("First seen", Kind.DAY, width=9),
+        Column("Age", Kind.COUNT, width=3, warns=_WARNS),
+        Column(HEADS["owner"], width=9, width_max=16, choices=offered["owner"]),
+        Column(HEADS["reason"], width=12, width_max=22, choices=offered["reason"]),
+        Column(HEADS["comment"], width=18, width_max=30, wrap=True),
+        Column(HEADS["status"], width=10, width_max=18, choices=offered["status"], strict=True),
+        # what follows is for filters and sums, and is not printed
+        Column("Operation", width=13),
+        Column("Bucket", width=12),
+        Column("Weight", Kind.AMOUNT, width=10),
+        Column("Unit", width=5),
+        Column("Value", Kind.MONEY, width=11),
+        Column("Currency", width=8),
+        Column("In run", width=14),
+        Column(WRITTEN, hidden=True),
+    )
+
+
+COLUMNS_PRINTED = 17
+"""So many columns of the work list go on paper."""
+
+
+class Amount(NamedTuple):
+    """A figure of an exception with its unit or currency."""
+
+    amount: Decimal
+    unit: str
+
+
+@dataclass
+class Aged:
+    """Open exceptions added up by age and reason: how many, and their weights and values by unit."""
+
+    counts: Counter[tuple[str, str]] = field(default_factory=Counter)
+    amounts: dict[tuple[str, str], dict[tuple[str, str], Decimal]] = field(default_factory=dict)
+    new: int = 0
+    oldest: int = 0
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return self.counts.total()
+
+    def add(self, place: tuple[str, str], figures: Mapping[str, Amount]) -> None:
+        """Count one; `place` is its bucket and reason."""
+        self.counts[place] += 1
+        for name, (amount, unit) in figures.items():
+            sums = self.amounts.setdefault((name, unit.upper()), {})  # formulas tell no capitals apart either
+            sums[place] = sums.get(place, Decimal(0)) + amount
+
+
+class WorkList:
+    """Writes exceptions to their sheets."""
+
+    def __init__(self, history: History, ages: Ages, run: str) -> None:
+        """`run` is the name of the run that is told of. What is written is counted: `aged`, those that the analyst accepts, and those
+        that the analyst's word closed.
+        """
+        self._history, self._ages, self._run = history, ages, run
+        self._drop = lru_cache(_DROPS_KNOWN)(history.drop)
+        self._origin = lru_cache(_DROPS_KNOWN)(history.origin)
+        self.aged, self.accepted, self.closed_by_word = Aged(), 0, 0
+
+    def write(self, sheet: TableSheet, open_ones: Iterator[Standing]) -> None:
+        """Fill the sheet Exceptions, adding up what is in it."""
+        for standing, entry, said in self._told(open_ones):
+            values = {name: said[name].value if name in said else "" for name in HEADS}
+            values["status"] = values["status"] or OPEN
+            days, figures = self._ages.days(standing.opened_at), _figures(entry)
+            bucket = bucket_of(days)
+            reason = values["reason"] if values["reason"] in REASONS else NO_REASON
+            self.aged.add((bucket, reason), figures)
+            self.accepted += values["status"] == ACCEPTED
+            self.aged.new += standing.run == self._run
+            self.aged.oldest = max(self.aged.oldest, days)
+            weight, value = figures.get("weight", (None, "")), figures.get("goods value", (None, ""))
+            line: list[Value] = [exception_id(entry.id), entry.key, self._drop(entry.drop).mapping, standing.verdict]
+            line += [*self._what(standing, entry), _day(standing.opened_at), days, *values.values()]
+            line += [entry.operation, bucket, *weight, *value, standing.run, as_written(values)]
+            sheet.add(line, _TONES)
+
+    def write_closed(self, sheet: TableSheet, closed: Iterator[Standing]) -> None:
+        """Fill the sheet Closed."""
+        for standing, entry, said in self._told(closed):
+            self.closed_by_word += standing.closed in WORDS
+            words = [said[name].value if name in said else "" for name in HEADS]
+            status = said.get("status")
+            spoken = (status.who, datetime.fromisoformat(status.at)) if status else ("", None)
+            where = (_day(standing.opened_at), standing.run, standing.closed_run or self._run)
+            days = self._ages.days(standing.opened_at)
+            head = (exception_id(entry.id), entry.key, entry.operation, self._drop(entry.drop).mapping)
+            sheet.add((*head, standing.verdict, standing.closed, *where, days, *words, *spoken), {5: Tone.GOOD})
+
+    def _told(self, standings: Iterator[Standing]) -> Iterator[tuple[Standing, Entry, dict[str, Remark]]]:
+        while some := list(islice(standings, _BATCH)):
+            wanted = [one.entry for one in some]
+            remarks = self._history.remarks_on(wanted)
+            for standing, entry in zip(some, self._history.entries_by_id(wanted), strict=True):
+                yield standing, entry, remarks.get(entry.id, {})
+
+    def _what(self, standing: Standing, entry: Entry) -> tuple[Value, ...]:
+        """Field, source value, sent value, value at the exchange, difference, what is wrong, and the source cell."""
+        drop = self._drop(entry.drop)
+        if standing.found:
+            first, *others = standing.found
+            source, cell = self._source(entry, first.path)
+            wrong = "; also ".join([MEANINGS[Verdict(standing.verdict)], *([_named(others)] if others else [])])
+            return (first.path, source, first.sent, first.held, gap_of(first), wrong, cell or _beginning(entry, drop))
+        problem = _first(entry.problems)
+        if problem is None:
+            reason = entry.reason if entry.state is not State.ACCEPTED else ""
+            told = reason or MEANINGS.get(Verdict(standing.verdict), "")
+            return ("", "", "", "", None, told, _beginning(entry, drop))
+        path = problem.where.path
+        source, cell = self._source(entry, path) if path else ("", "")
+        place = str(problem.where) if problem.where.file and problem.where.row else cell
+        sent = _value_at(entry.payload, path) if path and entry.attempts else ""
+        what = problem.text + (f" ({problem.hint})" if problem.hint else "")
+        named = path or problem.where.column
+        return (named, problem.found or source, sent, "", None, what, place or _beginning(entry, drop))
+
+    def _source(self, entry: Entry, path: str) -> tuple[str, str]:
+        """The cell behind a payload path as its sender sees it, and where it is; empty for what no cell gives."""
+        origin: Origin = self._origin(entry.drop)
+        for place in locate(origin.lineage, entry.rows, entry.items, path):
+            row, table = entry.rows[place.row], origin.tables.get(place.table)
+            if table is not None and place.label in table.header:
+                position = table.header.index(place.label)
+                value = row.cells[position] if position < len(row.cells) else ""
+                return value, str(table.where(row.number, place.label))
+        return "", ""
+
+
+def _named(others: Sequence[Difference]) -> str:
+    """Further fields, as far as one wants to read them in a cell; the sheet Differences has them all."""
+    more = len(others) - _NAMED
+    return ", ".join([*(one.path for one in others[:_NAMED]), *([f"{more} more"] if more > 0 else [])])
+
+
+def _day(moment: str) -> datetime:
+    return datetime.combine(date.fromisoformat(moment[:10]), datetime.min.time())
+
+
+def _first(problems: Sequence[Problem]) -> Problem | None:
+    """The problem to name: the first that is not only a warning."""
+    return next((one for one in problems if one.level != "warning"), problems[0] if problems else None)
+
+
+def _beginning(entry: Entry, drop: Drop) -> str:
+    if not entry.rows:
+        return drop.name
+    table = drop.table(entry.rows[0].table)
+    return str(Where(table.file, table.sheet, entry.rows[0].number))
+
+
+def _figures(entry: Entry) -> dict[str, Amount]:
+    """Weight and value of a document, each in the unit that its record names first."""
+    measures = measures_of(BY_NAME[entry.operation]) if entry.payload else ()
+    found: dict[str, Amount] = {}
+    for measure, unit, amount in amounts(measures, _decode(entry.payload)) if measures else ():
+        if measure.scale is not Scale.COUNT:
+            before = found.setdefault(measure.name, Amount(Decimal(0), unit))
+            if before.unit == unit:
+                found[measure.name] = Amount(before.amount + amount, unit)
+    return found
+
+
+def _value_at(payload: bytes, path: str) -> str:
+    """The value at a payload path as text; empty if there is none."""
+    value: Any = _decode(payload) if payload else {}
+    for step in path.replace("[", ".[").split("."):
+        if step.startswith("[") and isinstance(value, list) and step[1:-1].isdigit():
+            value = value[int(step[1:-1])] if int(step[1:-1]) < len(value) else None
+        else:
+            value = value.get(step) if isinstance(value, dict) else None
+    return str(value) if isinstance(value, str | int | Decimal) else ""

@@ -1,0 +1,25 @@
+"""The rows of a document as people write them: `orders.xlsx Sheet1` and `3, 5-7`."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from loadsheet.ledger import SourceTable
+from loadsheet.mapping.documents import SourceRow
+
+
+def rows_by_place(rows: Iterable[SourceRow], tables: Mapping[str, SourceTable]) -> dict[str, str]:
+    """For each file and sheet that a document has rows in the numbers of those rows, runs of them shortened."""
+    numbers: dict[str, list[int]] = {}
+    for row in rows:
+        table = tables[row.table]
+        numbers.setdefault(f"{table.file} {table.sheet}".strip(), []).append(row.number)
+    return {place: _ranges(sorted(found)) for place, found in numbers.items()}
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number <= runs[-1][-1] + 1:
+            runs[-1][-1] = number
+        else:
+            runs.append([number, number])
+    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)

@@ -1,0 +1,188 @@
+"""`index.html`: the runs of an outbox, newest first, for whoever asks how it goes.
+
+Owns: which runs are listed, and what is told of each. Reads the `run.json` of the newest runs, so its cost does not grow with the years;
+a folder that was deleted is not missed, and one whose `run.json` cannot be read is listed and says so.
+"""
+
+import os
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+from markupsafe import Markup
+
+from loadsheet.ledger import Run, Standing
+from loadsheet.ledger.history import History
+from loadsheet.reconcile import AGREES, Exceptions, Verdict
+from loadsheet.reports.placing import placed
+from loadsheet.reports.web.charts import Layer, columns
+from loadsheet.reports.web.orders import anchor, tone_of
+from loadsheet.reports.web.rendering import page
+from loadsheet.reports.web.verdict import CODES, word
+
+INDEX = "index.html"
+
+_RUNS_CHARTED = 30
+_RUNS_LINKED = 20  # of so many runs every report is linked, of the others the page and the workbook
+_LINKS_MAX = 60
+_OPEN_SHOWN = 25
+_FIRST = re.compile(r"run\.html|reconciliation[^/]*\.xlsx")
+_RUN = re.compile(r"(\d{4}-\d\d-\d\d)(?:-(\d+))?", re.ASCII)
+
+
+class _Needing(msgspec.Struct):
+    entries: int = 0
+
+
+class _Balance(msgspec.Struct):
+    balances: bool = True
+    read: int = 0
+
+
+class _Summary(msgspec.Struct):
+    """The little of a `run.json` that the index tells."""
+
+    run: str
+    started_at: str = ""
+    exit_code: int | None = None
+    balance: _Balance = msgspec.field(default_factory=_Balance)
+    verdicts: dict[str, int] = {}
+    needs_someone: _Needing = msgspec.field(default_factory=_Needing)
+    reports: tuple[str, ...] = ()
+
+
+class RunLine(NamedTuple):
+    """A run in a line. `word` is its verdict in a word or two, `tone` the colour beside it; `says` tells more."""
+
+    name: str
+    started_at: str
+    word: str
+    tone: str
+    says: str
+    rows: int
+    documents: int
+    agreeing: int
+    needing: int
+    exit_code: str
+    workbook: str
+    reports: Sequence[str]
+    more: int
+
+
+class OpenLine(NamedTuple):
+    """An open exception: its key, what is said of it, since when and since which run, and its place on that run's page, if there is one."""
+
+    key: str
+    operation: str
+    verdict: str
+    tone: str
+    since: str
+    run: str
+    place: str
+
+
+def write_index(outbox: Path, history: History, run: Run, exceptions: Exceptions, *, runs_max: int) -> None:
+    """Write the index of the newest `runs_max` runs. `exceptions` are those of this run, which the ledger may not know yet; if its reports
+    are only written again, the ledger knows better what is open now.
+    """
+    names, days = _folders(outbox)
+    lines = [_line(outbox, name, linked=place < _RUNS_LINKED) for place, name in enumerate(names[:runs_max])]
+    newest = history.runs(1)
+    known = exceptions.standings if newest and newest[0].id == run.id else history.exceptions_at(newest[0])
+    still_open = [one for one in known if not one.closed]
+    values = {
+        "runs": lines,
+        "days": [
+            day
+            for day in dict.fromkeys(line.name[:10] for line in lines)
+            if day in days and (outbox / day / "run.html").is_file()
+        ],
+        "more": len(names) - len(lines),
+        "chart": _chart(lines),
+        "open": list(_open_lines(outbox, history, still_open[:_OPEN_SHOWN])),
+        "open_in_all": len(still_open),
+        "open_by_verdict": [
+            (verdict, count, tone_of(Verdict(verdict)))
+            for verdict, count in Counter(one.verdict for one in still_open).most_common()
+        ],
+    }
+    with placed(outbox / INDEX) as target:
+        target.write_bytes(page("index.html", values))
+
+
+def _folders(outbox: Path) -> tuple[list[str], set[str]]:
+    """The folders of runs, newest first, and those of whole days."""
+    with os.scandir(outbox) as found:
+        named = [match for entry in found if (match := _RUN.fullmatch(entry.name)) and entry.is_dir()]
+    runs = [match for match in named if match[2]]
+    newest_first = sorted(runs, key=lambda match: (match[1], int(match[2])), reverse=True)
+    return [match[0] for match in newest_first], {match[0] for match in named if not match[2]}
+
+
+def _line(outbox: Path, name: str, *, linked: bool) -> RunLine:
+    try:
+        told = _decode((outbox / name / "run.json").read_bytes())
+    except (OSError, msgspec.MsgspecError):
+        return RunLine(
+            name, "", "unknown", "plain", "its run.json is missing or cannot be read", 0, 0, 0, 0, "", "", (), 0
+        )
+    documents = sum(told.verdicts.values())
+    agreeing = sum(told.verdicts.get(verdict, 0) for verdict in AGREES)
+    needing = told.needs_someone.entries
+    said = word(balances=told.balance.balances, exit_code=told.exit_code, needing=needing, documents=documents)
+    reports = [name for name in told.reports if _FIRST.fullmatch(name) or (linked and "/" not in name)]
+    code = "" if told.exit_code is None else f"{told.exit_code} {CODES.get(told.exit_code, '')}".strip()
+    says = (
+        f"{agreeing:,} of {documents:,} documents agree"
+        if documents
+        else f"{told.balance.read:,} rows read, no document"
+    )
+    return RunLine(
+        name,
+        told.started_at,
+        said.text,
+        said.tone,
+        says,
+        told.balance.read,
+        documents,
+        agreeing,
+        needing,
+        code,
+        next((name for name in reports if name.endswith(".xlsx") and _FIRST.fullmatch(name)), ""),
+        reports[:_LINKS_MAX],
+        max(0, len(reports) - _LINKS_MAX),
+    )
+
+
+_decode = msgspec.json.Decoder(_Summary).decode
+
+
+def _chart(lines: Sequence[RunLine]) -> Markup:
+    """The latest runs that had documents, oldest first."""
+    shown = [line for line in lines if line.documents][:_RUNS_CHARTED][::-1]
+    rest = [line.documents - line.agreeing - line.needing for line in shown]
+    layers = [
+        Layer("agree", "good", [line.agreeing for line in shown]),
+        Layer("wait or cannot be verified", "note", rest),
+        Layer("need someone", "bad", [line.needing for line in shown]),
+    ]
+    layers = [layer for layer in layers if any(layer.counts)]
+    title = f"Documents of the latest {len(shown)} runs by outcome; the table of runs has the same numbers"
+    return columns(title, [line.name[5:] for line in shown], layers) if layers else Markup("")
+
+
+def _open_lines(outbox: Path, history: History, standings: Sequence[Standing]) -> Iterator[OpenLine]:
+    for standing, entry in zip(standings, history.entries_by_id([one.entry for one in standings]), strict=True):
+        has_page = (outbox / standing.run / "run.html").is_file()
+        yield OpenLine(
+            entry.key,
+            entry.operation,
+            standing.verdict,
+            tone_of(Verdict(standing.verdict)),
+            standing.opened_at,
+            standing.run,
+            f"{standing.run}/run.html#{anchor(entry.key)}" if has_page else "",
+        )

@@ -1,0 +1,269 @@
+"""One document as the page of a run shows it: why it needs someone, and its values on three legs, each down to its cell.
+
+Owns: the anchor of a document, which of its values are in question, and how source, sent and listed stand side by side. The payload
+is decoded here and nowhere else in the reports; its field names are shown as they are and never looked at.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+import msgspec
+
+from loadsheet.ledger import Drop, Entry, Origin, SourceTable, State
+from loadsheet.mapping.documents import SourceRow
+from loadsheet.mapping.lineage import locate
+from loadsheet.problems import Problem, Where
+from loadsheet.reconcile import AGREES, MEANINGS, NEEDS_SOMEONE, Match, Verdict
+from loadsheet.reports.flattening import text_of
+from loadsheet.reports.rows import rows_by_place
+
+LINES_MAX = 200  # values of one document; a page is not the place for thousands
+ROWS_MAX = 20
+_CELLS_MAX = 3
+_CELLS_LOOKED_AT = 50
+_PROBLEMS_MAX = 20
+
+NOT_BUILT = "not built"
+_HELD = {  # what stands for a value at the exchange, where its listing does not show another one
+    Verdict.MATCHED: "the same",
+    Verdict.WITHIN_TOLERANCE: "the same",
+    Verdict.VALUE_DIFFERENCE: "the same",
+    Verdict.STILL_LISTED: "still listed",
+    Verdict.LISTED_TWICE: "listed twice",
+    Verdict.MISSING: "not listed",
+    Verdict.NOT_VERIFIABLE: "not seen",
+    Verdict.UNKNOWN: "not known",
+    Verdict.REFUSED: "refused",
+}
+_NOT_SENT = "not sent"
+_CALLED = frozenset({State.ACCEPTED, State.REFUSED, State.UNKNOWN, State.SENDING})
+
+_UNSAFE = re.compile(r"[^\w.~-]")
+_decoder = msgspec.json.Decoder(float_hook=Decimal)
+
+
+class CellShown(NamedTuple):
+    """A cell that a value comes from: its text, where it is, and the label of its column."""
+
+    text: str
+    place: str
+    label: str
+
+
+class Line(NamedTuple):
+    """One value on its three legs. `cells_in_all` counts its cells, of which the first few are here; `says` is how the exchange's
+    value compares, in words, empty if there is nothing to say; `tone` is the colour of that.
+    """
+
+    field: str
+    cells: tuple[CellShown, ...]
+    cells_in_all: int
+    sent: str
+    held: str
+    says: str = ""
+    tone: str = "plain"
+
+
+class RowsShown(NamedTuple):
+    """Rows of one table as they were read, for a document of which nothing could be built."""
+
+    place: str
+    header: Sequence[str]
+    rows: Sequence[SourceRow]
+    more: int
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A document as the template takes it. `asked` are the values in question, `others` all the rest."""
+
+    anchor: str
+    entry: Entry
+    verdict: Verdict
+    tone: str
+    meaning: str
+    drop: Drop
+    places: tuple[str, ...]
+    files: tuple[str, ...]
+    why: tuple[str, ...]
+    problems: tuple[Problem, ...]
+    problems_more: int
+    asked: tuple[Line, ...]
+    others: tuple[Line, ...]
+    lines_more: int
+    rows: tuple[RowsShown, ...]
+    sent_heading: str
+
+
+class Anchors:
+    """Gives each document the anchor of its key; a key that comes again gets a number behind it."""
+
+    def __init__(self, taken: Sequence[str]) -> None:
+        """`taken` are the page's own anchors."""
+        self._taken = dict.fromkeys(taken, 1)
+
+    def take(self, key: str) -> str:
+        """The anchor of the next document of this key."""
+        wanted = anchor(key)
+        number = self._taken.get(wanted, 0) + 1
+        chosen = wanted if number == 1 else f"{wanted}-{number}"
+        while chosen in self._taken and number > 1:
+            number += 1
+            chosen = f"{wanted}-{number}"
+        self._taken[wanted] = number
+        self._taken.setdefault(chosen, 1)
+        return chosen
+
+
+def anchor(key: str) -> str:
+    """The anchor of the first document of a key: the key itself, with `_` for what an address would have to escape."""
+    return _UNSAFE.sub("_", key) or "_"
+
+
+def tone_of(verdict: Verdict) -> str:
+    """The colour of a verdict; the word always stands beside it."""
+    return "good" if verdict in AGREES else "bad" if verdict in NEEDS_SOMEONE else "note"
+
+
+def tell(name: str, entry: Entry, match: Match, drop: Drop, origin: Origin) -> Told:
+    """A document under its anchor, from what the ledger knows and the reconciliation found."""
+    legs = _Legs(entry, match, origin)
+    legs.fill()
+    errors = [problem for problem in entry.problems if problem.level == "error"]
+    reason = entry.reason if entry.state is not State.ACCEPTED and not errors else ""
+    return Told(
+        anchor=name,
+        entry=entry,
+        verdict=match.verdict,
+        tone=tone_of(match.verdict),
+        meaning=MEANINGS[match.verdict],
+        drop=drop,
+        places=places_of(entry.rows, origin.tables),
+        files=files_of(entry.rows, origin.tables),
+        why=tuple(text for text in (reason,) if text),
+        problems=entry.problems[:_PROBLEMS_MAX],
+        problems_more=max(0, len(entry.problems) - _PROBLEMS_MAX),
+        asked=tuple(legs.asked),
+        others=tuple(legs.others),
+        lines_more=legs.more,
+        rows=() if entry.payload else tuple(_rows_shown(entry.rows, origin.tables)),
+        sent_heading="Sent" if entry.state in _CALLED else "Would be sent",
+    )
+
+
+def files_of(rows: Sequence[SourceRow], tables: dict[str, SourceTable]) -> tuple[str, ...]:
+    """The files of a document's rows."""
+    return tuple(dict.fromkeys(table.file for table in _tables_of(rows, tables)))
+
+
+def places_of(rows: Sequence[SourceRow], tables: dict[str, SourceTable]) -> tuple[str, ...]:
+    """Where a document's rows stand: a text for each file and sheet, `orders.xlsx Sheet1 rows 3, 5-7`."""
+    return tuple(
+        f"{place} row{'' if numbers.isdecimal() else 's'} {numbers}"
+        for place, numbers in rows_by_place(rows, tables).items()
+    )
+
+
+class _Legs:
+    """Puts the values of one document side by side: those in question apart from the others."""
+
+    def __init__(self, entry: Entry, match: Match, origin: Origin) -> None:
+        self._entry, self._origin = entry, origin
+        self._apart = {found.path: (found, "differs", "bad") for found in match.differences}
+        self._apart |= {found.path: (found, "within tolerance", "note") for found in match.tolerated}
+        self._seen = _HELD.get(match.verdict, _NOT_SENT)
+        self._paths = {problem.where.path for problem in entry.problems}
+        self._cells = {_spot(problem.where): problem for problem in entry.problems if problem.where.column}
+        self._is_one = len({(table.file, table.sheet) for table in _tables_of(entry.rows, origin.tables)}) == 1
+        self.asked: list[Line] = []
+        self.others: list[Line] = []
+        self.more = 0
+
+    def fill(self) -> None:
+        """Every value of the payload; then what the exchange shows otherwise and no value stands for, such as the length of a list,
+        and the problems of cells that no value comes from.
+        """
+        unplaced = dict(self._cells)
+        for path, value in _flat(_decoder.decode(self._entry.payload) if self._entry.payload else {}, ""):
+            if len(self.others) >= LINES_MAX and path not in self._apart and path not in self._paths:
+                self.more += 1
+            else:
+                self._add(path, value, unplaced)
+        for path, (found, says, tone) in self._apart.items():
+            self.asked.append(Line(path, (), 0, found.sent or "nothing", found.held or "nothing", says, tone))
+        sent = "" if self._entry.payload else NOT_BUILT
+        for problem in unplaced.values():
+            shown = CellShown(problem.found, self._place(problem.where), problem.where.column)
+            self.asked.append(Line(problem.where.path or problem.where.column, (shown,), 1, sent, self._seen))
+        del self.asked[LINES_MAX:]
+
+    def _add(self, path: str, value: str, unplaced: dict[tuple[str, str, int, str], Problem]) -> None:
+        places = locate(self._origin.lineage, self._entry.rows, self._entry.items, path)
+        cells = [
+            self._cell(place.table, self._entry.rows[place.row], place.label) for place in places[:_CELLS_LOOKED_AT]
+        ]
+        mine = [cell for spot, cell in cells if spot in self._cells]
+        for spot, _ in cells:
+            unplaced.pop(spot, None)
+        shown = tuple([*mine, *(cell for spot, cell in cells if spot not in self._cells)][:_CELLS_MAX])
+        if path in self._apart:
+            found, says, tone = self._apart.pop(path)
+            self.asked.append(Line(path, shown, len(places), value, found.held or "nothing", says, tone))
+        else:
+            among = self.asked if mine or path in self._paths else self.others
+            among.append(Line(path, shown, len(places), value, self._seen))
+
+    def _cell(self, name: str, row: SourceRow, label: str) -> tuple[tuple[str, str, int, str], CellShown]:
+        """The cell of a row under a label, with its spot; the header may spell the label in its own way."""
+        table = self._origin.tables[name]
+        found = next((one for one in (label, _spelled(table.header, label)) if one in table.header), "")
+        where = table.where(row.number, found)
+        position = table.header.index(found) if found else len(row.cells)
+        text = row.cells[position] if position < len(row.cells) else ""
+        return _spot(where), CellShown(text, self._place(where), found or label)
+
+    def _place(self, where: Where) -> str:
+        """A place as short as the document's own rows allow."""
+        at = where.cell or f"row {where.row}"
+        if self._is_one:
+            return at
+        return f"{where.file} {where.sheet}!{at}" if where.sheet else f"{where.file} {at}"
+
+
+def _spot(where: Where) -> tuple[str, str, int, str]:
+    return where.file, where.sheet, where.row, where.column
+
+
+def _tables_of(rows: Sequence[SourceRow], tables: dict[str, SourceTable]) -> list[SourceTable]:
+    return [tables[name] for name in dict.fromkeys(row.table for row in rows)]
+
+
+def _flat(value: Any, path: str) -> Iterator[tuple[str, str]]:
+    """The values of a decoded record by their paths, as texts."""
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield from _flat(inner, f"{path}.{name}" if path else name)
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            yield from _flat(inner, f"{path}[{index}]")
+    elif value is not None and value != "":
+        yield path, text_of(value)
+
+
+def _spelled(header: Sequence[str], label: str) -> str:
+    wanted = "".join(label.casefold().split())
+    return next((one for one in header if "".join(one.casefold().split()) == wanted), "")
+
+
+def _rows_shown(rows: Sequence[SourceRow], tables: dict[str, SourceTable]) -> Iterator[RowsShown]:
+    by_table: dict[str, list[SourceRow]] = {}
+    for row in rows:
+        by_table.setdefault(row.table, []).append(row)
+    for name, mine in by_table.items():
+        table = tables[name]
+        yield RowsShown(
+            f"{table.file} {table.sheet}".strip(), table.header, mine[:ROWS_MAX], max(0, len(mine) - ROWS_MAX)
+        )

@@ -1,0 +1,240 @@
+"""`run.html`: one run for whoever is asked about it in the morning.
+
+Owns: which documents are shown one by one, and in how much detail. Those that need someone come first, the most pressing before the
+others; what does not fit is counted, and told where it stands. Memory and the size of the page do not grow with the run.
+"""
+
+import heapq
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NamedTuple
+
+from markupsafe import Markup
+
+from loadsheet.ledger import Drop, Entry, Origin
+from loadsheet.ledger.history import History
+from loadsheet.reconcile import MEANINGS, NEEDS_SOMEONE, Match, Verdict
+from loadsheet.reports.placing import placed
+from loadsheet.reports.sentences import balance_sentence, fates_of, verdict_sentence
+from loadsheet.reports.told import FileTold, RunSummary
+from loadsheet.reports.web.charts import Bar, bars
+from loadsheet.reports.web.orders import Anchors, Told, files_of, places_of, tell, tone_of
+from loadsheet.reports.web.rendering import page, part
+from loadsheet.reports.web.verdict import word
+
+PAGE = "run.html"
+
+_IN_FULL_CHARACTERS = 550_000  # of all documents that are told with their values
+_CHARACTERS_MAX = 800_000  # of all documents that need someone
+_FILES_MAX = 200
+_FETCHED = 20  # entries at once
+_CAUSES_MAX = 8
+_OWN_ANCHORS = (
+    *("main", "verdict", "balance", "outcomes", "first", "files", "figures", "orders", "others"),
+    *("find", "outcome", "file", "mapping", "count"),
+)
+_PRESSING = (
+    Verdict.UNKNOWN,
+    Verdict.MISSING,
+    Verdict.STILL_LISTED,
+    Verdict.LISTED_TWICE,
+    Verdict.VALUE_DIFFERENCE,
+    Verdict.REFUSED,
+    Verdict.INVALID,
+    Verdict.HELD,
+)
+_RANK = {verdict: rank for rank, verdict in enumerate(_PRESSING)}
+
+
+class _Kept(NamedTuple):
+    """A document that needs someone, in a heap with the least pressing on top. Its entry is fetched again when it is told: those of a few
+    hundred documents of thousands of values each are not to be held at once.
+    """
+
+    less: tuple[int, int]
+    entry: int
+    match: Match
+    drop: int
+
+
+@dataclass(frozen=True, slots=True)
+class OtherTold:
+    """A document that needs nobody, in a line."""
+
+    key: str
+    operation: str
+    verdict: Verdict
+    receipt: str
+    drop: Drop
+    places: tuple[str, ...]
+    files: tuple[str, ...]
+    anchor: str = ""
+
+    @property
+    def tone(self) -> str:
+        """The colour of its verdict."""
+        return tone_of(self.verdict)
+
+
+@dataclass(frozen=True, slots=True)
+class FileLine:
+    """A file of the run with its drop, and its rows by what became of them; `fix` are the fix files of its drop, told with the first
+    file.
+    """
+
+    file: FileTold
+    fix: tuple[str, ...]
+    run: str
+    mapping: str
+    fates: Counter[str]
+    rows: int
+
+
+class RunPage:
+    """The page under way. Open each drop, add its entries, then `finish`."""
+
+    def __init__(self, history: History, *, documents_max: int) -> None:
+        """`history` is asked for the lineage of what is shown; at most `documents_max` documents are, one by one."""
+        self._history, self._most = history, documents_max
+        self._drops: dict[int, Drop] = {}
+        self._origins: dict[int, Origin] = {}
+        self._needing: list[_Kept] = []
+        self._others: list[OtherTold] = []
+        self._count = Counter[bool]()
+        self._places: dict[str, str] = {}  # of problems that are shown: the anchor of their document
+        self._first: dict[Verdict, Told] = {}
+
+    def open(self, drop: Drop) -> None:
+        """Begin with a drop."""
+        self._drops[drop.id] = drop
+
+    def add(self, entry: Entry, match: Match) -> None:
+        """Keep an entry to be shown, or count it."""
+        needs = match.verdict in NEEDS_SOMEONE
+        self._count[needs] += 1
+        if not needs:
+            if len(self._others) < self._most:
+                self._others.append(self._line(entry, match))
+            return
+        kept = _Kept((-_RANK[match.verdict], -self._count[True]), entry.id, match, entry.drop)
+        if len(self._needing) < self._most:
+            heapq.heappush(self._needing, kept)
+        elif kept.less > self._needing[0].less:
+            heapq.heapreplace(self._needing, kept)
+
+    def finish(self, folder: Path, summary: RunSummary) -> str:
+        """Write the page into the folder of the run's reports; returns its name."""
+        anchors = Anchors(_OWN_ANCHORS)
+        needing = sorted(self._needing, key=lambda kept: kept.less, reverse=True)
+        others = self._others[: max(0, self._most - len(needing))]
+        sections = list(self._sections(needing, anchors))
+        files = _files(summary)
+        answers = {name for line in files for name in (*line.file.results, *line.fix)}
+        reports = [name for name in summary.reports if name not in answers and "/" not in name]
+        values = {
+            "summary": summary,
+            "word": word(
+                balances=summary.balance.balances,
+                exit_code=summary.exit_code,
+                needing=self._count[True],
+                documents=self._count.total(),
+            ),
+            "verdict": verdict_sentence(summary),
+            "balance": balance_sentence(summary),
+            "sections": sections,
+            "needing": self._count[True],
+            "others": [replace(other, anchor=anchors.take(other.key)) for other in others],
+            "agreeing": self._count[False],
+            "outcomes": list(_outcomes(summary)),
+            "chart": bars("Documents by outcome; the table beside it has the same numbers", list(_bars(summary))),
+            "meanings": MEANINGS,
+            "only_listed": MEANINGS[Verdict.ONLY_LISTED],
+            "pressing": [(verdict, summary.verdicts[verdict], told) for verdict, told in self._first.items()],
+            "anchors": self._places,
+            "causes": summary.causes[:_CAUSES_MAX],
+            "causes_more": len(summary.causes[_CAUSES_MAX:]),
+            "files": files[:_FILES_MAX],
+            "files_more": len(files[_FILES_MAX:]),
+            "reports": reports,
+            "workbook": next((name for name in reports if name.endswith(".xlsx")), ""),
+            "for_programs": sum("/" in name for name in summary.reports),
+            "choices": _choices(
+                {*(kept.match.verdict for kept in needing), *(other.verdict for other in others)},
+                [*(self._drops[kept.drop] for kept in needing), *(other.drop for other in others)],
+            ),
+        }
+        with placed(folder / PAGE) as target:
+            target.write_bytes(page("run.html", values))
+        return PAGE
+
+    def _sections(self, needing: Sequence[_Kept], anchors: Anchors) -> Iterator[Markup]:
+        """The documents that need someone: in full, then without their values, as long as there is room for them."""
+        spent, brief = 0, False
+        for entry, match in self._fetched(needing):
+            told = tell(anchors.take(entry.key), entry, match, self._drops[entry.drop], self._origin(entry.drop))
+            section = part("order.html", {"told": told, "brief": brief})
+            if not brief and spent + len(section) > _IN_FULL_CHARACTERS:
+                brief = True
+                section = part("order.html", {"told": told, "brief": brief})
+            spent += len(section)
+            if spent > _CHARACTERS_MAX:
+                return
+            for problem in told.problems:
+                self._places.setdefault(str(problem.where), told.anchor)
+            self._first.setdefault(told.verdict, told)
+            yield section
+
+    def _fetched(self, needing: Sequence[_Kept]) -> Iterator[tuple[Entry, Match]]:
+        for start in range(0, len(needing), _FETCHED):
+            some = needing[start : start + _FETCHED]
+            entries = self._history.entries_by_id([kept.entry for kept in some])
+            yield from zip(entries, (kept.match for kept in some), strict=True)
+
+    def _line(self, entry: Entry, match: Match) -> OtherTold:
+        drop = self._drops[entry.drop]
+        tables = {table.name: table for table in drop.tables}
+        places, files = places_of(entry.rows, tables), files_of(entry.rows, tables)
+        return OtherTold(entry.key, entry.operation, match.verdict, entry.receipt, drop, places, files)
+
+    def _origin(self, drop: int) -> Origin:
+        if drop not in self._origins:
+            self._origins[drop] = self._history.origin(drop)
+        return self._origins[drop]
+
+
+def _outcomes(summary: RunSummary) -> Iterator[tuple[Verdict, int, str]]:
+    for verdict in Verdict:
+        if count := summary.verdicts.get(verdict, 0):
+            yield verdict, count, tone_of(verdict)
+
+
+def _bars(summary: RunSummary) -> Iterator[Bar]:
+    for verdict, count, tone in _outcomes(summary):
+        yield Bar(verdict, count, tone)
+
+
+def _files(summary: RunSummary) -> list[FileLine]:
+    return [
+        FileLine(
+            file,
+            drop.fix if place == 0 else (),
+            drop.run,
+            drop.mapping,
+            fates_of(file),
+            sum(table.rows for table in file.tables),
+        )
+        for drop in summary.drops
+        for place, file in enumerate(drop.files)
+    ]
+
+
+def _choices(verdicts: Collection[Verdict], drops: Sequence[Drop]) -> dict[str, list[str]]:
+    """What the filters offer: the outcomes, files and mappings of the documents that are shown."""
+    mine = {drop.id: drop for drop in drops}.values()
+    return {
+        "outcome": [verdict for verdict in Verdict if verdict in verdicts],
+        "file": list(dict.fromkeys(table.file for drop in mine for table in drop.tables)),
+        "mapping": sorted({drop.mapping for drop in mine if drop.mapping}),
+    }

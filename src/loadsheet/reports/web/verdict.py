@@ -1,0 +1,36 @@
+"""A run in a word or two, with the colour that stands beside them: the same on its page and in the index."""
+
+from typing import NamedTuple
+
+CODES = {
+    0: "clean",
+    1: "needs someone",
+    65: "nothing usable",
+    70: "a fault of loadsheet",
+    75: "stopped early; try again",
+    77: "stopped early; token refused",
+    78: "settings wrong",
+}
+"""Exit codes in words."""
+
+
+class Word(NamedTuple):
+    """The words, and the tone of their colour: good, bad, note or plain."""
+
+    text: str
+    tone: str
+
+
+def word(*, balances: bool, exit_code: int | None, needing: int, documents: int) -> Word:
+    """The first that is true: it does not balance, it did not get to its end, some documents need someone, something else does (a
+    file was set aside), all is well; or nothing came in.
+    """
+    if not balances:
+        return Word("does not balance", "bad")
+    if exit_code is not None and exit_code > 1:
+        return Word(CODES.get(exit_code, f"exit code {exit_code}"), "bad")
+    if needing:
+        return Word(f"{needing:,} need{'s' if needing == 1 else ''} someone", "note")
+    if exit_code:
+        return Word(CODES[exit_code], "note")
+    return Word("all is well", "good") if documents else Word("nothing came in", "plain")

@@ -1,0 +1,225 @@
+"""Rows in are the sum of their fates, and every report tells the same numbers: ledger, run.json, workbook, page, results, terminal.
+
+Random nights with mistakes, refusals, lost answers and listings of every kind, each told at once, again later, and as a day.
+"""
+
+import csv
+import json
+import re
+import sqlite3
+import tempfile
+from collections import Counter
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import openpyxl
+import pytest
+from hypothesis import given, settings
+from ledgers import ledger_in
+from nights import listings, nights, play, views
+
+from loadsheet.reconcile import Recalled, settle
+from loadsheet.reports import write
+from loadsheet.settings import Settings
+
+FATES = ("accepted", "refused", "invalid", "held", "unchanged", "unknown", "waiting", "ignored")
+WAITING = ("ready", "sending")
+COUNT = re.compile(r"([\d,]+) ([a-z]+)")
+
+
+@contextmanager
+def two_runs(first, second, view):
+    """A ledger with two random runs of a day behind it, what each of them saw, and its report."""
+    with tempfile.TemporaryDirectory() as folder, ledger_in(Path(folder)) as ledger:
+        chosen, reports = Settings(outbox=Path(folder) / "outbox"), []
+        for number, night in enumerate((first, second)):
+            run = ledger.begin_run()
+            for position, items in enumerate(night):
+                play(ledger, run, f"file {number}-{position}.csv", items)
+            found = settle(ledger.history, listings(ledger, run, view), run, chosen)
+            ended = replace(run, exit_code=1, finished_at=ledger.now())
+            reports.append((ended, write(ledger.history, found, ended, chosen)))
+            ledger.end_run(ended, exit_code=1, summary={"entries": {}}, shown=found.as_seen())
+        yield ledger, chosen, reports
+
+
+def joined(fates):
+    """Rows by fate as people are told them."""
+    return +Counter(
+        {fate: fates.get(fate, 0) for fate in FATES} | {"waiting": sum(fates.get(one, 0) for one in WAITING)}
+    )
+
+
+def in_ledger(ledger, runs):
+    """Rows by fate and documents by state in the drops of these runs, counted by SQL alone."""
+    fates, states = Counter(), Counter()
+    with closing(sqlite3.connect(ledger.history._engine.url.database)) as connection:
+        for drop in ledger.history.drops_of(*runs):
+            for state, rows in connection.execute("select state, rows from entries where drop_id = ?", [drop.id]):
+                states[state] += 1
+                fates[state] += len(json.loads(rows))
+            fates["ignored"] += connection.execute(
+                "select count(*) from ignored where drop_id = ?", [drop.id]
+            ).fetchone()[0]
+    return joined(fates), states
+
+
+def in_summary(report):
+    told = json.loads((report.folder / "run.json").read_bytes())
+    assert told["balance"]["balances"] is True
+    assert told["balance"]["read"] == sum(told["balance"]["rows"].values())
+    of_files = Counter()
+    for drop in told["drops"]:
+        for file in drop["files"]:
+            for table in file["tables"]:
+                of_files.update(table["fates"])
+                assert table["rows"] == sum(table["fates"].values())
+    assert joined(of_files) == joined(told["balance"]["rows"])
+    return joined(told["balance"]["rows"]), Counter(told["verdicts"]), Counter(told["entries"])
+
+
+def table_of(book, name):
+    sheet = next(sheet for sheet in book if name in sheet.tables)
+    head, *lines = [[cell.value for cell in line] for line in sheet[sheet.tables[name].ref]]
+    return [dict(zip(head, line, strict=True)) for line in lines]
+
+
+def in_workbook(report):
+    book = openpyxl.load_workbook(report.folder / "reconciliation.xlsx", data_only=True)
+    balance, files = table_of(book, "tblBalance"), table_of(book, "tblFiles")
+    told = [
+        Counter({fate: sum(line[fate.capitalize()] or 0 for line in lines) for fate in FATES})
+        for lines in (balance, files)
+    ]
+    assert +told[0] == +told[1]
+    assert all(line["Sum"] == line["Rows read"] for line in balance if line["Rows read"] is not None)
+    outcomes = {line["Outcome"]: line["Documents"] for line in table_of(book, "tblOutcomes")}
+    return +told[0], +Counter(outcomes)
+
+
+class Tables(HTMLParser):
+    """The tables of a page: rows of cells, each its texts."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.tables, self._open = [], False
+        self.feed(page)
+
+    def handle_starttag(self, tag, attributes):
+        del attributes
+        if tag == "table":
+            self.tables.append([])
+        elif tag == "tr" and self.tables:
+            self.tables[-1].append([])
+        elif tag in ("td", "th") and self.tables and self.tables[-1]:
+            self.tables[-1][-1].append([])
+            self._open = True
+
+    def handle_endtag(self, tag):
+        self._open = self._open and tag not in ("td", "th", "table")
+
+    def handle_data(self, data):
+        if self._open and data.strip():
+            self.tables[-1][-1][-1].append(" ".join(data.split()))
+
+    def headed(self, *heads):
+        """The rows of the first table with these headings, by heading."""
+        for table in self.tables:
+            names = [cell[0] if cell else "" for cell in table[0]] if table else []
+            if set(heads) <= set(names):
+                return [dict(zip(names, row, strict=False)) for row in table[1:]]
+        return []
+
+
+def counts(texts):
+    found = Counter()
+    for text in texts:
+        for number, fate in COUNT.findall(text):
+            found[fate] += int(number.replace(",", ""))
+    return found
+
+
+def in_page(report):
+    page = Tables((report.folder / "run.html").read_text(encoding="utf-8"))
+    fates = Counter()
+    for row in page.headed("File", "What became of them"):
+        fates.update(counts(row["What became of them"]))
+    outcomes = {
+        row["Outcome and what it means"][0]: int(row["Documents"][0].replace(",", ""))
+        for row in page.headed("Outcome and what it means")
+    }
+    outcomes.pop("only at exchange", None)  # no document of ours
+    return joined(fates), +Counter(outcomes)
+
+
+def in_results(report):
+    fates, verdicts = Counter(), Counter()
+    for path in report.paths:
+        if path.name.endswith(".results.csv"):
+            with path.open(newline="", encoding="utf-8-sig") as file:
+                for line in csv.DictReader(file):
+                    fates[line["outcome"]] += 1
+                    verdicts[line["verdict"]] += 1
+    return joined(fates)
+
+
+def in_terminal(report):
+    balance = next(line for line in report.sentences if line.startswith("Every row is accounted for"))
+    read, _, parts = balance.partition(" = ")
+    fates = counts([parts])
+    assert int(COUNT.search(read)[1].replace(",", "")) == fates.total()
+    of_files = counts(line.partition(" rows: ")[2] for line in report.sentences if " rows: " in line)
+    assert joined(of_files) == joined(fates)
+    return joined(fates)
+
+
+def agrees(report, ledger, runs):
+    """Check that a report tells the numbers of the ledger wherever it tells them."""
+    fates, states = in_ledger(ledger, runs)
+    told, verdicts, entries = in_summary(report)
+    assert told == fates
+    assert entries == states
+    assert verdicts.total() == states.total()
+    assert in_workbook(report) == (fates, verdicts)
+    assert in_page(report) == (fates, verdicts)
+    assert in_results(report) == fates
+    assert in_terminal(report) == fates
+
+
+def told_again(ledger, chosen, run, runs):
+    """The report as `loadsheet report` makes it."""
+    recalled = Recalled([(one, ledger.history.shown_in(one)) for one in runs])
+    drops = ledger.history.drops_of(*runs)
+    return write(ledger.history, settle(ledger.history, recalled, run, chosen, drops=drops), run, chosen, drops=drops)
+
+
+def every_report_agrees(first, second, view):
+    """Two runs of a day, each told when it was, each told again, and the day told as one."""
+    with two_runs(first, second, view) as (ledger, chosen, reports):
+        runs = [run for run, _ in reports]
+        last, report = reports[-1]
+        agrees(report, ledger, [last])
+        before = {path.name: path.read_bytes() for path in report.paths}
+        for run in runs:
+            agrees(told_again(ledger, chosen, run, [run]), ledger, [run])
+        assert {path.name: path.read_bytes() for path in report.paths} == before
+        day = replace(last, name=last.name[:10], started_at=runs[0].started_at)
+        whole = told_again(ledger, chosen, day, runs)
+        agrees(whole, ledger, runs)
+        assert [drop.run for drop in whole.summary.drops] == [drop.run for drop in ledger.history.drops_of(*runs)]
+
+
+@settings(max_examples=8, deadline=None)
+@given(nights, nights, views)
+def test_whatever_happens_every_report_tells_the_numbers_of_the_ledger(first, second, view):
+    every_report_agrees(first, second, view)
+
+
+@pytest.mark.sweep
+@pytest.mark.timeout(900)
+@settings(max_examples=60, deadline=None)
+@given(nights, nights, views)
+def test_and_so_they_do_over_many_nights(first, second, view):
+    every_report_agrees(first, second, view)

@@ -1,0 +1,584 @@
+"""What was broken, repaired in its fix workbook and dropped back: exactly that is sent, and the exchange ends as if nothing had been."""
+
+import json
+import os
+import random
+import shutil
+import sqlite3
+import subprocess
+from collections import Counter
+from contextlib import closing
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from command import loadsheet
+from fixing import FixBook, House, write_fix
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from openpyxl import load_workbook
+from orders import MAPPINGS as BENCH
+from orders import write_orders
+
+from loadsheet.ledger import State
+from loadsheet.mapping import load_folder
+from loadsheet.reading import fold
+
+ROOT = Path(__file__).parents[2]
+MAPPINGS, SAMPLES = ROOT / "mappings", ROOT / "inbox_samples"
+_TYPED = {"integer", "decimal", "quantity", "date", "datetime", "time"}
+SHAPES = [
+    "acme_orders_2026-03.xlsx",  # a workbook, typed cells, title rows, a total
+    "nordic",  # two files joined, a column from the folder's name
+    "harbour_two_sheets.xlsx",  # two sheets joined
+    "brightwater_ams_2026-03-09.csv",  # column sets
+    "alder_2026-03-10.csv",  # a mapping that extends another
+    "kastell_0309.txt",  # rows of several kinds
+]
+"""Samples of unlike shape; what is wrong in them as they are stays wrong."""
+
+
+class Cell(NamedTuple):
+    """A cell of a source: where it is, what it says, and the document that it belongs to."""
+
+    file: str
+    sheet: str
+    row: int
+    column: int
+    text: str
+    document: int
+
+
+class Baseline(NamedTuple):
+    """A sample that nobody broke: what the exchange held after it, the keys of its documents and the cells that can be broken."""
+
+    held: dict
+    keys: dict
+    cells: list
+
+
+def fold_house(tmp_path_factory, sample):
+    """A house of its own for a sample."""
+    return House(tmp_path_factory.mktemp("house"), BENCH if sample == "bench" else MAPPINGS)
+
+
+def drop_sample(house, sample):
+    if sample == "bench":
+        write_orders(house.inbox, 8, first=1)
+    else:
+        house.drop(SAMPLES / sample)
+
+
+@pytest.fixture(scope="module")
+def baselines(tmp_path_factory):
+    """The samples as they are, each taken in once when it is first asked for."""
+    known = {}
+
+    def of(sample):
+        if sample not in known:
+            house = fold_house(tmp_path_factory, sample)
+            drop_sample(house, sample)
+            for path in house.inbox.rglob("*.xlsx"):
+                load_workbook(path).save(path)  # as openpyxl writes it, like the broken one
+            night = house.night()
+            known[sample] = baseline_of(house, night)
+        return known[sample]
+
+    return of
+
+
+def baseline_of(house, night):
+    mappings = {mapping.name: mapping for mapping in load_folder(house.settings.mappings, house.settings.assumptions)}
+    keys, cells = {}, []
+    with house.history() as history:
+        for drop in night.drops:
+            typed = {table.name: typed_columns(mappings[drop.mapping], table) for table in drop.tables}
+            for entry in history.entries_of(drop.id):
+                if entry.state is not State.ACCEPTED:
+                    continue
+                keys[entry.id] = entry.key
+                for row in entry.rows:
+                    table = drop.table(row.table)
+                    cells += [
+                        Cell(table.file, table.sheet, row.number, place, row.cells[place], entry.id)
+                        for place in typed[row.table]
+                        if row.cells[place].strip()
+                    ]
+    return Baseline(house.held(), keys, cells)
+
+
+def typed_columns(mapping, table):
+    """The places of columns that refuse a text which is nonsense."""
+    labels = {
+        fold(label.replace("{set}", word))
+        for plan in mapping.plan.tables
+        if plan.source == table.name
+        for column in plan.columns
+        if column.spec.type in _TYPED and not column.spec.whereabouts() and column.spec.label != "Kind"
+        for label in (column.label, *column.spec.aliases)
+        for word in ([word for word, _ in plan.sets.words] if plan.sets else [""])
+    }
+    return [place for place, label in enumerate(table.header) if fold(label) in labels]
+
+
+def break_cells(house, cells):
+    """Writes nonsense into cells of the files in the inbox, different in each; returns what each nonsense stands for."""
+    values = {}
+    for number, cell in enumerate(cells):
+        nonsense = f"??{number}??"
+        path = house.inbox / cell.file
+        if cell.sheet:
+            book = load_workbook(path)
+            at = book[cell.sheet].cell(cell.row, cell.column + 1)
+            values[nonsense], at.value = at.value, nonsense
+            book.save(path)
+        else:
+            values[nonsense] = cell.text
+            lines = path.read_bytes().split(b"\n")
+            line = lines[cell.row - 1].decode("latin-1")
+            delimiter = max(";,|\t", key=line.count)
+            parts = line.split(delimiter)
+            ending = "\r" if cell.column == len(parts) - 1 and line.endswith("\r") else ""
+            parts[cell.column] = nonsense + ending
+            lines[cell.row - 1] = delimiter.join(parts).encode("latin-1")
+            path.write_bytes(b"\n".join(lines))
+    return values
+
+
+def breakable(house, cells, chance):
+    """Some of the cells, at most three of a document, none in a line with quotes."""
+    picked = chance.sample(cells, min(len(cells), chance.randint(1, 5)))
+    return [cell for cell in picked if cell.sheet or b'"' not in line_of(house, cell)]
+
+
+def line_of(house, cell):
+    return (house.inbox / cell.file).read_bytes().split(b"\n")[cell.row - 1]
+
+
+def shuffled(chance):
+    """The rows in any order, with blank ones between."""
+
+    def order(rows):
+        mixed = chance.sample(rows, len(rows))
+        return [row for one in mixed for row in ([None, one] if chance.random() < 0.3 else [one])]
+
+    return order
+
+
+def fix_of(house, drop, path):
+    with house.history() as history:
+        return write_fix(history, drop, path, house.settings)
+
+
+def round_trip(baseline, sample, folder, seed):
+    chance = random.Random(seed)
+    house = House(folder, BENCH if sample == "bench" else MAPPINGS)
+    drop_sample(house, sample)
+    for path in house.inbox.rglob("*.xlsx"):
+        load_workbook(path).save(path)
+    cells = breakable(house, baseline.cells, chance)
+    broken = sorted(baseline.keys[document] for document in {cell.document for cell in cells})
+    values = break_cells(house, cells)
+    first = house.night()
+    assert len(first.drops) == 1
+    assert first.of(State.ACCEPTED) == sorted((Counter(baseline.keys.values()) - Counter(broken)).elements())
+    book = FixBook(fix_of(house, first.drops[0], folder / "some.fix.xlsx"))
+    assert book.repair(values) == len(cells)
+    book.rearrange(shuffled(chance))
+    shipper = "nordic/" if sample == "nordic" else ""
+    house.drop(book.save(folder / "mended.xlsx"), f"{shipper}{chance.choice(['a', 'Kopie von b'])} {seed}.xlsx")
+    second = house.night()
+    assert second.aside == []
+    assert second.of(State.ACCEPTED) == broken
+    assert second.drops[0].fixes == first.drops[0].id
+    assert house.held() == baseline.held
+    return house
+
+
+NO_SHRINKING = {  # an example takes seconds; its seed says all
+    "deadline": None,
+    "suppress_health_check": list(HealthCheck),
+    "phases": [Phase.explicit, Phase.reuse, Phase.generate],
+}
+
+
+@pytest.mark.parametrize("sample", SHAPES[:3])
+@settings(max_examples=1, **NO_SHRINKING)
+@given(seed=st.integers(0, 2**20))
+def test_what_was_broken_and_is_mended_is_sent_and_nothing_else(sample, baselines, tmp_path_factory, seed):
+    round_trip(baselines(sample), sample, tmp_path_factory.mktemp("house"), seed)
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("sample", [*SHAPES, "bench"])
+@settings(max_examples=6, **NO_SHRINKING)
+@given(seed=st.integers(0, 2**20))
+def test_many_breakages_of_many_shapes_are_mended(sample, baselines, tmp_path_factory, seed):
+    round_trip(baselines(sample), sample, tmp_path_factory.mktemp("house"), seed)
+
+
+# ---- one thing at a time ----
+
+
+@pytest.fixture
+def house(tmp_path):
+    """A house with two joined files, of which orders 5 and 10 are broken, after its first night."""
+    house = House(tmp_path, BENCH)
+    write_orders(house.inbox, 12, first=1, wrong_every=5)
+    night = house.night()
+    assert night.counts == {"accepted": 10, "invalid": 2}
+    house.broken = night.drops[0]
+    return house
+
+
+def opened(house, drop=None, name="orders.fix.xlsx"):
+    return FixBook(fix_of(house, drop or house.broken, house.folder / name))
+
+
+def mend(book, **more):
+    for row in book.book["packages"].iter_rows(min_row=2):
+        for cell in row:
+            if cell.value == "heavy":
+                cell.value = more.get("weight", 12.5)
+
+
+def drop_back(house, book, name="orders.fix.xlsx"):
+    house.drop(book.save(), name)
+    return house.night()
+
+
+def told(house, night, code):
+    """The texts of the problems with this code, by sheet and cell or row."""
+    with house.history() as history:
+        return {
+            (problem.where.sheet, problem.where.cell or problem.where.row): problem.text
+            for drop in night.drops
+            for entry in history.entries_of(drop.id)
+            for problem in entry.problems
+            if problem.code == code
+        }
+
+
+def test_what_is_dropped_back_as_it_was_is_as_invalid_as_it_was(house):
+    night = drop_back(house, opened(house))
+    assert night.counts == {"invalid": 2}
+    assert list(told(house, night, "C302")) == [("packages", "E2"), ("packages", "E5")]
+
+
+def test_what_is_mended_is_sent_once_however_often_it_is_dropped(house):
+    book = opened(house)
+    mend(book)
+    assert drop_back(house, book, "Kopie.xlsx").counts == {"accepted": 2}
+    assert drop_back(house, book, "Kopie (2).xlsx").counts == {"unchanged": 2}
+    assert drop_back(house, opened(house, name="old.xlsx"), "old.xlsx").counts == {"invalid": 2}
+
+
+def test_a_fix_file_can_itself_be_fixed(house):
+    book = opened(house)
+    book.book["packages"]["E2"] = 7
+    second = drop_back(house, book)
+    assert second.counts == {"accepted": 1, "invalid": 1}
+    again = opened(house, second.drops[0], "again.xlsx")
+    assert [sheet.title for sheet in again.sheets()] == ["orders", "packages"]
+    mend(again)
+    third = drop_back(house, again, "again.xlsx")
+    assert third.counts == {"accepted": 1}
+    assert third.drops[0].fixes == second.drops[0].id
+    with house.history() as history:
+        first = [entry.id for entry in history.entries_of(house.broken.id) if entry.state is State.INVALID]
+        assert history.mended(first) == set(first)
+
+
+def test_the_rows_of_two_fix_files_may_be_pasted_together(house):
+    write_orders(house.inbox, 12, first=21, wrong_every=5)
+    other = house.night()
+    assert other.counts == {"accepted": 10, "invalid": 2}
+    book, more = opened(house), opened(house, other.drops[0], "more.xlsx")
+    for title in ("orders", "packages"):
+        book.paste(title, more.rows(title))
+    mend(book)
+    night = drop_back(house, book, "together.xlsx")
+    assert night.aside == []
+    assert night.of(State.ACCEPTED) == ["00000005", "00000010", "00000025", "00000030"]
+
+
+def test_columns_and_rows_of_the_senders_own_are_passed_over(house):
+    book = opened(house)
+    mend(book)
+    sheet = book.book["packages"]
+    sheet.insert_cols(3)
+    sheet["C1"], sheet["C2"] = "my notes", "asked Anna"
+    sheet.insert_rows(1)
+    sheet["B1"] = "please send today"
+    night = drop_back(house, book)
+    assert night.counts == {"accepted": 2}
+    with house.history() as history:
+        table = history.drop(night.drops[0].id).table("packages")
+    assert table.header == ("Order", "Kind", "Item", "Weight", "Volume")
+    assert table.where(3, "Kind").cell == "D3"
+    assert table.position(table.where(3, "Weight")) == 3
+
+
+def test_renamed_sheets_are_known_by_their_headings(house):
+    book = opened(house)
+    mend(book)
+    for number, sheet in enumerate(book.sheets()):
+        sheet.title = f"Tabelle{number}"
+    assert drop_back(house, book).counts == {"accepted": 2}
+
+
+def test_one_row_twice_is_an_error_at_both_that_names_both(house):
+    book = opened(house)
+    mend(book)
+    book.paste("packages", book.rows("packages")[:1])
+    night = drop_back(house, book)
+    assert night.counts == {"accepted": 1, "invalid": 1}
+    twice = told(house, night, "R236")
+    assert list(twice) == [("packages", 2), ("packages", 8)]
+    assert set(twice.values()) == {"a row of 00000005 stands here more than once: rows 2, 8"}
+
+
+def test_a_row_that_is_missing_is_an_error_at_the_others(house):
+    book = opened(house)
+    mend(book)
+    book.book["packages"].delete_rows(3)
+    night = drop_back(house, book)
+    assert night.counts == {"accepted": 1, "invalid": 1}
+    missing = told(house, night, "R237")
+    assert list(missing) == [("orders", 2), ("packages", 2), ("packages", 3)]
+    assert set(missing.values()) == {"00000005 lacks row 3 of 4"}
+
+
+def test_a_row_whose_mark_is_cleared_is_a_new_one_and_may_be_left_out(house):
+    book = opened(house)
+    mend(book)
+    book.book["packages"].delete_rows(3)
+    for sheet in book.sheets():
+        for row in sheet.iter_rows(min_row=2):
+            row[-1].value = None
+    assert drop_back(house, book).counts == {"accepted": 2}
+
+
+def test_a_new_order_in_a_fix_file_is_sent_like_any_other(house):
+    book = opened(house)
+    mend(book)
+    for title in ("orders", "packages"):
+        (row, *_) = book.rows(title)
+        book.paste(title, [[(None, "General"), ("99", "@"), *row[2:-1], (None, "General")]])
+    night = drop_back(house, book)
+    assert night.of(State.ACCEPTED) == ["00000005", "00000010", "99"]
+
+
+def test_a_key_that_was_wrong_itself_is_mended_too(tmp_path):
+    house = House(tmp_path, BENCH)
+    write_orders(house.inbox, 3, first=1)
+    for path in house.inbox.iterdir():
+        path.write_text(path.read_text(encoding="utf-8").replace("00000002,", ","), encoding="utf-8")
+    first = house.night()
+    assert first.counts == {"accepted": 2, "invalid": 4}, "no row says which it belongs to"
+    book = opened(house, first.drops[0])
+    for sheet in book.sheets():
+        for row in sheet.iter_rows(min_row=2, min_col=2, max_col=2):
+            row[0].value = "00000002"
+    with house.history() as history:
+        wrong = [entry.id for entry in history.entries_of(first.drops[0].id) if entry.state is State.INVALID]
+        assert history.mended(wrong) == set()
+    assert drop_back(house, book).of(State.ACCEPTED) == ["00000002"]
+    with house.history() as history:
+        assert history.mended(wrong) == set(wrong)
+
+
+def test_a_mapping_that_changed_since_reads_the_fix_file_as_it_was_then(house):
+    path = house.settings.mappings / "bench-join.yaml"
+    path.write_text(path.read_text(encoding="utf-8").replace("min: 0.001", "min: 100"), encoding="utf-8")
+    book = opened(house)
+    mend(book)
+    night = drop_back(house, book)
+    assert night.counts == {"accepted": 2}
+    assert night.drops[0].mapping_hash == house.broken.mapping_hash
+    path.unlink()
+    assert drop_back(house, book, "later.xlsx").counts == {"unchanged": 2}, "nor need it be there any more"
+    assert list(house.state.glob("mapping-*")) == []
+
+
+def test_a_fix_file_that_another_ledger_wrote_is_set_aside_with_what_to_do(house, tmp_path_factory):
+    book = opened(house)
+    mend(book)
+    night = drop_back(House(tmp_path_factory.mktemp("other"), BENCH), book)
+    (problem,) = night.aside
+    assert problem.code == "A112"
+    assert "this ledger does not know what run" in problem.text
+    assert "drop the original file again" in problem.hint
+
+
+def test_a_fix_file_is_taken_only_in_the_folder_of_its_shipper(tmp_path):
+    house = House(tmp_path, BENCH)
+    (house.settings.mappings / "bench").mkdir()
+    (house.settings.mappings / "bench-join.yaml").rename(house.settings.mappings / "bench" / "join.yaml")
+    write_orders(house.inbox / "bench", 5, first=1, wrong_every=5)
+    first = house.night()
+    assert first.counts == {"accepted": 4, "invalid": 1}
+    book = opened(house, first.drops[0])
+    mend(book)
+    elsewhere = drop_back(house, book, "fix.xlsx")
+    assert [problem.code for problem in elsewhere.aside] == ["A112"]
+    assert "is for the folder bench" in elsewhere.aside[0].text
+    assert drop_back(house, book, "bench/fix.xlsx").counts == {"accepted": 1}
+
+
+def test_a_fix_file_of_no_shippers_mapping_is_not_taken_in_a_shippers_folder(house):
+    (house.settings.mappings / "other").mkdir()
+    text = (house.settings.mappings / "bench-join.yaml").read_text(encoding="utf-8")
+    (house.settings.mappings / "other" / "x.yaml").write_text(
+        text.replace("bench-join", "other-join"), encoding="utf-8"
+    )
+    book = opened(house)
+    mend(book)
+    night = drop_back(house, book, "other/orders.fix.xlsx")
+    assert [problem.code for problem in night.aside] == ["A112"]
+    assert "is for no shipper's folder" in night.aside[0].text
+
+
+def fix_text(history, drop, table, path, *, delimiter=","):
+    """A fix file as text, with what to fix before the rows."""
+    lines = [delimiter.join(["What to fix", *drop.table(table).header, "_row"])]
+    for entry in history.entries_of(drop.id):
+        if entry.state is State.INVALID:
+            for number, row in enumerate(entry.rows, start=1):
+                if row.table == table:
+                    lines.append(delimiter.join(["see", *row.cells, f"{entry.id}:{number}/{len(entry.rows)}"]))
+    path.write_text("\n".join([*lines, ""]), encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", ["{}.fix.csv", "{}-2.fix.csv", "Kopie von {}.csv"])
+def test_fix_files_as_text_go_where_their_originals_went(house, name):
+    with house.history() as history:
+        for table in ("orders", "packages"):
+            fix_text(history, history.drop(house.broken.id), table, house.inbox / name.format(table))
+    path = house.inbox / name.format("packages")
+    path.write_text(path.read_text(encoding="utf-8").replace("heavy", "12.5"), encoding="utf-8")
+    write_orders(house.inbox, 2, first=30)
+    night = house.night()
+    assert night.aside == []
+    assert night.of(State.ACCEPTED) == ["00000005", "00000010", "00000030", "00000031"]
+    assert {drop.fixes for drop in night.drops} == {None, house.broken.id}
+    assert {table.header[0] for drop in night.drops for table in drop.tables} == {"Order"}
+
+
+def test_a_fix_as_text_is_read_with_the_mapping_as_it_was_too(house):
+    path = house.settings.mappings / "bench-join.yaml"
+    path.write_text(path.read_text(encoding="utf-8").replace("min: 0.001", "min: 100"), encoding="utf-8")
+    with house.history() as history:
+        for table in ("orders", "packages"):
+            fix_text(history, history.drop(house.broken.id), table, house.inbox / f"{table}.fix.csv")
+    path = house.inbox / "packages.fix.csv"
+    path.write_text(path.read_text(encoding="utf-8").replace("heavy", "12.5"), encoding="utf-8")
+    night = house.night()
+    assert night.counts == {"accepted": 2}
+    assert night.drops[0].mapping_hash == house.broken.mapping_hash
+
+
+def test_half_a_fix_as_text_waits_for_the_other_half(house):
+    with house.history() as history:
+        fix_text(history, history.drop(house.broken.id), "packages", house.inbox / "packages.fix.csv")
+    assert house.night().drops == []
+    assert (house.inbox / "packages.fix.csv").exists()
+
+
+def office():
+    found = shutil.which("soffice")
+    if found is None and not os.environ.get("CI"):
+        pytest.skip("LibreOffice is not installed here; CI has it")
+    assert found, "CI must have LibreOffice"
+    return found
+
+
+@pytest.mark.parametrize("form", ["xlsx", "ods"])
+def test_a_fix_workbook_that_libreoffice_has_saved_is_still_one(house, form):
+    book = opened(house)
+    mend(book)
+    words = (office(), f"-env:UserInstallation={(house.folder / 'profile').as_uri()}", "--headless")
+    words = (*words, "--convert-to", form, "--outdir", house.folder / "saved", book.save())
+    done = subprocess.run(words, check=False, capture_output=True, text=True, timeout=150)
+    assert done.returncode == 0, done.stderr
+    (saved,) = (house.folder / "saved").iterdir()
+    house.drop(saved, f"whatever.{form}")
+    night = house.night()
+    assert night.counts == {"accepted": 2}
+    assert night.drops[0].fixes == house.broken.id
+
+
+def test_a_person_at_a_terminal_fixes_the_file_that_came_back(tmp_path):
+    write_orders(tmp_path / "inbox", 12, first=1, wrong_every=5)
+    shutil.copytree(BENCH, tmp_path / "mappings")
+    words = ("run", "--settle", "0")
+    first = loadsheet(tmp_path, *words)
+    assert first.returncode == 1, first.stderr
+    (path,) = (tmp_path / "outbox").rglob("*.fix.xlsx")
+    book = FixBook(path)
+    mend(book)
+    book.rearrange(shuffled(random.Random(1)))
+    book.save(tmp_path / "inbox" / "Kopie von orders.xlsx")
+    second = loadsheet(tmp_path, *words)
+    assert second.returncode == 0, second.stderr
+    assert summary(tmp_path)["entries"] == {"accepted": 2}
+    assert summary(tmp_path)["balance"]["balances"] is True
+    assert len(list((tmp_path / "outbox").rglob("*.fix.xlsx"))) == 1, "nothing is left to fix"
+
+
+def test_an_exception_is_closed_by_its_fix_though_its_key_was_wrong(tmp_path):
+    write_orders(tmp_path / "inbox", 3, first=1)
+    shutil.copytree(BENCH, tmp_path / "mappings")
+    for path in (tmp_path / "inbox").iterdir():
+        path.write_text(path.read_text(encoding="utf-8").replace("00000002,", ","), encoding="utf-8")
+    assert loadsheet(tmp_path, "run", "--settle", "0").returncode == 1
+    assert exceptions(tmp_path) == [""] * 4
+    (path,) = (tmp_path / "outbox").rglob("*.fix.xlsx")
+    book = FixBook(path)
+    for sheet in book.sheets():
+        for row in sheet.iter_rows(min_row=2, min_col=2, max_col=2):
+            row[0].value = "00000002"
+    book.save(tmp_path / "inbox" / "again.xlsx")
+    assert loadsheet(tmp_path, "run", "--settle", "0").returncode == 0
+    assert exceptions(tmp_path) == ["a later document was accepted"] * 4
+
+
+def exceptions(folder):
+    """Why each exception is closed; nothing for those that are open."""
+    with closing(sqlite3.connect(folder / ".loadsheet" / "ledger.db")) as ledger:
+        return [why for (why,) in ledger.execute("select closed_because from exceptions order by entry_id")]
+
+
+def summary(folder):
+    (latest, *_) = sorted((folder / "outbox").glob("*/run.json"), reverse=True)
+    return json.loads(latest.read_text(encoding="utf-8"))
+
+
+def test_an_order_that_was_refused_and_comes_back_unchanged_is_not_sent_again(tmp_path):
+    somebody = House(tmp_path / "somebody", BENCH)
+    write_orders(somebody.inbox, 1, first=1)
+    somebody.night()
+    house = House(tmp_path / "house", BENCH)
+    house.state.mkdir()
+    shutil.copy(somebody.state / "exchange.db", house.state)
+    write_orders(house.inbox, 2, first=1)
+    first = house.night()
+    assert first.counts == {"refused": 1, "accepted": 1}, "the exchange has that order already"
+    again = drop_back(house, opened(house, first.drops[0]), "again.xlsx")
+    assert again.counts == {"refused": 1}
+    assert "was refused before" in "".join(told(house, again, "L604").values())
+    with house.history() as history:
+        (entry,) = history.entries_of(again.drops[0].id)
+        assert history.attempts_of(entry.id) == []
+
+
+def test_what_differs_from_what_was_accepted_can_be_taken_back_in_the_fix_file(house):
+    write_orders(house.inbox, 3, first=1)
+    path = house.inbox / "packages.csv"
+    changed = path.read_text(encoding="utf-8").replace("Item 1", "Item I", 1)
+    path.write_text(changed, encoding="utf-8")
+    second = house.night()
+    assert second.counts == {"held": 1, "unchanged": 2}
+    book = opened(house, second.drops[0])
+    assert book.repair({"Item I": "Item 1"}) == 1
+    assert drop_back(house, book).counts == {"unchanged": 1}

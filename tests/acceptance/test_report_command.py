@@ -1,0 +1,206 @@
+"""`loadsheet report`: the reports of a run, or of a day, made again by the real command from the ledger."""
+
+import hashlib
+import json
+import os
+import shutil
+import sqlite3
+import stat
+
+import jsonschema
+import openpyxl
+import pytest
+from command import loadsheet
+from orders import MAPPINGS, order_id, write_orders
+from serving import exchange
+
+from loadsheet.cli import invoke
+from loadsheet.ledger import open_ledger
+
+
+@pytest.fixture(scope="module")
+def night(tmp_path_factory):
+    """A folder with a run of 12 orders behind it, one in five wrong."""
+    folder = tmp_path_factory.mktemp("night")
+    write_orders(folder / "inbox", 12, first=1, wrong_every=5)
+    shutil.copytree(MAPPINGS, folder / "mappings")
+    assert loadsheet(folder, "run", "--settle", "0").returncode == 1
+    return folder
+
+
+@pytest.fixture
+def house(night, tmp_path):
+    """A copy of it."""
+    return shutil.copytree(night, tmp_path / "house")
+
+
+def latest(house):
+    return max(path for path in (house / "outbox").iterdir() if path.is_dir() and len(path.name) > len("2026-03-04"))
+
+
+def digests(folder):
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+def told(house, *words):
+    done = loadsheet(house, "report", "--json", *words)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_the_reports_of_the_last_run_are_made_again_byte_for_byte(house):
+    folder = latest(house)
+    before = digests(folder)
+    assert loadsheet(house, "report").returncode == 0
+    assert digests(folder) == before
+    shutil.rmtree(folder)
+    done = loadsheet(house, "report", "--run", folder.name)
+    assert done.returncode == 0
+    assert digests(folder) == before
+    assert f"run {folder.name}" in done.stdout
+    assert "Every row is accounted for" in done.stdout
+
+
+def test_a_fresh_look_says_the_same_while_nothing_changes(house):
+    before = digests(latest(house))
+    assert loadsheet(house, "report", "--ask").returncode == 0
+    assert digests(latest(house)) == before
+
+
+def test_what_changed_since_is_told_as_it_is_and_not_verifiable(house):
+    first = latest(house).name
+    write_orders(house / "inbox", 12, first=1)
+    assert loadsheet(house, "run", "--settle", "0").returncode == 0
+    again = told(house, "--run", first)
+    assert again["run"] == first
+    assert again["entries"] == {"invalid": 2, "accepted": 10}
+    assert again["verdicts"] == {"matched": 10, "not sent: invalid": 2}
+    with open_ledger(f"sqlite:///{house / '.loadsheet' / 'ledger.db'}") as ledger:
+        entry = ledger.history.entries_by_key(order_id(3))[0]
+        assert entry.state == "accepted"
+    with sqlite3.connect(house / ".loadsheet" / "ledger.db") as connection:
+        connection.execute("update entries set changed_at = '2999-01-01T00:00:00.000Z' where id = ?", [entry.id])
+    connection.close()
+    assert told(house, "--run", first)["verdicts"] == {"matched": 9, "not verifiable": 1, "not sent: invalid": 2}
+    assert told(house, "--run", first, "--ask")["verdicts"] == {"matched": 10, "not sent: invalid": 2}
+
+
+def test_the_runs_of_a_day_are_told_as_one_with_each_entry_once(house):
+    first = latest(house).name
+    write_orders(house / "inbox", 14, first=5)
+    assert loadsheet(house, "run", "--settle", "0").returncode in (0, 1)
+    second = latest(house).name
+    whole = told(house, "--day", first[:10])
+    parts = [told(house, "--run", name) for name in (first, second)]
+    assert first != second
+    assert whole["run"] == first[:10]
+    assert whole["balance"]["balances"] is True
+    assert whole["balance"]["read"] == sum(part["balance"]["read"] for part in parts)
+    for name in ("entries", "verdicts"):
+        both = {key: sum(part[name].get(key, 0) for part in parts) for key in whole[name]}
+        assert whole[name] == both
+    assert [drop["run"] for drop in whole["drops"]] == [first, second]
+    folder = house / "outbox" / first[:10]
+    assert set(whole["reports"]) <= set(digests(folder))
+    book = openpyxl.load_workbook(folder / "reconciliation.xlsx")
+    assert first[:10] in book.properties.title
+    before = digests(folder)
+    assert loadsheet(house, "report", "--day", first[:10]).returncode == 0
+    assert digests(folder) == before
+
+
+def test_it_works_while_a_run_holds_the_ledger(house):
+    before = digests(latest(house))
+    with open_ledger(f"sqlite:///{house / '.loadsheet' / 'ledger.db'}"):
+        assert loadsheet(house, "runs").returncode == 0
+        assert loadsheet(house, "report").returncode == 0
+    assert digests(latest(house)) == before
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["--run", "2026-03-04-01", "--day", "2026-03-04"], 2, "exclude each other"),
+        (["--day", "yesterday"], 2, "not a day such as 2026-03-04"),
+        (["--run", "2026-03-04"], 2, "write --day 2026-03-04"),
+        (["--run", "1999-01-01-01"], 65, "there is no run 1999-01-01-01; `loadsheet runs` lists"),
+        (["--day", "1999-01-01"], 65, "there is no run of 1999-01-01"),
+        (["--run", "%"], 65, "there is no run %"),
+        (["--rum", "1"], 2, "No such option"),
+        (["extra"], 2, "unexpected extra argument"),
+    ],
+)
+def test_wrong_usage_says_what_is_wrong(night, capsys, words, code, said):
+    assert invoke(["report", "--state", str(night / ".loadsheet"), *words]) == code
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert said in err
+
+
+def test_without_a_ledger_it_says_what_makes_one(tmp_path):
+    done = loadsheet(tmp_path, "report")
+    assert done.returncode == 70
+    assert "`loadsheet run` makes one" in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_exchange_that_is_not_there_leaves_the_listings_unread(house):
+    done = loadsheet(house, "report", "--ask", "--exchange", "http://127.0.0.1:9", "--json")
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["verdicts"] == {"not verifiable": 10, "not sent: invalid": 2}
+
+
+def test_open_gives_the_page_to_the_desktop(house, tmp_path):
+    opener = tmp_path / "programs" / "xdg-open"
+    opener.parent.mkdir()
+    opener.write_text(f'#!/bin/sh\necho "$1" > {tmp_path / "opened"}\n')
+    opener.chmod(opener.stat().st_mode | stat.S_IXUSR)
+    done = loadsheet(house, "report", "--open", PATH=f"{opener.parent}:{os.environ['PATH']}")
+    assert done.returncode == 0
+    opened = (tmp_path / "opened").read_text().strip()
+    assert opened.startswith(str(latest(house)))
+    assert opened.endswith(("run.html", "reconciliation.xlsx"))
+
+
+def test_the_schema_is_published_and_every_run_json_keeps_to_it(house):
+    printed = loadsheet(house, "report", "--schema")
+    assert printed.returncode == 0
+    schema = json.loads(printed.stdout)
+    jsonschema.Draft202012Validator.check_schema(schema)
+    day = latest(house).name[:10]
+    told(house, "--day", day)
+    for path in (house / "outbox").glob("*/run.json"):
+        jsonschema.validate(json.loads(path.read_bytes()), schema)
+
+
+def remarked(house, text):
+    """The workbook of the last run after an analyst wrote a comment beside the first exception; its path and how to read it."""
+    path = latest(house) / "reconciliation.xlsx"
+    book = openpyxl.load_workbook(path)
+    column = [cell.value for cell in book["Exceptions"][1]].index("Comment") + 1
+    book["Exceptions"].cell(2, column).value = text
+    book.save(path)
+    return path, lambda: openpyxl.load_workbook(path)["Exceptions"].cell(2, column).value
+
+
+def test_what_an_analyst_wrote_survives_that_the_workbook_is_written_anew(house):
+    path, comment = remarked(house, "called the customer")
+    with open_ledger(f"sqlite:///{house / '.loadsheet' / 'ledger.db'}"):
+        busy = loadsheet(house, "report")
+    assert busy.returncode == 75
+    assert comment() == "called the customer"
+    assert loadsheet(house, "report").returncode == 0
+    assert comment() == "called the customer"
+    path.write_bytes(b"half a workbook")
+    assert loadsheet(house, "report").returncode == 0  # nothing can be read from it, and what was said before is known
+    assert comment() == "called the customer"
+
+
+def test_a_hosted_exchange_is_asked_with_the_token(house, tmp_path):
+    with exchange(tmp_path / "other.db") as served:
+        asked = told(house, "--ask", "--exchange", served.url)
+    assert asked["verdicts"]["missing at exchange" if asked["legs"][0]["complete"] else "not verifiable"] == 10

@@ -1,0 +1,162 @@
+"""`make bench`: us CPU for each order and peak memory of `check --payloads`, beside what one would write for that one layout.
+
+40 columns of orders joined with 15 of packages, three packages an order; rows in the order of their keys, and shuffled. Every line
+is a process of its own, measured by the operating system with all its children. loadsheet's payloads are compared with the
+hand-written loop's, all of them. Compare the ratios, not the absolute figures of one machine.
+"""
+
+import argparse
+import csv
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+from decimal import Decimal
+from pathlib import Path
+
+WIDE = Path(__file__).parent / "wide"
+PACKAGES_EACH = 3
+ORDER_HEAD = [
+    "Order", "Sender", "Receiver", "Ready from", "Ready until", "Deliver from", "Deliver until",
+    *(f"{side} {part}" for side in ("Pickup", "Delivery") for part in ("name", "country", "city", "state", "zip", "street", "more")),
+    "Value", "Currency", "Mode", "Dedicated", "Vehicle", "Reference", "Payer", "Payer mail", "Payer city",
+    *(f"Remark {number}" for number in range(1, 11)),
+]  # fmt: skip
+PACKAGE_HEAD = [
+    "Order", "Kind", "Item", "Description", "Quantity", "Weight", "Volume", "Length", "Width", "Height", "Stackable", "Hazardous",
+    "Shelf", "Picker", "Batch",
+]  # fmt: skip
+AIMS = {"loop": "aim: at most 1.5", "pandas": "aim: at most 0.33", "nest": "aim: at most 3"}
+
+
+def order_row(number):
+    day, hour = 1 + number % 27, number % 9 + 8
+    stops = [
+        "Bench GmbH", "DE", "Köln", "NW", "50668", f"Hafenstr. {number % 90}", "",
+        f"Empfänger {number % 997}", ("DE", "NL", "FR")[number % 3], "Dresden", "", f"{number % 99999:05}", "Weg 1", "Tor 3",
+    ]  # fmt: skip
+    times = [f"2026-03-{day:02} {hour:02}:00", f"2026-03-{day:02} {hour + 2:02}:00"]
+    times += [f"2026-03-{day + 1:02} {hour:02}:30", f"2026-03-{day + 1:02} {hour + 3:02}:30"]
+    others = [f"{number % 5000}.5", "EUR", ("Road", "Sea")[number % 2], ("yes", "no")[number % 2], "", f"PO-{number}"]
+    return [
+        f"0{number:07}",
+        "BENCH",
+        "CARRIER1",
+        *times,
+        *stops,
+        *others,
+        "Payer AG",
+        "pay@example.com",
+        "Bern",
+        *["-"] * 10,
+    ]
+
+
+def package_rows(number):
+    for piece in range(PACKAGES_EACH):
+        weight = f"{10 + (number + piece) % 300}.{piece + 1}"
+        sizes = [str(100 + piece), "80", f"{60 + number % 7}.5"]
+        flags = [("yes", "no")[piece % 2], "no"]
+        yield [
+            f"0{number:07}", ("PLT", "BOX")[piece % 2], f"Item {piece}", "as ordered", "4", f"{weight} kg", f"0.{1 + piece}2",
+            *sizes, *flags, "S1", "P2", "B3",
+        ]  # fmt: skip
+
+
+def write(folder, count, *, shuffled):
+    """The two files."""
+    orders = [order_row(number) for number in range(count)]
+    packages = [row for number in range(count) for row in package_rows(number)]
+    if shuffled:
+        random.Random(7).shuffle(orders)
+        random.Random(8).shuffle(packages)
+    for name, head, rows in (("orders", ORDER_HEAD, orders), ("packages", PACKAGE_HEAD, packages)):
+        with (folder / f"{name}.csv").open("w", newline="", encoding="utf-8") as file:
+            csv.writer(file).writerows([head, *rows])
+
+
+def commands(folder, *, shuffled):
+    """Who takes part: name, what is said of it, and its command; the output goes to OUT."""
+    script = [sys.executable, "-m", "tests.benchmarks.translation_scripts"]
+    places = [str(folder), str(folder / "out.json"), *([] if shuffled else ["--sorted"])]
+    files = [str(folder / "orders.csv"), str(folder / "packages.csv")]
+    yield "loadsheet", "loadsheet check --payloads", [
+        *(sys.executable, "-m", "loadsheet", "check", "--payloads", "--mappings", str(WIDE)), *files
+    ]  # fmt: skip
+    yield "loop", "csv.reader, join, pydantic", [*script, "loop", *places]
+    yield "pandas", "pandas, pydantic", [*script, "pandas", *places]
+    yield "nest", "DuckDB SQL that only nests", [*script, "nest", *places]
+    if miller := shutil.which("mlr"):
+        words = [
+            "--icsv",
+            "--ojson",
+            "join",
+            *([] if not shuffled else ["-u"]),
+            "-j",
+            "Order",
+            "-f",
+            files[0],
+            files[1],
+        ]
+        yield "miller", "Miller, which only joins", [miller, *words]
+
+
+def measured(command, out):
+    """CPU seconds of a command with all its children, and the largest of them in MB."""
+    with out.open("wb") as target:
+        child = subprocess.Popen(command, stdout=target, stderr=subprocess.PIPE)
+        said = child.stderr.read()
+        _, status, used = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+        child.stderr.close()
+    assert child.returncode == 0, said.decode()
+    return used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
+
+
+def compare(count, *, shuffled):
+    """Measure everybody on the same files; prints a line each."""
+    folder = Path(tempfile.mkdtemp(prefix="loadsheet-bench-"))
+    try:
+        write(folder, count, shuffled=shuffled)
+        print(f"\n{count:,} orders, rows {'shuffled' if shuffled else 'in the order of their keys'}")
+        ours = 0.0
+        for name, title, command in commands(folder, shuffled=shuffled):
+            out = folder / f"{name}.said"
+            cpu, peak = measured(command, out)
+            if name == "loadsheet":
+                ours = cpu
+            if name == "loop":
+                assert payloads(folder / "out.json") == payloads(folder / "loadsheet.said")
+            ratio = "" if name == "loadsheet" else f"loadsheet takes {ours / cpu:.2f} of its CPU"
+            aim = f" ({AIMS[name]})" if name in AIMS else ""
+            print(f"{title:30}{cpu / count * 1e6:12.0f}{peak:10.0f}  {ratio}{aim}", flush=True)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def payloads(path):
+    """Each order's record by its key, as a JSON reader with exact decimals gives it; of loadsheet's lines the payload."""
+    found = {}
+    with path.open(encoding="utf-8") as lines:
+        for line in lines:
+            told = json.loads(line, parse_float=lambda text: Decimal(text).normalize(), parse_int=Decimal)
+            record = told.get("payload", told)
+            found[record["order_id"]] = hash(json.dumps(record, sort_keys=True, default=lambda number: f"{number:f}"))
+    return found
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--orders", type=int, default=20_000)
+    parser.add_argument("--rows", choices=["sorted", "shuffled"], action="append")
+    given = parser.parse_args()
+    print(f"{'':30}{'us CPU/order':>12}{'peak MB':>10}")
+    for rows in given.rows or ["sorted", "shuffled"]:
+        compare(given.orders, shuffled=rows == "shuffled")
+
+
+if __name__ == "__main__":
+    main()

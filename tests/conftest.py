@@ -1,0 +1,17 @@
+"""What the sweeps tried is told at the end, in whatever processes they ran: `record_property("kills", 312)`."""
+
+from collections import Counter
+
+
+def pytest_terminal_summary(terminalreporter):
+    """A line for each sweep that counted something, and the sums."""
+    done = [report for report in terminalreporter.getreports("passed") if report.user_properties]
+    if not done:
+        return
+    terminalreporter.section("what the sweeps tried")
+    total = Counter()
+    for report in done:
+        told = ", ".join(f"{value:,} {name}" for name, value in report.user_properties)
+        terminalreporter.line(f"{report.nodeid.rpartition('::')[2]}: {told}")
+        total.update(dict(report.user_properties))
+    terminalreporter.line("in all: " + ", ".join(f"{count:,} {name}" for name, count in total.items()))

@@ -1,0 +1,100 @@
+"""A drop with too many errors is recorded whole, and none of it can be sent: in the one transaction that records it."""
+
+import pytest
+from ledgers import document, drop_of, left_out, order, plan, send, tender, weight_problem
+
+from loadsheet.ledger import State
+from loadsheet.ledger.retrying import judge_retry
+from loadsheet.ledger.stopping import CHUNK
+from loadsheet.problems import DoesNotBalance
+
+DROP = drop_of(("orders", "a.csv"))
+
+
+def items(good, bad, *, first=0):
+    """So many documents that are right, then so many that are wrong."""
+    right = [
+        document("order.create", order(number), [("orders", number + 2, (f"A-{number:05}",))])
+        for number in range(first, first + good)
+    ]
+    wrong = [
+        document("order.create", None, [("orders", number, (f"B-{number}",))], weight_problem("a.csv", number))
+        for number in range(first + good + 2, first + good + 2 + bad)
+    ]
+    return [*right, *wrong]
+
+
+def states(ledger, drop):
+    return [entry.state for entry in ledger.history.entries_of(drop.id)]
+
+
+@pytest.mark.parametrize(
+    ("good", "bad", "share", "held"),
+    [
+        (8, 2, 0.2, False),  # as many as allowed
+        (8, 3, 0.2, True),
+        (0, 3, 0.2, False),  # there is nothing to hold
+        (9, 1, 0.0, True),
+        (9, 0, 0.0, False),
+        (1, 99, 1.0, False),  # off
+        (CHUNK * 2 + 1, CHUNK, 0.25, True),
+    ],
+)
+def test_what_is_right_is_held_above_the_share_and_ready_below_it(ledger, good, bad, share, held):
+    run = ledger.begin_run()
+    drop = plan(ledger, run, DROP, items(good, bad), error_share_max=share)
+    assert states(ledger, drop) == [State.HELD if held else State.READY] * good + [State.INVALID] * bad
+    assert len(ledger.ready(10_000)) == (0 if held else good)
+    assert ledger.check() == []
+
+
+def test_rows_left_out_are_no_records_of_the_share(ledger):
+    run = ledger.begin_run()
+    drop = plan(ledger, run, DROP, [*items(1, 1), *(left_out(number) for number in range(50, 90))], error_share_max=0.4)
+    assert states(ledger, drop) == [State.HELD, State.INVALID]
+
+
+def test_each_says_why_and_leaves_an_event(ledger):
+    run = ledger.begin_run()
+    drop = plan(ledger, run, DROP, items(2, 1), error_share_max=0.2)
+    held, *_ = ledger.history.entries_of(drop.id)
+    (problem,) = held.problems
+    assert (problem.code, problem.where.file) == ("L611", "a.csv")
+    assert problem.text == "1 of 3 records of a.csv are invalid, more than the 20 % at which nothing of it is sent"
+    assert [event.after for event in ledger.history.events_of(held.id)] == ["ready", "held"]
+
+
+def test_nothing_is_held_where_nothing_was_recorded(ledger):
+    run = ledger.begin_run()
+    with pytest.raises(DoesNotBalance):
+        ledger.plan(run, DROP, {}, items(2, 2), lambda: {"orders": 5}, error_share_max=0.2)
+    assert ledger.ready(10) == []
+    drop = plan(ledger, run, DROP, items(2, 0), error_share_max=0.2)
+    assert states(ledger, drop) == [State.READY] * 2
+
+
+def test_a_held_one_may_be_brought_back_until_its_content_comes_again(ledger):
+    run = ledger.begin_run()
+    drop = plan(ledger, run, DROP, items(1, 1), error_share_max=0.2)
+    held, _ = ledger.history.entries_of(drop.id)
+
+    def refusal():
+        lane = list(ledger.history.traces_on([held.lane], *State))
+        return judge_retry(held, ledger.history.attempts_of(held.id), lane).refusal
+
+    assert refusal() == ""
+    again = plan(ledger, run, DROP, items(1, 0), error_share_max=0.2)
+    assert states(ledger, again) == [State.READY]
+    assert "same content" in refusal()
+
+
+def test_what_waited_before_and_what_other_drops_hold_is_not_touched(ledger):
+    run = ledger.begin_run()
+    before = plan(ledger, run, DROP, items(2, 0, first=50))
+    quotes = drop_of(("orders", "q.csv"), mapping="quotes", operation="tender.create")
+    other = plan(ledger, run, quotes, [document("tender.create", tender(1), [("orders", 2, ("T-1",))])])
+    plan(ledger, run, DROP, items(1, 1), error_share_max=0.2)
+    assert states(ledger, before) == [State.READY] * 2
+    assert states(ledger, other) == [State.READY]
+    send(ledger, run)
+    assert states(ledger, before) == [State.ACCEPTED] * 2

@@ -1,0 +1,202 @@
+"""What is kept so that a file can be fixed: typed cells, what columns take, and the mapping as it was."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from sheets import ASSUMED, documents, load_text, run, table
+
+from loadsheet.ledger import codec
+from loadsheet.mapping import FixOf, Ignored, SourceRow, load, load_folder, route
+from loadsheet.mapping.documents import ColumnGuide
+from loadsheet.mapping.guiding import language_of
+from loadsheet.mapping.revival import put_down, source_of
+from loadsheet.mapping.routing import is_for
+from loadsheet.reading.tables import Native, PlainNumber
+
+ROOT = Path(__file__).parents[2]
+MAPPING = """\
+mapping: orders
+version: 1
+target: order.delete
+source:
+  files: ["*.xlsx"]
+  locale: {locale}
+  dates: ["%d.%m.%Y"]
+  tables: {{rows: {{ignore_rows: 'id == "skip"'}}}}
+columns:
+  id:    {{label: ID, aliases: [Nummer], required: true}}
+  day:   {{label: Day, type: date}}
+  kind:  {{label: Kind, one_of: [A, B]}}
+  pack:  {{label: Pack, lookup: packs}}
+  many:  {{label: Many, lookup: many}}
+  flag:  {{label: Flag, type: yesno}}
+lookups:
+  packs: {{file: packs.csv, key: code, value: name}}
+  many:  {{file: many.csv, key: code, value: name}}
+payload: {{order_id: {{col: id}}}}
+"""
+PACKS = "code,name\nEUP,Pallet\nBOX,Box\n*,Other\n"
+MANY = "code,name\n" + "".join(f"C{number},x\n" for number in range(400))
+
+
+@pytest.fixture
+def mapping(tmp_path):
+    return load_text(tmp_path, MAPPING.format(locale="de_DE"), packs=PACKS, many=MANY)
+
+
+def cells(first):
+    return [first, Native("2026-03-01", "date"), PlainNumber("7"), Native("#N/A", "error"), "x", Native("true", "flag")]
+
+
+NATIVES = ((1, "date", "2026-03-01"), (2, "number", "7"), (5, "flag", "true"))
+
+
+def test_typed_cells_of_workbooks_are_kept_and_errors_are_not(mapping):
+    (plan,) = mapping.plan.tables
+    left, document = run(mapping, table(plan, [cells("A-1"), cells("skip")], sheet="S"))
+    assert document.rows[0].natives == NATIVES
+    assert isinstance(left, Ignored)
+    assert left.row.natives == NATIVES
+
+
+def test_rows_of_text_files_have_none(mapping):
+    (document,) = documents(mapping, [["A-1", "01.03.2026", "A", "EUP", "C1", "ja"]])
+    assert document.rows[0].natives == ()
+
+
+def test_rows_without_typed_cells_are_written_as_ever_and_old_ones_are_read():
+    plain, typed = SourceRow("rows", 2, ("a",)), SourceRow("rows", 3, ("7",), ((0, "number", "7"),))
+    assert codec.encode_rows([plain]) == b'[["rows",2,["a"]]]'
+    assert codec.decode_rows(codec.encode_rows([plain, typed])) == (plain, typed)
+
+
+@pytest.mark.parametrize(
+    ("locale", "takes"), [("de_DE", "ein Datum, etwa 24.03.2026"), ("fr_FR", "a date, such as 24.03.2026")]
+)
+def test_senders_are_told_what_a_column_takes_in_the_language_of_their_sheet(tmp_path, locale, takes):
+    mapping = load_text(tmp_path, MAPPING.format(locale=locale), packs=PACKS, many=MANY)
+    assert mapping.language == locale[:2]
+    assert mapping.guide["rows"]["Day"].takes == takes
+
+
+def test_the_values_of_a_column_are_listed_unless_they_are_too_many(mapping):
+    guide = mapping.guide["rows"]
+    assert guide["Kind"] == ColumnGuide("ein Text", ("A", "B"))
+    assert guide["Pack"].choices == ("EUP", "BOX")
+    assert guide["Many"].choices == ()
+    assert len(guide["Flag"].choices) == 2
+    assert guide["ID"].required
+    assert guide["Nummer"] == guide["ID"]
+    assert not guide["Kind"].required
+
+
+@pytest.mark.parametrize(("locale", "language"), [("de_DE", "de"), ("pt-BR", "pt"), ("EN", "en"), (None, ""), ("", "")])
+def test_the_language_of_a_sheet_is_that_of_its_locale(locale, language):
+    assert language_of(locale) == language
+
+
+def test_every_shipped_mapping_can_be_put_down_and_loaded_as_it_was(tmp_path):
+    for number, mapping in enumerate(load_folder(ROOT / "mappings", ASSUMED)):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        again = load(put_down(mapping.source, folder), ASSUMED)
+        assert again.hash == mapping.hash, mapping.name
+        assert again.source == mapping.source
+        assert next(iter(mapping.source)) == mapping.path.name
+
+
+def test_a_mapping_that_extends_one_in_another_folder_finds_it_again(tmp_path):
+    folder = tmp_path / "mappings"
+    shutil.copytree(ROOT / "mappings", folder)
+    (folder / "alder").mkdir()
+    text = (folder / "alder-parcels.yaml").read_text(encoding="utf-8").replace("base/", "../base/")
+    (folder / "alder" / "parcels.yaml").write_bytes(b"\xef\xbb\xbf" + text.replace("\n", "\r\n").encode())
+    mapping = load(folder / "alder" / "parcels.yaml", ASSUMED)
+    assert list(mapping.source) == ["alder/parcels.yaml", "base/parcels.yaml"]
+    (tmp_path / "again").mkdir()
+    assert load(put_down(mapping.source, tmp_path / "again"), ASSUMED).hash == mapping.hash
+
+
+@pytest.mark.parametrize("source", [{}, {"../out.yaml": "x"}, {"in.yaml": "x", "/etc/out.yaml": "x"}])
+def test_nothing_is_put_outside_of_its_folder(tmp_path, source):
+    (tmp_path / "here").mkdir()
+    with pytest.raises(ValueError, match=r"kept|leads out"):
+        put_down(source, tmp_path / "here")
+    assert not (tmp_path / "out.yaml").exists()
+
+
+def test_the_files_of_a_mapping_are_told_from_the_folder_that_holds_them_all(tmp_path):
+    used = {tmp_path / "a" / "m.yaml": b"1", tmp_path / "a" / ".." / "base" / "b.yaml": b"2"}
+    assert source_of(used) == {"a/m.yaml": "1", "base/b.yaml": "2"}
+
+
+# ---- where fix files go ----
+
+JOINED = """\
+mapping: joined
+version: 1
+target: order.delete
+source:
+  files: ["{{batch}}/orders.csv"]
+  companions: {{lines: "{{batch}}/lines.csv"}}
+  {more}
+  tables:
+    orders: {{file: orders}}
+    lines: {{file: lines, join: {{to: orders, on: {{id: id}}}}}}
+columns: {{orders: {{id: {{label: ID}}}}, lines: {{id: {{label: ID}}}}}}
+payload: {{order_id: {{col: id}}}}
+"""
+
+
+def joined(folder, more=""):
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "joined.yaml").write_text(JOINED.format(more=more), encoding="utf-8")
+    return load_folder(folder, ASSUMED)
+
+
+def sets_of(routes):
+    return [sorted(found.files.values()) for found in routes.complete]
+
+
+def test_originals_and_fix_files_do_not_make_a_set(tmp_path):
+    names = ["a/orders.csv", "a/lines.fix.csv", "a/orders.fix.csv", "a/lines.csv"]
+    found = route(names, joined(tmp_path))
+    assert sets_of(found) == [["a/lines.csv", "a/orders.csv"], ["a/lines.fix.csv", "a/orders.fix.csv"]]
+
+
+def test_a_fix_file_waits_for_the_fix_file_beside_it_and_for_no_trigger(tmp_path):
+    mappings = joined(tmp_path, 'complete_when: "{batch}/READY"')
+    found = route(["a/orders.csv", "a/lines.csv", "b/orders.fix.csv"], mappings)
+    assert found.waiting["a/orders.csv"].values["companion"] == "a/READY"
+    assert found.waiting["b/orders.fix.csv"].values["companion"] == "b/lines.fix.csv"
+    assert sets_of(route(["b/orders.fix.csv", "b/lines.fix.csv"], mappings)) == [
+        ["b/lines.fix.csv", "b/orders.fix.csv"]
+    ]
+
+
+def test_fix_files_that_are_known_go_where_their_originals_went_whatever_they_are_called(tmp_path):
+    of = {
+        "x.fix.csv": FixOf("a/orders.csv", "joined", 1),
+        "y.fix.csv": FixOf("a/lines.csv", "joined", 2),
+        "z.fix.csv": FixOf("a/lines.csv", "joined", 1),
+        "w.fix.csv": FixOf("a/orders.csv", "joined", 2),
+    }
+    found = route(list(of), joined(tmp_path), of)
+    assert sets_of(found) == [["x.fix.csv", "z.fix.csv"], ["w.fix.csv", "y.fix.csv"]]
+
+
+def test_a_fix_file_is_for_the_mapping_that_read_its_original(tmp_path):
+    found = route(["x.csv"], joined(tmp_path), {"x.csv": FixOf("a/orders.csv", "another", 1)})
+    assert list(found.unmapped) == ["x.csv"]
+
+
+def test_a_mapping_is_for_the_files_of_its_own_shipper(tmp_path):
+    joined(tmp_path / "nordic")
+    (tmp_path / "own.yaml").write_text(JOINED.format(more="").replace("joined", "own"), encoding="utf-8")
+    own, nordic = load_folder(tmp_path, ASSUMED)
+    assert is_for(nordic, "Nordic/x/fix.xlsx", [own, nordic])
+    assert not is_for(own, "nordic/fix.xlsx", [own, nordic])
+    assert not is_for(nordic, "fix.xlsx", [own, nordic])
+    assert is_for(own, "fix.xlsx", [own, nordic])
+    assert is_for(own, "elsewhere/fix.xlsx", [own, nordic])

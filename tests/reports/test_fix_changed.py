@@ -1,0 +1,115 @@
+import msgspec
+import pytest
+
+from loadsheet.ledger import Entry, Origin, SourceTable, State
+from loadsheet.mapping.documents import Source, SourceRow
+from loadsheet.reports.fixing.changed import DOCUMENTS_MOST, changes_of, judged
+
+HEADER = ("Order", "Weight", "Country", "Ready", "Until")
+LINEAGE = {
+    "order_id": (Source("orders", "order", "Order", "first"),),
+    "packages[].weight": (Source("orders", "weight", "Weight", "each"),),
+    "total_weight": (Source("orders", "weight", "Weight", "all"),),
+    "pickup_country": (Source("orders", "country", "Country", "first"),),
+    "pickup_startdatetime": (Source("orders", "ready", "Ready", "first"),),
+    "pickup_enddatetime": (
+        Source("orders", "ready", "Ready", "first"),
+        Source("orders", "until", "Until", "first"),
+    ),
+    "timeoffset": (Source("orders", "ready", "Ready", "first"),),
+    "currency": (),
+}
+
+
+def entry(rows, **payload):
+    rows = tuple(SourceRow("orders", number, cells) for number, cells in enumerate(rows, start=2))
+    body = msgspec.json.encode(payload) if payload else b""
+    return Entry(
+        *(1, 1, "order.create", "A", "order:A", State.ACCEPTED, "", body, "", rows, {}, (), "", 0, "", ""),
+    )
+
+
+def changes(*entries):
+    table = SourceTable("orders", "in.xlsx", "Blatt", HEADER, 1)
+    return changes_of(entries, Origin({"orders": table}, LINEAGE))
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("  Köln ", "Köln"),
+        ("KÖLN", "Köln"),
+        ("412,5", "412.5"),
+        ("1.234,50", "1234.5"),
+        ("1 234.50", "1234.50"),
+        ("1'234.5", "1234.5"),
+        ("12,5 kg", "12.5"),
+        ("04.03.2026 08:00", "2026-03-04 08:00:00"),
+        ("3/4/26 8:00 PM", "2026-03-04T20:00:00"),
+        ("4 Mar 2026", "2026-03-04"),
+        ("20260304", "2026-03-04 00:00:00"),
+        ("04.03.2026 18:12:48", "18:12:48"),
+        ("ja", "yes"),
+        ("12, Main St, 3512 PH Utrecht", "Utrecht"),
+        ("", ""),
+    ],
+)
+def test_another_way_to_write_the_same_is_no_change(text, value):
+    assert judged(text, value) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "kind"),
+    [
+        ("27 lb", "12.247", "number"),
+        ("412,567", "412.57", "number"),
+        ("Deutschland", "DE", "word"),
+        ("India", "IN", "word"),
+        ("€", "EUR", "word"),
+        ("EUP", "Pallet/Skid", "word"),
+        ("04.03.2026 08:00", "2026-03-04T07:00:00Z", "moment"),
+        ("04.03.2026 00:30", "2026-03-03T23:30:00Z", "moment"),
+        ("", "EUR", "blank"),
+        ("1067", "01067", "text"),
+        ("a rather long sentence with words", "another one", "text"),
+    ],
+)
+def test_another_meaning_is_a_change(text, value, kind):
+    assert judged(text, value) == kind
+
+
+def test_changes_are_folded_by_column_with_the_first_different_examples():
+    cells = [("A", "27 lb", "Deutschland"), ("A", "27 lb", ""), ("A", "3 lb", "")]
+    rows = [(*row, "04.03.2026 08:00", "") for row in cells]
+    weights = [{"weight": "12.247"}, {"weight": "12.247"}, {"weight": "1.361"}]
+    found = changes(entry(rows, order_id="A", packages=weights, pickup_country="DE", currency="EUR")).folded()
+    assert [(one.column, one.kind, one.count) for one in found] == [("Weight", "number", 3), ("Country", "word", 1)]
+    assert [(one.found, one.became, one.where.cell) for one in found[0].examples] == [
+        ("27 lb", "12.247", "B2"),
+        ("3 lb", "1.361", "B4"),
+    ]
+
+
+def test_what_is_calculated_from_a_cell_that_arrived_is_no_change():
+    row = ("A", "1", "DE", "04.03.2026 08:00", "")
+    sent = {
+        "pickup_startdatetime": "2026-03-04 08:00:00",
+        "pickup_enddatetime": "2026-03-04 12:00:00",
+        "timeoffset": "1",
+    }
+    assert changes(entry([row], **sent)).folded() == []
+    moved = {**sent, "pickup_startdatetime": "2026-03-04 07:00:00"}
+    del moved["pickup_enddatetime"]
+    assert [one.kind for one in changes(entry([row], **moved)).folded()] == ["moment"]
+
+
+def test_only_so_many_documents_are_looked_at():
+    one = entry([("A", "1", "Deutschland", "", "")], pickup_country="DE")
+    found = changes(*[one] * (DOCUMENTS_MOST + 5), entry([]))
+    assert found.is_cut
+    assert found.folded()[0].count == DOCUMENTS_MOST
+    assert not changes(*[one] * DOCUMENTS_MOST).is_cut
+
+
+def test_what_could_not_be_built_has_no_changes():
+    assert changes(entry([("A", "27 lb", "", "", "")])).folded() == []

@@ -1,0 +1,59 @@
+"""What a fix workbook holds is read back as what it was in the source: every text, and every number, date, time and flag."""
+
+from contextlib import closing
+from datetime import datetime
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from loadsheet.reading import Layout, WantedColumn, open_tables
+from loadsheet.reading.formats import plain_number
+from loadsheet.reports.fixing.rows import FixRow, Remark
+from loadsheet.reports.fixing.sheets import FixSheet, Shared
+from loadsheet.reports.fixing.words_de import GERMAN
+from loadsheet.reports.fixing.words_en import ENGLISH
+from loadsheet.reports.sheets import open_book
+from loadsheet.settings import Settings
+
+LABELS = ("Order", "Text", "Typed")
+LAYOUT = Layout("orders", tuple(WantedColumn(label, (label,)) for label in LABELS), header_row=1)
+
+texts = st.one_of(
+    st.sampled_from(
+        ["=1+1", "@x", "-5", "+1", "01067", "1.234,5", "<r>&</r>", "<r><t>x</t></r>", "_x0041_", " a ", "\n"]
+    ),
+    st.text(st.characters(exclude_categories=("Cs", "Cc"), exclude_characters="\ufffe\uffff"), max_size=20),
+)
+moments = st.datetimes(datetime(1900, 1, 1), datetime(9999, 12, 31)).map(lambda one: one.replace(microsecond=0))
+natives = st.one_of(
+    st.integers(-(10**15) + 1, 10**15 - 1).map(lambda one: ("number", str(one))),
+    st.floats(allow_nan=False, allow_infinity=False).map(lambda one: ("number", plain_number(repr(one)))),
+    moments.map(lambda one: ("datetime", one.isoformat(" "))),
+    moments.map(lambda one: ("date", one.date().isoformat())),
+    moments.map(lambda one: ("time", one.time().isoformat())),
+    st.sampled_from([("flag", "true"), ("flag", "false")]),
+)
+remarks = st.lists(
+    st.builds(Remark, st.sampled_from([None, 0, 1, 2]), st.just("c"), st.just("error"), *[texts] * 3), max_size=2
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.tuples(texts, natives, remarks), min_size=1, max_size=5), st.sampled_from([ENGLISH, GERMAN]))
+def test_cells_are_read_back_as_what_they_were(tmp_path_factory, found, words):
+    path = tmp_path_factory.mktemp("fix") / "a.fix.xlsx"
+    with open_book(path, title="x", footer="x") as book:
+        sheet = FixSheet(book, Shared(), words, title="Blatt", labels=LABELS, guide={})
+        for number, (text, (kind, value), said) in enumerate(found, start=1):
+            cells = (f"A-{number}", text, value)
+            sheet.add(FixRow(number, cells, ((2, kind, value),), f"{number}:1/1", "A", tuple(said)))
+        sheet.finish()
+    tables = open_tables(path, path.name, (LAYOUT,), Settings())
+    with closing(tables["orders"].rows()) as rows:
+        back = [(row.cells[2:4], row.problem) for row in rows]
+    for (text, (kind, value), _), ((cell, typed), problem) in zip(found, back, strict=True):
+        assert problem is None
+        assert cell == text
+        assert str(typed) == value
+        is_exact = kind != "number" or "." in value or len(value.strip("-0")) <= 15
+        assert getattr(typed, "kind", "text") == (kind if is_exact else "text")

@@ -1,0 +1,74 @@
+"""What the exchange refuses stands on the cell that the value came from: a whole run over the wire, against our own exchange."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import openpyxl
+import pytest
+from serving import TOKEN, exchange
+
+ROOT = Path(__file__).parents[2]
+LONGEST = 7  # characters of a text that this exchange takes; the translator is not told
+
+SHAPES = {
+    "results, status, message, errors": ("tender_updates.fix.xlsx", "tender_updates", "Tender", "LSC-SP26-001"),
+    "status, message, errors": ("tender_withdrawals.fix.xlsx", "tender_withdrawals", "Tender", "LSC-SP26-020"),
+    "results, error": ("order_deletes.fix.xlsx", "order_deletes", "Order", "HLT-26-0149"),
+    "errors by data[<index>]": (
+        "status_rotterdam_2026-03-05.fix.xlsx",
+        "status_rotterdam_2026-03-05",
+        "Location",
+        None,
+    ),
+    "nested in a list": ("nordic__2026-03-04__orders.fix.xlsx", "packages", "Goods", None),
+}
+"""One file for each shape of a refusal: its workbook, sheet, a column whose texts are too long, and its first value if that is known."""
+
+
+@pytest.fixture(scope="module")
+def outbox(tmp_path_factory):
+    """The reports of a run in which the exchange finds nearly every text too long."""
+    base = tmp_path_factory.mktemp("refusals")
+    shutil.copytree(ROOT / "inbox_samples", base / "inbox")
+    words = ["run", "--inbox", "inbox", "--mappings", ROOT / "mappings", "--settle", "0", "--exit-zero"]
+    with exchange(base / "exchange.db", text_length_max=str(LONGEST)) as served:
+        told = {"LOADSHEET_TOKEN": TOKEN, "LOADSHEET_PARENTS": "send", "LOADSHEET_CANARY": "0"}
+        done = subprocess.run(
+            [sys.executable, "-m", "loadsheet", *words, "--exchange", served.url],
+            cwd=base,
+            env={**os.environ, **told},
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+    assert done.returncode == 0, done.stderr
+    (folder,) = (path for path in (base / "outbox").iterdir() if path.is_dir())
+    return folder
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_refusal_stands_on_the_cell_that_the_value_came_from(outbox, shape):
+    name, title, column, first = SHAPES[shape]
+    sheet = openpyxl.load_workbook(outbox / name)[title]
+    position = [cell.value for cell in sheet[1]].index(column) + 1
+    cells = [cell for (cell,) in sheet.iter_rows(min_row=2, min_col=position, max_col=position)]
+    blamed = [cell for cell in cells if cell.comment and "[X701]" in cell.comment.text]
+    assert blamed
+    for cell in blamed:
+        assert "at most 7 characters" in cell.comment.text
+        assert len(str(cell.value)) > LONGEST
+        assert cell.border.left.style == "medium"
+        said = sheet.cell(cell.row, 1).value
+        assert f"{column}: The exchange refused it: " in said
+    assert first is None or blamed[0].value == first
+
+
+def test_a_value_that_is_in_no_cell_is_told_at_the_row_and_not_to_the_sender(outbox):
+    sheet = openpyxl.load_workbook(outbox / "tender_updates.fix.xlsx")["tender_updates"]
+    (line,) = (line for line in sheet["A2"].value.split("\n") if "receiver_id" in line)
+    assert line.endswith("This value is not in your file: ask the people who run loadsheet")
+    assert sheet["A2"].border.left.style == "medium"

@@ -1,0 +1,145 @@
+import re
+import string
+
+import pytest
+
+from loadsheet.ledger import ColumnGuide
+from loadsheet.problems import CATALOGUE, Problem, Where
+from loadsheet.reports.fixing.words import takes_of, told
+from loadsheet.reports.fixing.words_de import GERMAN
+from loadsheet.reports.fixing.words_en import ENGLISH
+
+SENDERS = re.compile(r"A1(?:0[1236]|1[12])|[RCGK]\d+|L60[1-9]|L611|X70[123]")
+AT = Where("in.xlsx", "Blatt", 3, "Gewicht", "D3", "total_weight")
+
+
+def places(template):
+    return {name for _, name, _, _ in string.Formatter().parse(template) if name is not None}
+
+
+@pytest.mark.parametrize("words", [ENGLISH, GERMAN], ids=["en", "de"])
+def test_templates_use_what_problems_of_that_code_have(words):
+    for code, template in words.problems.items():
+        known = places(CATALOGUE[code].template) | {"found", "column"}
+        assert places(template) <= known, code
+    for code, template in words.todo.items():
+        known = places(CATALOGUE[code].template) | {"found", "column"} if code in CATALOGUE else set()
+        assert places(template) <= known, code
+
+
+@pytest.mark.parametrize("code", [code for code in CATALOGUE if SENDERS.fullmatch(code)])
+def test_german_has_words_for_every_problem_that_a_sender_can_meet(code):
+    assert code in GERMAN.problems
+    assert GERMAN.problems[code] != CATALOGUE[code].template or code == "G406"
+
+
+def test_both_languages_say_what_to_do_for_the_same_problems_and_have_as_many_headings():
+    assert GERMAN.todo.keys() == ENGLISH.todo.keys()
+    assert GERMAN.changed_kinds.keys() == ENGLISH.changed_kinds.keys()
+    for name in ("errors_heads", "changed_heads", "read_sentences", "read_facts"):
+        assert len(getattr(GERMAN, name)) == len(getattr(ENGLISH, name))
+
+
+@pytest.mark.parametrize("words", [ENGLISH, GERMAN], ids=["en", "de"])
+def test_phrases_are_patterns_whose_groups_their_words_use(words):
+    for pattern, instead in words.phrases:
+        assert len(places(instead)) <= re.compile(pattern).groups
+        instead.format(*["x"] * re.compile(pattern).groups)
+
+
+@pytest.mark.parametrize(
+    ("problem", "text", "todo", "suggestion"),
+    [
+        (
+            Problem("C302", AT, "zwölf", {"locale": "de_DE"}, "de_DE writes 1.234,5"),
+            "„zwölf“ ist keine Zahl",
+            "Schreiben Sie die Zahl wie 1.234,5",
+            "",
+        ),
+        (
+            Problem("C306", AT, "EUX", {"expected": "EUP, KRT"}, "did you mean EUP?"),
+            "„EUX“ steht nicht in der Liste: EUP, KRT",
+            "Meinten Sie EUP?",
+            "EUP",
+        ),
+        (
+            Problem("X701", AT, "x", {"text": "total_weight: is invalid"}),
+            "Die Plattform hat es abgelehnt: ist ungültig",
+            "Berichtigen Sie den Wert; ist er richtig, fragen Sie die Plattform",
+            "",
+        ),
+        (
+            Problem("K501", AT, "", {"path": "total_weight", "text": "is required"}),
+            "Der Wert wird benötigt",
+            "Berichtigen Sie ihn oder tragen Sie ihn ein",
+            "",
+        ),
+        (
+            Problem("X701", Where("in.xlsx", "Blatt", 3, path="sender_id"), "", {"text": "sender_id: is invalid"}),
+            "Die Plattform hat es abgelehnt: sender_id: is invalid",
+            "Dieser Wert steht nicht in Ihrer Datei: fragen Sie die Betreuer von loadsheet",
+            "",
+        ),
+        (
+            Problem("G404", AT, "A-1", {"key": "A-1", "table": "orders"}),
+            "A-1 hat hier eine Zeile, aber keine im Blatt Aufträge",
+            "Ergänzen Sie die Zeile dort oder berichtigen Sie Gewicht",
+            "",
+        ),
+    ],
+)
+def test_a_problem_is_told_in_the_senders_words(problem, text, todo, suggestion):
+    said = told(problem, GERMAN, {"orders": "Aufträge"})
+    assert (said.text, said.todo, said.suggestion) == (text, todo, suggestion)
+
+
+def test_payload_fields_and_our_commands_are_not_for_senders():
+    fields = Problem("K501", AT, "", {"path": "total_weight", "text": "is required"})
+    assert told(fields, ENGLISH, {}).text == "The value is required"
+    command = Problem("L601", AT, "", {"key": "A-1", "fields": "x"}, "to send it as an update: loadsheet retry A-1")
+    assert "loadsheet" not in told(command, ENGLISH, {}).todo
+
+
+def test_the_guide_to_a_column_says_what_it_takes_where_the_problem_does_not():
+    guide = ColumnGuide("a number, in kg, like the pattern [0-9]+, blank means 1")
+    problem = Problem("C305", AT, "-1", {"expected": "from 0 to 9"})
+    assert told(problem, ENGLISH, {}, guide).todo == "This column takes a number, in kg, blank means 1"
+    assert told(problem, ENGLISH, {}).todo == "Write a value from 0 to 9"
+
+
+@pytest.mark.parametrize(
+    ("takes", "said"),
+    [
+        ("a text", ""),
+        ("a text, blank means ", ""),
+        ("ein Text, nach dem Muster [0-9]+, leer bedeutet 1", "ein Text, leer bedeutet 1"),
+        ("a text, like the pattern [a, b]", ""),
+        ("a date", "a date"),
+    ],
+)
+def test_only_what_helps_a_sender_is_said_of_a_column(takes, said):
+    assert takes_of(ColumnGuide(takes)) == said
+
+
+def test_a_problem_of_an_old_ledger_lacks_nothing_that_breaks_it():
+    assert told(Problem("C306", AT, "x"), GERMAN, {}).text == "„x“ steht nicht in der Liste: "
+
+
+def test_a_cell_of_another_kind_of_row_is_called_by_its_own_name():
+    problem = Problem("C306", AT, "KISTE", {"column": "Verpackung", "expected": "PAL"})
+    assert told(problem, GERMAN, {}).column == "Verpackung"
+
+
+@pytest.mark.parametrize(
+    ("code", "found", "hint", "suggestion"),
+    [
+        ("C308", "Indai", "did you mean india?", "India"),
+        ("C308", "indai", "did you mean india?", "india"),
+        ("C306", "EUX", "did you mean EUP?", "EUP"),
+        ("C307", "14 stone", "did you mean tonne?", ""),
+        ("C316", "1.234", "write 1,234 or 1.234", ""),
+    ],
+)
+def test_a_value_is_only_suggested_where_it_is_the_whole_cell(code, found, hint, suggestion):
+    problem = Problem(code, AT, found, {"expected": "x", "first": "1", "second": "2"}, hint)
+    assert told(problem, ENGLISH, {}).suggestion == suggestion

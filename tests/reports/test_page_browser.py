@@ -1,0 +1,230 @@
+"""The pages in a real browser: search, filters and anchors work, nothing is asked of anybody, text stays text, axe is content."""
+
+import base64
+import json
+import re
+import subprocess
+
+import pytest
+from axe import violations
+from browsing import chromium, look
+from ledgers import document, order, unreadable
+from nightly import night, rows
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import Select, WebDriverWait
+
+from loadsheet.problems import Problem, Where
+
+SIZES = [(390, 844), (1280, 900), (2560, 1440)]
+PAYLOADS = (
+    "<script>hit()</script><img src=x onerror=hit()>\"'><svg/onload=hit()>{{7*7}}</td></article></details></script></style>",
+    "=cmd|' /C calc'!A0",
+    "@SUM(1+1)*cmd|' /C calc'!A0",
+    "\t=1+1",
+    "javascript:hit()//",
+    "&lt;b&gt; &amp; ]]> <!-- -->",
+)
+
+
+@pytest.fixture(scope="module")
+def outbox(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("outbox")
+    cities = {number: payload for number, payload in enumerate(PAYLOADS, start=1) if payload[0] != "\t"}
+    poisoned = [
+        document("order.create", order(50 + number, order_id=payload), rows(50 + 2 * number, payload, payload))
+        for number, payload in enumerate(PAYLOADS)
+    ]
+    with night(tmp_path_factory.mktemp("state"), more=poisoned, cities=cities) as held:
+        name = f"{PAYLOADS[0].replace('/', '')}.csv"
+        held.ledger.set_aside(held.run, unreadable(name, Problem("R201", Where(name), values={"reason": PAYLOADS[0]})))
+        held.write(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def run_page(outbox):
+    (folder,) = (path for path in outbox.iterdir() if path.is_dir())
+    return (folder / "run.html").as_uri()
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    with chromium(tmp_path_factory.mktemp("profile")) as driver:
+        source = "window.hits = 0; window.hit = () => window.hits++;"
+        driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": source})
+        yield driver
+
+
+@pytest.fixture
+def page(browser, run_page):
+    look(browser, 1280, 900)
+    browser.get("about:blank")  # else a page with another anchor is not loaded anew
+    browser.get(run_page)
+    browser.get_log("browser")
+    browser.get_log("performance")
+    return browser
+
+
+def shown(driver):
+    return [one.get_attribute("id") for one in driver.find_elements(By.CSS_SELECTOR, ".document") if one.is_displayed()]
+
+
+def only(driver, *anchors):
+    """Wait until just these documents are shown."""
+    WebDriverWait(driver, 20).until(lambda browser: shown(browser) == list(anchors))
+
+
+def count(driver):
+    return driver.find_element(By.ID, "count").text
+
+
+def test_the_search_narrows_down_while_one_types(page):
+    everything = shown(page)
+    assert count(page) == f"{len(everything)} of {len(everything)} shown"
+    box = page.find_element(By.ID, "find")
+    box.send_keys("zwölf")
+    only(page, "A-00020")
+    assert count(page) == f"1 of {len(everything)} shown"
+    box.send_keys(" nowhere")
+    only(page)
+    page.find_element(By.CSS_SELECTOR, "button[type=reset]").click()
+    WebDriverWait(page, 20).until(lambda driver: shown(driver) == everything)
+
+
+def test_the_filters_work_alone_and_together(page):
+    outcome, file = (Select(page.find_element(By.ID, name)) for name in ("outcome", "file"))
+    outcome.select_by_value("refused")
+    only(page, "A-00002")
+    file.select_by_value("lines.csv")
+    only(page)
+    outcome.select_by_value("")
+    only(page, "A-00099")
+    file.select_by_value("")
+    Select(page.find_element(By.ID, "mapping")).select_by_value("lines")
+    only(page, "A-00099")
+
+
+def test_an_outcome_in_the_table_filters_by_it(page):
+    page.find_element(By.CSS_SELECTOR, "[data-choose='value difference']").click()
+    only(page, "A-00004")
+    assert page.current_url.endswith("#orders")
+
+
+def test_an_anchor_leads_to_its_document_and_opens_it(browser, run_page):
+    look(browser, 1280, 900)
+    browser.get("about:blank")
+    browser.get(f"{run_page}#A-00004")
+    article = browser.find_element(By.ID, "A-00004")
+    assert browser.execute_script(
+        "const box = arguments[0].getBoundingClientRect(); return box.top >= 0 && box.top < innerHeight", article
+    )
+    assert article.find_element(By.TAG_NAME, "details").get_attribute("open")
+    lines = {
+        line.find_element(By.TAG_NAME, "th").text: [cell.text for cell in line.find_elements(By.TAG_NAME, "td")]
+        for line in article.find_elements(By.CSS_SELECTOR, "details[open] tbody tr")
+    }
+    assert lines["total_weight"] == ["200,25\nD8 · Gewicht\n12,5\nD9 · Gewicht", "416.5", "1 differs"]
+    browser.find_element(By.CSS_SELECTOR, "#A-00002 h4 a").click()
+    assert browser.execute_script("return document.querySelector(':target').id") == "A-00002"
+
+
+def test_a_cause_leads_to_the_document_that_has_it(page):
+    page.find_element(By.LINK_TEXT, "acme_2026-03-04.xlsx:Aufträge!D20").click()
+    assert page.execute_script("return document.querySelector(':target').id") == "A-00020"
+
+
+def test_nothing_is_asked_of_anybody_and_the_browser_has_nothing_to_complain_about(page, outbox, run_page):
+    for address in (run_page, (outbox / "index.html").as_uri()):
+        page.get(address)
+    asked = set()
+    for entry in page.get_log("performance"):
+        message = json.loads(entry["message"])["message"]
+        if message["method"] == "Network.requestWillBeSent":
+            asked.add(message["params"]["request"]["url"])
+    assert {one for one in asked if not one.startswith("data:")} == {run_page, (outbox / "index.html").as_uri()}
+    assert page.get_log("browser") == []
+
+
+def test_the_policy_runs_nothing_that_is_not_the_pages_own(page):
+    page.execute_script(
+        "const one = document.createElement('script'); one.textContent = 'hit()'; document.body.append(one);"
+        "const img = document.createElement('img'); img.src = 'x'; img.setAttribute('onerror', 'hit()'); document.body.append(img);"
+    )
+    assert page.execute_script("return hits") == 0
+    assert any("Content Security Policy" in entry["message"] for entry in page.get_log("browser"))
+
+
+def test_markup_and_formulas_stay_text(page):
+    told = page.find_element(By.TAG_NAME, "main").get_property("textContent")
+    for payload in (*PAYLOADS, f"{PAYLOADS[0].replace('/', '')}.csv"):
+        assert payload in told
+    found = page.execute_script(
+        "return [hits, document.querySelectorAll('main img, main script, main svg:not(.chart), main style').length]"
+    )
+    assert found == [0, 0]
+    assert page.execute_script("return [...document.links].filter(one => one.protocol === 'javascript:').length") == 0
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_axe_finds_nothing(page, outbox, run_page, dark):
+    for address in (run_page, (outbox / "index.html").as_uri()):
+        look(page, 1280, 900, dark=dark)
+        page.get("about:blank")
+        page.get(address)
+        page.execute_script("document.querySelectorAll('details').forEach(one => { one.open = true; })")
+        assert violations(page) == []
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+def test_every_page_fits_its_screen(browser, outbox, run_page, size):
+    look(browser, *size)
+    for address in (run_page, (outbox / "index.html").as_uri()):
+        browser.get(address)
+        browser.execute_script("document.querySelectorAll('details').forEach(one => { one.open = true; })")
+        assert browser.execute_script("return document.documentElement.scrollWidth <= innerWidth"), address
+
+
+def test_dark_is_dark_and_light_is_light(browser, run_page):
+    grounds = {}
+    for dark in (False, True):
+        look(browser, 1280, 900, dark=dark)
+        browser.get(run_page)
+        ground = browser.execute_script("return getComputedStyle(document.body).backgroundColor")
+        grounds[dark] = sum(map(int, re.findall(r"\d+", ground)[:3]))
+    assert grounds[True] < 150
+    assert grounds[False] > 600
+
+
+def test_the_page_can_be_used_from_the_keyboard(page):
+    page.find_element(By.TAG_NAME, "body").send_keys(Keys.TAB)
+    assert page.switch_to.active_element.text == "Skip to the content"
+    summary = page.find_element(By.CSS_SELECTOR, "#A-00003 summary")
+    summary.send_keys(Keys.ENTER)
+    assert page.find_element(By.CSS_SELECTOR, "#A-00003 details").get_attribute("open")
+
+
+def test_everything_is_there_without_script(browser, run_page):
+    browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+    try:
+        look(browser, 1280, 900)
+        browser.get("about:blank")
+        browser.get(run_page)
+        assert not browser.find_element(By.CSS_SELECTOR, ".filters").is_displayed()
+        assert len(browser.find_elements(By.CSS_SELECTOR, ".document")) == 14
+        assert "differs" in browser.find_element(By.ID, "A-00004").text
+        browser.find_element(By.CSS_SELECTOR, "#A-00003 summary").click()
+        assert "total_weight" in browser.find_element(By.ID, "A-00003").text
+    finally:
+        browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+
+
+def test_the_print_shows_what_is_folded_away(page, tmp_path):
+    printed = base64.b64decode(page.execute_cdp_cmd("Page.printToPDF", {"printBackground": True})["data"])
+    (tmp_path / "run.pdf").write_bytes(printed)
+    done = subprocess.run(["pdftotext", "-layout", str(tmp_path / "run.pdf"), "-"], capture_output=True, check=False)
+    if done.returncode:
+        pytest.skip("needs pdftotext")
+    told = done.stdout.decode()
+    assert "differs" in told
+    assert "Show all" not in told

@@ -1,0 +1,175 @@
+"""`index.html` tells the runs, newest first, and stays cheap and calm whatever lies in the outbox."""
+
+import json
+import re
+import shutil
+from html import unescape
+
+import pytest
+from ledgers import ledger_in
+from nightly import night
+
+from loadsheet.ledger import Standing
+from loadsheet.reconcile import Exceptions
+from loadsheet.reports.web import write_index
+
+
+def told(outbox):
+    html = (outbox / "index.html").read_text(encoding="utf-8")
+    body = html.split('class="runs"', 1)[1]
+    runs = re.findall(r'<tr>\s*<th scope="row">(.*?)</th>(.*?)</tr>', body, re.DOTALL)
+    return html, {
+        text(name): [text(cell) for cell in re.findall(r"<td[^>]*>(.*?)</td>", rest, re.DOTALL)] for name, rest in runs
+    }
+
+
+def text(html):
+    return " ".join(unescape(re.sub(r"<[^>]+>", " ", html)).split())
+
+
+def summary(name, **more):
+    given = {
+        "run": name,
+        "started_at": f"{name[:10]}T02:15:00.000Z",
+        "exit_code": 0,
+        "balance": {"balances": True, "read": 12, "rows": {}, "faults": []},
+        "verdicts": {"matched": 4, "refused": 2},
+        "needs_someone": {"entries": 2, "rows": 4, "first": "A"},
+        "reports": [
+            "run.html",
+            "reconciliation.xlsx",
+            "a b.csv.results.csv",
+            "a b.fix.xlsx",
+            "ack/a b.csv.ack.json",
+            "run.json",
+        ],
+    }
+    return {**given, **more}
+
+
+def kept(outbox, name, **more):
+    (outbox / name).mkdir(parents=True)
+    (outbox / name / "run.json").write_text(json.dumps(summary(name, **more)), encoding="utf-8")
+
+
+@pytest.fixture
+def history(tmp_path):
+    (tmp_path / "state").mkdir()
+    with ledger_in(tmp_path / "state") as ledger:
+        ledger.begin_run()
+        yield ledger.history
+
+
+def index(outbox, history, **more):
+    write_index(outbox, history, history.runs(1)[0], Exceptions(), runs_max=more.get("runs_max", 100))
+    return told(outbox)
+
+
+def test_runs_are_told_newest_first_whatever_their_numbers(tmp_path, history):
+    for name in ("2026-03-04-02", "2026-03-04-10", "2025-12-31-01", "2026-03-04-9"):
+        kept(tmp_path / "out", name)
+    (tmp_path / "out" / "2026-03-04").mkdir()
+    (tmp_path / "out" / "aside").mkdir()
+    _, runs = index(tmp_path / "out", history)
+    assert list(runs) == ["2026-03-04-10", "2026-03-04-9", "2026-03-04-02", "2025-12-31-01"]
+    began, verdict, rows, documents, agree, need, code, reports = runs["2026-03-04-10"]
+    assert (began, verdict, rows, documents, agree, need, code) == (
+        *("2026-03-04 02:15:00", "2 need someone", "12", "6", "4", "2", "0 clean"),
+    )
+    assert reports == "workbook 3 more a b.csv.results.csv a b.fix.xlsx run.json"
+
+
+def test_the_reports_of_whole_days_are_linked_if_there_are_any(tmp_path, history):
+    for name in ("2026-03-04-01", "2026-03-05-01"):
+        kept(tmp_path / "out", name)
+        (tmp_path / "out" / name[:10]).mkdir()
+    (tmp_path / "out" / "2026-03-04" / "run.html").touch()
+    html, _ = index(tmp_path / "out", history)
+    assert html.count("Whole days") == 1
+    assert '"2026-03-04/run.html"' in html
+    assert '"2026-03-05/run.html"' not in html
+
+
+def test_links_lead_to_the_files(tmp_path, history):
+    kept(tmp_path / "out", "2026-03-04-01")
+    html, _ = index(tmp_path / "out", history)
+    assert set(re.findall(r'href="(2026[^"]*)"', html)) == {
+        "2026-03-04-01/run.html",
+        "2026-03-04-01/reconciliation.xlsx",
+        "2026-03-04-01/a%20b.csv.results.csv",
+        "2026-03-04-01/a%20b.fix.xlsx",
+        "2026-03-04-01/run.json",
+    }
+
+
+def test_the_verdict_says_what_went_wrong_first(tmp_path, history):
+    out = tmp_path / "out"
+    kept(out, "2026-03-04-01", balance={"balances": False, "read": 3})
+    kept(out, "2026-03-04-02", needs_someone={"entries": 0}, verdicts={"matched": 3})
+    kept(out, "2026-03-04-03", needs_someone={"entries": 0}, verdicts={}, balance={"balances": True, "read": 0})
+    kept(out, "2026-03-04-04", needs_someone={"entries": 0}, exit_code=75)
+    _, runs = index(out, history)
+    assert [line[1] for line in runs.values()] == [
+        "stopped early; try again",
+        "nothing came in",
+        "all is well",
+        "does not balance",
+    ]
+
+
+def test_deleted_and_damaged_folders_are_no_error(tmp_path, history):
+    out = tmp_path / "out"
+    for number in range(1, 5):
+        kept(out, f"2026-03-04-0{number}")
+    index(out, history)
+    shutil.rmtree(out / "2026-03-04-01")
+    (out / "2026-03-04-02" / "run.json").unlink()
+    (out / "2026-03-04-03" / "run.json").write_text('{"run": 7}', encoding="utf-8")
+    _, runs = index(out, history)
+    assert list(runs) == ["2026-03-04-04", "2026-03-04-03", "2026-03-04-02"]
+    assert runs["2026-03-04-02"][1].startswith("unknown its run.json is missing")
+    assert runs["2026-03-04-03"][1].startswith("unknown")
+
+
+def test_of_thousands_of_runs_the_newest_are_read_and_the_others_counted(tmp_path, history):
+    out = tmp_path / "out"
+    for number in range(40):
+        kept(out, f"2026-03-04-{number:02}")
+    for number in range(3000):
+        (out / f"2025-01-01-{number:04}").mkdir()
+    html, runs = index(out, history, runs_max=40)
+    assert len(runs) == 40
+    assert "and 3,000 older runs" in html
+    assert html.count("results.csv</a>") == 20
+    assert html.count('class="chart columns"') == 1
+    assert len(html.encode()) < 150_000
+
+
+def test_a_young_outbox_has_an_index_too(tmp_path, history):
+    (tmp_path / "out").mkdir()
+    html, runs = index(tmp_path / "out", history)
+    assert runs == {}
+    assert "No run yet" in html
+
+
+def test_open_exceptions_lead_to_their_place(tmp_path):
+    (tmp_path / "state").mkdir()
+    with night(tmp_path / "state") as held:
+        report = held.write(tmp_path / "out")
+    html, _ = told(tmp_path / "out")
+    assert "Open exceptions: 5" in html
+    links = re.findall(rf'href="{report.folder.name}/run.html#([^"]+)"', html)
+    assert set(links) == {"A-00002", "A-00003", "A-00004", "A-00005", "A-00020"}
+    page = (report.folder / "run.html").read_text(encoding="utf-8")
+    assert all(f'id="{link}"' in page for link in links)
+
+
+def test_reports_written_again_tell_the_exceptions_of_now(tmp_path):
+    (tmp_path / "state").mkdir()
+    with night(tmp_path / "state") as held:
+        held.write(tmp_path / "out")
+        newest = held.ledger.begin_run()
+        assert newest.id > held.run.id
+        stale = Exceptions((Standing(1, held.run.name, held.run.started_at, "refused"),))
+        write_index(tmp_path / "out", held.ledger.history, held.run, stale, runs_max=10)
+    assert "Open exceptions: 0" in told(tmp_path / "out")[0]

@@ -1,0 +1,163 @@
+"""Nested records become flat rows, and nothing of them is lost on the way."""
+
+import io
+import tracemalloc
+from decimal import Decimal
+
+import msgspec
+import openpyxl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from ledgers import order, tender
+
+from loadsheet.contract import BY_NAME, Listing, scan_listing
+from loadsheet.reports.flattening import OTHERS, Layout, text_of
+from loadsheet.reports.pulled import Pulled, layout, write_json, write_lines, write_pulled, write_table
+
+SUBJECTS = ("order", "tender")
+
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
+numbers = st.one_of(st.integers(-(10**20), 10**20), st.decimals(allow_nan=False, allow_infinity=False, places=5))
+scalars = st.one_of(texts, numbers, st.booleans(), st.none())
+anything = st.recursive(scalars, lambda inner: st.lists(inner, max_size=2) | st.dictionaries(texts, inner, max_size=2))
+
+
+def records_of(record):
+    """Records as the contract has them, and with anything in any of their fields, and with fields of nobody."""
+    fields = {}
+    for field in record.fields:
+        usual = st.lists(records_of(field.record), max_size=3) if field.record else scalars
+        fields[field.name] = st.one_of(usual, usual, usual, anything)
+    return st.tuples(st.fixed_dictionaries({}, optional=fields), st.dictionaries(texts, anything, max_size=2)).map(
+        lambda both: {**both[1], **both[0]}
+    )
+
+
+def leaves(value):
+    if isinstance(value, dict):
+        for inner in value.values():
+            yield from leaves(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from leaves(inner)
+    elif value is not None:
+        yield text_of(value)
+
+
+def shown(rows):
+    """All values of rows; a value that is JSON counts as what it holds."""
+    for _, row in rows:
+        for value in row:
+            yield text_of(value)
+            if isinstance(value, str):
+                try:
+                    yield from leaves(msgspec.json.Decoder(float_hook=Decimal).decode(value.encode()))
+                except msgspec.DecodeError:
+                    continue
+
+
+@pytest.mark.parametrize("subject", SUBJECTS)
+@settings(max_examples=25, deadline=None)
+@given(data=st.data())
+def test_every_value_of_a_record_is_in_a_row(subject, data):
+    record = data.draw(records_of(BY_NAME[f"{subject}.list"].record))
+    laid_out = layout(subject)
+    rows = list(laid_out.rows(record))
+    assert set(leaves(record)) <= set(shown(rows))
+    assert all(len(row) == len(laid_out.tables[position].columns) for position, row in rows)
+    assert [position for position, _ in rows].count(0) == 1
+
+
+@pytest.mark.parametrize("subject", SUBJECTS)
+def test_every_field_of_the_contract_has_a_column_and_a_meaning(subject):
+    record = BY_NAME[f"{subject}.list"].record
+    laid_out = layout(subject)
+    heads = {f"{table.name}.{column.head}".strip(".") for table in laid_out.tables for column in table.columns}
+    assert {path.replace("[]", "") for path, field in record.walk() if not field.record} <= heads
+    assert all(column.meaning for table in laid_out.tables for column in table.columns)
+
+
+def test_a_status_record_with_its_history_and_objects_lies_flat():
+    laid_out = Layout(BY_NAME["order.status"].record)
+    history = [{"statusCode": "DEP", "location": {"city": "Köln", "dock": 4}, "status-description": "left"}]
+    rows = list(
+        laid_out.rows({"order_id": "A", "estimatedPickup": {"startDate": "2026-03-04"}, "statusHistory": history})
+    )
+    tables = [dict(zip([one.head for one in laid_out.tables[at].columns], row, strict=True)) for at, row in rows]
+    assert tables[0]["estimatedPickup.startDate"] == "2026-03-04"
+    assert (tables[1]["order_id"], tables[1]["statusHistory no."], tables[1]["location.city"]) == ("A", 1, "Köln")
+    assert (tables[1]["status_description"], tables[1][OTHERS]) == ("left", '{"location":{"dock":4}}')
+
+
+def pulled(subject, records, total=None, keys=()):
+    found = Listing(records, 1000, len(records) if total is None else total, 1)
+    return Pulled(BY_NAME[f"{subject}.list"], found, frozenset(keys))
+
+
+@pytest.mark.parametrize(
+    ("records", "total", "says", "complete"),
+    [
+        ([order(1), order(2)], None, "2 of 2 orders listed: complete", True),
+        ([order(1), order(2)], 4812, "2 of 4,812 orders listed: partial", False),
+        ([], None, "0 of 0 orders listed: complete", True),
+        ([tender(1), tender(2)], None, "0 orders and 2 other records listed of 2: partial", False),
+        ([tender(1), order(2)], None, "1 orders and 1 other record listed of 2: complete", True),
+    ],
+)
+def test_how_much_it_is_is_said_in_one_sentence(records, total, says, complete):
+    found = pulled("order", records, total)
+    assert (found.says, found.complete) == (says, complete)
+
+
+def test_numbers_that_a_workbook_cannot_hold_stay_texts(tmp_path):
+    odd = [Decimal("0.1"), 10**15, 10**16 + 1, Decimal("1234567890.1234567"), "7.50", "007", "1e3", Decimal("1E+9999")]
+    found = pulled("order", [order(number, goods_value=value) for number, value in enumerate(odd)])
+    write_pulled(found, tmp_path / "o.xlsx", layout("order", ["goods_value"]), source="x", at="now")
+    sheet = openpyxl.load_workbook(tmp_path / "o.xlsx")["Orders"]
+    values = [cell.value for cell in sheet["B"][1:]]
+    assert values == [0.1, 10**15, "10000000000000001", "1234567890.1234567", 7.5, "007", 1000, "1E+9999"]
+    exact = io.StringIO()
+    write_table(found, exact, layout("order", ["goods_value"]))
+    assert [line.split(",")[1] for line in exact.getvalue().split()[1:]] == [str(value) for value in odd]
+
+
+def test_rows_that_do_not_fit_a_sheet_go_on_beside_it(tmp_path):
+    found = pulled("order", [order(number) for number in range(6)])
+    written = write_pulled(found, tmp_path / "o.xlsx", layout("order"), source="x", at="now", sheet_rows_max=5)
+    assert [path.name for path in written] == ["o.xlsx", "o.Orders.csv", "o.Packages.csv"]
+    assert len((tmp_path / "o.Orders.csv").read_text(encoding="utf-8-sig").splitlines()) == 1 + 2
+    front = openpyxl.load_workbook(tmp_path / "o.xlsx")["Listing"]
+    said = [cell.value for cell in front["A"]]
+    assert "rows that do not fit a sheet go on in o.Orders.csv" in said
+
+
+def listing_file(path, count):
+    with path.open("wb") as file:
+        file.write(b'{"page_size":9,"results":[')
+        for number in range(count):
+            record = msgspec.json.Encoder(decimal_format="number").encode(order(number))
+            file.write((b"," if number else b"") + record)
+        file.write(b'],"total_count":%d,"total_pages":1}' % count)
+    return path
+
+
+def test_memory_does_not_grow_with_the_listing(tmp_path):
+    peaks = []
+    for count in (300, 1_800):
+        with listing_file(tmp_path / f"{count}.json", count).open("rb") as body:
+            found = Pulled(BY_NAME["order.list"], scan_listing(body))
+            tracemalloc.start()
+            for name in ("o.csv", "o.json", "o.jsonl", "o.xlsx"):
+                write_pulled(found, tmp_path / name, layout("order"), source="x", at="now")
+            peaks.append(tracemalloc.get_traced_memory()[1])
+            tracemalloc.stop()
+    assert peaks[1] < 2 * peaks[0]
+
+
+def test_json_lines_are_the_records():
+    found, lines, whole = pulled("tender", [tender(1), tender(2)]), io.StringIO(), io.StringIO()
+    write_lines(found, lines)
+    write_json(found, whole)
+    assert [msgspec.json.decode(line) for line in lines.getvalue().splitlines()] == [tender(1), tender(2)]
+    assert msgspec.json.decode(whole.getvalue())["results"] == [tender(1), tender(2)]

@@ -1,0 +1,191 @@
+"""What analysts write into a workbook is in the next one, whatever else they do to it."""
+
+import os
+import shutil
+import subprocess
+import zipfile
+from datetime import datetime
+
+import openpyxl
+import pytest
+from ledgers import Ticking, ledger_in, order, weight_problem
+from telling import House, create, told
+
+from loadsheet.readback import read_back
+
+
+@pytest.fixture
+def house(tmp_path):
+    clock = Ticking()
+    with ledger_in(tmp_path, clock) as ledger:
+        yield House(tmp_path, ledger, clock)
+
+
+def wrong(*numbers):
+    return [create(number, weight_problem("in1.csv", number + 1)) for number in numbers]
+
+
+def edit(report, change, name="reconciliation.xlsx", *, who="Ada Lovelace"):
+    """Change the sheet as a spreadsheet program would and save it, a minute after it was written."""
+    path = report.folder / name
+    before = path.stat().st_mtime
+    book = openpyxl.load_workbook(path)
+    sheet = book["Exceptions"]
+    heads = [cell.value for cell in sheet[1]]
+    change(sheet, {str(line[0].value): dict(zip(heads, line, strict=True)) for line in sheet.iter_rows(min_row=2)})
+    book.properties.lastModifiedBy = who
+    book.save(path)
+    edit.clock = max(before, getattr(edit, "clock", 0)) + 60
+    os.utime(path, (edit.clock, edit.clock))
+    return path
+
+
+def put(entry, **values):
+    def change(_, rows):
+        for head, value in values.items():
+            rows[entry][head].value = value
+
+    return change
+
+
+def words(house, entry):
+    return {name: remark.value for name, remark in house.ledger.history.remarks_on([entry]).get(entry, {}).items()}
+
+
+def test_words_come_back_with_who_wrote_them_and_when(house):
+    report = house.night(wrong(1, 2))
+    path = edit(report, put("E-1", Owner="Bert", Reason="shipper data", Comment="asked them, =1+1", Status="open"))
+    assert read_back(house.settings, house.ledger) == 3
+    assert words(house, 1) == {"owner": "Bert", "reason": "shipper data", "comment": "asked them, =1+1"}
+    remark = house.ledger.history.remarks_on([1])[1]["owner"]
+    assert remark.who == "Ada Lovelace"
+    assert abs(path.stat().st_mtime - _seconds(remark.at)) < 0.01
+    assert words(house, 2) == {}
+    first = told(house.night())[0]
+    assert [first[head] for head in ("Owner", "Reason", "Comment")] == ["Bert", "shipper data", "asked them, =1+1"]
+
+
+def _seconds(stamp):
+    return datetime.fromisoformat(stamp).timestamp()
+
+
+def test_a_workbook_that_nobody_saved_is_not_read(house):
+    house.night(wrong(1))
+    assert read_back(house.settings, house.ledger) == 0
+    assert house.ledger.history.workbooks_read() == {}
+
+
+def test_a_workbook_is_read_once_for_each_time_it_was_saved(house):
+    report = house.night(wrong(1))
+    edit(report, put("E-1", Owner="Bert"))
+    assert read_back(house.settings, house.ledger) == 1
+    read = house.ledger.history.workbooks_read()
+    assert list(read) == [f"{house.run.name}/reconciliation.xlsx"]
+    assert read_back(house.settings, house.ledger) == 0
+    edit(report, put("E-1", Owner="Carl"))
+    assert read_back(house.settings, house.ledger) == 1
+    assert words(house, 1) == {"owner": "Carl"}
+
+
+def test_rows_may_be_sorted_filtered_and_inserted(house):
+    report = house.night(wrong(1, 2, 3))
+
+    def change(sheet, rows):
+        rows["E-3"]["Owner"].value = "Bert"
+        rows["E-2"]["Comment"].value = 4711
+        lines = [[cell.value for cell in line] for line in sheet.iter_rows(min_row=2)]
+        for at, line in enumerate(reversed(lines), start=2):
+            for column, value in enumerate(line, start=1):
+                sheet.cell(at, column).value = value
+        sheet.insert_rows(3)
+        sheet.cell(3, 1, "a note of mine")
+        sheet.row_dimensions[2].hidden = True
+        sheet.column_dimensions["C"].hidden = True
+
+    edit(report, change)
+    read_back(house.settings, house.ledger)
+    assert (words(house, 3), words(house, 2), words(house, 1)) == ({"owner": "Bert"}, {"comment": "4711"}, {})
+
+
+def test_an_old_workbook_says_only_what_was_changed_in_it(house):
+    first = house.night(wrong(1, 2))
+    edit(first, put("E-1", Owner="Ada"))
+    read_back(house.settings, house.ledger)
+    second = house.night()
+    edit(second, put("E-1", Owner="Bert"))
+    read_back(house.settings, house.ledger)
+    house.night()
+    edit(first, put("E-2", Comment="late word"))  # Ada still stands beside E-1 there
+    read_back(house.settings, house.ledger)
+    assert words(house, 2) == {"comment": "late word"}
+    assert words(house, 1) == {"owner": "Bert"}
+    edit(second, put("E-1", Owner="Ada"))  # as it was written there
+    read_back(house.settings, house.ledger)
+    assert words(house, 1) == {"owner": "Ada"}
+
+
+def test_what_is_emptied_is_taken_back(house):
+    edit(house.night(wrong(1)), put("E-1", Owner="Ada", Comment="x"))
+    read_back(house.settings, house.ledger)
+    edit(house.night(), put("E-1", Owner=None))
+    assert read_back(house.settings, house.ledger) == 1
+    assert words(house, 1) == {"owner": "", "comment": "x"}
+
+
+def test_a_workbook_that_cannot_be_read_is_no_error_and_is_read_later(house):
+    report = house.night(wrong(1))
+    path = edit(report, put("E-1", Owner="Ada"))
+    whole, saved = path.read_bytes(), path.stat().st_mtime
+    path.write_bytes(whole[: len(whole) // 2])  # half saved
+    os.utime(path, (saved + 5, saved + 5))
+    (report.folder / "~$reconciliation.xlsx").write_bytes(b"lock")
+    assert read_back(house.settings, house.ledger) == 0
+    path.write_bytes(whole)
+    os.utime(path, (saved + 9, saved + 9))
+    assert read_back(house.settings, house.ledger) == 1
+
+
+@pytest.mark.parametrize("spoil", ["no sheet", "no heading", "no hidden column"])
+def test_a_workbook_of_another_shape_loses_nothing(house, spoil):
+    def change(sheet, rows):
+        rows["E-1"]["Owner"].value = "Ada"
+        if spoil == "no sheet":
+            sheet.title = "My exceptions"
+        elif spoil == "no heading":
+            sheet["A1"].value = "Nr"
+        else:
+            sheet.delete_cols(25)
+
+    edit(house.night(wrong(1)), change)
+    read_back(house.settings, house.ledger)
+    assert len(house.ledger.history.workbooks_read()) == 1  # it is not opened again until it is saved again
+    assert words(house, 1) == ({"owner": "Ada"} if spoil == "no hidden column" else {})
+
+
+def test_the_second_workbook_of_a_run_is_read_too(house):
+    first = house.night(wrong(1))
+    lock = first.folder / ".~lock.reconciliation.xlsx#"
+    lock.write_bytes(b"")
+    second = house.again(held=[order(9)])
+    lock.unlink()
+    edit(second, put("E-1", Owner="Ada"), name="reconciliation_2.xlsx")
+    assert read_back(house.settings, house.ledger) == 1
+
+
+def test_words_that_libreoffice_saved_come_back(house, tmp_path):
+    office = shutil.which("soffice")
+    if office is None and not os.environ.get("CI"):
+        pytest.skip("LibreOffice is not installed here; CI has it")
+    report = house.night(wrong(1, 2))
+    path = edit(report, put("E-2", Owner="Ада", Status="accepted difference"))
+    saved = path.stat().st_mtime
+    profile = (tmp_path / "profile").as_uri()
+    command = [office, f"-env:UserInstallation={profile}", "--headless", "--convert-to", "xlsx", "--outdir"]
+    subprocess.run([*command, tmp_path / "made", path], check=True, capture_output=True, timeout=150)
+    shutil.copy(tmp_path / "made" / path.name, path)
+    os.utime(path, (saved + 5, saved + 5))
+    with zipfile.ZipFile(path) as package:
+        assert "xl/worksheets/sheet2.xml" in package.namelist()
+    assert read_back(house.settings, house.ledger) == 2
+    assert words(house, 2) == {"owner": "Ада", "status": "accepted difference"}
+    assert [line["Closed because"] for line in told(house.night(), "Closed")] == ["accepted difference"]

@@ -1,0 +1,219 @@
+"""The work list says of each exception what it is, where it comes from, and what the analyst wrote beside it."""
+
+import hashlib
+from datetime import date, datetime, timedelta
+
+import openpyxl
+import pytest
+from ledgers import Ticking, document, drop_of, ledger_in, order, refused, send, weight_problem
+from telling import House, create, told
+
+from loadsheet.ledger import Remark
+from loadsheet.mapping.documents import Source
+from loadsheet.problems import Where
+from loadsheet.remarks import as_written
+from loadsheet.reports.reconciliation.ages import BUCKETS, Ages, bucket_of
+from loadsheet.reports.reconciliation.workbook import free_name
+
+
+@pytest.fixture
+def house(tmp_path):
+    clock = Ticking()
+    with ledger_in(tmp_path, clock) as ledger:
+        yield House(tmp_path, ledger, clock)
+
+
+def test_each_kind_of_exception_says_what_is_wrong_and_where(house):
+    wrong = create(2, weight_problem("in1.csv", 3))
+    where = Where("in1.csv", row=4, column="PLZ", path="pickup_pincode")
+    answers = {"A-00003": lambda one: refused(one, "pickup_pincode is invalid", where)}
+    report = house.night(
+        [create(1), wrong, create(3)],
+        answers=lambda one: answers.get(one.key, lambda _: None)(one),
+        held=[order(1, goods_value=1000.5, delivery_city="Köln")],
+    )
+    first, second, third = told(report)
+    shown = ("Exception", "Key", "Outcome", "Field", "Source value", "Sent value", "At exchange", "Difference")
+    assert [first[head] for head in shown] == [
+        "E-1",
+        "A-00001",
+        "value difference",
+        "delivery_city",
+        None,
+        "Dresden",
+        "Köln",
+        None,
+    ]
+    assert first["What is wrong"] == "accepted, but the exchange shows other values; also goods_value"
+    assert first["Source cell"] == "in1.csv:2"
+    assert [second[head] for head in shown][2:5] == ["not sent: invalid", "total_weight", "zwölf"]
+    assert second["Source cell"] == "in1.csv:3 Gewicht"
+    assert [third[head] for head in shown][2:6] == ["refused", "pickup_pincode", None, "01067"]
+    assert third["Source cell"] == "in1.csv:4 PLZ"
+    assert {line["Status"] for line in (first, second, third)} == {"open"}
+    assert {line["Shipper"] for line in (first, second, third)} == {"in1.csv"}
+
+
+def test_a_difference_of_numbers_is_a_number_and_its_source_is_named_by_lineage(house):
+    house.run = house.ledger.begin_run()
+    lineage = {"total_weight": (Source("orders", "weight", "Gewicht", "first"),)}
+    rows = [("orders", 2, ("A-00001", "x", "y", "412,5 kg", "1"))]
+    made = document("order.create", order(1), rows)
+    house.ledger.plan(house.run, drop_of(("orders", "o.xlsx", "Blatt")), lineage, [made], lambda: {"orders": 1})
+    send(house.ledger, house.run)
+    (line,) = told(house.again(held=[order(1, total_weight=414)]))
+    assert (line["Field"], line["Source value"], line["Source cell"]) == ("total_weight", "412,5 kg", "o.xlsx:Blatt!D2")
+    assert line["Difference"] == 0.5
+    (field,) = [
+        one for one in told(house.again(held=[order(1, total_weight=414)]), "Fields") if one["Field"] == "total_weight"
+    ]
+    assert (field["Compared"], field["Equal"], field["Different"], field["Match"]) == (1, 0, 1, 0)
+    assert (field["Largest difference"], field["For example"]) == (0.5, "A-00001")
+
+
+def test_exceptions_come_oldest_first_with_their_age_in_working_days(house):
+    house.night([create(1, weight_problem("in1.csv", 2))])  # a Thursday
+    house.night([create(2, weight_problem("in2.csv", 3))], days=1)
+    report = house.night(days=4)  # a Tuesday
+    lines = told(report)
+    assert [(line["Key"], line["Age"], line["Bucket"]) for line in lines] == [
+        ("A-00001", 3, "2 to 5 days"),
+        ("A-00002", 2, "2 to 5 days"),
+    ]
+    assert [line["First seen"] for line in lines] == [datetime(2026, 3, 5), datetime(2026, 3, 6)]
+    assert [line["In run"] for line in lines] == ["2026-03-05-01", "2026-03-06-01"]
+    assert report.summary.needs_someone.entries == 0  # none of this run
+
+
+def test_the_words_of_the_analyst_stand_beside_and_add_up(house):
+    house.night([create(number, weight_problem("in1.csv", number + 1)) for number in (1, 2, 3)])
+    said = {1: ("Ada", "shipper data", "asked them", "open"), 2: ("Bert", "tool fault", "", "accepted difference")}
+    at = house.ledger.now()
+    names = ("owner", "reason", "comment", "status")
+    house.ledger.remark(
+        [Remark(entry, *pair, "Ada", at) for entry, words in said.items() for pair in zip(names, words, strict=True)],
+        {},
+    )
+    report = house.night()
+    first, third = told(report)
+    assert [first[head] for head in ("Owner", "Reason", "Comment", "Status")] == list(said[1])
+    assert first["_written"] == as_written(dict(zip(names, said[1], strict=True)))
+    assert [third[head] for head in ("Owner", "Reason", "Comment", "Status")] == [None, None, None, "open"]
+    (closed,) = told(report, "Closed")
+    assert (closed["Exception"], closed["Closed because"], closed["Said by"]) == ("E-2", "accepted difference", "Ada")
+    book = openpyxl.load_workbook(report.folder / "reconciliation.xlsx", data_only=True)
+    counts = [[cell.value for cell in line] for line in book["Ageing"]["A6:K10"]]
+    assert counts[1] == ["1 day", 0, 1, 0, 0, 0, 0, 0, 0, 1, 2]
+    assert "2 open: 0 first seen in this run, 2 rolled forward; the oldest is 1 working days old; 1 closed" in {
+        line[0].value for line in book["Summary"].iter_rows()
+    }
+
+
+def test_what_the_analyst_may_write_is_offered(house):
+    house.night([create(1, weight_problem("in1.csv", 2))])
+    house.ledger.remark([Remark(1, "owner", "Ada, night", "", house.ledger.now())], {})
+    house.ledger.remark([Remark(1, "owner", "Bert", "", house.ledger.now())], {})
+    sheet = openpyxl.load_workbook(house.night().folder / "reconciliation.xlsx")["Exceptions"]
+    offered = {
+        str(rule.sqref): (rule.formula1, rule.showErrorMessage) for rule in sheet.data_validations.dataValidation
+    }
+    assert offered["N2"] == ('"Bert"', False)
+    assert offered["O2"][0].startswith('"timing,shipper data,mapping,')
+    assert offered["Q2"] == ('"open,explained,fixed,accepted difference"', True)
+    assert sheet.column_dimensions["Y"].hidden
+    assert sheet.print_area == "'Exceptions'!$A$1:$Q$2"
+    limits = [(rule.operator, rule.formula) for place in sheet.conditional_formatting for rule in place.rules]
+    assert limits == [("greaterThan", ["10"]), ("greaterThan", ["5"])]
+
+
+def test_two_reports_of_one_run_are_the_same_to_the_byte(house):
+    items = [create(1), create(2, weight_problem("in1.csv", 3)), create(3)]
+    answers = {"A-00003": refused}
+    house.night(
+        items, answers=lambda one: answers.get(one.key, lambda _: None)(one), held=[order(1, delivery_city="Köln")]
+    )
+    house.ledger.remark([Remark(1, "status", "explained", "Ada", house.ledger.now())], {})
+    digests = set()
+    for report in (
+        house.night(held=[order(1, delivery_city="Köln")]),
+        house.again(held=[order(1, delivery_city="Köln")]),
+    ):
+        digests.add(hashlib.sha256((report.folder / "reconciliation.xlsx").read_bytes()).hexdigest())
+    assert len(digests) == 1
+
+
+def test_the_reviewer_must_be_another_than_the_preparer_and_the_data_has_digests(house):
+    report = house.night([create(1)], held=[order(1), order(9)])
+    sheet = openpyxl.load_workbook(report.folder / "reconciliation.xlsx")["Sign-off"]
+    rules = {str(rule.sqref): rule for rule in sheet.data_validations.dataValidation}
+    assert [rule.formula1 for rule in rules.values() if rule.type == "custom"] == [
+        "LOWER(TRIM(B13))<>LOWER(TRIM($B$11))"
+    ]
+    labels = {line[0].value: line[2].value for line in sheet.iter_rows()}
+    (line,) = told(report, "Only at exchange")
+    assert labels["Only at exchange"] == hashlib.sha256(("\x1f".join(line.values()) + "\n").encode()).hexdigest()
+
+
+def test_the_summary_says_what_changed_since_the_run_before_and_draws_the_last_ones(house):
+    house.night([create(1), create(2)], held=[order(1), order(2)])
+    report = house.night([create(3, weight_problem("in2.csv", 4))])
+    book = openpyxl.load_workbook(report.folder / "reconciliation.xlsx", data_only=True)
+    change = {line[0].value: line[3].value for line in book["Summary"].iter_rows()}
+    assert (change["matched"], change["not sent: invalid"], change["refused"]) == (-2, 1, 0)
+    nights = book["Run"].tables["tblRuns"].ref
+    assert [[cell.value for cell in line] for line in book["Run"][nights]][1:] == [
+        ["2026-03-05-01", 2, 0, 0],
+        ["2026-03-06-01", 0, 0, 1],
+    ]
+    assert len(openpyxl.load_workbook(report.folder / "reconciliation.xlsx")["Summary"]._charts) == 2
+
+
+@pytest.mark.parametrize("lock", ["~$reconciliation.xlsx", ".~lock.reconciliation.xlsx#"])
+def test_a_workbook_that_is_open_stays_and_the_next_one_has_another_name(house, lock):
+    first = house.night([create(1)], held=[order(1)])
+    before = (first.folder / "reconciliation.xlsx").read_bytes()
+    (first.folder / lock).write_bytes(b"")
+    again = house.again(held=[order(1, delivery_city="Köln")])
+    assert "reconciliation_2.xlsx" in again.names
+    assert (first.folder / "reconciliation.xlsx").read_bytes() == before
+    assert (
+        "reconciliation.xlsx is open in another program; the workbook is in reconciliation_2.xlsx"
+        in again.summary.remarks
+    )
+    (first.folder / lock).unlink()
+    assert free_name(first.folder) == "reconciliation.xlsx"
+
+
+def test_working_days_are_monday_to_friday_or_those_of_a_country():
+    assert Ages("2026-03-09").days("2026-03-06T23:00:00.000Z") == 1
+    assert Ages("2026-03-08").days("2026-03-06") == 0
+    assert Ages("2026-03-06").days("2026-03-09") == 0
+    easter = Ages("2026-04-07", "DE")
+    assert (Ages("2026-04-07").days("2026-04-02"), easter.days("2026-04-02")) == (3, 1)
+    assert easter.says == "working days of DE, without its public holidays"
+    assert Ages("2026-11-19", "DE-SN").days("2026-11-17") == 1  # a holiday in Saxony only
+    assert Ages("2026-11-19", "DE").days("2026-11-17") == 2
+    unknown = Ages("2026-04-07", "XX")
+    assert (unknown.days("2026-04-02"), "no holidays are known" in unknown.says) == (3, True)
+
+
+def test_buckets_follow_each_other():
+    found = [bucket_of(days) for days in (0, 1, 2, 5, 6, 10, 11, 400)]
+    assert found == [BUCKETS[at] for at in (0, 1, 2, 2, 3, 3, 4, 4)]
+    first = date(2026, 1, 1)
+    days = [Ages((first + timedelta(days=passed)).isoformat()).days(first.isoformat()) for passed in range(40)]
+    assert days == sorted(days)
+
+
+@pytest.mark.parametrize("unit", ['=1+1"', "EUR", "eur", "<b>", 'a"),1,("', "x" * 300, " ", "\n"])
+def test_foreign_units_stay_out_of_headings_and_formulas(house, unit):
+    wrong = create(2, weight_problem("in1.csv", 3), currency=unit, gross_weight_uom=unit)
+    report = house.night([create(1), create(4, currency="EUR"), wrong])
+    book = openpyxl.load_workbook(report.folder / "reconciliation.xlsx")
+    for sheet in book:
+        for table in sheet.tables.values():
+            heads = [column.name.casefold() for column in table.tableColumns]
+            assert len(set(heads)) == len(heads)
+            assert [str(cell.value).casefold() for cell in sheet[table.ref][0]] == heads
+    formulas = [cell.value for line in book["Ageing"].iter_rows() for cell in line if cell.data_type == "f"]
+    assert unit.isalpha() or not any(unit.strip() and unit in formula for formula in formulas)
