@@ -1,3 +1,4 @@
+import os
 import shutil
 import socket
 import ssl
@@ -226,13 +227,12 @@ def test_the_token_shows_up_nowhere():
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory):
     """A certificate for localhost that vouches for itself, and the context of a server that shows it."""
-    openssl = shutil.which("openssl")
-    if openssl is None:
-        pytest.skip("needs openssl to make a certificate")
+    if not shutil.which("openssl") and not os.environ.get("CI"):
+        pytest.skip("no openssl command is there to make a certificate")
     folder = tmp_path_factory.mktemp("certificate")
     files = ["-keyout", folder / "key.pem", "-out", folder / "cert.pem", "-days", "2", "-subj", "/CN=localhost"]
     names = ["-addext", "subjectAltName=DNS:localhost"]
-    command = [openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", *files, *names]
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", *files, *names]
     subprocess.run(command, check=True, capture_output=True)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(folder / "cert.pem", folder / "key.pem")
