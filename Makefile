@@ -4,7 +4,7 @@ FUZZ_S ?= 40
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint .constraints.txt
 
-.PHONY: demo test sweep deep fuzz lint bench clean
+.PHONY: demo test sweep deep fuzz lint bench wheel sbom audit man clean
 
 demo: .venv/demo  ## the samples through the shipped mappings against the embedded exchange
 	@rm -rf .loadsheet/demo && mkdir -p .loadsheet/demo && cp -R inbox_samples .loadsheet/demo/inbox
@@ -19,7 +19,7 @@ sweep: .venv/test  ## the long sweeps that CI runs as well, those that measure g
 
 fuzz: .venv/test  ## coverage-guided fuzzing of reading, FUZZ_S seconds for each target (Linux; atheris has no wheels elsewhere)
 	@$(INSTALL) --editable '.[fuzz]'
-	@for target in csv xlsx header; do $(BIN)/python tests/fuzz/fuzz_reading.py $$target -seed=1 -max_total_time=$(FUZZ_S) || exit 1; done
+	@for target in csv xlsx xls xlsb ods header; do $(BIN)/python tests/fuzz/fuzz_reading.py $$target -seed=1 -max_total_time=$(FUZZ_S) || exit 1; done
 
 deep: .venv/test  ## the same over every single effect of a run: some hours
 	@LOADSHEET_SWEEP_EVERY=1 $(BIN)/python -m pytest -m "sweep and not alone" -n 2 --timeout 9000
@@ -35,6 +35,20 @@ bench: .venv/test  ## orders/s and CPU per order, split by stage; durable create
 	@$(BIN)/python -m tests.benchmarks.reading
 	@$(BIN)/python -m tests.benchmarks.translation
 
+wheel: .venv/test  ## dist/loadsheet-VERSION.whl; the same source gives the same bytes
+	@rm -f dist/*.whl
+	@$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist .
+
+sbom: .venv/shipped  ## dist/loadsheet.cdx.json: what an installation of the wheel consists of (CycloneDX)
+	@$(BIN)/python -m cyclonedx_py environment --pyproject pyproject.toml --output-reproducible --output-file dist/loadsheet.cdx.json .venv/shipped/bin/python
+	@echo dist/loadsheet.cdx.json
+
+audit: .venv/shipped  ## known vulnerabilities in it, where the service that knows them can be reached
+	@$(BIN)/python .ci/audit.py "$$(.venv/shipped/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" --timeout 15
+
+man: .venv/test  ## dist/man: a man page for every command
+	@$(BIN)/python .ci/man.py dist/man
+
 clean:
 	rm -rf .venv .loadsheet .pytest_cache .mypy_cache .ruff_cache .hypothesis .fuzz build dist
 
@@ -48,3 +62,8 @@ clean:
 .venv/test: .venv/demo
 	@$(INSTALL) --editable '.[dev]'
 	@touch $@
+
+.venv/shipped: .venv/test wheel
+	@$(INSTALL) --editable '.[ship]'
+	@$(BIN)/python -m venv --clear $@
+	@$@/bin/python -m pip install --quiet --disable-pip-version-check --constraint .constraints.txt dist/*.whl

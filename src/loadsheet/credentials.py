@@ -1,35 +1,50 @@
 """The bearer token: where it comes from, and how another one is had when the exchange refuses it.
 
-Owns: the sources (environment, file, command) and their order. The token itself is shown to nobody: no error here holds what a
-file or a command said.
+Owns: the sources (environment, file, the service manager's credentials, command, keyring) and their order. The token itself is shown
+to nobody: no error here holds what a file, a command or a keyring said.
+
+What a shipper has of its own (its variables, its table, its credential) goes before what all share; one with an exchange of its own
+gets nothing that all share.
 """
 
+import os
 import shlex
 import subprocess
+from collections.abc import Iterator
+from pathlib import Path
 
 from loadsheet.problems import SettingsError
 from loadsheet.settings import Settings
+from loadsheet.settings.sources import TOKEN_SOURCES, is_open, variables_of
 
 COMMAND_TIMEOUT_S = 60.0
-_NO_TOKEN = "no token: set LOADSHEET_TOKEN, or token_file or token_command in loadsheet.toml"  # noqa: S105 (says that there is none)
+SERVICE = "loadsheet"
+_CREDENTIAL = "loadsheet_token"
 
 
 def read_token(settings: Settings) -> str | None:
-    """The bearer token: the setting (from the environment), else the first line of the file, else what the command prints first.
-    None if none of them is set. Raises SettingsError if the file or the command gives none.
+    """The bearer token: the setting (from the environment), else the first line of the file, else the service manager's credential
+    (`$CREDENTIALS_DIRECTORY/loadsheet_token`, of a shipper `loadsheet_token_NAME`), else what the command prints first, else what the
+    keyring holds. None if none of them is set. Raises SettingsError if one that is set gives none.
     """
+    if settings.own.isdisjoint(TOKEN_SOURCES) and (path := _credential(settings.shipper)):
+        return _first_line(path, path.name)  # before what all share
     if settings.token is not None and (token := settings.token.get_secret_value().strip()):
         return token
     if settings.token_file is not None:
-        return _from_file(settings)
-    return _from_command(settings.token_command) if settings.token_command else None
+        return _first_line(settings.token_file, "token_file")
+    for path in _credentials(settings):
+        return _first_line(path, path.name)
+    if settings.token_command:
+        return _from_command(settings.token_command)
+    return _from_keyring(settings) if settings.token_keyring else None
 
 
 def required_token(settings: Settings) -> str:
     """The bearer token. Raises SettingsError if none of its sources is set, or if one of them gives none."""
     token = read_token(settings)
     if not token:
-        raise SettingsError(_NO_TOKEN)
+        raise SettingsError(_no_token(settings.shipper))
     return token
 
 
@@ -44,18 +59,70 @@ def another_token(settings: Settings, refused: str) -> str | None:
     return None if token == refused else token
 
 
-def _from_file(settings: Settings) -> str:
-    path = settings.token_file
-    assert path is not None  # noqa: S101 (asked for only if it is set)
+def exposed(settings: Settings) -> list[Path]:
+    """The files with a token in them that everybody on this machine can read, for whoever looks after it."""
+    named = [settings.token_file] if settings.token_file is not None else []
+    return [path for path in named if path.exists() and is_open(path)]
+
+
+def credential_of(settings: Settings) -> Path | None:
+    """The service manager's credential that the token would be from, if no setting gives one; None if there is none."""
+    return next(_credentials(settings), None)
+
+
+def _no_token(shipper: str) -> str:
+    if not shipper:
+        return "no token: set LOADSHEET_TOKEN, or token_file, token_command or token_keyring in loadsheet.toml"
+    sources = "token_file, token_command or token_keyring"
+    return f"no token for shipper {shipper}: set {variables_of(shipper)}TOKEN, or {sources} in [shippers.{shipper}]"
+
+
+def _credentials(settings: Settings) -> Iterator[Path]:
+    """The credentials that a service manager handed over and that are meant for these settings."""
+    if path := _credential(settings.shipper):
+        yield path
+    if settings.own.isdisjoint({*TOKEN_SOURCES, "exchange"}) and (path := _credential()):
+        yield path
+
+
+def _credential(shipper: str | None = None) -> Path | None:
+    folder = os.environ.get("CREDENTIALS_DIRECTORY", "")
+    if not folder or shipper == "":
+        return None
+    path = Path(folder, f"{_CREDENTIAL}_{shipper}" if shipper else _CREDENTIAL)
+    return path if path.is_file() else None
+
+
+def _first_line(path: Path, source: str) -> str:
     try:
         lines = path.read_text(encoding="utf-8").strip().splitlines()
     except OSError as error:
-        raise SettingsError(f"token_file: {path} cannot be read ({error.strerror})") from error
+        raise SettingsError(f"{source}: {path} cannot be read ({error.strerror})") from error
     except UnicodeDecodeError:
-        raise SettingsError(f"token_file: {path} is no text; write the token into its first line") from None
+        raise SettingsError(f"{source}: {path} is no text; write the token into its first line") from None
     if not lines:
-        raise SettingsError(f"token_file: {path} is empty; write the token into its first line")
+        raise SettingsError(f"{source}: {path} is empty; write the token into its first line")
     return lines[0].strip()
+
+
+def _from_keyring(settings: Settings) -> str:
+    name = settings.token_keyring if isinstance(settings.token_keyring, str) else settings.shipper or "token"
+    try:
+        # An option for desks: installed with the extra `desk`, and asked for only where it is set.
+        import keyring  # noqa: PLC0415 (see above)
+        from keyring.errors import KeyringError  # noqa: PLC0415 (see above)
+    except ImportError:
+        told = "token_keyring: the library for keyrings is not installed"
+        raise SettingsError(f"{told}; install it with: pip install 'loadsheet[desk]'") from None
+    try:
+        token = keyring.get_password(SERVICE, name)
+    except KeyringError as error:
+        told = f"token_keyring: this system's keyring cannot be asked ({type(error).__name__})"
+        raise SettingsError(f"{told}; unlock it, or use token_file") from None
+    if not token or not token.strip():
+        told = f"token_keyring: the keyring holds no token named {name}"
+        raise SettingsError(f"{told}; store it with: keyring set {SERVICE} {name}")
+    return token.strip()
 
 
 def _from_command(command: str) -> str:

@@ -11,22 +11,16 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from loadsheet import inbox
+from loadsheet import inbox, journal
 from loadsheet.contract import SENDING_ORDER
-from loadsheet.ledger import Drop, Ledger, Run, SourceFile, SourceTable, State
+from loadsheet.ledger import Drop, Ledger, Run, SourceFile, SourceTable
+from loadsheet.ledger.history import History
 from loadsheet.mapping import Mapping as CompiledMapping
 from loadsheet.mapping import Route, Routes, route, translate
 from loadsheet.problems import DoesNotBalance, FileRefused, FolderError, LoadsheetError, Problem, Where
 from loadsheet.reading import Row, Sentinel, Table, open_tables
 from loadsheet.returning import FIX_ROLE, FixFile, Opened, as_dropped, as_they_were, fix_texts, open_fix, recognise
 from loadsheet.settings import Settings
-
-_NEEDED = (
-    State.READY,
-    State.SENDING,
-    State.UNKNOWN,
-    State.HELD,
-)  # the originals of these are kept however old they are
 
 
 class Taken(NamedTuple):
@@ -38,6 +32,7 @@ class Taken(NamedTuple):
     fault: LoadsheetError | None
 
 
+@journal.stage("intake")
 def take_in(settings: Settings, ledger: Ledger, this_run: Run, mappings: Sequence[CompiledMapping]) -> Taken:
     """Claim every finished file and plan its documents; a file that cannot be used is set aside. A folder or disk that refuses ends
     the intake: what is planned by then can still be delivered. Raises LedgerError.
@@ -45,8 +40,6 @@ def take_in(settings: Settings, ledger: Ledger, this_run: Run, mappings: Sequenc
     left: list[Problem] = []
     try:
         fault = _take(settings, ledger, this_run, mappings, left)
-        if settings.archive_days:
-            inbox.purge(settings, datetime.fromisoformat(this_run.started_at).date(), _needed(ledger))
     except FolderError as refused:
         return Taken(tuple(left), refused)
     return Taken(tuple(left), fault)
@@ -72,7 +65,8 @@ def _take(
     found = inbox.scan(settings)
     by_name = {candidate.name: candidate for candidate in found.candidates}
     returns = recognise(found.candidates, ledger.history, mappings, settings)
-    routes = _routes([name for name in by_name if not returns.holds(name)], by_name, mappings, ledger, settings)
+    names = [name for name in by_name if not returns.holds(name)]
+    routes = routes_of(names, by_name, mappings, ledger.history, settings)
     complete = [*routes.complete, *(fix.route for fix in returns.files.values())]
     left += [_overdue(settings, by_name[name], problem) for name, problem in routes.waiting.items()]
     left += found.left
@@ -85,24 +79,25 @@ def _take(
         claimed = [file for name in names if (file := inbox.claim(by_name[name], settings, this_run.name))]
         if len(claimed) == len(names):  # else one is gone or written to: the next run finds the others in the work area
             fix = returns.files.get(names[0])
-            fault = _plan(settings, ledger, this_run, chosen, claimed, fix=fix, left=left) or fault
+            with journal.stage("one drop", file=names[0], mapping=chosen.mapping.name):
+                fault = _plan(settings, ledger, this_run, chosen, claimed, fix=fix, left=left) or fault
     return fault
 
 
-def _routes(
+def routes_of(
     names: Sequence[str],
     by_name: Mapping[str, inbox.Candidate],
     mappings: Sequence[CompiledMapping],
-    ledger: Ledger,
+    history: History,
     settings: Settings,
 ) -> Routes:
     """Where files go by their names; fix files that are texts go where their originals went, and are read as these were."""
-    texts = fix_texts([by_name[name] for name in names if ".fix." in name.casefold()], ledger.history)
+    texts = fix_texts([by_name[name] for name in names if ".fix." in name.casefold()], history)
     routes = route(names, mappings, texts)
-    if renamed := fix_texts([by_name[name] for name in routes.unmapped], ledger.history):
+    if renamed := fix_texts([by_name[name] for name in routes.unmapped], history):
         texts |= renamed
         routes = route(names, mappings, texts)
-    return as_they_were(routes, texts, ledger.history, mappings, settings) if texts else routes
+    return as_they_were(routes, texts, history, mappings, settings) if texts else routes
 
 
 def _put_away(settings: Settings, ledger: Ledger) -> None:
@@ -151,26 +146,8 @@ def _plan(
     what was written to meanwhile goes back to the inbox. Returns a fault of our own, if there was one: rows that got lost between
     reading and ledger set the files aside as well.
     """
-    mapping = chosen.mapping
     try:
-        opened = _opened(chosen, fix, claimed, ledger, settings)
-        tables = opened.tables
-        rows: Counter[str] = Counter()
-        sentinels = {name: Sentinel(table) for name, table in tables.items()}
-        counted = {name: replace(table, rows=_counting(table, sentinels[name], rows)) for name, table in tables.items()}
-        documents = translate(mapping, counted, now=datetime.fromisoformat(this_run.started_at))
-        drop = _drop(this_run, chosen, claimed, opened)
-        planned, _ = ledger.plan(
-            this_run,
-            drop,
-            mapping.lineage,
-            opened.naming(documents),
-            lambda: _unchanged(claimed, rows),
-            changed=mapping.changed,
-            # what comes back in a fix workbook is what was wrong: no share of it says anything about the rest
-            error_share_max=error_share_max(mapping, settings) if drop.fixes is None else 1.0,
-            suspected=lambda: {name: sentinel.problems() for name, sentinel in sentinels.items()},
-        )
+        planned = plan_files(settings, ledger, this_run, chosen, claimed, fix=fix)
     except FileRefused as refused:
         _refuse(settings, ledger, this_run, claimed, refused.problem, left=left)
         return None
@@ -187,15 +164,51 @@ def _plan(
     return None
 
 
-def _opened(
-    chosen: Route, fix: FixFile | None, claimed: Sequence[inbox.InboxFile], ledger: Ledger, settings: Settings
+def plan_files(
+    settings: Settings,
+    ledger: Ledger,
+    this_run: Run,
+    chosen: Route,
+    claimed: Sequence[inbox.InboxFile],
+    *,
+    fix: FixFile | None = None,
+) -> Drop:
+    """Stages 2 to 4 for the files of one route, or for one fix workbook: read, translated as of the run's beginning, and planned.
+
+    Returns the drop as the ledger has it; moves no file. Raises FileRefused if one cannot be read or changed meanwhile, and
+    DoesNotBalance; nothing is recorded then.
+    """
+    mapping = chosen.mapping
+    found = opened(chosen, fix, claimed, ledger.history, settings)
+    rows: Counter[str] = Counter()
+    sentinels = {name: Sentinel(table) for name, table in found.tables.items()}
+    counted = {name: table.watched(_counting(table, sentinels[name], rows)) for name, table in found.tables.items()}
+    documents = translate(mapping, counted, now=datetime.fromisoformat(this_run.started_at))
+    drop = _drop(this_run, chosen, claimed, found)
+    planned, fates = ledger.plan(
+        this_run,
+        drop,
+        mapping.lineage,
+        found.naming(documents),
+        lambda: _unchanged(claimed, rows),
+        changed=mapping.changed,
+        # what comes back in a fix workbook is what was wrong: no share of it says anything about the rest
+        error_share_max=error_share_max(mapping, settings) if drop.fixes is None else 1.0,
+        suspected=lambda: {name: sentinel.problems() for name, sentinel in sentinels.items()},
+    )
+    journal.info("entries planned", file=planned.name, mapping=mapping.name, rows=rows.total(), entries=fates)
+    return planned
+
+
+def opened(
+    chosen: Route, fix: FixFile | None, claimed: Sequence[inbox.InboxFile], history: History, settings: Settings
 ) -> Opened:
     """The tables of a route, those of a fix file as its original had them. Raises FileRefused."""
     by_name = {file.name: file for file in claimed}
     if fix is not None:
-        return as_dropped(open_fix(fix, by_name[fix.name].path, settings), ledger.history, fix.drop)
+        return as_dropped(open_fix(fix, by_name[fix.name].path, settings), history, fix.drop)
     tables = open_route(chosen, {role: by_name[name] for role, name in chosen.files.items()}, settings)
-    return as_dropped(tables, ledger.history, None)
+    return as_dropped(tables, history, None)
 
 
 def _drop(
@@ -282,6 +295,7 @@ def _source(file: inbox.InboxFile, role: str, kept_as: str, *problems: Problem) 
 def _set_aside(settings: Settings, ledger: Ledger, this_run: Run, file: inbox.InboxFile, problem: Problem) -> None:
     # Recorded first: a file that was moved aside and is in no report would be as good as lost.
     drop = ledger.set_aside(this_run, _source(file, "set aside", str(file.path), problem))
+    journal.warning("file set aside", file=file.name, code=problem.code, reason=str(problem))
     _keep(settings, ledger, drop, file, [problem])
 
 
@@ -290,9 +304,3 @@ def _overdue(settings: Settings, candidate: inbox.Candidate, wait: Problem) -> P
     if candidate.lain_s < settings.companion_wait_s:
         return wait
     return replace(wait, code="A111", values={**wait.values, "hours": f"{candidate.lain_s / 3600:.0f}"})
-
-
-def _needed(ledger: Ledger) -> set[Path]:
-    """Where the originals of all entries lie that may still be sent or decided on."""
-    drops = {entry.drop for entry in ledger.history.entries_in(*_NEEDED)}
-    return {Path(file.kept_as) for drop in drops for file in ledger.history.drop(drop).files}

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from loadsheet import reconcile, reports
+from loadsheet import journal, reconcile, reports
 from loadsheet.contract import BY_NAME
 from loadsheet.dispatch import Client, Delivered, Listings, Patience, deliver, look, resolve_by, resolve_unknown
 from loadsheet.intake import take_in
@@ -73,6 +73,7 @@ def run(settings: Settings, ledger: Ledger, client: Client, *, progress: Progres
     return account(work, sent, fault=taken.fault, left=taken.left)
 
 
+@journal.stage("learn")
 def learn(work: Work) -> LoadsheetError | None:
     """What earlier runs left unknown, settled as far as the exchange shows it: before files are judged by what the ledger knows.
 
@@ -86,6 +87,7 @@ def learn(work: Work) -> LoadsheetError | None:
     return None
 
 
+@journal.stage("sending")
 def delivered(work: Work, *, progress: Progress | None = None) -> Delivered:
     """Ready entries to settled ones: stage 5."""
     settings, ledger, client, this_run, patience, updating = work
@@ -102,14 +104,16 @@ def account(work: Work, sent: Delivered, *, fault: LoadsheetError | None, left: 
         seen = seen | fresh
     drops = ledger.history.drops_of(this_run)
     read_back(settings, ledger)
-    reconciliation = reconcile.settle(ledger.history, seen, this_run, settings)
+    with journal.stage("reconcile"):
+        reconciliation = reconcile.settle(ledger.history, seen, this_run, settings)
     ledger.follow(this_run, reconciliation.exceptions.standings)
     if not reconciliation.balances:
         stopped = DoesNotBalance("rows read and fates reported differ; see the reports")
     exit_code = _exit_code(ledger, drops, reconciliation, stopped)
     ended = replace(this_run, exit_code=exit_code, finished_at=ledger.now())
     waiting = tuple(_still_waiting(ledger, this_run))
-    written = reports.write(ledger.history, reconciliation, ended, settings, remarks=waiting, forecast=sent.left)
+    with journal.stage("reports"):
+        written = reports.write(ledger.history, reconciliation, ended, settings, remarks=waiting, forecast=sent.left)
     shown = reconciliation.as_seen(tuple(map(str, waiting)), sent.left)
     counted = {"entries": dict(written.summary.entries), "verdicts": dict(written.summary.verdicts)}
     ledger.end_run(ended, exit_code=exit_code, summary=counted, shown=shown)

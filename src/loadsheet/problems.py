@@ -50,6 +50,7 @@ CATALOGUE: dict[str, Kind] = {
     "A110": Kind("Already processed", "{found} has the same bytes as {earlier}, which was processed before"),
     "A111": Kind("Companion overdue", "{found} has waited {hours} hours for its companion {companion}"),
     "A112": Kind("Fix file without its original", "{found} is a fix file, but {reason}"),
+    "A113": Kind("Older than asked for", "{count} files last changed before {since} stay in the inbox (arrived_since)"),
     # reading
     "R201": Kind("File cannot be read", "the file cannot be read: {reason}"),
     "R202": Kind("File is empty", "the file holds no rows"),
@@ -142,7 +143,7 @@ CATALOGUE: dict[str, Kind] = {
     ),
     "L609": Kind(
         "Held after the first were refused",
-        "the first {count} records of a mapping never accepted before were all refused, so the rest was not sent: {text}",
+        "the first {count} records of a mapping or folder never accepted before were all refused, so the rest was not sent: {text}",
     ),
     "L611": Kind(
         "Held for the share of errors",

@@ -59,7 +59,7 @@ def recognise(
     files: dict[str, FixFile] = {}
     refused: dict[str, Problem] = {}
     for candidate in candidates:
-        if candidate.name.casefold().endswith(_TEXT_ENDINGS):
+        if is_text(candidate.name):
             continue
         mark = mark_of(candidate.path, settings.inflated_bytes_max)
         if mark is None:
@@ -70,6 +70,11 @@ def recognise(
         else:
             files[candidate.name] = found
     return Returns(files, refused)
+
+
+def is_text(name: str) -> bool:
+    """Whether a fix file of this name is a text, which is routed like any other file, and no workbook."""
+    return name.casefold().endswith(_TEXT_ENDINGS)
 
 
 def fix_texts(candidates: Iterable[Candidate], history: History) -> dict[str, FixOf]:

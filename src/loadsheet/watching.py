@@ -8,7 +8,7 @@ import logging
 import queue
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple, Self
@@ -48,14 +48,11 @@ class Ended(NamedTuple):
 
 
 class Bell:
-    """What a watch sleeps on: rung by the file system and by signals. Use it as a context."""
+    """What a watch sleeps on: rung by the file system, in any of the inboxes, and by signals. Use it as a context."""
 
-    def __init__(self, settings: Settings, say: Callable[[str], None], mounts: Path = MOUNTS) -> None:
-        self._settings, self._say, self._mounts = settings, say, mounts
+    def __init__(self, places: Sequence[Settings], say: Callable[[str], None], mounts: Path = MOUNTS) -> None:
         self._rung: queue.SimpleQueue[None] = queue.SimpleQueue()  # its put may interrupt its get, as signals do
-        self._observer: api.BaseObserver | None = None
-        self._place: tuple[int, int] | None = None
-        self._told = ""
+        self.ears = [Ear(settings, self._rung, say, mounts) for settings in places]
         self.signal = 0  # the one that asked us to stop
 
     def __enter__(self) -> Self:
@@ -67,13 +64,14 @@ class Bell:
     def __exit__(self, *_: object) -> None:
         for number, handler in self._handlers.items():
             signal.signal(number, handler)
-        self._deafen()
+        for ear in self.ears:
+            ear.close()
 
     def wait(self, seconds: float) -> None:
         """Sleep until something happens, at most so long; what happens within a breath is one thing."""
         if self.signal:
             return
-        longest = min(seconds, self._settings.rescan_s if self._observer else self._settings.poll_s)
+        longest = min([seconds, *(ear.rests_s for ear in self.ears)])
         with suppress(queue.Empty):
             self._rung.get(timeout=max(longest, 0.0))
 
@@ -86,28 +84,62 @@ class Bell:
                 self._rung.get_nowait()
 
     def listen(self) -> None:
+        """Have the file system ring, if it can and does not yet; again where an inbox is another folder than it was."""
+        for ear in self.ears:
+            ear.listen()
+
+    def forget(self, settings: Settings) -> None:
+        """Listen to this inbox no more."""
+        for ear in [ear for ear in self.ears if ear.settings is settings]:
+            ear.close()
+            self.ears.remove(ear)
+
+    def _stop(self, number: int, _frame: object) -> None:
+        if self.signal:
+            raise KeyboardInterrupt  # asked twice: now
+        self.signal = number
+        self._rung.put(None)
+
+
+class Ear:
+    """What listens to one inbox."""
+
+    def __init__(
+        self, settings: Settings, rung: "queue.SimpleQueue[None]", say: Callable[[str], None], mounts: Path
+    ) -> None:
+        self.settings, self._rung, self._say, self._mounts = settings, rung, say, mounts
+        self.observer: api.BaseObserver | None = None
+        self._place: tuple[int, int] | None = None
+        self._told = ""
+
+    @property
+    def rests_s(self) -> float:
+        """For how many seconds nobody need look: less where nothing is heard."""
+        return self.settings.rescan_s if self.observer else self.settings.poll_s
+
+    def listen(self) -> None:
         """Have the file system ring, if it can and does not yet; again if the inbox is another folder than it was."""
         try:
-            status = self._settings.inbox.stat()
+            status = self.settings.inbox.stat()
         except OSError:
-            self._deafen()
+            self.close()
             return
         place = (status.st_dev, status.st_ino)
         if place == self._place:
             return
-        self._deafen()
+        self.close()
         self._place = place
         reason = self._why_not()
         if not reason:
             reason = self._start()
         if reason != self._told and reason:
-            self._say(f"{self._settings.inbox} is looked into every {self._settings.poll_s:g} s: {reason}")
+            self._say(f"{self.settings.inbox} is looked into every {self.settings.poll_s:g} s: {reason}")
         self._told = reason
 
     def _why_not(self) -> str:
-        if self._settings.watch_with == "polling":
+        if self.settings.watch_with == "polling":
             return "watch_with is polling"
-        kind = kind_of(self._settings.inbox, self._mounts)
+        kind = kind_of(self.settings.inbox, self._mounts)
         shared = f"it lies on a network share or a shared folder ({kind}), where changes made elsewhere cause no events"
         return shared if needs_polling(kind) else ""
 
@@ -115,26 +147,21 @@ class Bell:
         """Start listening; returns why it could not be done, or nothing."""
         observer = Observer()
         try:
-            observer.schedule(_Ringer(self._rung), str(self._settings.inbox), recursive=True, event_filter=_TELLING)
+            observer.schedule(_Ringer(self._rung), str(self.settings.inbox), recursive=True, event_filter=_TELLING)
             observer.start()
         except OSError as error:  # the system's limits of watches (ENOSPC) or instances (EMFILE), for one
             with suppress(OSError, RuntimeError):
                 observer.stop()
             return f"the system gives us no events ({error.strerror}; see fs.inotify in sysctl)"
-        self._observer = observer
+        self.observer = observer
         return ""
 
-    def _deafen(self) -> None:
-        observer, self._observer, self._place = self._observer, None, None
+    def close(self) -> None:
+        """Listen no more, until asked again."""
+        observer, self.observer, self._place = self.observer, None, None
         if observer is not None:
             observer.stop()
             observer.join(timeout=5)
-
-    def _stop(self, number: int, _frame: object) -> None:
-        if self.signal:
-            raise KeyboardInterrupt  # asked twice: now
-        self.signal = number
-        self._rung.put(None)
 
 
 class _Ringer(FileSystemEventHandler):
@@ -147,51 +174,76 @@ class _Ringer(FileSystemEventHandler):
             self._rung.put(None)
 
 
+class Watch(NamedTuple):
+    """What is watched for one shipper, or for the only one. `run` is one run, `unfinished` counts the entries that are ready, sending
+    or unknown, `say` takes what there is to say, and `close` lets go of what is held when it cannot go on. `due_s` tells in how many
+    seconds a run is due although no file came, because one should have come by then (None: never); it is asked after each run.
+    """
+
+    settings: Settings
+    run: Callable[[], Ended]
+    unfinished: Callable[[], int]
+    say: Callable[[str], None]
+    close: Callable[[LoadsheetError], object] = lambda _why: None
+    due_s: Callable[[], float | None] = lambda: None
+
+
 def watch(
-    settings: Settings,
+    watches: Sequence[Watch],
     bell: Bell,
-    run: Callable[[], Ended],
-    unfinished: Callable[[], int],
-    say: Callable[[str], None],
     *,
     clock: Callable[[], float] = time.monotonic,
+    turned: Callable[[], None] = lambda: None,
 ) -> int:
     """Run whenever files are finished or entries wait to be sent or resolved, until the bell is asked to stop; returns the signal.
 
-    `unfinished` counts the entries that are ready, sending or unknown. What may be over by itself (exit code 75) is tried again after
-    pauses that grow; everything else that is raised ends the watch.
+    What may be over by itself (exit code 75) is tried again after pauses that grow; everything else that is raised ends the watch of
+    the shipper concerned: of the last one it is raised here. `turned` hears of every look.
     """
-    watcher = _Watcher(settings, run, unfinished, say, clock)
+    watchers = [_Watcher(one, clock) for one in watches]
     while not bell.signal:
         bell.listen()
+        turned()
         started = clock()
-        seconds = watcher.turn()
+        seconds = _turn_all(watchers, bell)
         looked_s = clock() - started
         if seconds > 0:
             bell.wait(seconds)
-            bell.breathe(0.0 if watcher.ran else looked_s)
+            bell.breathe(0.0 if any(watcher.ran for watcher in watchers) else looked_s)
     return bell.signal
+
+
+def _turn_all(watchers: list["_Watcher"], bell: Bell) -> float:
+    """Give each its turn; one that cannot go on leaves, unless it is the last. Returns for how long nothing needs to be done."""
+    seconds: list[float] = []
+    for watcher in tuple(watchers):
+        if bell.signal:
+            break
+        try:
+            seconds.append(watcher.turn())
+        except LoadsheetError as error:
+            if len(watchers) == 1:
+                raise
+            watchers.remove(watcher)
+            watcher.leave(error)
+            bell.forget(watcher.settings)
+    return min(seconds, default=0.0)
 
 
 class _Watcher:
     """What a watch remembers from one turn to the next. Times are those of `clock`, in seconds."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        run: Callable[[], Ended],
-        unfinished: Callable[[], int],
-        say: Callable[[str], None],
-        clock: Callable[[], float],
-    ) -> None:
-        self._settings, self._run, self._unfinished, self._say, self._clock = settings, run, unfinished, say, clock
+    def __init__(self, watched: Watch, clock: Callable[[], float]) -> None:
+        self.settings, self._run, self._unfinished, self._say, self._close, self._due_s = watched
+        self._clock = clock
         self._handled: frozenset[tuple[object, ...]] = frozenset()  # what earlier runs have seen and left where it is
         self._news_since: float | None = None
         self._not_before = 0.0  # no run before this: the last one could not go on
-        self._trying = _Growing(settings.retry_s, settings.retry_max_s)
-        self._resolving = _Growing(settings.retry_s, settings.retry_max_s)
-        self._open = unfinished()
+        self._trying = _Growing(self.settings.retry_s, self.settings.retry_max_s)
+        self._resolving = _Growing(self.settings.retry_s, self.settings.retry_max_s)
+        self._open = self._unfinished()
         self._resolve_at: float | None = 0.0 if self._open else None
+        self._due_at = self._when_due()
         self._said = ""
         self.ran = False
 
@@ -201,29 +253,35 @@ class _Watcher:
         if now < self._not_before:
             return self._not_before - now
         try:
-            found = inbox.glance(self._settings)
+            found = inbox.glance(self.settings)
         except FolderError as refused:
             return self._cannot(refused)
         there = frozenset(self._things(found))
         self._handled &= there
         if there - self._handled:
             self._news_since = now if self._news_since is None else self._news_since
-            ripe = self._news_since + GATHER * self._settings.settle_s
+            ripe = self._news_since + GATHER * self.settings.settle_s
             if found.again_s is None or now >= ripe:
                 return self._once(there)
             return min(found.again_s, ripe - now)
         self._news_since = None
-        if self._resolve_at is not None and now >= self._resolve_at:
+        times = [at for at in (self._resolve_at, self._due_at) if at is not None]
+        if any(now >= at for at in times):
             return self._once(there)
-        waits = [found.again_s, None if self._resolve_at is None else self._resolve_at - now]
-        patience_s = self._settings.companion_wait_s
+        waits = [found.again_s, *(at - now for at in times)]
+        patience_s = self.settings.companion_wait_s
         waits += [patience_s - waiting.lain_s for waiting in found.candidates if waiting.lain_s < patience_s]
-        return max(min((wait for wait in waits if wait is not None), default=self._settings.rescan_s), BREATH_S)
+        return max(min((wait for wait in waits if wait is not None), default=self.settings.rescan_s), BREATH_S)
+
+    def leave(self, why: LoadsheetError) -> None:
+        """Say why there will be no more turns, and let go of what is held."""
+        self._say(f"{why}; this shipper is watched no more (exit code {why.exit_code}), the others are")
+        self._close(why)
 
     def _things(self, found: inbox.Scan) -> Iterator[tuple[object, ...]]:
         """What a look found that a run would take or report; a file that waited too long for another is news once more."""
         for candidate in found.candidates:
-            yield candidate.name, candidate.signature, candidate.lain_s >= self._settings.companion_wait_s
+            yield candidate.name, candidate.signature, candidate.lain_s >= self.settings.companion_wait_s
         for problem in found.left:
             if problem.code not in ("A104", "A107"):
                 yield problem.code, problem.found
@@ -249,7 +307,12 @@ class _Watcher:
         if had_news or self._open < before:
             self._resolving.reset()
         self._resolve_at = self._clock() + self._resolving.next() if self._open else None
+        self._due_at = self._when_due()
         return 0.0
+
+    def _when_due(self) -> float | None:
+        seconds = self._due_s()
+        return None if seconds is None else self._clock() + seconds
 
     def _cannot(self, why: LoadsheetError, *, ran: bool = False) -> float:
         """Wait, longer each time, and say why when that is new. A run that was begun is due again then."""

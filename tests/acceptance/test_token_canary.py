@@ -77,6 +77,9 @@ def test_no_output_of_any_command_holds_the_token(tmp_path, broken):
             ("retry", "--refused", "--comment", "again"),
             ("run", "--settle", "0", "--mappings", MAPPINGS, *where, "--json"),
             ("check", "--mappings", MAPPINGS, "--json", tmp_path / ".loadsheet"),
+            ("config", "--all", "--origin"),
+            ("config", "--all", "--json"),
+            ("run", "--dry-run", "--mappings", MAPPINGS, *where, "--json"),
         ]
         done = [warm.loadsheet(tmp_path, *words, **given) for words in commands]
         assert any(CANARY in request.headers["authorization"] for request in server.requests)

@@ -37,6 +37,18 @@ def test_records_are_found_wherever_a_block_ends(found, ascii_only, indent, bloc
     assert [scanned.results[-1 - place] for place in range(len(found))] == expected.results[::-1]
 
 
+@given(records)
+@settings(max_examples=200, deadline=None)
+def test_the_heads_of_records_are_those_of_their_fields_that_were_asked_for(found):
+    members = {"page_size": 9, "results": found, "total_count": len(found), "total_pages": 1}
+    scanned = scan_listing(io.BytesIO(json.dumps(members).encode()))
+    names = ("packages", "order_id")
+    heads = [{name: record[name] for name in names if name in record} for record in scanned.results]
+    assert list(scanned.heads(names)) == heads
+    as_they_are = whole(json.dumps(members).encode())
+    assert [{name: head[name] for name in names if name in head} for head in as_they_are.heads(names)] == heads
+
+
 @pytest.mark.parametrize("block_bytes", [1, 7, 40, 1_000_000])
 @pytest.mark.parametrize(
     "body",

@@ -156,3 +156,55 @@ def test_an_answer_that_refuses_the_first_for_different_reasons_says_both(ledger
         send(ledger, run, server, connections=1)
     told = list(ledger.history.entries_of(drop.id))[-1].problems[0].text
     assert "currency: is odd; currency: is dear" in told
+
+
+def test_a_known_mapping_from_a_folder_that_is_new_is_tried_as_well(ledger):
+    run = ledger.begin_run()
+    orders(ledger, run, 5, file="acme/orders.csv")
+    with Scripted(lambda *_: accepts) as server:
+        send(ledger, run, server)
+    known = orders(ledger, run, 30, first=100, file="acme/orders.csv")
+    new = planned_from(ledger, run, "newcomer/orders.csv", like="acme/orders.csv", first=200)
+    with Scripted(lambda *_: NO) as server:
+        report = send(ledger, run, server)
+    assert (
+        sendings.states(ledger, known) == ["refused"] * 30
+    )  # its folder and mapping are known: nothing of it is held back
+    assert sendings.states(ledger, new) == ["refused"] * 3 + ["held"] * 27
+    assert report.held == 27
+
+
+def test_a_folder_whose_records_were_accepted_once_is_not_tried_again(ledger):
+    run = ledger.begin_run()
+    orders(ledger, run, 5, file="acme/orders.csv")
+    planned_from(ledger, run, "newcomer/orders.csv", like="acme/orders.csv", first=200)
+    with Scripted(lambda *_: accepts) as server:
+        send(ledger, run, server)
+    again = planned_from(ledger, run, "newcomer/orders.csv", like="acme/orders.csv", first=300)
+    with Scripted(lambda *_: NO) as server:
+        send(ledger, run, server)
+    assert sendings.states(ledger, again) == ["refused"] * 30
+
+
+@pytest.mark.parametrize(("known", "new"), [("orders.csv", "acme/orders.csv"), ("a_me/orders.csv", "acme/orders.csv")])
+def test_the_inbox_itself_and_a_folder_of_a_like_name_are_no_shipper_of_that_folder(ledger, known, new):
+    run = ledger.begin_run()
+    orders(ledger, run, 5, file=known)
+    with Scripted(lambda *_: accepts) as server:
+        send(ledger, run, server)
+    drop = planned_from(ledger, run, new, like=known, first=200)
+    with Scripted(lambda *_: NO) as server:
+        send(ledger, run, server)
+    assert sendings.states(ledger, drop) == ["refused"] * 3 + ["held"] * 27
+
+
+def planned_from(ledger, run, file, *, like, first, count=30):
+    """A drop of a file that the mapping of another one read."""
+    drop = sendings.ledgers.drop_of(("orders", file), mapping=f"order.create of {like}", operation="order.create")
+    documents = [
+        sendings.ledgers.document(
+            "order.create", sendings.ledgers.order(number), [("orders", row, ("x", "y", "01067", "12", "9"))]
+        )
+        for row, number in enumerate(range(first, first + count), start=2)
+    ]
+    return sendings.ledgers.plan(ledger, run, drop, documents)

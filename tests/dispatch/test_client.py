@@ -1,8 +1,4 @@
-import os
-import shutil
 import socket
-import ssl
-import subprocess
 import threading
 import time
 
@@ -222,21 +218,6 @@ def test_the_token_shows_up_nowhere():
         replies = [client.call(CREATE, BODY) for _ in range(2)]
         assert TOKEN not in repr(client) + str(client) + repr(replies)
     assert replies[0].body == b"no *** here"
-
-
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory):
-    """A certificate for localhost that vouches for itself, and the context of a server that shows it."""
-    if not shutil.which("openssl") and not os.environ.get("CI"):
-        pytest.skip("no openssl command is there to make a certificate")
-    folder = tmp_path_factory.mktemp("certificate")
-    files = ["-keyout", folder / "key.pem", "-out", folder / "cert.pem", "-days", "2", "-subj", "/CN=localhost"]
-    names = ["-addext", "subjectAltName=DNS:localhost"]
-    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", *files, *names]
-    subprocess.run(command, check=True, capture_output=True)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(folder / "cert.pem", folder / "key.pem")
-    return folder / "cert.pem", context
 
 
 def localhost(server):

@@ -224,10 +224,10 @@ def test_a_call_that_breaks_by_our_own_fault_goes_through_after_the_others_are_s
     drop = sendings.orders(ledger, run, 12)
 
     class Breaking(sendings.Client):
-        def call(self, operation, body):
+        def begin(self, desk, operation, body):
             if b"A-00005" in body:
                 raise ZeroDivisionError
-            return super().call(operation, body)
+            super().begin(desk, operation, body)
 
     options = sendings.settings(connections=2)
     script = Scripted(lambda *_: accepts)

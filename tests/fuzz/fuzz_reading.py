@@ -1,4 +1,6 @@
-"""Coverage-guided fuzzing of reading by atheris (libFuzzer): `python tests/fuzz/fuzz_reading.py csv|xlsx|header [options of libFuzzer]`.
+"""Coverage-guided fuzzing of reading by atheris (libFuzzer): `python tests/fuzz/fuzz_reading.py TARGET [options of libFuzzer]`.
+
+Targets: csv, xlsx, xls, xlsb, ods, header.
 
 `make fuzz` runs each target for FUZZ_S seconds. What is found is written to `.fuzz/`; a file from there becomes a seed once it is
 mended.

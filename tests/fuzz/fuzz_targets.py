@@ -46,15 +46,36 @@ def csv(content: bytes) -> None:
 
 
 def xlsx(content: bytes) -> None:
+    """The bytes as an .xlsx, or as a part of a sound one."""
+    _read_package("xlsx", content)
+
+
+def xlsb(content: bytes) -> None:
+    """The bytes as an .xlsb, or as a part of a sound one."""
+    _read_package("xlsb", content)
+
+
+def ods(content: bytes) -> None:
+    """The bytes as an .ods, or as a part of a sound one."""
+    _read_package("ods", content)
+
+
+def xls(content: bytes) -> None:
+    """The bytes as an .xls: its records, or all of its container."""
+    read(content)
+
+
+def _read_package(kind: str, content: bytes) -> None:
     """The first byte chooses a part of a sound workbook, the others are put in its place; or they are the whole file."""
+    sound = _SOUND[kind]
     if not content:
         return
-    if content[0] >= len(_SOUND):
+    if content[0] >= len(sound):
         read(content[1:])
         return
     packed = BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
-        for place, (name, part) in enumerate(_SOUND.items()):
+        for place, (name, part) in enumerate(sound.items()):
             archive.writestr(name, content[1:] if place == content[0] else part)
     read(packed.getvalue())
 
@@ -92,5 +113,5 @@ def _parts(path: Path) -> dict[str, bytes]:
         return {name: archive.read(name) for name in archive.namelist()}
 
 
-_SOUND = _parts(SEEDS / "sound.xlsx")
-TARGETS = {"csv": csv, "xlsx": xlsx, "header": header}
+_SOUND = {kind: _parts(SEEDS / f"sound.{kind}") for kind in ("xlsx", "xlsb", "ods")}
+TARGETS = {"csv": csv, "xlsx": xlsx, "xls": xls, "xlsb": xlsb, "ods": ods, "header": header}

@@ -17,7 +17,7 @@ MODULES = {
 }
 
 # Each room and the rooms it may import. A stage knows the stages before it by their values, never one after it.
-FOUNDATION = {"capabilities", "causes", "contract", "fixes", "problems", "remarks", "settings"}
+FOUNDATION = {"capabilities", "causes", "contract", "fixes", "journal", "problems", "remarks", "settings"}
 MAY_IMPORT = {
     "problems": set(),
     "fixes": set(),
@@ -26,7 +26,9 @@ MAY_IMPORT = {
     "causes": {"problems"},
     "capabilities": {"contract", "problems"},
     "settings": {"capabilities", "contract", "problems"},
+    "journal": {"problems", "settings"},
     "credentials": {"problems", "settings"},
+    "deploy": set(),  # texts for schedulers and shells
     "inbox": FOUNDATION,
     "reading": FOUNDATION | {"inbox"},
     "mapping": FOUNDATION | {"reading"},
@@ -40,6 +42,13 @@ MAY_IMPORT = {
     "intake": FOUNDATION | {"inbox", "reading", "mapping", "ledger", "returning"},
     "watching": FOUNDATION | {"inbox"},
     "readback": FOUNDATION | {"reading", "ledger"},
+    "nights": {"problems", "reports"},
+    "arrivals": FOUNDATION | {"ledger"},
+    "seeing": FOUNDATION | {"inbox", "ledger", "arrivals", "nights"},
+    "telling": FOUNDATION | {"ledger", "arrivals", "nights"},
+    "keeping": FOUNDATION | {"journal", "inbox", "ledger", "readback", "reconcile", "reports"},
+    "capsule": FOUNDATION | {"inbox", "reading", "mapping", "ledger", "reconcile", "reports", "intake", "returning"},
+    "attending": FOUNDATION | {"arrivals", "ledger", "nights", "pipeline", "seeing", "telling"},
     "pipeline": FOUNDATION | {"intake", "mapping", "ledger", "dispatch", "readback", "reconcile", "reports"},
     "cli": FOUNDATION
     | {
@@ -55,13 +64,15 @@ MAY_IMPORT = {
         "pipeline",
         "exchange",
     }
-    | {"credentials", "readback", "watching"},
+    | {"attending", "arrivals", "capsule", "deploy", "keeping", "nights", "seeing", "telling"}
+    | {"credentials", "readback", "returning", "watching"},
 }
 VALUES_ONLY = {  # what a room may take of an earlier stage: its values, not its verbs
     ("ledger", "mapping"): {"loadsheet.mapping.documents", "loadsheet.mapping.lineage"},
     ("dispatch", "mapping"): {"loadsheet.mapping.documents", "loadsheet.mapping.lineage"},
     ("reconcile", "mapping"): {"loadsheet.mapping.documents", "loadsheet.mapping.lineage"},
     ("reports", "mapping"): {"loadsheet.mapping.documents", "loadsheet.mapping.lineage"},
+    ("nights", "reports"): {"loadsheet.reports.told"},
 }
 HOMES = {  # each third-party library and the only places that import it
     "requests": {"loadsheet.dispatch"},
@@ -71,7 +82,7 @@ HOMES = {  # each third-party library and the only places that import it
     "olefile": {"loadsheet.reading.ole"},
     "xlsxwriter": {"loadsheet.reports", "loadsheet.authoring.template"},
     "sqlalchemy": {"loadsheet.ledger", "loadsheet.exchange"},
-    "duckdb": {"loadsheet.mapping"},
+    "duckdb": {"loadsheet.mapping", "loadsheet.keeping.exporting"},
     "rule_engine": {"loadsheet.mapping.expressions"},
     "re2": {"loadsheet.mapping.patterns"},
     "ruamel": {"loadsheet.mapping", "loadsheet.capabilities", "loadsheet.exchange.scripts"},
@@ -82,14 +93,21 @@ HOMES = {  # each third-party library and the only places that import it
     "leather": {"loadsheet.reports.web.charts"},
     "uvicorn": {"loadsheet.exchange"},
     "pandas": {"loadsheet.reconcile"},
-    "holidays": {"loadsheet.reports.reconciliation.ages"},
+    "holidays": {"loadsheet.reports.reconciliation.ages", "loadsheet.arrivals.moments"},
     "rich": {"loadsheet.cli"},
     "click": {"loadsheet.cli"},
-    "filelock": {"loadsheet.ledger"},
+    "filelock": {"loadsheet.capsule.record", "loadsheet.ledger", "loadsheet.telling.memory"},
+    "apprise": {"loadsheet.telling.delivering"},
     "watchdog": {"loadsheet.watching"},
     "httptools": {"loadsheet.dispatch", "loadsheet.exchange"},
     "alembic": {"loadsheet.exchange.migrations", "loadsheet.ledger.migrations"},
     "psycopg": {"loadsheet.exchange.store.patience"},
+    "keyring": {"loadsheet.credentials"},
+    "platformdirs": {"loadsheet.settings.sources"},
+    "pydantic_settings": {"loadsheet.settings"},
+    "structlog": {"loadsheet.journal"},
+    "prometheus_client": {"loadsheet.seeing"},
+    "opentelemetry": {"loadsheet.seeing.tracing"},
 }
 SPEAKING_NAMES = {"utils", "util", "helpers", "common", "manager", "base", "misc", "info"}
 
@@ -139,6 +157,7 @@ def test_every_dependency_is_used_and_says_why():
         "google-re2": "re2",
         "ruamel.yaml": "ruamel",
         "pydantic-settings": "pydantic_settings",
+        "prometheus-client": "prometheus_client",
     }
     unimported = {"tzdata"}  # zoneinfo reads it
     for line in lines:

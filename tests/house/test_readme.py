@@ -18,7 +18,10 @@ from loadsheet.settings import Settings
 ROOT = Path(__file__).parents[2]
 FILE = ROOT / "README.md"
 README = FILE.read_text(encoding="utf-8")
-MARK, END = "<!-- settings -->\n", "\n## The house"
+GUIDES = [ROOT / "mappings" / "README.md", *sorted((ROOT / "src").rglob("README.md"))]
+WORDS = "\n".join(path.read_text(encoding="utf-8") for path in (FILE, *GUIDES))
+SETTINGS = ROOT / "src" / "loadsheet" / "settings" / "README.md"
+MARK = "<!-- settings -->\n"
 
 
 def commands(group=loadsheet, words=()):
@@ -55,10 +58,9 @@ def settings_table():
 
 
 def test_the_settings_table_is_made_from_the_settings():
-    before, rest = README.split(MARK, 1)
-    table, after = rest.split(END, 1)
+    before, table = SETTINGS.read_text(encoding="utf-8").split(MARK, 1)
     if os.environ.get("LOADSHEET_REWRITE"):
-        FILE.write_text(before + MARK + settings_table() + END + after, encoding="utf-8")
+        SETTINGS.write_text(before + MARK + settings_table(), encoding="utf-8")
     assert table == settings_table(), "run the test once with LOADSHEET_REWRITE=1 and look at the difference"
 
 
@@ -80,7 +82,7 @@ def test_every_command_explains_itself(words):
 
 def test_every_option_in_the_readme_exists():
     known = {name for _, command in commands() for option in command.params for name in option.opts}
-    loadsheet_lines = [line for line in README.splitlines() if "loadsheet " in line and "pip install" not in line]
+    loadsheet_lines = [line for line in WORDS.splitlines() if "loadsheet " in line and "pip install" not in line]
     used = {option for line in loadsheet_lines for option in re.findall(r"(?<!\w)(--[a-z-]+)", line)}
     assert used - known == set()
 
@@ -97,8 +99,8 @@ def test_every_exit_code_of_an_exception_is_explained():
         for child in kind.__subclasses__():
             yield from tree(child)
 
-    explained = {int(row[0]) for row in rows("looks at the exit code:\n")}
-    assert {kind.exit_code for kind in tree(LoadsheetError)} | {0, 1, 2, 130} == explained
+    explained = {int(row[0]) for row in rows("look at the exit code:\n")}
+    assert {kind.exit_code for kind in tree(LoadsheetError)} | {0, 1, 2, 130, 143} == explained
 
 
 def test_the_mapping_of_the_readme_loads(tmp_path):
@@ -109,8 +111,19 @@ def test_the_mapping_of_the_readme_loads(tmp_path):
 
 
 def test_every_path_named_in_the_readme_is_there():
-    for path in re.findall(r"`((?:src|tests|mappings)/[\w./-]+)`", README):
+    for path in re.findall(r"`((?:src|tests|mappings)/[\w./-]+)`", WORDS):
         assert (ROOT / path).exists(), path
+
+
+@pytest.mark.parametrize("guide", [FILE, *GUIDES], ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_link_leads_somewhere(guide):
+    for target in re.findall(r"\]\(([^)#:]+)\)", guide.read_text(encoding="utf-8")):
+        assert (guide.parent / target).exists(), target
+
+
+def test_the_readme_leads_to_every_guide():
+    linked = {(ROOT / target).resolve() for target in re.findall(r"\]\(([^)#:]+)\)", README)}
+    assert set(GUIDES) <= linked
 
 
 def test_the_map_of_the_house_names_every_room():

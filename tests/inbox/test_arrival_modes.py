@@ -33,6 +33,7 @@ from loadsheet.inbox import (
     set_aside,
 )
 from loadsheet.inbox.opening import is_written_to
+from loadsheet.inbox.sightings import Sightings, signature
 from loadsheet.inbox.volumes import kind_of, needs_polling, tells_of_writers
 from loadsheet.problems import FolderError, Problem
 from loadsheet.settings import Settings
@@ -254,6 +255,14 @@ def test_the_memory_is_shared_by_runs_and_lost_with_a_restart_of_the_machine(pla
     assert glance(place, up=machine).candidates == ()
     machine.passes(place.settle_s)
     assert names(glance(place, up=machine)) == ["orders.csv"]
+
+
+def test_what_was_seen_is_remembered_where_the_system_has_no_boot_id(tmp_path):
+    (tmp_path / "orders.csv").write_text("a;b\n", encoding="utf-8")
+    seen, nowhere = signature(tmp_path / "orders.csv"), tmp_path / "no such file"
+    Sightings.read(tmp_path, 100.0, boot_id=nowhere).keep({seen: 100.0})
+    assert Sightings.read(tmp_path, 106.0, boot_id=nowhere).since(seen) == 100.0
+    assert Sightings.read(tmp_path, 40.0, boot_id=nowhere).since(seen) is None  # started again meanwhile
 
 
 def test_a_swarm_is_found_in_the_order_of_arrival(place, machine):

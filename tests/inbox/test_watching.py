@@ -11,7 +11,7 @@ from arriving import RUN, drop, lies_in, settings_in
 
 from loadsheet.inbox import archive, claim, scan
 from loadsheet.problems import ExchangeUnreachable, FolderError, LedgerError, MappingError, Problem, TokenRefused
-from loadsheet.watching import Bell, Ended, watch
+from loadsheet.watching import Bell, Ended, Watch, watch
 
 FAST = {"settle_s": 0.1, "poll_s": 0.05, "rescan_s": 30, "retry_s": 0.05, "retry_max_s": 0.2}
 
@@ -48,8 +48,8 @@ class Runs:
 
 
 def go(place, runs, *, run=None, unfinished=None, **more):
-    with Bell(place, runs.say, **more) as bell:
-        return watch(place, bell, run or runs, unfinished or runs.unfinished, runs.say)
+    with Bell([place], runs.say, **more) as bell:
+        return watch([Watch(place, run or runs, unfinished or runs.unfinished, runs.say)], bell)
 
 
 @pytest.fixture
@@ -112,11 +112,11 @@ def test_polling_can_be_demanded(tmp_path):
 def test_without_any_event_the_rescan_finds_it(tmp_path):
     place = settings_in(tmp_path, **FAST | {"rescan_s": 0.1})
     runs = Runs(place, lambda runs: runs.taken)
-    with Bell(place, runs.say) as bell:
+    with Bell([place], runs.say) as bell:
         bell.listen()
-        bell._observer.unschedule_all()  # the system tells nothing any more
+        bell.ears[0].observer.unschedule_all()  # the system tells nothing any more
         drop(place, "a.csv")
-        watch(place, bell, runs, runs.unfinished, runs.say)
+        watch([Watch(place, runs, runs.unfinished, runs.say)], bell)
     assert runs.taken == ["a.csv"]
 
 
@@ -275,3 +275,52 @@ def test_fifty_thousand_files_at_once_are_all_taken(tmp_path):
     coming.join()
     assert len(set(runs.taken)) == len(runs.taken) == 50_000
     assert lies_in(place.inbox) == []
+
+
+def test_one_of_several_that_cannot_go_on_leaves_and_the_others_are_served(tmp_path):
+    places = []
+    for name in ("acme", "birch"):
+        (tmp_path / name).mkdir()
+        places.append(settings_in(tmp_path / name, **FAST))
+        drop(places[-1], f"{name}.csv")
+    runs = Runs(places[1], lambda runs: "late.csv" in runs.taken)
+    said, closed = [], []
+
+    def refused():
+        drop(places[1], "late.csv")
+        raise TokenRefused("the exchange refused the token")
+
+    with Bell(places, said.append) as bell:
+        watches = [
+            Watch(places[0], refused, lambda: 0, said.append, closed.append),
+            Watch(places[1], runs, runs.unfinished, runs.say),
+        ]
+        assert watch(watches, bell) == signal.SIGTERM
+        assert [ear.settings for ear in bell.ears] == [places[1]]
+    assert runs.taken == ["birch.csv", "late.csv"]
+    (line,) = said
+    assert line.endswith("; this shipper is watched no more (exit code 77), the others are")
+    assert [why.exit_code for why in closed] == [77]
+
+
+def test_the_last_of_several_that_cannot_go_on_ends_the_watch(tmp_path):
+    places = []
+    for name in ("acme", "birch"):
+        (tmp_path / name).mkdir()
+        places.append(settings_in(tmp_path / name, **FAST))
+        drop(places[-1])
+
+    def fails(error):
+        def run():
+            raise error
+
+        return run
+
+    said = []
+    errors = [LedgerError("it is damaged"), MappingError("no such column")]
+    with Bell(places, said.append) as bell, pytest.raises(MappingError):
+        watch(
+            [Watch(place, fails(error), lambda: 0, said.append) for place, error in zip(places, errors, strict=True)],
+            bell,
+        )
+    assert len(said) == 1

@@ -1,61 +1,23 @@
 """A disk that is full or may only be read stops the work and loses nothing: outcomes of calls already made are still recorded."""
 
 import contextlib
-import os
-import shutil
-import subprocess
 from collections import Counter
 
 import ledgers
 import pytest
 import sendings
+from small_disk import small_disk
 from sqlalchemy import event
 
 from loadsheet.ledger import State, open_ledger
 from loadsheet.ledger.place import RESERVE_BYTES
 from loadsheet.problems import LedgerError, LedgerUnwritable
 
-MB = 1024 * 1024
-
-
-class Disk:
-    """A small file system of our own."""
-
-    def __init__(self, folder):
-        self.folder = folder
-        self.url = f"sqlite:///{folder / 'ledger.db'}"
-
-    def fill(self, left=0):
-        """Use up all space but so many bytes."""
-        with contextlib.suppress(OSError), (self.folder / "filler").open("ab", buffering=0) as file:
-            while True:
-                file.write(b"x" * MB)
-        with contextlib.suppress(OSError), (self.folder / "filler").open("ab", buffering=0) as file:
-            while file.write(b"x" * 512):
-                pass
-        if left:
-            os.truncate(self.folder / "filler", max((self.folder / "filler").stat().st_size - left, 0))
-
-    def free(self):
-        (self.folder / "filler").unlink()
-
-    def remount(self, how):
-        subprocess.run(["mount", "-o", f"remount,{how}", self.folder], check=True)
-
 
 @pytest.fixture
 def disk(tmp_path):
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    if shutil.which("mount") is None:
-        pytest.skip("there is no mount here")
-    done = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", folder], check=False, capture_output=True, text=True
-    )
-    if done.returncode:
-        pytest.skip(f"a file system of our own cannot be mounted here: {done.stderr.strip()}")
-    yield Disk(folder)
-    subprocess.run(["umount", folder], check=True)
+    with small_disk(tmp_path / "disk") as disk:
+        yield disk
 
 
 def mark(ledger, run, count):

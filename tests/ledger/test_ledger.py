@@ -8,6 +8,7 @@ import ledgers
 import pytest
 import sendings
 from sendings import Settlement
+from sqlalchemy import event
 
 from loadsheet.ledger import TRANSITIONS, Drop, State
 from loadsheet.ledger.states import INITIAL
@@ -321,3 +322,55 @@ def test_a_ledger_that_may_not_be_written_stops_every_verb_with_a_sentence(ledge
         with pytest.raises(LedgerError, match="may only be read"):
             verb()
     assert Counter(entry.state for entry in ledger.history.entries_in(*State)) == {State.READY: 1}
+
+
+def two_ready(ledger, run):
+    drop = ledgers.drop_of(("orders", "orders.csv"))
+    rows = [("orders", 2, ("x",)), ("orders", 3, ("x",))]
+    documents = [ledgers.document("order.create", ledgers.order(place), [row]) for place, row in enumerate(rows)]
+    return ledgers.plan(ledger, run, drop, documents)
+
+
+def test_what_is_recorded_at_once_is_seen_within_and_one_commit(ledger):
+    run = ledger.begin_run()
+    drop = two_ready(ledger, run)
+    commits = []
+    event.listen(ledger._engine, "commit", commits.append)
+    (first, second) = ledger.ready(2)
+    ledger.mark_sending(run, [((first,), first.payload)])
+    assert len(commits) == 1
+    with ledger.at_once():
+        ledger.settle(run, [ledgers.accepted(first)])
+        assert [one.id for one in ledger.ready(2)] == [second.id]
+        ledger.mark_sending(run, [((second,), second.payload)])
+        assert [entry.state for entry in entries(ledger, drop)] == [State.SENDING, State.READY]  # as others see it
+    assert len(commits) == 2
+    assert [entry.state for entry in entries(ledger, drop)] == [State.ACCEPTED, State.SENDING]
+
+
+def test_of_what_was_to_be_recorded_at_once_and_failed_nothing_is_there(ledger):
+    run = ledger.begin_run()
+    drop = two_ready(ledger, run)
+    (first, second) = ledger.ready(2)
+    ledger.mark_sending(run, [((first,), first.payload)])
+    before = rows_of(ledger, *EVERYTHING)
+
+    def both():
+        with ledger.at_once():
+            ledger.settle(run, [ledgers.accepted(first)])
+            ledger.mark_sending(run, [((second._replace(attempts=7),), second.payload)])
+
+    with pytest.raises(LedgerError):
+        both()
+    assert [entry.state for entry in entries(ledger, drop)] == [State.SENDING, State.READY]
+    assert rows_of(ledger, *EVERYTHING) == before
+    ledger.settle(run, [ledgers.accepted(first)])  # by itself it is recorded as ever
+    assert [entry.state for entry in entries(ledger, drop)] == [State.ACCEPTED, State.READY]
+
+
+def test_nothing_is_begun_at_once_where_nothing_is_recorded(ledger):
+    begun = []
+    event.listen(ledger._engine, "begin", begun.append)
+    with ledger.at_once():
+        pass
+    assert begun == []

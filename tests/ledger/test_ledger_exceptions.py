@@ -100,3 +100,11 @@ def test_the_workbooks_that_were_read_are_known(connection):
         read = {"2026-03-01-01/reconciliation.xlsx": WorkbookRead(saved, {1: "a: b"})}
         exceptions.note_workbooks(connection, read)
         assert exceptions.workbooks_read(connection) == read
+
+
+def test_a_comment_without_a_status_does_not_stop_what_is_said_next(connection):
+    exceptions.follow(connection, RUNS[0], [standing(7)], RUNS[0].started_at)
+    exceptions.keep_remarks(connection, [Remark(7, "comment", "called them", "ann", RUNS[0].started_at)])
+    exceptions.follow(connection, RUNS[1], [standing(7)._replace(verdict="refused")], RUNS[1].started_at)
+    assert exceptions.standings_of(connection, [7])[7].verdict == "refused"
+    assert list(exceptions.latest_remarks(connection, [7])[7]) == ["comment"]

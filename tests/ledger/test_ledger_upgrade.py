@@ -15,6 +15,7 @@ from sqlalchemy import Engine, create_engine, event, inspect
 
 from loadsheet.ledger import State, Waits, open_ledger
 from loadsheet.ledger.migrations import STEPS, step
+from loadsheet.ledger.replacing import restore
 from loadsheet.ledger.schema import SCHEMA_VERSION, metadata
 from loadsheet.problems import LedgerError
 
@@ -166,7 +167,7 @@ def test_the_backup_holds_what_still_stood_in_the_write_ahead_log(first, path):
 
 def test_without_the_lock_an_older_ledger_is_left_as_it_is(first, path):
     with (
-        pytest.raises(LedgerError, match="schema version 1, this program knows 3; `loadsheet run` upgrades it"),
+        pytest.raises(LedgerError, match="schema version 1, this program knows 4; `loadsheet run` upgrades it"),
         opened(first, exclusive=False),
     ):
         pass
@@ -216,7 +217,7 @@ def test_killed_at_any_statement_the_upgrade_goes_on_when_it_is_opened_again(tmp
         assert rows_of(path) == expected
         assert shape_of(path) == shape
     assert point > 30
-    assert versions == {"1", "2", "3"}
+    assert versions == {"1", "2", "3", "4"}
 
 
 def test_an_upgrade_whose_backup_cannot_be_written_changes_nothing(first, path):
@@ -270,3 +271,22 @@ def test_the_first_step_makes_the_first_schema(tmp_path, path, first):
         step(connection, 0)
     engine.dispose()
     assert shape_of(path) == shape_of(alone)
+
+
+def test_a_backup_of_an_older_schema_is_restored_and_upgraded_again(tmp_path):
+    path = tmp_path / "ledger.db"
+    url = make_first(path)
+    before = rows_of(path)
+    with open_ledger(url, clock=ledgers.Ticking()):
+        pass
+    (kept,) = tmp_path.glob("ledger.db.schema-1.*")
+    assert version_of(path) != "1"
+    done = restore(url, kept, ledgers.Ticking())
+    assert (version_of(path), rows_of(path)) == ("1", before)
+    assert done.older is False
+    clock = ledgers.Ticking()
+    clock.pass_time(60)
+    with open_ledger(url, clock=clock) as ledger:
+        assert ledger.check() == []
+    assert rows_of(path) == before
+    assert len(list(tmp_path.glob("ledger.db.schema-1.*"))) == 2

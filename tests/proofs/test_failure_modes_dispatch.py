@@ -65,7 +65,7 @@ L22 Ten million operations
 L23 Rights of files
     test_only_its_owner_may_read_it, test_one_that_others_could_read_is_closed_to_them
 L24 Out of memory while committing
-    Not: failing allocations. SQLite rolls back on NOMEM, which its own tests cover; to us it is a statement that failed, as in L5.
+    test_what_no_memory_was_left_for_is_not_half_recorded (SQLite's own limit, lowered until a commit fails)
 L25 The chain of decisions is broken
     test_decisions_are_chained_and_doctor_notices_a_changed_one
     The chain has no key, so none can be lost.

@@ -1,14 +1,19 @@
 """What readers do that fail or mean harm: functions with the signature of `opening.open_tables`, run in the child's place."""
 
 import ctypes
+import errno
+import io
+import mmap
 import os
 import signal
 import socket
 import subprocess
 import time
+import zlib
 from pathlib import Path
 
 from loadsheet.problems import FileRefused, Problem, Where
+from loadsheet.reading.opening import open_tables
 from loadsheet.reading.tables import Native, Row, Table
 
 
@@ -146,3 +151,47 @@ def _came_of(attempt):
         return f"done: {str(attempt())[:50]}"
     except (OSError, MemoryError, LookupError) as error:
         return f"refused: {type(error).__name__}"
+
+
+class FailingPath(type(Path())):
+    """A file on a disk that fails at its reads from number `first` on, for `most` of them; it counts them across processes."""
+
+    reads = mmap.mmap(-1, 8)  # what children count, their siblings know
+
+    def open(self, mode="r", *more, **options):
+        if mode != "rb":
+            return super().open(mode, *more, **options)
+        return io.BufferedReader(_Failing(super().open("rb", 0)))
+
+
+class _Failing(io.RawIOBase):
+    def __init__(self, raw):
+        self._raw = raw
+
+    def readable(self):
+        return True
+
+    def seekable(self):
+        return True
+
+    def seek(self, offset, whence=0):
+        return self._raw.seek(offset, whence)
+
+    def tell(self):
+        return self._raw.tell()
+
+    def readinto(self, buffer):
+        count, first, most = FailingPath.reads[:3]
+        FailingPath.reads[0] = min(count + 1, 255)
+        if first <= count < first + most:
+            raise OSError(errno.EIO, "Input/output error")
+        return self._raw.readinto(buffer)
+
+
+def fail(path, name, layouts, settings):
+    """The disk fails at the read, and as often, as the name says: `3 times 1 a.csv`."""
+    first, _, most, _ = name.split()
+    told = bytes([int(first), int(most), zlib.crc32(name.encode()) % 256])
+    if FailingPath.reads[1:4] != told:
+        FailingPath.reads[:4] = b"\0" + told
+    return open_tables(FailingPath(path), name, layouts, settings)

@@ -182,5 +182,5 @@ def test_what_agrees_costs_next_to_nothing(tmp_path):
         entry = next(ledger.history.entries_in(State.READY))
     keeping = Keeping()
     for number in range(200_000):
-        keeping.add(replace(entry, id=number + 1), 1, (), {})
+        keeping.add(entry._replace(id=number + 1), 1, (), {})
     assert len(keeping.pack((), (), (), "")) < 2_000

@@ -8,8 +8,8 @@ from datetime import datetime
 
 import openpyxl
 import pytest
+from houses import House, create, told
 from ledgers import Ticking, ledger_in, order, weight_problem
-from telling import House, create, told
 
 from loadsheet.readback import read_back
 

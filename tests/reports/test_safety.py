@@ -1,10 +1,11 @@
 import csv
+import io
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loadsheet.reports.safety import CELL_MAX, csv_line, csv_text, sheet_text
+from loadsheet.reports.safety import CELL_MAX, csv_line, csv_row, csv_text, sheet_text
 
 PAYLOADS = (
     "=1+1",
@@ -53,6 +54,13 @@ def test_numbers_and_ordinary_texts_stay_as_they_are(text):
 @given(st.lists(st.text(st.sampled_from("ab1=+-@;\t\n '\"|.\uff1d"), max_size=6), max_size=5))
 def test_a_line_is_the_same_as_its_texts(texts):
     assert list(csv_line(texts)) == [csv_text(text) for text in texts]
+
+
+@given(st.lists(st.text(st.sampled_from("ab1=+-@;,\t\r\n '\"|.\uff1d\0"), max_size=6), min_size=2, max_size=5))
+def test_a_row_is_what_a_csv_writer_makes_of_the_line(texts):
+    written = io.StringIO(newline="")
+    csv.writer(written).writerow(csv_line(texts))
+    assert csv_row(texts) == written.getvalue()
 
 
 def test_a_text_too_long_for_a_cell_is_cut_with_a_mark():

@@ -61,5 +61,5 @@ def test_ledger_run_json_and_workbook_agree(night, view):
 
 def test_every_verdict_on_an_entry_has_its_place_in_the_order_of_the_rules():
     assert sorted(IN_ORDER) == sorted(verdict for verdict in Verdict if verdict is not Verdict.ONLY_LISTED)
-    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    readme = (Path(__file__).parents[2] / "src/loadsheet/reports/README.md").read_text(encoding="utf-8")
     assert "".join(f"| {verdict} | {MEANINGS[verdict]} |\n" for verdict in IN_ORDER) in readme

@@ -5,8 +5,8 @@ from datetime import date, datetime, timedelta
 
 import openpyxl
 import pytest
+from houses import House, create, told
 from ledgers import Ticking, document, drop_of, ledger_in, order, refused, send, weight_problem
-from telling import House, create, told
 
 from loadsheet.ledger import Remark
 from loadsheet.mapping.documents import Source

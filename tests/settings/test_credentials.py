@@ -1,13 +1,18 @@
-"""The token comes from environment, file or command; a refused one is asked for again, once; and it shows itself nowhere."""
+"""The token comes from environment, file, credential, command or keyring; a refused one is asked for again, once; and it shows itself nowhere."""
 
+import os
+import subprocess
 import sys
 
+import keyring
+import keyring.core
 import pytest
+import safes
 import sendings
 from scripted import Scripted, accepts, says
 
 from loadsheet.contract import BY_NAME, UNAUTHORISED
-from loadsheet.credentials import another_token, read_token, required_token
+from loadsheet.credentials import another_token, exposed, read_token, required_token
 from loadsheet.dispatch import Client, Stop, send
 from loadsheet.problems import SettingsError
 from loadsheet.settings import Settings
@@ -134,3 +139,93 @@ def test_the_probe_shows_the_token_it_was_given_only(tmp_path):
     ):
         assert client.ask(CREATE, b"{}").status == 401
     assert len(server.requests) == 1
+
+
+@pytest.fixture
+def desk(tmp_path, monkeypatch):
+    """A folder to work in, on a desk whose keyring is empty."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "safes.InMemory")
+    keyring.core.init_backend()
+    monkeypatch.setattr(safes.InMemory, "held", {})
+    monkeypatch.setattr(safes.InMemory, "locked", False)
+    return tmp_path
+
+
+def test_the_keyring_of_a_desk_holds_a_token_for_all_or_for_each_shipper(desk):
+    (desk / "loadsheet.toml").write_text("token_keyring = true\n[shippers.acme]\n[shippers.birch]\n", encoding="utf-8")
+    for name in ("token", "acme", "mine"):
+        keyring.set_password("loadsheet", name, f"of-{name}")
+    assert required_token(Settings.load()) == "of-token"
+    assert required_token(Settings.load(shipper="acme")) == "of-acme"
+    assert required_token(Settings.load(shipper="acme", token_keyring="mine")) == "of-mine"
+    with pytest.raises(SettingsError, match="holds no token named birch; store it with: keyring set loadsheet birch"):
+        required_token(Settings.load(shipper="birch"))
+
+
+def test_words_of_the_environment_switch_the_keyring_on_and_off(desk, monkeypatch):
+    keyring.set_password("loadsheet", "token", "from-keyring")
+    for word, token in (("true", "from-keyring"), ("no", None), ("", None)):
+        monkeypatch.setenv("LOADSHEET_TOKEN_KEYRING", word)
+        assert read_token(Settings.load()) == token
+
+
+@pytest.mark.usefixtures("desk")
+def test_a_locked_keyring_is_named_and_what_it_says_is_not_repeated(monkeypatch):
+    monkeypatch.setattr(safes.InMemory, "locked", True)
+    with pytest.raises(SettingsError, match=r"keyring cannot be asked .KeyringLocked.; unlock it") as refused:
+        required_token(Settings.load(token_keyring=True))
+    assert "s3cret" not in str(refused.value)
+
+
+def test_without_the_extra_the_keyring_is_refused_with_what_to_install(tmp_path):
+    (tmp_path / "keyring.py").write_text("raise ImportError", encoding="utf-8")
+    code = "from loadsheet.credentials import read_token; from loadsheet.settings import Settings; read_token(Settings(token_keyring=True))"
+    path = os.pathsep.join([str(tmp_path), *filter(None, sys.path)])
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={"PYTHONPATH": path}, capture_output=True, text=True, check=False
+    )
+    assert done.stderr.splitlines()[-1].endswith(
+        "token_keyring: the library for keyrings is not installed; install it with: pip install 'loadsheet[desk]'"
+    )
+
+
+def test_the_service_managers_credentials_are_for_all_or_for_one_shipper(desk, monkeypatch):
+    lines = ["[shippers.acme]", "[shippers.birch]", "[shippers.cedar]", 'exchange = "https://c.example"']
+    lines += ["[shippers.elm]", 'token_command = "printf of-elm"']
+    (desk / "loadsheet.toml").write_text("\n".join(lines), encoding="utf-8")
+    (desk / "given").mkdir()
+    for name in ("loadsheet_token", "loadsheet_token_acme"):
+        (desk / "given" / name).write_text(f"{name}\n", encoding="utf-8")
+    monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(desk / "given"))
+    assert read_token(Settings.load()) == "loadsheet_token"
+    monkeypatch.setenv("LOADSHEET_TOKEN", "of-all")
+    assert read_token(Settings.load()) == "of-all"
+    assert read_token(Settings.load(shipper="acme")) == "loadsheet_token_acme", "its own before that of all"
+    assert read_token(Settings.load(shipper="birch")) == "of-all"
+    assert read_token(Settings.load(shipper="elm")) == "of-elm"
+    with pytest.raises(SettingsError, match=r"no token for shipper cedar: set LOADSHEET_SHIPPERS__CEDAR__TOKEN, or "):
+        required_token(Settings.load(shipper="cedar"))  # it has an exchange of its own
+
+
+@pytest.mark.skipif(os.name != "posix", reason="the rights of files are told otherwise there")
+def test_a_token_in_a_settings_file_that_everybody_can_read_is_refused(desk):
+    file = desk / "loadsheet.toml"
+    for text in ('token = "s3cret"', '[shippers.acme]\ntoken = "s3cret"'):
+        file.write_text(text, encoding="utf-8")
+        file.chmod(0o644)
+        with pytest.raises(SettingsError, match=r"chmod 600 loadsheet\.toml") as refused:
+            Settings.load()
+        assert "s3cret" not in str(refused.value)
+        file.chmod(0o640)
+        assert read_token(Settings.load(shipper="acme" if "acme" in text else "")) == "s3cret"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="the rights of files are told otherwise there")
+def test_a_token_file_that_everybody_can_read_is_told(desk):
+    (desk / "token").write_text("t", encoding="utf-8")
+    settings = Settings.load(token_file=desk / "token")
+    (desk / "token").chmod(0o644)
+    assert exposed(settings) == [desk / "token"]
+    (desk / "token").chmod(0o600)
+    assert exposed(settings) == exposed(Settings.load()) == []

@@ -2,40 +2,62 @@
 
 Owns: the command group, the options that all commands share, and the one place where exceptions become exit codes:
 0 clean, 1 finished with rows that need someone, 2 usage, 65 nothing usable, 70 our fault or does not balance,
-75 try again, 77 token refused, 78 settings or mapping wrong, 130 interrupted.
+75 try again, 77 token refused, 78 settings or mapping wrong, 130 interrupted, 143 told to end (SIGTERM).
 """
 
+import contextvars
+import gc
 import importlib
 import sys
 import tempfile
 import traceback
+from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
+from typing import NamedTuple
 
 import click
+from click.shell_completion import CompletionItem
 
 from loadsheet.problems import LoadsheetError
 
-INTERRUPTED = 130
+INTERRUPTED, TERMINATED = 130, 143
 
 
-COMMANDS = {  # command: the module that holds it under the same name; imported only when it is asked for
-    "run": "loadsheet.cli.run",
-    "watch": "loadsheet.cli.watch",
-    "check": "loadsheet.cli.check",
-    "show": "loadsheet.cli.look",
-    "runs": "loadsheet.cli.look",
-    "report": "loadsheet.cli.report",
-    "pull": "loadsheet.cli.pull",
-    "resolve": "loadsheet.cli.resolve",
-    "retry": "loadsheet.cli.retry",
-    "doctor": "loadsheet.cli.doctor",
-    "mapping": "loadsheet.cli.mapping",
-    "exchange": "loadsheet.cli.exchange",
+class Terminated(KeyboardInterrupt):
+    """SIGTERM came: what is under way ends as with Ctrl-C."""
+
+
+class Home(NamedTuple):
+    """The module that holds a command under its name, imported only when it is asked for; and what the command does, in short."""
+
+    module: str
+    summary: str
+
+
+COMMANDS = {
+    "run": Home("run", "Take in every finished file of the inbox, submit what is ready, report on every row."),
+    "watch": Home("watch", "Stay, and run whenever files are finished or entries wait to be sent or resolved."),
+    "check": Home("check", "Say what would become of files. Nothing is sent or kept."),
+    "show": Home("look", "Everything known about one order or tender."),
+    "runs": Home("look", "The latest runs with their exit codes and what came of them."),
+    "expected": Home("expected", "Files that are waited for, and what is late."),
+    "report": Home("report", "Make the reports of a run again from what the ledger knows by now."),
+    "pull": Home("pull", "Write what the exchange lists."),
+    "resolve": Home("resolve", "Show what was sent with an unknown outcome, or decide about it."),
+    "retry": Home("retry", "Bring refused or held entries back: the next run sends them."),
+    "doctor": Home("doctor", "Look at everything a run needs, and say what to do about what is wrong."),
+    "config": Home("config", "Show the settings, and where each comes from."),
+    "mapping": Home("mapping", "Draft, check, try, test and compare mapping files."),
+    "ledger": Home("ledger", "Check, back up, restore, export the ledger, and remove what is personal."),
+    "capsule": Home("capsule", "Put a run into one archive, verify it, replay it."),
+    "exchange": Home("exchange", "Our own exchange: serve it, and see what it assumes."),
+    "deploy": Home("deploy", "Files for schedulers and shells, with the paths of this installation."),
 }
 
 
 class Commands(click.Group):
-    """The commands, each loaded when it is asked for: an exchange needs no workbooks, `runs` no exchange."""
+    """The commands, each loaded when it is asked for: an exchange needs no workbooks, `runs` no exchange, and help none of them."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 (signature is click's)
         """The names, in the order in which help shows them."""
@@ -45,8 +67,20 @@ class Commands(click.Group):
         """The command of this name, or None."""
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = getattr(importlib.import_module(COMMANDS[cmd_name]), cmd_name)
+        module = importlib.import_module(f"loadsheet.cli.{COMMANDS[cmd_name].module}")
+        command: click.Command = getattr(module, cmd_name)
         return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """The names with what each does, without loading one."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, home.summary) for name, home in COMMANDS.items()])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """The names that begin so, without loading one: whoever presses a key waits for it."""
+        names = [CompletionItem(name, help=home.summary) for name, home in COMMANDS.items()]
+        begun = [item for item in names if item.value.startswith(incomplete)]
+        return [*begun, *click.Command.shell_complete(self, ctx, incomplete)]
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
@@ -60,28 +94,48 @@ def loadsheet() -> None:
 
 def main() -> None:
     """Run the command line and end the process with its exit code."""
+    gc.set_threshold(50_000)  # rows make many objects and no cycles: looking for those more often costs a tenth
     sys.exit(invoke(sys.argv[1:]))
 
 
-def invoke(words: list[str]) -> int:
-    """Run one command; returns its exit code. Never lets a traceback reach the user: one of our own faults is filed away."""
+def invoke(words: list[str], *, clock: Callable[[], datetime] | None = None) -> int:
+    """Run one command; returns its exit code. `clock` gives the moment (aware) that it takes for now, if not the present one. Never
+    lets a traceback reach the user: one of our own faults is filed away.
+    """
     try:
-        return int(loadsheet.main(words, prog_name="loadsheet", standalone_mode=False) or 0)
+        return contextvars.copy_context().run(
+            ending, lambda: int(loadsheet.main(words, prog_name="loadsheet", standalone_mode=False, obj=clock) or 0)
+        )
     except click.exceptions.Exit as leaving:
         return leaving.exit_code
     except click.ClickException as wrong:
         wrong.show()
         return wrong.exit_code
-    except (click.Abort, KeyboardInterrupt):
+    except (click.Abort, KeyboardInterrupt) as interrupted:
         click.echo("interrupted; the state is safe, the next run goes on from here", err=True)
-        return INTERRUPTED
+        told = isinstance(interrupted, Terminated) or isinstance(interrupted.__cause__, Terminated)  # click wraps it
+        return TERMINATED if told else INTERRUPTED
+
+
+def _tell(text: str) -> None:
+    journal = sys.modules.get("loadsheet.journal")  # if nobody has loaded it, stderr speaks no JSON
+    if journal is None or not journal.speaks(f"loadsheet: {text}"):
+        click.echo(f"loadsheet: {text}", err=True)
+
+
+def ending(action: Callable[[], int], say: Callable[[str], None] = _tell) -> int:
+    """The exit code that an action comes to, whatever becomes of it; `say` hears why, if it broke. Wrong words on the command line
+    and interruptions go through.
+    """
+    try:
+        return action()
+    except (click.ClickException, click.exceptions.Exit, click.Abort):
+        raise
     except LoadsheetError as error:
-        click.echo(f"loadsheet: {error}", err=True)
+        say(str(error))
         return error.exit_code
-    except Exception as fault:  # noqa: BLE001 (the outermost function: a fault of ours ends as exit 70 and a filed traceback)
-        click.echo(
-            f"loadsheet: a fault of our own ({type(fault).__name__}); the traceback is in {_file_away()}", err=True
-        )
+    except Exception as fault:  # noqa: BLE001 (a fault of ours ends as exit 70 and a filed traceback)
+        say(f"a fault of our own ({type(fault).__name__}); the traceback is in {_file_away()}")
         return LoadsheetError.exit_code
 
 

@@ -2,12 +2,11 @@
 
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import click
 import msgspec
@@ -20,11 +19,13 @@ from loadsheet.intake import error_share_max, open_route
 from loadsheet.ledger import State
 from loadsheet.ledger.stopping import TOO_MANY_ERRORS, has_too_many_errors, too_many_errors
 from loadsheet.mapping import Document, Ignored, Mapping, Route, load_folder, route, translate
-from loadsheet.problems import FileRefused, Problem, Where
+from loadsheet.problems import FileRefused, Problem
 from loadsheet.reading import Row, Sentinel, Table
 from loadsheet.settings import Settings
 
 NEEDS_SOMEONE, NOTHING_USABLE = 1, FileRefused.exit_code
+
+_LINES_AT_A_TIME = 64
 
 
 class Checked(NamedTuple):
@@ -48,7 +49,7 @@ def check(
     """Read, map and validate FILES and say what is wrong. Nothing is sent, nothing is kept, no file is moved."""
     settings = load(config, mappings=mappings)
     loaded = load_folder(settings.mappings, settings.assumptions)
-    usable, count, errors, causes, problems = 0, 0, 0, Causes(), []
+    usable, count, errors, causes, problems, lines = 0, 0, 0, Causes(), [], _Lines()
     for found in documents_of(files, loaded, settings):
         for problem in found.document.problems if isinstance(found, Checked) else (found,):
             causes.add(problem, found.document.key if isinstance(found, Checked) else "")
@@ -61,13 +62,14 @@ def check(
         if isinstance(found, Checked) and found.document.usable:
             usable += 1
             if payloads:
-                sys.stdout.buffer.write(_line(found))
+                lines.add(_line(found))
+    lines.flush()
     if as_json and not payloads:
         folded = causes.ranked()
         print_json({"usable": usable, "errors": errors, "causes": folded, "problems": problems})
     else:
         for cause in causes.ranked():
-            say(_told(cause))
+            say(sentences_on(cause))
         say(f"{usable} documents could be sent; {errors} errors, {count - errors} warnings")
     if not usable:
         return NOTHING_USABLE
@@ -82,7 +84,7 @@ def documents_of(files: Sequence[Path], mappings: Sequence[Mapping], settings: S
     routes = route(list(by_name), mappings)
     yield from (*routes.unmapped.values(), *routes.ambiguous.values(), *routes.waiting.values())
     for chosen in routes.complete:
-        opened = {role: _unclaimed(name, by_name[name]) for role, name in chosen.files.items()}
+        opened = {role: unclaimed(name, by_name[name]) for role, name in chosen.files.items()}
         try:
             yield from _documents(chosen, opened, settings)
         except FileRefused as refused:
@@ -92,18 +94,29 @@ def documents_of(files: Sequence[Path], mappings: Sequence[Mapping], settings: S
 def _documents(chosen: Route, opened: dict[str, InboxFile], settings: Settings) -> Iterator[Checked | Problem]:
     """What one mapping makes of the files of a route."""
     tables = open_route(chosen, opened, settings)
-    sentinels = {name: Sentinel(table) for name, table in tables.items()}
-    watched = {name: replace(table, rows=partial(_watched, sentinels[name], table)) for name, table in tables.items()}
     fates: Counter[State] = Counter()
-    for found in translate(chosen.mapping, watched, now=datetime.now(UTC)):
+    warnings: list[Problem] = []
+    for found in translated(chosen.mapping, tables, warnings.append):
         if not isinstance(found, Ignored):
             fates[State.READY if found.usable else State.INVALID] += 1
             yield Checked(found, tables, chosen.mapping)
-    yield from (problem for sentinel in sentinels.values() for problem in sentinel.problems())
+    yield from warnings
     share_max = error_share_max(chosen.mapping, settings)
     if has_too_many_errors(fates, share_max):
         main = next(iter(opened.values()))
         yield too_many_errors(main.name, fates[State.INVALID], fates.total(), share_max)
+
+
+def translated(
+    mapping: Mapping, tables: dict[str, Table], note: Callable[[Problem], object]
+) -> Iterator[Document | Ignored]:
+    """What a mapping makes of tables, row by row; when they are through, `note` hears what looks damaged in them."""
+    sentinels = {name: Sentinel(table) for name, table in tables.items()}
+    watched = {name: table.watched(partial(_watched, sentinels[name], table)) for name, table in tables.items()}
+    yield from translate(mapping, watched, now=datetime.now(UTC))
+    for sentinel in sentinels.values():
+        for problem in sentinel.problems():
+            note(problem)
 
 
 def held_by(problem: Problem) -> int:
@@ -111,7 +124,7 @@ def held_by(problem: Problem) -> int:
     return problem.values["count"] - problem.values["invalid"] if problem.code == TOO_MANY_ERRORS else 0
 
 
-def _told(cause: Cause) -> str:
+def sentences_on(cause: Cause) -> str:
     """A cause in up to three lines: what it is, where, and what to do."""
     lines = [f"{cause.code} {cause.level}: {cause.say}"]
     if cause.places:
@@ -137,14 +150,35 @@ def _name(path: Path, mappings: Sequence[Mapping]) -> str:
     return min(fits, key=len) if fits and path.name in route([path.name], mappings).unmapped else path.name
 
 
-def _unclaimed(name: str, path: Path) -> InboxFile:
+def unclaimed(name: str, path: Path) -> InboxFile:
+    """A file that stays where it is, as reading wants it."""
     status = path.stat()
     return InboxFile(name, path, status.st_size, "", datetime.fromtimestamp(status.st_mtime, UTC))
 
 
+class _Lines:
+    """Lines for stdout, written many at a time: each by itself would be a call of the system."""
+
+    def __init__(self) -> None:
+        self._waiting: list[bytes] = []
+
+    def add(self, line: bytes) -> None:
+        """Takes a line; it is written now or later."""
+        self._waiting.append(line)
+        if len(self._waiting) == _LINES_AT_A_TIME:
+            self.flush()
+
+    def flush(self) -> None:
+        """Writes what waits."""
+        sys.stdout.buffer.write(b"".join(self._waiting))
+        self._waiting.clear()
+
+
 def _line(checked: Checked) -> bytes:
     document, tables, mapping = checked
-    rows = [_place(tables[row.table].where(row.number)) for row in document.rows]
+    rows = [
+        {"file": (table := tables[row.table]).file, "sheet": table.sheet, "row": row.number} for row in document.rows
+    ]
     told = {
         "operation": document.operation,
         "key": document.key,
@@ -153,7 +187,3 @@ def _line(checked: Checked) -> bytes:
         "mapping": {"name": mapping.name, "version": mapping.version, "hash": mapping.hash},
     }
     return msgspec.json.encode(told) + b"\n"
-
-
-def _place(where: Where) -> dict[str, Any]:
-    return {"file": where.file, "sheet": where.sheet, "row": where.row}

@@ -17,6 +17,9 @@ def fields_told(ledger: Ledger, entries: Sequence[Entry], field: str, settings: 
     """What is known about a field of each entry that has it. Raises click.BadParameter if none of them does."""
     told, lacking = [], []
     for entry in entries:
+        if entry.removed:
+            lacking.append(f"{entry.operation} {entry.key}: its values were removed on {entry.removed[:10]}")
+            continue
         if not entry.payload:
             said = "; ".join(str(problem) for problem in entry.problems) or entry.reason
             lacking.append(f"{entry.operation} {entry.key} has no record: {said}")

@@ -6,10 +6,11 @@ from typing import Any
 import click
 import msgspec
 
-from loadsheet.cli.field import field_shown, fields_told
-from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, STATE, load, together
-from loadsheet.cli.output import print_json, print_table
-from loadsheet.ledger import Entry, Ledger, open_ledger
+from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, STATE, load, load_each, sound, together
+from loadsheet.cli.output import print_json, print_table, say
+from loadsheet.ledger import Entry, Ledger, Run, open_ledger
+from loadsheet.problems import LedgerError, SettingsError
+from loadsheet.settings import Settings
 
 NOTHING_KNOWN = 1
 
@@ -36,6 +37,8 @@ def show(
     with open_ledger(settings.database_url, exclusive=False) as ledger:
         entries = ledger.history.entries_by_key(key)
         if field is not None:
+            from loadsheet.cli.field import field_shown, fields_told  # noqa: PLC0415 (they load the mapping language)
+
             told = fields_told(ledger, entries, field, settings)
         else:
             told = [_told(ledger, entry) for entry in entries]
@@ -68,6 +71,7 @@ def _told(ledger: Ledger, entry: Entry) -> dict[str, Any]:
         "mapping_hash": drop.mapping_hash,
         "rows": rows,
         "problems": [str(problem) for problem in entry.problems],
+        "removed": entry.removed,
         "payload": msgspec.Raw(entry.payload or b"null"),
         "events": ledger.history.events_of(entry.id),
         "attempts": ledger.history.attempts_of(entry.id),
@@ -86,6 +90,8 @@ def _sheet(told: dict[str, Any], *, payload: bool) -> str:
     lines.append(f"  from     {from_rows} (mapping {told['mapping']} {told['mapping_hash'][:12]}, run {told['run']})")
     if told["service_order"]:
         lines.append(f"  number   {told['service_order']} at the exchange")
+    if told["removed"]:
+        lines.append(f"  removed  payload and cells on {told['removed'][:10]}; hashes, states and totals stay")
     lines += [f"  problem  {problem}" for problem in told["problems"]]
     lines += [
         f"  {event.at}  {event.before or 'planned'} -> {event.after}  {event.reason}".rstrip()
@@ -106,29 +112,48 @@ def _sheet(told: dict[str, Any], *, payload: bool) -> str:
 )
 @together(STATE, CONFIG, JSON)
 def runs(*, limit: int, state: Path | None, config: Path | None, as_json: bool) -> None:
-    """The latest runs with their exit codes and what came of them."""
-    settings = load(config, state=state)
-    with open_ledger(settings.database_url, exclusive=False) as ledger:
-        found = ledger.history.runs(limit)
+    """The latest runs with their exit codes and what came of them; of all shippers, where several are declared and none is named."""
+    every = load_each(config, state=state)
+    several = len(every) > 1
+    latest = [(name, run) for name, settings in every.items() for run in _latest(settings, limit, several=several)]
+    found = sorted(latest, key=lambda one: one[1].started_at, reverse=True)[:limit]
     if as_json:
         print_json(
             [
                 {
+                    **({"shipper": name} if several else {}),
                     "run": run.name,
                     "started_at": run.started_at,
                     "finished_at": run.finished_at,
                     "exit_code": run.exit_code,
                     "summary": msgspec.Raw(run.summary.encode() or b"null"),
                 }
-                for run in found
+                for name, run in found
             ]
         )
         return
+    whose = ["Shipper"] if several else []
     rows = [
-        [run.name, run.started_at, run.finished_at or "not finished", _code(run.exit_code), _counts(run.summary)]
-        for run in found
+        [*([name] if several else []), run.name, run.started_at, *_ended(run), _counts(run.summary)]
+        for name, run in found
     ]
-    print_table(["Run", "Started", "Finished", "Exit code", "Entries"], rows)
+    print_table([*whose, "Run", "Started", "Finished", "Exit code", "Entries"], rows)
+
+
+def _latest(settings: Settings | SettingsError, limit: int, *, several: bool) -> list[Run]:
+    """The latest runs of one shipper; of several, one whose ledger or settings cannot be read is said and passed over."""
+    try:
+        with open_ledger(sound(settings).database_url, exclusive=False) as ledger:
+            return ledger.history.runs(limit)
+    except (LedgerError, SettingsError) as error:
+        if not several:
+            raise
+        say(str(error))
+        return []
+
+
+def _ended(run: Run) -> tuple[str, str]:
+    return run.finished_at or "not finished", _code(run.exit_code)
 
 
 def _code(exit_code: int | None) -> str:

@@ -1,30 +1,24 @@
-"""Options that several commands share, and how they become settings."""
+"""Options that several commands share, and how they become settings: those that all share, or those of one shipper."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
-from loadsheet.settings import Settings
+from loadsheet.problems import SettingsError
+from loadsheet.settings import Settings, shippers_in
 
 Command = Callable[..., Any]
 
+WORST_FIRST = (70, 78, 77, 75, 65, 1)
+"""Exit codes, the worst first."""
+
 _FOLDER = click.Path(file_okay=False, path_type=Path)
 
-CONFIG = click.option(
-    "--config",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Settings file (default: loadsheet.toml here, if any).",
-)
-MAPPINGS = click.option("--mappings", type=_FOLDER, help="Folder of mapping files (default: mappings).")
-STATE = click.option("--state", type=_FOLDER, help="Folder of ledger and archive (default: .loadsheet).")
-INBOX = click.option("--inbox", type=_FOLDER, help="Folder in which shippers drop files (default: inbox).")
-OUTBOX = click.option("--outbox", type=_FOLDER, help="Folder for reports (default: outbox).")
-EXCHANGE = click.option(
-    "--exchange", metavar="URL|embedded", help="Base URL of the exchange, or our own in this process."
-)
-JSON = click.option("--json", "as_json", is_flag=True, help="Machine output: JSON on stdout.")
+_SHIPPER = "loadsheet.shipper"  # where the option is kept: commands need not hand it on
+_OF_ONE = frozenset({"inbox", "outbox", "state", "exchange"})  # settings that a shipper has of its own
 
 
 def together(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
@@ -38,6 +32,100 @@ def together(*options: Callable[[Command], Command]) -> Callable[[Command], Comm
     return decorate
 
 
+def _keep(ctx: click.Context, _option: click.Parameter, name: str | None) -> None:
+    ctx.meta[_SHIPPER] = name or ""
+
+
+def _complete(ctx: click.Context, _option: click.Parameter, begun: str) -> list[CompletionItem]:
+    try:
+        names = shippers_in(ctx.params.get("config"))
+    except SettingsError:
+        return []
+    return [CompletionItem(name) for name in names if name.casefold().startswith(begun.casefold())]
+
+
+CONFIG = together(
+    click.option(
+        "--config",
+        type=click.Path(dir_okay=False, path_type=Path),
+        is_eager=True,  # completion of --shipper reads it
+        help="Settings file (default: loadsheet.toml here, else the user's or the machine's, if any).",
+    ),
+    click.option(
+        "--shipper",
+        metavar="NAME",
+        envvar="LOADSHEET_SHIPPER",
+        expose_value=False,
+        callback=_keep,
+        shell_complete=_complete,
+        help="Shipper whose settings to use, where the settings file declares shippers.",
+    ),
+)
+MAPPINGS = click.option("--mappings", type=_FOLDER, help="Folder of mapping files (default: mappings).")
+STATE = click.option("--state", type=_FOLDER, help="Folder of ledger and archive (default: .loadsheet).")
+INBOX = click.option("--inbox", type=_FOLDER, help="Folder in which shippers drop files (default: inbox).")
+OUTBOX = click.option("--outbox", type=_FOLDER, help="Folder for reports (default: outbox).")
+EXCHANGE = click.option(
+    "--exchange", metavar="URL|embedded", help="Base URL of the exchange, or our own in this process."
+)
+JSON = click.option("--json", "as_json", is_flag=True, help="Machine output: JSON on stdout.")
+
+
+def shipper_given() -> str:
+    """The shipper that the command line or the environment names; empty if none is."""
+    ctx = click.get_current_context(silent=True)
+    return str(ctx.meta.get(_SHIPPER, "")) if ctx else ""
+
+
 def load(config: Path | None, **given: Any) -> Settings:
-    """The settings of a command; options that were not given are None."""
-    return Settings.load(config, **given)
+    """The settings of a command; options that were not given are None.
+
+    Where several shippers are declared and none is named, a command that works with the folders, the ledger or the exchange of one is
+    refused; one that does not has the settings that all share. Raises SettingsError and click.UsageError.
+    """
+    name = shipper_given()
+    if not name and not _OF_ONE.isdisjoint(given) and (names := shippers_in(config)):
+        if len(names) > 1:
+            raise click.UsageError(f"which shipper? --shipper {'|'.join(names)}")
+        (name,) = names
+    return Settings.load(config, shipper=name, **given)
+
+
+def load_each(config: Path | None, **given: Any) -> dict[str, Settings | SettingsError]:
+    """The settings of the shipper that is named, else of every one that is declared, by name (empty where none is declared), or what
+    is wrong with them; with several, nobody is harmed by another's.
+
+    Raises SettingsError for what is wrong with all, and click.UsageError if folders or the exchange are given for several.
+    """
+    names = (shipper_given(),) if shipper_given() else shippers_in(config) or ("",)
+    if len(names) > 1 and (one := [name for name in (*sorted(_OF_ONE), "mappings") if given.get(name) is not None]):
+        listed = "|".join(names)
+        raise click.UsageError(f"--{one[0]} is about one shipper, and several are declared: add --shipper {listed}")
+    if len(names) == 1:
+        return {names[0]: Settings.load(config, shipper=names[0], **given)}
+    return {name: _or_wrong(config, name, given) for name in names}
+
+
+def _or_wrong(config: Path | None, name: str, given: dict[str, Any]) -> Settings | SettingsError:
+    try:
+        return Settings.load(config, shipper=name, **given)
+    except SettingsError as wrong:
+        return wrong
+
+
+def serves_all(found: Mapping[str, object]) -> bool:
+    """Whether what `load_each` found are all shippers that are declared, and there are some."""
+    return bool(next(iter(found))) and not shipper_given()
+
+
+def sound(settings: Settings | SettingsError) -> Settings:
+    """Settings that can be worked with. Raises what is wrong with them."""
+    if isinstance(settings, SettingsError):
+        raise settings
+    return settings
+
+
+def worst_of(codes: Iterable[int]) -> int:
+    """The exit code of several shippers together: the first of `WORST_FIRST` that is among theirs, else 0."""
+    there = set(codes)
+    return next((code for code in WORST_FIRST if code in there), 0)

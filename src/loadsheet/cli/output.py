@@ -12,6 +12,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
+from loadsheet import journal
+
 Advance = Callable[[int, int], None]
 """Reports progress: so many of so many are done."""
 
@@ -42,7 +44,8 @@ def _printable(text: str) -> str:
 
 def say(text: str) -> None:
     """A line for the person in front of the screen, on stderr."""
-    click.echo(text, err=True)
+    if not journal.speaks(text):  # then it is a line like the others there
+        click.echo(text, err=True)
 
 
 @contextmanager

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import click
 
+from loadsheet.cli.moments import clock
 from loadsheet.cli.options import CONFIG, EXCHANGE, JSON, STATE, load, together
 from loadsheet.cli.output import print_json, print_table, say
 from loadsheet.cli.reaching import reached
 from loadsheet.contract import BY_NAME, glance
-from loadsheet.ledger import utc_now
 from loadsheet.reports.flattening import Layout, text_of
 from loadsheet.reports.pulled import FORMS, Pulled, layout, write_json, write_pulled, write_table
 from loadsheet.settings import EMBEDDED
@@ -64,7 +64,7 @@ def pull(
     settings = load(config, exchange=exchange, state=state)
     with reached(settings) as client:
         operation = BY_NAME[f"{subject}.list"]
-        at = utc_now().isoformat(timespec="seconds").replace("+00:00", "Z")
+        at = clock()().isoformat(timespec="seconds").replace("+00:00", "Z")
         pulled = Pulled(operation, client.whole_listing(operation), frozenset(keys))
     if target is None:
         _show(pulled, laid_out, as_json=as_json, chosen=bool(columns))

@@ -1,24 +1,36 @@
 """How a command reaches the ledger and the exchange that its settings name."""
 
 import secrets
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 
+from loadsheet import journal
+from loadsheet.cli.moments import clock
+from loadsheet.cli.output import say
 from loadsheet.credentials import another_token, required_token
 from loadsheet.dispatch import Client
 from loadsheet.exchange import Embedded
+from loadsheet.inbox import strays
 from loadsheet.ledger import Ledger, open_ledger
+from loadsheet.problems import FolderError, SettingsError
 from loadsheet.settings import EMBEDDED, Settings
 
+STRAYS_SHOWN = 5
 
-def held_ledger(settings: Settings) -> AbstractContextManager[Ledger]:
+
+@contextmanager
+def held_ledger(settings: Settings) -> Iterator[Ledger]:
     """The ledger of the settings, for this process alone. Raises what `open_ledger` raises."""
-    return open_ledger(
+    held = open_ledger(
         settings.database_url,
+        clock=clock(),
         allow_network=settings.allow_network_ledger,
         accept_older=settings.accept_older_ledger,
     )
+    with journal.opened(settings, anew=False), held as ledger:
+        yield ledger
 
 
 @contextmanager
@@ -37,3 +49,24 @@ def reached(settings: Settings) -> Iterator[Client]:
     database = f"sqlite:///{settings.state / 'exchange.db'}"
     with Embedded(database, token, settings.assumptions) as served, Client(served.url, token, settings) as client:
         yield client
+
+
+def say_strays(config: Path | None, shippers: Mapping[str, Settings | SettingsError]) -> None:
+    """Say which files lie in the inbox of all, outside of the folders of these shippers: nobody takes them. The folder of one whose
+    settings are wrong is taken to be where it would be by its name.
+    """
+    try:
+        shared = Settings.load(config)
+        lying = _lying(shared, shippers) if shared.inbox.is_dir() else []
+    except (FolderError, SettingsError) as error:
+        say(f"loadsheet: {error}")
+        return
+    if lying:
+        shown = ", ".join(lying[:STRAYS_SHOWN]) + (" ..." if len(lying) > STRAYS_SHOWN else "")
+        lies = "1 file lies" if len(lying) == 1 else f"{len(lying)} files lie"
+        say(f"{lies} in {shared.inbox} outside of the shippers' folders, where nobody takes them: {shown}")
+
+
+def _lying(shared: Settings, shippers: Mapping[str, Settings | SettingsError]) -> list[str]:
+    own = [one.inbox if isinstance(one, Settings) else shared.inbox / name for name, one in shippers.items()]
+    return strays(shared, [folder for folder in own if folder.is_relative_to(shared.inbox)])

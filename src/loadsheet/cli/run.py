@@ -1,13 +1,74 @@
-"""`loadsheet run`: everything that is finished in the inbox, once."""
+"""`loadsheet run`: everything that is finished in the inbox, once; of every shipper, one after the other, where several are declared.
 
+Owns: what a run says, and to which exit code the runs of several shippers add up. One shipper's failure stops no other.
+"""
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import click
+import msgspec
 
 from loadsheet import pipeline
-from loadsheet.cli.options import CONFIG, EXCHANGE, INBOX, JSON, MAPPINGS, OUTBOX, STATE, load, together
-from loadsheet.cli.output import print_lines, print_raw_json, progress, say
-from loadsheet.cli.reaching import held_ledger, reached
+from loadsheet.attending import attend
+from loadsheet.capsule.nightly import seal_night
+from loadsheet.cli import Terminated, ending
+from loadsheet.cli.foretelling import foretell
+from loadsheet.cli.moments import clock
+from loadsheet.cli.options import (
+    CONFIG,
+    EXCHANGE,
+    INBOX,
+    JSON,
+    MAPPINGS,
+    OUTBOX,
+    STATE,
+    load_each,
+    serves_all,
+    sound,
+    together,
+    worst_of,
+)
+from loadsheet.cli.output import print_json, print_lines, print_raw_json, progress, say
+from loadsheet.cli.reaching import held_ledger, reached, say_strays
+from loadsheet.keeping import keep
+from loadsheet.ledger import State
+from loadsheet.problems import Problem, SettingsError
+from loadsheet.settings import Settings
+
+_NEEDS_SOMEONE = (1, 65)
+_SAID_ALWAYS = ("A111",)  # a warning that needs someone all the same: a companion that is overdue
+
+
+class Told(NamedTuple):
+    """What a shipper's run came to: its exit code, its sentences, its JSON (none if it broke), and why it broke or stopped."""
+
+    exit_code: int
+    lines: tuple[str, ...] = ()
+    json: bytes = b""
+    stopped: str = ""
+
+
+class Manner(NamedTuple):
+    """How a run speaks."""
+
+    as_json: bool
+    exit_zero: bool
+    quiet: bool
+    verbose: bool
+
+
+def _moment(_ctx: click.Context, _option: click.Parameter, text: str | None) -> datetime | None:
+    try:
+        found = datetime.fromisoformat(text) if text is not None else None
+    except ValueError:
+        raise click.BadParameter(f"{text} is no moment; write 2026-03-04 or 2026-03-04T21:30") from None
+    return found.astimezone() if found else None
 
 
 @click.command()
@@ -15,41 +76,151 @@ from loadsheet.cli.reaching import held_ledger, reached
 @click.option(
     "--settle", "settle_s", type=click.FloatRange(0), help="Seconds a file must have been quiet (default: 5)."
 )
+@click.option(
+    "--limit", type=click.IntRange(1), metavar="N", help="Send so many entries at most; the rest stays ready."
+)
+@click.option(
+    "--since", callback=_moment, metavar="WHEN", help="Take only files last changed since this day or moment."
+)
+@click.option("--dry-run", is_flag=True, help="Only say what would be taken and sent; nothing is moved, kept or sent.")
 @click.option("--exit-zero", is_flag=True, help="Exit 0 also if rows need someone (instead of 1 or 65).")
-@click.option("--quiet", is_flag=True, help="Say nothing unless something needs someone.")
+@click.option("--quiet", is_flag=True, help="Say nothing unless something needs someone, as schedulers want it.")
+@click.option("--verbose", is_flag=True, help="Say what happens as it happens, also where the settings say quiet.")
 @JSON
 def run(
     *,
-    inbox: Path | None,
-    mappings: Path | None,
-    outbox: Path | None,
-    state: Path | None,
-    exchange: str | None,
-    config: Path | None,
-    settle_s: float | None,
+    limit: int | None,
+    since: datetime | None,
+    dry_run: bool,
     exit_zero: bool,
     quiet: bool,
+    verbose: bool,
     as_json: bool,
+    config: Path | None,
+    **given: Any,
 ) -> int:
-    """Take in every finished file of the inbox, submit what is ready, and report what became of every row."""
-    settings = load(
-        config, inbox=inbox, mappings=mappings, outbox=outbox, state=state, exchange=exchange, settle_s=settle_s
-    )
+    """Take in every finished file of the inbox, submit what is ready, and report what became of every row.
+
+    Where shippers are declared and none is named, this is done for each of them, one after the other; the exit code is the worst
+    (70, 78, 77, 75, 65, 1, 0).
+    """
+    given |= {"run_entries_max": limit, "arrived_since": since, "log_level": "info" if verbose else None}
+    found = load_each(config, **given)
+    manner = Manner(as_json=as_json, exit_zero=exit_zero, quiet=quiet, verbose=verbose)
+    act = _foretold if dry_run else _ran
+    with _terminable():
+        code = _alone(next(iter(found.values())), act, manner) if len(found) == 1 else _each(found, act, manner)
+        if serves_all(found):
+            say_strays(config, found)
+        return code
+
+
+def _alone(settings: Settings | SettingsError, act: Callable[[Settings, Manner], Told], manner: Manner) -> int:
+    told = act(sound(settings), manner)
+    if manner.as_json:
+        print_raw_json(told.json)
+    else:
+        print_lines(told.lines)
+    if told.stopped:
+        say(f"loadsheet: {told.stopped}")
+    return told.exit_code
+
+
+def _each(
+    found: dict[str, Settings | SettingsError],
+    act: Callable[[Settings, Manner], Told],
+    manner: Manner,
+) -> int:
+    """The same for several shippers, each for itself."""
+    all_told: dict[str, Told] = {}
+    for name, settings in found.items():
+        told = all_told[name] = _guarded(settings, lambda settings: act(settings, manner))
+        if told.lines and not manner.as_json:
+            print_lines([f"{name}:", *told.lines])
+        if told.stopped:
+            say(f"loadsheet: {name}: {told.stopped}")
+    worst = worst_of([told.exit_code for told in all_told.values()])
+    if manner.as_json:
+        shippers = {
+            name: {
+                "exit_code": told.exit_code,
+                "stopped": told.stopped or None,
+                "summary": msgspec.Raw(told.json or b"null"),
+            }
+            for name, told in all_told.items()
+        }
+        print_json({"exit_code": worst, "shippers": shippers})
+    return worst
+
+
+def _guarded(settings: Settings | SettingsError, act: Callable[[Settings], Told]) -> Told:
+    """What one shipper's run comes to, also if it breaks."""
+    why: list[str] = []
+    told: list[Told] = []
+
+    def do() -> int:
+        told.append(act(sound(settings)))
+        return 0
+
+    code = ending(do, why.append)
+    return told[0] if told else Told(code, stopped=why[0])
+
+
+def _ran(settings: Settings, manner: Manner) -> Told:
     settings.inbox.mkdir(parents=True, exist_ok=True)
-    with (
-        held_ledger(settings) as ledger,
-        reached(settings) as client,
-        progress("sending") as advance,
-    ):
-        result = pipeline.run(settings, ledger, client, progress=advance)
+    left_ready: list[int] = []
+    result = attend(settings, lambda: _once(settings, left_ready), clock=clock(), say=say)
+    silent = (manner.quiet or settings.quiet) and not manner.verbose and not result.exit_code
     for problem in result.left:
-        say(str(problem))
-    if as_json:
-        print_raw_json(result.reports.summary.to_json())
-    elif result.exit_code or not quiet:
-        print_lines(result.reports.sentences)
+        if not silent or _needs_someone(problem):
+            say(str(problem))
     if result.late:
         say(result.late)
-    if result.stopped:
-        say(f"loadsheet: {result.stopped}")
-    return 0 if exit_zero and result.exit_code in (1, 65) else result.exit_code
+    if left_ready and left_ready[0] and not silent:
+        limit = f"a run sends {settings.run_entries_max} at most"
+        say(f"{left_ready[0]} entries stay ready ({limit}); the next run goes on from there")
+    code = 0 if manner.exit_zero and result.exit_code in _NEEDS_SOMEONE else result.exit_code
+    written = result.reports
+    lines = () if silent else tuple(written.sentences)
+    return Told(code, lines, written.summary.to_json(), str(result.stopped) if result.stopped else "")
+
+
+def _needs_someone(problem: Problem) -> bool:
+    return problem.level == "error" or problem.code in _SAID_ALWAYS
+
+
+def _once(settings: Settings, left_ready: list[int]) -> pipeline.Result:
+    with held_ledger(settings) as ledger, reached(settings) as client, progress("sending") as advance:
+        result = pipeline.run(settings, ledger, client, progress=advance)
+        if settings.run_entries_max and result.stopped is None:
+            left_ready.append(ledger.history.count_in(State.READY))
+        seal_night(settings, ledger.history, result.reports.summary.run, clock()(), say)
+        keep(settings, ledger, clock()(), say)
+    return result
+
+
+def _foretold(settings: Settings, manner: Manner) -> Told:
+    found = foretell(settings)
+    code = 0 if manner.exit_zero and found.exit_code in _NEEDS_SOMEONE else found.exit_code
+    for line in found.remarks:
+        say(line)
+    return Told(code, found.lines, found.json)
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """SIGTERM ends a run as Ctrl-C does: what is held is let go, and the exit code is 143. While calls are under way, it waits for
+    them (see `dispatch.sending`).
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(_number: int, _frame: object) -> None:
+        raise Terminated
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

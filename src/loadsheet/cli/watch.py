@@ -1,21 +1,48 @@
-"""`loadsheet watch`: runs whenever files are finished, until it is stopped."""
+"""`loadsheet watch`: runs whenever files are finished, until it is stopped; for all shippers in one process, where several are declared.
+
+Owns: what is held for each shipper, and that what ends the watch of one ends no other.
+"""
 
 import signal
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from datetime import datetime
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 import msgspec
 
-from loadsheet import pipeline
-from loadsheet.cli.options import CONFIG, EXCHANGE, INBOX, MAPPINGS, OUTBOX, STATE, load, together
+from loadsheet import pipeline, seeing
+from loadsheet.arrivals import next_due
+from loadsheet.attending import attend
+from loadsheet.capsule.nightly import seal_night
+from loadsheet.cli import ending
+from loadsheet.cli.moments import clock
+from loadsheet.cli.options import (
+    CONFIG,
+    EXCHANGE,
+    INBOX,
+    MAPPINGS,
+    OUTBOX,
+    STATE,
+    load_each,
+    serves_all,
+    sound,
+    together,
+    worst_of,
+)
 from loadsheet.cli.output import print_lines, say
-from loadsheet.cli.reaching import held_ledger, reached
+from loadsheet.cli.reaching import held_ledger, reached, say_strays
 from loadsheet.dispatch import Client
+from loadsheet.keeping import keep
 from loadsheet.ledger import Ledger, State
 from loadsheet.mapping import load_folder
+from loadsheet.problems import LoadsheetError, SettingsError
 from loadsheet.reports import RunSummary
 from loadsheet.settings import Settings
-from loadsheet.watching import Bell, Ended
+from loadsheet.watching import Bell, Ended, Watch
 from loadsheet.watching import watch as keep_watching
 
 INTERRUPTED = 130
@@ -42,40 +69,157 @@ def watch(
 
     Holds the ledger while it lives: a `loadsheet run` beside it is told so and exits 75. SIGTERM ends it with 0 after the calls
     under way are finished and settled; what is left is for the next start. What may be over by itself is tried again after growing
-    pauses; a wrong mapping or setting (78), a refused token (77) and a fault of ours (70) end it.
+    pauses; a wrong mapping or setting (78), a refused token (77) and a fault of ours (70) end it. Where shippers are declared and
+    none is named, all are watched, one run after the other; what ends the watch of one is said and ends no other, and the watch is over
+    when none is left, with the worst exit code.
     """
-    settings = load(
+    found = load_each(
         config, inbox=inbox, mappings=mappings, outbox=outbox, state=state, exchange=exchange, settle_s=settle_s
     )
-    load_folder(settings.mappings, settings.assumptions)  # whoever starts a watch wants to know at once
-    settings.inbox.mkdir(parents=True, exist_ok=True)
-    with (
-        held_ledger(settings) as ledger,
-        reached(settings) as client,
-        Bell(settings, _warn) as bell,
-    ):
-        say(f"watching {settings.inbox}")
-        stopped_by = keep_watching(
-            settings,
-            bell,
-            lambda: _run_once(settings, ledger, client, as_json=as_json),
-            lambda: ledger.history.count_in(State.READY, State.SENDING, State.UNKNOWN),
-            _warn,
-        )
+    with ExitStack() as stack:
+        held = {name: _held(name, settings, stack, several=len(found) > 1) for name, settings in found.items()}
+        missing = {name: one for name, one in held.items() if isinstance(one, int)}
+        codes = list(missing.values())  # of the shippers that are not watched, or no more
+        if len(missing) == len(held):
+            return worst_of(codes)
+        board = stack.enter_context(seeing.shown(_shared(config, found), say))
+        for name, code in missing.items():
+            board.ended(name, code, "it is not watched")
+        desk = _Desk(board, as_json, several=len(found) > 1, codes=codes)
+        watches = [_watch(one, desk) for one in held.values() if isinstance(one, _Held)]
+        bell = stack.enter_context(Bell([one.settings for one in watches], _warn))
+        say(f"watching {', '.join(str(one.settings.inbox) for one in watches)}")
+        if serves_all(found):
+            say_strays(config, found)
+        try:
+            stopped_by = keep_watching(watches, bell, turned=board.turned)
+        except LoadsheetError as error:
+            if not codes:
+                raise
+            _warn(str(error))
+            return worst_of([*codes, error.exit_code])
     say("stopped; what is left is for the next start")
     return INTERRUPTED if stopped_by == signal.SIGINT else 0
 
 
-def _run_once(settings: Settings, ledger: Ledger, client: Client, *, as_json: bool) -> Ended:
-    result = pipeline.run(settings, ledger, client)
+class _Desk(NamedTuple):
+    """What the watches of all shippers share."""
+
+    board: seeing.Board
+    as_json: bool
+    several: bool
+    codes: list[int]
+
+
+def _shared(config: Path | None, found: Mapping[str, Settings | SettingsError]) -> Settings:
+    """The settings of what there is once for all shippers."""
+    (first, *more) = found.values()
+    return Settings.load(config) if more or isinstance(first, SettingsError) else first
+
+
+class _Held(NamedTuple):
+    """What is held for one shipper, until `stack` is closed."""
+
+    settings: Settings
+    ledger: Ledger
+    client: Client
+    stack: ExitStack
+    warn: Callable[[str], None]
+
+
+def _held(name: str, settings: Settings | SettingsError, stack: ExitStack, *, several: bool) -> _Held | int:
+    """What is held for one shipper. If it cannot be had and there are others, that is said, and what comes back is an exit code."""
+    if not several:
+        return _hold(sound(settings), stack, _warn)
+    held: list[_Held] = []
+    own = stack.enter_context(ExitStack())
+
+    def hold() -> int:
+        held.append(_hold(sound(settings), own, _naming(name)))
+        return 0
+
+    def missing(why: str) -> None:
+        _warn(f"{name}: {why}; this shipper is not watched")
+
+    code = ending(hold, missing)
+    if code:
+        own.close()
+    return held[0] if held else code
+
+
+def _hold(settings: Settings, stack: ExitStack, warn: Callable[[str], None]) -> _Held:
+    load_folder(settings.mappings, settings.assumptions)  # whoever starts a watch wants to know at once
+    settings.inbox.mkdir(parents=True, exist_ok=True)
+    ledger, client = stack.enter_context(held_ledger(settings)), stack.enter_context(reached(settings))
+    return _Held(settings, ledger, client, stack, warn)
+
+
+def _watch(held: _Held, desk: _Desk) -> Watch:
+    settings, ledger, client, stack, warn = held
+
+    def close(why: LoadsheetError) -> None:
+        desk.codes.append(why.exit_code)
+        stack.close()
+
+    return Watch(
+        settings,
+        partial(_run_once if not desk.several else _guarded, settings, ledger, client, desk),
+        lambda: ledger.history.count_in(State.READY, State.SENDING, State.UNKNOWN),
+        warn,
+        close,
+        partial(_due_s, settings, ledger),
+    )
+
+
+def _due_s(settings: Settings, ledger: Ledger) -> float | None:
+    """In how many seconds the first file is due after the last look: the run after it finds out that it is late."""
+    now, (_, looked) = clock()(), ledger.history.looks()
+    due = next_due(settings, datetime.fromisoformat(looked) if looked else now)
+    return None if due is None else (due - now).total_seconds()
+
+
+def _guarded(settings: Settings, ledger: Ledger, client: Client, desk: _Desk) -> Ended:
+    """One run of one of several shippers: a fault of ours in it ends the watch of this one only."""
+    ended: list[Ended] = []
+    why: list[str] = []
+
+    def do() -> int:
+        ended.append(_run_once(settings, ledger, client, desk))
+        return 0
+
+    code = ending(do, why.append)
+    if ended:
+        return ended[0]
+    error = LoadsheetError(why[0])
+    error.exit_code = code
+    raise error
+
+
+def _run_once(settings: Settings, ledger: Ledger, client: Client, desk: _Desk) -> Ended:
+    board = desk.board
+    result = attend(settings, lambda: _night(settings, ledger, client, board), clock=clock(), say=say, board=board)
     for problem in result.left:
         say(str(problem))
     summary = result.reports.summary
-    if as_json:
-        print_lines([msgspec.json.format(summary.to_json(), indent=-1).decode()])
+    if desk.as_json:
+        told = msgspec.Raw(summary.to_json())
+        shown = {"shipper": settings.shipper, "summary": told} if desk.several else told
+        print_lines([msgspec.json.format(msgspec.json.encode(shown), indent=-1).decode()])
     else:
-        print_lines([_line(summary, result.reports.folder)])
+        whose = f"{settings.shipper}: " if desk.several else ""
+        print_lines([whose + _line(summary, result.reports.folder)])
     return Ended(result.exit_code, result.stopped, result.left)
+
+
+def _night(settings: Settings, ledger: Ledger, client: Client, board: seeing.Board) -> pipeline.Result:
+    result = pipeline.run(settings, ledger, client, progress=board.progress)
+    seal_night(settings, ledger.history, result.reports.summary.run, clock()(), say)
+    keep(settings, ledger, clock()(), say)
+    return result
+
+
+def _naming(name: str) -> Callable[[str], None]:
+    return lambda text: _warn(f"{name}: {text}")
 
 
 def _line(summary: RunSummary, folder: Path) -> str:

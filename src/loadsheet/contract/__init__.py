@@ -18,7 +18,7 @@ from loadsheet.contract.answers import (
     success,
 )
 from loadsheet.contract.assumptions import Assumption, Assumptions, register
-from loadsheet.contract.checking import Checker, body_checker, check, check_body, checker, model
+from loadsheet.contract.checking import Checker, body_checker, check, check_body, checker, model, value_checker
 from loadsheet.contract.comparing import EXACT, Difference, Tolerances, different_fields, outermost
 from loadsheet.contract.examples import (
     example_answer,
@@ -43,7 +43,16 @@ from loadsheet.contract.kinds import (
     spell,
 )
 from loadsheet.contract.listed import Listing, UndocumentedAnswer, read_listing, scan_listing
-from loadsheet.contract.measures import MEASURES, Measure, Scale, amounts, fields_of, measures_of, scale_of
+from loadsheet.contract.measures import (
+    MEASURES,
+    Measure,
+    Scale,
+    amounts,
+    fields_of,
+    figures_only,
+    measures_of,
+    scale_of,
+)
 from loadsheet.contract.operations import (
     BY_NAME,
     OPERATIONS,
@@ -133,6 +142,7 @@ __all__ = [
     "example_unauthorised",
     "example_unknown_method",
     "fields_of",
+    "figures_only",
     "glance",
     "in_date_shape",
     "listed_name",
@@ -164,4 +174,5 @@ __all__ = [
     "success_schema",
     "tender_change",
     "update_of",
+    "value_checker",
 ]

@@ -150,7 +150,7 @@ def read_refusal(operation: Operation, body: object) -> tuple[Fault, ...]:
 
 
 def _object(value: object, name: str) -> Mapping[str, Any]:
-    if not isinstance(value, Mapping):
+    if type(value) is not dict and not isinstance(value, Mapping):  # the first question is the quick one
         raise UndocumentedAnswer(f"{name} is not an object")
     return value
 

@@ -19,6 +19,7 @@ from pydantic import (
     StrictInt,
     StrictStr,
     StringConstraints,
+    TypeAdapter,
     ValidationError,
     create_model,
 )
@@ -54,6 +55,25 @@ def checker(operation: Operation, assumptions: Assumptions) -> Checker:
         return ()
 
     return check_record
+
+
+def value_checker(
+    field: Field, record: Record, operation: Operation, assumptions: Assumptions
+) -> Callable[[object], bool]:
+    """Whether a value may stand in one field of a record: what `checker` says of that field and all below it."""
+
+    @cache
+    def adapter() -> TypeAdapter[Any]:  # made when it is asked for: most fields never need it
+        return TypeAdapter(_definition(field, record, operation.creates, assumptions)[0])
+
+    def is_right(value: object) -> bool:
+        try:
+            adapter().validator.validate_python(value)
+        except ValidationError:
+            return False
+        return True
+
+    return is_right
 
 
 def check(operation: Operation, payload: object, assumptions: Assumptions) -> tuple[Fault, ...]:

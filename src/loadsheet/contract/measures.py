@@ -66,11 +66,36 @@ def fields_of(measures: tuple[Measure, ...]) -> tuple[str, ...]:
     )
 
 
+def figures_only(measures: tuple[Measure, ...], record: dict[str, Any]) -> dict[str, Any]:
+    """So much of a decoded record that its `amounts` stay the same, and nothing else of it."""
+    kept: dict[str, Any] = {}
+    for _, _, field, unit, items in measures:
+        names = (field, unit)
+        if not items:
+            kept |= {name: record[name] for name in names if name in record}
+            continue
+        holders = record.get(items)
+        if isinstance(holders, list | tuple):
+            before = kept.get(items) or [{} for _ in holders]
+            kept[items] = [
+                {**known, **{name: holder[name] for name in names if name in holder}}
+                if isinstance(holder, dict)
+                else known
+                for known, holder in zip(before, holders, strict=True)
+            ]
+    return kept
+
+
 def amounts(measures: tuple[Measure, ...], record: dict[str, Any]) -> Iterator[tuple[Measure, str, Decimal]]:
     """Each figure of a decoded record with its unit (empty: none given). Figures that are absent or no numbers are left out."""
     for measure in measures:
         _, _, field, unit, items = measure
-        holders = record.get(items) if items else (record,)
+        if not items:
+            figure = _number(record.get(field))
+            if figure is not None:
+                yield measure, str(record.get(unit) or "") if unit else "", figure
+            continue
+        holders = record.get(items)
         for holder in holders if isinstance(holders, list | tuple) else ():
             figure = _number(holder.get(field)) if isinstance(holder, dict) else None
             if figure is not None:

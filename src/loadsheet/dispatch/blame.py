@@ -52,5 +52,5 @@ def _refusal(entry: Entry, origin: Origin, fault: Fault) -> Problem:
     place = places[0]
     table, row = origin.tables[place.table], entry.rows[place.row]
     where = table.where(row.number, place.label, fault.path)
-    found = row.cells[table.header.index(place.label)] if where.column else ""
+    found = row.cells[table.header.index(place.label)] if where.column and row.cells else ""
     return Problem("X701", where, found, {"text": text})

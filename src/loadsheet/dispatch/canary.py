@@ -1,4 +1,5 @@
-"""The canary start: of a mapping whose records were never accepted, a few go first and alone; the rest follows if one is accepted.
+"""The canary start: of a mapping whose records were never accepted, or of a shipper's folder of whose records none ever was, a few go
+first and alone; the rest follows if one is accepted.
 
 Owns: which drops are on trial, how many of their entries may leave, and what their outcomes decide. If all of the first are
 refused, a wrong mapping or a new shipper's wrong code would be refused a thousand times over: the rest is held, for a person to

@@ -15,6 +15,7 @@ from urllib.parse import urlencode, urlsplit
 
 import msgspec
 
+from loadsheet import journal
 from loadsheet.contract import PAGE_SIZE, Listing, Operation, UndocumentedAnswer, scan_listing
 from loadsheet.dispatch.outcomes import Reply, excerpt
 from loadsheet.dispatch.transport import Deadlines, Desk, trusted_authorities
@@ -47,6 +48,7 @@ class Client:
         self._settings = settings
         self._desks = threading.local()
         self._opened: list[Desk] = []
+        self._spare: list[Desk] = []
         self._deadlines = Deadlines(settings.call_timeout_s)
         self._trust = trusted_authorities() if self.base_url.startswith("https:") else None
 
@@ -67,14 +69,55 @@ class Client:
         for desk in self._opened:
             desk.close()
         self._opened.clear()
+        self._spare.clear()
 
     def call(self, operation: Operation, body: bytes) -> Reply:
         """Make one call of a write operation, once. Never raises for what happens on the network: the reply says it."""
         return self._authorised(operation, body, "")
 
+    # calls in steps, for whoever makes many at once
+
+    @property
+    def token(self) -> str:
+        """The token that the next call bears."""
+        return self._token
+
+    @property
+    def may_renew(self) -> bool:
+        """Whether another token can be asked for when one is refused."""
+        return self._renew is not None
+
+    def desk(self) -> Desk:
+        """A desk that nobody sits at. `take_back` wants it back."""
+        while self._spare:
+            desk = self._spare.pop()
+            if desk.token == self._token:
+                return desk
+        return self._new_desk()
+
+    def take_back(self, desk: Desk) -> None:
+        """Nobody needs this desk now."""
+        desk.close()
+        self._spare.append(desk)
+
+    def begin(self, desk: Desk, operation: Operation, body: bytes) -> None:
+        """A call of a write operation begins at a desk; its steps are the desk's."""
+        desk.begin(operation, body)
+
+    def once_more(self, operation: Operation, body: bytes, refused: Reply, token: str) -> Reply:
+        """What becomes of a call whose token was refused: made again if there is another token, else refused. Asking may take its time."""
+        return self._desk().send(operation, body) if self._renewed(token) else refused
+
     def ask(self, operation: Operation, body: bytes = b"", *, query: str = "") -> Reply:
         """One request just as it is given, once, listings and operations of nobody included: the probe asks so. Never raises."""
         return self._desk().send(operation, body, query=query)
+
+    def glance(self, operation: Operation) -> Reply:
+        """One look at the shortest listing, as it was answered: for the date that the answer says. Never raises."""
+        reply = self._look(operation, 1)
+        if reply.kept:
+            reply.kept.close()
+        return reply
 
     def listing(self, operation: Operation, page_size: int) -> Listing:
         """One answer of a listing, numbers as int or Decimal; its records stay encoded, and those of a long one in a file. A look
@@ -117,6 +160,8 @@ class Client:
                 break
             wanted = listing.total_count + listing.total_count // 5 + MARGIN
             listing = self.listing(operation, min(wanted, self._settings.assumptions.page_size_max))
+        told = {"records": len(listing.results), "total": listing.total_count, "complete": listing.complete}
+        journal.info("listing read", operation=operation.name, **told)
         return listing
 
     def _look(self, operation: Operation, page_size: int) -> Reply:
@@ -153,9 +198,12 @@ class Client:
         if desk is None or desk.token != self._token:
             if desk is not None:
                 desk.close()
-            desk = Desk(self.base_url, self._token, self._settings, self._deadlines, self._trust)
-            self._desks.mine = desk
-            self._opened.append(desk)
+            desk = self._desks.mine = self._new_desk()
+        return desk
+
+    def _new_desk(self) -> Desk:
+        desk = Desk(self.base_url, self._token, self._settings, self._deadlines, self._trust)
+        self._opened.append(desk)
         return desk
 
 
@@ -187,4 +235,5 @@ def _checked_token(token: str) -> str:
     # The library would show a header that it cannot send, and with it the token: so it is checked here, and not shown.
     if not token or not token.isascii() or not token.isprintable() or " " in token:
         raise SettingsError("token: a token is needed, of printable ASCII characters without a space")
+    journal.hide(token)
     return token

@@ -6,6 +6,7 @@ Owns: the order of the two, and why a run's delivering ended. How calls are sent
 from collections.abc import Collection
 from typing import NamedTuple
 
+from loadsheet import journal
 from loadsheet.dispatch.client import Client
 from loadsheet.dispatch.forecast import Forecast
 from loadsheet.dispatch.pace import Stop
@@ -52,16 +53,23 @@ def deliver(
     What the exchange does ends in `Delivered.stopped`, never in an exception. LedgerError goes through.
     """
     ledger.release(run, orphans=settings.parents == "send", updating=updating)
-    sent, seen = send(ledger, client, run, settings, progress=progress), Listings()
+    most = settings.run_entries_max or None
+    sent, seen = send(ledger, client, run, settings, most=most, progress=progress), Listings()
+    if sent.limited:  # nothing waits for anything but the next run
+        return Delivered(None, seen)
     if sent.interrupted:  # whoever runs us survived the signal: what is ready stays so
         return Delivered(None, seen, sent.forecast)
     if sent.stopped is None:
         seen = look_after(ledger, client, run, settings, patience)
         ledger.release(run, updating=updating)
         if ledger.ready(1):  # children of what the listing showed, or of a create whose answer was lost
-            sent, seen = send(ledger, client, run, settings, progress=progress), Listings()
+            rest = None if most is None else most - sent.accepted - sent.refused - sent.unknown
+            sent, seen = send(ledger, client, run, settings, most=rest, progress=progress), Listings()
+            if sent.limited:
+                return Delivered(None, seen)
     if sent.stopped is None:
-        ledger.hold_waiting(run)
+        if held := ledger.hold_waiting(run):
+            journal.warning("entries held, waiting for their order or tender", count=held)
         return Delivered(None, seen)  # what is not sent waits for something, and no rate says for how long
     error = TokenRefused if sent.stopped is Stop.TOKEN_REFUSED else ExchangeUnreachable
     told = f"{sent.stopped} ({sent.why}); what was not sent is still ready, run again"

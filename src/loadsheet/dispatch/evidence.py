@@ -123,7 +123,9 @@ def content_before(accepted: Iterable[Entry]) -> dict[str, Any] | None:
     record: dict[str, Any] | None = None
     for entry in accepted:
         action = BY_NAME[entry.operation].action
-        if action is Action.CREATE:
+        if entry.removed and action in (Action.CREATE, Action.UPDATE):
+            record = None  # what it made of the record is not kept any more
+        elif action is Action.CREATE:
             record = _read_json(entry.payload)
         elif action is Action.UPDATE and record is not None:
             record = {**record, **_read_json(entry.payload)}

@@ -40,8 +40,7 @@ class Failure:
     left: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(NamedTuple):
     """What came back of one call: a status with its body, whole and unpacked, or the failure. Times of the call in ms.
 
     Where it was asked for, `kept` is the body and `body` only its beginning; whoever gets it closes it.
@@ -56,8 +55,7 @@ class Reply:
     kept: BinaryIO | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """What became of a call, and why in words.
 
     `receipt` is the service's own order number; `faults` are the fields a refusal names; `wait_s` is how long the exchange asks

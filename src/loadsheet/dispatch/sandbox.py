@@ -241,7 +241,7 @@ class Sandbox:
             self._lost += 1
             if not reply.failure.left or self._lost >= TRIES:
                 raise ExchangeUnreachable(f"{self._client.base_url} gave no answer: {reply.failure.text}")
-            return replace(reply, status=0, body=reply.failure.text.encode())
+            return reply._replace(status=0, body=reply.failure.text.encode())
         self._lost = 0
         self.redirects += 300 <= reply.status < 400  # noqa: PLR2004 (the class of redirects)
         if reply.status == _UNAUTHORISED:

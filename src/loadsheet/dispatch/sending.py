@@ -1,12 +1,14 @@
 """Sending what is ready: a rolling window of calls, each intent committed before its bytes leave, each outcome settled.
 
-The calling thread alone owns the ledger; worker threads only make calls. Owns: when which calls start, when outcomes are
-committed, and that whatever ends the sending, calls under way finish and are settled. After a power cut unknown are at most five
-calls for each that may be under way (itself and the four kept ready behind it), and never more than `window` entries.
+One thread does both, by turns: it records what is over and what leaves next, in one transaction, then watches the calls. Owns: when
+which calls start, when outcomes are committed, and that whatever ends the sending, calls under way finish and are settled. After a
+power cut unknown are at most five calls for each that may be under way (itself and the four kept ready behind it), and never more
+than `window` entries.
 """
 
 import random
 import signal
+import sys
 import threading
 import time
 from collections import Counter
@@ -20,16 +22,17 @@ from loadsheet.dispatch.canary import Canary
 from loadsheet.dispatch.client import Client
 from loadsheet.dispatch.forecast import Forecast, Rate, due, forecast
 from loadsheet.dispatch.lanes import Call, build_calls
-from loadsheet.dispatch.outcomes import Outcome, OutcomeKind, classify
+from loadsheet.dispatch.noting import Told
+from loadsheet.dispatch.outcomes import Outcome, OutcomeKind, Reply, classify
 from loadsheet.dispatch.pace import Pace, Stop
 from loadsheet.dispatch.settling import Settler
-from loadsheet.dispatch.workers import Done, Workers
+from loadsheet.dispatch.underway import Done, Underway
 from loadsheet.ledger import Ledger, Run, Settlement, State, Submission
 from loadsheet.settings import Settings
 
 Progress = Callable[[int, int], None]
 
-LINGER_S = 0.05  # outcomes that come so close together are committed together
+LINGER_S = 0.02  # outcomes that come so close together are committed together: long enough to share a commit, short beside a call
 NAP_S = 0.25  # the longest wait before a signal is noticed
 _AHEAD = 1.5  # calls kept ready behind the running ones, per outcome of the last group: nobody idles while we commit
 _AHEAD_MAX = 4  # but never more per call under way: after a crash each of them is unknown without having left
@@ -41,7 +44,8 @@ class SendingReport:
     ended early, if it did (`why` is what the last call met).
 
     `held` counts entries held because the first of their drop were all refused; `connections` is how many calls at the same
-    time it settled on; `forecast` says what is left, and whether that fits the night. `interrupted` says that a signal ended it.
+    time it settled on; `forecast` says what is left, and whether that fits the night. `interrupted` says that a signal ended it,
+    `limited` that it sent as many as it was to send at most, and left others ready.
     """
 
     calls: int
@@ -55,6 +59,7 @@ class SendingReport:
     connections: int = 0
     forecast: Forecast | None = None
     interrupted: bool = False
+    limited: bool = False
 
 
 def send(
@@ -63,11 +68,12 @@ def send(
     run: Run,
     settings: Settings,
     *,
+    most: int | None = None,
     progress: Progress | None = None,
     sleep: Callable[[float], None] = time.sleep,
     clock: Callable[[], float] = time.monotonic,
 ) -> SendingReport:
-    """Send every ready entry that may be sent, until none is left or sending has to stop. Outcomes are in the ledger.
+    """Send every ready entry that may be sent (`most` at most), until none is left or sending has to stop. Outcomes are in the ledger.
 
     Raises nothing for what the exchange does: `SendingReport.stopped` says it. LedgerError goes through. SIGINT and SIGTERM end
     it too, and take their own course after calls under way have finished and been settled. `progress` hears how many entries
@@ -76,7 +82,15 @@ def send(
     pace = Pace(settings, clock, random.Random().random)  # noqa: S311 (spreads pauses, guards nothing)
     with _signals_noted() as noted:
         sending = _Sending(
-            ledger, client, run, settings, pace=pace, progress=progress or _unheard, noted=noted, clock=clock
+            ledger,
+            client,
+            run,
+            settings,
+            pace=pace,
+            progress=progress or _unheard,
+            noted=noted,
+            clock=clock,
+            most=sys.maxsize if most is None else most,
         )
         return sending.everything(sleep)
 
@@ -122,18 +136,20 @@ class _Sending:
         progress: Progress,
         noted: Sequence[int],
         clock: Callable[[], float],
+        most: int,
     ) -> None:
         self._ledger, self._client, self._run, self._settings = ledger, client, run, settings
         self._pace, self._progress, self._noted, self._clock = pace, progress, noted, clock
+        self._told = Told(pace)
         self._settler = Settler(ledger.history, settings)
         self._canary = Canary(ledger.history, settings.canary)
-        self._workers = Workers(self._make, _urgent)
+        self._underway = Underway(client, self._outcome, _urgent)
         self._total = ledger.history.count_in(State.READY)
         self._outstanding = ledger.history.count_unanswered()
         self._due = due(settings.finish_by, datetime.fromisoformat(ledger.now()))
         self._rate = Rate(clock())
         self._flying = self._entries_flying = 0
-        self._concerns_all = False  # set by the worker that meets what would hit the next call as well
+        self._may_leave = most  # so many entries more; what comes back unsent may leave again
         self._unsettled: list[Settlement] = []
         self._counts: Counter[State] = Counter()
         self._calls = 0
@@ -143,7 +159,7 @@ class _Sending:
 
     def everything(self, sleep: Callable[[float], None]) -> SendingReport:
         """Send until nothing is ready or sending has to stop."""
-        with self._workers:
+        with self._underway:
             try:
                 while self._stopped is None and not self._noted:
                     dry = self._start_calls()
@@ -155,9 +171,11 @@ class _Sending:
                         sleep(min(max(self._pace.wait_s(), 0.001), NAP_S))
             finally:
                 self._recall()
+                self._commit()
                 while self._flying:
                     self._collect(dry=True)
-                self._commit()
+                    self._commit()
+        self._told.over()
         if self._stopped is None and not self._noted and self._creates_wait and self._ledger.ready(1):
             self._stopped, self._why = Stop.OUTSTANDING, f"{self._outstanding} are unknown"
         return self._report()
@@ -177,40 +195,52 @@ class _Sending:
             connections=self._pace.limit,
             forecast=forecast(left, self._rate.per_second(self._clock()), now, self._due),
             interrupted=bool(self._noted),
+            limited=not self._may_leave and left > 0,
         )
 
     def _start_calls(self) -> bool:
-        """Start as many calls as may start; whether nothing (more) is ready that could."""
+        """Record what is over and start as many calls as may start, both at once; whether nothing (more) is ready that could."""
         while True:
-            room = self._settings.window - self._entries_flying
-            wanted = min(self._pace.limit + self._ahead - self._flying, room)
-            allowed = self._pace.allowed(wanted, self._flying) if wanted > 0 else 0
-            if allowed <= 0:
-                return False
-            calls = self._next_calls(allowed, room)
-            self._pace.give_back(allowed - len(calls))
+            if self._canary.on_trial or any(one.state is State.READY for one in self._unsettled):
+                self._commit()  # what leaves next depends on it
+            with self._ledger.at_once():
+                if self._unsettled:
+                    self._ledger.settle(self._run, self._unsettled)
+                calls, dry = self._next_marked()
+            self._note_settled()
             if not calls:
-                return True
-            self._ledger.mark_sending(self._run, [(call.submissions, call.body) for call in calls])
-            self._canary.started(calls)
-            self._calls += len(calls)
-            self._flying += len(calls)
-            self._entries_flying += sum(len(call.submissions) for call in calls)
-            self._workers.employ(self._pace.limit)
-            self._workers.hand_over(calls, self._clock())
+                return dry
+            self._leave(calls)
 
-    def _make(self, call: Call) -> Outcome | None:
-        """Make one call, in a worker; None if its turn came after one that holds up all others."""
-        if self._concerns_all:
-            return None
-        reply = self._client.call(call.operation, call.body)
-        settings = self._settings
-        outcome = classify(
-            call.operation, call.keys, reply, settings.assumptions, wait_max_s=settings.retry_after_max_s
-        )
-        if _concerns_all(outcome):
-            self._concerns_all = True
-        return outcome
+    def _next_marked(self) -> tuple[list[Call], bool]:
+        """The calls that may start now, recorded as being sent; none, and whether nothing is ready that could."""
+        if not self._may_leave:
+            return [], True
+        room = min(self._settings.window - self._entries_flying, self._may_leave)
+        wanted = min(self._pace.limit + self._ahead - self._flying, room)
+        allowed = self._pace.allowed(wanted, self._flying) if wanted > 0 else 0
+        if allowed <= 0:
+            return [], False
+        calls = self._next_calls(allowed, room)
+        self._pace.give_back(allowed - len(calls))
+        if calls:
+            self._ledger.mark_sending(self._run, [(call.submissions, call.body) for call in calls])
+        return calls, not calls
+
+    def _leave(self, calls: Sequence[Call]) -> None:
+        """Hand over calls whose intent is durable."""
+        leaving = sum(len(call.submissions) for call in calls)
+        self._canary.started(calls)
+        self._calls += len(calls)
+        self._flying += len(calls)
+        self._entries_flying += leaving
+        self._may_leave -= leaving
+        self._underway.employ(self._pace.limit)
+        self._underway.hand_over(calls, self._clock())
+
+    def _outcome(self, call: Call, reply: Reply) -> Outcome:
+        assumptions, most = self._settings.assumptions, self._settings.retry_after_max_s
+        return classify(call.operation, call.keys, reply, assumptions, wait_max_s=most)
 
     def _next_calls(self, allowed: int, room: int) -> list[Call]:
         ready = self._ready(allowed)
@@ -238,12 +268,12 @@ class _Sending:
         return self._outstanding >= self._settings.outstanding_unknown_max
 
     def _collect(self, *, dry: bool) -> None:
-        """Wait for outcomes and commit them, in one group if several come close together and no worker idles meanwhile."""
+        """Wait for outcomes and commit them, in one group if several come close together and no connection idles meanwhile."""
         most = self._flying if dry else self._flying - self._pace.limit
-        self._workers.wait(1, min(self._pace.wait_s(), NAP_S) or NAP_S)
+        self._underway.wait(1, min(self._pace.wait_s(), NAP_S) or NAP_S)
         if most > 1:
-            self._workers.wait(most, LINGER_S)
-        if group := self._workers.finished():
+            self._underway.wait(most, LINGER_S)
+        if group := self._underway.finished():
             self._take_in(group)
 
     def _take_in(self, group: Iterable[Done]) -> None:
@@ -258,15 +288,12 @@ class _Sending:
                 broken.append(
                     done.error
                 )  # our own fault, not the network's: its entries stay `sending` and will be unknown
-            elif done.outcome is None:
-                self._calls -= 1
-                self._unsettled += self._settler.recalled(done.call)
-            else:
+            elif done.outcome is not None:
                 self._judge(done, done.outcome, in_full=in_full)
         least = self._pace.limit
         self._ahead = min(max(int(taken * _AHEAD), least), least * _AHEAD_MAX)
-        self._commit()
         if broken:
+            self._commit()
             raise broken[0]
 
     def _judge(self, done: Done, outcome: Outcome, *, in_full: bool) -> None:
@@ -274,28 +301,32 @@ class _Sending:
         self._unsettled += settled
         self._outstanding += sum(settlement.state is State.UNKNOWN for settlement in settled)
         stop = self._pace.note(outcome, done.started, done.seconds, in_full=in_full)
+        self._told.call(done, outcome)
         if stop is not None and self._stopped is None:
             self._stopped, self._why = stop, outcome.reason
-        if stop is not None or _concerns_all(outcome):
-            self._recall()
-            self._concerns_all = False  # from here on the pace decides, or nothing starts any more
-        elif could_create and self._creates_wait:
+        if stop is not None or _concerns_all(outcome) or (could_create and self._creates_wait):
             self._recall()
 
     def _recall(self) -> None:
-        """Take back what no worker has begun yet."""
-        for done in self._workers.take_back():
+        """Take back what has not begun yet."""
+        for done in self._underway.take_back():
             self._calls -= 1
             self._flying -= 1
             self._entries_flying -= len(done.call.submissions)
             self._unsettled += self._settler.recalled(done.call)
 
     def _commit(self) -> None:
-        if not self._unsettled:
+        """Record what is over, by itself."""
+        if self._unsettled:
+            self._ledger.settle(self._run, self._unsettled)
+            self._note_settled()
+
+    def _note_settled(self) -> None:
+        """What is over is recorded: count it, and hold what the canary says."""
+        settled, self._unsettled = self._unsettled, []
+        if not settled:
             return
-        settled = self._unsettled
-        self._unsettled = []
-        self._ledger.settle(self._run, settled)
+        self._may_leave += sum(settlement.state is State.READY for settlement in settled)
         held = list(self._canary.judge(settled))
         if held:
             self._ledger.settle(self._run, held)

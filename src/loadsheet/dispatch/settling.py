@@ -5,7 +5,6 @@ proves nothing. Reads the ledger, changes nothing.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from decimal import Decimal
 from functools import lru_cache
 from typing import Literal, NamedTuple
@@ -94,7 +93,7 @@ class Settler:
             return accepted
         where = blame.first_row(entry, self._origin(submission.drop))
         values = {"key": submission.key, "sends": len(doubtful) + 1}
-        return replace(accepted, problems=(Problem(_DOUBLED, where, values=values, level="warning"),))
+        return accepted._replace(problems=(Problem(_DOUBLED, where, values=values, level="warning"),))
 
     def _refused(self, call: Call, outcome: Outcome) -> list[Settlement]:
         count = len(call.submissions)
@@ -125,7 +124,7 @@ class Settler:
         """
         if self._rules.others == "partial":
             reason = "the refusal named other records of the batch only"
-            return _settlement(entry, State.ACCEPTED, replace(outcome, kind=OutcomeKind.ACCEPTED, reason=reason))
+            return _settlement(entry, State.ACCEPTED, outcome._replace(kind=OutcomeKind.ACCEPTED, reason=reason))
         if self._rules.others == "prove":
             self.sizes[entry.id] = (
                 1  # by itself it comes back no more: in another batch it might, and be there three times
@@ -150,7 +149,7 @@ class Settler:
     def _again(self, entry: Submission, outcome: Outcome, reason: str, *, applied: bool) -> Settlement:
         """Ready to be sent again. `applied` says that it may have been applied all the same: then its attempt counts as unknown."""
         kind = OutcomeKind.UNKNOWN if applied else OutcomeKind.NOT_SENT
-        return _settlement(entry, State.READY, replace(outcome, kind=kind, reason=reason))
+        return _settlement(entry, State.READY, outcome._replace(kind=kind, reason=reason))
 
     def _refusal(self, submission: Submission, outcome: Outcome, faults: Sequence[Fault]) -> Settlement:
         doubtful = self._doubtful(submission)
@@ -161,14 +160,14 @@ class Settler:
             return self._unknown(submission, outcome, reason)
         entry = self._history.entry(submission.id)
         problems = blame.refusals(entry, self._origin(submission.drop), faults)
-        refused = _settlement(submission, State.REFUSED, replace(outcome, reason=told(faults)))
-        return replace(refused, problems=problems)
+        refused = _settlement(submission, State.REFUSED, outcome._replace(reason=told(faults)))
+        return refused._replace(problems=problems)
 
     def _unknown(self, submission: Submission, outcome: Outcome, reason: str) -> Settlement:
         entry = self._history.entry(submission.id)
         problem = blame.unknown(entry, self._origin(submission.drop), reason)
-        doubtful = replace(outcome, kind=OutcomeKind.UNKNOWN, reason=reason)
-        return replace(_settlement(submission, State.UNKNOWN, doubtful), problems=(problem,))
+        doubtful = outcome._replace(kind=OutcomeKind.UNKNOWN, reason=reason)
+        return _settlement(submission, State.UNKNOWN, doubtful)._replace(problems=(problem,))
 
     def _doubtful(self, submission: Submission) -> list[str]:
         """What was said of its attempts of unknown outcome."""

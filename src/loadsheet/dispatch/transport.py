@@ -1,4 +1,4 @@
-"""How one call travels: one connection for each thread, and a total deadline for each call.
+"""How one call travels: on a connection that has no other, and with a total deadline.
 
 The only module that knows the HTTP libraries, so that others can take their place behind `Desk.send`. Each does what it is best
 at: requests prepares (URL, headers), urllib3 connects (addresses, TLS and its checks), httptools reads answers; what requests
@@ -32,6 +32,9 @@ _HEAD_BYTES_MAX = 262_144  # status line and headers of an answer
 _SECRET_LENGTH = 8
 _BEGINNING_BYTES = 4_096  # of a body that is kept: what a message about it may quote
 _MASK = b"***"
+_NOT_NOW = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
+ERRORS = (requests.RequestException, HTTPError, HTTPException, OSError)
+"""What a call may meet on the network."""
 _HEADERS_USED = (b"content-encoding", b"retry-after", b"date")
 
 
@@ -193,7 +196,7 @@ class _Answer:
 
 
 class Desk:
-    """What one thread makes calls with: its connection, and the head of a request for each operation."""
+    """What calls are made with, one after the other: a connection, and the head of a request for each operation."""
 
     def __init__(
         self, base_url: str, token: str, settings: Settings, deadlines: "Deadlines", trust: ssl.SSLContext | None
@@ -212,6 +215,8 @@ class Desk:
             else _WatchedTls(host, port, timeout=limit, watch=self._watch, ssl_context=trust)
         )
         self._answer = _Answer()
+        self._plain = trust is None
+        self._began, self._request, self._gone = 0.0, b"", 0
         self._headers = {
             "Authorization": f"Bearer {token}",
             "Accept-Encoding": "identity",
@@ -231,26 +236,92 @@ class Desk:
         return reply
 
     def _send(self, operation: Operation, body: bytes, query: str, kept: Kept | None) -> Reply:
-        began = time.monotonic()
-        self._watch.begin(began + self._settings.call_timeout_s)
-        self._deadlines.watch(self._watch)
-        whole = False
+        self.begin(operation, body, query=query)
         try:
-            self._exchange(b"%b%d\r\n\r\n%b" % (self._head(operation, query), len(body), body), kept)
-            whole = self._answer.stays
-        except (requests.RequestException, HTTPError, HTTPException, OSError) as error:
-            return Reply(failure=self._failure(error), duration_ms=_elapsed_ms(began))
-        finally:
-            if not whole:
-                self._connection.close()
-            self._deadlines.unwatch(self._watch)
-            self._watch.finish()
+            if not self.is_connected:
+                self.connect(waits=True)
+            self._leave(kept)
+            with suppress(BrokenPipeError):  # who stops reading may have answered already
+                self._connection.sock.sendall(self._request)
+            self._gone = len(self._request)
+            while not self._take(self._connection.sock.recv(_READ_BYTES)):
+                pass
+        except ERRORS as error:
+            return self.over(error)
+        return self.over(None)
+
+    # a call in steps, for whoever makes many at once; none of them waits, but `connect`
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether there is a connection that may be used again."""
+        return self._connection.is_connected
+
+    @property
+    def number(self) -> int:
+        """The file number of the connection."""
+        return int(self._connection.sock.fileno())
+
+    @property
+    def stays(self) -> bool:
+        """Whether the connection may be used again after this answer."""
+        return self._answer.stays and self._gone == len(self._request) and not self._watch.cut
+
+    def begin(self, operation: Operation, body: bytes, *, query: str = "") -> None:
+        """A call begins: from now on its total deadline counts."""
+        self._began = time.monotonic()
+        self._request = b"%b%d\r\n\r\n%b" % (self._head(operation, query), len(body), body)
+        self._gone = 0
+        self._answer.begin()
+        self._watch.begin(self._began + self._settings.call_timeout_s)
+        self._deadlines.watch(self._watch)
+
+    def connect(self, *, waits: bool = False) -> None:
+        """Connect anew. Raises one of ERRORS. From then on only the deadline ends what lasts, and a connection that `waits` does so."""
+        self._connection.close()
+        self._connection.connect()
+        self._connection.sock.setblocking(waits)
+        self._answer = _Answer()
+
+    def depart(self) -> bool:
+        """Send so much of the request as goes now; whether all of it has gone. Raises one of ERRORS."""
+        if not self._watch.left:
+            self._leave(None)
+        try:
+            self._gone += self._connection.sock.send(memoryview(self._request)[self._gone :])
+        except BrokenPipeError:  # who stops reading may have answered already
+            self._gone = len(self._request)
+        except _NOT_NOW:
+            pass
+        return self._gone == len(self._request)
+
+    def read(self) -> bool:
+        """Take in what has come; whether the answer is whole. Raises one of ERRORS."""
+        while True:
+            try:
+                data = self._connection.sock.recv(_READ_BYTES)
+            except _NOT_NOW:
+                return False
+            if self._take(data):
+                return True
+            if self._plain:
+                return False  # more will be told; what TLS has unpacked already will not
+
+    def over(self, error: Exception | None) -> Reply:
+        """The call is over: what came of it. `error` is what ended it."""
+        if error is not None or not self.stays:
+            self._connection.close()
+        self._deadlines.unwatch(self._watch)
+        self._watch.finish()
+        if error is not None:
+            return Reply(failure=self._failure(error), duration_ms=_elapsed_ms(self._began))
         if self._watch.cut:  # an answer without a length ends like a whole one when it is cut
-            return Reply(failure=self._overdue(), duration_ms=_elapsed_ms(began))
-        return self._reply(began)
+            return Reply(failure=self._overdue(), duration_ms=_elapsed_ms(self._began))
+        return self._reply(self._began)
 
     def close(self) -> None:
-        """Close the connection. No call may be under way."""
+        """Close the connection, whatever is under way on it."""
+        self._deadlines.unwatch(self._watch)
         self._connection.close()
         self._watch.let_go()
 
@@ -268,49 +339,39 @@ class Desk:
             self._heads[operation.method, operation.path, query] = head
         return head
 
-    def _exchange(self, request: bytes, kept: Kept | None) -> None:
-        """Send a request and read its answer, on the connection there is or on a new one."""
-        connection, watch, answer = self._connection, self._watch, self._answer
-        if not connection.is_connected:
-            connection.close()
-            connection.connect()
-            connection.sock.settimeout(
-                None
-            )  # from here on the deadline ends it; a limit of its own would cost two more calls of the system
-            self._answer = answer = _Answer()
+    def _leave(self, kept: Kept | None) -> None:
+        """Nothing of the request has left yet, and from now on it may have."""
+        watch = self._watch
         if watch.cut or time.monotonic() >= watch.deadline:  # for one: the machine slept between decision and call
-            raise ConnectTimeoutError(connection, "the time for this call was over before anything was sent")
+            raise ConnectTimeoutError(self._connection, "the time for this call was over before anything was sent")
         watch.left = True
-        answer.begin(kept)
-        with suppress(BrokenPipeError):  # who stops reading may have answered already
-            connection.sock.sendall(request)
-        allowed = self._settings.answer_bytes_max
-        while not answer.whole and answer.size <= allowed:
-            if data := connection.sock.recv(_READ_BYTES):
-                answer.feed(data)
-            else:
-                answer.end()
-            if answer.read > _HEAD_BYTES_MAX and not answer.headed:
-                raise ProtocolError(f"the head of the answer is larger than {_HEAD_BYTES_MAX} bytes")
+        self._answer.begin(kept)
+
+    def _take(self, data: bytes) -> bool:
+        """Take in a piece of the answer, nothing if the connection was closed; whether that was all that is read of it."""
+        answer = self._answer
+        if data:
+            answer.feed(data)
+        else:
+            answer.end()
+        if answer.read > _HEAD_BYTES_MAX and not answer.headed:
+            raise ProtocolError(f"the head of the answer is larger than {_HEAD_BYTES_MAX} bytes")
+        return answer.whole or answer.size > self._settings.answer_bytes_max
 
     def _reply(self, began: float) -> Reply:
         answer = self._answer
-        headers = {name: answer.headers.get(name, b"").decode("latin-1") for name in _HEADERS_USED}
-        said = (headers[b"retry-after"], headers[b"date"])
+        encoding, after, date = [answer.headers.get(name, b"").decode("latin-1") for name in _HEADERS_USED]
         kept = answer.kept.finish() if answer.kept else None
         packed = b"".join(answer.pieces)
         if kept is not None:
-            if (
-                headers[b"content-encoding"].lower() in ("", "identity")
-                and answer.size <= self._settings.answer_bytes_max
-            ):
+            if encoding.lower() in ("", "identity") and answer.size <= self._settings.answer_bytes_max:
                 beginning = kept.read(_BEGINNING_BYTES)
-                return Reply(answer.status, beginning, *said, duration_ms=_elapsed_ms(began), kept=kept)
+                return Reply(answer.status, beginning, after, date, duration_ms=_elapsed_ms(began), kept=kept)
             packed = kept.read()
-        found = self._unpack(packed, headers[b"content-encoding"])
+        found = self._unpack(packed, encoding)
         if isinstance(found, Failure):
             return Reply(answer.status, failure=found, duration_ms=_elapsed_ms(began))
-        return Reply(answer.status, self._without_token(found), *said, duration_ms=_elapsed_ms(began))
+        return Reply(answer.status, self._without_token(found), after, date, duration_ms=_elapsed_ms(began))
 
     def _unpack(self, packed: bytes, encoding: str) -> bytes | Failure:
         allowed = self._settings.answer_bytes_max

@@ -7,7 +7,7 @@ data: what could hurt a path or a terminal is written as %XX. Knows nothing of w
 
 from loadsheet.inbox.claiming import InboxFile, claim, give_back, is_unchanged
 from loadsheet.inbox.keeping import archive, archived_before, found_again, purge, set_aside
-from loadsheet.inbox.looking import Candidate, Scan, glance, scan
+from loadsheet.inbox.looking import Candidate, Scan, glance, peek, scan, strays
 from loadsheet.inbox.names import shown_name
 
 __all__ = [
@@ -21,8 +21,10 @@ __all__ = [
     "give_back",
     "glance",
     "is_unchanged",
+    "peek",
     "purge",
     "scan",
     "set_aside",
     "shown_name",
+    "strays",
 ]

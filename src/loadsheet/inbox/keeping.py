@@ -6,7 +6,7 @@ Nothing is ever overwritten. What was kept once is found again by its bytes, in 
 import hashlib
 import os
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from datetime import date, timedelta
 from pathlib import Path
@@ -18,6 +18,7 @@ from loadsheet.problems import FolderError, Problem
 from loadsheet.settings import Settings
 
 _REASON_SUFFIX = ".why.txt"
+_DEPTHS = ("[0-9]*/[0-9]*/[0-9]*", "[0-9]*/[0-9]*", "[0-9]*")
 _AGAIN = re.compile(r"^Dropped again (\d+) times?; .*$", re.MULTILINE)
 
 
@@ -46,9 +47,14 @@ def found_again(file: InboxFile, settings: Settings, day: date, run: str) -> Pat
     return next((place for place in places if place is not None and _holds(place, file.sha256)), None)
 
 
-def purge(settings: Settings, today: date, needed: Collection[Path]) -> int:
+def purge(
+    settings: Settings,
+    today: date,
+    needed: Collection[Path],
+    let_go: Callable[[Sequence[Path]], None] = lambda _: None,
+) -> int:
     """Remove archived files of days more than `archive_days` before `today`, but for those that are `needed`; returns how many. With
-    `archive_days` 0 none. What cannot be removed stays for the next time.
+    `archive_days` 0 none. `let_go` hears of those of each folder before they go. What cannot be removed stays for the next time.
     """
     removed = 0
     if not settings.archive_days:
@@ -57,7 +63,9 @@ def purge(settings: Settings, today: date, needed: Collection[Path]) -> int:
     oldest = today - timedelta(days=settings.archive_days)
     keep = {path.absolute() for path in needed}
     for folder in (folder for day, folder in _days(top) if day < oldest):
-        for path in sorted(folder.rglob("*"), reverse=True):
+        found = sorted(folder.rglob("*"), reverse=True)
+        let_go([path for path in found if path.is_file() and path.absolute() not in keep])
+        for path in found:
             if path.is_dir() and not path.is_symlink():
                 forget_empty_folders(path, top)
             elif path.absolute() not in keep:
@@ -65,6 +73,8 @@ def purge(settings: Settings, today: date, needed: Collection[Path]) -> int:
                     path.unlink()
                     removed += 1
                     forget_empty_folders(path.parent, top)
+    for folder in (folder for depth in _DEPTHS for folder in top.glob(depth)):
+        forget_empty_folders(folder, top)  # one that a killed run had emptied
     return removed
 
 
@@ -120,7 +130,7 @@ def _move_claimed(file: InboxFile, target: Path, settings: Settings) -> None:
 
 
 def _days(archive: Path) -> Iterator[tuple[date, Path]]:
-    for folder in sorted(archive.glob("[0-9]*/[0-9]*/[0-9]*")):
+    for folder in sorted(archive.glob(_DEPTHS[0])):
         with suppress(ValueError):  # a folder that we did not make
             yield date(*(int(part) for part in folder.parts[-3:])), folder
 

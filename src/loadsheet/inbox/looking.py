@@ -81,6 +81,23 @@ def glance(settings: Settings, *, up: Callable[[], float] = uptime) -> Scan:
     return look.result({seen.path for seen in look.seen if look.is_quiet(seen, None)})
 
 
+def peek(settings: Settings, *, clock: Callable[[], float] = time.time, up: Callable[[], float] = uptime) -> Scan:
+    """What a scan would find now, without waiting for young files, and without leaving a trace: nothing is remembered, nothing written.
+
+    May be called beside the process that holds the ledger. Raises FolderError.
+    """
+    look = _Look(settings, up(), remember=False)
+    return look.result({seen.path for seen in look.seen if look.is_quiet(seen, clock())}, clock())
+
+
+def strays(settings: Settings, taken: Iterable[Path]) -> list[str]:
+    """The files of an inbox that lie outside of these folders in it, by their names, sorted. Raises FolderError."""
+    inner = [Path(os.path.relpath(folder, settings.inbox)).as_posix() + "/" for folder in taken]
+    found = _walk(settings.inbox, settings.ignore)
+    names = [seen.name for seen in found.files] + [problem.found for problem in found.left]
+    return sorted(name for name in names if not any(name.startswith(folder) for folder in inner))
+
+
 class _Seen(NamedTuple):
     """A regular file of the inbox: its name as it is shown, its path, and its bare name."""
 
@@ -101,15 +118,29 @@ class _Found:
 class _Look:
     """One look: what is there, and what is remembered of it."""
 
-    def __init__(self, settings: Settings, now: float) -> None:
-        recognise(settings.inbox, settings.state)
+    def __init__(self, settings: Settings, now: float, *, remember: bool = True) -> None:
+        self._remembers = remember
+        if remember:
+            recognise(settings.inbox, settings.state)
         self._settings, self._now = settings, now
         self.memory = Sightings.read(settings.state, now)
         found = _walk(settings.inbox, settings.ignore)
         self._left = found.left
         pattern = settings.done_marker
         self._markers = {seen.path: seen.signature for seen in found.files if is_marker(seen.bare, pattern)}
-        self.seen = [seen for seen in found.files if seen.path not in self._markers]
+        unmarked = [seen for seen in found.files if seen.path not in self._markers]
+        self.seen = [seen for seen in unmarked if not self._is_older(seen)]
+        self._left += self._older(len(unmarked) - len(self.seen))
+
+    def _is_older(self, seen: _Seen) -> bool:
+        since = self._settings.arrived_since
+        return since is not None and seen.signature.changed_ns < since.timestamp() * 1e9
+
+    def _older(self, count: int) -> list[Problem]:
+        since = self._settings.arrived_since
+        if not count or since is None:
+            return []
+        return [Problem("A113", values={"count": count, "since": since.isoformat(" ", "minutes")}, level="warning")]
 
     def is_quiet(self, seen: _Seen, wall: float | None) -> bool:
         """Whether nobody has touched it for long enough; `wall` is the time of day, if it may be believed."""
@@ -127,6 +158,8 @@ class _Look:
 
     def result(self, quiet: set[str], wall: float | None = None) -> Scan:
         """Sorts what is there, and remembers it for the next look; `wall` as for `is_quiet`."""
+        if self._remembers:
+            shutil.rmtree(self._settings.state / "copying", ignore_errors=True)
         orphans = _orphans(self._settings)
         taken = {orphan.name for orphan in orphans}
         candidates: dict[str, Candidate] = {}
@@ -143,7 +176,8 @@ class _Look:
             elif seen.name not in taken and os.path.lexists(seen.path):
                 candidate = Candidate(seen.name, Path(seen.path), lain_s, seen.signature)
                 candidates.setdefault(seen.name, candidate)
-        self.memory.keep(since)
+        if self._remembers:
+            self.memory.keep(since)
         arrived = sorted(candidates.values(), key=lambda candidate: (-candidate.lain_s, candidate.name))
         return Scan(
             (*orphans, *arrived),
@@ -199,10 +233,7 @@ class _Look:
 
 
 def _orphans(settings: Settings) -> tuple[Candidate, ...]:
-    """The claims of killed runs; half-made copies of theirs are thrown away. Of the same name, the older run's comes first and
-    the others wait for the next scan.
-    """
-    shutil.rmtree(settings.state / "copying", ignore_errors=True)
+    """The claims of killed runs. Of the same name, the older run's comes first and the others wait for the next scan."""
     work = settings.state / "work"
     found: dict[str, Candidate] = {}
     runs = sorted(path for path in work.iterdir() if path.is_dir()) if work.is_dir() else []

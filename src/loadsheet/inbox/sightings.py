@@ -68,14 +68,16 @@ class Sightings:
         self._since, self._boot, self._path = since, boot, path
 
     @classmethod
-    def read(cls, state: Path, now: float) -> Self:
-        """The memory kept in a state folder; `now` is `uptime()`, and what was seen later than now was not."""
-        path, boot = state / _FILE, _boot()
+    def read(cls, state: Path, now: float, *, boot_id: Path = _BOOT) -> Self:
+        """The memory kept in a state folder; `now` is `uptime()`, and what was seen later than now was not. Where the system has no
+        `boot_id`, that alone tells an earlier start of the machine.
+        """
+        path, boot = state / _FILE, _boot(boot_id)
         try:
             kept = msgspec.json.decode(path.read_bytes(), type=_Kept)
         except (OSError, msgspec.DecodeError):
             kept = _Kept(boot, [])
-        known = kept.seen if boot and kept.boot == boot else []
+        known = kept.seen if kept.boot == boot else []
         return cls({seen.inode: (seen, since) for seen, since in known if since <= now}, boot, path)
 
     def since(self, seen: Signature) -> float | None:
@@ -100,8 +102,8 @@ class Sightings:
             unfinished.replace(self._path)
 
 
-def _boot() -> str:
+def _boot(boot_id: Path) -> str:
     try:
-        return _BOOT.read_text(encoding="ascii").strip()
+        return boot_id.read_text(encoding="ascii").strip()
     except OSError:
         return ""

@@ -42,17 +42,30 @@ def begin_sending(connection: Connection, run: Run, intents: Sequence[Intent], n
     _ATTEMPT.run(connection, made)
 
 
-def change(connection: Connection, run: Run, settlements: Sequence[Settlement], now: str) -> None:
-    """Bring entries into other states, with an event each; `now` is ISO 8601 UTC.
+class Turned(NamedTuple):
+    """An entry that was brought into another state: what it was before, and what bears on others of its lane."""
+
+    id: int
+    state: State
+    receipt: str
+    problems: str
+    attempts: int
+    lane: str
+    operation: str
+
+
+def change(connection: Connection, run: Run, settlements: Sequence[Settlement], now: str) -> dict[int, Turned]:
+    """Bring entries into other states, with an event each; `now` is ISO 8601 UTC. Returns by id what they were before.
 
     Raises LedgerError if a transition is not in the table or an entry changed under our hands; the caller's transaction is void then.
     """
     if not settlements:
-        return
-    found = {row[0]: row for row in _CURRENT.rows(connection, [settlement.entry for settlement in settlements])}
+        return {}
+    rows = _CURRENT.rows(connection, [settlement.entry for settlement in settlements])
+    found = {row[0]: Turned._make(row) for row in rows}
     changes, history, outcomes = [], [], []
     for one in settlements:
-        _, before, receipt, problems, tried = found[one.entry]
+        _, before, receipt, problems, tried, _, _ = found[one.entry]
         if one.state not in TRANSITIONS[before]:
             raise LedgerError(f"entry {one.entry} is {before} and cannot become {one.state}")
         after = one.state.value
@@ -66,6 +79,7 @@ def change(connection: Connection, run: Run, settlements: Sequence[Settlement], 
     record_events(connection, run, now, history)
     if outcomes:
         _OUTCOME.run(connection, outcomes)
+    return found
 
 
 def record_events(connection: Connection, run: Run, now: str, changes: Sequence[tuple[int, str, str, str]]) -> None:
@@ -106,9 +120,7 @@ _BEGIN = Many(
     ),
     ("tried", "now", "entry", "before"),
 )
-_CURRENT = Chosen(
-    select(*(entries.c[name] for name in ("id", "state", "receipt", "problems", "attempts"))), entries.c.id
-)
+_CURRENT = Chosen(select(*(entries.c[name] for name in Turned._fields)), entries.c.id)
 _CHANGE = Many(
     update(entries)
     .where(entries.c.id == bindparam("entry"), entries.c.state == bindparam("before"))

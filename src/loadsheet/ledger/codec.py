@@ -18,6 +18,9 @@ _texts = msgspec.json.Decoder(tuple[str, ...])
 _guide = msgspec.json.Decoder(dict[str, dict[str, ColumnGuide]])
 _lineage = msgspec.json.Decoder(dict[str, tuple[tuple[str, str, str, str], ...]])
 
+_STATES = {state.value: state for state in State}
+_WAITS = {waits.value: waits for waits in Waits}
+
 NOTHING = "{}"
 """An empty object, as it is kept."""
 
@@ -88,25 +91,29 @@ def decode_lineage(stored: str) -> Lineage:
 
 
 def entry(row: Any) -> Entry:
-    """An entry from a row of the entries table."""
+    """An entry from a row of the entries table, its columns in the order of the table."""
+    identity, drop, operation, key, lane, state, reason, payload, content_hash, rows, items, problems, *rest = row
+    receipt, attempts, created_at, changed_at, waits, removed, figures = rest
     return Entry(
-        id=row.id,
-        drop=row.drop_id,
-        operation=row.operation,
-        key=row.key,
-        lane=row.lane,
-        state=State(row.state),
-        reason=row.reason,
-        payload=row.payload,
-        content_hash=row.content_hash,
-        rows=decode_rows(row.rows),
-        items=decode_items(row.items),
-        problems=decode_problems(row.problems),
-        receipt=row.receipt,
-        attempts=row.attempts,
-        created_at=row.created_at,
-        changed_at=row.changed_at,
-        waits=Waits(row.waits),
+        identity,
+        drop,
+        operation,
+        key,
+        lane,
+        _STATES[state],
+        reason,
+        payload,
+        content_hash,
+        _rows.decode(rows),
+        {} if items == NOTHING else _items.decode(items),
+        () if problems == "[]" else decode_problems(problems),
+        receipt,
+        attempts,
+        created_at,
+        changed_at,
+        _WAITS[waits],
+        removed,
+        figures or b"",
     )
 
 

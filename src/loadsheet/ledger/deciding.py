@@ -4,6 +4,7 @@ Owns: the statements of both, and the hash of a decision. Opens no transaction: 
 """
 
 import hashlib
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -11,12 +12,17 @@ from typing import NamedTuple
 from sqlalchemy import Connection, bindparam, desc, insert, select, update
 
 from loadsheet.ledger import codec
-from loadsheet.ledger.changing import change
+from loadsheet.ledger.changing import Turned, change
 from loadsheet.ledger.schema import decisions, entries, findings
 from loadsheet.ledger.states import Decision, Entry, Finding, Run, Settlement, State
 from loadsheet.problems import LedgerError
 
 IN_DOUBT = "X702"
+
+FORGET = "forget"
+"""The choice of a decision that removed the contents of entries; its evidence names the decisions that lost their words by it."""
+
+_HASH = re.compile(r"\b[0-9a-f]{64}\b")
 
 
 class Choice(NamedTuple):
@@ -60,21 +66,30 @@ def record_findings(connection: Connection, run: Run, found: Sequence[Finding]) 
 
 def record_decisions(
     connection: Connection, run: Run, chosen: Sequence[Choice], now: str, *, who: str, choice: str, comment: str
-) -> None:
-    """Record what a person chose for entries, change their states, and chain the decisions. Raises LedgerError if an entry is
-    not as it was when it was looked at.
+) -> dict[int, Turned]:
+    """Record what a person chose for entries, change their states, and chain the decisions; returns what they were before, by id.
+    Raises LedgerError if an entry is not as it was when it was looked at.
     """
     for one in chosen:
         seen = {"entry": one.entry.id, "state": one.entry.state, "changed_at": one.entry.changed_at}
         if connection.execute(_AS_IT_WAS, seen).first() is None:
             raise LedgerError(f"{one.entry.key} has changed since it was looked at; nothing was decided, look again")
+        if one.entry.removed and one.settlement.state is State.READY:
+            raise LedgerError(
+                f"the contents of {one.entry.key} were removed on {one.entry.removed[:10]}; drop its file again"
+            )
         if one.operation:
             connection.execute(_SEND_AS, {"entry": one.entry.id, "operation": one.operation})
-    change(connection, run, [one.settlement for one in chosen], now)
+    turned = change(connection, run, [one.settlement for one in chosen], now)
+    chain(connection, [Decision(one.entry.id, now, who, choice, comment, one.evidence, "") for one in chosen])
+    return turned
+
+
+def chain(connection: Connection, decided: Sequence[Decision]) -> None:
+    """Record decisions behind all others, each with its hash."""
     before = connection.scalar(select(decisions.c.hash).order_by(desc(decisions.c.id)).limit(1)) or ""
     records = []
-    for one in chosen:
-        made = Decision(one.entry.id, now, who, choice, comment, one.evidence, "")
+    for made in decided:
         before = chained(before, made)
         records.append(
             {
@@ -98,13 +113,22 @@ def chained(before: str, decision: Decision) -> str:
 
 
 def first_broken(recorded: Iterable[Decision]) -> Decision | None:
-    """The first of all decisions, oldest first, that is not as it was recorded, or that follows one which is missing."""
+    """The first of all decisions, oldest first, that is not as it was recorded, or that follows one which is missing. One whose words
+    were removed at somebody's request is vouched for by the later decision that did so.
+    """
     before = ""
+    wordless: dict[str, Decision] = {}
     for decision in recorded:
-        before = chained(before, decision)
-        if decision.hash != before:
-            return decision
-    return None
+        expected = chained(before, decision)
+        if decision.hash != expected:
+            if decision.comment or decision.evidence:
+                return decision
+            wordless[decision.hash] = decision
+        elif decision.choice == FORGET:
+            for named in _HASH.findall(decision.evidence):
+                wordless.pop(named, None)
+        before = decision.hash
+    return next(iter(wordless.values()), None)
 
 
 _ENTRY = entries.c.id == bindparam("entry")

@@ -118,7 +118,9 @@ def follow(connection: Connection, run: Run, standings: Iterable[Standing], now:
             connection.execute(update(exceptions).where(exceptions.c.entry_id == one.entry).values(values))
         again = [one.entry for one in changed if not one.closed and one.told != kept[one.entry].told]
         said = latest_remarks(connection, again)
-        meant_otherwise = [entry for entry in again if entry in said and said[entry]["status"].value in WORDS]
+        meant_otherwise = [
+            entry for entry in again if "status" in said.get(entry, {}) and said[entry]["status"].value in WORDS
+        ]
         add_remarks(connection, [Remark(entry, "status", OPEN, _OURSELVES, now) for entry in meant_otherwise])
 
 

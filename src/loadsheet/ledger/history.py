@@ -4,11 +4,12 @@ Owns: every query that is not part of a change. Streams entries, so memory does 
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Select, bindparam, desc, func, or_, select, union_all
+from sqlalchemy import Connection, Engine, Select, bindparam, desc, func, or_, select
 
-from loadsheet.ledger import codec, exceptions
+from loadsheet.ledger import arrived, codec, exceptions, measures
 from loadsheet.ledger.planning import ALREADY
 from loadsheet.ledger.schema import (
     attempts,
@@ -24,6 +25,7 @@ from loadsheet.ledger.schema import (
     runs,
     tables,
 )
+from loadsheet.ledger.slices import Slice
 from loadsheet.ledger.statements import Chosen
 from loadsheet.ledger.states import (
     Attempt,
@@ -44,6 +46,7 @@ from loadsheet.mapping.documents import FIX_OF
 
 _FETCH = 500
 INTERRUPTED = "the process ended while this was being sent"
+_STATES = {state.value: state for state in State}
 _TRACE = [entries.c[name] for name in Trace._fields]
 
 
@@ -65,10 +68,43 @@ class History:
         with self._engine.connect() as connection:
             return [_run(row) for row in connection.execute(select(runs).where(matching).order_by(runs.c.id))]
 
+    def arrivals(self, since: str, *, counted: bool = True) -> list[arrived.Arrival]:
+        """The files that runs took which began at `since` (ISO 8601 UTC) or later, in the order in which they came; with their numbers
+        of records, if they are to be `counted`.
+        """
+        with self._engine.connect() as connection:
+            return arrived.arrivals(connection, since, counted=counted)
+
+    def looks(self) -> tuple[str, str]:
+        """When the first and the last of the runs that were finished began (ISO 8601 UTC); both empty if there was none."""
+        with self._engine.connect() as connection:
+            return arrived.looks(connection)
+
+    def begun_before(self, when: str) -> str:
+        """When the last run before this moment began (ISO 8601 UTC both); empty if there was none."""
+        with self._engine.connect() as connection:
+            return arrived.begun_before(connection, when)
+
     def shown_in(self, run: Run) -> bytes:
         """What the look of a run at the exchange showed, as it was given to `Ledger.end_run`; empty if there was none."""
         with self._engine.connect() as connection:
             return connection.scalar(select(looks.c.shown).where(looks.c.run_id == run.id)) or b""
+
+    def standings(self, moments: Sequence[str]) -> measures.Standings:
+        """How things stand in figures; of the open exceptions, how many were opened at each of these moments or before (ISO 8601 UTC)."""
+        with self._engine.connect() as connection:
+            return measures.standings(connection, moments)
+
+    def calls_in(self, run: str, limits_s: Sequence[float]) -> tuple[dict[tuple[str, str], int], list[measures.Calls]]:
+        """The calls of the run of this name: by operation and outcome, and how long they took, against these limits in seconds."""
+        with self._engine.connect() as connection:
+            return measures.calls_by_outcome(connection, run), measures.call_times(connection, run, limits_s)
+
+    @contextmanager
+    def slice_of(self, run: Run) -> Iterator[Slice]:
+        """The rows of a run and of all that it was judged by, as the ledger keeps them at one moment, while the `with` block lasts."""
+        with self._engine.connect() as connection, connection.begin():
+            yield Slice(connection, run)
 
     def drop(self, identity: int) -> Drop:
         """One drop with its files and tables."""
@@ -160,9 +196,10 @@ class History:
         with self._engine.connect() as connection:
             return [self._drop(connection, identity) for identity in connection.scalars(query).all()]
 
-    def entries_of(self, drop: int) -> Iterator[Entry]:
-        """All entries of a drop, in the order in which they were planned."""
-        yield from self._entries(select(entries).where(entries.c.drop_id == drop).order_by(entries.c.id))
+    def entries_of(self, drop: int, *states: State) -> Iterator[Entry]:
+        """All entries of a drop, or those in these states, in the order in which they were planned."""
+        query = select(entries).where(entries.c.drop_id == drop).order_by(entries.c.id)
+        yield from self._entries(query.where(entries.c.state.in_(states)) if states else query)
 
     def entries_in(self, *states: State) -> Iterator[Entry]:
         """All entries in these states, oldest first."""
@@ -182,15 +219,18 @@ class History:
 
     def untried(self, held_reason: str) -> list[tuple[int, str]]:
         """The drops with ready entries, each with an operation of theirs, of whose mapping no entry of that operation was ever
-        accepted. Not those of which entries were once held for this reason: then somebody has let them go since.
+        accepted, or none at all of the folder of the inbox that they came from: a shipper may have one. Not those of which entries
+        were once held for this reason: then somebody has let them go since.
         """
         waiting = select(entries.c.drop_id, entries.c.operation).where(entries.c.state == State.READY).distinct()
+        known: dict[str, bool] = {}
         with self._engine.connect() as connection:
             return [
                 (drop, operation)
                 for drop, operation in connection.execute(waiting).all()
-                if connection.execute(_TRIED, {"drop": drop, "operation": operation, "reason": held_reason}).first()
-                is None
+                if connection.execute(_LET_GO, {"drop": drop, "reason": held_reason}).first() is None
+                if connection.execute(_ACCEPTED, {"drop": drop, "operation": operation}).first() is None
+                or not _is_from_known(connection, drop, known)
             ]
 
     def traces_of(self, drop: int) -> Iterator[Trace]:
@@ -387,17 +427,35 @@ class History:
         )
 
     def _entries(self, query: Select[Any]) -> Iterator[Entry]:
-        for row in self._stream(query):
-            yield codec.entry(row)
+        return map(codec.entry, self._stream(query))
 
     def _traces(self, query: Select[Any]) -> Iterator[Trace]:
         for row in self._stream(query):
-            yield Trace(row[0], row[1], row[2], row[3], State(row[4]), row[5])
+            identity, operation, key, lane, state, content_hash = row
+            yield Trace(identity, operation, key, lane, _STATES[state], content_hash)
 
     def _stream(self, query: Select[Any]) -> Iterator[Any]:
         with self._engine.connect().execution_options(yield_per=_FETCH) as connection:
             for partition in connection.execute(query).partitions():
                 yield from partition
+
+
+def _is_from_known(connection: Connection, drop: int, known: dict[str, bool]) -> bool:
+    """Whether an entry was ever accepted from the folder of the inbox that a drop came from; a fix comes back from anywhere. What was
+    found out is kept in `known`, by folder.
+    """
+    query = select(files.c.name, drops.c.fixes).join(drops, drops.c.id == files.c.drop_id)
+    name, fixes = connection.execute(query.where(drops.c.id == drop).order_by(files.c.id).limit(1)).one()
+    folder, slash, _ = name.partition("/")
+    if fixes is not None:
+        return True
+    place = folder + slash if slash else ""
+    if place not in known:
+        there = files.c.name.startswith(place, autoescape=True) if place else files.c.name.not_like("%/%")
+        accepted = select(entries.c.id).join(files, files.c.drop_id == entries.c.drop_id)
+        found = connection.execute(accepted.where(there, entries.c.state == State.ACCEPTED).limit(1))
+        known[place] = found.first() is not None
+    return known[place]
 
 
 def _run(row: Any) -> Run:
@@ -415,7 +473,7 @@ _FIXING = select(
 ).join(drops, drops.c.id == entries.c.drop_id)
 _KEYS = Chosen(select(entries.c.id, entries.c.key), entries.c.id)
 _mapping = select(drops.c.mapping_hash).where(drops.c.id == bindparam("drop")).scalar_subquery()
-_accepted = (
+_ACCEPTED = (
     select(entries.c.id)
     .join(drops, drops.c.id == entries.c.drop_id)
     .where(
@@ -423,10 +481,11 @@ _accepted = (
         entries.c.operation == bindparam("operation"),
         entries.c.state == State.ACCEPTED,
     )
+    .limit(1)
 )
-_let_go = (
+_LET_GO = (
     select(events.c.entry_id)
     .join(entries, entries.c.id == events.c.entry_id)
     .where(entries.c.drop_id == bindparam("drop"), events.c.after == State.HELD, events.c.reason == bindparam("reason"))
+    .limit(1)
 )
-_TRIED = union_all(_accepted, _let_go).limit(1)

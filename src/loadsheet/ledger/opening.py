@@ -72,14 +72,14 @@ def open_ledger(
     have sent. Raises LedgerBusy naming the holder, LedgerError for a ledger that is damaged, newer, gone or older than its last
     run, LedgerUnwritable, and SettingsError for a URL that cannot be used.
     """
-    path = _file_of(url)
+    path = file_of(url)
     if not exclusive and not path.exists():
         raise LedgerError(f"there is no ledger at {path} yet; `loadsheet run` makes one")
     place = Place(path)
     if exclusive:
         _make_folder(path.parent)
         _refuse_network(path, allowed=allow_network)
-    with _lock(path, clock) if exclusive else _no_lock():
+    with locked(path, clock) if exclusive else _no_lock():
         if exclusive:
             place.check_there()
             place.make_private()
@@ -108,7 +108,8 @@ def _refuse_network(path: Path, *, allowed: bool) -> None:
         raise LedgerError(f"{told}; give a path on a local disk (database, state), or set allow_network_ledger")
 
 
-def _file_of(url: str) -> Path:
+def file_of(url: str) -> Path:
+    """The file of the ledger at a SQLAlchemy URL. Raises SettingsError for a URL that cannot be used."""
     try:
         parsed = make_url(url)
     except ArgumentError as error:
@@ -126,7 +127,8 @@ def _no_lock() -> Iterator[None]:
 
 
 @contextmanager
-def _lock(path: Path, clock: Clock) -> Iterator[None]:
+def locked(path: Path, clock: Clock) -> Iterator[None]:
+    """Hold the lock that only one process can hold. Raises LedgerBusy naming the holder, and LedgerUnwritable."""
     # The operating system drops the lock when its holder dies, so a killed run never leaves a stale one behind.
     lock, holder = FileLock(f"{path}.lock", mode=0o600), Path(f"{path}.holder")
     try:
@@ -218,7 +220,7 @@ def _check(engine: Engine, path: Path) -> None:
 
 def _say(path: Path, error: BaseException) -> None:
     """Raise what the database said in words that tell what to do. Whatever the statement wanted was not recorded."""
-    said = str(error)
+    said = str(error) or "out of memory"  # which Python says without a word
     known = next((advice for words, advice in _ADVICE.items() if words in said.lower()), "")
     kind = LedgerDiskFailed if _FAILED in said.lower() else LedgerError
     if any(words in said.lower() for words in _UNWRITABLE):

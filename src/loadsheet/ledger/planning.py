@@ -21,6 +21,9 @@ Changed = Literal["hold", "update"]
 ALREADY = "already with the exchange"
 """How the reason of an entry begins that is unchanged because its record was accepted before, and not because it waits."""
 
+NOT_KEPT = "which fields cannot be said, as what was accepted is not kept any more"
+"""What stands for the differences from a record whose contents were removed."""
+
 _OPEN = (State.SENDING, State.UNKNOWN)
 _REPLACING = (Action.CREATE, Action.UPDATE, Action.DELETE)
 _DIFFERENCES_SHOWN = 5
@@ -205,7 +208,11 @@ def _again(document: Document) -> str:
 
 
 def differences(before: bytes, after: bytes) -> list[str]:
-    """The top-level fields in which two JSON records differ, each as `name 1 -> 2`; long ones only by name."""
+    """The top-level fields in which two JSON records differ, each as `name 1 -> 2`; long ones only by name. Of a record that is not
+    kept any more (empty) nobody can say.
+    """
+    if not before:
+        return [NOT_KEPT]
     old, new = (msgspec.json.decode(record, type=dict[str, msgspec.Raw]) for record in (before, after))
     names = [name for name in {**old, **new} if _compact(old.get(name)) != _compact(new.get(name))]
     shown = [_difference(name, old.get(name), new.get(name)) for name in names[:_DIFFERENCES_SHOWN]]

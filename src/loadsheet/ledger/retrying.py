@@ -28,10 +28,8 @@ def unproved(attempts: Sequence[Attempt]) -> bool:
 
 def judge_retry(entry: Entry, attempts: Sequence[Attempt], lane: Sequence[Trace]) -> Retry:
     """Whether a refused or held entry may come back; `lane` holds all entries of its lane."""
-    if entry.state is State.HELD and unproved(attempts):
-        return Retry(f"whether it arrived was never proved; decide that: loadsheet resolve {entry.key}")
-    if entry.waits is Waits.EARLIER or any(one.state in _OPEN for one in lane):
-        return Retry(f"an earlier outcome is unknown; settle that first: loadsheet resolve {entry.key}")
+    if refusal := _barred(entry, attempts, lane):
+        return Retry(refusal)
     family = [one for one in lane if one.id != entry.id and _same_thing(one, entry)]
     if any(one.state in _ALIVE and one.content_hash == entry.content_hash and one.id > entry.id for one in family):
         return Retry("the same content was sent since, or will be")
@@ -41,6 +39,17 @@ def judge_retry(entry: Entry, attempts: Sequence[Attempt], lane: Sequence[Trace]
     if not BY_NAME[entry.operation].creates:
         return Retry()
     return _retry_create(entry, lane)
+
+
+def _barred(entry: Entry, attempts: Sequence[Attempt], lane: Sequence[Trace]) -> str:
+    """What bars an entry whatever else became of its record; empty if nothing does."""
+    if entry.removed:
+        return f"its contents were removed on {entry.removed[:10]}; to send it again, drop its file again"
+    if entry.state is State.HELD and unproved(attempts):
+        return f"whether it arrived was never proved; decide that: loadsheet resolve {entry.key}"
+    if entry.waits is Waits.EARLIER or any(one.state in _OPEN for one in lane):
+        return f"an earlier outcome is unknown; settle that first: loadsheet resolve {entry.key}"
+    return ""
 
 
 def _same_thing(one: Trace, entry: Entry) -> bool:

@@ -1,7 +1,8 @@
 """The tables of the ledger, for SQLite and PostgreSQL alike.
 
 Times are ISO 8601 UTC texts, lists and objects are JSON texts. Nothing is ever deleted or overwritten but an entry's state
-and what belongs to it, and each of those changes leaves a row in `events`.
+and what belongs to it, and each of those changes leaves a row in `events`; and contents that are not to be kept any longer, which
+leave the time of that in `removed` (see `purging`).
 """
 
 from sqlalchemy import (
@@ -18,7 +19,7 @@ from sqlalchemy import (
 
 from loadsheet.ledger.states import State, Waits
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 
 metadata = MetaData()
 
@@ -58,6 +59,7 @@ drops = Table(  # the files that one mapping read together
     Column("run_id", ForeignKey("runs.id"), nullable=False, index=True),
     Column("mapping_hash", ForeignKey("mappings.hash")),
     Column("fixes", Integer),  # the drop whose fix workbook this is, if it is one
+    Column("removed", Text, nullable=False, server_default=""),  # since when no payload and no cell of it is kept
 )
 
 files = Table(
@@ -109,6 +111,8 @@ entries = Table(
     Column("created_at", Text, nullable=False),
     Column("changed_at", Text, nullable=False),
     Column("waits", Text, nullable=False, default=Waits.DECISION.value, server_default=""),
+    Column("removed", Text, nullable=False, server_default=""),  # when payload and cells were removed
+    Column("figures", LargeBinary),  # what control totals need of a payload that was removed
     Index("entries_by_lane", "lane", "state"),
     Index("entries_by_state", "state", "waits", "id"),
 )
@@ -203,6 +207,7 @@ looks = Table(  # what a run's look at the listings showed of its entries, as `r
     metadata,
     Column("run_id", ForeignKey("runs.id"), primary_key=True),
     Column("shown", LargeBinary, nullable=False),
+    Column("removed", Text, nullable=False, server_default=""),  # since when it holds no value of the exchange any more
 )
 
 remarks = Table(  # what the analyst wrote beside an exception, one row for each change of a cell

@@ -12,7 +12,7 @@ from sqlalchemy import Dialect, Insert, Select, Table, Update, bindparam, insert
 
 from loadsheet.problems import LedgerError
 
-_SIZES = (1, 16, 128, 512)  # of lists in conditions: few, so that SQLite reads few texts
+_SIZES = (1, 16, 48, 128, 512)  # of lists in conditions: few, so that SQLite reads few texts
 
 
 class Many(NamedTuple):
@@ -41,10 +41,9 @@ class Chosen(NamedTuple):
         for start in range(0, len(wanted), most):
             part = tuple(wanted[start : start + most])
             size = next(size for size in _SIZES if size >= len(part))
-            names = tuple(f"one_{place}" for place in range(size))
-            text, positional = _chosen_text(self.query, self.column, names, connection.dialect)
+            text, names = _chosen_text(self.query, self.column, size, connection.dialect)
             values = part + part[-1:] * (size - len(part))
-            given: Any = values if positional else dict(zip(names, values, strict=True))
+            given: Any = values if not names else dict(zip(names, values, strict=True))
             found += connection.exec_driver_sql(text, given).all()
         return found
 
@@ -67,9 +66,12 @@ def _text(statement: Insert | Update, names: tuple[str, ...], dialect: Dialect) 
 
 
 @lru_cache(maxsize=64)
-def _chosen_text(query: Select[Any], column: Any, names: tuple[str, ...], dialect: Dialect) -> tuple[str, bool]:
+def _chosen_text(query: Select[Any], column: Any, size: int, dialect: Dialect) -> tuple[str, tuple[str, ...]]:
+    """The SQL for a list of this size, and the names of its values; none if it takes them by place."""
+    names = tuple(f"one_{place}" for place in range(size))
     compiled: Any = query.where(column.in_([bindparam(name) for name in names])).compile(dialect=dialect)
-    return _checked(compiled, names)
+    text, positional = _checked(compiled, names)
+    return text, () if positional else names
 
 
 def _checked(compiled: Any, names: tuple[str, ...]) -> tuple[str, bool]:

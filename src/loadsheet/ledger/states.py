@@ -169,10 +169,10 @@ class Drop:
         return next(table for table in self.tables if table.name == name)
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """What is known about one document. `receipt` is the exchange's own order number, if it gave one; `reason` says in words
-    why the entry is in its state; `attempts` counts committed intents to send. Times are ISO 8601 UTC texts.
+    why the entry is in its state; `attempts` counts committed intents to send. Times are ISO 8601 UTC texts. Of one whose contents
+    were `removed` (when; empty: they are there) the payload is empty and the rows have no cells; `figures` are what totals need of it.
     """
 
     id: int
@@ -192,6 +192,8 @@ class Entry:
     created_at: str
     changed_at: str
     waits: Waits = Waits.DECISION
+    removed: str = ""
+    figures: bytes = b""
 
 
 class Trace(NamedTuple):
@@ -215,8 +217,7 @@ class IgnoredRow:
     rule: str
 
 
-@dataclass(frozen=True, slots=True)
-class Settlement:
+class Settlement(NamedTuple):
     """What an attempt, a listing or a person settles about one entry: the state it goes to and why, and for what it waits there."""
 
     entry: int

@@ -6,8 +6,8 @@ Owns: every change to what is known. Refuses to know how documents come about an
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
@@ -27,18 +27,23 @@ from sqlalchemy import (
     update,
 )
 
+from loadsheet import journal
 from loadsheet.ledger import codec, deciding, exceptions, soundness, waiting
 from loadsheet.ledger.backup import back_up
-from loadsheet.ledger.changing import Intent, begin_sending, change
+from loadsheet.ledger.changing import Intent, Turned, begin_sending, change
 from loadsheet.ledger.deciding import Choice
+from loadsheet.ledger.foreseeing import Foresight
 from loadsheet.ledger.history import INTERRUPTED, History
+from loadsheet.ledger.noting import note, note_held
 from loadsheet.ledger.place import Mark, Place
 from loadsheet.ledger.planning import Changed
 from loadsheet.ledger.recording import new_mapping, record_drop, record_entries, record_ignored
 from loadsheet.ledger.restoring import doubt
 from loadsheet.ledger.schema import drops, entries, files, looks, mappings, runs, tables
+from loadsheet.ledger.slices import Row, put_in
 from loadsheet.ledger.states import Drop, Finding, Run, Settlement, SourceFile, State, Waits
 from loadsheet.ledger.stopping import has_too_many_errors, stop
+from loadsheet.ledger.upkeep import Upkeep
 from loadsheet.mapping.documents import Document, Ignored, Lineage
 from loadsheet.problems import DoesNotBalance, LedgerUnwritable, Problem
 
@@ -58,13 +63,26 @@ class Submission(NamedTuple):
     batch_size: int | None = None
 
 
+@dataclass
+class _Group:
+    """What is recorded at once: its transaction, once there is one, and what is to be told when it is durable."""
+
+    stack: ExitStack
+    connection: Connection | None = None
+    settled: list[Settlement] = field(default_factory=list)
+
+
 class Ledger:
-    """What is known, durably. Use one from one thread; `history` reads, the verbs here change. See `open_ledger`."""
+    """What is known, durably. Use one from one thread; `history` reads, the verbs here change, `upkeep` removes and
+    forgets. See `open_ledger`.
+    """
 
     def __init__(self, engine: Engine, clock: Callable[[], datetime], place: Place, *, older: bool = False) -> None:
         self._engine, self._clock, self._place = engine, clock, place
         self._older = older  # than the last run that was marked: put back from a backup, and accepted
+        self._group: _Group | None = None
         self.history = History(engine)
+        self.upkeep = Upkeep(engine, self._writing, self.now)
 
     # runs
 
@@ -87,6 +105,7 @@ class Ledger:
                 doubt(connection, run, now)
         self._place.write_mark(Mark(run.id, run.name, run.started_at))
         self._older = False
+        journal.began(name)
         return run
 
     def end_run(self, run: Run, *, exit_code: int, summary: Mapping[str, Any], shown: bytes = b"") -> None:
@@ -103,8 +122,13 @@ class Ledger:
             if shown:
                 connection.execute(insert(looks).values(run_id=run.id, shown=shown))
         self._empty_log()
+        journal.ended(exit_code, summary.get("entries", {}))
 
     # planning
+
+    def foresight(self) -> Foresight:
+        """For looking ahead at what planning would decide."""
+        return Foresight(self._engine)
 
     def plan(
         self,
@@ -148,7 +172,10 @@ class Ledger:
                 matching = (tables.c.drop_id == identity) & (tables.c.name == name)
                 problems = codec.encode_problems(suspected().get(name, ()))
                 connection.execute(update(tables).where(matching).values(rows=count, problems=problems))
-        return self.history.drop(identity), fates
+        planned_drop = self.history.drop(identity)
+        if fates[State.HELD]:
+            note_held(self.history, planned_drop)
+        return planned_drop, fates
 
     def set_aside(self, run: Run, file: SourceFile) -> Drop:
         """Record a file that was put aside unread; `file.problems` say why."""
@@ -184,7 +211,7 @@ class Ledger:
         return self._submissions(_READY_OF, {"most": limit, **mine, "operations": []})
 
     def _submissions(self, query: Select[Any], values: Mapping[str, Any]) -> list[Submission]:
-        with self._engine.connect() as connection:
+        with self._reading() as connection:
             return [Submission._make(row) for row in connection.execute(query, values)]
 
     def mark_sending(self, run: Run, calls: Sequence[tuple[Sequence[Submission], bytes]]) -> None:
@@ -206,18 +233,35 @@ class Ledger:
         On a full disk it uses the space that was kept back for it. Raises LedgerError, and changes nothing, if a transition is not
         in the table.
         """
+        if self._group is not None:
+            self._settle(run, settlements)
+            self._group.settled += settlements
+            return
         try:
             self._settle(run, settlements)
         except LedgerUnwritable:
             if not self._place.give_reserve():
                 raise
             self._settle(run, settlements)
+        note(self.history, settlements)
 
     def _settle(self, run: Run, settlements: Sequence[Settlement]) -> None:
         with self._writing() as connection:
             now = self.now()
-            change(connection, run, settlements, now)
-            _pass_on(connection, run, settlements, now)
+            _pass_on(connection, run, change(connection, run, settlements, now), settlements, now)
+
+    @contextmanager
+    def at_once(self) -> Iterator[None]:
+        """What is recorded within is one transaction: at the end all of it is durable, or, whatever went wrong, nothing of it is there.
+        `ready` within sees it. On a full disk it raises LedgerUnwritable; what kept its space back is used by `settle` alone.
+        """
+        self._group = group = _Group(ExitStack())
+        try:
+            with group.stack:
+                yield
+        finally:
+            self._group = None
+        note(self.history, group.settled)
 
     # waiting
 
@@ -253,8 +297,8 @@ class Ledger:
         """
         with self._writing() as connection:
             now = self.now()
-            deciding.record_decisions(connection, run, chosen, now, who=who, choice=choice, comment=comment)
-            _pass_on(connection, run, [one.settlement for one in chosen], now)
+            turned = deciding.record_decisions(connection, run, chosen, now, who=who, choice=choice, comment=comment)
+            _pass_on(connection, run, turned, [one.settlement for one in chosen], now)
 
     # following up
 
@@ -272,6 +316,11 @@ class Ledger:
             return exceptions.keep_remarks(connection, said)
 
     # looking after it
+
+    def put_in(self, table: str, rows: Iterator[Row]) -> None:
+        """Put rows of a slice of another ledger into a table of this one, which has none of them yet."""
+        with self._writing() as connection:
+            put_in(connection, table, rows)
 
     def check(self) -> list[str]:
         """Everything that is wrong with the ledger, in words; empty if it is sound. Reads all of it: minutes for millions of rows."""
@@ -299,8 +348,24 @@ class Ledger:
 
     @contextmanager
     def _writing(self) -> Iterator[Connection]:
-        with self._engine.connect().execution_options(writes=True) as connection, connection.begin():
-            yield connection
+        group = self._group
+        if group is None:
+            with self._engine.connect().execution_options(writes=True) as connection, connection.begin():
+                yield connection
+            return
+        if group.connection is None:
+            connection = group.stack.enter_context(self._engine.connect().execution_options(writes=True))
+            group.stack.enter_context(connection.begin())
+            group.connection = connection
+        yield group.connection
+
+    @contextmanager
+    def _reading(self) -> Iterator[Connection]:
+        if self._group is not None and self._group.connection is not None:
+            yield self._group.connection
+        else:
+            with self._engine.connect() as connection:
+                yield connection
 
     def now(self) -> str:
         """The present moment as the ledger writes it: ISO 8601 UTC."""
@@ -346,10 +411,12 @@ _READY_OF = _READY.where(
 )
 
 
-def _pass_on(connection: Connection, run: Run, settlements: Sequence[Settlement], now: str) -> None:
+def _pass_on(
+    connection: Connection, run: Run, turned: Mapping[int, Turned], settlements: Sequence[Settlement], now: str
+) -> None:
     """Do what these settlements mean for others on their lanes."""
-    waiting.let_children_go(connection, [one.entry for one in settlements if one.state is State.ACCEPTED])
-    waiting.keep_creates_back(connection, run, settlements, now)
+    waiting.let_children_go(connection, [turned[one.entry] for one in settlements if one.state is State.ACCEPTED])
+    waiting.keep_creates_back(connection, run, turned, settlements, now)
 
 
 def _interrupted(entry: int) -> Settlement:

@@ -6,14 +6,14 @@ transaction: the verbs of `Ledger` do.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from sqlalchemy import BindParameter, Connection, Select, bindparam, insert, select, update
 
 from loadsheet.contract import WRITES, Action
 from loadsheet.ledger import codec
-from loadsheet.ledger.changing import change, still_true
+from loadsheet.ledger.changing import Turned, change, still_true
 from loadsheet.ledger.planning import Verdict, as_update, judge, parent_of, stands
 from loadsheet.ledger.recording import ON_LANE, known_lanes, seen_lanes
 from loadsheet.ledger.schema import drops, entries, mappings, seen
@@ -38,32 +38,32 @@ class Parent(NamedTuple):
     state: State
 
 
-def let_children_go(connection: Connection, accepted: Sequence[int]) -> None:
+def let_children_go(connection: Connection, accepted: Sequence[Turned]) -> None:
     """Let the ready children of these entries go, as far as they are creates, and keep them back, as far as they are deletes:
     they were accepted.
     """
-    if not accepted:
-        return
-    for start in range(0, len(accepted), CHUNK):
-        turned = _TURNED.rows(connection, accepted[start : start + CHUNK])
-        created = {row.lane: row.id for row in turned if row.operation in CREATES}
-        deleted = {row.lane: row.id for row in turned if row.operation in DELETES}
-        children = _CHILDREN.rows(connection, [*created, *deleted]) if turned else []
-        go = [one for one in children if one.waits and _goes(one, created)]
-        back = [one for one in children if not one.waits and one.id > deleted.get(one.lane, one.id)]
-        for change_of_waits, some in ((_LET_GO, go), (_KEEP_BACK, back)):
-            if some:
-                connection.execute(change_of_waits, [{"entry": one.id} for one in some])
+    created = {one.lane: one.id for one in accepted if one.operation in CREATES}
+    deleted = {one.lane: one.id for one in accepted if one.operation in DELETES}
+    if not deleted and (not created or connection.execute(_ANY_CHILD).first() is None):
+        return  # nearly always: one look at nothing, and none at each lane
+    children = _CHILDREN.rows(connection, [*created, *deleted])
+    go = [one for one in children if one.waits and _goes(one, created)]
+    back = [one for one in children if not one.waits and one.id > deleted.get(one.lane, one.id)]
+    for change_of_waits, some in ((_LET_GO, go), (_KEEP_BACK, back)):
+        if some:
+            connection.execute(change_of_waits, [{"entry": one.id} for one in some])
 
 
-def keep_creates_back(connection: Connection, run: Run, settled: Sequence[Settlement], now: str) -> None:
+def keep_creates_back(
+    connection: Connection, run: Run, turned: Mapping[int, Turned], settled: Sequence[Settlement], now: str
+) -> None:
     """Hold the creates that were planned behind deletes which do not take place: they were refused, or are held. What such a
     create means then is judged anew.
     """
-    stopped = [one.entry for one in settled if one.state in (State.REFUSED, State.HELD)]
-    if not stopped:
+    stopped = [turned[one.entry] for one in settled if one.state in (State.REFUSED, State.HELD)]
+    deletes = {one.lane: one.id for one in stopped if one.operation in DELETES}
+    if not deletes:
         return
-    deletes = {row.lane: row.id for row in _TURNED.rows(connection, stopped) if row.operation in DELETES}
     behind = [one for one in _READY_CREATES.rows(connection, list(deletes)) if one.id > deletes[one.lane]]
     change(connection, run, [_held_for_earlier(one, "the delete before it did not take place") for one in behind], now)
 
@@ -270,9 +270,10 @@ _DROPS_OF = (
 )
 _SEND_AS = update(entries).where(entries.c.id == bindparam("entry")).values(operation=bindparam("operation"))
 _WANTED: BindParameter[Any] = bindparam("wanted", expanding=True)
-_TURNED = Chosen(
-    select(entries.c.id, entries.c.lane, entries.c.operation).where(entries.c.operation.in_(fixed(*CREATES, *DELETES))),
-    entries.c.id,
+_ANY_CHILD = (
+    select(entries.c.id)
+    .where(entries.c.state == State.READY, entries.c.waits.in_((Waits.PARENT, Waits.EARLIER)))
+    .limit(1)
 )
 _CHILDREN = Chosen(
     select(*(entries.c[name] for name in ("id", "operation", "lane", "waits"))).where(

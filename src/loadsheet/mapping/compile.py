@@ -32,6 +32,7 @@ from loadsheet.mapping.plans import JoinPlan, TablePlan
 from loadsheet.mapping.revival import source_of
 from loadsheet.mapping.scopes import Expression
 from loadsheet.mapping.sections import read_part, read_zone
+from loadsheet.mapping.sourcing import check_marks, marks_of
 from loadsheet.mapping.suggestions import did_you_mean, some
 from loadsheet.mapping.tables import plan_tables
 from loadsheet.mapping.targets import Surroundings, TargetPlan, Targets, plan_targets, read_target
@@ -153,6 +154,7 @@ class _Compiler:
         zone = self._zone()
         lookups = self._lookups()
         main_role = self._main_role(self._spec.source)
+        check_marks(self._spec.source, self._file)
         tables = plan_tables(
             self._spec,
             operation,
@@ -276,6 +278,7 @@ class _Compiler:
             isinstance(zone, ZoneSpec),
             source.fold,
             source.units,
+            tuple(source.blank),
         )
 
     def _main_role(self, source: FileSource) -> str:
@@ -400,6 +403,7 @@ def _layouts(source: FileSource, tables: tuple[TablePlan, ...], main_role: str) 
             spec.header_row,
             tuple(source.encoding or base.encodings),
             tuple(source.delimiter or base.delimiters),
+            *marks_of(source),
             header_rows=spec.header_rows,
             around=_around(spec),
         )

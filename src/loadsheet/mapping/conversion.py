@@ -20,7 +20,7 @@ from loadsheet.mapping.moments import Fold, formats_reader, settle
 from loadsheet.mapping.numerals import canonical, is_locale, number_reader
 from loadsheet.mapping.scopes import Slot
 from loadsheet.mapping.suggestions import did_you_mean, some
-from loadsheet.mapping.texts import Finish, bare, finish_by_row, part_reader, text_reader
+from loadsheet.mapping.texts import Finish, bare, finish_by_row, part_reader, takes_any, text_reader
 from loadsheet.mapping.units import factor, is_unit, quantity_reader, unit_named
 from loadsheet.mapping.words import country_reader, currency_reader, yes_no_reader, zone_reader
 from loadsheet.mapping.wrong import Noted, SettingError, Wrong
@@ -50,7 +50,7 @@ _TIMES = ("%H:%M:%S", "%H:%M")
 @dataclass(frozen=True, slots=True)
 class Habits:
     """How the texts of a file are written: `source:` of the mapping, resolved. Without a declared `zone`, moments are kept as
-    the local times they are; `by_row` says that a column names the zone of each row.
+    the local times they are; `by_row` says that a column names the zone of each row. `blank` are texts that mean nothing.
     """
 
     locale: str | None
@@ -59,6 +59,7 @@ class Habits:
     by_row: bool
     fold: Fold
     units: Mapping[str, str]
+    blank: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +96,8 @@ def plan_column(
     name: str, spec: Column, index: int, *, habits: Habits, lookups: Mapping[str, Lookup], file: YamlFile, loc: Loc
 ) -> ColumnPlan | None:
     """Compiles one column; what is wrong with its settings becomes findings of the file."""
+    if habits.blank:
+        spec = spec.model_copy(update={"blank": [*spec.blank, *habits.blank]})
     for key in spec.misplaced():
         file.refuse((*loc, key), f"{key} means nothing for type {spec.type}", at_key=True)
     lookup = _lookup(spec, lookups, file, loc)
@@ -113,7 +116,7 @@ def plan_column(
     for key in spec.whereabouts()[1:]:
         file.refuse((*loc, key), f"{key} and {spec.whereabouts()[0]} cannot both say where the cells are", at_key=True)
     default = _default(spec, parse, file, loc)
-    convert = _cell_reader(spec, parse, default)
+    convert = _cell_reader(spec, parse, default, takes_any=spec.type == "text" and takes_any(spec, lookup))
     zoned = habits.by_row and spec.type in {"date", "datetime"}
     slot, choices = _slot(spec, index, lookup, default), _choices(spec, lookup)
     formats = spec.formats or (habits.dates if spec.type in {"date", "datetime"} else ())
@@ -170,8 +173,10 @@ def _as_cell(value: object) -> str:
 # ---- one cell ----
 
 
-def _cell_reader(spec: Column, parse: _Parse, default: object) -> Convert:
-    """What all types share: errors of a workbook, trimming, blanks, defaults, required values."""
+def _cell_reader(spec: Column, parse: _Parse, default: object, *, takes_any: bool) -> Convert:
+    """What all types share: errors of a workbook, trimming, blanks, defaults, required values. `takes_any`: parsing changes no text of
+    ASCII characters, so that it need not be asked for those.
+    """
     blank = Wrong("C301") if spec.required and default is None else default
     tokens = frozenset(spec.blank)
 
@@ -183,7 +188,11 @@ def _cell_reader(spec: Column, parse: _Parse, default: object) -> Convert:
             return blank
         return parse(text if type(cell) is str else cell)
 
-    return convert
+    def convert_text(cell: str) -> Any:
+        text = cell.strip() if type(cell) is str else ""
+        return text if text and text.isascii() and text not in tokens else convert(cell)
+
+    return convert_text if takes_any else convert
 
 
 def _parse(spec: Column, habits: Habits, lookup: Lookup | None) -> _Parse:

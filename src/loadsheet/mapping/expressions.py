@@ -9,9 +9,7 @@ from collections.abc import Callable
 from datetime import UTC
 from typing import Any, Literal, NamedTuple
 
-from rule_engine import Context, DataType, Rule, ast, errors  # type: ignore[import-untyped]  # it ships no types
-from rule_engine.builtins import Builtins  # type: ignore[import-untyped]  # it ships no types
-
+from loadsheet.mapping import grammar
 from loadsheet.mapping.calculation import (
     ARITHMETIC,
     ATTRIBUTES,
@@ -26,6 +24,11 @@ from loadsheet.mapping.calculation import (
 )
 from loadsheet.mapping.scopes import DEEPEST, Evaluate, Expression, ExpressionError, Frame, Scope, Shape, Slot, Use
 from loadsheet.mapping.suggestions import did_you_mean, some
+
+grammar.give_tables()  # before rule-engine is imported, which makes its parser then
+
+from rule_engine import Context, DataType, Rule, ast, errors  # type: ignore[import-untyped]  # noqa: E402 (it ships no types)
+from rule_engine.builtins import Builtins  # type: ignore[import-untyped]  # noqa: E402 (it ships no types)
 
 _Build = Callable[[Any], Evaluate]
 _LONGEST = 2_000  # characters; the parser recurses

@@ -126,7 +126,7 @@ def _stand_together(source: Source, rank: _Rank, ranks: dict[str, int] | None) -
     last = Keyed(Row(0, ()), None, "")
     last_rank = None
     strangers: set[str] = set()
-    for item in source:
+    for item in source.glance():
         if isinstance(item, Ignored) or item.key is None or item.key == last.key:
             continue
         yield item.order >= last.order

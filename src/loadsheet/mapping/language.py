@@ -30,6 +30,12 @@ def _as_share(value: object) -> object:
     return Decimal(found[1]) / 100
 
 
+def _as_quote(value: object) -> object:
+    if not isinstance(value, str) or (len(value) != 1 and value != "none"):
+        raise PydanticCustomError("quote", "must be one character, or none")
+    return value
+
+
 _SHARE = re.compile(r"([0-9]{1,3}(?:\.[0-9]+)?) ?%")
 Share = Annotated[
     Decimal, BeforeValidator(_as_share), WithJsonSchema({"type": "string", "pattern": f"^{_SHARE.pattern}$"})
@@ -39,6 +45,7 @@ Number = Annotated[Decimal, BeforeValidator(_as_decimal)]
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=80)]
 Text = Annotated[str, StringConstraints(min_length=1, strip_whitespace=True)]
 Letter = Annotated[str, StringConstraints(min_length=1, max_length=1)]
+Quote = Annotated[str, BeforeValidator(_as_quote), WithJsonSchema({"type": "string", "pattern": "^(.|none)$"})]
 Miss = Literal["error", "ignore"]
 Level = Literal["error", "warning"]
 
@@ -155,13 +162,21 @@ class FixedZone(Part):
 
 
 class Source(Part):
-    """The files, and how their texts are to be read."""
+    """The files, and how their texts are to be read.
+
+    Text files: `encoding` and `delimiter` are found among those that are named (or the usual ones); `quote` is what values are quoted
+    with, doubled within them (none: nothing is; default: the double quote), `escape` what makes the character after it an
+    ordinary one. `locale` says how decimals and groups of digits are marked. `blank` are texts that mean nothing, in any file and column.
+    """
 
     files: Names = ModelField(min_length=1)
     companions: dict[Name, str] = {}
     complete_when: str | None = None
     encoding: Names | None = None
     delimiter: Annotated[list[Letter], BeforeValidator(_as_list)] | None = None
+    quote: Quote | None = None
+    escape: Letter | None = None
+    blank: Names = []
     locale: str | None = None
     dates: Names = []
     timezone: Any = None

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, time, timedelta
 from decimal import ROUND_HALF_UP, Decimal
-from typing import Any
+from typing import Any, Literal
 
 from loadsheet.contract import DATE_SHAPES, Assumptions, Field, FlagForm, Kind, NumberForm, Record, plain, spell
 from loadsheet.mapping.calculation import CALCULATION_ERRORS, Type, reason
@@ -19,6 +19,7 @@ from loadsheet.mapping.moments import format_reader, offset_minutes
 from loadsheet.mapping.names import Draft, Names, Needs, Reference
 from loadsheet.mapping.scopes import Evaluate
 from loadsheet.mapping.sections import read_part
+from loadsheet.mapping.shortcut import Cell
 from loadsheet.mapping.suggestions import did_you_mean, some
 from loadsheet.mapping.yamlfile import Loc
 
@@ -49,7 +50,9 @@ class Around:
 
 @dataclass(frozen=True, slots=True)
 class _Value:
-    """A value before it is spelled. `constant` says that it is the same for every document."""
+    """A value before it is spelled. `constant` says that it is the same for every document; `place` that it is the value of a column
+    there, or what `turned` makes of that.
+    """
 
     get: Evaluate
     type: Type
@@ -57,16 +60,21 @@ class _Value:
     sources: tuple[Source, ...]
     calculated: bool = True
     constant: Any = OMIT
+    place: tuple[Literal["here", "first", "around"], int, int | None] | None = None
+    turned: Callable[[Any], Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class LeafPlan:
-    """A compiled leaf: what makes its value, where that comes from, the constant if it is one, and whether it is in every record."""
+    """A compiled leaf: what makes its value, where that comes from, the constant if it is one, and whether it is in every record;
+    `cell` says the same of a leaf that is a column's value, for the short way.
+    """
 
     make: Make
     sources: tuple[Source, ...]
     constant: Any = OMIT
     is_fixed: bool = False
+    cell: Cell | None = None
 
 
 def plan_leaf(value: object, around: Around, names: Names, loc: Loc) -> LeafPlan | None:
@@ -94,7 +102,7 @@ def plan_leaf(value: object, around: Around, names: Names, loc: Loc) -> LeafPlan
     if plan is None or when is None:
         return plan
     make = _conditional(plan.make, when.evaluate, names.needs(when.uses), around.path)
-    return replace(plan, make=make, is_fixed=False)
+    return replace(plan, make=make, is_fixed=False, cell=None)
 
 
 def _spelled(found: _Value, leaf: Leaf, around: Around, names: Names, loc: Loc) -> LeafPlan | None:
@@ -108,7 +116,29 @@ def _spelled(found: _Value, leaf: Leaf, around: Around, names: Names, loc: Loc) 
         names.file.refuse(loc, f"{around.field.name}: {error or 'it cannot be rounded'}")
         return None
     make = _maker(found, spelled, default, around)
-    return LeafPlan(make, found.sources, found.constant, is_fixed=found.constant is not OMIT)
+    return LeafPlan(
+        make,
+        found.sources,
+        found.constant,
+        is_fixed=found.constant is not OMIT,
+        cell=_cell(found, spelled, default, around),
+    )
+
+
+def _cell(found: _Value, spelled: Callable[[Any], Any], default: Any, around: Around) -> Cell | None:
+    """The leaf as a column's value, if it is one; of the row around the one at hand only the exact way knows."""
+    if found.place is None or found.place[0] == "around":
+        return None
+    rows, index, code = found.place
+    turned = found.turned
+    spell = None if spelled is as_it_is else spelled
+    if turned is not None:
+        spell = _chain([turned, spelled])
+    return Cell(rows, index, code, default, spell, _known(around))
+
+
+def _known(around: Around) -> tuple[str, ...]:
+    return around.field.known if around.assumptions.known_values == "open" else ()
 
 
 # ---- where a value comes from ----
@@ -125,7 +155,9 @@ def _value(leaf: Leaf, around: Around, names: Names, loc: Loc) -> _Value | None:
         return _Value(expression.evaluate, expression.type, names.needs(expression.uses), sources)
     reference = names.reference(leaf.col or leaf.utc_offset_of or "", around.item, loc)
     if reference is None or leaf.utc_offset_of is None:
-        return reference and _Value(reference.get, reference.type, reference.needs, reference.sources, calculated=False)
+        return reference and _Value(
+            reference.get, reference.type, reference.needs, reference.sources, calculated=False, place=reference.place
+        )
     if reference.type is not Type.MOMENT:
         names.file.refuse(loc, f"utc_offset_of needs a date; {leaf.utc_offset_of} is {reference.type.value}")
         return None
@@ -148,7 +180,7 @@ def _offset_value(reference: Reference, around: Around, names: Names, loc: Loc) 
         return None if moment is None else written(moment)
 
     kind_of_value = Type.NUMBER if kind is Kind.OFFSET_MINUTES else Type.TEXT
-    return _Value(offset_of, kind_of_value, reference.needs, reference.sources)
+    return _Value(offset_of, kind_of_value, reference.needs, reference.sources, place=reference.place, turned=written)
 
 
 def _constant(leaf: Leaf, around: Around, names: Names, loc: Loc) -> _Value | None:
@@ -298,7 +330,7 @@ def _maker(value: _Value, spelled: Callable[[Any], Any], default: Any, around: A
     if value.constant is not OMIT:
         constant = value.constant
         return lambda _: constant
-    known = around.field.known if around.assumptions.known_values == "open" else ()
+    known = _known(around)
     if spelled is as_it_is and not known and not value.calculated:
         get = value.get
 

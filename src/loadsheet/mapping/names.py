@@ -10,7 +10,6 @@ from typing import Literal, NamedTuple
 
 from loadsheet.mapping.calculation import Type
 from loadsheet.mapping.documents import Source
-from loadsheet.mapping.expressions import compile_expression
 from loadsheet.mapping.plans import TablePlan
 from loadsheet.mapping.scopes import Evaluate, Expression, ExpressionError, Frame, Scope, Slot, Use
 from loadsheet.mapping.suggestions import did_you_mean, some
@@ -63,11 +62,16 @@ class Draft(Frame):
         self.outer_index = 0  # which row the innermost list over rows is at
         self.all_wrong = frozenset()
         self.rows_wrong = ()
+        self.start_payload({})
+
+    def start_payload(self, items: dict[str, tuple[int, ...]]) -> None:
+        """Makes it ready for a payload, the first of the document or the same once more; `items` is what is known of its lists."""
         self.faults: list[tuple[str, str, dict[str, str]]] = []  # path, code, values of the message
         self.unnamed: list[tuple[str, str, tuple[str, ...]]] = []  # path, value, the values that the interface names
         self.skipped: list[str] = []  # paths whose cells were refused
-        self.items: dict[str, tuple[int, ...]] = {}
+        self.items: dict[str, tuple[int, ...]] = items
         self.at: list[int] = []
+        self.row = self.main
 
     def narrow(self, children: Sequence[int], index: int) -> None:
         """Leaves of the tables that belong to rows of another only what belongs to its row `index`; the caller undoes it."""
@@ -87,13 +91,16 @@ class Draft(Frame):
 
 
 class Reference(NamedTuple):
-    """A column that `col:` names: how to get its value, its type, and where it comes from."""
+    """A column that `col:` names: how to get its value, its type, and where it comes from. `place` is where the value is: of which
+    row, at which index there, and which part of a code table's row.
+    """
 
     get: Evaluate
     type: Type
     blank: bool
     needs: Needs
     sources: tuple[Source, ...]
+    place: tuple[Literal["here", "first", "around"], int, int | None]
 
 
 class Names:
@@ -130,6 +137,8 @@ class Names:
 
     def expression(self, text: str, item: int | None, loc: Loc) -> Expression | None:
         """A compiled expression, or None with the finding."""
+        from loadsheet.mapping.expressions import compile_expression  # noqa: PLC0415 (many mappings need no parser)
+
         try:
             return compile_expression(text, self.scope(item))
         except ExpressionError as error:
@@ -158,7 +167,8 @@ class Names:
         kind = Type.TEXT if place is not None else slot.type
         blank = slot.blank or (place is not None and slot.codes[place][1])
         uses = frozenset({Use(table.name, column, rows)})
-        return Reference(_getter(slot.index, place, rows), kind, blank, self.needs(uses), self.sources(uses, item))
+        get, at = _getter(slot.index, place, rows), (rows, slot.index, place)
+        return Reference(get, kind, blank, self.needs(uses), self.sources(uses, item), at)
 
     def _which(self, table: TablePlan, item: int | None) -> Literal["here", "first", "around"]:
         if table.position == (item or 0):

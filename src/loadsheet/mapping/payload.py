@@ -6,24 +6,31 @@ sent empty is written `{value: []}`.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from decimal import Decimal
 from typing import Any, NamedTuple
 
-from loadsheet.contract import Assumptions, Field, Kind, Operation, Record, When, check
+from loadsheet.contract import Assumptions, Field, Kind, Operation, Record, When, check, value_checker
 from loadsheet.mapping.calculation import CALCULATION_ERRORS, reason
 from loadsheet.mapping.documents import Lineage, list_of
 from loadsheet.mapping.leaves import OMIT, Around, Make, concrete, plan_leaf
 from loadsheet.mapping.names import Draft, Names, Needs
 from loadsheet.mapping.scopes import Evaluate
+from loadsheet.mapping.shortcut import Asked, Cell, EachRow, Empty, Inner, Same, Short, ShortValue, WrittenOut, generate
 from loadsheet.mapping.suggestions import did_you_mean, some
 from loadsheet.mapping.yamlfile import Loc
+
+_TEXTS = frozenset({Kind.STRING, Kind.OFFSET_HOURS, Kind.STRING_OR_NUMERIC, Kind.OFFSET_MINUTES})
 
 
 @dataclass(frozen=True, slots=True)
 class PayloadPlan:
-    """The compiled payload: `make` fills a record, or what can be filled of it; `notes` are lines for the author."""
+    """The compiled payload: `make` fills a record, or what can be filled of it; `short` makes a record that is right, much faster, and
+    raises one of `shortcut.DOUBTS` for any other; `notes` are lines for the author.
+    """
 
     make: Make
+    short: Make
     lineage: Lineage
     notes: tuple[str, ...]
 
@@ -40,17 +47,26 @@ def plan_payload(
 ) -> PayloadPlan:
     """Compiles the tree that stands at `loc`; what is wrong with it becomes findings of the file."""
     planner = _Planner(operation, names, constants, assumptions, zone_known=zone_known)
-    make = planner.record(spec, operation.record, None, "", loc)
+    nodes = planner.fields(spec, operation.record, None, "", loc)
     planner.check_constants(loc)
-    return PayloadPlan(make, planner.lineage, tuple(planner.notes))
+    short = generate([node.short for node in nodes], OMIT)
+    return PayloadPlan(_object(nodes), short, planner.lineage, tuple(planner.notes))
 
 
 class _Node(NamedTuple):
-    """A compiled field: what makes it, and its value if it is the same in every record."""
+    """A compiled field: what makes it, and its value if it is the same in every record; and the field for the short way."""
 
     name: str
     make: Make
+    short: Short
     constant: Any = OMIT
+
+
+class _Made(NamedTuple):
+    """What makes an array, and the same for the short way (None: it asks)."""
+
+    make: Make
+    short: EachRow | WrittenOut | Empty | None = None
 
 
 class _Planner:
@@ -75,9 +91,9 @@ class _Planner:
         self._zone_known = zone_known
         self._fixed: dict[str, Any] = {}  # constants at the top of the record
 
-    def record(self, spec: Mapping[str, Any], record: Record, item: int | None, path: str, loc: Loc) -> Make:
-        """The maker of one object."""
-        fields = []
+    def fields(self, spec: Mapping[str, Any], record: Record, item: int | None, path: str, loc: Loc) -> list[_Node]:
+        """The fields of one object."""
+        fields: list[_Node] = []
         for name, value in spec.items():
             here = (*loc, name)
             found = self._field(name, record, here)
@@ -88,7 +104,7 @@ class _Planner:
                 node = self._node(value, around, here)
                 fields += [node] if node is not None else []
         self._demand(spec, record, loc)
-        return _object(fields)
+        return fields
 
     def _below(self, path: str, found: Field) -> str:
         return f"{path}.{self._wire(found)}" if path else self._wire(found)
@@ -126,20 +142,44 @@ class _Planner:
     def _node(self, value: Any, around: Around, loc: Loc) -> _Node | None:
         found, name = around.field, self._wire(around.field)
         if found.kind is Kind.ARRAY and found.record is not None:
-            list_make = self._array(value, found.record, around, loc)
-            return _Node(name, list_make) if list_make is not None else None
+            array = self._array(value, found.record, around, loc)
+            return (
+                _Node(name, array.make, self._short(name, around, array.short or Asked(array.make))) if array else None
+            )
         if found.kind is Kind.OBJECT and found.record is not None:
-            if isinstance(value, dict):
-                return _Node(name, _or_nothing(self.record(value, found.record, around.item, around.path, loc)))
-            self._file.refuse(loc, f"{found.name} is an object", "write its fields below it")
-            return None
+            if not isinstance(value, dict):
+                self._file.refuse(loc, f"{found.name} is an object", "write its fields below it")
+                return None
+            nodes = self.fields(value, found.record, around.item, around.path, loc)
+            inner = Inner(tuple(node.short for node in nodes))
+            return _Node(name, _or_nothing(_object(nodes)), self._short(name, around, inner))
         leaf = plan_leaf(value, around, self._names, loc)
         if leaf is None:
             return None
         self.lineage[around.path] = leaf.sources
         if leaf.constant is not OMIT:
             self._note_constant(leaf.constant, found, around.path, loc)
-        return _Node(name, leaf.make, leaf.constant if leaf.is_fixed else OMIT)
+        short = self._short(name, around, Same(leaf.constant) if leaf.is_fixed else leaf.cell or Asked(leaf.make))
+        if isinstance(short.value, Same | Cell) and not _is_settled(short):
+            short = replace(short, value=Asked(leaf.make))
+        return _Node(name, leaf.make, short, leaf.constant if leaf.is_fixed else OMIT)
+
+    def _short(self, name: str, around: Around, value: ShortValue) -> Short:
+        """A field for the short way, with what the contract says of its values."""
+        field, assumptions, operation = around.field, self._assumptions, self._operation
+        is_right = value_checker(field, around.record, operation, assumptions)
+        required = field.when is When.ALWAYS or (field.when is When.ON_CREATE and operation.creates)
+        is_closed = bool(field.known) and assumptions.known_values == "closed"
+        is_text = field.kind in _TEXTS and not is_closed
+        return Short(
+            name,
+            value,
+            required,
+            is_right,
+            text_max=assumptions.text_length_max if is_text else 0,
+            takes_numbers=field.kind is Kind.NUMERIC and not is_closed and is_right(Decimal(1)),
+            items_max=assumptions.array_length_max if field.kind is Kind.ARRAY else 0,
+        )
 
     def _note_constant(self, constant: object, found: Field, path: str, loc: Loc) -> None:
         line = self._file.marks.get(loc, (0, 0))[0]
@@ -158,10 +198,10 @@ class _Planner:
 
     # ---- lists ----
 
-    def _array(self, value: Any, record: Record, around: Around, loc: Loc) -> Make | None:
+    def _array(self, value: Any, record: Record, around: Around, loc: Loc) -> _Made | None:
         if isinstance(value, dict) and set(value) == {"value"} and value["value"] == []:
             self.lineage[around.path] = ()
-            return lambda _: []
+            return _Made(lambda _: [], Empty())
         if isinstance(value, dict) and set(value) == {"each", "item"} and isinstance(value["item"], dict):
             return self._each(value, record, around, loc)
         if isinstance(value, dict) and set(value) == {"list"} and isinstance(value["list"], list):
@@ -171,7 +211,7 @@ class _Planner:
         )
         return None
 
-    def _each(self, value: dict[str, Any], record: Record, around: Around, loc: Loc) -> Make | None:
+    def _each(self, value: dict[str, Any], record: Record, around: Around, loc: Loc) -> _Made | None:
         position = self._names.list_position(str(value["each"]))
         if position is None:
             hint = did_you_mean(str(value["each"]), self._names.list_names())
@@ -189,21 +229,22 @@ class _Planner:
             return None
         if around.item is not None:
             self._names = outer.inside(around.item)
-        make = self.record(value["item"], record, position, f"{around.path}[]", (*loc, "item"))
+        nodes = self.fields(value["item"], record, position, f"{around.path}[]", (*loc, "item"))
         self._names = outer
-        return (
-            _each_row(make, position, outer.children(position))
-            if around.item is None
-            else _each_inner_row(make, position, around.path)
-        )
+        make, children = _object(nodes), outer.children(position)
+        if around.item is not None:
+            return _Made(_each_inner_row(make, position, around.path))
+        short = EachRow(position, tuple(node.short for node in nodes))
+        return _Made(_each_row(make, position, children), short if not children and _is_flat(short.fields) else None)
 
     def _belongs(self, position: int, to: int) -> bool:
         """Whether the rows of a table belong to single rows of the other: joined to them, or made from their column sets."""
         return position != to and self._names.tables[position].belongs_to == to
 
-    def _written_out(self, entries: list[Any], record: Record, around: Around, loc: Loc) -> Make:
+    def _written_out(self, entries: list[Any], record: Record, around: Around, loc: Loc) -> _Made:
         item, path = around.item, around.path
         made: list[_Entry] = []
+        short: list[tuple[Evaluate | None, tuple[Short, ...]]] = []
         for number, entry in enumerate(entries):
             here = (*loc, number)
             if not isinstance(entry, dict):
@@ -211,18 +252,37 @@ class _Planner:
                 continue
             fields = {name: value for name, value in entry.items() if name != "when"}
             before = set(self.lineage)
-            make = self.record(fields, record, item, f"{path}[]", here)
+            nodes = self.fields(fields, record, item, f"{path}[]", here)
             self._number_entry(before, f"{path}[]", number)
             when = entry.get("when")
             condition = self._names.condition(str(when), item, (*here, "when")) if when is not None else None
             needs = self._names.needs(condition.uses) if condition is not None else Needs()
-            made.append(_Entry(make, condition.evaluate if condition is not None else None, needs))
-        return _entries(made, path)
+            evaluate = condition.evaluate if condition is not None else None
+            made.append(_Entry(_object(nodes), evaluate, needs))
+            short.append((evaluate, tuple(node.short for node in nodes)))
+        is_flat = item is None and all(_is_flat(fields) for _, fields in short)
+        return _Made(_entries(made, path), WrittenOut(path, tuple(short)) if is_flat else None)
 
     def _number_entry(self, before: set[str], pattern: str, number: int) -> None:
         """Gives the paths of one entry its number, so that each entry keeps its own sources."""
         for path in [path for path in self.lineage if path not in before and path.startswith(pattern)]:
             self.lineage[f"{pattern[:-2]}[{number}]{path[len(pattern) :]}"] = self.lineage.pop(path)
+
+
+def _is_settled(field: Short) -> bool:
+    """Whether what is the same in all records is right in this field, or what stands for a blank cell."""
+    value = field.value
+    same = value.value if isinstance(value, Same) else value.default if isinstance(value, Cell) else OMIT
+    return same is OMIT or field.is_right(same)
+
+
+def _is_flat(fields: Sequence[Short]) -> bool:
+    """Whether no list stands in an object of these fields: only the exact way knows at which item each list around one is."""
+    return not any(
+        (field.items_max and not isinstance(field.value, Empty))
+        or (isinstance(field.value, Inner) and not _is_flat(field.value.fields))
+        for field in fields
+    )
 
 
 # ---- makers ----

@@ -39,6 +39,8 @@ class Source:
         self._plan = plan = reader.plan
         totals = () if plan.totals is None else (*plan.totals.needs, *plan.totals.sums)
         self._read = reader.some({*plan.key, *plan.order, *plan.ignore_needs, *totals})
+        is_simple = len(plan.key) == 1 and not plan.order and plan.ignore is None
+        self._read_key = reader.key(plan.key[0]) if is_simple else None
         self.is_keyed = bool(plan.key)
         self.is_sorted = bool(plan.order)
 
@@ -46,13 +48,24 @@ class Source:
         plan = self._plan
         if plan.is_view or plan.totals is not None or plan.fills:
             return self._with_care()
-        return self._plainly()
+        return self._plainly(self._reader.table.rows())
 
-    def _plainly(self) -> Iterator[Keyed | Ignored]:
-        read, plan = self._read, self._plan
-        for row in self._reader.table.rows():
+    def glance(self) -> Iterator[Keyed | Ignored]:
+        """The same items as iterating gives, for who looks at their keys and orders alone: their rows may lack cells."""
+        plan = self._plan
+        if plan.is_view or plan.totals is not None or plan.fills:
+            return self._with_care()
+        positions = self._reader.places({*plan.key, *plan.order, *plan.ignore_needs})
+        return self._plainly(self._reader.table.glance(positions))
+
+    def _plainly(self, rows: Iterator[Row]) -> Iterator[Keyed | Ignored]:
+        read, plan, read_key = self._read, self._plan, self._read_key
+        for row in rows:
             if row.ignored:
                 yield self._left_out(row, row.ignored)
+                continue
+            if read_key is not None and (key := read_key(row)) is not None:
+                yield Keyed(row, key, "")
                 continue
             values, wrong = read(row)
             if plan.ignore is not None and row.problem is None and self._holds(plan.ignore, values, wrong):

@@ -11,6 +11,7 @@ from loadsheet.mapping.calculation import Type
 from loadsheet.mapping.conversion import ColumnPlan
 from loadsheet.mapping.filenames import PARTS, placeholders
 from loadsheet.mapping.language import SET, MappingSpec, TableSpec, Totals
+from loadsheet.mapping.language import Source as FileSource
 from loadsheet.mapping.patterns import group_names
 from loadsheet.mapping.plans import KindPlan, SetsPlan, TablePlan, TotalsPlan, in_every_set
 from loadsheet.mapping.scopes import Expression, Shape
@@ -53,6 +54,27 @@ def whole_and_parts(columns: Sequence[ColumnPlan], file: YamlFile, loc: Loc) -> 
 
 def _parts_of(whole: ColumnPlan) -> tuple[str, ...]:
     return group_names(whole.spec.split) if whole.spec.split is not None else ()
+
+
+def marks_of(source: FileSource) -> tuple[str, str]:
+    """What values of the text files are quoted with and what escapes a character; an empty text: nothing."""
+    quote = '"' if source.quote is None else source.quote
+    return "" if quote == "none" else quote, source.escape or ""
+
+
+def check_marks(source: FileSource, file: YamlFile) -> None:
+    """Each mark of the text files means one thing only, and none is what texts are full of; else there are findings."""
+    quote, escape = marks_of(source)
+    for number, delimiter in enumerate(source.delimiter or ()):
+        if delimiter in ("\r", "\n", quote, escape):
+            what = "ends a line" if delimiter in "\r\n" else "is the quote or the escape already"
+            file.refuse(("source", "delimiter", number), f"{delimiter!r} cannot be a delimiter: it {what}")
+    for key, mark in (("quote", quote), ("escape", escape)):
+        if mark in ("\r", "\n", " "):
+            file.refuse(("source", key), f"{mark!r} cannot be the {key}: texts are full of it")
+    if escape and quote == escape:
+        hint = "a quote within a value is doubled, that needs no escape"
+        file.refuse(("source", "escape"), f"{escape} is the quote already", hint)
 
 
 class Sourcing:

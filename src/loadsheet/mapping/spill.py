@@ -10,13 +10,15 @@ from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-import duckdb
 import msgspec
 
 from loadsheet.problems import Problem
 from loadsheet.reading.tables import Native, Row
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
 
 _MEMORY = "200MB"
 _FETCHED = 2_000  # rows at a time
@@ -72,6 +74,8 @@ class Spill:
 
     def groups(self, tables: int) -> Iterator[tuple[str, tuple[list[Row], ...]]]:
         """The rows of each key by table, in the order in which the main table first names the keys (or sorted by `order`)."""
+        import duckdb  # noqa: PLC0415 (most files need no sort on disk)
+
         self._file.close()
         settings: dict[str, str | bool | int | float | list[str]] = {
             "memory_limit": _MEMORY,
@@ -87,7 +91,7 @@ class Spill:
                 yield key, rows
 
 
-def _fetched(result: duckdb.DuckDBPyConnection) -> Iterator[Sequence[Any]]:
+def _fetched(result: "DuckDBPyConnection") -> Iterator[Sequence[Any]]:
     while found := result.fetchmany(_FETCHED):
         yield from found
 

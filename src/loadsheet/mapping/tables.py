@@ -13,7 +13,6 @@ from typing import Any
 from loadsheet.contract import Operation
 from loadsheet.mapping.calculation import Type
 from loadsheet.mapping.conversion import ColumnPlan, Habits, plan_column
-from loadsheet.mapping.expressions import compile_expression
 from loadsheet.mapping.language import Column, Derived, Join, MappingSpec, TableSpec, ZoneSpec
 from loadsheet.mapping.lookups import Lookup
 from loadsheet.mapping.plans import DerivedPlan, FinishPlan, TablePlan
@@ -202,6 +201,8 @@ class _Planner:
         return tuple(found)
 
     def _expression(self, text: str, shape: Shape, loc: Loc) -> Expression | None:
+        from loadsheet.mapping.expressions import compile_expression  # noqa: PLC0415 (many mappings need no parser)
+
         try:
             return compile_expression(text, Scope(shape))
         except ExpressionError as error:

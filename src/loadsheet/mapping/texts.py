@@ -38,6 +38,12 @@ def bare(cell: str) -> str:
     return cell.strip().strip(_INVISIBLE)
 
 
+def takes_any(spec: Column, lookup: Lookup | None) -> bool:
+    """Whether a column of texts takes each as it stands."""
+    changes = (spec.case, spec.pad_left, spec.one_of, spec.pattern, spec.split, spec.min_length, spec.max_length)
+    return lookup is None and not spec.lookup_with and not any(changes)
+
+
 def text_reader(spec: Column, lookup: Lookup | None) -> _Parse:
     """A function from a cell that is not blank to its text, finished as far as the cell alone allows."""
     start = _start(spec)

@@ -1,19 +1,22 @@
 """Units of measure: what shippers write for them, and exact factors between them.
 
-Owns: pint, on Decimal, and the alias table in front of it (pint knows none of KGS, LBS, CBM, Ton). `Ton` is the metric ton, as
-beside KG in the interface; a mapping that means another one says so under `source.units`. Knows no column and no cell.
+Owns: pint, on Decimal, and in front of it the units that shippers write, by their aliases (pint knows none of KGS, LBS, CBM, Ton)
+and their sizes; pint is loaded for other units only. `Ton` is the metric ton, as beside KG in the interface; a mapping that
+means another one says so under `source.units`. Knows no column and no cell.
 """
 
 import re
 from collections.abc import Callable, Mapping
 from decimal import Context, Decimal
 from functools import cache
-
-import pint
+from typing import TYPE_CHECKING
 
 from loadsheet.mapping.numerals import canonical
 from loadsheet.mapping.suggestions import did_you_mean
 from loadsheet.mapping.wrong import Wrong
+
+if TYPE_CHECKING:
+    import pint
 
 ALIASES: dict[str, str] = {
     alias: unit
@@ -41,13 +44,35 @@ Recommendation 20, as EDI systems export them (KGM, LBR, MTQ ...).
 """
 
 
+_SIZES: dict[str, dict[str, str]] = {
+    "kilogram": {
+        "kilogram": "1",
+        "gram": "0.001",
+        "tonne": "1000",
+        "pound": "0.45359237",
+        "ounce": "0.028349523125",
+    },
+    "meter**3": {
+        "meter**3": "1",
+        "centimeter**3": "0.000001",
+        "liter": "0.001",
+        "foot**3": "0.028316846592",
+        "inch**3": "0.000016387064",
+    },
+    "meter": {"meter": "1", "centimeter": "0.01", "millimeter": "0.001", "foot": "0.3048", "inch": "0.0254"},
+}
+"""What is measured, and how much of it one of each unit above is: exact by definition."""
+
+_MEASURES = {unit: (measure, Decimal(size)) for measure, sizes in _SIZES.items() for unit, size in sizes.items()}
 _SPACED = re.compile(r"[\s.]")
 _UNIT = re.compile(r"[^\W\d_]|[\"'″](?![0-9])")
 _CLEAN = Context(prec=22)  # pint goes through thirds of a yard: the last of 28 digits is off
 
 
 @cache
-def _registry() -> pint.UnitRegistry[Decimal]:
+def _registry() -> "pint.UnitRegistry[Decimal]":
+    import pint  # noqa: PLC0415 (loaded for units that are not in our own table only)
+
     return pint.UnitRegistry(non_int_type=Decimal)
 
 
@@ -64,9 +89,11 @@ def _folded(word: str) -> str:
 
 
 def _is_known(name: str) -> bool:
+    from pint import PintError  # noqa: PLC0415 (as above)
+
     try:
         _registry().parse_units(name)
-    except (pint.PintError, ValueError, AttributeError, TypeError, AssertionError):  # what pint's parser raises
+    except (PintError, ValueError, AttributeError, TypeError, AssertionError):  # what pint's parser raises
         return False
     return True
 
@@ -81,9 +108,19 @@ def factor(of: str, to: str) -> Decimal | None:
     """How many `to` one `of` is, exact; None if they measure different things. Both are pint's names."""
     if of == to:
         return Decimal(1)
+    if of not in _MEASURES or to not in _MEASURES:
+        return factor_by_pint(of, to)
+    (measure, size), (other, per) = _MEASURES[of], _MEASURES[to]
+    return canonical(_CLEAN.divide(size, per)) if measure == other else None
+
+
+def factor_by_pint(of: str, to: str) -> Decimal | None:
+    """The same as pint knows it, for any of its units."""
+    from pint import DimensionalityError  # noqa: PLC0415 (as above)
+
     try:
         magnitude = Decimal(_registry().Quantity(Decimal(1), of).to(to).magnitude)
-    except pint.DimensionalityError:
+    except DimensionalityError:
         return None
     return canonical(_CLEAN.plus(magnitude))
 

@@ -4,7 +4,7 @@ Open a file with `open_tables`: `isolation` hands it to a process of its own, wh
 judges what it is (`foreign` names what is not read, `unpacking` looks into archives, `archive` says whether a zip is what it says);
 `delimited` (on `encoding`) reads text, and `workbook` whatever `xlsx`, `xlsb`, `xls` or `ods` made a `Book` of; `formats` knows what
 number formats make of a number; `header` finds where a table starts; `soundness` says which rows can be used; `sentinel` points out
-what a spreadsheet program did to values. `marked` recognises a fix file that is dropped back, and `returned` gives its tables as
+what a spreadsheet program did to values; `diskfaults` tells a disk that fails from a file that is damaged. `marked` recognises a fix file that is dropped back, and `returned` gives its tables as
 those that they were made from. `opening.glimpse` shows the first rows to somebody who has no mapping yet, in our own process. No
 network, no clock.
 """

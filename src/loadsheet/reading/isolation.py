@@ -17,7 +17,7 @@ import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from itertools import count
 from pathlib import Path
 from threading import RLock
@@ -27,6 +27,7 @@ import msgspec
 
 from loadsheet.problems import FileRefused, Problem, ReadersUnavailable, Where
 from loadsheet.reading import isolation_wire as wire
+from loadsheet.reading.diskfaults import DiskFault, disk_fault, rows_in_two_tries
 from loadsheet.reading.layouts import Layout
 from loadsheet.reading.tables import Row, Table
 from loadsheet.settings import Settings
@@ -48,7 +49,7 @@ def open_tables(path: Path, name: str, layouts: Sequence[Layout], settings: Sett
 
     The file must stay as it is while the tables are used: `Table.rows` reads it anew each time. Raises FileRefused with the
     reason for what cannot be read, here or later while rows are read; bad rows are no reason, they come out of `rows` with
-    their problem. Raises ReadersUnavailable if no process can be started.
+    their problem. Raises ReadersUnavailable if no process can be started, and DiskFault, here or later, if a disk fails twice.
     """
     if settings.reading_process == "none" or not hasattr(os, "fork"):
         from loadsheet.reading import opening  # noqa: PLC0415 (the readers' libraries are loaded where files are read)
@@ -67,6 +68,15 @@ def open_apart(
     path: Path, name: str, layouts: Sequence[Layout], settings: Settings, nursery: "Nursery"
 ) -> dict[str, Table]:
     """As `open_tables`, by a reader of this nursery. The reader lives as long as one of the tables does."""
+    try:
+        return _opened_once(path, name, layouts, settings, nursery)
+    except DiskFault:
+        return _opened_once(path, name, layouts, settings, nursery)
+
+
+def _opened_once(
+    path: Path, name: str, layouts: Sequence[Layout], settings: Settings, nursery: "Nursery"
+) -> dict[str, Table]:
     try:
         opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
@@ -234,13 +244,13 @@ class _Reader:
             for table in told
         }
 
-    def rows(self, table: str, width: int) -> Iterator[Row]:
-        """One pass over the rows of a table, by a process of its own."""
+    def rows(self, table: str, width: int, only: frozenset[int] | None = None) -> Iterator[Row]:
+        """One pass over the rows of a table, by a process of its own; with only the cells at these positions, if they are given."""
         number = next(self._numbers)
         mine, theirs = socket.socketpair()
         with closing(_Channel(mine, self._limits.wall_s)) as channel:
             with theirs, self._lock:
-                self._send(wire.ROWS, msgspec.msgpack.encode((number, table)), [theirs.fileno()])
+                self._send(wire.ROWS, msgspec.msgpack.encode((number, table, only)), [theirs.fileno()])
             made = wire.RowReader(width)
             while True:
                 try:
@@ -295,6 +305,8 @@ class _Reader:
             what, text = wire.read_failure(body) if kind == wire.FAILED else ("", "an answer that was not asked for")
         except ValueError as error:
             self._distrust(error)
+        if what == wire.DISK:
+            raise disk_fault(self._name, text)
         if what in _ENDED_BY_MEMORY:
             self._stopped(f"it needs more memory than {self._limits.memory_mb:,} MB", "reading_memory_mb")
         self._failed(f"{what}: {text}"[:300] if what else text)
@@ -340,4 +352,8 @@ class _Rows:
 
     def __call__(self) -> Iterator[Row]:
         """The rows, read anew. Raises FileRefused for what becomes of the reader on the way."""
-        return self.reader.rows(self.table, self.width)
+        return rows_in_two_tries(partial(self.reader.rows, self.table, self.width))
+
+    def glance(self, positions: frozenset[int]) -> Iterator[Row]:
+        """The same with only the cells at these positions."""
+        return rows_in_two_tries(partial(self.reader.rows, self.table, self.width, positions))

@@ -24,9 +24,10 @@ import msgspec
 
 from loadsheet.problems import FileRefused
 from loadsheet.reading import isolation_wire as wire
+from loadsheet.reading.diskfaults import fault_behind
 from loadsheet.reading.isolation_limits import Limits, confine, confine_further
 from loadsheet.reading.layouts import Layout
-from loadsheet.reading.tables import Table
+from loadsheet.reading.tables import Table, glanced
 from loadsheet.settings import Settings
 
 Target = Callable[[Path, str, Sequence[Layout], Settings], dict[str, Table]]
@@ -120,7 +121,10 @@ class _LastWords:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         try:
-            if isinstance(error, FileRefused):
+            fault = fault_behind(error)
+            if fault is not None:
+                wire.write_frame(self._write, wire.FAILED, (wire.DISK, str(fault.strerror)))
+            elif isinstance(error, FileRefused):
                 wire.write_frame(self._write, wire.REFUSED, error.problem)
             elif kind is not None:
                 wire.write_frame(self._write, wire.FAILED, (kind.__name__, str(error)[:500]))
@@ -146,8 +150,8 @@ def _live(file: int, control: int, target: Target) -> None:
         while (request := _receive(channel)) is not None:
             kind, body, files = request
             if kind == wire.ROWS:
-                number, name = msgspec.msgpack.decode(body, type=tuple[int, str])
-                streams[number] = _fork_stream(channel, files[0], tables[name])
+                number, name, only = msgspec.msgpack.decode(body, type=tuple[int, str, frozenset[int] | None])
+                streams[number] = _fork_stream(channel, files[0], tables[name], only)
             else:
                 number = msgspec.msgpack.decode(body, type=int)
                 wire.write_frame(channel.sendall, wire.DONE, _fate(*os.wait4(streams.pop(number), 0)[1:]))
@@ -155,8 +159,8 @@ def _live(file: int, control: int, target: Target) -> None:
             os.killpg(0, signal.SIGKILL)
 
 
-def _fork_stream(channel: socket.socket, out: int, table: Table) -> int:
-    """Fork a process that streams the rows of a table into `out`."""
+def _fork_stream(channel: socket.socket, out: int, table: Table, only: frozenset[int] | None) -> int:
+    """Fork a process that streams the rows of a table into `out`, perhaps with only the cells at some positions."""
     pid = os.fork()
     if pid:
         os.close(out)
@@ -170,7 +174,8 @@ def _fork_stream(channel: socket.socket, out: int, table: Table) -> int:
     channel.close()
     with _LastWords(write):
         confine_further()
-        wire.write_rows(write, table.rows())
+        rows = table.rows()
+        wire.write_rows(write, rows if only is None else glanced(rows, only, len(table.header)))
         wire.write_frame(write, wire.END)
     raise AssertionError  # the process has ended
 

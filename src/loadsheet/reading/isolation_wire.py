@@ -21,6 +21,9 @@ FRAME_BYTES = 1 << 18  # a frame of rows is sent when it is so large: 500 rows o
 OPEN, ROWS, FATE, HATCH = b"o", b"r", b"f", b"h"  # what is asked
 TABLES, PLAIN, TYPED, END, REFUSED, FAILED, DONE = b"T", b"P", b"N", b"E", b"R", b"X", b"D"  # what is answered
 
+DISK = "disk"
+"""What a reader says that it failed by, if its disk did."""
+
 _HEAD = struct.Struct(">cI")
 _LIST_HEAD = struct.Struct(">BI")
 _LIST_OF_MANY = 0xDD  # MessagePack's array 32

@@ -96,8 +96,9 @@ class Tally:
     def add(self, entry: Entry) -> None:
         """Count the rows of an entry under its state."""
         self._entries += 1
+        tables, drop, state = self._tables, entry.drop, entry.state
         for row in own_rows(entry.rows, entry.items):
-            self._tables[entry.drop, row.table].add(row.number, entry.state)
+            tables[drop, row[0]].add(row[1], state)
 
     def leave_out(self, drop: Drop, rows: Iterable[IgnoredRow]) -> None:
         """Count the rows that rules left out."""
@@ -118,10 +119,11 @@ class _TableTally:
 
     def add(self, number: int, fate: str) -> None:
         self._rows[fate] += 1
-        if number >= len(self._seen):
-            self._seen.extend(bytes(number + 1 - len(self._seen)))
-        self._twice += self._seen[number]
-        self._seen[number] = 1
+        seen = self._seen
+        if number >= len(seen):
+            seen.extend(bytes(max(number + 1 - len(seen), len(seen))))  # twice as many: it is asked for once a row
+        self._twice += seen[number]
+        seen[number] = 1
 
     def balance(self) -> TableBalance:
         rows = {fate: self._rows[fate] for fate in FATES}

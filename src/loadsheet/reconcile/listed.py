@@ -8,13 +8,12 @@ from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import pandas as pd
-
 from loadsheet.contract import BY_NAME, Action, Listing, listed_subject
 from loadsheet.ledger import Entry
 from loadsheet.reconcile.verdicts import Leg
 
 LISTINGS = tuple(operation for operation in BY_NAME.values() if operation.action is Action.LIST)
+_KEYS = tuple(operation.record.key[0] for operation in LISTINGS)
 
 
 class Listed:
@@ -30,14 +29,17 @@ class Listed:
             listing = listings.get(operation.subject)
             self._results.append(listing.results if listing else ())
             before = len(marks)
-            for position, record in enumerate(self._results[number]):
+            for position, record in enumerate(listing.heads(_KEYS) if listing else ()):
                 if listed_subject(record) == operation.subject:
                     marks.append(_mark(operation.lane_of(record)))
                     self._places.append(position * len(LISTINGS) + number)
             self.legs[operation.subject] = _leg(operation.subject, listing, len(marks) - before)
-        by_mark = pd.Series(marks, dtype="int64").sort_values(kind="stable")
-        self._marks, self._numbers = by_mark.reset_index(drop=True), array("q", by_mark.index)
         self._claimed = bytearray(len(marks))
+        if marks:
+            import pandas as pd  # noqa: PLC0415 (a run that lists nothing need not wait for it)
+
+            by_mark = pd.Series(marks, dtype="int64").sort_values(kind="stable")
+            self._marks, self._numbers = by_mark.reset_index(drop=True), array("q", by_mark.index)
 
     def leg_of(self, entry: Entry) -> Leg:
         """How much was seen of the records among which that of an entry should be."""
@@ -45,6 +47,8 @@ class Listed:
 
     def find(self, entries: Sequence[Entry]) -> list[range]:
         """For each entry where the records of its lane stand; `record` gives the first."""
+        if not self._claimed:
+            return [range(0)] * len(entries)
         wanted = [_mark(entry.lane) for entry in entries]
         first, end = (self._marks.searchsorted(wanted, side=side).tolist() for side in ("left", "right"))
         return [range(*span) for span in zip(first, end, strict=True)]

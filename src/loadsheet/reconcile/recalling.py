@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from loadsheet.contract import BY_NAME
+from loadsheet.contract import BY_NAME, figures_only, measures_of
 from loadsheet.ledger import Entry, Run
 from loadsheet.reconcile.verdicts import Leg, OnlyListed
 
@@ -69,6 +69,26 @@ class Keeping:
         return zlib.compress(msgspec.msgpack.encode(_Kept(VERSION, steps, bytes(self._codes), self._contents, *told)))
 
 
+def abridged(shown: bytes, operations: Mapping[int, str]) -> tuple[bytes, bool]:
+    """What a look showed without the contents of these entries (given with their operations), but for what totals need of them; and
+    whether contents of others are left in it. What nobody can read comes back as it is.
+    """
+    kept = _read(shown)
+    if kept is None:
+        return shown, False
+    for entry in kept.contents.keys() & operations.keys():
+        figures = figures_only(measures_of(BY_NAME[operations[entry]]), _decode(kept.contents[entry]))
+        kept.contents[entry] = _encode(figures)
+    left = bool(kept.contents.keys() - operations.keys())
+    return zlib.compress(msgspec.msgpack.encode(kept)), left
+
+
+def entries_with_contents(shown: bytes) -> list[int]:
+    """The entries of which a look keeps contents that differed."""
+    kept = _read(shown)
+    return sorted(kept.contents) if kept is not None else []
+
+
 class _Look:
     """What one run saw; of an entry that changed since then it says nothing."""
 
@@ -114,7 +134,13 @@ class Recalled:
     def record(self, entry: Entry, found: range) -> dict[str, Any]:  # noqa: ARG002 (what is listed needs the place)
         """The record of an entry as it was listed, as far as it was compared."""
         look = self._look(entry)
-        return {**_decode(entry.payload), **_decode(look.kept.contents.get(entry.id, b"{}") if look else b"{}")}
+        shown = look.kept.contents.get(entry.id, b"{}") if look else b"{}"
+        return {**_decode(entry.payload or entry.figures or b"{}"), **_decode(shown)}
+
+    def is_otherwise(self, entry: Entry) -> bool:
+        """Whether the record of an entry was listed with other contents than were sent, which may not be kept any more."""
+        look = self._look(entry)
+        return look is not None and look.code(entry) == _OTHERWISE
 
     def claim(self, found: range) -> None:
         """Nothing is to be claimed: the records that nothing accounts for are known."""

@@ -103,9 +103,12 @@ class _Judge:
             self._account_for(entry, lane, found)
             leg = self._listed.leg_of(entry)
             ruled = by_rule(entry, lane, leg, len(found))
-            listed = self._listed.record(entry, found) if ruled is None else None
+            alike = ruled is None
+            if alike and entry.removed:
+                ruled = self._without_contents(entry)
+            listed = self._listed.record(entry, found) if alike and ruled is not Verdict.NOT_VERIFIABLE else None
             otherwise = self._add(entry, ruled, listed, lane)
-            if leg.read and _listing_decides(entry, lane):
+            if leg.read and (alike or _listing_decides(entry, lane)) and not (alike and entry.removed):
                 self.keeping.add(entry, len(found), otherwise, listed)
 
     def again(self, entries: Sequence[Entry]) -> Iterator[Match]:
@@ -115,7 +118,9 @@ class _Judge:
             leg, operation = self._listed.leg_of(entry), BY_NAME[entry.operation]
             lane = lanes.get(entry.lane, UNKNOWN_LANE)
             ruled = by_rule(entry, lane, leg, len(place))
-            if ruled is None:
+            if ruled is None and entry.removed:
+                yield Match(entry.id, entry.operation, entry.state, self._without_contents(entry))
+            elif ruled is None:
                 listed = self._listed.record(entry, place)
                 found = _compare(operation, _DECODER.decode(entry.payload), listed, self._tolerances)
                 yield Match(entry.id, entry.operation, entry.state, _verdict(found, entry.state), *found)
@@ -124,6 +129,18 @@ class _Judge:
                 yield Match(entry.id, entry.operation, entry.state, ruled)
                 if leg.read and _listing_decides(entry, lane):
                     self.keeping.add(entry, len(place), (), None)
+
+    def _without_contents(self, entry: Entry) -> Verdict:
+        """The verdict on an entry that is listed once, and of which nobody can say any more what was sent: what its run saw, as far as that
+        is what is told; today's listing can be held against nothing.
+        """
+        if not isinstance(self._listed, Recalled):
+            return Verdict.NOT_VERIFIABLE
+        if not self._listed.is_otherwise(entry):
+            return _verdict(_AS_SENT, entry.state)
+        if self._history.exceptions_of([entry.id]):
+            return Verdict.VALUE_DIFFERENCE
+        return Verdict.UNCHANGED if entry.state is State.UNCHANGED else Verdict.WITHIN_TOLERANCE
 
     def strangers(self, listed: Listed) -> tuple[OnlyListed, ...]:
         """The listed records that nothing here accounts for, by subject and key."""
@@ -149,13 +166,15 @@ class _Judge:
         operation = BY_NAME[entry.operation]
         self.subjects.update([operation.subject] if operation.proved_by else [])
         self.tally.add(entry)
-        needed = entry.payload and (listed is not None or measures_of(operation))
-        record = _DECODER.decode(entry.payload) if needed else _NOTHING
+        content = entry.payload or entry.figures
+        needed = content and (listed is not None or measures_of(operation))
+        record = _DECODER.decode(content) if needed else _NOTHING
         stands = entry.state is State.ACCEPTED and entry.id == lane.last
-        found = _AS_SENT if listed is None else _compare(operation, record, listed, self._tolerances)
+        compared = listed if not entry.removed else None
+        found = _AS_SENT if compared is None else _compare(operation, record, compared, self._tolerances)
         verdict = _verdict(found, entry.state) if ruled is None else ruled
         other_figures = self.adder.add(entry, record, listed, stands=stands, verdict=verdict)
-        if listed is not None:
+        if compared is not None:
             self.fields.add(entry.operation, entry.key, record, *found)
         self.matches.add(Match(entry.id, entry.operation, entry.state, verdict, *found))
         figures = fields_of(measures_of(operation)) if other_figures else ()
@@ -179,11 +198,21 @@ def _fields(found: _Content) -> tuple[str, ...]:
 
 
 def _compare(operation: Operation, record: dict[str, Any], listed: dict[str, Any], tolerances: Tolerances) -> _Content:
+    if _holds(listed, record):
+        return _AS_SENT
     differences = different_fields(operation.record, record, listed, EXACT)
     if not differences:
         return _AS_SENT
     beyond = different_fields(operation.record, record, listed, tolerances)
     return _Content(tuple(beyond), tuple(found for found in differences if found not in beyond))
+
+
+def _holds(listed: dict[str, Any], record: dict[str, Any]) -> bool:
+    """Whether the listed record has every field just as it was sent: nearly all have, and one look at all fields shows it. Where 1 or 0
+    was sent, true or false would look the same: then it does not say so.
+    """
+    sent = record.values()
+    return record.items() <= listed.items() and 1 not in sent and 0 not in sent
 
 
 def _verdict(found: _Content, state: State) -> Verdict:

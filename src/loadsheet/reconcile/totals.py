@@ -3,11 +3,13 @@
 Counts the records that creates and updates carry; what adds up, and under which field names, is the contract's to say.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import cache
 from typing import Any, NamedTuple
 
-from loadsheet.contract import BY_NAME, MEASURES, Measure, Scale, amounts, measures_of
+from loadsheet.contract import BY_NAME, MEASURES, Measure, Scale, amounts, fields_of, measures_of
 from loadsheet.ledger import Entry, State
 
 _DOCUMENTS = Measure("documents", Scale.COUNT, "")
@@ -52,8 +54,8 @@ class Adder:
     """Adds figures up while entries stream by."""
 
     def __init__(self) -> None:
-        # by subject, figure, unit, verdict and the way that a document went: its legs are told apart at the end only
-        self._sums: dict[tuple[str, str, str, str, tuple[int, ...]], Decimal] = {}
+        # by subject, verdict and the way that a document went (its legs are told apart at the end only), by figure and unit
+        self._sums: dict[tuple[str, str, tuple[int, ...]], dict[tuple[str, str], Decimal]] = {}
 
     def add(
         self, entry: Entry, record: dict[str, Any], listed: dict[str, Any] | None, *, stands: bool, verdict: str = ""
@@ -62,25 +64,25 @@ class Adder:
         shows of it, `stands` says that it was accepted and nothing replaced it since. Returns whether the listed record adds
         other figures, or in other units, than the payload.
         """
-        operation = BY_NAME[entry.operation]
-        measures = measures_of(operation)
+        subject, measures, names = _figures_of(entry.operation)
         if not measures:
             return False
         legs = _legs(entry, stands=stands)
         shown = listed if stands else None
-        subject = operation.subject
-        self._book(subject, _DOCUMENTS, "", (verdict, legs if shown is None else (*legs, _LISTED)), _ONE)
         sent = list(amounts(measures, record))
-        for measure, unit, amount in sent:
-            self._book(subject, measure, unit, (verdict, legs), amount)
         if shown is None:
+            self._book((subject, verdict, legs), sent, documents=_ONE)
+            return False
+        if [record.get(name) for name in names] == [shown.get(name) for name in names]:
+            self._book((subject, verdict, (*legs, _LISTED)), sent, documents=_ONE)
             return False
         # an update that leaves a figure alone must not be compared with the whole record's
         carried = {measure.name for measure, _, _ in sent}
         compared = measures if len(carried) == len(measures) else tuple(one for one in measures if one.name in carried)
         seen = list(amounts(compared, shown))
-        for measure, unit, amount in seen:
-            self._book(subject, measure, unit, (verdict, (_LISTED,)), amount)
+        self._book((subject, verdict, (*legs, _LISTED)), (), documents=_ONE)
+        self._book((subject, verdict, legs), sent)
+        self._book((subject, verdict, (_LISTED,)), seen)
         return seen != sent
 
     def totals(self) -> tuple[Total, ...]:
@@ -91,10 +93,11 @@ class Adder:
             for rank, measure in enumerate((_DOCUMENTS, *MEASURES[subject]))
         }
         told: dict[tuple[str, int, str], list[Decimal]] = {}
-        for (subject, name, unit, _, legs), amount in self._sums.items():
-            sums = told.setdefault((subject, figures[subject, name][0], unit), [Decimal(0)] * 5)
-            for leg in legs:
-                sums[leg] += amount
+        for (subject, _, legs), booked in self._sums.items():
+            for (name, unit), amount in booked.items():
+                sums = told.setdefault((subject, figures[subject, name][0], unit), [Decimal(0)] * 5)
+                for leg in legs:
+                    sums[leg] += amount
         named = {(subject, rank): measure for (subject, _), (rank, measure) in figures.items()}
         return tuple(
             Total(subject, named[subject, rank].name, unit, named[subject, rank].scale, *sums)
@@ -104,16 +107,31 @@ class Adder:
     def shares(self) -> tuple[Share, ...]:
         """What creates and updates ask for, by verdict, figure and unit, all subjects together."""
         sums: dict[tuple[str, str, str], Decimal] = {}
-        for (_, name, unit, verdict, legs), amount in self._sums.items():
-            if legs[0] == _SOURCE:
+        for (_, verdict, legs), booked in self._sums.items():
+            for (name, unit), amount in booked.items() if legs[0] == _SOURCE else ():
                 sums[verdict, name, unit] = sums.get((verdict, name, unit), _NONE) + amount
         return tuple(Share(*place, amount) for place, amount in sorted(sums.items()))
 
     def _book(
-        self, subject: str, measure: Measure, unit: str, way: tuple[str, tuple[int, ...]], amount: Decimal
+        self,
+        way: tuple[str, str, tuple[int, ...]],
+        figures: Iterable[tuple[Measure, str, Decimal]],
+        *,
+        documents: Decimal | None = None,
     ) -> None:
-        booked = (subject, measure.name, unit, *way)
-        self._sums[booked] = self._sums.get(booked, _NONE) + amount
+        booked = self._sums.setdefault(way, {})
+        if documents is not None:
+            booked[_DOCUMENTS.name, ""] = booked.get((_DOCUMENTS.name, ""), _NONE) + documents
+        for measure, unit, amount in figures:
+            place = (measure[0], unit)
+            booked[place] = booked.get(place, _NONE) + amount
+
+
+@cache
+def _figures_of(operation: str) -> tuple[str, tuple[Measure, ...], tuple[str, ...]]:
+    """The subject of an operation, the figures that its records carry, and the fields in which these stand."""
+    measures = measures_of(BY_NAME[operation])
+    return BY_NAME[operation].subject, measures, fields_of(measures)
 
 
 def _legs(entry: Entry, *, stands: bool) -> tuple[int, ...]:

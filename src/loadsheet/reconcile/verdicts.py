@@ -40,7 +40,7 @@ MEANINGS: dict[Verdict, str] = {
     Verdict.REPLACED: "accepted; a later call for the same record took its place",
     Verdict.ACKNOWLEDGED: "accepted; the interface has no listing that could show it",
     Verdict.WAITING: "ready; the next run sends it",
-    Verdict.NOT_VERIFIABLE: "accepted; the listing was not read or is incomplete, so absence proves nothing",
+    Verdict.NOT_VERIFIABLE: "accepted; the listing was not read or is incomplete, so absence proves nothing, or what was sent is not kept any more",
     Verdict.INVALID: "the sender has to fix it",
     Verdict.HELD: "it waits for its order or tender, or somebody has to decide first",
     Verdict.REFUSED: "the exchange said no",

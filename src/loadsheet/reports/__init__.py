@@ -36,13 +36,14 @@ __all__ = ["SUMMARY", "WORKBOOK", "RunSummary", "Written", "acknowledgement_sche
 @dataclass(frozen=True, slots=True)
 class Written:
     """What was written: the folder of the run's reports, the names of the files in it, and the summary that they tell; `state` is
-    the folder of the ledger that knows more.
+    the folder of the ledger that knows more, `shipper` whose run it was, if shippers are declared.
     """
 
     folder: Path
     names: tuple[str, ...]
     summary: RunSummary
     state: Path
+    shipper: str = ""
 
     @property
     def paths(self) -> list[Path]:
@@ -52,7 +53,7 @@ class Written:
     @property
     def sentences(self) -> list[str]:
         """The summary for the terminal, a line each."""
-        return sentences(self.summary, self.folder, self.state)
+        return sentences(self.summary, self.folder, self.state, self.shipper)
 
 
 class _Taker(Protocol):
@@ -118,7 +119,7 @@ def write(
         part.write_bytes(summary.to_json())
     page.finish(folder, summary)
     write_index(settings.outbox, history, run, reconciliation.exceptions, runs_max=settings.index_runs_max)
-    return Written(folder, summary.reports, summary, settings.state)
+    return Written(folder, summary.reports, summary, settings.state, settings.shipper if settings.shippers else "")
 
 
 def _give(takers: Sequence[_Taker], entry: Entry, match: Match) -> None:

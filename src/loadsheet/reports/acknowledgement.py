@@ -17,16 +17,12 @@ The JSON has every text as it is; in the CSV, texts that a spreadsheet would tak
 Records stream through; memory does not grow with them.
 """
 
-import csv
-import io
-import shutil
-import tempfile
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Annotated
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
@@ -36,7 +32,8 @@ from loadsheet.ledger.history import History
 from loadsheet.problems import Problem
 from loadsheet.reconcile import NEEDS_SOMEONE, Match
 from loadsheet.reports.placing import placed, safe_name
-from loadsheet.reports.safety import csv_line
+from loadsheet.reports.safety import csv_row
+from loadsheet.reports.spooling import Roll
 
 SCHEMA = "loadsheet.ack/1"
 FOLDER = "ack"
@@ -53,7 +50,6 @@ _WORDS = {
 _REJECTED = frozenset({State.INVALID, State.REFUSED})
 _SETTLED = frozenset({State.ACCEPTED, State.UNCHANGED})
 _SAME_WAITS = "L603"  # of an unchanged record: the one that it equals is not accepted yet
-_SPOOL_BYTES = 1_000_000  # of a file's records; more go to disk
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 _COLUMNS = (
@@ -70,8 +66,7 @@ def _says(text: str) -> Meta:
     return Meta(description=text)
 
 
-@dataclass(frozen=True, slots=True)
-class ProblemNoted:
+class ProblemNoted(msgspec.Struct, frozen=True):
     """One problem of a record or a file."""
 
     code: Annotated[str, _says("The code of the catalogue, such as C302")]
@@ -85,8 +80,7 @@ class ProblemNoted:
     hint: Annotated[str, _says("What to do")]
 
 
-@dataclass(frozen=True, slots=True)
-class RecordNoted:
+class RecordNoted(msgspec.Struct, frozen=True):
     """One record made from rows of the file."""
 
     key: Annotated[str, _says("Its business key")]
@@ -191,15 +185,23 @@ class Acknowledgements:
         places: dict[str, dict[str, list[int]]] = {}
         for row in entry.rows:
             table = self._tables[row.table]
-            places.setdefault(table.file, {}).setdefault(table.sheet, []).append(row.number)
+            sheets = places.get(table.file)
+            if sheets is None:
+                sheets = places[table.file] = {}
+            numbers = sheets.get(table.sheet)
+            if numbers is None:
+                sheets[table.sheet] = [row.number]
+            else:
+                numbers.append(row.number)
         code = _code(entry, match)
         problems = [_noted(problem) for problem in entry.problems]
         reason = "" if entry.state is State.ACCEPTED else entry.reason
+        settled = entry.state in SETTLED and entry.state is not State.HELD
         for file, rows in places.items():
-            noted = RecordNoted(
-                entry.key, entry.operation, rows, code, entry.state.value, entry.receipt, reason, problems
+            self._files[file].add(
+                RecordNoted(entry.key, entry.operation, rows, code, entry.state.value, entry.receipt, reason, problems),
+                settled=settled,
             )
-            self._files[file].add(noted, settled=entry.state in SETTLED and entry.state is not State.HELD)
 
     def finish(self) -> list[str]:
         """Put the files of the drop in their places; returns their names, from the folder of the run's reports on."""
@@ -244,24 +246,22 @@ class _File:
     def __init__(self, told: Acknowledgement, name: str, stack: ExitStack) -> None:
         self._told, self._name, self._final = told, name, True
         self._counts: dict[str, Counter[str]] = {}
-        self._json = stack.enter_context(tempfile.SpooledTemporaryFile(_SPOOL_BYTES))  # noqa: SIM115 (the stack closes it)
-        self._csv = stack.enter_context(tempfile.SpooledTemporaryFile(_SPOOL_BYTES))  # noqa: SIM115 (likewise)
-        self._lines = csv.writer(self)
+        self._json, self._csv = Roll(stack), Roll(stack)
+        self._before = b"\n"
+        self._same = ("record", told.control, str(told.sequence), told.file)
 
     def add(self, noted: RecordNoted, *, settled: bool) -> None:
         """Take a record; `settled` says that it will not change any more."""
         self._final = self._final and settled
-        self._counts.setdefault(noted.operation, Counter())[noted.code] += 1
-        self._json.write(b",\n" if self._json.tell() else b"\n")
-        self._json.write(_encode(noted))
-        problems = " ".join(dict.fromkeys(problem.code for problem in noted.problems))
+        counts = self._counts.get(noted.operation)
+        if counts is None:
+            counts = self._counts[noted.operation] = Counter()
+        counts[noted.code] += 1
+        self._json.add(self._before + _encode(noted))
+        self._before = b",\n"
+        problems = " ".join(dict.fromkeys([problem.code for problem in noted.problems]))
         told = (noted.operation, noted.key, _rows(noted.rows), noted.code, noted.state, noted.number, problems)
-        same = (self._told.control, str(self._told.sequence), self._told.file)
-        self._lines.writerow(csv_line(("record", *same, *told, *_BLANK)))
-
-    def write(self, line: str) -> int:
-        """What csv.writer calls."""
-        return self._csv.write(line.encode(errors="replace"))
+        self._csv.add(csv_row((*self._same, *told, *_BLANK)).encode(errors="replace"))
 
     def finish(self, folder: Path) -> list[str]:
         """Write both forms, what concerns the whole file first; returns their names."""
@@ -272,11 +272,11 @@ class _File:
         names = [f"{FOLDER}/{self._name}{suffix}" for suffix in (JSON_SUFFIX, CSV_SUFFIX)]
         with placed(folder / names[0]) as part, part.open("wb") as target:
             target.write(_encode(told).removesuffix(_NO_RECORDS) + _NO_RECORDS[:-2])
-            _pour(self._json, target)
+            self._json.pour(target)
             target.write(_NO_RECORDS[-2:] + b"\n")
         with placed(folder / names[1]) as part, part.open("wb") as target:
             target.write(_csv_head(told, counts).encode(errors="replace"))
-            _pour(self._csv, target)
+            self._csv.pour(target)
         return names
 
 
@@ -334,35 +334,26 @@ def _noted(problem: Problem) -> ProblemNoted:
 
 def _rows(rows: Mapping[str, Sequence[int]]) -> str:
     """The rows of a record as the CSV has them: `3 4 5`, with the sheet in front where there is one, `Orders!3 4 5`."""
-    told = (
-        f"{sheet}!{' '.join(map(str, numbers))}" if sheet else " ".join(map(str, numbers))
-        for sheet, numbers in rows.items()
+    return "; ".join(
+        [
+            f"{sheet}!{' '.join(map(str, numbers))}" if sheet else " ".join(map(str, numbers))
+            for sheet, numbers in rows.items()
+        ]
     )
-    return "; ".join(told)
 
 
 def _csv_head(told: Acknowledgement, counts: Counter[str]) -> str:
     """The heading, the line of the file and those of its groups."""
-    text = io.StringIO(newline="")
-    lines = csv.writer(text)
-    lines.writerow(_COLUMNS)
+    lines = [csv_row(_COLUMNS)]
     same = (told.control, str(told.sequence), told.file)
     problems = " ".join(dict.fromkeys(problem.code for problem in told.problems))
     figures = [str(counts[code]) for code in (ACCEPTED, WITH_ERRORS, REJECTED, WAITING)]
     times = (told.received, told.processed, told.sha256)
     before = str(told.supersedes.sequence) if told.supersedes else ""
     told_of_all = ("", "", "", told.code, told.state, "", problems, str(counts.total()), *figures, *times)
-    lines.writerow(csv_line(("file", *same, *told_of_all, before, told.duplicate_of)))
+    lines.append(csv_row(("file", *same, *told_of_all, before, told.duplicate_of)))
     for group in told.groups:
         each = (group.records, group.accepted, group.accepted_with_errors, group.rejected, group.waiting)
-        lines.writerow(
-            csv_line(
-                ("group", *same, group.operation, "", "", group.code, group.state, "", "", *map(str, each), *_BLANK[5:])
-            )
-        )
-    return text.getvalue()
-
-
-def _pour(spool: IO[bytes], target: IO[bytes]) -> None:
-    spool.seek(0)
-    shutil.copyfileobj(spool, target)
+        told_of_group = (group.operation, "", "", group.code, group.state, "", "", *map(str, each), *_BLANK[5:])
+        lines.append(csv_row(("group", *same, *told_of_group)))
+    return "".join(lines)

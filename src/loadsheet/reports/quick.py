@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
 from xlsxwriter.utility import xl_col_to_name  # type: ignore[import-untyped]  # has annotations but no py.typed
 
@@ -29,7 +29,7 @@ class QuickRows:
     def __init__(self, sheet: Any, style: Callable[[int, Any], Any]) -> None:
         """`style` gives the format of a cell by its column and tone (None: the plain one)."""
         self._sheet, self._style = sheet, style
-        self._starts: dict[tuple[int, Any], tuple[str, str]] = {}
+        self._cells: dict[tuple[Any, ...], list[_Cell]] = {}
 
     def add(self, row: int, values: Sequence[Quick], tones: Mapping[int, Any], height: float | None = None) -> bool:
         """Write a row (from 0) of this height in points (None: the usual one), unless there is a text in it that needs care; then it
@@ -40,29 +40,43 @@ class QuickRows:
             return False
         if self._sheet.table:
             self._sheet._write_single_row(row)  # noqa: SLF001 (the row before this one, which the library still holds)
-        number = row + 1
+        number = str(row + 1)
         tall = "" if height is None else f' ht="{int(height * 4 / 3 + 0.5) * 0.75:.16g}" customHeight="1"'
         cells = [f'<row r="{number}"{tall}>']
-        for position, value in enumerate(values):
-            start, style = self._start(position, tones.get(position))
+        for (begins, empty, text, figure), value in zip(self._cells_of(len(values), tones), values, strict=True):
             if value is None or value == "":
-                cells.append(f"{start}{number}{style}/>")
+                cells.append(f"{begins}{number}{empty}")
             elif isinstance(value, str):
-                cells.append(f'{start}{number}{style} t="inlineStr"><is><t>{value}</t></is></c>')
+                cells.append(f"{begins}{number}{text}{value}</t></is></c>")
             else:
-                cells.append(f"{start}{number}{style}><v>{_number(value):.16G}</v></c>")
+                cells.append(f"{begins}{number}{figure}{_number(value):.16G}</v></c>")
         cells.append("</row>")
         self._sheet.row_data_fh.write("".join(cells))
         self._sheet.dim_rowmax = row
         return True
 
-    def _start(self, position: int, tone: Any) -> tuple[str, str]:
-        start = self._starts.get((position, tone))
-        if start is None:
-            index = self._style(position, tone)._get_xf_index()  # noqa: SLF001 (the library has no other word for it)
-            start = (f'<c r="{xl_col_to_name(position)}', f'" s="{index}"')
-            self._starts[position, tone] = start
-        return start
+    def _cells_of(self, count: int, tones: Mapping[int, Any]) -> "list[_Cell]":
+        """What stands around the values of a row of so many cells with these tones."""
+        key = (count, *tones.items())
+        cells = self._cells.get(key)
+        if cells is None:
+            cells = self._cells[key] = [self._cell(position, tones.get(position)) for position in range(count)]
+        return cells
+
+    def _cell(self, position: int, tone: Any) -> "_Cell":
+        index = self._style(position, tone)._get_xf_index()  # noqa: SLF001 (the library has no other word for it)
+        style = f'" s="{index}"'
+        begins = f'<c r="{xl_col_to_name(position)}'
+        return _Cell(begins, f"{style}/>", f'{style} t="inlineStr"><is><t>', f"{style}><v>")
+
+
+class _Cell(NamedTuple):
+    """The text of a cell up to the number of its row, and from there on to its value, if it is empty, a text or a number."""
+
+    begins: str
+    empty: str
+    text: str
+    figure: str
 
 
 def _number(value: float | Decimal | datetime) -> float:

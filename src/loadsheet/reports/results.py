@@ -5,8 +5,6 @@ sixteen bytes a row kept to bring them into the order of the file at the end, so
 """
 
 import codecs
-import csv
-import io
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -16,7 +14,7 @@ from loadsheet.mapping.documents import SourceRow
 from loadsheet.problems import Problem
 from loadsheet.reconcile import IGNORED, Match
 from loadsheet.reports.placing import placed, safe_name
-from loadsheet.reports.safety import csv_line
+from loadsheet.reports.safety import csv_row, is_harmless
 from loadsheet.reports.spooling import Spool
 
 SUFFIX = ".results.csv"
@@ -47,8 +45,7 @@ class DropResults:
         """Write the rows of an entry."""
         tail = (entry.operation, entry.key, entry.receipt, match.verdict)
         if not entry.problems and entry.state not in NEEDS_SOMEONE:
-            for row in entry.rows:
-                self._write(row.table, row.number, (entry.state, "", ""), row.cells, tail)
+            self._as_it_should_be(entry, tail)
             return
         said = _problems_by_row(entry, self._tables)
         cause = next(
@@ -60,6 +57,19 @@ class DropResults:
                 texts.append(self._with(entry, row, cause))
             hints = dict.fromkeys(problem.hint for problem in said[position] if problem.hint)
             self._write(row.table, row.number, (entry.state, "; ".join(texts), "; ".join(hints)), row.cells, tail)
+
+    def _as_it_should_be(self, entry: Entry, tail: Sequence[str]) -> None:
+        """Write the rows of an entry of which there is nothing to say. Nearly all are so, and nothing in them needs care."""
+        texts = [cell for row in entry.rows for cell in row.cells]
+        texts += tail
+        kept = all(row.cells for row in entry.rows)
+        if kept and is_harmless("\0".join(texts), len(texts)):
+            state, ends = f",{entry.state},,", f"{','.join(tail)}\r\n"
+            for row in entry.rows:
+                self._by_table[row.table].put(row.number, f"{row.number}{state}{','.join(('', *row.cells, ends))}")
+            return
+        for row in entry.rows:
+            self._write(row.table, row.number, (entry.state, "", ""), row.cells, tail)
 
     def leave_out(self, row: IgnoredRow) -> None:
         """Write a row that a rule left out."""
@@ -73,7 +83,7 @@ class DropResults:
         file.head(())
         for problem in problems:
             leading = (str(problem.where.row or ""), SET_ASIDE, _told(problem), problem.hint)
-            file.add(problem.where.row, csv_line((*leading, "", "", "", "")))
+            file.put(problem.where.row, csv_row((*leading, "", "", "", "")))
 
     def _with(self, entry: Entry, row: SourceRow, cause: int | None) -> str:
         """Why a row without an error of its own shares the fate of its entry."""
@@ -90,7 +100,8 @@ class DropResults:
     def _write(
         self, table: str, number: int, leading: Sequence[str], cells: Sequence[str], trailing: Sequence[str]
     ) -> None:
-        self._by_table[table].add(number, csv_line((str(number), *leading, *cells, *trailing)))
+        cells = cells or ("",) * len(self._tables[table].header)  # they are not kept any more
+        self._by_table[table].put(number, csv_row((str(number), *leading, *cells, *trailing)))
 
 
 def places_of(drop: Drop) -> list[Place]:
@@ -143,27 +154,19 @@ class _ResultsFile:
 
     def __init__(self, path: Path, stack: ExitStack) -> None:
         self._path = path
-        self._head: Sequence[str] = ()
-        self._spool, self._number = Spool(stack), 0
-        self._writer = csv.writer(self)
+        self._head = ""
+        self._spool = Spool(stack)
 
     def head(self, header: Sequence[str]) -> None:
         own = {name.casefold() for name in header}
         leading, trailing = ([f"{n} (loadsheet)" if n in own else n for n in names] for names in (LEADING, TRAILING))
-        self._head = csv_line((*leading, *header, *trailing))
+        self._head = csv_row((*leading, *header, *trailing))
 
-    def add(self, number: int, cells: Sequence[str]) -> None:
-        self._number = number
-        self._writer.writerow(cells)
-
-    def write(self, line: str) -> None:
-        """What csv.writer calls, once for each row."""
-        self._spool.add(self._number, line.encode(errors="replace"))
+    def put(self, number: int, line: str) -> None:
+        self._spool.add(number, line.encode(errors="replace"))
 
     def finish(self) -> str:
         with placed(self._path) as part, part.open("wb") as target:
-            head = io.StringIO(newline="")
-            csv.writer(head).writerow(self._head)
-            target.write(codecs.BOM_UTF8 + head.getvalue().encode(errors="replace"))
+            target.write(codecs.BOM_UTF8 + self._head.encode(errors="replace"))
             self._spool.pour(target)
         return self._path.name

@@ -8,14 +8,23 @@ from loadsheet.mapping.documents import SourceRow
 
 def rows_by_place(rows: Iterable[SourceRow], tables: Mapping[str, SourceTable]) -> dict[str, str]:
     """For each file and sheet that a document has rows in the numbers of those rows, runs of them shortened."""
-    numbers: dict[str, list[int]] = {}
+    by_table: dict[str, list[int]] = {}
     for row in rows:
-        table = tables[row.table]
-        numbers.setdefault(f"{table.file} {table.sheet}".strip(), []).append(row.number)
+        mine = by_table.get(row.table)
+        if mine is None:
+            by_table[row.table] = [row.number]
+        else:
+            mine.append(row.number)
+    numbers: dict[str, list[int]] = {}
+    for name, mine in by_table.items():
+        place = f"{tables[name].file} {tables[name].sheet}".strip()
+        numbers[place] = numbers[place] + mine if place in numbers else mine
     return {place: _ranges(sorted(found)) for place, found in numbers.items()}
 
 
 def _ranges(numbers: Sequence[int]) -> str:
+    if len(numbers) == 1:
+        return str(numbers[0])
     runs: list[list[int]] = []
     for number in numbers:
         if runs and number <= runs[-1][-1] + 1:

@@ -4,6 +4,8 @@ Owns: the rules against formula injection (CWE-1236) and the limits of a workboo
 exchange wrote, so every text goes through here.
 """
 
+import csv
+import io
 import re
 from collections.abc import Sequence
 
@@ -23,6 +25,22 @@ _NUMBER = re.compile(r"[+-]?(\d[\d.,' \u00a0\u202f]*)?\d([eE][+-]?\d+)?%?")
 def csv_line(texts: Sequence[str]) -> Sequence[str]:
     """The texts of one line of a CSV report, each as `csv_text` gives it; nearly all lines are found harmless in one look."""
     return [csv_text(text) for text in texts] if _RISK.search("\0".join(("", *texts))) else texts
+
+
+def csv_row(texts: Sequence[str]) -> str:
+    """One line of a CSV report as it stands there, each text as `csv_text` gives it: commas, CRLF (RFC 4180)."""
+    joined = "\0".join(texts)
+    if is_harmless(joined, len(texts)):
+        return joined.replace("\0", ",") + "\r\n"
+    line = io.StringIO(newline="")
+    csv.writer(line).writerow(csv_line(texts))
+    return line.getvalue()
+
+
+def is_harmless(joined: str, count: int) -> bool:
+    """Whether so many texts, joined by NUL, can stand in a CSV report just as they are, with a comma between them."""
+    quoted = '"' in joined or "," in joined or "\n" in joined or "\r" in joined or joined.count("\0") >= count
+    return not quoted and not _RISK.search("\0" + joined)
 
 
 def csv_text(text: str) -> str:

@@ -43,9 +43,9 @@ def balance_sentence(summary: RunSummary) -> str:
     return f"DOES NOT BALANCE: {'; '.join(summary.balance.faults)} ({summary.balance.read:,} read, {parts})"
 
 
-def sentences(summary: RunSummary, folder: Path, state: Path) -> list[str]:
-    """The summary for the terminal, a line each; `folder` is where its reports are, `state` where its ledger is. Control
-    characters do not get through.
+def sentences(summary: RunSummary, folder: Path, state: Path, shipper: str = "") -> list[str]:
+    """The summary for the terminal, a line each; `folder` is where its reports are, `state` where its ledger is, `shipper` whose it
+    is where several are declared. Control characters do not get through.
     """
     what = "day" if summary.run.count("-") == _DASHES_OF_A_DAY else "run"
     lines = [f"{what} {summary.run}", *_file_lines(summary), verdict_sentence(summary), balance_sentence(summary)]
@@ -57,7 +57,9 @@ def sentences(summary: RunSummary, folder: Path, state: Path) -> list[str]:
         lines.append(f"        and {hidden} more kind{'s' if hidden > 1 else ''} of problems")
     lines.append(f"reports in {folder}: {_reports(summary)}")
     lines += _to_fix(summary, folder)
-    lines += _next(summary, folder, state)
+    standard = state == Settings.model_fields["state"].default
+    elsewhere = f" --shipper {shipper}" if shipper else "" if standard else f" --state {shlex.quote(str(state))}"
+    lines += _next(summary, folder, elsewhere)
     return ["".join(sign if sign.isprintable() else "?" for sign in line) for line in lines]
 
 
@@ -129,12 +131,11 @@ def _first(places: tuple[str, ...]) -> str:
     return f", first at {places[0]}" if places else ""
 
 
-def _next(summary: RunSummary, folder: Path, state: Path) -> Iterator[str]:
+def _next(summary: RunSummary, folder: Path, elsewhere: str) -> Iterator[str]:
     if summary.needs_someone.rows:
         plural = "s need" if summary.needs_someone.rows > 1 else " needs"
         yield f"{summary.needs_someone.rows:,} row{plural} someone: see the problem column of the results files in {folder}"
     if summary.needs_someone.first:
-        elsewhere = "" if state == Settings.model_fields["state"].default else f" --state {shlex.quote(str(state))}"
         yield f"next: loadsheet show {shlex.quote(summary.needs_someone.first)}{elsewhere}"
     elif summary.verdicts.get(Verdict.WAITING, 0):
         yield "next: loadsheet run"

@@ -233,12 +233,13 @@ class TableSheet:
         if self._row >= self._rows_max:
             self._spill(values)
             return
-        lines = max((self._lines(position, values[position]) for position in self._wrapping), default=1)
+        lines = max([self._lines(position, values[position]) for position in self._wrapping], default=1)
         # spreadsheet programs differ in whether they fit the height of a row by themselves
         height = lines * _LINE_HEIGHT + 2 if lines > 1 else None
+        widths = self._widths
         for position, value in enumerate(values):
-            if isinstance(value, str) and len(value) > self._widths[position]:
-                self._widths[position] = len(value)
+            if isinstance(value, str) and len(value) > widths[position]:
+                widths[position] = len(value)
         if not self._quick.add(self._row, values, tones or {}, height):
             if height is not None:
                 self._sheet.set_row(self._row, height)

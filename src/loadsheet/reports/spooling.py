@@ -1,4 +1,6 @@
-"""Lines that come in any order and are wanted by their number: spooled to a file, with sixteen bytes a line kept in memory."""
+"""Lines of reports on their way: spooled to a file, a block at a time. Those that come in any order and are wanted by their number keep
+sixteen bytes a line in memory.
+"""
 
 import shutil
 import tempfile
@@ -7,47 +9,83 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import BinaryIO
 
+_BLOCK_BYTES = 262_144
+
+
+class Roll:
+    """Bytes that come one after the other and go into a report later, in the same order. What exceeds a block is in a file."""
+
+    def __init__(self, stack: ExitStack) -> None:
+        """`stack` closes the file, which nobody else sees and which is there when it is needed."""
+        self._stack = stack
+        self._file: BinaryIO | None = None
+        self._block: list[bytes] = []
+        self._room = _BLOCK_BYTES
+
+    def add(self, piece: bytes) -> None:
+        """Take a piece."""
+        self._block.append(piece)
+        self._room -= len(piece)
+        if self._room < 0:
+            self.file()
+
+    def file(self) -> BinaryIO:
+        """The file, with all that came so far."""
+        if self._file is None:
+            self._file = self._stack.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 (the stack closes it)
+        self._file.seek(0, 2)
+        self._file.write(b"".join(self._block))
+        self._block.clear()
+        self._room = _BLOCK_BYTES
+        return self._file
+
+    def pour(self, target: BinaryIO) -> None:
+        """Write all of it into a file."""
+        if self._file is None:
+            target.writelines(self._block)
+            return
+        file = self.file()
+        file.seek(0)
+        shutil.copyfileobj(file, target)
+
 
 class Spool:
     """Lines with a number each. Those of the same number come back in the order in which they came."""
 
     def __init__(self, stack: ExitStack) -> None:
-        """`stack` closes the file, which nobody else sees and which is there from the first line on."""
-        self._stack = stack
-        self._file: BinaryIO | None = None
+        """`stack` closes the file that they are in."""
+        self._roll = Roll(stack)
         self._numbers, self._ends = array("L"), array("Q")
-        self._end, self._in_order = 0, True
+        self._end, self._last, self._in_order = 0, 0, True
 
     def add(self, number: int, line: bytes) -> None:
         """Take a line."""
-        if self._file is None:
-            self._file = self._stack.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 (the stack closes it)
-        self._file.write(line)
+        self._roll.add(line)
         self._end += len(line)
-        self._in_order = self._in_order and (not self._numbers or self._numbers[-1] <= number)
+        if number < self._last:
+            self._in_order = False
+        self._last = number
         self._numbers.append(number)
         self._ends.append(self._end)
 
     def lines(self) -> Iterator[tuple[int, bytes]]:
         """All lines with their numbers, by number."""
-        if self._file is None:
+        if not self._numbers:
             return
         order = range(len(self._numbers))
         start = 0
-        self._file.seek(0)
+        file = self._roll.file()
+        file.seek(0)
         for position in order if self._in_order else sorted(order, key=self._numbers.__getitem__):
             if not self._in_order:
                 start = self._ends[position - 1] if position else 0
-                self._file.seek(start)
-            yield self._numbers[position], self._file.read(self._ends[position] - start)
+                file.seek(start)
+            yield self._numbers[position], file.read(self._ends[position] - start)
             start = self._ends[position]
 
     def pour(self, target: BinaryIO) -> None:
         """Write all lines by number into a file."""
-        if self._file is None:
-            return
         if self._in_order:
-            self._file.seek(0)
-            shutil.copyfileobj(self._file, target)
+            self._roll.pour(target)
         else:
             target.writelines(line for _, line in self.lines())

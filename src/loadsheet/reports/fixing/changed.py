@@ -83,7 +83,7 @@ class Changes:
 
     def add(self, entry: Entry) -> None:
         """Look at one document."""
-        if not entry.payload or not entry.rows:
+        if not entry.payload or not entry.rows or not all(row.cells for row in entry.rows):
             return
         if self.documents >= DOCUMENTS_MOST:
             self.is_cut = True

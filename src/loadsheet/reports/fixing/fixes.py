@@ -119,7 +119,7 @@ class _DropFix:
 
     def add(self, entry: Entry) -> None:
         """Take an entry: its rows if they are to be fixed."""
-        if not is_to_fix(entry) or not entry.rows:
+        if not is_to_fix(entry) or not entry.rows or entry.removed:
             self._held += entry.state is State.HELD
             return
         problems = list(entry.problems)

@@ -225,9 +225,10 @@ def _beginning(entry: Entry, drop: Drop) -> str:
 
 def _figures(entry: Entry) -> dict[str, Amount]:
     """Weight and value of a document, each in the unit that its record names first."""
-    measures = measures_of(BY_NAME[entry.operation]) if entry.payload else ()
+    content = entry.payload or entry.figures
+    measures = measures_of(BY_NAME[entry.operation]) if content else ()
     found: dict[str, Amount] = {}
-    for measure, unit, amount in amounts(measures, _decode(entry.payload)) if measures else ():
+    for measure, unit, amount in amounts(measures, _decode(content)) if measures else ():
         if measure.scale is not Scale.COUNT:
             before = found.setdefault(measure.name, Amount(Decimal(0), unit))
             if before.unit == unit:

@@ -26,7 +26,7 @@ _CELLS_MAX = 3
 _CELLS_LOOKED_AT = 50
 _PROBLEMS_MAX = 20
 
-NOT_BUILT = "not built"
+NOT_BUILT, REMOVED = "not built", "not kept"
 _HELD = {  # what stands for a value at the exchange, where its listing does not show another one
     Verdict.MATCHED: "the same",
     Verdict.WITHIN_TOLERANCE: "the same",
@@ -133,6 +133,7 @@ def tell(name: str, entry: Entry, match: Match, drop: Drop, origin: Origin) -> T
     legs = _Legs(entry, match, origin)
     legs.fill()
     errors = [problem for problem in entry.problems if problem.level == "error"]
+    removed = f"its values were removed on {entry.removed[:10]} and are not kept any more" if entry.removed else ""
     reason = entry.reason if entry.state is not State.ACCEPTED and not errors else ""
     return Told(
         anchor=name,
@@ -143,13 +144,13 @@ def tell(name: str, entry: Entry, match: Match, drop: Drop, origin: Origin) -> T
         drop=drop,
         places=places_of(entry.rows, origin.tables),
         files=files_of(entry.rows, origin.tables),
-        why=tuple(text for text in (reason,) if text),
+        why=tuple(text for text in (reason, removed) if text),
         problems=entry.problems[:_PROBLEMS_MAX],
         problems_more=max(0, len(entry.problems) - _PROBLEMS_MAX),
         asked=tuple(legs.asked),
         others=tuple(legs.others),
         lines_more=legs.more,
-        rows=() if entry.payload else tuple(_rows_shown(entry.rows, origin.tables)),
+        rows=() if entry.payload or entry.removed else tuple(_rows_shown(entry.rows, origin.tables)),
         sent_heading="Sent" if entry.state in _CALLED else "Would be sent",
     )
 
@@ -194,7 +195,7 @@ class _Legs:
                 self._add(path, value, unplaced)
         for path, (found, says, tone) in self._apart.items():
             self.asked.append(Line(path, (), 0, found.sent or "nothing", found.held or "nothing", says, tone))
-        sent = "" if self._entry.payload else NOT_BUILT
+        sent = "" if self._entry.payload else REMOVED if self._entry.removed else NOT_BUILT
         for problem in unplaced.values():
             shown = CellShown(problem.found, self._place(problem.where), problem.where.column)
             self.asked.append(Line(problem.where.path or problem.where.column, (shown,), 1, sent, self._seen))

@@ -24,6 +24,7 @@ from loadsheet.mapping.names import Draft
 from loadsheet.mapping.nesting import Standing, joined_within, partners, values_of
 from loadsheet.mapping.placing import Places
 from loadsheet.mapping.rows import ReadRow, RowReader
+from loadsheet.mapping.shortcut import DOUBTS
 from loadsheet.mapping.targets import Variant
 from loadsheet.mapping.wrong import follows
 from loadsheet.reading.tables import Row, Table
@@ -144,9 +145,7 @@ class _Desk:
         ):  # what would be missing for an operation not chosen says nothing
             return self._refused(variant, self._key(variant, variant.payload.make(draft)))
         self._say_checks(read)
-        payload = variant.payload.make(draft)
-        instead = self._instead(variant)
-        self._say_payload(variant, payload)
+        payload, instead = self._shortly(variant) or self._exactly(variant)
         if any(problem.level == "error" for problem in self._places.problems):
             return self._refused(variant, self._key(variant, payload), payload)
         return self._made(variant, payload, instead)
@@ -166,16 +165,31 @@ class _Desk:
             return targets.fixed
         return targets.by_name.get(main[0].values[targets.chooser], targets.fixed)
 
-    def _instead(self, variant: Variant) -> Instead | None:
-        """The record as it updates one that exists. Its problems count like those of the creation: either may be sent."""
-        if variant.instead is None:
+    def _shortly(self, variant: Variant) -> tuple[dict[str, Any], Instead | None] | None:
+        """The record by the short way, if it is plainly right; else nothing, and the exact way has to say what is wrong with it."""
+        draft = self._draft
+        if draft.all_wrong:
             return None
-        payload = variant.instead.payload.make(self._draft)
-        self._say_payload(variant.instead, payload)
-        self._draft.faults, self._draft.unnamed, self._draft.skipped = [], [], []
-        return Instead(
-            variant.instead.operation.name, _ENCODE(payload), hashlib.sha256(_ENCODE_SORTED(payload)).hexdigest()
-        )
+        items = draft.items.copy()
+        try:
+            payload = variant.payload.short(draft)
+            other = variant.instead.payload.short(draft) if variant.instead is not None else {}
+        except DOUBTS:
+            draft.start_payload(items)
+            return None
+        return payload, _instead(variant.instead, other) if variant.instead is not None else None
+
+    def _exactly(self, variant: Variant) -> tuple[dict[str, Any], Instead | None]:
+        """The record, and the same as it updates one that exists. The problems of both count: either may be sent."""
+        draft, instead = self._draft, None
+        payload = variant.payload.make(draft)
+        if variant.instead is not None:
+            other = variant.instead.payload.make(draft)
+            self._say_payload(variant.instead, other)
+            draft.faults, draft.unnamed, draft.skipped = [], [], []
+            instead = _instead(variant.instead, other)
+        self._say_payload(variant, payload)
+        return payload, instead
 
     def _made(self, variant: Variant, payload: dict[str, Any], instead: Instead | None) -> Document:
         operation = variant.operation
@@ -409,6 +423,10 @@ class _Desk:
             if slot is not None and (plan.position, slot.index) in self._draft.all_wrong:
                 return True
         return False
+
+
+def _instead(variant: Variant, payload: dict[str, Any]) -> Instead:
+    return Instead(variant.operation.name, _ENCODE(payload), hashlib.sha256(_ENCODE_SORTED(payload)).hexdigest())
 
 
 def _is_told(fault: Fault, told: set[str]) -> bool:

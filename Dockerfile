@@ -1,0 +1,34 @@
+# loadsheet as an image: the wheel's code in a virtual environment of its own, on a slim base, run by a user who owns nothing else.
+#   docker build -t loadsheet .
+#   docker run --read-only --tmpfs /tmp --cap-drop ALL --security-opt no-new-privileges \
+#       -v loadsheet:/data -v ./mappings:/mappings:ro -v ./token:/run/secrets/token:ro -e LOADSHEET_TOKEN_FILE=/run/secrets/token loadsheet run
+# Inbox, outbox and state lie on one volume, so that files are renamed from one to the other and never copied.
+ARG PYTHON=python:3.11-slim-bookworm
+
+FROM ${PYTHON} AS build
+WORKDIR /src
+COPY .constraints.txt pyproject.toml README.md LICENSE ./
+COPY src src
+RUN python -m venv /opt/loadsheet \
+    && /opt/loadsheet/bin/python -m pip install --no-cache-dir --disable-pip-version-check --constraint .constraints.txt .
+
+FROM ${PYTHON}
+RUN groupadd --gid 10001 loadsheet \
+    && useradd --uid 10001 --gid 10001 --no-create-home --home-dir /data --shell /usr/sbin/nologin loadsheet \
+    && install -d -o 10001 -g 10001 -m 0750 /data /data/inbox /data/outbox \
+    && install -d -o 10001 -g 10001 -m 0700 /data/state
+COPY --from=build /opt/loadsheet /opt/loadsheet
+ENV PATH=/opt/loadsheet/bin:$PATH \
+    PYTHONDONTWRITEBYTECODE=1 \
+    PYTHONUNBUFFERED=1 \
+    LOADSHEET_INBOX=/data/inbox \
+    LOADSHEET_OUTBOX=/data/outbox \
+    LOADSHEET_STATE=/data/state \
+    LOADSHEET_MAPPINGS=/mappings
+USER 10001:10001
+WORKDIR /data
+VOLUME ["/data"]
+STOPSIGNAL SIGTERM
+HEALTHCHECK --interval=5m --timeout=60s --start-period=1m --retries=3 CMD ["loadsheet", "doctor", "--quick"]
+ENTRYPOINT ["loadsheet"]
+CMD ["watch"]

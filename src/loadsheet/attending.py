@@ -1,0 +1,101 @@
+"""Attending: a run with what an operator needs around it. The health ping before it; after it what is late, metrics and notices.
+
+Owns: the order of these, and that none of them changes what a run came to: what goes wrong here is said, and tried again next time.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from datetime import datetime
+from functools import partial
+
+from loadsheet import arrivals, journal, seeing, telling
+from loadsheet.ledger import open_ledger
+from loadsheet.ledger.history import History
+from loadsheet.nights import Night
+from loadsheet.pipeline import Result
+from loadsheet.problems import LedgerError, LoadsheetError, SettingsError
+from loadsheet.settings import Settings
+
+Clock = Callable[[], datetime]
+
+
+def attend(
+    settings: Settings,
+    run: Callable[[], Result],
+    *,
+    clock: Clock,
+    say: Callable[[str], None],
+    board: seeing.Board | None = None,
+) -> Result:
+    """Run, and see to it that whoever should know of it does; `say` takes what goes wrong with that, `board` shows the run to whoever
+    looks at the watch. Returns what `run` returns and raises what it raises. Raises SettingsError if traces are asked for and cannot be.
+    """
+    beat = board.alive if board else None
+    with seeing.traced(settings, say) as spans, journal.opened(settings, clock=clock, spans=spans, beat=beat):
+        return _attended(settings, run, clock, say, board)
+
+
+def _attended(
+    settings: Settings, run: Callable[[], Result], clock: Clock, say: Callable[[str], None], board: seeing.Board | None
+) -> Result:
+    began = clock()
+    telling.began(settings, say)
+    try:
+        with journal.stage("run"), ExitStack() as stack:
+            stack.push(partial(_on_fault, settings, began, clock, say, board))
+            result = run()
+    except LoadsheetError as error:
+        journal.error("the run could not go on", said=True, exit_code=error.exit_code, reason=str(error))
+        _after(settings, Night(settings.shipper, began, clock(), error.exit_code, error), say, board)
+        raise
+    if result.stopped:
+        journal.warning("the run stopped early", said=True, exit_code=result.exit_code, reason=str(result.stopped))
+    summary, folder = result.reports.summary, result.reports.folder
+    night = Night(settings.shipper, began, clock(), result.exit_code, result.stopped, summary, folder, result.left)
+    _after(settings, night, say, board)
+    return result
+
+
+def _on_fault(
+    settings: Settings,
+    began: datetime,
+    clock: Clock,
+    say: Callable[[str], None],
+    board: seeing.Board | None,
+    *raised: object,
+) -> None:
+    """A fault of ours that ends a run is told like a failed run; it goes on to where it becomes an exit code."""
+    kind = raised[0]
+    if isinstance(kind, type) and issubclass(kind, Exception) and not issubclass(kind, LoadsheetError):
+        fault = LoadsheetError(f"a fault of our own ({kind.__name__})")
+        _after(settings, Night(settings.shipper, began, clock(), fault.exit_code, fault), say, board)
+
+
+def _after(settings: Settings, night: Night, say: Callable[[str], None], board: seeing.Board | None) -> None:
+    with _history(settings) as found:
+        late = _late(settings, found, night.began, say)
+        history = None if late is None else found
+        seeing.measure(settings, night, history, late or (), say, board=board)
+        telling.tell(settings, night, history, late or (), say)
+
+
+def _late(
+    settings: Settings, history: History | None, began: datetime, say: Callable[[str], None]
+) -> Sequence[arrivals.Late] | None:
+    """What is late; None, and said, if the ledger cannot be read."""
+    try:
+        return arrivals.overdue(settings, history, began)
+    except LedgerError as error:
+        say(f"what is late cannot be told: {error}")
+        return None
+
+
+@contextmanager
+def _history(settings: Settings) -> Iterator[History | None]:
+    """What the ledger knows, for reading; None if there is none yet, or if it cannot be read."""
+    with ExitStack() as stack:
+        try:
+            history = stack.enter_context(open_ledger(settings.database_url, exclusive=False)).history
+        except (LedgerError, SettingsError):
+            history = None
+        yield history

@@ -1,0 +1,180 @@
+"""`loadsheet capsule`: a run in one archive, and what can be done with it anywhere: look at it, verify it, replay it."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from loadsheet.cli.moments import clock
+from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, OUTBOX, STATE, load, together
+from loadsheet.cli.output import print_json, print_lines, say
+from loadsheet.ledger import Run, open_ledger
+from loadsheet.ledger.history import History
+
+if TYPE_CHECKING:
+    from loadsheet.capsule.replaying import Replayed
+
+NOTHING_THERE = 65
+TAMPERED = 1
+DIFFERENT = 1
+_HEAD_LETTERS = 16
+
+FILE = click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+
+
+@click.group()
+def capsule() -> None:
+    """A run in one archive: its files, mappings, payloads and answers, with a chain of hashes over all of it."""
+
+
+@capsule.command()
+@click.argument("run", metavar="RUN")
+@click.option(
+    "--to",
+    "target",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="The file to write (default: STATE/capsules/RUN.capsule.zip).",
+)
+@together(MAPPINGS, OUTBOX, STATE, CONFIG, JSON)
+def make(
+    run: str,
+    *,
+    target: Path | None,
+    mappings: Path | None,
+    outbox: Path | None,
+    state: Path | None,
+    config: Path | None,
+    as_json: bool,
+) -> int:
+    """Put a run, such as 2026-03-04-01 or `last`, into a capsule, and print its head: keep that elsewhere.
+
+    The capsule holds the files of the run as they were dropped, with whatever personal data is in them.
+    """
+    from loadsheet.capsule.nightly import place_of, seal  # noqa: PLC0415 (only this command needs it)
+
+    settings = load(config, mappings=mappings, outbox=outbox, state=state)
+    with open_ledger(settings.database_url, exclusive=False) as ledger:
+        chosen = _run(ledger.history, run)
+        if chosen is None:
+            say(f"there is no run {run}; `loadsheet runs` lists what there is")
+            return NOTHING_THERE
+        made = seal(ledger.history, chosen, settings, target or place_of(settings, chosen.name), clock()())
+    for remark in made.remarks:
+        say(remark)
+    if as_json:
+        print_json({"run": chosen.name, "file": str(made.path), "head": made.head, "remarks": made.remarks})
+    else:
+        print_lines([f"{made.path}: {_told(made.manifest.counts)}", f"head {made.head}"])
+    return 0
+
+
+@capsule.command()
+@FILE
+@click.option(
+    "--head", metavar="HASH", default="", help="The head that was printed when it was made, or its beginning."
+)
+@together(STATE, CONFIG, JSON)
+def verify(file: Path, *, head: str, state: Path | None, config: Path | None, as_json: bool) -> int:
+    """Say whether a capsule is as it was made: 0 if it is, 1 if not, and what is wrong.
+
+    Its own chain shows every change of it. That the whole capsule is another one shows only who kept its head: --head, or the
+    record of capsules in STATE, if the capsule was made here.
+    """
+    from loadsheet.capsule import record  # noqa: PLC0415 (only this command needs it)
+    from loadsheet.capsule.verifying import verify as judge  # noqa: PLC0415 (as above)
+
+    if head and len(head) < _HEAD_LETTERS:
+        raise click.BadParameter(
+            f"{head} is too short; give {_HEAD_LETTERS} letters or more of it", param_hint="--head"
+        )
+    known = record.Record(()) if head else record.read(load(config, state=state).state)
+    verdict = judge(file, known, head)
+    if as_json:
+        print_json({**verdict._asdict(), "sound": not verdict.wrong})
+    elif verdict.wrong:
+        print_lines([f"{file}: TAMPERED WITH", *(f"  {text}" for text in verdict.wrong)])
+    else:
+        vouched = f"and the {verdict.vouched_by} says so too" if verdict.vouched_by else _UNVOUCHED
+        print_lines([f"{file}: sound, run {verdict.run}, {verdict.members} members; {vouched}", f"head {verdict.head}"])
+    return TAMPERED if verdict.wrong else 0
+
+
+@capsule.command()
+@FILE
+@click.option(
+    "--to",
+    "folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Keep the reports that come out in this folder, which has to be empty.",
+)
+@JSON
+def replay(file: Path, *, folder: Path | None, as_json: bool) -> int:
+    """Read the files of a capsule again with its mappings, and say whether the same payloads and reports come out.
+
+    Offline, from the capsule alone: 0 if all is the same byte for byte, 1 if not, with every difference by key and field.
+    """
+    from loadsheet.capsule.replaying import replay as play  # noqa: PLC0415 (only this command needs it)
+
+    done = play(file, folder)
+    if as_json:
+        told = done._asdict() | {"manifest": None, "run": done.manifest.run, "is_same": done.is_same}
+        told["differences"] = [one._asdict() for one in done.differences]
+        del told["manifest"]
+        print_json(told)
+    else:
+        print_lines(_played(done))
+    for remark in () if as_json else done.remarks:
+        say(remark)
+    return 0 if done.is_same else DIFFERENT
+
+
+@capsule.command()
+@FILE
+@JSON
+def show(file: Path, *, as_json: bool) -> int:
+    """What is in a capsule: its run, files, mappings, answers and reports. Verify it before you trust it."""
+    from loadsheet.capsule.contents import read_manifest  # noqa: PLC0415 (only this command needs it)
+    from loadsheet.capsule.sealing import Members  # noqa: PLC0415 (as above)
+
+    manifest = read_manifest(Members(file))
+    if as_json:
+        print_json(manifest)
+        return 0
+    lines = [
+        f"run {manifest.run}, {manifest.started_at} to {manifest.finished_at}, exit code {manifest.exit_code}",
+        f"made by loadsheet {manifest.loadsheet} on Python {manifest.python}",
+        *(f"  file {one.name}, {one.size:,} bytes, {one.sha256[:12]}" for drop in manifest.drops for one in drop.files),
+        *(f"  mapping {one.name} {one.version}, {one.hash[:12]}: {', '.join(one.files)}" for one in manifest.mappings),
+        f"  {_told(manifest.counts)}",
+        *(f"  report {one.name}, {one.size:,} bytes, {one.sha256[:12]}" for one in manifest.outputs),
+    ]
+    print_lines(lines)
+    return 0
+
+
+_UNVOUCHED = "no record of it is here: whether the whole capsule was replaced, only its head can tell (--head)"
+
+
+def _run(history: History, name: str) -> Run | None:
+    if name == "last":
+        return next((run for run in history.runs() if run.finished_at and history.drops_of(run)), None)
+    return next((run for run in history.runs_named(name) if run.name == name), None)
+
+
+def _told(counts: dict[str, int]) -> str:
+    return f"{counts['files']:,} files, {counts['entries']:,} entries, {counts['attempts']:,} attempts"
+
+
+def _played(done: "Replayed") -> list[str]:
+    lines = [f"run {done.manifest.run}: {done.drops} drops read again, {done.entries:,} entries"]
+    if done.difference_count:
+        lines.append(f"NOT THE SAME: {done.difference_count:,} differences in what was planned, sent and answered")
+        lines += [f"  {one}" for one in done.differences]
+        if len(done.differences) < done.difference_count:
+            lines.append(f"  and {done.difference_count - len(done.differences):,} more")
+    elif done.drops:
+        lines.append("every payload and every verdict is the same, byte for byte")
+    if done.calls and not done.difference_count:
+        lines.append(f"{done.calls:,} attempts to send had requests of just these payloads")
+    lines.append(f"{len(done.same)} of {len(done.same) + len(done.other)} reports are the same, byte for byte")
+    return [*lines, *(f"  not the same: {name}" for name in done.other)]

@@ -1,0 +1,106 @@
+"""`loadsheet doctor`: whether everything is in place, and what to do where it is not.
+
+Owns: which checks there are and their order, and how findings are shown.
+"""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import click
+
+from loadsheet.cli.doctor import far, knowledge, places
+from loadsheet.cli.doctor.findings import Finding, tried, wrong
+from loadsheet.cli.doctor.notices import A_TEST, notices, send
+from loadsheet.cli.moments import clock as clock_of_this_command
+from loadsheet.cli.options import CONFIG, EXCHANGE, INBOX, JSON, MAPPINGS, OUTBOX, STATE, load_each, together
+from loadsheet.cli.output import print_json, print_table
+from loadsheet.ledger import Clock, utc_now
+from loadsheet.problems import SettingsError
+from loadsheet.settings import Settings
+
+
+@click.command()
+@together(INBOX, MAPPINGS, OUTBOX, STATE, EXCHANGE, CONFIG)
+@click.option(
+    "--quick", is_flag=True, help="Only what is fast and local: nobody is called, the ledger is not read through."
+)
+@click.option(
+    "--notify",
+    metavar="[TEXT]",
+    is_flag=False,
+    flag_value=A_TEST,
+    help="Send what is found to those whom the settings name for notices, after this text (default: that it is a test).",
+)
+@JSON
+def doctor(
+    *,
+    inbox: Path | None,
+    mappings: Path | None,
+    outbox: Path | None,
+    state: Path | None,
+    exchange: str | None,
+    config: Path | None,
+    quick: bool,
+    notify: str | None,
+    as_json: bool,
+) -> int:
+    """Look at folders, disk, mappings, ledger, time zones, token, exchange, clock and notices, and say what to do about what is wrong.
+
+    Exits 1 if anything is wrong; a warning alone is exit 0. Where shippers are declared it looks at all of them, or at that of --shipper.
+    Nothing is sent to anybody without --notify.
+    """
+    every = load_each(config, inbox=inbox, mappings=mappings, outbox=outbox, state=state, exchange=exchange)
+    now = clock_of_this_command()
+    machine = [*knowledge.versions(), *places.user()]
+    found = {name: list(_examined(settings, now, quick=quick)) for name, settings in every.items()}
+    found = {"": machine + found.pop("", [])} | found
+    if notify is not None:
+        sound = [settings for settings in every.values() if isinstance(settings, Settings)]
+        found[""] += send(sound, notify, [finding for some in found.values() for finding in some], now())
+    _show(found, as_json=as_json)
+    return int(any(finding.level == "wrong" for findings in found.values() for finding in findings))
+
+
+def _examined(settings: Settings | SettingsError, clock: Clock, *, quick: bool) -> Iterator[Finding]:
+    if isinstance(settings, SettingsError):
+        yield wrong("settings", str(settings))
+    else:
+        yield from examine(settings, clock, quick=quick)
+
+
+def examine(settings: Settings, clock: Clock, *, ours: Clock = utc_now, quick: bool = False) -> Iterator[Finding]:
+    """Every finding about one set of settings. `clock` gives the moment that ages are counted to, `ours` what this machine takes for now
+    (aware, UTC).
+    """
+    yield from places.settings_file(settings)
+    yield from places.folders(settings)
+    yield from places.room(settings)
+    yield from tried("mappings", lambda: knowledge.mappings(settings))
+    yield from tried("ledger", lambda: knowledge.ledger(settings, clock(), quick=quick))
+    yield from tried("token", lambda: far.token(settings))
+    if not quick:
+        yield from tried("exchange", lambda: far.exchange(settings, ours))
+        yield from notices(settings)
+
+
+def _show(found: Mapping[str, list[Finding]], *, as_json: bool) -> None:
+    rows = [(shipper, finding) for shipper, findings in found.items() for finding in findings]
+    if as_json:
+        print_json([_plain(shipper, finding) for shipper, finding in rows])
+        return
+    several = len(found) > 1
+    heads = [*(["Shipper"] if several else []), "Check", "", "Finding", "What to do"]
+    print_table(
+        heads, [[*([shipper] if several else []), one.check, one.level, one.text, one.todo] for shipper, one in rows]
+    )
+
+
+def _plain(shipper: str, finding: Finding) -> dict[str, object]:
+    return {
+        "shipper": shipper,
+        "check": finding.check,
+        "level": finding.level,
+        "ok": finding.level != "wrong",
+        "finding": finding.text,
+        "do": finding.todo,
+    }

@@ -1,0 +1,188 @@
+"""What the doctor finds in mappings, ledger and time zone data, and what it runs on.
+
+Owns: when a success is too long ago, and when time zone data are too old.
+"""
+
+import os
+import platform
+import socket
+import sqlite3
+import sys
+import zoneinfo
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from importlib.metadata import version
+from pathlib import Path
+
+from loadsheet import arrivals
+from loadsheet.cli.doctor.findings import Finding, ok, warning, wrong
+from loadsheet.cli.reaching import held_ledger
+from loadsheet.ledger import Ledger, Run, State, open_ledger
+from loadsheet.mapping import Mapping, lint, load_folder, mapping_files
+from loadsheet.problems import LedgerBusy, LedgerError
+from loadsheet.settings import Settings
+
+SUCCESS_AGE = timedelta(hours=48)
+_DID_ITS_WORK = (0, 1, 65)  # what a run ends with that is over; 1 and 65 are for those who read its reports
+_RUNS = 200
+_SQLITE = "sqlite:///"
+_OLDER = "`loadsheet run` upgrades it"  # what the ledger says of one that an earlier version made
+_LIBRARIES = ("click", "duckdb", "openpyxl", "pandas", "pydantic", "requests", "sqlalchemy", "tzdata")
+
+
+def mappings(settings: Settings) -> Iterator[Finding]:
+    """Each mapping file by itself, and whether they go together."""
+    folder = settings.mappings
+    found = {path: lint(path, settings.assumptions) for path in mapping_files(folder)} if folder.is_dir() else {}
+    for path, faults in found.items():
+        if faults:
+            more = f" (and {len(faults) - 1} more)" if faults[1:] else ""
+            yield wrong("mapping", f"{faults[0]}{more}", f"loadsheet mapping lint {path}")
+    if any(found.values()):
+        return
+    loaded = load_folder(folder, settings.assumptions)
+    for mapping in loaded:
+        yield ok(
+            "mapping",
+            f"{mapping.name}: version {mapping.version}, {_operations(mapping)} from {', '.join(mapping.files)}",
+        )
+    if not loaded:
+        yield warning("mapping", f"{folder} holds no mapping", "loadsheet mapping suggest FILE drafts one")
+    yield from _zones(settings, loaded)
+
+
+def _operations(mapping: Mapping) -> str:
+    return " or ".join(operation.name for operation in mapping.operations)
+
+
+# ---- ledger ----
+
+
+def ledger(settings: Settings, now: datetime, *, quick: bool) -> Iterator[Finding]:
+    """Whether the ledger is the right one and whole, who holds it, when a run last did its work, and what is late."""
+    path = Path(settings.database_url.removeprefix(_SQLITE))
+    known = path.exists() or path.with_name(f"last_run_of_{path.name}.json").exists()
+    if settings.database_url.startswith(_SQLITE) and not known:
+        yield ok("ledger", f"{path} does not exist yet; the first run makes it")
+        return
+    try:
+        with open_ledger(settings.database_url, exclusive=False) as opened:
+            yield _state(settings, opened, path, quick=quick)
+            yield from _latest(settings, opened, now)
+            yield from _late(settings, opened, now)
+    except LedgerError as error:
+        if _OLDER not in str(error):
+            raise
+        yield warning("ledger", str(error))
+
+
+def _state(settings: Settings, opened: Ledger, path: Path, *, quick: bool) -> Finding:
+    holder = _holder(path) if quick else _taken(settings)
+    if faults := [] if quick else opened.check():
+        told = f"{path}: {'; '.join(faults)}"
+        return wrong("ledger", told, "restore it from a backup, or find out who changed it")
+    told = f"{path}, {path.stat().st_size / 1e6:,.1f} MB: {'can be opened' if quick else 'sound'}"
+    return ok("ledger", told + (f"; a run or a watch holds it ({holder})" if holder else ""))
+
+
+def _taken(settings: Settings) -> str:
+    """Who holds the ledger, in words; nothing if it can be had. Taking it shows as well whether it is the one of the last run."""
+    try:
+        with held_ledger(settings):
+            return ""
+    except LedgerBusy as busy:
+        return str(busy).partition(" is held by ")[2].partition(";")[0]
+
+
+def _holder(path: Path) -> str:
+    """Who says to hold the ledger and lives, without asking for the lock: a run that begins now must not meet us there."""
+    try:
+        told = Path(f"{path}.holder").read_text(encoding="utf-8")
+        number = int(told.split()[1])
+        if f" on {socket.gethostname()} " in told and os.name == "posix":
+            os.kill(number, 0)
+    except (OSError, ValueError, IndexError):
+        return ""
+    return told
+
+
+def _latest(settings: Settings, opened: Ledger, now: datetime) -> Iterator[Finding]:
+    runs = opened.history.runs(_RUNS)
+    done = next((run for run in runs if run.exit_code in _DID_ITS_WORK), None)
+    if done is None:
+        told = f"none of the {len(runs)} runs ended well yet" if runs else "no run yet"
+        yield warning("latest run", told, "loadsheet runs shows them") if runs else ok("latest run", told)
+        return
+    age = now - _ended(done)
+    limit = timedelta(seconds=settings.runs_due_s) if settings.runs_due_s else SUCCESS_AGE
+    told = f"latest run that did its work: {done.name}, {_hours(age)} ago, exit code {done.exit_code}"
+    if age > limit:
+        yield warning("latest run", told, f"it should not be more than {_hours(limit)} ago: is the schedule on?")
+    else:
+        yield ok("latest run", told)
+    unknown = opened.history.count_in(State.UNKNOWN)
+    if unknown:
+        yield warning(
+            "unknown", f"of {unknown} sent records nobody knows what became of them", "loadsheet resolve lists them"
+        )
+
+
+def _ended(run: Run) -> datetime:
+    return datetime.fromisoformat(run.finished_at or run.started_at)
+
+
+def _hours(age: timedelta) -> str:
+    hours = age / timedelta(hours=1)
+    return f"{hours:.0f} h" if hours >= 1 else f"{max(hours * 60, 0):.0f} min"
+
+
+def _late(settings: Settings, opened: Ledger, now: datetime) -> Iterator[Finding]:
+    for late in arrivals.overdue(settings, opened.history, now):
+        yield warning("late", late.text, "ask who sends it, or change what is expected ([[expect]])")
+
+
+# ---- time zones ----
+
+
+def _zones(settings: Settings, loaded: tuple[Mapping, ...]) -> Iterator[Finding]:
+    """Every zone that settings and mappings name, and how old the data are that tell their clocks."""
+    named = {table.default_zone.key for mapping in loaded for table in mapping.plan.tables if table.default_zone}
+    named |= {expected.timezone for expected in settings.expect if expected.timezone}
+    unknown = sorted(name for name in named if name not in zoneinfo.available_timezones())
+    if unknown:
+        yield wrong("time zones", f"{', '.join(unknown)}: no data of this zone", "install tzdata, or name another zone")
+        return
+    shipped = _packaged_version()
+    system = system_version()
+    told = f"data of {system or shipped} ({'this system' if system else 'the package tzdata'})"
+    told += f"; in use: {', '.join(sorted(named))}" if named else ""
+    if system and system < shipped:
+        todo = "update this system's tzdata, or set PYTHONTZPATH to nothing for loadsheet"
+        yield warning("time zones", f"{told}; the package tzdata has {shipped}", todo)
+    else:
+        yield ok("time zones", told)
+
+
+def system_version(paths: tuple[str, ...] | None = None) -> str:
+    """The version of the time zone data that Python takes from this system, such as 2026a; empty if it takes none or cannot tell."""
+    for folder in map(Path, zoneinfo.TZPATH if paths is None else paths):
+        try:
+            with (folder / "tzdata.zi").open(encoding="ascii") as file:
+                first = file.readline()
+        except OSError:
+            continue
+        return first.removeprefix("# version").strip()
+    return ""
+
+
+def _packaged_version() -> str:
+    """The version of the package tzdata as IANA writes it: 2026.6 is 2026f."""
+    year, number, *_ = version("tzdata").split(".")
+    return f"{year}{chr(ord('a') + int(number) - 1)}"
+
+
+def versions() -> Iterator[Finding]:
+    """What this runs on."""
+    libraries = ", ".join(f"{name} {version(name)}" for name in _LIBRARIES)
+    system = f"Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}, {sys.platform}"
+    yield ok("versions", f"loadsheet {version('loadsheet')}, {system}, {libraries}")

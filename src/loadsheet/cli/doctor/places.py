@@ -1,0 +1,174 @@
+"""What the doctor finds on disk: folders and their rights, room, the volumes they lie on, and the settings file.
+
+Owns: how much room is little, and which rights are too many.
+"""
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from loadsheet.cli.doctor.findings import Finding, ok, warning, wrong
+from loadsheet.inbox.volumes import kind_of, needs_polling
+from loadsheet.settings import Settings
+from loadsheet.settings.sources import is_open, read
+
+LITTLE_BYTES, NEARLY_NO_BYTES = 1 << 30, 64 << 20
+LITTLE_FILES, NEARLY_NO_FILES = 20_000, 500
+_GB = 10**9
+
+
+def folders(settings: Settings) -> Iterator[Finding]:
+    """Whether each folder is there and may be used, and whether too many others may use it."""
+    for name in ("inbox", "outbox", "state"):
+        folder = getattr(settings, name)
+        fault = _fault(name, folder)
+        yield fault or _too_open(name, folder) or ok(name, _told(name, folder))
+    yield from _volumes(settings)
+
+
+def _told(name: str, folder: Path) -> str:
+    if not folder.exists():
+        return f"{folder} does not exist yet; the first run makes it"
+    kind = kind_of(folder)
+    if name == "inbox" and needs_polling(kind):
+        return f"{folder} lies on a network share or a shared folder ({kind}): a watch looks into it again and again"
+    return str(folder)
+
+
+def _fault(name: str, folder: Path) -> Finding | None:
+    who = _user()
+    if not folder.exists():
+        parent = next(parent for parent in folder.absolute().parents if parent.exists())
+        if os.access(parent, os.W_OK | os.X_OK) and parent.is_dir():
+            return None
+        return wrong(name, f"{folder} does not exist, and {parent} cannot be written to", f"make it for {who}")
+    if not folder.is_dir():
+        return wrong(name, f"{folder} is no folder", f"give another path for {name}, or move it away")
+    if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
+        return wrong(name, f"{folder} cannot be read and written", f"let {who} read, write and enter it")
+    return None
+
+
+def _too_open(name: str, folder: Path) -> Finding | None:
+    if os.name != "posix" or not folder.exists():
+        return None
+    mode = folder.stat().st_mode
+    if mode & stat.S_IWOTH and not (mode & stat.S_ISVTX and name == "inbox"):
+        told = f"everybody on this machine can write into {folder}"
+        found = wrong if name == "state" else warning
+        return found(name, told, f"chmod o-w {folder}" + (", or chmod o+t it" if name == "inbox" else ""))
+    if name == "state" and mode & (stat.S_IROTH | stat.S_IXOTH):
+        return warning(name, f"everybody on this machine can look into {folder}", f"chmod o-rx {folder}")
+    return None
+
+
+def _volumes(settings: Settings) -> Iterator[Finding]:
+    if not (settings.inbox.is_dir() and settings.state.is_dir()):
+        return
+    if _mount(settings.inbox) == _mount(settings.state):
+        yield ok("volume", "inbox and state lie on one volume: files are taken by renaming them")
+        return
+    yield warning(
+        "volume",
+        "inbox and state lie on different volumes or mounts: each file is copied and the copy verified before it is taken",
+        "slower, and room is needed twice; it is safe. Put both under one mount to rename instead",
+    )
+
+
+def _mount(folder: Path) -> tuple[int, str]:
+    """The device of a folder, and its mount where the kernel tells: two mounts of one device do not rename from one to the other."""
+    device = folder.stat().st_dev
+    if not Path("/proc/self/fdinfo").is_dir():
+        return device, ""
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        lines = Path(f"/proc/self/fdinfo/{opened}").read_text(encoding="ascii").splitlines()
+    finally:
+        os.close(opened)
+    return device, next((line for line in lines if line.startswith("mnt_id")), "")
+
+
+def room(settings: Settings) -> Iterator[Finding]:
+    """Free space and free inodes, once for each volume."""
+    if not hasattr(os, "statvfs"):
+        return
+    seen: dict[int, list[str]] = {}
+    where: dict[int, Path] = {}
+    for name in ("state", "inbox", "outbox"):
+        folder = _there(getattr(settings, name))
+        device = folder.stat().st_dev
+        seen.setdefault(device, []).append(name)
+        where.setdefault(device, folder)
+    for device, names in seen.items():
+        yield _room(", ".join(names), where[device], needed=_ledger_bytes(settings) if "state" in names else 0)
+
+
+def _room(names: str, folder: Path, needed: int) -> Finding:
+    volume = os.statvfs(folder)
+    space = volume.f_bavail * volume.f_frsize
+    files = volume.f_favail if volume.f_files else None  # some file systems make them as they go
+    told = f"{names}: {space / _GB:,.1f} GB" + (f" and room for {files:,} files" if files is not None else "") + " free"
+    if space < NEARLY_NO_BYTES or (files is not None and files < NEARLY_NO_FILES):
+        return wrong("space", told, f"make room on the volume of {folder}: a run stops when nothing can be recorded")
+    if space < max(LITTLE_BYTES, 2 * needed) or (files is not None and files < LITTLE_FILES):
+        return warning("space", told, f"make room on the volume of {folder}, or keep less (archive_days, reports_days)")
+    return ok("space", told)
+
+
+def _there(folder: Path) -> Path:
+    return next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
+
+
+def _ledger_bytes(settings: Settings) -> int:
+    """The size of the ledger: an upgrade needs as much again for its backup."""
+    path = settings.state / "ledger.db"
+    return path.stat().st_size if path.is_file() else 0
+
+
+def settings_file(settings: Settings) -> Iterator[Finding]:
+    """Which file the settings come from, and whether others can read the secrets in it."""
+    file = settings.file
+    if file is None or not file.is_file():
+        yield ok("settings", "there is no settings file: environment, command line and defaults")
+        return
+    if is_open(file) and (secrets := _secrets(read(file))):
+        told = f"{file} holds secrets ({', '.join(secrets)}), and everybody on this machine can read it"
+        yield wrong("settings", told, f"chmod 600 {file}")
+        return
+    yield ok("settings", str(file))
+
+
+def _secrets(found: dict[str, Any]) -> list[str]:
+    """The names of the settings in a file that hold secrets: never their values."""
+    known = {name for name, field in Settings.model_fields.items() if "SecretStr" in str(field.annotation)}
+    tables = found.get("shippers", {})
+    every = [found, *(table for table in tables.values() if isinstance(table, dict))]
+    named = [name.lower() for table in every for name, value in table.items() if _is_secret(name.lower(), value, known)]
+    return list(dict.fromkeys(named))
+
+
+def _is_secret(name: str, value: Any, known: set[str]) -> bool:
+    has_password = name == "database" and "@" in str(value).partition("://")[2]
+    return bool(value) and (name in known or has_password)
+
+
+def user() -> Iterator[Finding]:
+    """Who this process runs as."""
+    if hasattr(os, "geteuid") and os.geteuid() == 0:
+        yield warning("user", "this runs as root", "make a user for loadsheet (loadsheet deploy systemd names one)")
+        return
+    yield ok("user", _user())
+
+
+def _user() -> str:
+    """The name or number of the user this process runs as."""
+    if not hasattr(os, "geteuid"):
+        return os.environ.get("USERNAME", "this user")
+    try:
+        import pwd  # noqa: PLC0415 (not on Windows)
+
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:  # a container's user needs no name
+        return f"user {os.geteuid()}"

@@ -1,0 +1,98 @@
+"""`loadsheet expected`: what files are waited for, whether they came, and what history suggests to wait for."""
+
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import click
+
+from loadsheet import arrivals
+from loadsheet.arrivals import Awaited
+from loadsheet.arrivals.learning import DAYS
+from loadsheet.arrivals.moments import knows, shown, zone_of
+from loadsheet.cli.moments import clock
+from loadsheet.cli.options import CONFIG, JSON, STATE, load, together
+from loadsheet.cli.output import print_json, print_lines, print_table, say
+from loadsheet.ledger import open_ledger
+from loadsheet.ledger.codec import stamp
+from loadsheet.ledger.history import History
+from loadsheet.settings import Settings
+from loadsheet.settings.expecting import Expectation
+
+LATE = 1
+_LAST = 3
+
+
+@click.command()
+@click.option("--suggest", "suggesting", is_flag=True, help="Print what the last 90 days suggest to expect, as TOML.")
+@click.option(
+    "--timezone", default="", help="With --suggest: time zone of the suggestions (default: that of this machine)."
+)
+@together(STATE, CONFIG, JSON)
+def expected(*, suggesting: bool, timezone: str, state: Path | None, config: Path | None, as_json: bool) -> int:
+    """The files that are waited for, with the last that came of each; exits 1 if any is late, or a run is.
+
+    With --suggest: tables to paste into loadsheet.toml, for files that came regularly, each with its evidence.
+    """
+    settings = load(config, state=state)
+    with open_ledger(settings.database_url, exclusive=False) as ledger:
+        if suggesting:
+            return _suggest(settings, ledger.history, clock()(), timezone, as_json=as_json)
+        return _tell(settings, ledger.history, clock()(), as_json=as_json)
+
+
+def _tell(settings: Settings, history: History, now: datetime, *, as_json: bool) -> int:
+    stand = arrivals.standing(settings, history)
+    late = arrivals.overdue(settings, history, now)
+    missing = [one.text for one in late if one.over]
+    if as_json:
+        print_json(
+            {"expected": [_told(one) for one in stand], "late": [{"what": one.what, "text": one.text} for one in late]}
+        )
+    elif not settings.expect:
+        say("nothing is expected: no [[expect]] in the settings; `loadsheet expected --suggest` proposes some")
+    elif not stand:
+        say("no run has finished yet; what is due is judged by the first run after it")
+    else:
+        pairs = list(zip(settings.expect, stand, strict=True))
+        print_table(["Expected", "Due", "Now", "Next due", "Last came"], [_row(*pair) for pair in pairs])
+    countries = {one.holidays or settings.working_days for one in settings.expect} - {"none"}
+    for country in sorted(one for one in countries if not knows(one)):
+        say(f"of {country} no public holidays are known: files are expected on all of them")
+    for text in (*(one.text for one in stand if one.late), *missing):
+        say(f"late: {text}")
+    return LATE if late else 0
+
+
+def _row(expectation: Expectation, one: Awaited) -> list[str]:
+    zone = zone_of(expectation.timezone)
+    judged = shown(one.due, zone) if one.due else "not yet"
+    upcoming = shown(one.next_due, zone) if one.next_due else "never"
+    now = "late" if one.late else "in order" if one.due else "not judged yet"
+    last = [
+        f"{shown(came.came, zone)} {came.name}{' (set aside)' if came.set_aside else ''}" for came in one.came[-_LAST:]
+    ]
+    return [one.name, judged, now, upcoming, "; ".join(last) or "nothing"]
+
+
+def _told(one: Awaited) -> dict[str, object]:
+    came = [
+        {"name": came.name, "came": stamp(came.came), "run": came.run, "set_aside": came.set_aside} for came in one.came
+    ]
+    due, upcoming = (stamp(when) if when else None for when in (one.due, one.next_due))
+    return {"name": one.name, "due": due, "next_due": upcoming, "late": one.late, "text": one.text, "came": came}
+
+
+def _suggest(settings: Settings, history: History, now: datetime, timezone: str, *, as_json: bool) -> int:
+    try:
+        zone = zone_of(timezone)
+    except (KeyError, ValueError, OSError):
+        raise click.BadParameter(f"there is no time zone {timezone!r}; write one such as Europe/Berlin") from None
+    came = history.arrivals(stamp(now - timedelta(days=DAYS)))
+    found = arrivals.suggest(came, now, zone, settings.working_days)
+    if as_json:
+        print_json(found)
+    elif found:
+        print_lines(["\n".join(arrivals.as_toml(one, timezone) for one in found).rstrip()])
+    else:
+        say("there is not enough history yet; it takes four weeks of files that come regularly")
+    return 0

@@ -1,0 +1,62 @@
+"""What the journal hears of calls: each answer, if anybody is curious, and what the exchange as a whole makes us do: another number of
+calls at the same time, pauses, and their end.
+
+Owns: what of that is news. Changes nothing, and costs the happy path two comparisons a call.
+"""
+
+from loadsheet import journal
+from loadsheet.dispatch.outcomes import Outcome, OutcomeKind
+from loadsheet.dispatch.pace import Pace
+from loadsheet.dispatch.underway import Done
+
+
+class Told:
+    """Remembers what was told last of one pace."""
+
+    def __init__(self, pace: Pace) -> None:
+        self._pace = pace
+        self._limit = pace.limit
+        self._paused = False
+        self._curious = journal.curious()
+
+    def call(self, done: Done, outcome: Outcome) -> None:
+        """A call is over, and the pace has taken note of it."""
+        if self._curious:
+            _tell(done, outcome)
+        if self._pace.limit != self._limit:
+            self._tell_limit(self._pace.limit)
+        missed = outcome.kind is OutcomeKind.NOT_SENT
+        if missed or self._paused:
+            self._tell_pause(outcome, missed=missed)
+
+    def over(self) -> None:
+        """Sending has ended."""
+        journal.figure("pace_connections", self._pace.limit)
+
+    def _tell_limit(self, limit: int) -> None:
+        before, self._limit = self._limit, limit
+        told = journal.info if limit < before else journal.debug
+        told("pace changed", connections=limit, before=before)
+
+    def _tell_pause(self, outcome: Outcome, *, missed: bool) -> None:
+        if missed and not self._paused:
+            self._paused = True
+            journal.warning("calls pause", reason=outcome.reason, status=outcome.status, pause_s=self._pace.wait_s())
+        elif not missed and outcome.status is not None:
+            self._paused = False
+            journal.info("calls go on", status=outcome.status)
+
+
+def _tell(done: Done, outcome: Outcome) -> None:
+    keys = done.call.keys
+    attempts = {submission.attempts + 1 for submission in done.call.submissions}
+    journal.called(
+        done.call.operation.name,
+        done.seconds,
+        key=keys[0] if len(keys) == 1 else f"{keys[0]} and {len(keys) - 1} more",
+        records=len(keys),
+        attempt=max(attempts),
+        outcome=str(outcome.kind),
+        status=outcome.status,
+        reason=outcome.reason,
+    )

@@ -1,0 +1,439 @@
+"""The journal: what a run says of itself as it goes, in lines with fields, and the stages it goes through.
+
+Owns: structlog; where lines go (stderr if `log_level` wants them there, the run's own file STATE/logs/RUN.jsonl always) and what a line
+may hold: no secret, no body, no control character, no text without end. Any room may speak; while no journal is open, and in threads
+other than the one that opened it, nobody listens and it costs nothing.
+"""
+
+import os
+import re
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextvars import ContextVar
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, NamedTuple, Protocol, Self, TextIO, cast
+from urllib.parse import quote, urlsplit
+
+from pydantic import SecretStr
+
+from loadsheet.problems import LoadsheetError
+from loadsheet.settings import Settings
+
+Level = Literal["debug", "info", "warning", "error"]
+
+HIDDEN = "***"
+TEXT_MAX = 500
+"""So many characters of a text are shown, of a traceback eight times as many."""
+ENTRIES_MAX = 1_000
+"""So many lines about single entries a run writes; its reports tell of all of them."""
+
+_LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40, "off": 60}
+_ITEMS_MAX = 50
+_WAITING_MAX = 200  # lines from before the run had a name
+_SECRET_MIN = 4  # shorter ones are no secrets, and hiding them would make every line unreadable
+_FILE = re.compile(r"\d{4}-\d{2}-\d{2}-\d+\.jsonl")
+_NEVER = frozenset({"authorization", "body", "headers", "password", "payload", "token"})
+_BEARER = re.compile(r"(?i)\b(bearer|basic)\s+[^\s\"',;]+")
+_USERINFO = re.compile(r"(?<=://)[^/\s@]+(?=@)")
+_FIRST = ("timestamp", "level", "event", "shipper", "run")
+
+_secrets: set[str] = set()
+
+
+class Spans(Protocol):
+    """Who wants to know when stages and calls began and ended: traces, for one."""
+
+    def stage(self, name: str, fields: Mapping[str, Any]) -> AbstractContextManager[None]:
+        """What a stage is inside of."""
+
+    def call(self, name: str, seconds: float, fields: Mapping[str, Any]) -> None:
+        """A call to the exchange that took so long and is over now."""
+
+    def about(self, **fields: Any) -> None:
+        """What is known by now of all that was begun."""
+
+
+class _Line(NamedTuple):
+    level: Level
+    event: str
+    fields: Mapping[str, Any]
+
+
+def hide(secret: str) -> None:
+    """From now on this text appears in no line, nor as it stands in a URL."""
+    if len(secret) >= _SECRET_MIN:
+        _secrets.update((secret, quote(secret, safe="")))
+
+
+def clean(text: str, most: int = TEXT_MAX) -> str:
+    """A text as it may be shown: secrets hidden, control characters written out, and cut after `most` characters."""
+    for secret in sorted(_secrets, key=len, reverse=True):
+        text = text.replace(secret, HIDDEN)
+    text = _USERINFO.sub(HIDDEN, _BEARER.sub(rf"\1 {HIDDEN}", text))
+    if not text.isprintable():
+        text = "".join(sign if sign.isprintable() else _written_out(sign) for sign in text)
+    return text if len(text) <= most else f"{text[:most]}... ({len(text)} characters)"
+
+
+def _written_out(sign: str) -> str:
+    return sign.encode("unicode_escape").decode("ascii")
+
+
+def _shown(name: str, value: object) -> object:
+    """A value as it may be shown under this name."""
+    if name.casefold() in _NEVER:
+        return HIDDEN
+    if isinstance(value, bytes | bytearray | memoryview):
+        return f"({len(value)} bytes)"
+    if isinstance(value, Mapping):
+        return {clean(str(key)): _shown(str(key), inner) for key, inner in list(value.items())[:_ITEMS_MAX]}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_shown("", inner) for inner in list(value)[:_ITEMS_MAX]]
+    if value is None or isinstance(value, bool) or _is_number(value):
+        return value
+    return clean(str(value) if not isinstance(value, int) else hex(value), TEXT_MAX * (8 if name == "exception" else 1))
+
+
+def _all_shown(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: _shown(name, value) for name, value in fields.items()}
+
+
+def _is_number(value: object) -> bool:
+    """Whether it is a number that every reader of JSON takes."""
+    if isinstance(value, float):
+        return abs(value) < float("inf")
+    return type(value) is int and abs(value) < 2**63
+
+
+def _presentable(_logger: object, _method: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The last of structlog's processors before the line is written: nothing that comes after it adds text."""
+    ordered = {name: fields[name] for name in _FIRST if name in fields and fields[name] != ""}
+    ordered |= {name: value for name, value in fields.items() if name not in _FIRST}
+    return {clean(name): _shown(name, value) for name, value in ordered.items()}
+
+
+class _Patient:
+    """A file whose writing may fail: then the run goes on without it."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file, self._failed = file, False
+
+    def write(self, text: str) -> None:
+        """Write, or be silent from now on."""
+        if not self._failed:
+            self._try(lambda: self._file.write(text))
+
+    def flush(self) -> None:
+        """Have it written."""
+        if not self._failed:
+            self._try(self._file.flush)
+
+    def close(self) -> None:
+        """Write what is left, if that can be done."""
+        self._try(self._file.close)
+
+    def _try(self, act: Callable[[], object]) -> None:
+        try:
+            act()
+        except (OSError, ValueError):  # a full disk, a reader that went away, a stream that somebody closed
+            self._failed = True
+
+
+def _logger(stream: _Patient, level: str, *, human: bool, colours: bool = False) -> Any:
+    import structlog  # noqa: PLC0415 (a tenth of a second that only commands with a journal take)
+
+    last = (
+        structlog.dev.ConsoleRenderer(colors=colours, pad_event_to=0)
+        if human
+        else structlog.processors.JSONRenderer(ensure_ascii=True)
+    )
+    chain: list[Any] = [
+        structlog.processors.add_log_level,
+        structlog.processors.format_exc_info,
+        _presentable,
+    ]
+    kind = structlog.make_filtering_bound_logger(_LEVELS[level])
+    return structlog.wrap_logger(structlog.WriteLogger(cast("TextIO", stream)), [*chain, last], kind).bind()
+
+
+class Journal:
+    """Where the lines of one command, or of one night, go. Made by `opened`."""
+
+    def __init__(
+        self, settings: Settings, clock: Callable[[], datetime], spans: Spans | None, beat: Callable[[], None]
+    ) -> None:
+        self.figures: dict[str, float] = {}
+        self.spans, self.beat = spans, beat
+        self.settings, self._clock = settings, clock
+        self.fine = settings.log_level == "debug"
+        self._bound: dict[str, Any] = {"shipper": settings.shipper}
+        self._waiting: list[_Line] = []
+        self._stderr: Any = None
+        self._run: Any = None
+        self._file: _Patient | None = None
+        self._entries = 0
+        self.json = False
+        if settings.log_level != "off":
+            terminal = sys.stderr.isatty()
+            self.json = settings.log_format == "json" or (settings.log_format == "auto" and not terminal)
+            colours = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+            told = _Patient(sys.stderr)
+            self._stderr = _logger(told, settings.log_level, human=not self.json, colours=colours)
+
+    def began(self, run: str) -> None:
+        """From here on lines are of this run and go into its file, those that were waiting for its name first."""
+        self.close()
+        self._bound["run"] = run
+        self._entries = 0
+        folder = self.settings.state / "logs"
+        try:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            handle = os.open(folder / f"{run}.jsonl", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        except OSError as error:
+            self.speak(_Line("warning", "the run's log file cannot be written", {"reason": error.strerror}))
+            return
+        self._file = _Patient(os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace"))
+        self._run = _logger(self._file, "debug" if self.fine else "info", human=False)
+        waiting, self._waiting = self._waiting, []
+        for line in waiting:
+            self._write(self._run, line)
+
+    def speak(self, line: _Line, *, said: bool = False) -> None:
+        """Write a line; one that a command says to the person itself goes into the file only."""
+        self.beat()
+        line = self._stamped(line)
+        if self._stderr is not None and not said:
+            self._write(self._stderr, line)
+        if self._run is not None:
+            self._write(self._run, line)
+        elif len(self._waiting) < _WAITING_MAX:
+            self._waiting.append(line)
+
+    def speak_aloud(self, text: str) -> None:
+        """Write a sentence to stderr only, as a line of JSON like all others there, whatever their level."""
+        self._write(_logger(_Patient(sys.stderr), "debug", human=False), self._stamped(_Line("warning", text, {})))
+
+    def entry(self, line: _Line) -> None:
+        """Write a line about one entry, unless there were too many of them."""
+        self._entries += 1
+        if self._entries <= ENTRIES_MAX:
+            self.speak(line)
+        elif self._entries == ENTRIES_MAX + 1:
+            self.speak(_Line("warning", "further entries are told in the reports only", {}))
+
+    def _stamped(self, line: _Line) -> _Line:
+        moment = self._clock().astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        return line._replace(fields={**line.fields, "timestamp": moment})
+
+    def _write(self, logger: Any, line: _Line) -> None:
+        getattr(logger, line.level)(line.event, **{**self._bound, **line.fields})
+
+    @contextmanager
+    def stage(self, name: str, fields: Mapping[str, Any]) -> Iterator[None]:
+        """A stage, told when it is over."""
+        began, ended = time.perf_counter(), {"failed": True}
+        self.beat()
+        try:
+            with self.spans.stage(name, _all_shown(fields)) if self.spans else nullcontext():
+                yield
+            ended = {}
+        finally:
+            took = {"duration_ms": round(1000 * (time.perf_counter() - began))}
+            self.speak(_Line("info", "stage over", {"stage": name, **fields, **took, **ended}))
+
+    def close(self) -> None:
+        """Close the run's file."""
+        if self._file is not None:
+            self._file.close()
+        self._run = self._file = None
+
+
+_now: ContextVar[Journal | None] = ContextVar("journal", default=None)
+_last: ContextVar[tuple[TextIO, Settings] | None] = ContextVar("last", default=None)
+"""The stderr that speaks JSON since the last journal was open there, and its settings."""
+
+
+class opened:  # noqa: N801 (used as a verb: `with journal.opened(settings):`)
+    """A journal for as long as the block takes. `clock` stamps lines (aware), `spans` hears of stages and calls, `beat` of every sign
+    of life. What ends the block in an exception that is no LoadsheetError is written down with its traceback, secrets hidden.
+
+    Without `anew` a journal that is open already goes on.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        spans: Spans | None = None,
+        beat: Callable[[], None] | None = None,
+        anew: bool = True,
+    ) -> None:
+        self._made = Journal(settings, clock, spans, beat or _nothing) if anew or _now.get() is None else None
+        for secret in _secrets_of(settings):
+            hide(secret)
+
+    def __enter__(self) -> Self:
+        self._before = _now.set(self._made) if self._made else None
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._made is None or self._before is None:
+            return
+        if isinstance(error, KeyboardInterrupt):
+            self._made.speak(_Line("warning", "interrupted", {}), said=True)
+        elif isinstance(error, Exception) and not isinstance(error, LoadsheetError):
+            self._made.speak(_Line("error", "a fault of our own", {"exc_info": error}))
+        self._made.close()
+        _now.reset(self._before)
+        _last.set((sys.stderr, self._made.settings) if self._made.json else None)
+
+
+def _nothing() -> None:
+    """Nobody counts signs of life."""
+
+
+def _secrets_of(settings: Settings) -> Iterator[str]:
+    for name in type(settings).model_fields:
+        value = getattr(settings, name)
+        for one in _each(value):
+            if isinstance(one, SecretStr) and (text := one.get_secret_value().strip()):
+                yield text
+                if "://" in text:
+                    with suppress(ValueError):
+                        yield urlsplit(text).password or ""
+
+
+def _each(value: object) -> Iterable[object]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, tuple | list) else (value,)
+
+
+def debug(event: str, **fields: Any) -> None:
+    """A line that only `log_level = debug` shows."""
+    if (journal := _now.get()) is not None and journal.fine:
+        journal.speak(_Line("debug", event, fields))
+
+
+def info(event: str, **fields: Any) -> None:
+    """A line about what went as it should."""
+    if (journal := _now.get()) is not None:
+        journal.speak(_Line("info", event, fields))
+
+
+def warning(event: str, *, said: bool = False, **fields: Any) -> None:
+    """A line about what somebody may want to look at; `said` if the command itself tells the person of it."""
+    if (journal := _now.get()) is not None:
+        journal.speak(_Line("warning", event, fields), said=said)
+
+
+def error(event: str, *, said: bool = False, **fields: Any) -> None:
+    """A line about what ended a run; `said` if the command itself tells the person of it."""
+    if (journal := _now.get()) is not None:
+        journal.speak(_Line("error", event, fields), said=said)
+
+
+def entry(event: str, **fields: Any) -> None:
+    """A line about one entry that needs someone. A run writes `ENTRIES_MAX` of them."""
+    if (journal := _now.get()) is not None:
+        journal.entry(_Line("warning", event, fields))
+
+
+def listening() -> bool:
+    """Whether anybody hears of what is not worth finding out otherwise."""
+    return _now.get() is not None
+
+
+def curious() -> bool:
+    """Whether anybody wants to hear of each call that was made."""
+    return (journal := _now.get()) is not None and (journal.fine or journal.spans is not None)
+
+
+def called(name: str, seconds: float, **fields: Any) -> None:
+    """A call to the exchange that took so long and is over now; worth telling only if somebody is `curious`."""
+    if (journal := _now.get()) is None:
+        return
+    if journal.spans is not None:
+        journal.spans.call(name, seconds, _all_shown(fields))
+    if journal.fine:
+        told = {"operation": name, **fields, "duration_ms": round(1000 * seconds)}
+        journal.speak(_Line("debug", "call answered", told))
+
+
+@contextmanager
+def stage(name: str, **fields: Any) -> Iterator[None]:
+    """A stage of a run: its end is told with how long it took. Serves as a decorator as well."""
+    if (journal := _now.get()) is None:
+        yield
+        return
+    with journal.stage(name, fields):
+        yield
+
+
+def began(run: str) -> None:
+    """A run has begun and has this name: from here on lines are of it, and go into its file."""
+    if (journal := _now.get()) is not None:
+        journal.began(run)
+        journal.speak(_Line("info", "run began", {}))
+        if journal.spans is not None:
+            journal.spans.about(run=run, shipper=journal.settings.shipper)
+
+
+def ended(exit_code: int, entries: Mapping[str, int]) -> None:
+    """The run has ended like this."""
+    if (journal := _now.get()) is not None:
+        journal.speak(_Line("info", "run ended", {"exit_code": exit_code, "entries": dict(entries)}))
+        if journal.spans is not None:
+            journal.spans.about(exit_code=exit_code)
+
+
+def figure(name: str, value: float) -> None:
+    """A figure that stands nowhere else, for whoever measures the run when it is over."""
+    if (journal := _now.get()) is not None:
+        journal.figures[name] = value
+
+
+def figures() -> Mapping[str, float]:
+    """The figures that were told since the journal was opened."""
+    return journal.figures if (journal := _now.get()) is not None else {}
+
+
+def speaks(text: str) -> bool:
+    """Say a sentence for the person as a line of JSON, if stderr speaks JSON now or did while the last journal was open; whether it
+    does.
+    """
+    journal = _now.get()
+    if journal is None and (last := _last.get()) is not None and last[0] is sys.stderr:
+        journal = Journal(last[1], lambda: datetime.now(UTC), None, _nothing)
+    if journal is None or not journal.json:
+        return False
+    journal.speak_aloud(text)
+    return True
+
+
+def remove_older(settings: Settings, now: datetime) -> int:
+    """Remove the log files of runs that nobody has written into for `log_days` (0: never); `now` is aware. Returns how many went; what
+    cannot be removed stays for the next time.
+    """
+    if not settings.log_days:
+        return 0
+    oldest = (now - timedelta(days=settings.log_days)).timestamp()
+    count = 0
+    folder = settings.state / "logs"
+    for path in sorted(folder.iterdir()) if folder.is_dir() else []:
+        with suppress(OSError):
+            if _FILE.fullmatch(path.name) and _last_written(path) < oldest:
+                path.unlink()
+                count += 1
+    return count
+
+
+def _last_written(path: Path) -> float:
+    return path.stat(follow_symlinks=False).st_mtime

@@ -1,0 +1,149 @@
+"""Forgetting a key at a person's request: what would go, what goes, and what stays and has to be said.
+
+Owns: the order. Files go first and the ledger's own words last, so that whoever is interrupted begins again and finds what is left; at
+the end the database is written anew, so that no page and no log holds what was removed.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from loadsheet.keeping.backups import copies
+from loadsheet.keeping.retention import abridge
+from loadsheet.keeping.tidying import remove_folders, strange_files
+from loadsheet.ledger import Ledger, Run
+from loadsheet.ledger.forgetting import Mine, Original, refuse_unsettled
+from loadsheet.problems import FolderError, LedgerError, LedgerUnwritable
+from loadsheet.settings import EMBEDDED, Settings
+
+CAPSULES = "*.capsule.zip"
+_EVER = "9999"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a person wants gone beside what the ledger says: whole originals that hold rows of others too, reports and capsules, copies of
+    the ledger, and the key itself.
+    """
+
+    originals: bool = False
+    reports: bool = False
+    backups: bool = False
+    with_key: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Traces:
+    """Where a key stands: its entries, the originals they came from, the runs whose reports are there, capsules of these, and copies of the
+    ledger.
+    """
+
+    key: str
+    entries: tuple[Mine, ...]
+    originals: tuple[Original, ...]
+    reports: tuple[Path, ...]
+    capsules: tuple[Path, ...]
+    copies: tuple[Path, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Deed:
+    """What goes and what stays, in sentences; the paths of both are in the sentences, each path in one of its own."""
+
+    goes: tuple[str, ...]
+    stays: tuple[str, ...]
+
+
+def find(settings: Settings, ledger: Ledger, ledger_file: Path, key: str) -> Traces:
+    """Where a key stands."""
+    mine = ledger.upkeep.entries_of_key(key)
+    runs = ledger.upkeep.runs_of(mine)
+    folders = [settings.outbox / name for name in dict.fromkeys([*runs, *(name[:10] for name in runs)])]
+    sealed = {*settings.outbox.rglob(CAPSULES), *(settings.state / "capsules").rglob(CAPSULES)}
+    capsules = sorted(path for path in sealed if runs and path.name >= runs[0])  # earlier ones cannot know of it
+    return Traces(
+        key,
+        tuple(mine),
+        tuple(ledger.upkeep.originals_of(mine)),
+        tuple(folder for folder in folders if folder.is_dir()),
+        tuple(capsules),
+        tuple(copies(settings, ledger_file)),
+    )
+
+
+def plan(settings: Settings, found: Traces, wanted: Wanted) -> Deed:
+    """What would go and what would stay. Raises NotSettled if one may still be sent or looked for."""
+    refuse_unsettled(found.entries, found.key)
+    count = f"{len(found.entries)} {'entry' if len(found.entries) == 1 else 'entries'}"
+    goes = [f"payloads, cells, answers and comments of {count}, and values in what is said of them"]
+    goes += ["the key itself: the same record, dropped again, is sent as a new one"] if wanted.with_key else []
+    stays = [] if wanted.with_key else ["the key itself, by which the same record is not sent twice (--with-key)"]
+    stays.append("states, hashes, times, the exchange's numbers, and the weights and values that totals add up")
+    for one in found.originals:
+        if one.shared and not wanted.originals:
+            stays.append(f"{one.kept_as}: rows of others stand in it too (--originals removes it whole)")
+        else:
+            goes.append(f"{one.kept_as}: the original {one.name}")
+    for folder in found.reports:
+        if not wanted.reports:
+            stays.append(
+                f"{folder}: reports (--reports; `loadsheet report --run` writes them again without the values)"
+            )
+        elif strange := strange_files(folder):
+            stays.append(
+                f"{folder}: reports, as {strange[0]} in it is not ours: look at it, and remove the folder yourself"
+            )
+        else:
+            goes.append(f"{folder}: reports")
+    for paths, chosen, what, option in (
+        (found.capsules, wanted.reports, "a capsule, which may hold it", "--reports"),
+        (found.copies, wanted.backups, "a copy of the ledger", "--backups"),
+    ):
+        goes += [f"{path}: {what}" for path in paths if chosen]
+        stays += [f"{path}: {what} ({option})" for path in paths if not chosen]
+    stays.append(_elsewhere(settings))
+    return Deed(tuple(goes), tuple(stays))
+
+
+def forget(
+    settings: Settings, ledger: Ledger, run: Run, found: Traces, wanted: Wanted, *, who: str, because: str
+) -> None:
+    """Do it. Raises NotSettled, with everything as it was, if an entry may still be sent or looked for, FolderError if a file cannot be
+    removed, and LedgerUnwritable if the database cannot be written anew: `loadsheet ledger vacuum` does that later.
+    """
+    refuse_unsettled(found.entries, found.key)
+    originals = [Path(one.kept_as) for one in found.originals if wanted.originals or not one.shared]
+    _remove(originals)
+    ledger.upkeep.let_go(originals)
+    if wanted.reports:
+        _remove(found.capsules)
+        remove_folders(settings, ledger, [folder.name for folder in found.reports])
+    if wanted.backups:
+        _remove(found.copies)
+    ledger.upkeep.forget(run, found.key, who=who, because=because, with_key=wanted.with_key)
+    for look in ledger.upkeep.old_looks(_EVER):
+        ledger.upkeep.abridge(look, abridge)
+    try:
+        if ledger.upkeep.is_file:
+            ledger.upkeep.vacuum()
+    except LedgerError as error:
+        told = f"{found.key} was forgotten, but its bytes may still stand in the file: {error}"
+        raise LedgerUnwritable(f"{told}; then `loadsheet ledger vacuum` does the rest") from error
+
+
+def _remove(paths: Iterable[Path]) -> None:
+    for path in paths:
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            raise FolderError(
+                f"{path} cannot be removed ({error.strerror}); nothing was forgotten in the ledger yet: try again"
+            ) from error
+
+
+def _elsewhere(settings: Settings) -> str:
+    other = f"{settings.state / 'exchange.db'}" if settings.exchange == EMBEDDED else settings.exchange
+    return (
+        f"what others hold: the exchange ({other}), files set aside unread, log files in {settings.state / 'logs'} (they name keys), "
+        "mails and copies that left this machine"
+    )

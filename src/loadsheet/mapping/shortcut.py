@@ -1,0 +1,274 @@
+"""The short way to a payload: one generated function for each operation of a mapping, which makes and judges the records that are right.
+
+Owns: the code that is generated. It holds nothing but the places of cells, the contract's field names and its verdicts on single
+values; what is calculated, conditional or nested deeper is asked of the exact way (`leaves`, `payload`). Whatever is not plainly
+right raises: then the exact way makes the record anew and says what is wrong. So a record of the short way is the one that the
+exact way would make, and one that the contract takes.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Literal
+
+from loadsheet.mapping.calculation import CALCULATION_ERRORS
+from loadsheet.mapping.names import Draft
+from loadsheet.mapping.scopes import Evaluate
+
+Make = Callable[[Draft], Any]
+IsRight = Callable[[Any], bool]
+
+_REMEMBERED = 4_096  # spelled values a leaf
+
+
+class Doubt(Exception):  # noqa: N818 (never leaves the mapping)
+    """A record that is not plainly right: the exact way has the word."""
+
+
+DOUBTS = (Doubt, *CALCULATION_ERRORS)
+"""What the generated function raises for a record that it does not make."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A leaf that is one column's value. `default` is what stands for a blank one (`omit`: its field is left out); `spelled` is
+    None for a value that is in the record's form already; `known` are the values that go without a warning, if only some do.
+    """
+
+    rows: Literal["here", "first", "around"]
+    index: int
+    code: int | None
+    default: Any
+    spelled: Callable[[Any], Any] | None
+    known: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the exact way is asked for: a calculated or conditional value, or a list of a deeper kind."""
+
+    make: Make
+
+
+@dataclass(frozen=True, slots=True)
+class Same:
+    """A value that is the same in every record, and right."""
+
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Empty:
+    """A list that is sent empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inner:
+    """An object; left out if it is empty."""
+
+    fields: tuple["Short", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EachRow:
+    """A list with one object for each row of a table."""
+
+    position: int
+    fields: tuple["Short", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenOut:
+    """A list whose entries the mapping writes out: each its condition, if it has one, and its fields. Empty ones are left out."""
+
+    path: str
+    entries: tuple[tuple[Evaluate | None, tuple["Short", ...]], ...]
+
+
+ShortValue = Cell | Asked | Same | Empty | Inner | EachRow | WrittenOut
+
+
+@dataclass(frozen=True, slots=True)
+class Short:
+    """One field of an object. Texts of one to `text_max` characters, and finite Decimals if it `takes_numbers`, need no verdict of
+    `is_right`. A list may have `items_max` items (0: any number).
+    """
+
+    name: str
+    value: ShortValue
+    required: bool
+    is_right: IsRight
+    text_max: int = 0
+    takes_numbers: bool = False
+    items_max: int = 0
+
+
+def generate(fields: Sequence[Short], omit: object) -> Make:
+    """The function that makes a record of these fields; it raises one of DOUBTS for a record that is not plainly right.
+    `omit` is what the exact way gives for a field that is left out.
+    """
+    writer = _Writer(omit)
+    writer.line(0, "def make(draft):")
+    writer.line(1, "main = draft.main")
+    made = writer.object(1, fields, "main")
+    writer.line(1, "if draft.faults or draft.unnamed or draft.skipped: raise Doubt")
+    writer.line(1, f"return {made}")
+    found: dict[str, Any] = {"Doubt": Doubt, "Decimal": Decimal, "OMIT": omit, **writer.given}
+    exec(compile("\n".join(writer.lines), "<payload>", "exec"), found)  # noqa: S102 (generated of numbers, and of names that the contract has)
+    make: Make = found["make"]
+    return make
+
+
+class _Writer:
+    """Writes the function line by line. `given` are the values that it uses, by the names they have there."""
+
+    def __init__(self, omit: object) -> None:
+        self.lines: list[str] = []
+        self.given: dict[str, Any] = {}
+        self._omit = omit
+        self._count = 0
+
+    def line(self, depth: int, text: str) -> None:
+        """Adds a line."""
+        self.lines.append(" " * depth + text)
+
+    def object(self, depth: int, fields: Sequence[Short], row: str) -> str:
+        """Writes what makes an object; the answer is the variable that holds it."""
+        pairs, absent = [], []
+        for field in fields:
+            if isinstance(field.value, Same):
+                pairs.append(f"{field.name!r}: {self._give(field.value.value)}")
+                continue
+            if isinstance(field.value, Empty):
+                pairs.append(f"{field.name!r}: []")
+                continue
+            found, is_absent = self._value(depth, field, row)
+            pairs.append(f"{field.name!r}: {found}")
+            if is_absent:
+                absent.append((field.name, is_absent))
+        made = self._new()
+        self.line(depth, f"{made} = {{{', '.join(pairs)}}}")
+        for name, is_absent in absent:
+            self.line(depth, f"if {is_absent}: del {made}[{name!r}]")
+        return made
+
+    def _new(self) -> str:
+        self._count += 1
+        return f"v{self._count}"
+
+    def _give(self, value: Any) -> str:
+        self._count += 1
+        name = f"g{self._count}"
+        self.given[name] = value
+        return name
+
+    def _value(self, depth: int, field: Short, row: str) -> tuple[str, str]:
+        """Writes what makes a field; the answer is its variable, and when the field is left out (empty: never)."""
+        value = field.value
+        if isinstance(value, Cell):
+            return self._cell(depth, field, value, row)
+        if isinstance(value, Asked):
+            return self._asked(depth, field, value, row)
+        if isinstance(value, Inner):
+            made = self.object(depth, value.fields, row)
+        elif isinstance(value, EachRow):
+            made = self._each(depth, value)
+        else:
+            assert isinstance(value, WrittenOut)  # noqa: S101 (the last one)
+            made = self._written_out(depth, value)
+        if field.items_max:
+            self.line(depth, f"if len({made}) > {field.items_max}: raise Doubt")
+        if field.required:
+            self.line(depth, f"if not {made}: raise Doubt")
+            return made, ""
+        return made, f"not {made}"
+
+    # ---- leaves ----
+
+    def _cell(self, depth: int, field: Short, cell: Cell, row: str) -> tuple[str, str]:
+        found = self._new()
+        self.line(depth, f"{found} = {'main' if cell.rows == 'first' else row}[{cell.index}]")
+        if cell.code is not None:
+            self.line(depth, f"if {found} is not None: {found} = {found}[{cell.code}]")
+        is_left_out = cell.default is self._omit
+        self.line(depth, f"if {found} is None:")
+        if is_left_out:
+            self.line(depth + 1, "raise Doubt" if field.required else "pass")
+        else:
+            self.line(depth + 1, f"{found} = {self._give(cell.default)}")
+        if cell.spelled is None and not cell.known:
+            self.line(depth, f"elif {self._is_doubtful(field, found)}: raise Doubt")
+            return found, f"{found} is None" if is_left_out and not field.required else ""
+        spelled = _Spelled(cell, field.is_right)
+        memory = self._give(spelled.memory)
+        self.line(depth, f"else: {found} = {memory}.get(id({found})) or {self._give(spelled.spell)}({found})")
+        return found, f"{found} is None" if is_left_out and not field.required else ""
+
+    def _asked(self, depth: int, field: Short, asked: Asked, row: str) -> tuple[str, str]:
+        found = self._new()
+        if row != "main":
+            self.line(depth, f"draft.row = {row}")
+        self.line(depth, f"{found} = {self._give(asked.make)}(draft)")
+        self.line(depth, f"if {found} is OMIT:")
+        self.line(depth + 1, "raise Doubt" if field.required else "pass")
+        self.line(depth, f"elif {self._is_doubtful(field, found)}: raise Doubt")
+        return found, "" if field.required else f"{found} is OMIT"
+
+    def _is_doubtful(self, field: Short, found: str) -> str:
+        """The condition under which the contract does not take a value; the usual ones are told without asking it."""
+        is_right = self._give(field.is_right)
+        if field.text_max:
+            return f"({found}.__class__ is not str or not 0 < len({found}) <= {field.text_max}) and not {is_right}({found})"
+        if field.takes_numbers:
+            return f"({found}.__class__ is not Decimal or not {found}.is_finite()) and not {is_right}({found})"
+        return f"not {is_right}({found})"
+
+    # ---- lists ----
+
+    def _each(self, depth: int, each: EachRow) -> str:
+        items, row = self._new(), self._new()
+        self.line(depth, f"{items} = []")
+        self.line(depth, f"for {row} in draft.lists[{each.position}]:")
+        made = self.object(depth + 1, each.fields, row)
+        self.line(depth + 1, f"{items}.append({made})")
+        self.line(depth, "draft.row = main")
+        return items
+
+    def _written_out(self, depth: int, written: WrittenOut) -> str:
+        items, kept = self._new(), self._new()
+        self.line(depth, f"{items} = []")
+        self.line(depth, f"{kept} = []")
+        for number, (condition, fields) in enumerate(written.entries):
+            here = depth
+            if condition is not None:
+                self.line(depth, f"if {self._give(condition)}(draft):")
+                here += 1
+            made = self.object(here, fields, "main")
+            self.line(here, f"if {made}:")
+            self.line(here + 1, f"{items}.append({made})")
+            self.line(here + 1, f"{kept}.append({number})")
+        self.line(
+            depth, f"if {items} and len({kept}) < {len(written.entries)}: draft.items[{written.path!r}] = tuple({kept})"
+        )
+        return items
+
+
+class _Spelled:
+    """How the values of one leaf are spelled, remembered for each of them: a column gives one object for one text."""
+
+    def __init__(self, cell: Cell, is_right: IsRight) -> None:
+        self.memory: dict[int, Any] = {}
+        self._kept: list[Any] = []  # as long as a value is here, no other can have its id
+        self._spelled, self._known, self._is_right = cell.spelled, cell.known, is_right
+
+    def spell(self, value: Any) -> Any:
+        """The wire form of a value that is not blank. Raises Doubt, and whatever spelling raises."""
+        wire = value if self._spelled is None else self._spelled(value)
+        if value == "" or (self._known and wire not in self._known) or not self._is_right(wire):
+            raise Doubt
+        if len(self._kept) >= _REMEMBERED:
+            self.memory.clear()
+            self._kept.clear()
+        self._kept.append(value)
+        self.memory[id(value)] = wire
+        return wire

@@ -1,0 +1,86 @@
+"""Seeing: metrics, health and traces of runs, for whoever watches them from outside. Their lines are written by `journal`.
+
+`measure` writes what a run came to for Prometheus; `shown` shows a watch to its supervisor and at its health endpoint; `traced` sends
+traces; `shipped` gives the files for other programs. Reads nights and the ledger's history; changes nothing.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+
+from loadsheet import journal
+from loadsheet.arrivals import Late
+from loadsheet.ledger.history import History
+from loadsheet.nights import Night
+from loadsheet.problems import LedgerError, SettingsError
+from loadsheet.seeing.board import Board
+from loadsheet.seeing.packaged import NAMES, shipped
+from loadsheet.seeing.supervising import supervised
+from loadsheet.settings import Settings
+
+__all__ = ["NAMES", "Board", "measure", "shipped", "shown", "traced"]
+
+
+def measure(
+    settings: Settings,
+    night: Night,
+    history: History | None,
+    late: Sequence[Late],
+    say: Callable[[str], None],
+    *,
+    board: Board | None = None,
+) -> None:
+    """Bring the metrics up to date after a run; what cannot be written is said and changes nothing else."""
+    if board is not None:
+        board.ended(night.shipper, night.exit_code, str(night.stopped or ""))
+    exposed = board is not None and settings.health_address
+    if not (exposed or settings.metrics_file):
+        return
+    from loadsheet.seeing import exposing, figures  # noqa: PLC0415 (only for those who asked for metrics)
+
+    try:
+        measured = figures.figures(settings, night, history, late)
+    except LedgerError as error:
+        say(f"loadsheet: the metrics lack what the ledger knows ({error})")
+        measured = figures.figures(settings, night, None, late)
+    if board is not None:
+        board.measured(night.shipper, measured)
+    if settings.metrics_file:
+        path = exposing.file_of(settings.metrics_file, night.shipper)
+        try:
+            exposing.write(path, measured)
+        except OSError as error:
+            say(f"loadsheet: the metrics file {path} cannot be written ({error.strerror})")
+
+
+@contextmanager
+def traced(settings: Settings, say: Callable[[str], None]) -> Iterator[journal.Spans | None]:
+    """Who hears of the stages and calls of a run and sends them to `otlp_endpoint` as a trace; None if that is empty. `say` takes what
+    goes wrong with it. Raises SettingsError if what that takes is not installed.
+    """
+    if not settings.otlp_endpoint:
+        yield None
+        return
+    try:
+        from loadsheet.seeing.tracing import tracing  # noqa: PLC0415 (an option, which need not be installed)
+    except ImportError:
+        raise SettingsError(
+            "otlp_endpoint: traces need OpenTelemetry, which is not installed; pip install 'loadsheet[otel]', or leave it empty"
+        ) from None
+    with tracing(settings.otlp_endpoint, say) as spans:
+        yield spans
+
+
+@contextmanager
+def shown(settings: Settings, say: Callable[[str], None]) -> Iterator[Board]:
+    """The board of a watch, shown at `health_address` and to systemd as far as they are there; `say` hears where. Raises SettingsError
+    if the address cannot be listened on.
+    """
+    board = Board(settings)
+    with ExitStack() as stack:
+        if settings.health_address:
+            from loadsheet.seeing.serving import served  # noqa: PLC0415 (most watches have none)
+
+            address = stack.enter_context(served(settings, board))
+            say(f"health and metrics are at http://{address}/health and /metrics")
+        stack.enter_context(supervised(board))
+        yield board

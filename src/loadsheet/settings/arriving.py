@@ -1,0 +1,133 @@
+"""Settings of folders, ledger and arrival: where things are, and when a file is taken."""
+
+from datetime import datetime
+from pathlib import Path
+from typing import Literal
+
+from pydantic import (
+    BaseModel,
+    Field,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    SecretStr,
+    field_validator,
+)
+
+EMBEDDED = "embedded"
+_ANSWERS = {
+    "true": True,
+    "yes": True,
+    "on": True,
+    "1": True,
+    "": False,
+    "false": False,
+    "no": False,
+    "off": False,
+    "0": False,
+}
+
+
+class Arriving(BaseModel):
+    """Where files, reports and the ledger are, and when a file is taken."""
+
+    shipper: str = Field("", description="Name of the shipper whose settings these are; `--shipper` chooses it")
+    inbox: Path = Field(Path("inbox"), description="Folder in which shippers drop files")
+    mappings: Path = Field(Path("mappings"), description="Folder of mapping files")
+    outbox: Path = Field(Path("outbox"), description="Folder for reports and for files set aside")
+    state: Path = Field(Path(".loadsheet"), description="Folder of ledger, archive and claimed files; on a local disk")
+    exchange: str = Field(EMBEDDED, description="Base URL of the exchange, or 'embedded' for our own in this process")
+    capabilities: Path | None = Field(
+        None, description="File in which `loadsheet exchange probe` wrote what that exchange does: its assumptions"
+    )
+    token: SecretStr | None = Field(None, description="Bearer token; from the environment, never the command line")
+    token_file: Path | None = Field(None, description="File whose first line is the bearer token")
+    token_command: str = Field(
+        "", description="Command that prints the bearer token; asked again when the exchange refuses the one it gave"
+    )
+    token_keyring: bool | str = Field(
+        default=False,
+        description="Take the bearer token from this system's keyring (extra `desk`): true, or the name it has there under loadsheet",
+    )
+    database: str = Field("", description="URL of the ledger; empty: sqlite:///STATE/ledger.db")
+    allow_network_ledger: bool = Field(
+        default=False, description="Let the ledger lie on a network file system, where a crash can lose what it knows"
+    )
+    accept_older_ledger: bool = Field(
+        default=False,
+        description="Take a ledger that was put back from a backup; what it would have sent is unknown and looked for first",
+    )
+
+    settle_s: NonNegativeFloat = Field(5.0, description="A file must have been quiet for so long before it is claimed")
+    done_marker: str = Field(
+        "",
+        description="Name of the file that says that a file is complete, such as `{name}.done`; empty: none is needed",
+    )
+    unfinished_wait_s: NonNegativeFloat = Field(
+        60.0, description="An empty file, or a workbook that lacks its end, is given so long before it is set aside"
+    )
+    companion_wait_s: PositiveFloat = Field(
+        86_400.0, description="A file that has waited for its companion for longer is reported as overdue"
+    )
+    file_bytes_max: PositiveInt = Field(10_000_000_000, description="Larger files are left in the inbox and reported")
+    ignore: tuple[str, ...] = Field(
+        (
+            "~$*",
+            ".*",
+            "*.tmp",
+            "*.part",
+            "*.partial",
+            "*.filepart",
+            "*.crdownload",
+            "*.download",
+            "*.swp",
+            "*.icloud",
+            "*.cloud",
+            "*.nextcloud",
+            "*.owncloud",
+            "Thumbs.db",
+            "desktop.ini",
+        ),
+        description="Names of files that are never claimed",
+    )
+    archive_days: NonNegativeInt = Field(
+        0, description="Days for which archived originals are kept (0: for ever); unsettled ones are kept longer"
+    )
+    arrived_since: datetime | None = Field(
+        None,
+        description="Files last changed before this moment (ISO 8601, local time) stay in the inbox; `run --since` sets it",
+    )
+    watch_with: Literal["auto", "polling"] = Field(
+        "auto", description="How `loadsheet watch` notices files: by events of the system, or by looking every `poll_s`"
+    )
+    poll_s: PositiveFloat = Field(5.0, description="Pause between two looks where the system tells of no events")
+    rescan_s: PositiveFloat = Field(60.0, description="A watch looks at least so often, whatever the system tells")
+    retry_s: PositiveFloat = Field(
+        15.0, description="First pause of a watch after it could not go on, or with unknown entries; doubled each time"
+    )
+    retry_max_s: PositiveFloat = Field(900.0, description="Longest such pause")
+
+    @field_validator("done_marker")
+    @classmethod
+    def _names_its_file(cls, value: str) -> str:
+        if value and ("/" in value or value.count("{name}") != 1 or value == "{name}"):
+            raise ValueError("write {name} once and something around it, such as {name}.done")
+        return value
+
+    @field_validator("arrived_since")
+    @classmethod
+    def _has_a_zone(cls, value: datetime | None) -> datetime | None:
+        return value if value is None or value.tzinfo else value.astimezone()
+
+    @field_validator("token_keyring", mode="before")
+    @classmethod
+    def _words_are_answers(cls, value: object) -> object:
+        if isinstance(value, str):
+            return _ANSWERS.get(value.strip().casefold(), value.strip())
+        return value
+
+    @field_validator("capabilities", "arrived_since", mode="before")
+    @classmethod
+    def _empty_is_none(cls, value: object) -> object:
+        return None if value == "" else value

@@ -1,0 +1,123 @@
+"""Settings of what is expected to happen: files that should arrive, runs that should take place."""
+
+import re
+import zoneinfo
+from datetime import time
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, NonNegativeInt, PositiveInt, field_validator
+
+WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+"""The days of the week as settings and reports name them, Monday first."""
+
+_CLOCK = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9]")
+_LETTERS = 3  # so many of a day's name tell which it is
+
+
+class Expectation(BaseModel):
+    """Files that should have arrived by a time of day, on some days of the week."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    files: tuple[str, ...] = Field(
+        min_length=1,
+        description="Patterns of file names, such as `acme_*.xlsx`; one without a slash fits in any folder of the inbox",
+    )
+    by: str = Field(
+        description="Time of day, HH:MM, by which they should be there; what comes later, up to half way to the next time,"
+        " still counts for this one"
+    )
+    days: tuple[str, ...] = Field(
+        WEEKDAYS[:5], description="Days of the week: names (`Mon`), ISO numbers (1 is Monday) and ranges (`Mon-Fri`)"
+    )
+    holidays: str = Field(
+        "",
+        pattern=r"^(none|[A-Z]{2}(-[A-Z0-9]{1,4})?)?$",
+        description="Country (DE, or DE-SN) on whose public holidays nothing is expected; empty: that of working_days; none: no country",
+    )
+    timezone: str = Field("", description="Time zone of `by`, such as Europe/Berlin; empty: that of this machine")
+    at_least: PositiveInt = Field(1, description="So many files")
+    at_least_records: NonNegativeInt = Field(0, description="With so many records in all")
+    name: str = Field("", description="What it is called in notices; empty: its patterns")
+
+    @field_validator("files", mode="before")
+    @classmethod
+    def _one_or_many(cls, value: Any) -> Any:
+        return (value,) if isinstance(value, str) else value
+
+    @field_validator("by")
+    @classmethod
+    def _is_a_time(cls, value: str) -> str:
+        if not _CLOCK.fullmatch(value):
+            raise ValueError(f"{value!r} is no time of day; write it as HH:MM, such as 21:30")
+        return value
+
+    @field_validator("days", mode="before")
+    @classmethod
+    def _as_names(cls, value: Any) -> tuple[str, ...]:
+        given = value if isinstance(value, (list, tuple)) else [value]
+        wanted = {number for one in given for number in _numbers(str(one))}
+        if not wanted:
+            raise ValueError("no day is named; leave it out for Monday to Friday")
+        return tuple(WEEKDAYS[number] for number in sorted(wanted))
+
+    @field_validator("timezone")
+    @classmethod
+    def _is_a_zone(cls, value: str) -> str:
+        if value:
+            try:
+                zoneinfo.ZoneInfo(value)
+            except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
+                raise ValueError(f"there is no time zone {value!r}; write one such as Europe/Berlin") from None
+        return value
+
+    @property
+    def time(self) -> time:
+        """`by` as a time of day, without a zone."""
+        return time.fromisoformat(self.by)
+
+    @property
+    def called(self) -> str:
+        """The name, or else the patterns."""
+        return self.name or ", ".join(self.files)
+
+
+class Expecting(BaseModel):
+    """Which files should arrive until when, and how often runs should take place."""
+
+    expect: tuple[Expectation, ...] = Field(
+        (),
+        description="Files that should arrive, a table `[[expect]]` each (files, by, days, timezone ...): told once when late, once when"
+        " they came; `loadsheet expected --suggest` proposes some",
+    )
+    runs_due_s: NonNegativeFloat = Field(
+        0.0, description="A run should begin at least so often; a longer gap is told once (0: nobody waits for runs)"
+    )
+
+    @field_validator("expect")
+    @classmethod
+    def _each_has_its_name(cls, value: tuple[Expectation, ...]) -> tuple[Expectation, ...]:
+        names = [one.called for one in value]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"two are called {name!r}; give each a name of its own")
+        return value
+
+
+def _numbers(text: str) -> list[int]:
+    """The days that a word means, counted from 0, Monday: `Mon`, `1`, `Fri-Sun`."""
+    first, dash, last = text.partition("-")
+    start = _number(first)
+    end = _number(last) if dash else start
+    return [day % 7 for day in range(start, (end if end >= start else end + 7) + 1)]
+
+
+def _number(text: str) -> int:
+    word = text.strip().casefold()
+    if word.isdecimal() and 1 <= int(word) <= len(WEEKDAYS):
+        return int(word) - 1
+    names = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+    for number, name in enumerate(names):
+        if len(word) >= _LETTERS and name.startswith(word):
+            return number
+    raise ValueError(f"{text!r} is no day of the week; write Mon, Tue ... or 1 (Monday) to 7")

@@ -1,0 +1,24 @@
+"""Settings of reading: limits of a file, and of the process that reads it."""
+
+from typing import Literal
+
+from pydantic import BaseModel, Field, NonNegativeFloat, PositiveFloat, PositiveInt
+
+
+class Reading(BaseModel):
+    """Limits of a file, and of the process that reads it."""
+
+    cell_length_max: PositiveInt = Field(32_767, description="Longest cell that is read, in characters")
+    record_lines_max: PositiveInt = Field(
+        100, description="A quoted value of a text file runs over so many lines at most"
+    )
+    columns_max: PositiveInt = Field(2_000, description="Most columns that are read of a sheet")
+    blank_rows_max: PositiveInt = Field(1_000, description="Reading a sheet ends after so many blank rows in a row")
+    reading_process: Literal["child", "none"] = Field(
+        "child", description="Files are read in a process of their own, or (for debugging) in ours: child or none"
+    )
+    reading_memory_mb: PositiveInt = Field(1_024, description="Reading one file may take so much memory")
+    reading_cpu_s: PositiveFloat = Field(60.0, description="One pass over a file may take so much computing time ...")
+    reading_wall_s: PositiveFloat = Field(300.0, description="... its reader may give no answer for so long ...")
+    reading_s_per_mb: NonNegativeFloat = Field(5.0, description="... and both limits grow so much with each MB of it")
+    inflated_bytes_max: PositiveInt = Field(2_000_000_000, description="A workbook may unpack to this size at most")

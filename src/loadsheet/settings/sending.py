@@ -1,0 +1,50 @@
+"""Settings of sending: connections, times, pace and when to stop."""
+
+from pydantic import BaseModel, Field, NonNegativeInt, PositiveFloat, PositiveInt
+
+
+class Sending(BaseModel):
+    """Connections, times, pace and when to stop."""
+
+    allow_insecure: bool = Field(
+        default=False, description="Allow http:// to another machine: the token travels in the clear"
+    )
+    connections: PositiveInt = Field(8, description="Most calls to the exchange at the same time")
+    connections_start: PositiveInt = Field(
+        2,
+        description="So many at first; more while answers come as fast as before, half after a 429, a 503 or no answer",
+    )
+    connect_timeout_s: PositiveFloat = Field(10.0, description="Limit for connecting to the exchange")
+    call_timeout_s: PositiveFloat = Field(60.0, description="Limit for a whole call, answer included")
+    idle_connection_s: PositiveFloat = Field(4.0, description="A connection idle for longer is not used again")
+    answer_bytes_max: PositiveInt = Field(268_435_456, description="Largest answer that is read, unpacked")
+    retry_after_max_s: PositiveFloat = Field(3600.0, description="Longest pause that the exchange may ask for")
+    unreachable_max: PositiveInt = Field(5, description="So many calls in a row that reach nobody end the sending")
+    unknown_max: PositiveInt = Field(20, description="So many calls in a row without a clear answer end the sending")
+    outstanding_unknown_max: PositiveInt = Field(
+        20, description="With so many unknown outcomes at the same time nothing more is created; the rest goes on"
+    )
+    window: PositiveInt = Field(
+        256, description="Most entries marked as sending at the same time: so many can be unknown after a power cut"
+    )
+    canary: NonNegativeInt = Field(
+        3,
+        description=(
+            "So many records of a mapping, or of a folder of the inbox, never accepted before go alone first; if all are refused the rest is "
+            "held (0: off)"
+        ),
+    )
+    error_share_max: float = Field(
+        1.0,
+        ge=0,
+        le=1,
+        description="Nothing of a drop is sent if more than this share of its records is invalid (0 to 1; 1: off)",
+    )
+    run_entries_max: NonNegativeInt = Field(
+        0, description="So many entries a run sends at most, the rest stays ready (0: all); `run --limit` sets it"
+    )
+    finish_by: str = Field(
+        "",
+        pattern=r"^(([01]\d|2[0-3]):[0-5]\d)?$",
+        description="Local time (HH:MM) by which sending should be over; empty: none",
+    )

@@ -1,0 +1,133 @@
+"""Shippers: which are declared, whether their names and folders can stand beside each other, and which one is meant.
+
+Owns: the rules for names, and that nothing which must be a shipper's own (inbox, outbox, state, ledger) is another's as well: order
+numbers of two shippers, or at two exchanges, must never meet.
+"""
+
+import difflib
+import os
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic_settings import BaseSettings
+
+from loadsheet.problems import SettingsError
+from loadsheet.settings.sources import BETWEEN, PREFIX, Layer, of_shipper, read, variables_of
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}", re.ASCII)
+_TAKEN = frozenset(
+    {"base", "lookups", "tests"}  # folders of mappings that are no shipper's
+    | {"archive", "copying", "work"}  # folders of the state
+    | {"con", "prn", "aux", "nul", *(f"{port}{number}" for port in ("com", "lpt") for number in range(10))}  # Windows
+)
+
+
+def declared(file: Path | None) -> tuple[str, ...]:
+    """The names of the shippers that a settings file declares, in its order.
+
+    Raises SettingsError for what is no table, for a name that cannot be a folder or is too much like another, and for variables of
+    shippers that are not declared.
+    """
+    tables = read(file).get("shippers", {})
+    if not isinstance(tables, dict):
+        raise SettingsError(
+            f"{file}: shippers must be tables: write [shippers.NAME] and the shipper's settings below it"
+        )
+    wrong = [told for name, table in tables.items() if (told := _wrong_with(name, table))]
+    known: dict[str, str] = {}
+    for name in tables:
+        other = known.setdefault(variables_of(name), name)
+        if other != name:
+            wrong.append(f"[shippers.{name}]: differs too little from [shippers.{other}]; choose another name")
+    if wrong:
+        raise SettingsError("\n".join(f"{file}: {told}" for told in wrong))
+    _refuse_variables(tables)
+    return tuple(tables)
+
+
+def _wrong_with(name: str, table: object) -> str:
+    where = f"[shippers.{name}]"
+    if not isinstance(table, dict):
+        return f"shippers.{name}: must be a table; write {where} and the shipper's settings below it"
+    if not _NAME.fullmatch(name) or BETWEEN in name:
+        return f"{where}: a name is made of letters, digits, - and single _, begins with no sign, and has at most 40"
+    return f"{where}: this name is taken; choose another" if name.casefold() in _TAKEN else ""
+
+
+def _refuse_variables(names: Iterable[str]) -> None:
+    start, known = f"{PREFIX}SHIPPERS{BETWEEN}", {variables_of(name): name for name in names}
+    for variable in os.environ:
+        written = variable.upper()
+        if written.startswith(start) and not any(written.startswith(prefix) for prefix in known):
+            listed = ", ".join(known.values()) or "none"
+            raise SettingsError(f"{variable}: there is no such shipper; declared are: {listed}")
+
+
+def check_variables(settings_cls: type[BaseSettings], shipper: str) -> None:
+    """Raise SettingsError if a variable of this shipper names no setting."""
+    prefix = variables_of(shipper)
+    for variable in os.environ:
+        if not (written := variable.upper()).startswith(prefix):
+            continue
+        name = written.removeprefix(prefix).split(BETWEEN)[0].lower()
+        if name not in settings_cls.model_fields or name in ("shipper", "shippers"):
+            close = difflib.get_close_matches(name, settings_cls.model_fields, n=1)
+            meant = f"; did you mean {prefix}{close[0].upper()}?" if close else ""
+            raise SettingsError(f"{variable}: there is no such setting{meant}")
+
+
+def chosen(names: Sequence[str], shipper: str, file: Path | None) -> str:
+    """The shipper that was asked for, as it is declared. Raises SettingsError if it is not."""
+    by_fold = {name.casefold(): name for name in names}
+    if found := by_fold.get(shipper.casefold()):
+        return found
+    if not names:
+        where = file or "loadsheet.toml"
+        raise SettingsError(f"there is no shipper {shipper}: none is declared; write [shippers.{shipper}] into {where}")
+    close = difflib.get_close_matches(shipper, names, n=1)
+    meant = f"; did you mean {close[0]}?" if close else ""
+    raise SettingsError(f"there is no shipper {shipper}: declared are {', '.join(names)}{meant}")
+
+
+def refuse_meetings(settings_cls: type[BaseSettings], file: Path | None, names: Sequence[str]) -> None:
+    """Raise SettingsError if two shippers would share, or one would have within another's, what must be their own.
+
+    Asks for nothing but places: what else is wrong with the settings of one shipper is that shipper's own affair.
+    """
+    places = {name: _Places(settings_cls, of_shipper(settings_cls, file, name, {})) for name in names}
+    wrong = []
+    for index, name in enumerate(names):
+        for other in names[:index]:
+            wrong += [
+                f"[shippers.{other}] and [shippers.{name}] {told}" for told in _meetings(places[other], places[name])
+            ]
+    if wrong:
+        raise SettingsError("\n".join(f"{file}: {told}" for told in wrong))
+
+
+class _Places:
+    """What must be a shipper's own."""
+
+    def __init__(self, settings_cls: type[BaseSettings], layers: Sequence[Layer]) -> None:
+        def value(name: str) -> Any:
+            default = settings_cls.model_fields[name].default
+            return next((layer.values[name] for layer in layers if name in layer.values), default)
+
+        def folder(name: str) -> Path:
+            return Path(os.path.normpath(Path(str(value(name))).absolute()))
+
+        self.inbox, self.outbox, self.state = folder("inbox"), folder("outbox"), folder("state")
+        self.database = str(value("database") or "")
+
+
+def _meetings(one: _Places, other: _Places) -> Iterable[str]:
+    for name in ("inbox", "outbox", "state"):
+        ours, theirs = getattr(one, name), getattr(other, name)
+        if ours == theirs:
+            yield f"have the same {name} {ours}: give each its own"
+        elif name == "inbox" and (ours.is_relative_to(theirs) or theirs.is_relative_to(ours)):
+            yield f"have an inbox within the other's ({ours}, {theirs}): give each its own"
+    if one.database and one.database == other.database:
+        yield "have the same ledger (database): give each its own, or leave database out"

@@ -1,0 +1,359 @@
+"""`loadsheet doctor`: each thing that can be wrong is found, said with what to do, and shows in the exit code."""
+
+import json
+import os
+import shutil
+import socket
+import sqlite3
+import zoneinfo
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from orders import MAPPINGS, write_orders
+from receiving import web
+from serving import TOKEN, exchange
+from warm import warmed
+
+from loadsheet.cli.doctor import examine
+from loadsheet.cli.doctor.knowledge import system_version
+from loadsheet.ledger import open_ledger
+from loadsheet.settings import Settings
+
+
+def now():
+    return datetime.now(UTC)
+
+
+@pytest.fixture(autouse=True)
+def no_settings(monkeypatch):
+    for name in [name for name in os.environ if name.startswith("LOADSHEET_")]:
+        monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def house(tmp_path, monkeypatch):
+    """Folders as they should be, in which we are."""
+    monkeypatch.chdir(tmp_path)
+    for name, mode in (("inbox", 0o770), ("outbox", 0o770), (".loadsheet", 0o700)):
+        (tmp_path / name).mkdir(mode=mode)
+    shutil.copytree(MAPPINGS, tmp_path / "mappings")
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    with exchange(tmp_path_factory.mktemp("exchange") / "exchange.db") as serving:
+        yield serving.url
+
+
+@pytest.fixture(scope="module")
+def loadsheet():
+    with warmed() as commands:
+        yield commands.loadsheet
+
+
+def found(check, *, clock=now, ours=now, quick=False, **given):
+    """What the doctor says of one check: level, text and advice of each finding."""
+    findings = examine(Settings.load(**given), clock, ours=ours, quick=quick)
+    return [(one.level, one.text, one.todo) for one in findings if one.check == check]
+
+
+def one_of(check, **more):
+    (finding,) = found(check, **more)
+    return finding
+
+
+def test_a_house_in_order_has_nothing_wrong(house, served):
+    findings = list(examine(Settings.load(exchange=served, token=TOKEN), now))
+    assert {one.level for one in findings if one.check != "time zones"} == {"ok"}, findings
+    assert {
+        "settings",
+        "inbox",
+        "outbox",
+        "state",
+        "volume",
+        "space",
+        "mapping",
+        "ledger",
+        "token",
+        "exchange",
+        "clock",
+    } <= {one.check for one in findings}
+
+
+def test_each_mapping_is_looked_at_by_itself(house):
+    assert [level for level, _, _ in found("mapping")] == ["ok"] * len(list((house / "mappings").glob("*.yaml")))
+    (house / "mappings" / "broken.yaml").write_text(
+        "mapping: broken\nversion: 1\ntarget: order.creat\n", encoding="utf-8"
+    )
+    ((level, text, todo),) = found("mapping")
+    assert (level, "broken.yaml" in text, todo) == (
+        "wrong",
+        True,
+        f"loadsheet mapping lint {Path('mappings/broken.yaml')}",
+    )
+
+
+def test_no_folder_of_mappings_is_wrong_and_an_empty_one_is_strange(house):
+    shutil.rmtree(house / "mappings")
+    assert one_of("mappings")[0] == "wrong"
+    (house / "mappings").mkdir()
+    assert one_of("mapping")[0] == "warning"
+
+
+def test_a_folder_that_cannot_be_made_or_is_none_is_wrong(house):
+    (house / "file").write_text("")
+    level, text, todo = one_of("inbox", inbox=house / "file")
+    assert (level, "is no folder" in text, bool(todo)) == ("wrong", True, True)
+    level, text, _ = one_of("outbox", outbox=house / "file" / "outbox")
+    assert (level, "cannot be written to" in text) == ("wrong", True)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="rights are POSIX'")
+@pytest.mark.parametrize(
+    ("name", "mode", "level"),
+    [
+        (".loadsheet", 0o700, "ok"),
+        (".loadsheet", 0o750, "ok"),
+        (".loadsheet", 0o755, "warning"),
+        (".loadsheet", 0o777, "wrong"),
+        ("inbox", 0o777, "warning"),
+        ("inbox", 0o1777, "ok"),
+        ("outbox", 0o777, "warning"),
+        ("outbox", 0o755, "ok"),
+    ],
+)
+def test_folders_that_too_many_may_use_are_told_with_the_cure(house, name, mode, level):
+    (house / name).chmod(mode)
+    came, _, todo = one_of("state" if name == ".loadsheet" else name)
+    assert came == level
+    assert todo.startswith("chmod o-") == (level != "ok")
+
+
+@pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="there is no second volume here")
+def test_an_inbox_on_another_volume_is_told_with_what_it_means(house):
+    away = Path("/dev/shm") / f"loadsheet-{os.getpid()}"
+    away.mkdir()
+    try:
+        level, text, _ = one_of("volume", inbox=away)
+    finally:
+        away.rmdir()
+    assert (level, "copied" in text) == ("warning", True)
+
+
+def test_room_is_told_for_each_volume(house):
+    level, text, _ = one_of("space")
+    assert level in ("ok", "warning")
+    assert text.startswith("state, inbox, outbox: ")
+    assert "GB" in text
+
+
+@pytest.mark.skipif(os.name != "posix", reason="rights are POSIX'")
+@pytest.mark.parametrize(
+    ("line", "mode", "level"),
+    [
+        ('notify = ["json://user:hunter2@example.com"]', 0o644, "wrong"),
+        ('notify = ["json://user:hunter2@example.com"]', 0o600, "ok"),
+        ('notify = ["json://user:hunter2@example.com"]', 0o640, "ok"),
+        ("settle_s = 1.0", 0o644, "ok"),
+    ],
+)
+def test_a_settings_file_with_secrets_must_not_be_open_to_all(house, line, mode, level):
+    (house / "loadsheet.toml").write_text(line, encoding="utf-8")
+    (house / "loadsheet.toml").chmod(mode)
+    came, text, todo = one_of("settings")
+    assert (came, bool(todo), "hunter2" in text) == (level, level == "wrong", False)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="rights are POSIX'")
+def test_a_token_file_that_all_can_read_is_wrong_and_where_the_token_comes_from_is_said(house, served):
+    file = house / "token"
+    file.write_text(TOKEN, encoding="utf-8")
+    file.chmod(0o600)
+    given = {"exchange": served, "token_file": file}
+    assert one_of("token", **given) == ("ok", f"there is one, from {file}", "")
+    file.chmod(0o644)
+    (level, text, todo), _ = found("token", **given)
+    assert (level, text, todo.startswith(f"chmod 600 {file}")) == (
+        "wrong",
+        f"everybody on this machine can read {file}",
+        True,
+    )
+
+
+def test_a_token_that_is_missing_or_refused_is_wrong_and_never_shown(house, served):
+    level, text, todo = one_of("token", exchange=served, quick=True)
+    assert (level, served in text, "LOADSHEET_TOKEN" in todo) == ("wrong", True, True)
+    *_, refused = found("token", exchange=served, token="canary-of-a-wrong-token")
+    assert (refused[0], "refuses it" in refused[1]) == ("wrong", True)
+    assert "canary" not in str(refused)
+
+
+def test_where_the_token_comes_from_is_said(house, monkeypatch):
+    def told(**given):
+        return one_of("token", exchange="https://example.com", quick=True, **given)[1].partition(", ")[2]
+
+    assert told(token_command="echo canary") == "from token_command"
+    (house / "loadsheet_token").write_text("canary", encoding="utf-8")
+    monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(house))
+    assert told() == "the service manager's credential loadsheet_token"
+    monkeypatch.setenv("LOADSHEET_TOKEN", "canary")
+    assert told() == "from LOADSHEET_TOKEN or the settings file"
+
+
+def test_an_exchange_that_nobody_answers_for_is_wrong(house):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        free = server.getsockname()[1]
+    level, text, _ = one_of("exchange", exchange=f"http://127.0.0.1:{free}", token=TOKEN)
+    assert (level, str(free) in text) == ("wrong", True)
+
+
+@pytest.mark.parametrize(
+    ("ahead_s", "level", "said"),
+    [
+        (0, "ok", "agrees"),
+        (4, "ok", "apart"),
+        (30, "warning", "ahead of"),
+        (-30, "warning", "behind"),
+        (90, "wrong", "ahead of"),
+        (-86_400, "wrong", "behind"),
+    ],
+)
+def test_clocks_that_differ_are_told_with_how_much(house, served, ahead_s, level, said):
+    came, text, todo = one_of("clock", ours=lambda: now() + timedelta(seconds=ahead_s), exchange=served, token=TOKEN)
+    assert (came, said in text, bool(todo)) == (level, True, level != "ok"), text
+
+
+def test_the_clock_is_told_even_if_the_token_is_refused_for_it(house, served):
+    assert one_of("clock", exchange=served, token="of-nobody")[0] == "ok"
+
+
+def test_a_ledger_is_examined_and_the_last_good_run_told(house, loadsheet):
+    write_orders(house / "inbox", 3)
+    assert loadsheet(house, "run", "--settle", "0").returncode == 0
+    level, text, _ = one_of("ledger")
+    assert (level, "sound" in text, "MB" in text) == ("ok", True, True)
+    level, text, _ = one_of("latest run")
+    assert (level, "exit code 0" in text) == ("ok", True)
+    level, text, todo = one_of("latest run", clock=lambda: now() + timedelta(hours=50))
+    assert (level, "50 h ago" in text, bool(todo)) == ("warning", True, True)
+    assert one_of("latest run", runs_due_s=7200.0, clock=lambda: now() + timedelta(hours=3))[0] == "warning"
+
+
+def test_the_holder_of_the_ledger_is_named_and_a_quick_look_does_not_ask_for_the_lock(house):
+    with open_ledger(f"sqlite:///{house / '.loadsheet' / 'ledger.db'}"):
+        for quick in (False, True):
+            _, text, _ = one_of("ledger", quick=quick)
+            assert f"a run or a watch holds it (process {os.getpid()} on {socket.gethostname()}" in text
+    assert "holds it" not in one_of("ledger")[1]
+
+
+def test_a_ledger_that_is_gone_or_no_ledger_is_wrong(house, loadsheet):
+    write_orders(house / "inbox", 1)
+    loadsheet(house, "run", "--settle", "0")
+    (house / ".loadsheet" / "ledger.db").rename(house / "moved")
+    for more in (house / ".loadsheet").glob("ledger.db-*"):
+        more.unlink()
+    assert one_of("ledger")[0] == "wrong"
+    (house / ".loadsheet" / "ledger.db").write_bytes(b"no database at all" * 100)
+    assert one_of("ledger")[0] == "wrong"
+
+
+@pytest.mark.parametrize(("schema", "level", "said"), [("1", "warning", "upgrades it"), ("999", "wrong", "newer one")])
+def test_a_ledger_of_an_older_version_waits_for_its_run_and_one_of_a_newer_is_wrong(house, schema, level, said):
+    database = house / ".loadsheet" / "ledger.db"
+    with open_ledger(f"sqlite:///{database}"):
+        pass
+    with closing(sqlite3.connect(database)) as ledger, ledger:
+        ledger.execute("update meta set value = ? where name = 'schema_version'", [schema])
+    came, text, _ = one_of("ledger")
+    assert (came, said in text) == (level, True)
+
+
+def test_the_password_of_a_database_is_never_shown(house):
+    given = {"database": "postgresql://loadsheet:hunter2@127.0.0.1:1/ledger"}
+    findings = list(examine(Settings.load(**given), now, quick=True))
+    assert "hunter2" not in str(findings)
+    assert one_of("ledger", **given)[0] == "wrong"
+
+
+def test_the_zones_in_use_are_named_with_the_age_of_their_data(house, tmp_path):
+    expected = {"files": ["acme*"], "by": "21:30", "timezone": "Asia/Kolkata"}
+    _, text, _ = one_of("time zones", expect=[expected])
+    assert "Asia/Kolkata" in text
+    assert "Europe/Berlin" in text, "the mappings name it"
+    (tmp_path / "tzdata.zi").write_text("# version 2021a\nZ x 0 - x\n", encoding="ascii")
+    assert system_version((str(tmp_path),)) == "2021a"
+    assert system_version((str(tmp_path / "none"),)) == ""
+
+
+def test_old_time_zone_data_of_the_system_are_told(house, tmp_path):
+    (tmp_path / "zones").mkdir()
+    (tmp_path / "zones" / "tzdata.zi").write_text("# version 2021a\n", encoding="ascii")
+    before = zoneinfo.TZPATH
+    try:
+        zoneinfo.reset_tzpath([str(tmp_path / "zones")])
+        level, text, todo = one_of("time zones")
+    finally:
+        zoneinfo.reset_tzpath(before)
+    assert (level, "2021a" in text, "tzdata" in todo) == ("warning", True, True)
+
+
+def test_an_address_for_notices_that_is_none_is_named_without_its_password(house):
+    good, bad = "json://user:hunter2@127.0.0.1:9", "carrier-pigeon://hunter2"
+    assert one_of("notices")[:2] == ("ok", "nobody is told of anything (notify is not set)")
+    assert one_of("notices", notify=(good,)) == ("ok", "notify: json://127.0.0.1", "")
+    level, text, todo = one_of("notices", notify=(good, bad))
+    assert (level, "notify: address 2" in text, bool(todo), "hunter2" in text + todo) == ("wrong", True, True, False)
+    assert one_of("notices", notify_file=house / "missing")[0] == "wrong"
+    assert found("notices", notify=(bad,), quick=True) == []
+
+
+def test_a_notice_is_sent_on_wish_only_with_what_was_found(house, loadsheet):
+    with web() as receiver:
+        address = f"json://user:hunter2@127.0.0.1:{receiver.port}"
+        (house / "loadsheet.toml").write_text(f'notify = ["{address}"]', encoding="utf-8")
+        (house / "loadsheet.toml").chmod(0o600)
+        shutil.rmtree(house / "mappings")
+        assert loadsheet(house, "doctor", "--quick").returncode == 1
+        assert receiver.got == []
+        done = loadsheet(house, "doctor", "--quick", "--notify", "the unit x has failed")
+        test = loadsheet(house, "doctor", "--quick", "--notify")
+    assert "a notice was sent to json://127.0.0.1" in done.stdout
+    assert "hunter2" not in done.stdout + test.stdout
+    first, second = receiver.notices
+    assert "the unit x has failed" in first["title"]
+    assert "wrong: mappings: " in first["message"]
+    assert "a test" in second["title"]
+
+
+def test_a_notice_that_reaches_nobody_is_wrong(house, loadsheet):
+    done = loadsheet(house, "doctor", "--quick", "--notify")
+    assert (done.returncode, "there is nobody to send a notice to" in done.stdout) == (1, True)
+
+
+def test_the_command_says_all_of_it_and_its_exit_code_whether_anything_is_wrong(house, loadsheet):
+    done = loadsheet(house, "doctor")
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.startswith("Check\t\tFinding\tWhat to do\n")
+    told = json.loads(loadsheet(house, "doctor", "--json", "--quick").stdout)
+    assert {"shipper", "check", "level", "ok", "finding", "do"} == set(told[0])
+    assert "exchange" not in {one["check"] for one in told}
+    shutil.rmtree(house / "mappings")
+    done = loadsheet(house, "doctor", "--json")
+    assert done.returncode == 1
+    assert [one["check"] for one in json.loads(done.stdout) if not one["ok"]] == ["mappings"]
+
+
+def test_every_declared_shipper_is_looked_at_and_one_wrong_is_no_others(house, loadsheet):
+    (house / "loadsheet.toml").write_text(
+        "[shippers.acme]\n[shippers.nord]\nsettle_s = -1\n[shippers.sued]\n", encoding="utf-8"
+    )
+    done = loadsheet(house, "doctor", "--json")
+    told = json.loads(done.stdout)
+    assert done.returncode == 1
+    assert {one["shipper"] for one in told} == {"", "acme", "nord", "sued"}
+    assert {one["shipper"] for one in told if not one["ok"]} == {"nord"}
+    assert loadsheet(house, "doctor", "--shipper", "acme").returncode == 0

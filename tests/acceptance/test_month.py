@@ -1,0 +1,205 @@
+"""A month of nights, unattended: late files, a dead exchange, a full disk, a broken mapping, summer time, a new token, an upgrade.
+
+Every night ends with the exit code that is documented, whoever should know is told once when something begins and once when it is over,
+and at the end the exchange has every order once and the books of the month balance.
+"""
+
+import sqlite3
+from collections import Counter
+from contextlib import closing
+
+import openpyxl
+import pytest
+from month import ORDERS, Month
+from orders import PACKAGES_EACH, order_id
+from small_disk import small_disk
+
+from loadsheet.ledger.schema import SCHEMA_VERSION
+
+ROWS_EACH = 1 + PACKAGES_EACH  # rows of an order
+LATE, DEAD, FULL, BROKEN, ROTATED, WRONG, UPGRADED, SUMMER = 5, 11, 13, 18, 20, 25, 27, 29
+
+
+@pytest.fixture(scope="module")
+def month(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("month")
+    with small_disk(folder / "disk", mb=64) as disk:
+        month = Month(folder, disk)
+        try:
+            month.nights = {day: the_night(month, day) for day in range(2, 32)}
+            yield month
+        finally:
+            month.close()
+
+
+def the_night(month, day):
+    """What happens on the day before, the night, and what the operator does the morning after."""
+    evening = day - 1
+    weekday = month.moment(evening, hour=12, minute=0).weekday() < 5
+    if day == LATE + 1:
+        month.drop(LATE - 1, at=month.moment(LATE, hour=9, minute=0))
+    if weekday and day != LATE:
+        month.drop(evening, wrong_every=2 if day == WRONG else 0)
+    before(month, day)
+    night = month.night(day)
+    month.books |= month.summaries()  # before retention removes them
+    after(month, day)
+    return night
+
+
+def before(month, day):
+    if day == DEAD:
+        month.port = int(month.served.url.rsplit(":", 1)[1])
+        month.stop_serving()
+    if day == FULL:
+        month.disk.fill()
+    if day == BROKEN:
+        edit(month, "total_weight: {expr:", "total_wait: {expr:")
+    if day == ROTATED:
+        month.stop_serving()
+        month.serve(token="second-token", port=month.port)
+    if day == WRONG + 1:
+        mend(month)
+    if day == UPGRADED:
+        as_the_version_before_left_it(month.folder / "disk" / "state" / "ledger.db")
+
+
+def after(month, day):
+    if day == DEAD:
+        month.serve(port=month.port)
+    if day == FULL:
+        month.disk.free()
+    if day == BROKEN:
+        edit(month, "total_wait: {expr:", "total_weight: {expr:")
+        edit(month, "version: 1", "version: 2")
+    if day == ROTATED:
+        (month.folder / "token").write_text(month.token, encoding="utf-8")
+
+
+def edit(month, old, new):
+    path = month.folder / "mappings" / "bench-join.yaml"
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new), encoding="utf-8")
+
+
+def mend(month):
+    """What the shipper does with the fix file that came back: every red weight becomes a weight, and the file is dropped again."""
+    (path,) = (month.folder / "back").rglob("*.fix.xlsx")
+    book = openpyxl.load_workbook(path)
+    for sheet in book:
+        for row in sheet.iter_rows():
+            for cell in row:
+                if cell.value == "heavy":
+                    cell.value = "12.5"
+    book.save(month.folder / "inbox" / "mended.xlsx")
+
+
+def as_the_version_before_left_it(path):
+    """Take back the newest step of the schema."""
+    with closing(sqlite3.connect(path)) as connection, connection:
+        for table, column in (
+            ("drops", "removed"),
+            ("entries", "removed"),
+            ("looks", "removed"),
+            ("entries", "figures"),
+        ):
+            connection.execute(f"alter table {table} drop column {column}")
+        connection.execute("update meta set value = ? where name = 'schema_version'", (str(SCHEMA_VERSION - 1),))
+
+
+def test_every_night_ends_with_its_documented_exit_code(month):
+    expected = dict.fromkeys(range(2, 32), 0) | {DEAD: 75, FULL: 75, BROKEN: 78, ROTATED: 77, WRONG: 1}
+    assert {day: night.exit_code for day, night in month.nights.items()} == expected
+
+
+def test_a_good_night_says_nothing(month):
+    for day, night in month.nights.items():
+        if day not in (LATE, DEAD, FULL, BROKEN, ROTATED, WRONG):
+            assert (night.out, night.err) == ("", ""), day
+
+
+def test_whoever_should_know_is_told_once_when_it_begins_and_once_when_it_is_over(month):
+    told = [(day, title) for day, night in month.nights.items() for title, _ in night.notices]
+    assert told == [
+        (LATE, "loadsheet: orders: late"),
+        (LATE + 1, "loadsheet: orders: no longer late"),
+        (DEAD, "loadsheet: a run failed (exit code 75)"),
+        (DEAD + 1, "loadsheet: is well again after 1 failed run"),
+        (FULL, "loadsheet: a run failed (exit code 75)"),
+        (FULL + 1, "loadsheet: is well again after 1 failed run"),
+        (BROKEN, "loadsheet: a run failed (exit code 78)"),
+        (BROKEN + 1, "loadsheet: is well again after 1 failed run"),
+        (ROTATED, "loadsheet: a run failed (exit code 77)"),
+        (ROTATED + 1, "loadsheet: is well again after 1 failed run"),
+        (WRONG, "loadsheet: 2 exceptions are open"),
+        (WRONG + 1, "loadsheet: nothing is open any more"),
+    ]
+
+
+def test_no_notice_and_no_output_holds_a_token(month):
+    words = [str(night) for night in month.nights.values()]
+    words += [path.read_text(encoding="utf-8", errors="replace") for path in (month.folder / "disk").rglob("*.jsonl")]
+    assert len(words) > 50
+    assert not [text for text in words if "first-token" in text or "second-token" in text]
+
+
+def test_a_file_that_came_late_is_not_said_to_have_never_come(month):
+    ((_, text),) = month.nights[LATE + 1].notices
+    assert "04/orders.csv" in text
+    assert "never" not in text
+
+
+def test_the_exchange_has_every_order_of_the_month_once(month):
+    with closing(sqlite3.connect(month.folder / "exchange.db")) as connection:
+        held = [key for (key,) in connection.execute("select order_ref from orders")]
+    assert sorted(held) == [order_id(number) for number in range(month.first)]
+    assert month.first == 21 * ORDERS
+
+
+def test_every_night_balances_and_so_does_the_month(month):
+    assert all(book["balance"]["balances"] for book in month.books.values())
+    read = sum(book["balance"]["read"] for book in month.books.values())
+    fates = sum((Counter(book["balance"]["rows"]) for book in month.books.values()), Counter())
+    assert read == fates.total()
+    assert fates["accepted"] == month.first * ROWS_EACH
+    assert fates["invalid"] == ORDERS // 2 * ROWS_EACH
+
+
+def test_every_night_that_could_begin_has_reports_that_tell_its_exit_code(month):
+    told = {name: book["exit_code"] for name, book in month.books.items()}
+    began = {day: night for day, night in month.nights.items() if day not in (FULL, BROKEN)}
+    assert told == {f"2026-03-{day:02}-01": night.exit_code for day, night in began.items()}
+    for name in sorted(told)[-5:]:
+        assert {"run.html", "run.json", "reconciliation.xlsx"} <= {
+            path.name for path in (month.folder / "outbox" / name).iterdir()
+        }
+
+
+def test_what_is_older_than_the_rules_want_is_gone_and_the_rest_is_there(month):
+    kept = sorted(path.name for path in (month.folder / "outbox").iterdir() if path.is_dir())
+    assert "2026-03-16-01" < kept[0] < "2026-03-20-01"
+    state = month.folder / "disk" / "state"
+    archived = sorted(path.name for path in (state / "archive" / "2026" / "03").iterdir())
+    assert archived[0] == "21"
+    assert len(list((state / "backups").glob("*.db"))) == 3
+    with closing(sqlite3.connect(state / "ledger.db")) as connection:
+        (removed,) = connection.execute("select max(created_at) from entries where removed != ''").fetchone()
+        (kept_since,) = connection.execute("select min(created_at) from entries where removed = ''").fetchone()
+    assert "2026-03-14" < removed < "2026-03-18" <= kept_since
+
+
+def test_the_ledger_was_upgraded_after_a_backup_of_what_it_was(month):
+    (backup,) = (month.folder / "disk" / "state").glob(f"ledger.db.schema-{SCHEMA_VERSION - 1}.*")
+    with closing(sqlite3.connect(backup)) as connection:
+        assert connection.execute("select max(name) from runs").fetchone() == ("2026-03-26-01",)
+
+
+def test_the_metrics_tell_of_the_last_night(month):
+    text = (month.folder / "loadsheet.prom").read_text(encoding="utf-8")
+    success = float(
+        next(line for line in text.splitlines() if line.startswith("loadsheet_last_success_timestamp_seconds")).split()[
+            -1
+        ]
+    )
+    assert abs(success - month.moment(31, hour=2, minute=15).timestamp()) < 60

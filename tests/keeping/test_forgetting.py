@@ -1,0 +1,298 @@
+"""What is forgotten at a person's request is gone, byte for byte; counts, totals and the deed stay."""
+
+import os
+import shutil
+import signal
+import sys
+from dataclasses import replace
+
+import pytest
+from keeping_house import PERSON, house_in, orders, records
+from ledgers import drop_of, refused, send, unknown
+from sqlalchemy import Engine, event
+
+from loadsheet.cli import invoke
+from loadsheet.keeping.forgetting import Wanted, find, forget, plan
+from loadsheet.ledger import Choice, Remark, Settlement, State, first_broken, open_ledger
+from loadsheet.problems import LedgerError
+
+OTHER = "Herr Anderer"
+
+
+@pytest.fixture
+def house(tmp_path):
+    with house_in(tmp_path) as opened:
+        yield opened
+
+
+def files_with(house, text):
+    """The files around the ledger in which this text stands."""
+    paths = [path for path in house.place.iterdir() if path.is_file()]
+    return sorted(path.name for path in paths if text.encode() in path.read_bytes())
+
+
+def do(house, key, **wanted):
+    chosen = Wanted(**wanted)
+    ledger = house.ledger
+    found = find(house.settings, ledger, house.place / "ledger.db", key)
+    deed = plan(house.settings, found, chosen)
+    run = ledger.begin_run()
+    forget(house.settings, ledger, run, found, chosen, who="clerk", because="request 17")
+    ledger.end_run(run, exit_code=0, summary={})
+    return deed
+
+
+def filled(house):
+    """Orders of one person and of another, refused, unknown and given up, with words of people; the bytes stand in the file."""
+    answers = {"A-00002": refused, "A-00003": unknown}
+    listed = [*records(1, goods_value=7), *records(4, delivery_company=OTHER)]
+    items = [*orders(1, 2, 3), *orders(4, delivery_company=OTHER)]
+    run, drop = house.night(
+        "orders.csv", items, answers=lambda one: answers.get(one.key, lambda _: None)(one), listed=listed
+    )
+    entry = house.entry("A-00001")
+    assert house.ledger.remark([Remark(entry.id, "comment", f"called {PERSON}", "ann", "2026-03-05T00:00:00.000Z")], {})
+    return run, drop
+
+
+def test_no_byte_of_a_forgotten_person_is_left_in_the_ledger_nor_in_its_log(house):
+    filled(house)
+    assert files_with(house, PERSON)
+    unknown_one = house.entry("A-00003")
+    with pytest.raises(LedgerError, match=r"order.create A-00003 is unknown: .* loadsheet resolve A-00003"):
+        do(house, "A-00003")
+    settled = Settlement(unknown_one.id, State.HELD, f"given up by bob: {PERSON} knows")
+    house.ledger.decide(
+        house.ledger.begin_run(), [Choice(unknown_one, settled, f"{PERSON} was asked")],
+        who="bob", choice="give up", comment=f"{PERSON} knows",
+    )  # fmt: skip
+    for key in ("A-00001", "A-00002", "A-00003"):
+        do(house, key)
+    left = [one for one in house.ledger.history.entries_by_key("A-00004") if PERSON in str(one.rows)]
+    assert left  # the other order's rows carry the same name in a cell of their own
+    do(house, "A-00004")
+    for text in (PERSON, OTHER, "pincode"):
+        assert files_with(house, text) == []
+    assert house.ledger.check() == []
+    assert house.entry("A-00003").state is State.INVALID
+
+
+def test_the_books_balance_and_totals_are_the_same_after_it(house):
+    run, _ = filled(house)
+    before = house.told_again(run)
+    do(house, "A-00001")
+    after = house.told_again(run)
+    assert after.balances
+    assert (after.balance, after.totals, after.shares) == (before.balance, before.totals, before.shares)
+    assert after.matches.verdicts() == before.matches.verdicts()
+    house.reported_again(run)
+    house.night("later.csv", orders(5), listed=records(5))
+
+
+def test_the_deed_is_a_decision_in_the_chain_without_the_key_and_vouches_for_words_it_took(house):
+    filled(house)
+    entry = house.entry("A-00002")
+    settled = Settlement(entry.id, State.READY, "brought back")
+    house.ledger.decide(
+        house.ledger.begin_run(), [Choice(entry, settled, "looked")], who="bob", choice="retry", comment=PERSON
+    )
+    house.end(house.ledger.begin_run())
+    with pytest.raises(LedgerError, match="is ready"):
+        do(house, "A-00002")
+    run = house.ledger.begin_run()
+    send(house.ledger, run)
+    do(house, "A-00002")
+    retried, deed = house.ledger.history.decisions()
+    assert (retried.comment, retried.evidence) == ("", "")
+    assert (deed.who, deed.choice, deed.comment) == ("clerk", "forget", "request 17")
+    assert "A-00002" not in deed.evidence
+    assert retried.hash in deed.evidence
+    assert first_broken([retried, deed]) is None
+    assert first_broken([retried]) == retried  # nobody vouches for it
+    assert first_broken([retried, replace(deed, evidence="key sha256 00; contents of 1 entries removed")]) is not None
+    assert house.ledger.check() == []
+
+
+def test_a_key_that_shares_a_row_with_another_leaves_no_cell_there(house):
+    first, second = orders(1), orders(2)
+    shared = first[0].rows[1]
+    second = replace(second[0], rows=(*second[0].rows, shared), items={"(shared)": (2,)})
+    run = house.ledger.begin_run()
+    read = {"orders": 4}
+    items = [first[0], second]
+    house.ledger.plan(run, drop_of(("orders", "o.csv")), {}, items, lambda: read)
+    send(house.ledger, run)
+    do(house, "A-00001")
+    (other,) = house.ledger.history.entries_by_key("A-00002")
+    assert [bool(row.cells) for row in other.rows] == [True, True, False]
+    assert other.payload
+    house.end(run, records(1, 2))
+    assert house.reported_again(run).folder.is_dir()
+
+
+def test_the_same_record_is_not_sent_twice_after_it_unless_its_key_was_forgotten_too(house):
+    filled(house)
+    do(house, "A-00001")
+    _, again = house.night("again.csv", orders(1), listed=records(1))
+    assert house.entries(again)[0].state is State.UNCHANGED
+    do(house, "A-00001", with_key=True)
+    assert house.ledger.history.entries_by_key("A-00001") == []
+    assert files_with(house, "A-00001") == []
+    _, anew = house.night("anew.csv", orders(1), listed=records(1))
+    assert house.entries(anew)[0].state is State.ACCEPTED
+    assert house.ledger.check() == []
+
+
+def kept_original(house, drop, name):
+    path = house.place / "archive" / "2026/03/04" / drop.run / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(PERSON, encoding="utf-8")
+    house.ledger.archived(drop.id, name, str(path))
+    return path
+
+
+def test_an_original_of_its_own_goes_one_with_rows_of_others_is_named_and_goes_on_wish(house):
+    _, alone = house.night("alone.csv", orders(1), listed=records(1))
+    _, many = house.night("many.csv", orders(2, 3), listed=records(1, 2, 3))
+    mine, shared = kept_original(house, alone, "alone.csv"), kept_original(house, many, "many.csv")
+    deed = do(house, "A-00001")
+    assert f"{mine}: the original alone.csv" in deed.goes
+    assert not mine.exists()
+    deed = do(house, "A-00002")
+    assert any(text.startswith(f"{shared}: rows of others") for text in deed.stays)
+    assert shared.exists()
+    do(house, "A-00002", originals=True)
+    assert not shared.exists()
+    assert [file.kept_as for drop in (alone, many) for file in house.ledger.history.drop(drop.id).files] == ["", ""]
+
+
+def test_reports_capsules_and_copies_are_named_and_go_on_wish(house):
+    run, _ = house.night("orders.csv", orders(1), listed=records(1))
+    folder = house.settings.outbox / run.name
+    capsule = folder / f"{run.name}.capsule.zip"
+    capsule.write_bytes(b"x")
+    earlier = house.place / "capsules" / "2026-03-03-01.capsule.zip"
+    earlier.parent.mkdir()
+    earlier.write_bytes(b"x")
+    copy = house.place / "backups" / "ledger-2026-03-04.db"
+    copy.parent.mkdir()
+    house.ledger.back_up(copy)
+    assert PERSON.encode() in copy.read_bytes()
+    stays = do(house, "A-00001").stays
+    assert all(any(text.startswith(f"{path}: ") for text in stays) for path in (folder, capsule, copy))
+    assert folder.exists()
+    assert copy.exists()
+    goes = do(house, "A-00001", reports=True, backups=True).goes
+    assert all(any(text.startswith(f"{path}: ") for text in goes) for path in (folder, capsule, copy))
+    assert not folder.exists()
+    assert not copy.exists()
+    assert earlier.exists()
+    written = house.reported_again(run)
+    assert PERSON not in (written.folder / "orders.csv.results.csv").read_text(encoding="utf-8")
+    assert run.name in (house.settings.outbox / "index.html").read_text(encoding="utf-8")
+
+
+def test_a_folder_with_something_of_somebody_s_own_stays_and_says_what(house):
+    run, _ = house.night("orders.csv", orders(1), listed=records(1))
+    folder = house.settings.outbox / run.name
+    (folder / "notes of Ann.txt").write_text("mine", encoding="utf-8")
+    deed = do(house, "A-00001", reports=True)
+    assert any("notes of Ann.txt in it is not ours" in text for text in deed.stays)
+    assert (folder / "run.html").exists()
+
+
+def command(tmp_path, capsys, *words):
+    code = invoke(["ledger", *map(str, words), "--state", str(tmp_path)])
+    said = capsys.readouterr()
+    return code, said.out, said.err
+
+
+@pytest.fixture
+def left(tmp_path):
+    with house_in(tmp_path) as house:
+        house.night("orders.csv", orders(1), listed=records(1))
+    return tmp_path
+
+
+def test_without_yes_the_command_says_what_would_go_and_nothing_goes(left, capsys, monkeypatch):
+    monkeypatch.chdir(left)
+    code, out, err = command(left, capsys, "forget", "A-00001")
+    assert code == 0
+    assert "goes:  payloads, cells, answers and comments of 1 entry" in out
+    assert "stays: the key itself" in out
+    assert "Nothing was removed" in err
+    with open_ledger(f"sqlite:///{left / 'ledger.db'}", exclusive=False) as ledger:
+        assert ledger.upkeep.count_removed() == (0, "")
+
+
+def test_with_yes_and_a_reason_it_is_done_and_recorded(left, capsys, monkeypatch):
+    monkeypatch.chdir(left)
+    code, _, err = command(left, capsys, "forget", "A-00001", "--yes")
+    assert code == 2
+    assert "--because" in err
+    code, out, _ = command(left, capsys, "forget", "A-00001", "--yes", "--because", "request 18", "--who", "clerk")
+    assert (code, out.startswith("gone:  payloads")) == (0, True)
+    assert PERSON.encode() not in (left / "ledger.db").read_bytes()
+    code, out, _ = command(left, capsys, "check")
+    assert "the contents of 1 entries were removed" in out
+    code, _, err = command(left, capsys, "forget", "A-99999")
+    assert code == 1
+    assert "nothing is known about A-99999" in err
+    assert invoke(["show", "A-00001", "--state", str(left)]) == 0
+    out = capsys.readouterr().out
+    assert "removed  payload and cells on 20" in out
+    assert PERSON not in out
+    assert invoke(["show", "A-00001", "--payload", "--state", str(left)]) == 0
+    assert invoke(["show", "A-00001", "--field", "total_weight", "--state", str(left)]) == 2
+    assert "its values were removed on 20" in capsys.readouterr().err
+
+
+def forget_and_die(place, point):
+    """Forget a key in a child that is killed at this statement, commit or removal of a file; whether it came so far."""
+    child = os.fork()
+    if not child:
+        left = [point]
+
+        def count(*_about):
+            left[0] -= 1
+            if not left[0]:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        try:
+            with house_in(place) as house:
+                event.listen(Engine, "before_cursor_execute", count)
+                event.listen(Engine, "commit", count)
+                names = {"os.remove", "os.rename", "os.rmdir"}
+                sys.addaudithook(lambda name, _: count() if name in names else None)
+                do(house, "A-00001", originals=True, reports=True)
+            os._exit(0)
+        finally:
+            os._exit(3)
+    _, status = os.waitpid(child, 0)
+    assert status in (0, signal.SIGKILL)
+    return status == signal.SIGKILL
+
+
+@pytest.mark.parametrize("apart", [13, pytest.param(1, marks=[pytest.mark.sweep, pytest.mark.timeout(900)])])
+def test_killed_at_any_step_forgetting_is_done_again_and_the_books_balance(tmp_path, apart, record_property):
+    prepared, point, kills = tmp_path / "prepared", 1, 0
+    with house_in(prepared) as house:
+        run, drop = house.night("orders.csv", orders(1), listed=records(1, goods_value=7))
+    while True:
+        place = shutil.copytree(prepared, tmp_path / "again")
+        with house_in(place) as house:
+            kept_original(house, drop, "orders.csv")
+        if not forget_and_die(place, point):
+            break
+        with house_in(place) as house:
+            assert house.ledger.check() == []
+            do(house, "A-00001", originals=True, reports=True)
+            assert house.ledger.check() == []
+            assert files_with(house, PERSON) == []
+            assert not list((place / "archive").rglob("*.csv"))
+            assert not (place / "outbox" / run.name).exists()
+            assert house.told_again(run).balances
+        shutil.rmtree(place)
+        point, kills = point + apart, kills + 1
+    assert point > 40
+    record_property("kills", kills)

@@ -1,0 +1,255 @@
+"""Originals, reports, log files and backups go by age and by number; a process that is killed at any step of it loses nothing."""
+
+import os
+import re
+import shutil
+import signal
+import sqlite3
+import sys
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from keeping_house import PERSON, house_in, orders, records
+from ledgers import Ticking, left_out, refused
+from sqlalchemy import Engine, event
+
+from loadsheet.cli import invoke
+from loadsheet.ledger import open_ledger
+
+
+@pytest.fixture
+def house(tmp_path):
+    with house_in(tmp_path) as opened:
+        yield opened
+
+
+def original(house, drop, name, text="x"):
+    """Put the original of a drop where a run archives it."""
+    day = drop.run[:10].replace("-", "/")
+    path = house.place / "archive" / day / drop.run / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    path.chmod(0o440)
+    house.ledger.archived(drop.id, name, str(path))
+    return path
+
+
+def test_originals_go_after_their_days_but_not_those_of_open_exceptions(house):
+    _, settled = house.night("settled.csv", orders(1), listed=records(1))
+    _, open_one = house.night("open.csv", orders(2), answers=refused, listed=records(1))
+    gone, kept = original(house, settled, "settled.csv"), original(house, open_one, "open.csv")
+    house.days(11)
+    house.keep(archive_days=10)
+    assert (gone.exists(), kept.exists()) == (False, True)
+    assert house.ledger.history.drop(settled.id).files[0].kept_as == ""
+    assert [one.kept_as for one in house.ledger.upkeep.originals()] == [str(kept)]
+    assert house.ledger.upkeep.noted()["originals"] == 1
+
+
+def test_reports_go_after_their_days_and_the_index_tells_of_those_that_are_left(house):
+    first, _ = house.night("first.csv", orders(1), listed=records(1))
+    open_one, _ = house.night("open.csv", orders(2), answers=refused, listed=records(1))
+    house.days(31)
+    last, _ = house.night("last.csv", orders(3), listed=records(1, 3))
+    outbox = house.settings.outbox
+    (outbox / "mine").mkdir()
+    (outbox / "2026-03-04-77").mkdir()  # no run.json: not ours
+    house.keep(reports_days=30)
+    left = sorted(path.name for path in outbox.iterdir() if path.is_dir())
+    assert left == sorted(["mine", "2026-03-04-77", open_one.name, last.name])
+    index = (outbox / "index.html").read_text(encoding="utf-8")
+    linked = {name.partition("/")[0] for name in re.findall(r'href="(2026[^"#]*)', index)}
+    assert all((outbox / name).exists() for name in linked)
+    assert {open_one.name, last.name} <= linked
+    assert first.name not in index
+    assert house.reported_again(first).folder.is_dir()
+
+
+def test_reports_stay_while_somebody_s_own_file_or_an_unread_workbook_or_a_file_set_aside_is_with_them(house):
+    runs = [
+        house.night(f"{number}.csv", orders(number), listed=records(*range(1, number + 1)))[0]
+        for number in (1, 2, 3, 4)
+    ]
+    outbox = house.settings.outbox
+    (outbox / runs[0].name / "notes.txt").write_text("mine", encoding="utf-8")
+    workbook = outbox / runs[1].name / "reconciliation.xlsx"
+    later = (outbox / runs[1].name / "run.json").stat().st_mtime + 60
+    os.utime(workbook, (later, later))
+    (outbox / runs[2].name / "set-aside").mkdir()
+    (outbox / runs[2].name / "set-aside" / "broken.xlsx").write_bytes(b"x")
+    house.days(31)
+    house.night("last.csv", orders(9), listed=records(*range(1, 10)))
+    house.keep(reports_days=30)
+    assert [(outbox / run.name).exists() for run in runs] == [True, True, True, False]
+    house.keep(archive_days=20)
+    assert [(outbox / run.name).exists() for run in runs] == [True, True, False, False]
+
+
+def test_one_backup_is_made_a_day_and_the_newest_few_stay(house):
+    for _ in range(5):
+        house.night("a.csv", orders(1), listed=records(1))
+        house.keep(backups=3)
+        house.keep()
+        house.days(1)
+    folder = house.place / "backups"
+    assert sorted(path.name for path in folder.iterdir()) == [f"ledger-2026-03-0{day}.db" for day in (6, 7, 8)]
+    assert folder.stat().st_mode & 0o777 == 0o700
+    with closing(sqlite3.connect(folder / "ledger-2026-03-08.db")) as copy:
+        assert copy.execute("pragma integrity_check").fetchone() == ("ok",)
+        assert copy.execute("select count(*) from runs").fetchone() == (5,)
+    (folder / "mine.db").write_bytes(b"x")
+    house.night("b.csv", orders(2), listed=records(1, 2))
+    house.keep(backups=1)
+    assert sorted(path.name for path in folder.iterdir()) == ["ledger-2026-03-09.db", "mine.db"]
+
+
+def test_log_files_go_after_their_days(house):
+    logs = house.place / "logs"
+    logs.mkdir()
+    for name, days in (("2026-01-01-01.jsonl", 90), ("2026-03-03-01.jsonl", 1), ("other.txt", 90)):
+        (logs / name).write_text("{}\n", encoding="utf-8")
+        when = (house.clock.now - timedelta(days=days)).timestamp()
+        os.utime(logs / name, (when, when))
+    house.keep(log_days=30)
+    assert sorted(path.name for path in logs.iterdir()) == ["2026-03-03-01.jsonl", "other.txt"]
+    assert house.ledger.upkeep.noted()["logs"] == 1
+
+
+def test_what_cannot_be_done_is_said_and_the_other_steps_are_done(house):
+    _, drop = house.night("a.csv", orders(1), listed=records(1))
+    (house.place / "backups").write_text("in the way", encoding="utf-8")
+    house.days(31)
+    house.keep(payload_days=30, backups=3)
+    (told,) = house.said
+    assert re.search(r"keeping backups: the folder .*backups cannot be made", told)
+    assert [bool(entry.removed) for entry in house.entries(drop)] == [True]
+
+
+def test_a_night_that_removes_nothing_says_nothing_and_notes_nothing(house):
+    house.night("a.csv", orders(1), listed=records(1))
+    house.keep(payload_days=30, reports_days=30, archive_days=30, log_days=30)
+    assert house.said == []
+    assert house.ledger.upkeep.noted() == {}
+
+
+# killed at every step
+
+ALL = {"payload_days": 30, "reports_days": 30, "archive_days": 30, "backups": 2}
+TONIGHT = Ticking().now + timedelta(days=40)
+
+
+@pytest.fixture
+def prepared(tmp_path):
+    """A house with old nights and one of today, everything of the old ones due to go."""
+    place = tmp_path / "prepared"
+    with house_in(place) as house:
+        for number in (1, 2):
+            items = [*orders(number), left_out(90 + number, ("", PERSON))]
+            listed = records(*range(1, number + 1), goods_value=1)  # otherwise than sent, then as it was
+            _, drop = house.night(f"{number}.csv", items, listed=listed)
+            original(house, drop, f"{number}.csv")
+        house.night("more.csv", orders(3), answers=refused, listed=records(1, 2))
+        house.clock.now = TONIGHT
+        house.night("today.csv", orders(4), listed=records(1, 2, 4))
+    return place
+
+
+def at_night(place):
+    clock = Ticking()
+    clock.now = TONIGHT
+    return house_in(place, clock, **ALL)
+
+
+def keep_and_die(place, point):
+    """Keep house in a child that is killed at this statement, commit, removal, renaming or opening of a file; whether it came so far."""
+    child = os.fork()
+    if not child:
+        left = [point]
+
+        def count(*_about):
+            left[0] -= 1
+            if not left[0]:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        with at_night(place) as house:
+            event.listen(Engine, "before_cursor_execute", count)
+            event.listen(Engine, "commit", count)
+            names = {"os.remove", "os.rename", "os.rmdir", "os.mkdir", "os.chmod", "shutil.rmtree", "sqlite3.connect"}
+            sys.addaudithook(lambda name, _: count() if name in names else None)
+            house.keep()
+            os._exit(len(house.said))
+    _, status = os.waitpid(child, 0)
+    assert status in (0, signal.SIGKILL)
+    return status == signal.SIGKILL
+
+
+def outcome(place):
+    """All that keeping may change, as it is now: what each entry still holds, which files there are, and what the books say."""
+    with at_night(place) as house:
+        assert house.ledger.check() == []
+        history = house.ledger.history
+        runs = list(reversed(history.runs()))
+        entries = [entry for run in runs for drop in history.drops_of(run) for entry in history.entries_of(drop.id)]
+        books = [house.told_again(run) for run in runs]
+        assert all(found.balances for found in books)
+        for one in house.ledger.upkeep.originals():
+            assert os.path.exists(one.kept_as) or not one.kept_as.startswith(str(place))  # noqa: PTH110 (a text of the ledger)
+        return {
+            "held": [(entry.key, bool(entry.payload), bool(entry.removed), entry.figures) for entry in entries],
+            "books": [(found.matches.verdicts(), found.totals, found.balance) for found in books],
+            "ignored": [row.cells for drop in (1, 2) for row in history.ignored_of(drop)],
+            "files": sorted(
+                str(path.relative_to(place))
+                for path in place.rglob("*")
+                if ("/outbox/" in str(path) or "/archive/" in str(path)) and path.suffix != ".tmp"  # the next run's index takes it over
+            ),
+            "index": re.findall(r'href="(2026[^"#]*)', (place / "outbox" / "index.html").read_text(encoding="utf-8")),
+            "backups": sorted(path.name for path in (place / "backups").glob("*")),
+        }  # fmt: skip
+
+
+@pytest.mark.parametrize("apart", [11, pytest.param(1, marks=[pytest.mark.sweep, pytest.mark.timeout(900)])])
+def test_killed_at_any_step_keeping_goes_on_the_next_night_and_nothing_is_lost(
+    tmp_path, prepared, apart, record_property
+):
+    whole = shutil.copytree(prepared, tmp_path / "whole")
+    with at_night(whole) as house:
+        house.keep()
+        assert house.said == []
+    expected = outcome(whole)
+    assert sum(removed for _, _, removed, _ in expected["held"]) == 2
+    assert len(expected["backups"]) == 1
+    point = kills = 0
+    while True:
+        point += 1 if kills == 0 else apart
+        place = shutil.copytree(prepared, tmp_path / "again")
+        moved(place, prepared)
+        if not keep_and_die(place, point):
+            break
+        with at_night(place) as house:
+            house.keep()
+            assert house.said == []
+        assert outcome(place) == expected, point
+        shutil.rmtree(place)
+        kills += 1
+    assert point > 100
+    record_property("kills", kills)
+
+
+def moved(place, before):
+    """Originals lie in the copy now."""
+    with closing(sqlite3.connect(place / "ledger.db")) as database, database:
+        database.execute("update files set kept_as = replace(kept_as, ?, ?)", (str(before), str(place)))
+
+
+def test_a_run_keeps_house_and_a_watch_does(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LOADSHEET_TOKEN", "canary-keeping")
+    (tmp_path / "mappings").mkdir()
+    assert invoke(["run"]) == 0
+    assert capsys.readouterr().err == ""
+    (made,) = (tmp_path / ".loadsheet" / "backups").iterdir()
+    assert made.name == f"ledger-{datetime.now(UTC):%Y-%m-%d}.db"
+    with open_ledger(f"sqlite:///{made}", exclusive=False) as ledger:
+        assert len(ledger.history.runs()) == 1

@@ -1,0 +1,149 @@
+"""What keeping removes, forgets, counts and hands out is the same on each kind of database."""
+
+from pathlib import Path
+
+import pytest
+from keeping_house import PERSON, orders
+from ledgers import Ticking, drop_of, plan, refused, send
+from postgres import running_server
+from sqlalchemy import create_engine, event
+
+from loadsheet.ledger import Ledger, Standing, State
+from loadsheet.ledger.exporting import exports
+from loadsheet.ledger.place import Place
+from loadsheet.ledger.schema import metadata
+from loadsheet.problems import LedgerError
+
+
+@pytest.fixture(scope="module")
+def postgres():
+    with running_server() as server:
+        yield server
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def ledger(request, tmp_path):
+    if request.param == "sqlite":
+        url = f"sqlite:///{tmp_path / 'ledger.db'}"
+    else:
+        url = request.getfixturevalue("postgres").new_database().replace("postgresql:", "postgresql+psycopg:")
+    engine = create_engine(url)
+    if request.param == "sqlite":
+
+        @event.listens_for(engine, "connect")
+        def settings(connection, _record):
+            connection.execute("pragma foreign_keys=ON")
+
+    metadata.create_all(engine)
+    yield Ledger(engine, Ticking(), Place(tmp_path / "ledger.db"))
+    engine.dispose()
+
+
+def filled(ledger, count=3):
+    run = ledger.begin_run()
+    drop = plan(ledger, run, drop_of(("orders", "orders.csv")), orders(*range(1, count + 1)))
+    send(ledger, run, lambda one: refused(one) if one.key == "A-00002" else None)
+    standing = Standing(drop.id + 1, run.name, run.started_at, "refused")
+    ledger.follow(run, [standing])
+    return run, drop
+
+
+def test_what_is_settled_is_emptied_and_what_is_open_stays(ledger):
+    run, drop = filled(ledger)
+    upkeep = ledger.upkeep
+    assert upkeep.old_drops(run.started_at) == []  # only what is before that
+    assert upkeep.old_drops("9999") == [drop.id]
+    assert upkeep.empty(drop.id, run.started_at) == 0
+    assert upkeep.empty(drop.id, "9999") == 2
+    kept = [bool(entry.payload) for entry in ledger.history.entries_of(drop.id)]
+    assert kept == [False, True, False]
+    assert upkeep.old_drops("9999") == [drop.id]
+    later = ledger.begin_run()
+    ledger.follow(later, [Standing(drop.id + 1, run.name, run.started_at, "refused", closed="explained")])
+    assert upkeep.empty(drop.id, "9999") == 1
+    assert upkeep.old_drops("9999") == []
+    assert upkeep.count_removed()[0] == 3
+    assert [entry.state for entry in ledger.history.entries_of(drop.id)] == ["accepted", "refused", "accepted"]
+    assert ledger.check() == []
+
+
+def test_more_than_one_transaction_takes_is_emptied_all_the_same(ledger):
+    _, drop = filled(ledger, 1203)
+    assert ledger.upkeep.empty(drop.id, "9999") == 1202
+    assert [entry.key for entry in ledger.history.entries_of(drop.id) if not entry.removed] == ["A-00002"]
+
+
+def test_a_key_is_forgotten_with_its_words_and_the_deed_is_chained(ledger):
+    run, _ = filled(ledger)
+    mine = ledger.upkeep.entries_of_key("A-00001")
+    assert [(one.key, one.state) for one in mine] == [("A-00001", State.ACCEPTED)]
+    assert ledger.upkeep.runs_of(mine) == [run.name]
+    (original,) = ledger.upkeep.originals_of(mine)
+    assert (original.name, original.shared) == ("orders.csv", True)
+    ledger.upkeep.forget(ledger.begin_run(), "A-00001", who="clerk", because="request")
+    (entry,) = ledger.history.entries_by_key("A-00001")
+    assert (entry.payload, entry.reason) == (b"", "accepted")
+    (deed,) = ledger.history.decisions()
+    assert (deed.entry, deed.choice) == (entry.id, "forget")
+    ledger.upkeep.forget(ledger.begin_run(), "A-00001", who="clerk", because="request", with_key=True)
+    assert ledger.history.entries_by_key("A-00001") == []
+    assert ledger.check() == []
+
+
+def test_notes_add_up(ledger):
+    assert ledger.upkeep.noted() == {}
+    ledger.upkeep.note({"payloads": 2})
+    ledger.upkeep.note({"payloads": 3, "reports": 1})
+    noted = ledger.upkeep.noted()
+    assert (noted["payloads"], noted["reports"]) == (5, 1)
+    assert str(noted["at"]).startswith("2026-03-04T")
+
+
+def test_every_table_is_handed_out_whole_or_since_a_day(ledger):
+    run, drop = filled(ledger)
+    tables = {table.name: table for table in exports(payloads=True)}
+    rows = {name: list(ledger.upkeep.rows_of(table)) for name, table in tables.items()}
+    assert {name: len(some) for name, some in rows.items()} == {"runs": 1, "entries": 3, "attempts": 3, "exceptions": 1}
+    names = [column.name for column in tables["entries"].columns]
+    second = dict(zip(names, rows["entries"][1], strict=True))
+    assert (second["key"], second["state"], second["problems"], second["exception"]) == (
+        "A-00002",
+        "refused",
+        "X701",
+        "refused",
+    )
+    assert (second["run"], second["file"], second["drop"], second["removed_at"]) == (
+        run.name,
+        "orders.csv",
+        drop.id,
+        None,
+    )
+    assert PERSON in second["payload"]
+    assert all(len(row) == len(tables[name].columns) for name, some in rows.items() for row in some)
+    later = exports(since="2026-03-05T00:00:00.000Z")
+    assert [list(ledger.upkeep.rows_of(table)) for table in later] == [[], [], [], []]
+    assert "payload" not in [column.name for column in later[1].columns]
+
+
+def test_runs_and_originals_that_are_needed_are_known(ledger):
+    run, drop = filled(ledger)
+    upkeep = ledger.upkeep
+    assert upkeep.runs_before("9999") == []  # it has not ended
+    assert {str(path) for path in upkeep.originals_needed()} == {"archive/2026/03/04/orders.csv"}
+    later = ledger.begin_run()
+    ledger.follow(later, [Standing(drop.id + 1, run.name, run.started_at, "refused", closed="explained")])
+    assert upkeep.originals_needed() == set()
+    (kept,) = upkeep.originals()
+    assert (kept.run, kept.kept_as) == (run.name, "archive/2026/03/04/orders.csv")
+    upkeep.let_go([Path(kept.kept_as)])
+    assert list(upkeep.originals()) == []
+    assert upkeep.counts() == {"runs": 2, "entries": 3, "decisions": 0}
+
+
+def test_what_is_about_files_is_refused_where_there_is_none(ledger):
+    if ledger.upkeep._engine.dialect.name == "sqlite":
+        before, after = ledger.upkeep.vacuum()
+        assert 0 < after <= before
+        return
+    with pytest.raises(LedgerError, match="this is for a ledger in a SQLite file"):
+        ledger.upkeep.vacuum()

@@ -1,0 +1,68 @@
+"""R34: a disk that fails while a file is read. It is tried once more; a disk that goes on failing halts the run, and refuses nothing."""
+
+import os
+
+import pytest
+from reading_corpus import layout
+from reading_writers import Sheet, Typed, write_ods, write_xls, write_xlsb, write_xlsx
+
+from loadsheet.problems import FileRefused, FolderError
+from loadsheet.reading import open_tables
+from loadsheet.reading.diskfaults import DiskFault, fault_behind
+from loadsheet.reading.isolation import Nursery, open_apart
+from loadsheet.settings import Settings
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="processes cannot be forked here")
+ASKED = layout("Order")
+READS_MAX = 60
+SHEET = [Sheet([["Order", "Kg"], *([f"A{number}", Typed(number)] for number in range(40))])]
+
+
+def write_csv(path, sheets):
+    path.write_text("Order,Kg\n" + "".join(f"A{number},{'9' * 900}\n" for number in range(60)), encoding="utf-8")
+    return path
+
+
+WRITERS = {"csv": write_csv, "xlsx": write_xlsx, "xls": write_xls, "xlsb": write_xlsb, "ods": write_ods}
+
+
+@pytest.fixture(scope="module")
+def nursery():
+    made = Nursery("reading_targets:fail")
+    yield made
+    made.close()
+
+
+def read(path, nursery, first, most):
+    """The rows where reads from number `first` on fail, `most` of them."""
+    name = f"{first} times {most} {path.name}"
+    return [tuple(row.shown) for row in open_apart(path, name, [ASKED], Settings(), nursery)["rows"].rows()]
+
+
+@pytest.mark.parametrize("kind", WRITERS)
+def test_r34_whichever_read_fails_the_file_is_read_in_the_second_try_or_the_run_halts(tmp_path, nursery, kind):
+    path = WRITERS[kind](tmp_path / f"a.{kind}", SHEET)
+    expected = [tuple(row.shown) for row in open_tables(path, path.name, [ASKED], Settings())["rows"].rows()]
+    assert len(expected) >= 40
+    failed = 0
+    for first in (*range(5), *range(5, READS_MAX, 6)):
+        try:
+            found = read(path, nursery, first, 255)
+        except DiskFault:
+            failed += 1
+            assert read(path, nursery, first, 1) == expected
+            continue
+        assert found == expected  # there were no more reads than those before
+        break
+    assert failed >= 2
+    with pytest.raises(FolderError, match=r"cannot be read from its disk \(Input/output error\)") as halted:
+        read(path, nursery, 0, 255)
+    assert halted.value.exit_code == 75
+
+
+def test_r34_a_file_that_is_cut_off_is_no_fault_of_the_disk(tmp_path):
+    path = write_xlsx(tmp_path / "a.xlsx", SHEET)
+    path.write_bytes(path.read_bytes()[:900])
+    with pytest.raises(FileRefused) as refused:
+        open_tables(path, path.name, [ASKED], Settings())
+    assert fault_behind(refused.value) is None

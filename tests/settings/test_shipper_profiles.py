@@ -1,0 +1,187 @@
+"""Shippers: their tables, their folders, what is theirs alone, and which of several sources wins."""
+
+from pathlib import Path
+
+import pytest
+from click.shell_completion import ShellComplete
+
+from loadsheet.cli import loadsheet
+from loadsheet.problems import SettingsError
+from loadsheet.settings import Settings, profiles, shippers_in
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home"))
+    return tmp_path
+
+
+def write(folder, *lines):
+    (folder / "loadsheet.toml").write_text("\n".join(lines), encoding="utf-8")
+
+
+def test_without_shippers_there_is_one_profile_and_nothing_changes(folder):
+    write(folder, "connections = 3")
+    assert shippers_in() == ()
+    assert list(profiles()) == [""]
+    assert profiles()[""].model_dump() == Settings.load().model_dump()
+    assert Settings.load().shipper == ""
+
+
+def test_each_shipper_has_folders_and_a_ledger_of_its_own_below_those_of_all(folder):
+    (folder / "maps" / "acme").mkdir(parents=True)
+    write(folder, 'inbox = "in"', 'mappings = "maps"', 'state = "keep"', "[shippers.acme]", "[shippers.birch]")
+    acme, birch = profiles().values()
+    assert (acme.shipper, birch.shipper) == ("acme", "birch")
+    assert (acme.inbox, birch.inbox) == (Path("in/acme"), Path("in/birch"))
+    assert (acme.mappings, birch.mappings) == (Path("maps/acme"), Path("maps")), "its own folder, if there is one"
+    assert (acme.outbox, acme.state) == (Path("outbox/acme"), Path("keep/acme"))
+    assert acme.database_url == "sqlite:///keep/acme/ledger.db" != birch.database_url
+    assert Settings.load().shippers == acme.shippers == ("acme", "birch")
+
+
+def test_a_table_may_hold_any_setting_and_a_given_folder_is_taken_as_it_is(folder):
+    write(
+        folder,
+        "connections = 3",
+        "window = 30",
+        "[shippers.acme]",
+        'inbox = "/srv/acme"',
+        "connections = 5",
+        "[shippers.acme.assumptions]",
+        'unknown_fields = "ignore"',
+        "[shippers.birch]",
+    )
+    acme, birch = profiles().values()
+    assert (acme.inbox, acme.connections, acme.window) == (Path("/srv/acme"), 5, 30)
+    assert acme.assumptions.unknown_fields == "ignore" != birch.assumptions.unknown_fields
+    assert (birch.inbox, birch.connections) == (Path("inbox/birch"), 3)
+
+
+def test_command_line_then_its_variable_then_that_of_all_then_its_table_then_the_file(folder, monkeypatch):
+    names = ("window", "connections", "canary", "sends_max", "unknown_max")
+    write(folder, *(f"{name} = 5" for name in names), "[shippers.a-b]", *(f"{name} = 4" for name in names[:-1]))
+    for name in names[:3]:
+        monkeypatch.setenv(f"LOADSHEET_{name.upper()}", "3")
+    for name in names[:2]:
+        monkeypatch.setenv(f"LOADSHEET_SHIPPERS__A_B__{name.upper()}", "2")
+    loaded = Settings.load(shipper="a-b", window=1)
+    assert [getattr(loaded, name) for name in names] == [1, 2, 3, 4, 5]
+    assert Settings.load(shipper="a-b", inbox=Path("here")).inbox == Path("here")
+
+
+def test_a_folder_for_all_is_where_the_shippers_folders_lie_wherever_it_is_said(folder, monkeypatch):
+    write(folder, 'inbox = "in"', 'Outbox = "out"', "[shippers.acme]", "[shippers.birch]", 'inbox = "own"')
+    monkeypatch.setenv("LOADSHEET_INBOX", "elsewhere")
+    assert [one.inbox for one in profiles().values()] == [Path("elsewhere/acme"), Path("own")]
+    assert [one.outbox for one in profiles().values()] == [Path("out/acme"), Path("out/birch")]
+
+
+def test_the_token_of_a_shipper_goes_before_that_of_all(folder, monkeypatch):
+    write(folder, "[shippers.acme]", 'token_file = "acme.token"', "[shippers.birch]", "[shippers.cedar]")
+    monkeypatch.setenv("LOADSHEET_TOKEN", "of-all")
+    monkeypatch.setenv("LOADSHEET_SHIPPERS__BIRCH__TOKEN", "of-birch")
+    acme, birch, cedar = profiles().values()
+    assert (acme.token, acme.token_file) == (None, Path("acme.token"))
+    assert birch.token.get_secret_value() == "of-birch"
+    assert cedar.token.get_secret_value() == "of-all"
+
+
+def test_what_is_said_of_one_exchange_is_not_told_to_another(folder, monkeypatch):
+    write(
+        folder,
+        'exchange = "https://a.example"',
+        'token_command = "pass a"',
+        'capabilities = "a.yaml"',
+        "[shippers.acme]",
+        'exchange = "https://b.example"',
+    )
+    monkeypatch.setenv("LOADSHEET_TOKEN", "for-a")
+    acme = Settings.load(shipper="acme")
+    assert (acme.exchange, acme.token, acme.token_command, acme.capabilities) == ("https://b.example", None, "", None)
+    assert acme.own == {"exchange"}
+
+
+@pytest.mark.parametrize(
+    ("lines", "told"),
+    [
+        (["[shippers.acme]", "conections = 3"], "loadsheet.toml [shippers.acme] conections: there is no such setting; did you mean connections?"),
+        (["[shippers.acme]", "connections = 0"], "[shippers.acme] connections: "),
+        (["[shippers.acme]", 'shipper = "b"'], "[shippers.acme] shipper: cannot be set for one shipper"),
+        (["[shippers.acme.shippers.b]"], "[shippers.acme] shippers: cannot be set for one shipper"),
+        (['shippers = ["acme"]'], "write [shippers.NAME]"),
+        (["[shippers]", 'acme = "x"'], "shippers.acme: must be a table"),
+        (['[shippers."../acme"]'], "a name is made of letters, digits"),
+        (["[shippers.a__b]"], "a name is made of letters, digits"),
+        (["[shippers.Lookups]"], "this name is taken"),
+        (["[shippers.NUL]"], "this name is taken"),
+        (["[shippers.a-b]", "[shippers.A_b]"], "[shippers.A_b]: differs too little from [shippers.a-b]"),
+        (["[shippers.acme]", 'inbox = "x"', "[shippers.b]", 'inbox = "./x"'], "have the same inbox"),
+        (["[shippers.acme]", 'inbox = "inbox"', "[shippers.b]"], "have an inbox within the other's"),
+        (["[shippers.acme]", 'state = ".loadsheet/b"', "[shippers.b]"], "have the same state"),
+        (["[shippers.acme]", 'outbox = "outbox/b"', "[shippers.b]"], "have the same outbox"),
+        (['database = "postgresql://u:s3cret@h/l"', "[shippers.acme]", "[shippers.b]"], "have the same ledger (database)"),
+        (["[shippers.birch]"], "there is no shipper acme: declared are birch"),
+        (["[shippers.acne]"], "did you mean acne?"),
+        (["window = 3"], "none is declared; write [shippers.acme] into loadsheet.toml"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_shippers_is_named(folder, lines, told):
+    write(folder, *lines)
+    with pytest.raises(SettingsError) as refused:
+        Settings.load(shipper="acme")
+    assert told in str(refused.value)
+    assert "s3cret" not in str(refused.value)
+
+
+def test_a_mistake_in_one_table_is_no_other_shippers_affair(folder):
+    write(folder, "[shippers.acme]", "conections = 3", "[shippers.birch]")
+    assert Settings.load(shipper="birch").shipper == "birch"
+
+
+@pytest.mark.parametrize(
+    ("variable", "told"),
+    [
+        ("LOADSHEET_SHIPPERS__BRICH__TOKEN", "there is no such shipper; declared are: acme"),
+        ("LOADSHEET_SHIPPERS__ACME__TOKN", "there is no such setting; did you mean LOADSHEET_SHIPPERS__ACME__TOKEN?"),
+        ("LOADSHEET_SHIPPERS__ACME__IGNORE", 'LOADSHEET_SHIPPERS__ACME__IGNORE: write it as JSON, such as ["a", "b"]'),
+        ("LOADSHEET_IGNORE", 'LOADSHEET_IGNORE: write it as JSON, such as ["a", "b"]'),
+        ("LOADSHEET_SHIPPER", "there is no shipper s3cret: declared are acme"),
+        ("LOADSHEET_CONFIG", "settings file s3cret does not exist"),
+    ],
+)
+def test_what_is_wrong_with_a_variable_is_named(folder, monkeypatch, variable, told):
+    write(folder, "[shippers.acme]")
+    monkeypatch.setenv(variable, "s3cret")
+    with pytest.raises(SettingsError) as refused:
+        Settings.load(shipper="" if variable == "LOADSHEET_SHIPPER" else "acme")
+    assert told in str(refused.value)
+
+
+def test_the_environment_can_choose_the_shipper(folder, monkeypatch):
+    write(folder, "[shippers.Acme]", "[shippers.birch]")
+    monkeypatch.setenv("LOADSHEET_SHIPPER", "acme")
+    assert Settings.load().shipper == "Acme"
+    assert Settings.load(shipper="birch").shipper == "birch"
+
+
+def test_their_names_complete_on_the_command_line(folder):
+    write(folder, "[shippers.acme]", "[shippers.Alder]", "[shippers.birch]")
+    complete = ShellComplete(loadsheet, {}, "loadsheet", "_LOADSHEET_COMPLETE")
+    assert [one.value for one in complete.get_completions(["runs", "--shipper"], "a")] == ["acme", "Alder"]
+    write(folder, "no TOML")
+    assert complete.get_completions(["runs", "--shipper"], "a") == []
+
+
+def test_the_first_settings_file_counts_the_one_named_the_one_here_the_users(folder, monkeypatch):
+    (folder / "home" / "loadsheet").mkdir(parents=True)
+    (folder / "home" / "loadsheet" / "loadsheet.toml").write_text("window = 4\nconnections = 4", encoding="utf-8")
+    assert Settings.load().window == 4
+    write(folder, "window = 3")
+    assert (Settings.load().window, Settings.load().connections) == (3, 8), "files are not mixed"
+    (folder / "named.toml").write_text("window = 2", encoding="utf-8")
+    monkeypatch.setenv("LOADSHEET_CONFIG", "named.toml")
+    assert Settings.load().window == 2
+    (folder / "given.toml").write_text("window = 1", encoding="utf-8")
+    assert Settings.load(folder / "given.toml").window == 1
