@@ -3,15 +3,28 @@
 import os
 from pathlib import Path
 
+import pandas as pd
+import structlog
+
 import loadsheet.cli.exchange
 import loadsheet.cli.run
 import loadsheet.exchange.server
+import loadsheet.mapping.expressions
 import loadsheet.pipeline
 from loadsheet.cli import invoke
 from loadsheet.contract import Assumptions
 from loadsheet.mapping import load_folder
 
-IMPORTED = (loadsheet.cli.run, loadsheet.cli.exchange, loadsheet.exchange.server, loadsheet.pipeline)
+IMPORTED = (
+    loadsheet.cli.run,
+    loadsheet.cli.exchange,
+    loadsheet.exchange.server,
+    loadsheet.pipeline,
+    # what a run loads only when it needs it would be loaded again by every worker
+    loadsheet.mapping.expressions,
+    pd,
+    structlog,
+)
 load_folder(
     Path(__file__).parents[1] / "proofs" / "mappings", Assumptions()
 )  # what libraries load once is loaded before the fork

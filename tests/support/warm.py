@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from command import environment
 
 COMMANDS = ("run", "resolve", "retry", "look", "doctor", "check", "exchange")
-NEEDED = (*(f"loadsheet.cli.{name}" for name in COMMANDS), "loadsheet.pipeline", "loadsheet.exchange.server")
+LAZY = ("loadsheet.mapping.expressions", "pandas", "structlog")  # else each command would load them again
+NEEDED = (*(f"loadsheet.cli.{name}" for name in COMMANDS), "loadsheet.pipeline", "loadsheet.exchange.server", *LAZY)
 
 
 class Warm:
