@@ -5,8 +5,10 @@ import json
 import pytest
 from browsing import chromium, login, look
 from calling import OverSocket
+from selenium.common.exceptions import NoSuchElementException, StaleElementReferenceException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import WebDriverWait
 from serving import TOKEN, exchange
 
 from loadsheet.contract import BY_NAME, example_body, example_steps
@@ -173,6 +175,7 @@ def test_the_pages_can_be_used_from_the_keyboard(url, browser):
     browser.delete_all_cookies()
     browser.get(url)
     browser.switch_to.active_element.send_keys(TOKEN, Keys.ENTER)
-    assert "Latest orders" in body(browser)
+    page_gone = (NoSuchElementException, StaleElementReferenceException)  # a key does not wait for the next page
+    WebDriverWait(browser, 20, ignored_exceptions=page_gone).until(lambda browser: "Latest orders" in body(browser))
     browser.switch_to.active_element.send_keys(Keys.TAB)
     assert browser.switch_to.active_element.text == "Skip to the content"
