@@ -10,7 +10,7 @@ WORKDIR /src
 COPY .constraints.txt pyproject.toml README.md LICENSE ./
 COPY src src
 RUN python -m venv /opt/loadsheet \
-    && /opt/loadsheet/bin/python -m pip install --no-cache-dir --disable-pip-version-check --constraint .constraints.txt .
+    && /opt/loadsheet/bin/python -m pip install --no-cache-dir --disable-pip-version-check --constraint .constraints.txt '.[fleet,objects]'
 
 FROM ${PYTHON}
 RUN groupadd --gid 10001 loadsheet \

@@ -11,10 +11,10 @@ demo: .venv/demo  ## the samples through the shipped mappings against the embedd
 	@$(BIN)/loadsheet run --inbox .loadsheet/demo/inbox --mappings mappings --outbox outbox --state .loadsheet/demo/state --settle 0 --exit-zero
 
 test: .venv/test lint  ## the whole suite, lint and types included
-	@$(BIN)/python -m pytest -n 2
+	@$(BIN)/python -m pytest -n 2 --dist worksteal
 
 sweep: .venv/test  ## the long sweeps that CI runs as well, those that measure go alone
-	@$(BIN)/python -m pytest -m "sweep and not alone" -n 2 --timeout 2400
+	@$(BIN)/python -m pytest -m "sweep and not alone" -n 2 --dist worksteal --timeout 2400
 	@$(BIN)/python -m pytest -m "sweep and alone" --timeout 1500
 
 fuzz: .venv/test  ## coverage-guided fuzzing of reading, FUZZ_S seconds for each target (Linux; atheris has no wheels elsewhere)
@@ -22,7 +22,7 @@ fuzz: .venv/test  ## coverage-guided fuzzing of reading, FUZZ_S seconds for each
 	@for target in csv xlsx xls xlsb ods header; do $(BIN)/python tests/fuzz/fuzz_reading.py $$target -seed=1 -max_total_time=$(FUZZ_S) || exit 1; done
 
 deep: .venv/test  ## the same over every single effect of a run: some hours
-	@LOADSHEET_SWEEP_EVERY=1 $(BIN)/python -m pytest -m "sweep and not alone" -n 2 --timeout 9000
+	@LOADSHEET_SWEEP_EVERY=1 $(BIN)/python -m pytest -m "sweep and not alone" -n 2 --dist worksteal --timeout 9000
 
 lint: .venv/test
 	@$(BIN)/ruff check .
@@ -34,6 +34,7 @@ bench: .venv/test  ## orders/s and CPU per order, split by stage; durable create
 	@$(BIN)/python -m tests.benchmarks.exchange
 	@$(BIN)/python -m tests.benchmarks.reading
 	@$(BIN)/python -m tests.benchmarks.translation
+	@$(BIN)/python -m tests.benchmarks.fleet
 
 wheel: .venv/test  ## dist/loadsheet-VERSION.whl; the same source gives the same bytes
 	@rm -f dist/*.whl

@@ -5,6 +5,7 @@ Owns: the order of these, and that none of them changes what a run came to: what
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 
@@ -12,9 +13,10 @@ from loadsheet import arrivals, journal, seeing, telling
 from loadsheet.ledger import open_ledger
 from loadsheet.ledger.history import History
 from loadsheet.nights import Night
-from loadsheet.pipeline import Result
 from loadsheet.problems import LedgerError, LoadsheetError, SettingsError
 from loadsheet.settings import Settings
+from loadsheet.settings.places import shown
+from loadsheet.stages import Result
 
 Clock = Callable[[], datetime]
 
@@ -52,6 +54,8 @@ def _attended(
         journal.warning("the run stopped early", said=True, exit_code=result.exit_code, reason=str(result.stopped))
     summary, folder = result.reports.summary, result.reports.folder
     night = Night(settings.shipper, began, clock(), result.exit_code, result.stopped, summary, folder, result.left)
+    if settings.outbox_address:
+        night = replace(night, place=shown(settings.outbox / summary.run))
     _after(settings, night, say, board)
     return result
 

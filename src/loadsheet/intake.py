@@ -4,23 +4,36 @@ Owns: the order in which files are taken (parents before children), and where a 
 network. Every row that reading gives is counted here, apart from the mapping, and held against what the ledger recorded.
 """
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import date, datetime
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from loadsheet import inbox, journal
+from loadsheet import inbox, journal, stores, translation
 from loadsheet.contract import SENDING_ORDER
 from loadsheet.ledger import Drop, Ledger, Run, SourceFile, SourceTable
 from loadsheet.ledger.history import History
+from loadsheet.ledger.shared.claims import held_claims
 from loadsheet.mapping import Mapping as CompiledMapping
-from loadsheet.mapping import Route, Routes, route, translate
+from loadsheet.mapping import Route, Routes, route
 from loadsheet.problems import DoesNotBalance, FileRefused, FolderError, LoadsheetError, Problem, Where
-from loadsheet.reading import Row, Sentinel, Table, open_tables
+from loadsheet.reading import Table, open_tables
 from loadsheet.returning import FIX_ROLE, FixFile, Opened, as_dropped, as_they_were, fix_texts, open_fix, recognise
 from loadsheet.settings import Settings
+from loadsheet.settings.places import shown
+
+
+class Elsewhere(NamedTuple):
+    """Others, in processes of their own, who can translate a big drop: in how many parts, and a function that hands out what each part has
+    to know (JSON values) and waits. It returns what `translate_part` answered for each, by the batch that staged it; nothing if nobody
+    took them.
+    """
+
+    parts: int
+    translate: Callable[[Sequence[Mapping[str, Any]]], Mapping[int, Mapping[str, Any]]]
 
 
 class Taken(NamedTuple):
@@ -33,16 +46,36 @@ class Taken(NamedTuple):
 
 
 @journal.stage("intake")
-def take_in(settings: Settings, ledger: Ledger, this_run: Run, mappings: Sequence[CompiledMapping]) -> Taken:
+def take_in(
+    settings: Settings,
+    ledger: Ledger,
+    this_run: Run,
+    mappings: Sequence[CompiledMapping],
+    *,
+    elsewhere: Elsewhere | None = None,
+) -> Taken:
     """Claim every finished file and plan its documents; a file that cannot be used is set aside. A folder or disk that refuses ends
-    the intake: what is planned by then can still be delivered. Raises LedgerError.
+    the intake: what is planned by then can still be delivered. `elsewhere` is where big drops are translated. Raises LedgerError.
     """
     left: list[Problem] = []
     try:
-        fault = _take(settings, ledger, this_run, mappings, left)
+        with _claims(settings) as claims:
+            fault = _take(settings, ledger, this_run, mappings, left, claims=claims, elsewhere=elsewhere)
     except FolderError as refused:
         return Taken(tuple(left), refused)
     return Taken(tuple(left), fault)
+
+
+@contextmanager
+def _claims(settings: Settings) -> Iterator[inbox.Claims]:
+    """How objects are claimed: in the tables that all share or, where only one process holds the ledger, by that."""
+    if not (settings.is_shared and settings.inbox_address):
+        yield inbox.ALONE
+        return
+    shared = held_claims(settings.database_url, settings.takeover_s)
+    with shared as claims:
+        claims.inherit(settings.inbox_address)
+        yield claims
 
 
 def open_route(chosen: Route, files: Mapping[str, inbox.InboxFile], settings: Settings) -> dict[str, Table]:
@@ -59,10 +92,14 @@ def _take(
     this_run: Run,
     mappings: Sequence[CompiledMapping],
     left: list[Problem],
+    *,
+    claims: inbox.Claims,
+    elsewhere: Elsewhere | None,
 ) -> LoadsheetError | None:
     """Every complete route, parents before children; what has none is set aside, or waits and is told in `left`."""
     _put_away(settings, ledger)
-    found = inbox.scan(settings)
+    _put_away_objects(settings, ledger, claims)
+    found = inbox.brought(inbox.scan(settings), settings)
     by_name = {candidate.name: candidate for candidate in found.candidates}
     returns = recognise(found.candidates, ledger.history, mappings, settings)
     names = [name for name in by_name if not returns.holds(name)]
@@ -72,15 +109,20 @@ def _take(
     left += found.left
     fault: LoadsheetError | None = None
     for name, problem in {**returns.refused, **routes.unmapped, **routes.ambiguous}.items():
-        if file := inbox.claim(by_name[name], settings, this_run.name):
+        if file := inbox.claim(by_name[name], settings, this_run.name, claims):
             _set_aside(settings, ledger, this_run, file, problem)
     for chosen in sorted(complete, key=lambda chosen: SENDING_ORDER.index(chosen.mapping.operation.name)):
         names = [*dict.fromkeys(chosen.files.values()), *([chosen.trigger] if chosen.trigger else [])]
-        claimed = [file for name in names if (file := inbox.claim(by_name[name], settings, this_run.name))]
-        if len(claimed) == len(names):  # else one is gone or written to: the next run finds the others in the work area
+        taking = (inbox.claim(by_name[name], settings, this_run.name, claims) for name in names)
+        claimed = [file for file in taking if file]
+        if len(claimed) < len(names):  # one is gone or written to: the next run finds the others in the work area
+            for file in (file for file in claimed if file.held):
+                inbox.give_back(file, settings)
+        else:
             fix = returns.files.get(names[0])
             with journal.stage("one drop", file=names[0], mapping=chosen.mapping.name):
-                fault = _plan(settings, ledger, this_run, chosen, claimed, fix=fix, left=left) or fault
+                plan = partial(plan_files, settings, ledger, this_run, chosen, claimed, fix=fix, elsewhere=elsewhere)
+                fault = _plan(settings, ledger, this_run, claimed, plan, left=left) or fault
     return fault
 
 
@@ -115,7 +157,24 @@ def _put_away(settings: Settings, ledger: Ledger) -> None:
             if file.path.exists():
                 _keep(settings, ledger, drop, file, source.problems)
             elif place := inbox.found_again(file, settings, _day(drop.run), drop.run):
-                ledger.archived(drop.id, file.name, str(place))
+                ledger.archived(drop.id, file.name, shown(place))
+
+
+def _put_away_objects(settings: Settings, ledger: Ledger, claims: inbox.Claims) -> None:
+    """The same for objects, wherever the run that recorded them was killed: they lie in the inbox still, or were replaced there."""
+    for drop in ledger.history.unfiled(settings.inbox_address) if settings.inbox_address else ():
+        for source in drop.files:
+            arrived = datetime.fromisoformat(source.arrived)
+            held = inbox.recorded(source.kept_as, arrived, settings, drop.run, claims)
+            if held is None:
+                continue
+            file = inbox.InboxFile(source.name, held.path, source.size, source.sha256, arrived, held=held)
+            if file.path.exists():
+                _keep(settings, ledger, drop, file, source.problems)
+            elif place := inbox.found_again(file, settings, _day(drop.run), drop.run):
+                ledger.archived(drop.id, file.name, shown(place))
+            elif held.is_at_hand():
+                _keep(settings, ledger, drop, file, source.problems)
 
 
 def _keep(settings: Settings, ledger: Ledger, drop: Drop, file: inbox.InboxFile, problems: Sequence[Problem]) -> None:
@@ -125,7 +184,7 @@ def _keep(settings: Settings, ledger: Ledger, drop: Drop, file: inbox.InboxFile,
         if problems
         else inbox.archive(file, settings, _day(drop.run), drop.run)
     )
-    ledger.archived(drop.id, file.name, str(place))
+    ledger.archived(drop.id, file.name, shown(place))
 
 
 def _day(run: str) -> date:
@@ -136,10 +195,9 @@ def _plan(
     settings: Settings,
     ledger: Ledger,
     this_run: Run,
-    chosen: Route,
     claimed: Sequence[inbox.InboxFile],
+    plan: Callable[[], Drop],
     *,
-    fix: FixFile | None,
     left: list[Problem],
 ) -> LoadsheetError | None:
     """Stages 2 to 4 for the files of one route, or for one fix workbook; what cannot be read is set aside, what is planned is archived,
@@ -147,7 +205,7 @@ def _plan(
     reading and ledger set the files aside as well.
     """
     try:
-        planned = plan_files(settings, ledger, this_run, chosen, claimed, fix=fix)
+        planned = plan()
     except FileRefused as refused:
         _refuse(settings, ledger, this_run, claimed, refused.problem, left=left)
         return None
@@ -172,32 +230,98 @@ def plan_files(
     claimed: Sequence[inbox.InboxFile],
     *,
     fix: FixFile | None = None,
+    elsewhere: Elsewhere | None = None,
 ) -> Drop:
-    """Stages 2 to 4 for the files of one route, or for one fix workbook: read, translated as of the run's beginning, and planned.
+    """Stages 2 to 4 for the files of one route, or for one fix workbook: read, translated as of the run's beginning, and planned. What is
+    big is translated in parts: elsewhere, or by more processes of this machine. Whoever it was, the ledger comes to the same.
 
     Returns the drop as the ledger has it; moves no file. Raises FileRefused if one cannot be read or changed meanwhile, and
     DoesNotBalance; nothing is recorded then.
     """
-    mapping = chosen.mapping
     found = opened(chosen, fix, claimed, ledger.history, settings)
-    rows: Counter[str] = Counter()
-    sentinels = {name: Sentinel(table) for name, table in found.tables.items()}
-    counted = {name: table.watched(_counting(table, sentinels[name], rows)) for name, table in found.tables.items()}
-    documents = translate(mapping, counted, now=datetime.fromisoformat(this_run.started_at))
     drop = _drop(this_run, chosen, claimed, found)
-    planned, fates = ledger.plan(
-        this_run,
-        drop,
-        mapping.lineage,
-        found.naming(documents),
-        lambda: _unchanged(claimed, rows),
-        changed=mapping.changed,
-        # what comes back in a fix workbook is what was wrong: no share of it says anything about the rest
-        error_share_max=error_share_max(mapping, settings) if drop.fixes is None else 1.0,
-        suspected=lambda: {name: sentinel.problems() for name, sentinel in sentinels.items()},
-    )
-    journal.info("entries planned", file=planned.name, mapping=mapping.name, rows=rows.total(), entries=fates)
-    return planned
+    planning = _Planning(settings, ledger, this_run, chosen.mapping, claimed, found, drop)
+    batches: Collection[int] = ()
+    try:
+        if orders := _orders(settings, this_run, chosen, claimed, found, elsewhere=elsewhere):
+            if elsewhere is None:
+                with translation.Children(orders, settings) as translated:
+                    return planning.record(translated)
+            if answers := elsewhere.translate([order.to_json() for order in orders]):
+                batches = list(answers)
+                staged = ledger.staging.of(batches)
+                return planning.record(translation.staged(staged, answers.values()), batches=batches)
+    except translation.PartsLost as lost:  # then they cost time, and nothing else
+        journal.warning("parts of a translation lost", file=drop.name, reason=str(lost))
+    return planning.record(translation.alone(chosen.mapping, found.tables, this_run.started_at), batches=batches)
+
+
+def translate_part(
+    settings: Settings, ledger: Ledger, batch: int, given: Mapping[str, Any], mappings: Sequence[CompiledMapping]
+) -> dict[str, Any]:
+    """Translate the part of a drop that a batch stands for, and stage it in the ledger, which checks the batch's fence. Returns what the
+    batch is to be closed with. Raises LedgerError, and Superseded if somebody has taken the batch over.
+    """
+    bring, put = partial(stores.brought, settings=settings), partial(ledger.staging.put, batch)
+    return translation.carry_out(given, settings, mappings, bring=bring, put=put)
+
+
+def _orders(
+    settings: Settings,
+    this_run: Run,
+    chosen: Route,
+    claimed: Sequence[inbox.InboxFile],
+    found: Opened,
+    *,
+    elsewhere: Elsewhere | None,
+) -> list[translation.Order]:
+    """What has to be known to translate a drop in parts; nothing where one process is as good. What comes back as a fix file is read as
+    its original was, which only this process can.
+    """
+    count = elsewhere.parts if elsewhere is not None else translation.helpers(settings)
+    size = sum(file.size for file in claimed)
+    is_plain = found.fixes is None and found.entry_of is None
+    worth_it = translation.is_worth_it(chosen.mapping, found.tables.values(), size, settings)
+    if not (count and is_plain and worth_it):
+        return []
+    by_name = {file.name: file for file in claimed}
+    files = [
+        translation.Source(role, name, file.lies_at if elsewhere is not None else str(file.path), file.sha256)
+        for role, name in chosen.files.items()
+        for file in (by_name[name],)
+    ]
+    return translation.orders(chosen.mapping, files, this_run.started_at, count)
+
+
+class _Planning(NamedTuple):
+    """What it takes to plan a drop, but for what it was translated to."""
+
+    settings: Settings
+    ledger: Ledger
+    run: Run
+    mapping: CompiledMapping
+    claimed: Sequence[inbox.InboxFile]
+    found: Opened
+    drop: Drop
+
+    def record(self, translated: translation.Translated, *, batches: Collection[int] = ()) -> Drop:
+        """Plan what the drop was translated to; `batches` are those that staged it, or were to."""
+        mapping, drop = self.mapping, self.drop
+        planned, fates = self.ledger.plan(
+            self.run,
+            drop,
+            mapping.lineage,
+            self.found.naming(translated.documents()),
+            lambda: _unchanged(self.claimed, translated.rows()),
+            changed=mapping.changed,
+            # what comes back in a fix workbook is what was wrong: no share of it says anything about the rest
+            error_share_max=error_share_max(mapping, self.settings) if drop.fixes is None else 1.0,
+            suspected=translated.suspected,
+            staged=batches,
+        )
+        rows = sum(translated.rows().values())
+        journal.info("entries planned", file=planned.name, mapping=mapping.name, rows=rows, entries=fates)
+        return planned
 
 
 def opened(
@@ -223,7 +347,7 @@ def _drop(
     return Drop(
         id=0,
         run=this_run.name,
-        files=tuple(_source(file, roles.get(file.name, "trigger"), str(file.path)) for file in claimed),
+        files=tuple(_source(file, roles.get(file.name, "trigger"), file.lies_at) for file in claimed),
         tables=tuple(_table(table) for table in opened.tables.values()),
         mapping=mapping.name,
         mapping_version=str(mapping.version),
@@ -246,21 +370,7 @@ def _table(table: Table) -> SourceTable:
     return SourceTable(table.name, table.file, table.sheet, table.header, table.header_row, found=table.found)
 
 
-def _counting(table: Table, sentinel: Sentinel, rows: Counter[str]) -> Callable[[], Iterator[Row]]:
-    """The table's rows, counted as reading gives them: what the ledger holds against the rows it was handed. The sentinel sees
-    them pass.
-    """
-
-    def counted() -> Iterator[Row]:
-        count = 0
-        for count, row in enumerate(sentinel.watch(table.rows()), start=1):  # noqa: B007 (the count is what we are here for)
-            yield row
-        rows[table.name] = count
-
-    return counted
-
-
-def _unchanged(claimed: Sequence[inbox.InboxFile], rows: Counter[str]) -> Counter[str]:
+def _unchanged(claimed: Sequence[inbox.InboxFile], rows: Mapping[str, int]) -> Mapping[str, int]:
     """The rows that were read, asked for before anything is committed. Raises FileRefused if a file changed meanwhile."""
     for file in claimed:
         if not inbox.is_unchanged(file):
@@ -294,7 +404,7 @@ def _source(file: inbox.InboxFile, role: str, kept_as: str, *problems: Problem) 
 
 def _set_aside(settings: Settings, ledger: Ledger, this_run: Run, file: inbox.InboxFile, problem: Problem) -> None:
     # Recorded first: a file that was moved aside and is in no report would be as good as lost.
-    drop = ledger.set_aside(this_run, _source(file, "set aside", str(file.path), problem))
+    drop = ledger.set_aside(this_run, _source(file, "set aside", file.lies_at, problem))
     journal.warning("file set aside", file=file.name, code=problem.code, reason=str(problem))
     _keep(settings, ledger, drop, file, [problem])
 

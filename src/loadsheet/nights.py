@@ -25,8 +25,16 @@ class Night:
     summary: RunSummary | None = None
     folder: Path | None = None
     left: tuple[Problem, ...] = ()
+    place: str = ""  # where people find the folder, if that is in an object store
 
     @property
     def run(self) -> str:
         """The name of the run; empty if it could not begin."""
         return self.summary.run if self.summary else ""
+
+    def report(self, name: str = "") -> str:
+        """Where people find a report of this name, or all; empty if there is none."""
+        if self.folder is None:
+            return ""
+        found = self.place or str(self.folder.absolute())
+        return f"{found}/{name}" if name else found

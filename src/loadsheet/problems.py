@@ -307,6 +307,20 @@ class LedgerDiskFailed(LedgerError):  # noqa: N818
     exit_code = 75
 
 
+class LedgerGone(LedgerError):  # noqa: N818
+    """The server of the ledger cannot be reached, or ended the connection. Whether the last change was recorded is not known here: whoever
+    made it asks the ledger again.
+    """
+
+    exit_code = 75
+
+
+class Superseded(LedgerError):  # noqa: N818
+    """Another process has taken over what this one was doing. Nothing of what it wanted to record was recorded."""
+
+    exit_code = 75
+
+
 class LedgerBusy(LoadsheetError):  # noqa: N818
     """Another process holds the ledger; the message names it."""
 

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
+from loadsheet import stores
 from loadsheet.ledger import Ledger, Remark, WorkbookRead
 from loadsheet.problems import FileRefused, ReadersUnavailable
 from loadsheet.reading import Layout, WantedColumn, open_tables
@@ -24,6 +25,7 @@ RUNS_MAX, WORKBOOKS_MAX = 60, 200
 _WRITTEN_LAST = "run.json"  # a workbook that is newer than this was saved by somebody else
 _PROPERTIES, _PROPERTIES_MAX = "docProps/core.xml", 65_536
 _SAVED_BY = re.compile(r"<cp:lastModifiedBy>([^<]*)</cp:lastModifiedBy>")
+_BOOK = re.compile(r"reconciliation[^/]*\.xlsx")
 _VALUE_MAX = 4_000
 _LATER = ("R201",)  # the system does not let us read it now
 _LAYOUT = Layout(
@@ -42,6 +44,7 @@ class _Workbook(NamedTuple):
     name: str
     path: Path
     saved_ns: int
+    object: stores.Object | None = None  # in an outbox that is in a store: then it is fetched before it is read
 
 
 class _Row(NamedTuple):
@@ -70,9 +73,11 @@ def read_back(settings: Settings, ledger: Ledger) -> int:
     many remarks were news. Costs a look at a few file times if nobody wrote anything. Raises LedgerError.
     """
     known = ledger.history.workbooks_read()
-    found = [book for book in _saved(settings.outbox, ledger) if book.saved_ns != _of(known, book).saved_ns]
+    found = [book for book in _saved(settings, ledger) if book.saved_ns != _of(known, book).saved_ns]
     read, said = dict(known), list[Remark]()
     for book in sorted(found, key=lambda one: one.saved_ns):
+        if book.object is not None and not stores.fetch(book.object, book.path):
+            continue  # saved again in this moment
         try:
             rows = list(_rows_of(book, settings))
         except ReadersUnavailable:
@@ -90,13 +95,18 @@ def read_back(settings: Settings, ledger: Ledger) -> int:
 def unread(settings: Settings, ledger: Ledger) -> list[str]:
     """The workbooks of earlier runs, from the outbox on, that somebody saved since they were written or read last."""
     known = ledger.history.workbooks_read()
-    return [book.name for book in _saved(settings.outbox, ledger) if book.saved_ns != _of(known, book).saved_ns]
+    return [book.name for book in _saved(settings, ledger) if book.saved_ns != _of(known, book).saved_ns]
 
 
-def _saved(outbox: Path, ledger: Ledger) -> Iterator[_Workbook]:
+def _saved(settings: Settings, ledger: Ledger) -> Iterator[_Workbook]:
     """The workbooks of the latest runs and of their days that somebody saved after us."""
     runs = [run.name for run in ledger.history.runs(RUNS_MAX)]
-    for folder in dict.fromkeys([*runs, *(name[:10] for name in runs)]):
+    folders = list(dict.fromkeys([*runs, *(name[:10] for name in runs)]))
+    if settings.outbox_address:
+        yield from _saved_in_store(settings, folders)
+        return
+    outbox = settings.outbox
+    for folder in folders:
         try:
             ours = (outbox / folder / _WRITTEN_LAST).stat().st_mtime_ns
         except OSError:
@@ -105,6 +115,19 @@ def _saved(outbox: Path, ledger: Ledger) -> Iterator[_Workbook]:
             saved = _mtime(path)
             if saved > ours:
                 yield _Workbook(f"{folder}/{path.name}", path, saved)
+
+
+def _saved_in_store(settings: Settings, folders: Sequence[str]) -> Iterator[_Workbook]:
+    """The same where the outbox is in a store, by the store's times. The store knows seconds: `run.json` comes after the workbook."""
+    place = settings.outbox_address
+    for folder, there in zip(
+        folders, stores.at_once(lambda one: stores.objects_in(f"{place}/{one}"), folders), strict=True
+    ):
+        ours = next((one.changed for one in there if one.name == _WRITTEN_LAST), None)
+        for one in there:
+            if ours is not None and one.changed > ours and _BOOK.fullmatch(one.name):
+                path = settings.state / "fetched" / "books" / stores.digest(one.address) / one.name
+                yield _Workbook(f"{folder}/{one.name}", path, int(one.changed.timestamp() * 1e9), one)
 
 
 def _mtime(path: Path) -> int:

@@ -8,6 +8,7 @@ import logging
 import queue
 import signal
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -29,6 +30,7 @@ from loadsheet import inbox
 from loadsheet.inbox.volumes import MOUNTS, kind_of, needs_polling
 from loadsheet.problems import FolderError, LoadsheetError, Problem
 from loadsheet.settings import Settings
+from loadsheet.settings.places import shown
 
 BREATH_S = 0.2  # events come in swarms; between two looks lies this, and twice what a look takes
 GATHER = 4  # files that come one after the other are taken together, but the first waits for so many times `settle_s` at most
@@ -58,6 +60,8 @@ class Bell:
     def __enter__(self) -> Self:
         logging.getLogger("watchdog").addHandler(logging.NullHandler())
         logging.getLogger("watchdog").propagate = False
+        # a folder that appears while its parent is looked through may be listened to twice, which does no harm
+        warnings.filterwarnings("ignore", "Callback with id", RuntimeWarning)
         self._handlers = {number: signal.signal(number, self._stop) for number in (signal.SIGINT, signal.SIGTERM)}
         return self
 
@@ -119,6 +123,9 @@ class Ear:
 
     def listen(self) -> None:
         """Have the file system ring, if it can and does not yet; again if the inbox is another folder than it was."""
+        if self.settings.inbox_address:
+            self._tell("it lies in an object store, which tells of nothing")
+            return
         try:
             status = self.settings.inbox.stat()
         except OSError:
@@ -132,8 +139,11 @@ class Ear:
         reason = self._why_not()
         if not reason:
             reason = self._start()
+        self._tell(reason)
+
+    def _tell(self, reason: str) -> None:
         if reason != self._told and reason:
-            self._say(f"{self.settings.inbox} is looked into every {self.settings.poll_s:g} s: {reason}")
+            self._say(f"{shown(self.settings.inbox)} is looked into every {self.settings.poll_s:g} s: {reason}")
         self._told = reason
 
     def _why_not(self) -> str:
@@ -178,6 +188,7 @@ class Watch(NamedTuple):
     """What is watched for one shipper, or for the only one. `run` is one run, `unfinished` counts the entries that are ready, sending
     or unknown, `say` takes what there is to say, and `close` lets go of what is held when it cannot go on. `due_s` tells in how many
     seconds a run is due although no file came, because one should have come by then (None: never); it is asked after each run.
+    `scheduled_s` tells the same of runs that a schedule wants (0: one is due now); it is asked at each look.
     """
 
     settings: Settings
@@ -186,6 +197,7 @@ class Watch(NamedTuple):
     say: Callable[[str], None]
     close: Callable[[LoadsheetError], object] = lambda _why: None
     due_s: Callable[[], float | None] = lambda: None
+    scheduled_s: Callable[[], float | None] = lambda: None
 
 
 def watch(
@@ -234,7 +246,7 @@ class _Watcher:
     """What a watch remembers from one turn to the next. Times are those of `clock`, in seconds."""
 
     def __init__(self, watched: Watch, clock: Callable[[], float]) -> None:
-        self.settings, self._run, self._unfinished, self._say, self._close, self._due_s = watched
+        self.settings, self._run, self._unfinished, self._say, self._close, self._due_s, self._scheduled_s = watched
         self._clock = clock
         self._handled: frozenset[tuple[object, ...]] = frozenset()  # what earlier runs have seen and left where it is
         self._news_since: float | None = None
@@ -265,7 +277,9 @@ class _Watcher:
                 return self._once(there)
             return min(found.again_s, ripe - now)
         self._news_since = None
-        times = [at for at in (self._resolve_at, self._due_at) if at is not None]
+        scheduled_s = self._scheduled_s()
+        scheduled_at = None if scheduled_s is None else now + scheduled_s
+        times = [at for at in (self._resolve_at, self._due_at, scheduled_at) if at is not None]
         if any(now >= at for at in times):
             return self._once(there)
         waits = [found.again_s, *(at - now for at in times)]

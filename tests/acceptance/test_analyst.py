@@ -7,22 +7,16 @@ from pathlib import Path
 import openpyxl
 import pytest
 from orders import MAPPINGS, write_orders
-from warm import warmed
-
-
-@pytest.fixture(scope="module")
-def warm():
-    with warmed() as commands:
-        yield commands
+from warm import loadsheet
 
 
 @pytest.fixture
-def night(warm, tmp_path):
+def night(tmp_path):
     shutil.copytree(MAPPINGS, tmp_path / "mappings")
     (tmp_path / "inbox").mkdir()
 
     def night():
-        done = warm.loadsheet(tmp_path, "run", "--settle", "0", "--exit-zero")
+        done = loadsheet(tmp_path, "run", "--settle", "0", "--exit-zero")
         assert done.returncode == 0, done.stderr
         return max(Path(tmp_path / "outbox").glob("*-*-*-*/reconciliation.xlsx"))
 

@@ -219,7 +219,7 @@ def test_whatever_happens_every_report_tells_the_numbers_of_the_ledger(first, se
 
 @pytest.mark.sweep
 @pytest.mark.timeout(900)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(nights, nights, views)
 def test_and_so_they_do_over_many_nights(first, second, view):
     every_report_agrees(first, second, view)

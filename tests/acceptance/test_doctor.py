@@ -14,7 +14,7 @@ import pytest
 from orders import MAPPINGS, write_orders
 from receiving import web
 from serving import TOKEN, exchange
-from warm import warmed
+from warm import loadsheet
 
 from loadsheet.cli.doctor import examine
 from loadsheet.cli.doctor.knowledge import system_version
@@ -46,12 +46,6 @@ def house(tmp_path, monkeypatch):
 def served(tmp_path_factory):
     with exchange(tmp_path_factory.mktemp("exchange") / "exchange.db") as serving:
         yield serving.url
-
-
-@pytest.fixture(scope="module")
-def loadsheet():
-    with warmed() as commands:
-        yield commands.loadsheet
 
 
 def found(check, *, clock=now, ours=now, quick=False, **given):
@@ -230,7 +224,7 @@ def test_the_clock_is_told_even_if_the_token_is_refused_for_it(house, served):
     assert one_of("clock", exchange=served, token="of-nobody")[0] == "ok"
 
 
-def test_a_ledger_is_examined_and_the_last_good_run_told(house, loadsheet):
+def test_a_ledger_is_examined_and_the_last_good_run_told(house):
     write_orders(house / "inbox", 3)
     assert loadsheet(house, "run", "--settle", "0").returncode == 0
     level, text, _ = one_of("ledger")
@@ -250,7 +244,7 @@ def test_the_holder_of_the_ledger_is_named_and_a_quick_look_does_not_ask_for_the
     assert "holds it" not in one_of("ledger")[1]
 
 
-def test_a_ledger_that_is_gone_or_no_ledger_is_wrong(house, loadsheet):
+def test_a_ledger_that_is_gone_or_no_ledger_is_wrong(house):
     write_orders(house / "inbox", 1)
     loadsheet(house, "run", "--settle", "0")
     (house / ".loadsheet" / "ledger.db").rename(house / "moved")
@@ -311,7 +305,7 @@ def test_an_address_for_notices_that_is_none_is_named_without_its_password(house
     assert found("notices", notify=(bad,), quick=True) == []
 
 
-def test_a_notice_is_sent_on_wish_only_with_what_was_found(house, loadsheet):
+def test_a_notice_is_sent_on_wish_only_with_what_was_found(house):
     with web() as receiver:
         address = f"json://user:hunter2@127.0.0.1:{receiver.port}"
         (house / "loadsheet.toml").write_text(f'notify = ["{address}"]', encoding="utf-8")
@@ -329,12 +323,12 @@ def test_a_notice_is_sent_on_wish_only_with_what_was_found(house, loadsheet):
     assert "a test" in second["title"]
 
 
-def test_a_notice_that_reaches_nobody_is_wrong(house, loadsheet):
+def test_a_notice_that_reaches_nobody_is_wrong(house):
     done = loadsheet(house, "doctor", "--quick", "--notify")
     assert (done.returncode, "there is nobody to send a notice to" in done.stdout) == (1, True)
 
 
-def test_the_command_says_all_of_it_and_its_exit_code_whether_anything_is_wrong(house, loadsheet):
+def test_the_command_says_all_of_it_and_its_exit_code_whether_anything_is_wrong(house):
     done = loadsheet(house, "doctor")
     assert done.returncode == 0, done.stdout
     assert done.stdout.startswith("Check\t\tFinding\tWhat to do\n")
@@ -347,7 +341,7 @@ def test_the_command_says_all_of_it_and_its_exit_code_whether_anything_is_wrong(
     assert [one["check"] for one in json.loads(done.stdout) if not one["ok"]] == ["mappings"]
 
 
-def test_every_declared_shipper_is_looked_at_and_one_wrong_is_no_others(house, loadsheet):
+def test_every_declared_shipper_is_looked_at_and_one_wrong_is_no_others(house):
     (house / "loadsheet.toml").write_text(
         "[shippers.acme]\n[shippers.nord]\nsettle_s = -1\n[shippers.sued]\n", encoding="utf-8"
     )

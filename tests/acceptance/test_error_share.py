@@ -6,8 +6,8 @@ import shutil
 import sqlite3
 
 import pytest
-from command import loadsheet
 from orders import MAPPINGS, order_id, write_orders
+from warm import loadsheet
 
 
 @pytest.fixture

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from command import loadsheet
 from fixing import FixBook, House, write_fix
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from openpyxl import load_workbook
 from orders import MAPPINGS as BENCH
 from orders import write_orders
+from warm import loadsheet
 
 from loadsheet.ledger import State
 from loadsheet.mapping import load_folder

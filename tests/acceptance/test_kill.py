@@ -9,9 +9,10 @@ from contextlib import closing
 
 import pytest
 import requests
-from command import loadsheet, start
+from command import start
 from orders import MAPPINGS, order_id, write_orders
 from serving import TOKEN, exchange
+from warm import loadsheet
 
 ORDERS = 300
 

@@ -98,13 +98,10 @@ def mend(month):
 def as_the_version_before_left_it(path):
     """Take back the newest step of the schema."""
     with closing(sqlite3.connect(path)) as connection, connection:
-        for table, column in (
-            ("drops", "removed"),
-            ("entries", "removed"),
-            ("looks", "removed"),
-            ("entries", "figures"),
-        ):
-            connection.execute(f"alter table {table} drop column {column}")
+        for table in ("staged", "batches", "tenures"):
+            connection.execute(f"drop table {table}")
+        connection.execute("drop index ix_entries_batch_id")
+        connection.execute("alter table entries drop column batch_id")
         connection.execute("update meta set value = ? where name = 'schema_version'", (str(SCHEMA_VERSION - 1),))
 
 

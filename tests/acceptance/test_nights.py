@@ -11,7 +11,7 @@ from calling import OverSocket
 from command import start
 from misbehaving import misbehaving
 from orders import MAPPINGS, order_id, write_orders
-from warm import warmed
+from warm import loadsheet
 
 from loadsheet.exchange import FaultClass
 from loadsheet.ledger import open_ledger
@@ -34,19 +34,8 @@ payload:
 """
 
 
-@pytest.fixture(scope="module")
-def warm():
-    with warmed() as commands:
-        yield commands
-
-
 @pytest.fixture
-def loadsheet(warm):
-    return warm.loadsheet
-
-
-@pytest.fixture
-def run(loadsheet):
+def run():
     def run(folder, *words, **more):
         return loadsheet(folder, "run", "--settle", "0", *words, **more)
 
@@ -134,7 +123,7 @@ def test_without_a_look_nothing_leaves_and_with_send_everything_does(run, house,
         assert states(house, "order.status") == ["accepted"]
 
 
-def test_the_children_of_an_invalid_order_wait_and_are_told_why(loadsheet, run, house):
+def test_the_children_of_an_invalid_order_wait_and_are_told_why(run, house):
     drop_orders(house, 2, first=1, wrong_every=2)
     drop_events(house, 1, 2)
     run(house)
@@ -180,7 +169,7 @@ def doubt(run, house, tmp_path):
         yield house, key, ("--exchange", served.exchange.url), served
 
 
-def test_resolve_shows_what_is_unknown_with_its_evidence(loadsheet, doubt):
+def test_resolve_shows_what_is_unknown_with_its_evidence(doubt):
     house, key, where, _ = doubt
     done = loadsheet(house, "resolve", *where)
     assert done.returncode == 1
@@ -196,14 +185,14 @@ def test_resolve_shows_what_is_unknown_with_its_evidence(loadsheet, doubt):
     assert "could not be read" in offline.stdout
 
 
-def test_a_decision_needs_a_key_and_grounds(loadsheet, doubt):
+def test_a_decision_needs_a_key_and_grounds(doubt):
     house, key, where, _ = doubt
     assert loadsheet(house, "resolve", *where, "--accepted", "--comment", "seen").returncode == 2
     assert loadsheet(house, "resolve", *where, key, "--accepted").returncode == 2
     assert loadsheet(house, "resolve", *where, "nobody", "--accepted", "--comment", "seen").returncode == 2
 
 
-def test_a_create_is_sent_again_only_when_its_key_is_typed(loadsheet, run, doubt):
+def test_a_create_is_sent_again_only_when_its_key_is_typed(run, doubt):
     house, key, where, served = doubt
     words = ["resolve", *where, key, "--send-again", "--comment", "not on their page", "--who", "ann"]
     assert loadsheet(house, *words, typed="yes\n").returncode == 130
@@ -221,7 +210,7 @@ def test_a_create_is_sent_again_only_when_its_key_is_typed(loadsheet, run, doubt
     assert "possibly" in shown.lower() or "more than once" in shown
 
 
-def test_decisions_are_chained_and_doctor_notices_a_changed_one(loadsheet, doubt):
+def test_decisions_are_chained_and_doctor_notices_a_changed_one(doubt):
     house, key, where, _ = doubt
     decided = loadsheet(
         house, "resolve", *where, key, "--give-up", "--comment", "customer cancelled", "--who", "ann", "--yes"
@@ -239,7 +228,7 @@ def test_decisions_are_chained_and_doctor_notices_a_changed_one(loadsheet, doubt
     assert "not as it was recorded" in told.stdout
 
 
-def test_a_person_may_say_that_it_is_there(loadsheet, run, doubt):
+def test_a_person_may_say_that_it_is_there(run, doubt):
     house, key, where, _ = doubt
     drop_events(house, *(int(name) for _, name, _ in entries(house)))
     run(house, *where)
@@ -253,7 +242,7 @@ def test_a_person_may_say_that_it_is_there(loadsheet, run, doubt):
     assert states(house, "order.status").count("refused") == 1, "the exchange, which never had it, says so"
 
 
-def test_retry_brings_back_what_was_refused_or_held(loadsheet, run, house, tmp_path):
+def test_retry_brings_back_what_was_refused_or_held(run, house, tmp_path):
     with misbehaving(tmp_path) as served:
         where = ("--exchange", served.exchange.url)
         drop_events(house, 1, 2)
@@ -272,7 +261,7 @@ def test_retry_brings_back_what_was_refused_or_held(loadsheet, run, house, tmp_p
         assert loadsheet(house, "retry", "--held").returncode == 1
 
 
-def test_a_changed_order_goes_as_an_update_after_a_persons_word(loadsheet, run, house, tmp_path):
+def test_a_changed_order_goes_as_an_update_after_a_persons_word(run, house, tmp_path):
     with misbehaving(tmp_path) as served:
         where = ("--exchange", served.exchange.url)
         drop_orders(house, 2, first=1)
@@ -313,7 +302,7 @@ def test_two_runs_at_once_send_every_document_once(run, house, tmp_path):
     assert Counter(state for _, _, state in entries(house)) == {"accepted": 60, "unchanged": 60}
 
 
-def test_a_ledger_that_is_held_can_be_looked_at_but_not_changed(loadsheet, run, house):
+def test_a_ledger_that_is_held_can_be_looked_at_but_not_changed(run, house):
     drop_events(house, 1)
     run(house)
     with open_ledger(f"sqlite:///{house / '.loadsheet' / 'ledger.db'}"):

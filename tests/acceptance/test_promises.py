@@ -5,9 +5,10 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
-from command import loadsheet, start
+from command import start
 from orders import MAPPINGS, order_id, write_orders
 from serving import exchange
+from warm import loadsheet
 
 CANARY = "canary-7f3a91c4d2"
 

@@ -13,9 +13,10 @@ import msgspec
 import openpyxl
 import pytest
 import requests
-from command import environment, loadsheet
+from command import environment
 from ledgers import order, tender
 from serving import TOKEN, exchange
+from warm import loadsheet
 
 from loadsheet.cli import invoke
 from loadsheet.contract import BY_NAME

@@ -10,9 +10,9 @@ import stat
 import jsonschema
 import openpyxl
 import pytest
-from command import loadsheet
 from orders import MAPPINGS, order_id, write_orders
 from serving import exchange
+from warm import loadsheet
 
 from loadsheet.cli import invoke
 from loadsheet.ledger import open_ledger

@@ -7,9 +7,9 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from command import loadsheet
 from orders import MAPPINGS, order_id, write_orders
 from serving import exchange
+from warm import loadsheet
 
 ROOT = Path(__file__).parents[2]
 

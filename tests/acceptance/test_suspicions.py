@@ -4,8 +4,8 @@ import json
 import shutil
 
 import openpyxl
-from command import loadsheet
 from orders import MAPPINGS, order_id, write_orders
+from warm import loadsheet
 
 
 def test_damaged_values_are_pointed_out_and_sent_all_the_same(tmp_path):

@@ -6,7 +6,7 @@ from zipfile import ZipFile
 import pytest
 from orders import MAPPINGS, order_id, write_orders
 from scripted import Move, Scripted, answer
-from warm import warmed
+from warm import loadsheet
 
 from loadsheet.contract import BY_NAME, Fault, refusal
 
@@ -56,7 +56,7 @@ def speaks_of_it(broken):
 @pytest.mark.parametrize("broken", [0, 404])
 def test_no_output_of_any_command_holds_the_token(tmp_path, broken):
     write_orders(tmp_path / "inbox", 14)
-    with Scripted(speaks_of_it(broken)) as server, warmed() as warm:
+    with Scripted(speaks_of_it(broken)) as server:
         where = ("--exchange", server.url)
         given = {
             "LOADSHEET_TOKEN": CANARY,
@@ -81,7 +81,7 @@ def test_no_output_of_any_command_holds_the_token(tmp_path, broken):
             ("config", "--all", "--json"),
             ("run", "--dry-run", "--mappings", MAPPINGS, *where, "--json"),
         ]
-        done = [warm.loadsheet(tmp_path, *words, **given) for words in commands]
+        done = [loadsheet(tmp_path, *words, **given) for words in commands]
         assert any(CANARY in request.headers["authorization"] for request in server.requests)
     assert 70 not in {each.returncode for each in done}, done
     first = json.loads(done[0].stdout)

@@ -10,9 +10,10 @@ import sys
 from contextlib import closing
 
 import pytest
-from command import environment, loadsheet
+from command import environment
 from orders import MAPPINGS, order_id, write_orders
 from serving import exchange
+from warm import loadsheet
 from watched import started, watching
 
 

@@ -235,3 +235,20 @@ def test_too_little_history_and_wrong_zones_are_said(told):
     assert "not enough history" in told.say("--suggest")[2]
     with pytest.raises(Exception, match="there is no time zone 'Nowhere'"):
         told.say("--suggest", "--timezone", "Nowhere")
+
+
+def test_the_command_shows_the_runs_that_a_schedule_starts_next(told):
+    (told.folder / "loadsheet.toml").write_text(
+        'schedule = ["30 21 * * Mon-Fri", "0 0 29 2 *"]\nschedule_zone = "Europe/Berlin"\n'
+    )
+    told.nights(*range(3))
+    code, out, _ = told.say()
+    assert code == 0
+    heads, nightly, rarely = (line.split("\t") for line in out.splitlines())
+    assert heads == ["Schedule", "Zone", "Next runs"]
+    assert nightly[:2] == ["30 21 * * Mon-Fri", "Europe/Berlin"]
+    assert [moment[-5:] for moment in nightly[2].split("; ")] == ["21:30"] * 3
+    assert [moment[9:] for moment in rarely[2].split("; ")] == ["02-29 00:00"] * 3
+    schedules = json.loads(told.say("--json")[1])["schedules"]
+    assert [len(one["next"]) for one in schedules] == [3, 3]
+    assert schedules[0]["next"][0].endswith("30:00.000Z")

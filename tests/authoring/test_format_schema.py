@@ -6,7 +6,7 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from command import loadsheet
+from warm import loadsheet
 
 from loadsheet.authoring.formatschema import DIALECT, mapping_schema
 from loadsheet.authoring.meanings import MEANINGS

@@ -12,10 +12,10 @@ from decimal import Decimal
 import openpyxl
 import pytest
 import strategies
-from command import loadsheet
 from examples import GOOD
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from warm import loadsheet
 
 from loadsheet.authoring.template import write_template
 from loadsheet.contract import BY_NAME, DATE_SHAPES, WRITES, Assumptions, Kind, NumberForm, When, plain

@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from command import loadsheet
+from warm import loadsheet
 
 from loadsheet.authoring.comparing import pattern
 from loadsheet.authoring.drafting import FILL_IN, draft

@@ -8,9 +8,9 @@ from unicodedata import normalize
 
 import openpyxl
 import pytest
-from command import loadsheet
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from warm import loadsheet
 
 from loadsheet.authoring.template import forms, write_template
 from loadsheet.contract import Assumptions

@@ -46,9 +46,13 @@ class Sink(asyncio.Protocol):
             body, self.buffer = self.buffer[end + 4 : whole], self.buffer[whole:]
             answer = self.answer(head, body)
             if self.latency_s:
-                self.loop.call_later(self.latency_s, self.transport.write, answer)
+                self.loop.call_later(self.latency_s, self.say, answer)
             else:
                 self.transport.write(answer)
+
+    def say(self, answer):
+        if not self.transport.is_closing():  # whoever asked may have been killed
+            self.transport.write(answer)
 
     def answer(self, head, body):
         if head.startswith(b"GET "):

@@ -26,13 +26,13 @@ from orders import MAPPINGS, write_orders
 from serving import TOKEN, exchange
 from tests.benchmarks.sink import sink
 
-from loadsheet import pipeline
 from loadsheet.cli.check import documents_of
 from loadsheet.dispatch import Client, Patience
 from loadsheet.intake import take_in
 from loadsheet.ledger import open_ledger
 from loadsheet.mapping import load_folder
 from loadsheet.settings import Settings
+from loadsheet.stages import Work, account, delivered
 
 LATENCY_MS, MANY = 50, 256
 SERVERS = {  # name: (words of the sink or None for the exchange, connections, window)
@@ -166,15 +166,15 @@ def measure(settings, count, *, alone):
         stages.append(("read + map + validate (alone)", *clock.lap()))
     with open_ledger(settings.database_url) as opened, Client(settings.exchange, TOKEN, settings) as client:
         ledger = ClockedLedger(opened)
-        work = pipeline.Work(settings, ledger, client, ledger.begin_run(), Patience(ledger.now))
+        work = Work(settings, ledger, ledger.begin_run(), Patience(ledger.now))
         clock.lap()
         take_in(settings, ledger, work.run, mappings)
         stages.append(("inbox + read + map + ledger", *clock.lap()))
         pace = Pace()
-        delivered = pipeline.delivered(work, progress=pace)
-        assert delivered.stopped is None, delivered.stopped
+        sent = delivered(work, client, progress=pace)
+        assert sent.stopped is None, sent.stopped
         stages.append(("dispatch", *clock.lap()))
-        pipeline.account(work, delivered, fault=None, left=[])
+        account(work, client, sent, fault=None, left=[])
         stages.append(("reconcile + reports", *clock.lap()))
         told = {"ledger_cpu_s": ledger.cpu, "peak_mb": peak_mb(), "under_way": pace.under_way()}
         return {"stages": stages, **told}

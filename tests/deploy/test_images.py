@@ -24,8 +24,13 @@ from loadsheet.exchange.store import Store
 from loadsheet.settings import Settings
 
 ROOT = Path(__file__).parents[2]
-COMPOSE = YAML(typ="safe").load((ROOT / "compose.yaml").read_text(encoding="utf-8"))
-SERVICES = COMPOSE["services"]
+FILES = {
+    name: YAML(typ="safe").load((ROOT / name).read_text(encoding="utf-8"))
+    for name in ("compose.yaml", "compose.fleet.yaml")
+}
+COMPOSE = FILES["compose.yaml"]
+FLEET = FILES["compose.fleet.yaml"]["services"]
+SERVICES = {**COMPOSE["services"], "worker": FLEET["worker"]}
 OURS = [name for name, service in SERVICES.items() if "build" in service]
 
 
@@ -168,9 +173,22 @@ def test_every_service_uses_what_the_file_declares(name):
     )
 
 
+def test_the_fleet_is_three_workers_that_share_the_translators_ledger_and_folders(monkeypatch):
+    worker, translator = FLEET["worker"], FLEET["translator"]
+    assert worker["deploy"] == {"replicas": 3}
+    assert worker["restart"] == "always"
+    assert worker["volumes"] == SERVICES["translator"]["volumes"]
+    assert worker["environment"] == translator["environment"]
+    for name, value in worker["environment"].items():
+        monkeypatch.setenv(name, value)
+    settings = Settings.load()
+    assert settings.is_shared
+    assert "service=exchange&schema=loadsheet&" in settings.database_url
+
+
 @pytest.mark.parametrize("name", OURS)
 def test_our_services_start_commands_that_exist(name):
-    assert parsed(SERVICES[name]["command"]) in ("watch", "serve")
+    assert parsed(SERVICES[name]["command"]) in ("watch", "serve", "worker")
 
 
 def test_secrets_are_files_that_git_does_not_take():

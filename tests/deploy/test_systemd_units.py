@@ -45,7 +45,7 @@ def test_systemd_finds_nothing_wrong_with_the_units_wherever_they_were_made(depl
     made = deployed("systemd", *ZONE, folder=tmp_path / name, config='exchange = "https://example.com"')
     done = analyse("verify", "--man=no", *units(made))
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
-    assert len(units(made)) == 6
+    assert len(units(made)) == 7
 
 
 @analysed
@@ -139,6 +139,7 @@ def test_every_unit_starts_this_installation_with_words_that_loadsheet_knows(dep
         called[unit.name] = name
     assert called["loadsheet.service"] == called["loadsheet@.service"] == "run"
     assert called["loadsheet-watch.service"] == "watch"
+    assert called["loadsheet-worker@.service"] == "worker"
     assert called["loadsheet-notify@.service"] == "doctor"
 
 
@@ -149,6 +150,9 @@ def test_exit_codes_for_people_are_no_failure_and_what_does_not_mend_itself_is_n
     assert {"77", "78"} <= set(run["RestartPreventExitStatus"][0].split())
     assert {"77", "78"} <= set(watching["RestartPreventExitStatus"][0].split())
     assert "75" not in run["RestartPreventExitStatus"][0], "trying again is what 75 asks for"
+    worker = directives(made / "loadsheet-worker@.service")
+    assert worker["Restart"] == ["always"], "a worker whose database went away may end with any exit code"
+    assert worker["RestartPreventExitStatus"] == ["2 78"]
     assert run["OnFailure"] == watching["OnFailure"] == ["loadsheet-notify@%n"]
 
 

@@ -240,7 +240,8 @@ def test_faults_among_many_calls_at_once_lose_and_double_nothing(ledger):
         report = sendings.send_all(ledger, run, server.url, options)
     assert report.calls == 300
     assert len(server.requests) in range(290, 301), "a call may meet a connection that is just being closed"
-    assert (report.accepted + report.refused + report.unknown, report.returned) == (300, 0)
+    assert report.accepted + report.refused + report.unknown == 300
+    assert report.returned < 60, "only what waited to leave when a 503 asked for a pause comes back"
     applied = server.keys("order.create")
     assert max(applied.values()) == 1
     for entry in ledger.history.entries_of(drop.id):

@@ -9,8 +9,9 @@ from contextlib import contextmanager
 
 import pytest
 from calling import AUTHORISED
-from command import loadsheet, start
+from command import start
 from serving import TOKEN
+from warm import loadsheet
 
 from loadsheet.exchange.address import is_loopback
 

@@ -217,8 +217,8 @@ class Machine(RuleBasedStateMachine):
     [
         ("sqlite", 40, 25),
         ("postgresql", 12, 25),
-        pytest.param("sqlite", 300, 50, marks=[pytest.mark.sweep, pytest.mark.timeout(900)]),
-        pytest.param("postgresql", 150, 50, marks=[pytest.mark.sweep, pytest.mark.timeout(900)]),
+        pytest.param("sqlite", 150, 50, marks=[pytest.mark.sweep, pytest.mark.timeout(900)]),
+        pytest.param("postgresql", 75, 50, marks=[pytest.mark.sweep, pytest.mark.timeout(900)]),
     ],
 )
 def test_every_sequence_of_calls_leaves_what_the_model_says(new_database, kind, examples, steps):

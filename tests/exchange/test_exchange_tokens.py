@@ -11,9 +11,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from calling import OverSocket, embedded, inside
-from command import environment, loadsheet
+from command import environment
 from examples import CONFIRMATION, EVENT, GOOD, NEEDS, ORDER, QUOTE, TENDER
 from serving import TOKEN
+from warm import loadsheet
 
 from loadsheet.contract import BY_NAME, OPERATIONS, UNAUTHORISED, WRITES
 from loadsheet.exchange import Store, TokenOffice

@@ -7,10 +7,10 @@ from typing import get_args
 
 import pytest
 from calling import embedded, encode
-from command import loadsheet
 from examples import GOOD, ORDER, TENDER
 from scripted import Move, Scripted, answer, closes_before_reading, says
 from serving import TOKEN
+from warm import loadsheet
 
 from loadsheet.capabilities import assumptions_for, write_capabilities
 from loadsheet.contract import UNAUTHORISED, Assumptions, listing

@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -17,39 +18,57 @@ MODULES = {
 }
 
 # Each room and the rooms it may import. A stage knows the stages before it by their values, never one after it.
-FOUNDATION = {"capabilities", "causes", "contract", "fixes", "journal", "problems", "remarks", "settings"}
+FOUNDATION = {"capabilities", "causes", "contract", "fixes", "journal", "problems", "remarks", "schedules", "settings"}
 MAY_IMPORT = {
     "problems": set(),
     "fixes": set(),
     "remarks": set(),
+    "schedules": set(),
     "contract": {"problems"},
     "causes": {"problems"},
     "capabilities": {"contract", "problems"},
-    "settings": {"capabilities", "contract", "problems"},
+    "settings": {"capabilities", "contract", "problems", "schedules"},
     "journal": {"problems", "settings"},
     "credentials": {"problems", "settings"},
+    "stores": {"problems", "settings"},
     "deploy": set(),  # texts for schedulers and shells
-    "inbox": FOUNDATION,
+    "inbox": FOUNDATION | {"stores"},
     "reading": FOUNDATION | {"inbox"},
     "mapping": FOUNDATION | {"reading"},
     "authoring": FOUNDATION | {"reading", "mapping"},  # beside the stages: no stage imports it
     "ledger": FOUNDATION | {"mapping"},
     "dispatch": FOUNDATION | {"ledger", "mapping"},
     "reconcile": FOUNDATION | {"ledger", "dispatch", "mapping"},
-    "reports": FOUNDATION | {"ledger", "reconcile", "mapping"},
+    "reports": FOUNDATION | {"ledger", "reconcile", "mapping", "stores"},
     "exchange": FOUNDATION,
     "returning": FOUNDATION | {"inbox", "reading", "mapping", "ledger"},
-    "intake": FOUNDATION | {"inbox", "reading", "mapping", "ledger", "returning"},
+    "intake": FOUNDATION | {"inbox", "reading", "mapping", "ledger", "returning", "stores", "translation"},
+    "translation": FOUNDATION | {"reading", "mapping"},
     "watching": FOUNDATION | {"inbox"},
-    "readback": FOUNDATION | {"reading", "ledger"},
+    "readback": FOUNDATION | {"reading", "ledger", "stores"},
     "nights": {"problems", "reports"},
     "arrivals": FOUNDATION | {"ledger"},
     "seeing": FOUNDATION | {"inbox", "ledger", "arrivals", "nights"},
     "telling": FOUNDATION | {"ledger", "arrivals", "nights"},
-    "keeping": FOUNDATION | {"journal", "inbox", "ledger", "readback", "reconcile", "reports"},
-    "capsule": FOUNDATION | {"inbox", "reading", "mapping", "ledger", "reconcile", "reports", "intake", "returning"},
-    "attending": FOUNDATION | {"arrivals", "ledger", "nights", "pipeline", "seeing", "telling"},
-    "pipeline": FOUNDATION | {"intake", "mapping", "ledger", "dispatch", "readback", "reconcile", "reports"},
+    "keeping": FOUNDATION | {"journal", "inbox", "ledger", "readback", "reconcile", "reports", "stores"},
+    "capsule": FOUNDATION
+    | {"inbox", "reading", "mapping", "ledger", "reconcile", "reports", "intake", "returning", "stores"},
+    "fleet": FOUNDATION
+    | {
+        "arrivals",
+        "credentials",
+        "dispatch",
+        "intake",
+        "ledger",
+        "mapping",
+        "pipeline",
+        "reconcile",
+        "reports",
+        "stages",
+    },
+    "attending": FOUNDATION | {"arrivals", "ledger", "nights", "stages", "seeing", "telling"},
+    "stages": FOUNDATION | {"intake", "ledger", "dispatch", "readback", "reconcile", "reports"},
+    "pipeline": FOUNDATION | {"intake", "mapping", "ledger", "dispatch", "stages"},
     "cli": FOUNDATION
     | {
         "inbox",
@@ -62,10 +81,11 @@ MAY_IMPORT = {
         "reports",
         "intake",
         "pipeline",
+        "stages",
         "exchange",
     }
-    | {"attending", "arrivals", "capsule", "deploy", "keeping", "nights", "seeing", "telling"}
-    | {"credentials", "readback", "returning", "watching"},
+    | {"attending", "arrivals", "capsule", "deploy", "fleet", "keeping", "nights", "seeing", "telling"}
+    | {"credentials", "readback", "returning", "stores", "watching"},
 }
 VALUES_ONLY = {  # what a room may take of an earlier stage: its values, not its verbs
     ("ledger", "mapping"): {"loadsheet.mapping.documents", "loadsheet.mapping.lineage"},
@@ -96,23 +116,32 @@ HOMES = {  # each third-party library and the only places that import it
     "holidays": {"loadsheet.reports.reconciliation.ages", "loadsheet.arrivals.moments"},
     "rich": {"loadsheet.cli"},
     "click": {"loadsheet.cli"},
-    "filelock": {"loadsheet.capsule.record", "loadsheet.ledger", "loadsheet.telling.memory"},
+    "filelock": {"loadsheet.capsule.record", "loadsheet.ledger", "loadsheet.telling.places"},
     "apprise": {"loadsheet.telling.delivering"},
     "watchdog": {"loadsheet.watching"},
     "httptools": {"loadsheet.dispatch", "loadsheet.exchange"},
     "alembic": {"loadsheet.exchange.migrations", "loadsheet.ledger.migrations"},
-    "psycopg": {"loadsheet.exchange.store.patience"},
+    "psycopg": {"loadsheet.exchange.store.patience", "loadsheet.ledger.postgres"},
     "keyring": {"loadsheet.credentials"},
     "platformdirs": {"loadsheet.settings.sources"},
     "pydantic_settings": {"loadsheet.settings"},
     "structlog": {"loadsheet.journal"},
     "prometheus_client": {"loadsheet.seeing"},
     "opentelemetry": {"loadsheet.seeing.tracing"},
+    "cronsim": {"loadsheet.schedules"},
+    "procrastinate": {"loadsheet.fleet.queue", "loadsheet.ledger.shared.jobs"},
+    "fsspec": {"loadsheet.stores"},
+    "botocore": {"loadsheet.stores"},
 }
 SPEAKING_NAMES = {"utils", "util", "helpers", "common", "manager", "base", "misc", "info"}
 
 
+@cache
 def imports(path):
+    return tuple(_imports(path))
+
+
+def _imports(path):
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)

@@ -4,6 +4,7 @@ import os
 import signal
 import threading
 import time
+import warnings
 from datetime import date
 
 import pytest
@@ -257,6 +258,13 @@ def test_a_file_that_is_busy_when_it_is_to_be_taken_is_tried_again(place):
 
     go(place, runs, run=run)
     assert runs.taken == ["a.csv"]
+
+
+def test_a_folder_that_is_listened_to_twice_is_no_reason_to_say_anything(place):
+    with Bell([place], print):
+        warnings.warn(
+            "Callback with id '1' already exists for watch 2. It will be Overwritten.", RuntimeWarning, stacklevel=1
+        )
 
 
 @pytest.mark.sweep

@@ -6,6 +6,7 @@ import signal
 import sys
 from dataclasses import replace
 
+import databases
 import pytest
 from keeping_house import PERSON, house_in, orders, records
 from ledgers import drop_of, refused, send, unknown
@@ -19,9 +20,14 @@ from loadsheet.problems import LedgerError
 OTHER = "Herr Anderer"
 
 
+@pytest.fixture(params=databases.KINDS)
+def kind(request):
+    return request.param
+
+
 @pytest.fixture
-def house(tmp_path):
-    with house_in(tmp_path) as opened:
+def house(tmp_path, kind):
+    with house_in(tmp_path, kind=kind) as opened:
         yield opened
 
 
@@ -55,6 +61,7 @@ def filled(house):
     return run, drop
 
 
+@databases.ONLY_SQLITE
 def test_no_byte_of_a_forgotten_person_is_left_in_the_ledger_nor_in_its_log(house):
     filled(house)
     assert files_with(house, PERSON)
@@ -166,6 +173,7 @@ def test_an_original_of_its_own_goes_one_with_rows_of_others_is_named_and_goes_o
     assert [file.kept_as for drop in (alone, many) for file in house.ledger.history.drop(drop.id).files] == ["", ""]
 
 
+@databases.ONLY_SQLITE
 def test_reports_capsules_and_copies_are_named_and_go_on_wish(house):
     run, _ = house.night("orders.csv", orders(1), listed=records(1))
     folder = house.settings.outbox / run.name

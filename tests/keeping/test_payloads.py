@@ -3,6 +3,7 @@
 import csv
 import shutil
 
+import databases
 import pytest
 from keeping_house import PERSON, House, house_in, orders, records
 from ledgers import document, drop_of, left_out, listing, plan, refused, tender, unknown, weight_problem
@@ -16,9 +17,14 @@ from loadsheet.ledger.retrying import judge_retry
 from loadsheet.problems import LedgerError
 
 
+@pytest.fixture(params=databases.KINDS)
+def kind(request):
+    return request.param
+
+
 @pytest.fixture
-def house(tmp_path):
-    with house_in(tmp_path) as opened:
+def house(tmp_path, kind):
+    with house_in(tmp_path, kind=kind) as opened:
         yield opened
 
 

@@ -1,8 +1,21 @@
+import databases
 import pytest
-from ledgers import ledger_in
+from ledgers import ledger_at
+
+
+@pytest.fixture(params=databases.KINDS)
+def kind(request):
+    """The kind of database: a test runs on both, unless it is marked `databases.ONLY_SQLITE` or `databases.ONLY_POSTGRES`."""
+    return request.param
 
 
 @pytest.fixture
-def ledger(tmp_path):
-    with ledger_in(tmp_path) as opened:
+def ledger_url(kind, tmp_path):
+    """Where a ledger may be made that is not there yet."""
+    return databases.new_url(kind, tmp_path)
+
+
+@pytest.fixture
+def ledger(ledger_url):
+    with ledger_at(ledger_url) as opened:
         yield opened

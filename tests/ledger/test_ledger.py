@@ -4,6 +4,7 @@ import sqlite3
 from collections import Counter
 from itertools import product
 
+import databases
 import ledgers
 import pytest
 import sendings
@@ -212,13 +213,13 @@ def test_an_attempt_keeps_its_request_and_what_came_of_it(ledger):
     assert ledger.history.entry(1).receipt == "881"
 
 
-def test_what_was_being_sent_when_the_process_died_is_unknown(tmp_path):
-    with ledgers.ledger_in(tmp_path) as ledger:
+def test_what_was_being_sent_when_the_process_died_is_unknown(ledger_url):
+    with ledgers.ledger_at(ledger_url) as ledger:
         run = ledger.begin_run()
         drop = sendings.orders(ledger, run, 3)
         settle_to(ledger, run, 1, State.ACCEPTED)
         settle_to(ledger, run, 2, State.SENDING)
-    with ledgers.ledger_in(tmp_path) as ledger:
+    with ledgers.ledger_at(ledger_url) as ledger:
         assert sendings.states(ledger, drop) == ["accepted", "sending", "ready"]
         again = ledger.begin_run()
         assert again.name == "2026-03-04-02"
@@ -289,6 +290,7 @@ def free_the_disk(ledger):
         connection.exec_driver_sql("pragma max_page_count = 1000000")
 
 
+@databases.ONLY_SQLITE
 def test_a_full_disk_stops_with_a_sentence_and_nothing_is_half_done(ledger):
     run = ledger.begin_run()
     drop = sendings.orders(ledger, run, 3)
@@ -303,6 +305,7 @@ def test_a_full_disk_stops_with_a_sentence_and_nothing_is_half_done(ledger):
     assert sendings.states(ledger, drop) == ["accepted"] * 3
 
 
+@databases.ONLY_SQLITE
 def test_a_ledger_that_may_not_be_written_stops_every_verb_with_a_sentence(ledger):
     run = ledger.begin_run()
     sendings.orders(ledger, run, 1)

@@ -1,7 +1,7 @@
 """Exceptions and remarks are kept alike on each kind of database."""
 
+import databases
 import pytest
-from postgres import running_server
 from sqlalchemy import create_engine, func, insert, select
 
 from loadsheet.contract import Difference
@@ -27,18 +27,12 @@ ENTRY = {
 }
 
 
-@pytest.fixture(scope="module")
-def postgres():
-    with running_server() as server:
-        yield server
-
-
 @pytest.fixture(params=["sqlite", "postgresql"])
 def connection(request, tmp_path):
     if request.param == "sqlite":
         url = f"sqlite:///{tmp_path / 'ledger.db'}"
     else:
-        url = request.getfixturevalue("postgres").new_database().replace("postgresql:", "postgresql+psycopg:")
+        url = databases.server().new_database().replace("postgresql:", "postgresql+psycopg:")
     engine = create_engine(url)
     with engine.begin() as opened:
         metadata.create_all(opened)

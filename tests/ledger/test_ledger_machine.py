@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from itertools import pairwise
 from pathlib import Path
 
+import databases
 import ledgers
 import pytest
 from hypothesis import HealthCheck, settings
@@ -28,9 +29,12 @@ documents = st.lists(st.tuples(st.sampled_from(OPERATIONS), st.integers(1, 3), s
 class LedgerMachine(RuleBasedStateMachine):
     """The model: the state, lane and number of attempts of each entry, and what was accepted on each lane in which order."""
 
+    kind = "sqlite"
+
     def __init__(self):
         super().__init__()
         self.folder = Path(tempfile.mkdtemp())
+        self.url = databases.new_url(self.kind, self.folder)
         self.states = {}
         self.attempts, self.changes = Counter(), Counter()
         self.applied = defaultdict(list)
@@ -41,7 +45,7 @@ class LedgerMachine(RuleBasedStateMachine):
         self.enter()
 
     def enter(self):
-        self.opened = ledgers.ledger_in(self.folder)
+        self.opened = ledgers.ledger_at(self.url)
         self.ledger = self.opened.__enter__()
         self.run = self.ledger.begin_run()
         self.changes.update(entry for entry, held in self.states.items() if held is State.SENDING)
@@ -219,6 +223,18 @@ class LedgerMachine(RuleBasedStateMachine):
 TestLedgerMachine = LedgerMachine.TestCase
 TestLedgerMachine.settings = settings(
     max_examples=25, stateful_step_count=20, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+
+
+class OnPostgres(LedgerMachine):
+    """The same on a server."""
+
+    kind = "postgresql"
+
+
+TestOnPostgres = OnPostgres.TestCase
+TestOnPostgres.settings = settings(
+    max_examples=5, stateful_step_count=20, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 
 

@@ -155,7 +155,7 @@ def test_a_damaged_page_is_said_and_not_worked_around(url, path):
         ("nonsense", SettingsError),
         ("mysql://host/db", SettingsError),
         ("sqlite://", SettingsError),
-        ("postgresql://anna:secret@host/db", SettingsError),
+        ("postgresql://anna:secret@host", SettingsError),
         ("sqlite:////proc/nowhere/ledger.db", SettingsError),
     ],
 )

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
+import databases
 import pytest
 from keeping_house import PERSON, orders
 from ledgers import Ticking, drop_of, plan, refused, send
-from postgres import running_server
 from sqlalchemy import create_engine, event
 
 from loadsheet.ledger import Ledger, Standing, State
@@ -15,18 +15,12 @@ from loadsheet.ledger.schema import metadata
 from loadsheet.problems import LedgerError
 
 
-@pytest.fixture(scope="module")
-def postgres():
-    with running_server() as server:
-        yield server
-
-
 @pytest.fixture(params=["sqlite", "postgresql"])
 def ledger(request, tmp_path):
     if request.param == "sqlite":
         url = f"sqlite:///{tmp_path / 'ledger.db'}"
     else:
-        url = request.getfixturevalue("postgres").new_database().replace("postgresql:", "postgresql+psycopg:")
+        url = databases.server().new_database().replace("postgresql:", "postgresql+psycopg:")
     engine = create_engine(url)
     if request.param == "sqlite":
 

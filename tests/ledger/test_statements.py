@@ -1,7 +1,7 @@
 """Statements over many rows do on each kind of database what SQLAlchemy would do, row by row."""
 
+import databases
 import pytest
-from postgres import running_server
 from sqlalchemy import Column, Integer, LargeBinary, MetaData, Table, Text, bindparam, create_engine, select, update
 
 from loadsheet.ledger.statements import Chosen, Many, fixed, insert_many
@@ -24,18 +24,12 @@ CHANGE = Many(
 )
 
 
-@pytest.fixture(scope="module")
-def postgres():
-    with running_server() as server:
-        yield server
-
-
 @pytest.fixture(params=["sqlite", "postgresql"])
 def connection(request, tmp_path):
     if request.param == "sqlite":
         url = f"sqlite:///{tmp_path / 'things.db'}"
     else:
-        url = request.getfixturevalue("postgres").new_database().replace("postgresql:", "postgresql+psycopg:")
+        url = databases.server().new_database().replace("postgresql:", "postgresql+psycopg:")
     engine = create_engine(url)
     with engine.begin() as opened:
         METADATA.create_all(opened)

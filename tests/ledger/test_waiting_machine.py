@@ -5,6 +5,7 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
+import databases
 import ledgers
 import pytest
 from hypothesis import HealthCheck, settings
@@ -24,6 +25,8 @@ documents = st.lists(
 class NightMachine(RuleBasedStateMachine):
     """The model: which orders are at the exchange, how often each content was applied since its order was made, and lost calls."""
 
+    kind = "sqlite"
+
     def __init__(self):
         super().__init__()
         self.folder = Path(tempfile.mkdtemp())
@@ -36,7 +39,7 @@ class NightMachine(RuleBasedStateMachine):
 
     @initialize()
     def open_it(self):
-        self.opened = ledgers.ledger_in(self.folder)
+        self.opened = ledgers.ledger_at(databases.new_url(self.kind, self.folder))
         self.ledger = self.opened.__enter__()
         self.run = self.ledger.begin_run()
 
@@ -137,6 +140,16 @@ def nights(examples):
 
 TestNightMachine = NightMachine.TestCase
 TestNightMachine.settings = nights(12)
+
+
+class OnPostgres(NightMachine):
+    """The same on a server."""
+
+    kind = "postgresql"
+
+
+TestOnPostgres = OnPostgres.TestCase
+TestOnPostgres.settings = nights(3)
 
 
 @pytest.mark.sweep

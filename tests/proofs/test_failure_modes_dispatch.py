@@ -21,9 +21,11 @@ L7 Two processes, one ledger
     test_a_second_process_is_told_who_holds_it_and_gets_it_when_the_holder_is_killed,
     test_two_runs_at_once_send_every_document_once, test_a_process_does_not_open_its_own_ledger_twice
 L8 A process is frozen for hours and goes on
-    test_calls_over_tls_share_a_connection_and_end_in_time, test_a_call_is_over_when_its_time_is_over
-    The lock is the operating system's and has no time; the deadline of a call is looked at after connecting, before its first
-    byte. Not: a stopped process in a test, since the check needs its monotonic clock to pass the deadline.
+    test_calls_over_tls_share_a_connection_and_end_in_time, test_a_call_is_over_when_its_time_is_over,
+    test_a_call_whose_intent_is_old_does_not_leave, test_a_call_that_grew_old_while_it_connected_does_not_leave,
+    test_a_process_that_stood_still_sends_nothing_on_its_old_lease
+    The lock is the operating system's and has no time; the age of its intent and the deadline of a call are looked at right before
+    its first byte.
 L9 PostgreSQL: connections that drop, failover
     Not: the shared ledger is not built; a URL of one is refused (test_a_url_that_cannot_be_used_is_refused).
 L10 A locked database, long readers, a log that grows
@@ -149,7 +151,7 @@ D35 Something between repeats a call
     Two records of one key are told by every look (Shown.TWICE) and by the reconciliation. Not: preventing it; no client can.
 D36 A storm when the exchange comes back
     test_an_exchange_that_comes_and_goes_meets_no_storm, test_after_nobody_was_there_it_starts_with_one_call,
-    test_the_rate_is_kept_over_any_second, test_with_many_unknown_outcomes_nothing_more_is_created_and_the_rest_goes_on
+    test_as_many_calls_leave_in_a_second_as_may, test_with_many_unknown_outcomes_nothing_more_is_created_and_the_rest_goes_on
 D37 One key that hangs
     test_a_slow_call_holds_up_nobody_else, test_nothing_on_a_lane_is_sent_behind_an_unknown_outcome
 D38 A signal to end

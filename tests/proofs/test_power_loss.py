@@ -128,4 +128,4 @@ def test_a_power_loss_keeps_every_call_that_had_left(tmp_path, name):
 @pytest.mark.sweep
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_a_power_loss_at_every_write(tmp_path, name, record_property):
-    record_property("disks after a power loss", losses(tmp_path, name, every=max(EVERY // 4, 1), variants=8))
+    record_property("disks after a power loss", losses(tmp_path, name, every=max(EVERY // 4, 1), variants=4))

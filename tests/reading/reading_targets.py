@@ -93,6 +93,7 @@ def lie(path, name, layouts, settings):
         "kind": Row(2, (Native("1", "spell"),)),
         "number": Row("two", ("a",)),
         "cell": Row(2, (None,)),
+        "place": Row(2, (Native("1", "number"), 7)),
         "endless": Row(2, ("x" * (65 << 20),)),
     }
     return {"rows": Table("rows", name, "", ("Order",), 1, {"Order": 0}, lambda: iter([rows[lie]]), {})}

@@ -91,7 +91,7 @@ def test_a_row_that_came_before_the_reader_failed_was_handed_over_or_not_but_nev
         list(table.rows())
 
 
-@pytest.mark.parametrize("lie", ["columns", "width", "code", "values", "kind", "number", "cell", "endless"])
+@pytest.mark.parametrize("lie", ["columns", "width", "code", "values", "kind", "number", "cell", "place", "endless"])
 def test_a_reader_that_lies_about_its_table_is_not_believed(tmp_path, nurseries, lie):
     problem = refusal_of(nurseries("lie"), text_file(tmp_path, lie), reading_memory_mb=1_000, reading_cpu_s=60)
     assert problem.code in ("R232", "R233")

@@ -10,8 +10,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from reading_corpus import MAIN, attempt, layout, workbook_parts, write_parts
 
+from loadsheet.problems import FileRefused, column_letters
+from loadsheet.reading import open_tables, package, plainrows
 from loadsheet.reading.scan import Scanner, texts_of
 from loadsheet.reading.tables import Native
+from loadsheet.settings import Settings
 
 TEXTS = (
     "Order",
@@ -142,6 +145,51 @@ def test_patterns_and_parser_agree_over_pieces_of_a_long_sheet(tmp_path):
     assert quick == read(tmp_path, xml, comment=True, texts=texts)
 
 
+@settings(max_examples=200, deadline=None)
+@given(
+    pool=st.lists(cells, min_size=1, max_size=3),
+    order=st.lists(st.tuples(st.integers(0, 2), odd), min_size=5, max_size=30),
+    size=st.sampled_from([100, 400, 3_000]),
+)
+def test_patterns_and_parser_agree_on_rows_that_look_alike(tmp_path_factory, pool, order, size):
+    """Small pieces, so that what was learned of some rows is used for others, with cells missing here and there."""
+    folder = tmp_path_factory.mktemp("alike")
+    xml = '<row r="1"><c r="A1" t="s"><v>0</v></c></row>'
+    for row, (place, mark) in enumerate(order, 2):
+        alike = pool[place % len(pool)]
+        xml += row_xml(row, alike[: len(alike) - (row % 5 == 0)] or alike, mark, with_r=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(package, "_CHUNK", size)
+        assert read(folder, xml, comment=False) == read(folder, xml, comment=True)
+
+
+def test_rows_that_look_alike_never_see_the_parser(tmp_path, monkeypatch):
+    row = [("", "<v>1.5</v>"), (' s="1"', "<f>A1</f><v>45000</v>"), (' t="s"', "<v>1</v>"), (' t="b"', "<v>1</v>")]
+    xml = '<row r="1"><c r="A1" t="s"><v>0</v></c></row>'
+    xml += "".join(row_xml(number, row[: 2 + number % 3], "", with_r=True) for number in range(2, 3_000))
+    fed = []
+    monkeypatch.setattr(package, "_CHUNK", 1_000)
+    monkeypatch.setattr(plainrows, "_cells_of", lambda unit, whole=plainrows._cells_of: fed.append(unit) or whole(unit))
+    found = read(tmp_path, xml, comment=False)
+    assert len(found) == 2_998
+    assert len(fed) < 40
+
+
+@pytest.mark.parametrize("columns", [1, 450])
+def test_a_sheet_of_rows_that_have_little_in_common_is_read_by_cells(tmp_path, monkeypatch, columns):
+    chance = random.Random(columns)
+    kinds = ["", *(f' s="{style}"' for style in range(90))]
+    xml = '<row r="1"><c r="A1" t="s"><v>0</v></c></row>'
+    for number in range(2, 200):
+        held = "".join(
+            f'<c r="{column_letters(place)}{number}"{chance.choice(kinds)}><v>{place}</v></c>'
+            for place in range(columns)
+        )
+        xml += f'<row r="{number}">{held}</row>'
+    monkeypatch.setattr(package, "_CHUNK", 500)
+    assert read(tmp_path, xml, comment=False) == read(tmp_path, xml, comment=True)
+
+
 @pytest.mark.parametrize("text", ["a&unknown;b", "a]]>b", "a\x01b", "a & b", "<b>a</b>", "&#x0;", "\ufffe"])
 def test_shared_texts_that_are_no_xml_are_refused_or_read_alike(tmp_path, text):
     xml = '<row r="1"><c r="A1" t="s"><v>0</v></c></row><row r="2"><c r="A2" t="s"><v>1</v></c></row>'
@@ -157,6 +205,30 @@ def test_a_damaged_sheet_is_refused_alike(tmp_path, damage):
     both = [read(tmp_path, xml.replace("'", '"'), comment=comment) for comment in (False, True)]
     assert both[0] == both[1]
     assert both[0] == "R201"
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        *(
+            "<c r='A30'><v>1]]></v></c>",
+            "<c r='A30'><v>&bad;</v></c>",
+            "<c r='A30'><v>\x01</v></c>",
+            "<c r='A30'><v>1</v></c><b>",
+        ),
+        *("<c r='A30'><v>1</c></v>", "<c r='A30' t='s'><v>1</v></c>\x02", "<c r='A30' s='1' s='1'><v>1</v></c>"),
+        *("<c r='A30'><f t='a' t='b'>1</f><v>1</v></c>", "</row><row r='31' ht='1' ht='1'>"),
+    ],
+)
+def test_damage_among_rows_that_look_alike_is_refused_before_a_row_is_given(tmp_path, monkeypatch, damage):
+    monkeypatch.setattr(package, "_CHUNK", 200)
+    rows = [f'<row r="{number}"><c r="A{number}" t="s"><v>0</v></c></row>' for number in range(1, 60)]
+    rows[29] = f'<row r="30">{damage}</row>'.replace("'", '"')
+    parts = workbook_parts("".join(rows), texts=TEXTS, styles=STYLES)
+    book = write_parts(tmp_path / "orders.xlsx", parts)
+    with pytest.raises(FileRefused) as refused:
+        open_tables(book, book.name, [layout("Order")], Settings(reading_process="none"))
+    assert refused.value.problem.code == "R201"
 
 
 class Heard:

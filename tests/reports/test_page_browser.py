@@ -8,6 +8,7 @@ import subprocess
 import pytest
 from axe import violations
 from browsing import chromium, look
+from fleets import a_fleet
 from ledgers import document, order, unreadable
 from nightly import night, rows
 from selenium.webdriver.common.by import By
@@ -15,6 +16,10 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
 from loadsheet.problems import Problem, Where
+from loadsheet.reconcile import settle
+from loadsheet.reports.web import write_index
+from loadsheet.reports.web.fleet import told
+from loadsheet.settings import Settings
 
 SIZES = [(390, 844), (1280, 900), (2560, 1440)]
 PAYLOADS = (
@@ -39,6 +44,10 @@ def outbox(tmp_path_factory):
         name = f"{PAYLOADS[0].replace('/', '')}.csv"
         held.ledger.set_aside(held.run, unreadable(name, Problem("R201", Where(name), values={"reason": PAYLOADS[0]})))
         held.write(folder)
+        exceptions = settle(held.ledger.history, held.listings, held.run, Settings(outbox=folder)).exceptions
+        workers = [one._replace(name=payload, doing=(payload,)) for one in a_fleet().workers for payload in PAYLOADS]
+        fleet = told(a_fleet(workers=workers), "")
+        write_index(folder, held.ledger.history, held.run, exceptions, runs_max=100, fleet=fleet)
     return folder
 
 

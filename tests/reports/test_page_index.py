@@ -6,12 +6,14 @@ import shutil
 from html import unescape
 
 import pytest
+from fleets import Fleet, a_fleet, joined, shared_settings
 from ledgers import ledger_in
 from nightly import night
 
 from loadsheet.ledger import Standing
 from loadsheet.reconcile import Exceptions
 from loadsheet.reports.web import write_index
+from loadsheet.reports.web.fleet import told as told_fleet
 
 
 def told(outbox):
@@ -61,7 +63,7 @@ def history(tmp_path):
 
 
 def index(outbox, history, **more):
-    write_index(outbox, history, history.runs(1)[0], Exceptions(), runs_max=more.get("runs_max", 100))
+    write_index(outbox, history, history.runs(1)[0], Exceptions(), **{"runs_max": 100, **more})
     return told(outbox)
 
 
@@ -173,3 +175,64 @@ def test_reports_written_again_tell_the_exceptions_of_now(tmp_path):
         stale = Exceptions((Standing(1, held.run.name, held.run.started_at, "refused"),))
         write_index(tmp_path / "out", held.ledger.history, held.run, stale, runs_max=10)
     assert "Open exceptions: 0" in told(tmp_path / "out")[0]
+
+
+# the fleet
+
+
+def fleet_in(html):
+    """The section of the fleet, as text; empty if there is none."""
+    _, found, rest = html.partition('aria-labelledby="fleet">')
+    return text(rest.partition("</section>")[0]) if found else ""
+
+
+def test_a_shared_ledger_shows_who_works_what_waits_and_what_was_taken_over(tmp_path, history):
+    kept(tmp_path, "2026-03-04-01")
+    html, _ = index(tmp_path, history, fleet=told_fleet(a_fleet(), "acme"))
+    section = fleet_in(html)
+    assert section.startswith("Workers that share the ledger: 1 As of 2026-03-04 02:20:00 (UTC):")
+    assert "in the queue: 12, the oldest for 7 min under way: 2" in section
+    assert "taken over within a day: 1, 3 outcomes unknown then" in section
+    assert "alfa-7-aa lives 2026-03-04 02:19:59 calls 17 1,204" in section
+    assert "beta-9-bb silent" in section
+    assert '<a href="#fleet">' in html
+    index(tmp_path, history)
+    assert fleet_in((tmp_path / "index.html").read_text(encoding="utf-8")) == ""
+
+
+def test_the_page_of_a_shipper_tells_nothing_of_others(tmp_path, history):
+    kept(tmp_path, "2026-03-04-01")
+    html, _ = index(tmp_path, history, fleet=told_fleet(a_fleet(), "bolt"))
+    section = fleet_in(html)
+    assert "acme" not in section
+    assert "other work" in section
+    assert "in the queue: 0 under way: 1 taken over within a day: 0" in section
+
+
+def test_of_a_large_fleet_some_workers_are_shown(tmp_path, history):
+    kept(tmp_path, "2026-03-04-01")
+    (one, _) = a_fleet().workers
+    many = a_fleet(workers=[one._replace(name=f"w-{number}") for number in range(60)])
+    html, _ = index(tmp_path, history, fleet=told_fleet(many, ""))
+    assert fleet_in(html).startswith("Workers that share the ledger: 60 ")
+    assert "and 35 more." in fleet_in(html)
+
+
+def test_the_reports_of_a_shared_ledger_have_it_and_those_of_a_file_do_not(tmp_path):
+    settings = shared_settings(shipper="acme")
+    with joined(settings) as connection:
+        Fleet(connection).worker("alfa-1-aa", doing=["acme calls 17"])
+    for number, more in enumerate(({}, {"database": settings.database, "database_schema": settings.database_schema})):
+        folder = tmp_path / str(number)
+        (folder / "state").mkdir(parents=True)
+        with night(folder / "state") as held:
+            held.write(folder / "out", shipper="acme", **more)
+        section = fleet_in((folder / "out" / "index.html").read_text(encoding="utf-8"))
+        assert ("alfa-1-aa" in section) == bool(more)
+
+
+def test_reports_are_written_while_the_fleet_cannot_be_seen(tmp_path):
+    (tmp_path / "state").mkdir()
+    with night(tmp_path / "state") as held:
+        held.write(tmp_path / "out", database=f"postgresql://me@/there?host={tmp_path}")
+    assert fleet_in((tmp_path / "out" / "index.html").read_text(encoding="utf-8")) == ""

@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 import pytest
 from datasette.app import Datasette
 from datasette.utils import parse_metadata
+from fleets import a_fleet
 from nightly import night
 from prometheus_client.parser import text_string_to_metric_families
 from ruamel.yaml import YAML
@@ -17,6 +18,8 @@ from seen import Exchange, house, order_id
 import loadsheet.seeing
 from loadsheet.ledger import Standing
 from loadsheet.seeing import NAMES, shipped
+from loadsheet.seeing.exposing import exposed
+from loadsheet.seeing.fleet import figures
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +29,8 @@ def exported(tmp_path_factory):
     with house(folder, Exchange(refused=[order_id(1)]), metrics_file=folder / "m.prom") as here:
         here.night(3)
     found = {}
-    for family in text_string_to_metric_families((folder / "m.prom").read_text(encoding="utf-8")):
+    text = (folder / "m.prom").read_text(encoding="utf-8") + exposed([figures(a_fleet())]).decode()
+    for family in text_string_to_metric_families(text):
         for sample in family.samples:
             found.setdefault(sample.name, set()).update(sample.labels)
     return found
@@ -51,7 +55,11 @@ def test_the_dashboard_asks_for_what_is_exported_and_shows_all_of_it(exported):
     expressions = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
     used = set().union(*(asked(expression, exported) for expression in expressions))
     assert used == exported.keys(), "what nobody looks at need not be exported"
-    assert all('shipper=~"$shipper"' in expression for expression in expressions)
+    of_one = [
+        one for one in expressions if "shipper" in set().union(*(exported[name] for name in asked(one, exported)))
+    ]
+    assert all('shipper=~"$shipper"' in expression for expression in of_one)
+    assert len(of_one) >= len(expressions) - 7, "only what is the whole fleet's is nobody's in particular"
     assert len({panel["id"] for panel in board["panels"]}) == len(board["panels"])
     assert {variable["name"] for variable in board["templating"]["list"]} == {"source", "shipper"}
 
@@ -193,5 +201,5 @@ def test_what_is_unknown_is_shown_with_its_last_attempt(questions):
 
 def test_the_guide_names_every_metric_that_is_exported_and_no_other(exported):
     guide = (Path(loadsheet.seeing.__file__).parent / "README.md").read_text(encoding="utf-8")
-    families = {re.sub(r"_(bucket|count|sum)$", "", name) for name in exported}
+    families = {re.sub(r"_(bucket|count|sum|total|created)$", "", name) for name in exported}
     assert set(re.findall(r"`(loadsheet_\w+)`", guide)) == families

@@ -103,6 +103,14 @@ def test_what_is_said_of_one_exchange_is_not_told_to_another(folder, monkeypatch
     assert acme.own == {"exchange"}
 
 
+def test_shippers_share_a_postgresql_database_and_have_schemas_of_their_own_in_it(folder):
+    write(folder, 'database = "postgresql://u:s3cret@h/l"', "[shippers.acme]", "[shippers.b-2]")
+    acme, other = (Settings.load(shipper=name) for name in ("acme", "b-2"))
+    assert acme.is_shared
+    assert acme.database_url.partition("?")[2] == "schema=loadsheet_acme&shared=loadsheet_fleet&shipper=acme"
+    assert other.database_url.partition("?")[2] == "schema=loadsheet_b_2&shared=loadsheet_fleet&shipper=b-2"
+
+
 @pytest.mark.parametrize(
     ("lines", "told"),
     [
@@ -121,7 +129,7 @@ def test_what_is_said_of_one_exchange_is_not_told_to_another(folder, monkeypatch
         (["[shippers.acme]", 'inbox = "inbox"', "[shippers.b]"], "have an inbox within the other's"),
         (["[shippers.acme]", 'state = ".loadsheet/b"', "[shippers.b]"], "have the same state"),
         (["[shippers.acme]", 'outbox = "outbox/b"', "[shippers.b]"], "have the same outbox"),
-        (['database = "postgresql://u:s3cret@h/l"', "[shippers.acme]", "[shippers.b]"], "have the same ledger (database)"),
+        (['database = "sqlite:///one/ledger.db"', "[shippers.acme]", "[shippers.b]"], "have the same ledger (database)"),
         (["[shippers.birch]"], "there is no shipper acme: declared are birch"),
         (["[shippers.acne]"], "did you mean acne?"),
         (["window = 3"], "none is declared; write [shippers.acme] into loadsheet.toml"),
@@ -185,3 +193,11 @@ def test_the_first_settings_file_counts_the_one_named_the_one_here_the_users(fol
     assert Settings.load().window == 2
     (folder / "given.toml").write_text("window = 1", encoding="utf-8")
     assert Settings.load(folder / "given.toml").window == 1
+
+
+def test_what_was_found_to_be_sound_is_judged_anew_when_a_variable_changes_it(folder, monkeypatch):
+    write(folder, "[shippers.acme]", "[shippers.birch]")
+    assert list(profiles()) == ["acme", "birch"]
+    monkeypatch.setenv("LOADSHEET_SHIPPERS__BIRCH__OUTBOX", "outbox/acme")
+    with pytest.raises(SettingsError, match=r"acme. and .* have the same outbox"):
+        Settings.load(shipper="acme")

@@ -1,11 +1,11 @@
-"""The real command in a process of its own, in a folder of its own."""
+"""The real command in a process of its own, in a folder of its own, started as a user starts it; `warm` spares the start."""
 
 import os
 import subprocess
 import sys
 from pathlib import Path
 
-from serving import TOKEN
+TOKEN = "token-of-the-tests"
 
 
 def environment(**more: str) -> dict[str, str]:

@@ -8,7 +8,7 @@ from contextlib import ExitStack, closing, contextmanager
 
 from openpyxl import load_workbook
 
-from loadsheet import pipeline
+from loadsheet import stages
 from loadsheet.cli.reaching import held_ledger, reached
 from loadsheet.dispatch import Patience
 from loadsheet.fixes import ROW_COLUMN
@@ -55,11 +55,11 @@ class House:
         mappings = load_folder(settings.mappings, settings.assumptions)
         with held_ledger(settings) as ledger, reached(settings) as client:
             run = ledger.begin_run()
-            work = pipeline.Work(settings, ledger, client, run, Patience(ledger.now))
-            pipeline.learn(work)
+            work = stages.Work(settings, ledger, run, Patience(ledger.now))
+            stages.learn(work, client)
             taken = take_in(settings, ledger, run, mappings)
             assert taken.fault is None, taken.fault
-            assert pipeline.delivered(work).stopped is None
+            assert stages.delivered(work, client).stopped is None
             ledger.end_run(run, exit_code=0, summary={})
             history = ledger.history
             drops = [drop for drop in history.drops_of(run) if drop.run == run.name]

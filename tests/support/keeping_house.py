@@ -4,8 +4,9 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 
+import databases
 import ledgers
-from ledgers import Ticking, document, drop_of, ledger_in, listing, order, send
+from ledgers import Ticking, document, drop_of, ledger_at, listing, order, send
 
 from loadsheet import reconcile, reports
 from loadsheet.keeping import keep
@@ -89,9 +90,11 @@ def records(*numbers, **changes):
 
 
 @contextmanager
-def house_in(place, clock=None, **chosen):
-    """A house in a folder; `clock` says what time it is when it is opened again."""
+def house_in(place, clock=None, *, kind="sqlite", **chosen):
+    """A house in a folder, its ledger there or on the server; `clock` says what time it is when it is opened again."""
     clock = clock or Ticking()
     (place / "outbox").mkdir(parents=True, exist_ok=True)
-    with ledger_in(place, clock) as ledger:
+    if kind != "sqlite":
+        chosen |= {"database": databases.database(), "database_schema": databases.new_name()}
+    with ledger_at(Settings(state=place, **chosen).database_url, clock) as ledger:
         yield House(place, ledger, clock, **chosen)

@@ -188,8 +188,9 @@ def _settled(shop: Workshop, night: Night, url: str) -> tuple[Known, list[dict]]
         done = night.run(shop, url)
         assert done.code in (0, 1), done
         known, truth = read_ledger(night.ledger), night.truth()
-        check_laws(known, truth)
+        check_laws(known, truth, stopped=night.resends)  # what its last look found to be absent goes with the next run
         if not night.resends or known.states == states:
+            check_laws(known, truth)
             return known, truth
         states = known.states
         time.sleep(PATIENCE_S)

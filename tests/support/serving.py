@@ -1,22 +1,21 @@
-"""The real exchange in a process of its own, started as an operator starts it."""
+"""The real exchange in a process of its own, as an operator has it."""
 
-import os
-import signal
-import subprocess
-import sys
+import atexit
+import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-TOKEN = "token-of-the-tests"
+from command import TOKEN
+from nursery import Nursery, nursery, until_it_says
 
 
 class Serving(NamedTuple):
-    """A running exchange: its base URL and its process."""
+    """A running exchange: its base URL."""
 
     url: str
-    process: subprocess.Popen
 
 
 @contextmanager
@@ -27,22 +26,21 @@ def exchange(
 
     `wrong_tokens` are 401s a second that need not wait, 0 for all.
     """
-    environment = {
-        **os.environ,
+    given = {
         "LOADSHEET_TOKEN": token,
         "LOADSHEET_EXCHANGE_WRONG_TOKENS_PER_SECOND": str(wrong_tokens),
         **{f"LOADSHEET_ASSUMPTIONS__{name.upper()}": value for name, value in assumptions.items()},
     }
-    words = ["exchange", "serve", "--port", str(port), "--database", f"sqlite:///{database}"]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "loadsheet", *words], env=environment, stdout=subprocess.PIPE, text=True
-    )
+    words = ["exchange", "serve", "--port", port, "--database", f"sqlite:///{database}"]
+    child = _nursery().start(database.parent, *words, **given)
     try:
-        line = process.stdout.readline().strip()
-        assert line.startswith("exchange listening on "), line
-        yield Serving(line.rsplit(" ", 1)[1], process)
+        yield Serving(until_it_says("listening on", child).rsplit(" ", 1)[1])
     finally:
-        if process.poll() is None:
-            process.send_signal(signal.SIGTERM)
-        process.wait(timeout=30)
-        process.stdout.close()
+        child.stop()
+
+
+@cache
+def _nursery() -> Nursery:
+    stack = ExitStack()
+    atexit.register(stack.close)
+    return stack.enter_context(nursery(Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="loadsheet-")))))

@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
 import pytest
+from databases import ask
 from houses import House
 from ledgers import Ticking, ledger_in
 from receiving import mailbox, web
@@ -29,6 +30,10 @@ class Told:
 
     @property
     def kept(self):
+        """What is remembered, as it is stored."""
+        if self.settings.is_shared:
+            ((memory,),) = ask(f"select memory from {self.settings.database_schema}_fleet.notices")
+            return memory
         return (self.folder / "state" / "notices.json").read_text()
 
     def night(self, items=(), *, exit_code=0, days=1, report=None, **more):
@@ -63,11 +68,17 @@ def post():
 
 
 @pytest.fixture
-def told(tmp_path, receiver):
+def where():
+    """Settings that say where the memory is kept: in a file."""
+    return {}
+
+
+@pytest.fixture
+def told(tmp_path, receiver, where):
     clock = Ticking()
     clock.now = datetime(2026, 3, 4, 2, 15, tzinfo=UTC)
     with ledger_in(tmp_path, clock) as ledger:
-        yield Told(tmp_path, House(tmp_path, ledger, clock), notify=[f"json://127.0.0.1:{receiver.port}/all"])
+        yield Told(tmp_path, House(tmp_path, ledger, clock), notify=[f"json://127.0.0.1:{receiver.port}/all"], **where)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from ledgers import drop_of, order, plan, unreadable, weight_problem
 
 from loadsheet.problems import Problem, SettingsError, Where
 from loadsheet.settings import Settings
-from loadsheet.telling import memory
+from loadsheet.telling import places
 from loadsheet.telling.memory import Notice
 
 
@@ -82,14 +82,15 @@ def test_a_mail_that_nobody_takes_holds_up_no_other(mailed, post):
         dropped(mailed, wrong(number), file=f"{number}.csv")
     post.refuses, post.most = False, 40_000
     huge = Notice("fixes", "", "warning", "huge", "x" * 60_000)
-    place = mailed.settings.state / "notices.json"
-    kept = memory.read(place, print)
-    memory.write(place, replace(kept, outbox=(huge, replace(huge, title="vast"), *kept.outbox)), print)
+    with places.held(mailed.settings, print) as memory:
+        kept = memory.read()
+        memory.write(replace(kept, outbox=(huge, replace(huge, title="vast"), *kept.outbox)))
     mailed.night()
     assert [mail["Subject"] for mail in post.mails] == ["To be fixed: 6.csv"]
     mailed.night()
     assert [mail["Subject"][-5:] for mail in post.mails] == ["6.csv", "2.csv", "3.csv", "4.csv", "5.csv"]
-    assert [notice.title for notice in memory.read(place, print).outbox] == ["huge", "vast"]
+    with places.held(mailed.settings, print) as memory:
+        assert [notice.title for notice in memory.read().outbox] == ["huge", "vast"]
 
 
 def test_the_setting_decides_where_the_sheet_has_no_language(mailed, post):

@@ -7,6 +7,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from databases import ask
+from fleets import shared_memory
 from houses import create
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,10 +18,16 @@ from receiving import web
 from loadsheet.nights import Night
 from loadsheet.problems import ExchangeUnreachable, LedgerBusy, MappingError, Problem, Where
 from loadsheet.settings import Settings
-from loadsheet.telling import memory, tell
+from loadsheet.telling import move, places, tell
 from loadsheet.telling.conditions import Facts, Rules, turn
 from loadsheet.telling.delivering import Address, deliver_all, understood
-from loadsheet.telling.memory import Kept, Notice
+from loadsheet.telling.memory import Kept, Notice, fresh
+
+
+@pytest.fixture(params=["file", "table"])
+def where(request):
+    """Everything here holds wherever the memory is kept."""
+    return {} if request.param == "file" else shared_memory()
 
 
 def test_a_failed_night_is_told_once_and_once_that_it_is_over(told, titles):
@@ -134,11 +142,17 @@ def test_nothing_is_remembered_where_nobody_is_told(told, tmp_path):
     told.set(notify=[])
     told.failed()
     assert not (tmp_path / "state").exists()
+    assert not told.settings.is_shared or not ask(
+        "select 1 from pg_namespace where nspname = %s", f"{told.settings.database_schema}_fleet"
+    )
 
 
 def test_a_damaged_memory_is_begun_anew_and_said(told, titles, tmp_path):
     told.failed()
-    (tmp_path / "state" / "notices.json").write_text('{"salt": 7, "cond')
+    if told.settings.is_shared:
+        ask(f"update {told.settings.database_schema}_fleet.notices set memory = %s", '{"salt": 7, "cond')
+    else:
+        (tmp_path / "state" / "notices.json").write_text('{"salt": 7, "cond')
     told.failed()
     assert "begun anew" in told.said[0]
     assert len(titles.all()) == 2
@@ -146,8 +160,18 @@ def test_a_damaged_memory_is_begun_anew_and_said(told, titles, tmp_path):
     assert len(titles.all()) == 2
 
 
+REFUSING = """
+create function {0}.refuse() returns trigger language plpgsql as $$ begin raise exception 'not today'; end $$;
+create trigger refuse before insert or update on {0}.notices for each row execute function {0}.refuse()
+"""
+
+
 def test_a_memory_that_cannot_be_written_loses_no_notice(told, titles, tmp_path):
-    (tmp_path / "state").write_text("a file where the folder should be")
+    if told.settings.is_shared:
+        move(told.settings, print)
+        ask(REFUSING.format(f"{told.settings.database_schema}_fleet"))
+    else:
+        (tmp_path / "state").write_text("a file where the folder should be")
     told.failed()
     assert titles.all() == ["loadsheet: a run failed (exit code 77)"]
     assert any("may be told again" in line for line in told.said)
@@ -157,8 +181,8 @@ def test_memory_is_for_its_owner_only_and_holds_no_address(told, receiver, tmp_p
     receiver.code = 500
     told.set(notify=[f"json://user:hunter2@127.0.0.1:{receiver.port}/secret-path", "tgram://123:bot-token/chat"])
     told.failed()
-    place = tmp_path / "state" / "notices.json"
-    assert place.stat().st_mode & 0o777 == 0o600
+    if not told.settings.is_shared:
+        assert (tmp_path / "state" / "notices.json").stat().st_mode & 0o777 == 0o600
     everything = "\n".join([told.kept, *told.said])
     for secret in ("hunter2", "secret-path", "bot-token", str(receiver.port)):
         assert secret not in everything
@@ -196,29 +220,34 @@ def test_what_the_library_logs_about_addresses_is_silenced(told, caplog):
     assert not [record for record in caplog.records if record.name.startswith("apprise")]
 
 
-def test_a_process_killed_between_delivering_and_remembering_tells_twice_and_loses_nothing(tmp_path, receiver):
-    place = tmp_path / "notices.json"
-    chosen = Settings(notify=[f"json://127.0.0.1:{receiver.port}"])
-    kept = Kept(salt="x", outbox=tuple(Notice("notify", "", "info", title, "text") for title in ("one", "two")))
-    memory.write(place, kept, print)
+def test_a_process_killed_between_delivering_and_remembering_tells_twice_and_loses_nothing(tmp_path, receiver, where):
+    chosen = Settings(state=tmp_path, notify=[f"json://127.0.0.1:{receiver.port}"], **where)
 
     def killed(_):
         raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
-        deliver_all(chosen, memory.read(place, print), killed, print)
-    deliver_all(chosen, memory.read(place, print), lambda kept: memory.write(place, kept, print), print)
+    with places.held(chosen, print) as memory:
+        memory.write(
+            Kept(salt="x", outbox=tuple(Notice("notify", "", "info", title, "text") for title in ("one", "two")))
+        )
+    with pytest.raises(KeyboardInterrupt), places.held(chosen, print) as memory:
+        deliver_all(chosen, memory.read(), killed, print)
+    with places.held(chosen, print) as memory:
+        deliver_all(chosen, memory.read(), memory.write, print)
     assert [notice["title"] for notice in receiver.notices] == ["one", "one", "two"]
-    assert memory.read(place, print).outbox == ()
+    with places.held(chosen, print) as memory:
+        assert memory.read().outbox == ()
 
 
-def test_two_processes_do_not_tell_at_the_same_time(tmp_path, monkeypatch):
-    said = []
-    monkeypatch.setattr(memory, "LOCK_TIMEOUT_S", 0.05)
-    with memory.held(tmp_path, said.append) as first, memory.held(tmp_path, said.append) as second:
+def test_two_processes_do_not_tell_at_the_same_time(tmp_path, monkeypatch, where):
+    said, chosen = [], Settings(state=tmp_path, **where)
+    monkeypatch.setattr(places, "LOCK_TIMEOUT_S", 0.05)
+    with places.held(chosen, said.append) as first, places.held(chosen, said.append) as second:
         assert first is not None
         assert second is None
     assert "another process" in said[0]
+    with places.held(chosen, said.append) as third:
+        assert third is not None
 
 
 nights = st.lists(
@@ -255,13 +284,15 @@ def test_for_any_nights_each_change_is_received_once_and_in_order_however_often_
         assert what == "closed" or f"code {cause})" in title
 
 
-def test_what_is_kept_reads_back_equal(tmp_path):
-    kept, _ = turn(
-        memory.fresh(), Facts(datetime(2026, 3, 4, tzinfo=UTC), 77, "why", {"a": "late"}, {"g": "gap"}, 3), Rules()
-    )
-    assert memory.write(tmp_path / "n.json", kept, print)
-    assert memory.read(tmp_path / "n.json", print) == kept
-    assert json.loads((tmp_path / "n.json").read_text())["version"] == 1
+def test_what_is_kept_reads_back_equal(tmp_path, where):
+    chosen = Settings(state=tmp_path, **where)
+    kept, _ = turn(fresh(), Facts(datetime(2026, 3, 4, tzinfo=UTC), 77, "why", {"a": "late"}, {"g": "gap"}, 3), Rules())
+    with places.held(chosen, print) as memory:
+        assert memory.write(kept)
+    with places.held(chosen, print) as memory:
+        assert memory.read() == kept
+    if not where:
+        assert json.loads((tmp_path / "notices.json").read_text())["version"] == 1
 
 
 def test_a_file_whose_companion_is_overdue_is_told_once_and_once_when_it_waits_no_longer(told, titles):

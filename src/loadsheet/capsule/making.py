@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from loadsheet import stores
 from loadsheet.capsule import contents
 from loadsheet.capsule.contents import DropKept, Input, Manifest, MappingKept, Output
 from loadsheet.capsule.sealing import Sealing
@@ -26,6 +27,7 @@ from loadsheet.ledger.slices import TABLES, Row, Slice
 from loadsheet.mapping import Mapping as CompiledMapping
 from loadsheet.mapping import load_folder
 from loadsheet.problems import FolderError, MappingError
+from loadsheet.reports import bring_reports
 from loadsheet.reports.placing import safe_name
 from loadsheet.settings import Settings
 
@@ -92,7 +94,7 @@ class _Making:
     def _input(self, drop: Drop, number: int, file: SourceFile) -> Input:
         member = f"inputs/{drop.id}/{number}/{safe_name(Path(file.name).name)}"
         try:
-            path = self._sound(Path(file.kept_as), file)
+            path = self._sound(file)
         except CannotSeal:
             if not drop.set_aside:
                 raise
@@ -106,8 +108,13 @@ class _Making:
                 raise CannotSeal(f"{path} changed while it was read; try again")
         return Input(file.name, file.role, file.sha256, file.size, file.arrived, member)
 
-    def _sound(self, path: Path, file: SourceFile) -> Path:
+    def _sound(self, file: SourceFile) -> Path:
         """The original of a file, if it is there as it was."""
+        try:
+            path = stores.brought(file.kept_as, self._settings)
+        except FolderError as error:
+            told = f"the original of {file.name} cannot be read: {error}"
+            raise CannotSeal(f"{told}; without it the run cannot be replayed") from error
         try:
             with path.open("rb") as kept:
                 found = file_digest(kept, "sha256").hexdigest()
@@ -194,7 +201,8 @@ class _Making:
 
     def _outputs(self) -> Iterator[Output]:
         """The reports that run.json names, as far as they are there."""
-        folder = self._settings.outbox / self._run.name
+        bring_reports(self._settings, self._run.name)
+        folder = self._settings.outbox_here / self._run.name
         for name in _reports(folder / _SUMMARY):
             path = folder / name
             try:

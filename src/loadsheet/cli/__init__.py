@@ -38,9 +38,11 @@ class Home(NamedTuple):
 COMMANDS = {
     "run": Home("run", "Take in every finished file of the inbox, submit what is ready, report on every row."),
     "watch": Home("watch", "Stay, and run whenever files are finished or entries wait to be sent or resolved."),
+    "worker": Home("worker", "Take batches of runs and do them, beside other workers on other machines."),
     "check": Home("check", "Say what would become of files. Nothing is sent or kept."),
     "show": Home("look", "Everything known about one order or tender."),
     "runs": Home("look", "The latest runs with their exit codes and what came of them."),
+    "workers": Home("workers", "The processes that share the ledger: what each does, what waits, at what pace."),
     "expected": Home("expected", "Files that are waited for, and what is late."),
     "report": Home("report", "Make the reports of a run again from what the ledger knows by now."),
     "pull": Home("pull", "Write what the exchange lists."),

@@ -19,6 +19,7 @@ from loadsheet.deploy.clocks import traps, zone_of_this_machine
 from loadsheet.problems import FolderError, SettingsError
 from loadsheet.seeing.packaged import Name, shipped
 from loadsheet.settings import EMBEDDED, Settings
+from loadsheet.settings.places import address_of
 from loadsheet.settings.sources import PREFIX, variables_of
 
 SHELLS = ("bash", "zsh", "fish")
@@ -130,7 +131,7 @@ def _site(every: Mapping[str, Settings], *, at: time, zone: str, user: str) -> S
         program=_program(),
         config=config.absolute() if config and config.is_file() else None,
         folder=Path.cwd(),
-        writes=_absolute(folder for one in every.values() for folder in (one.inbox, one.outbox, one.state)),
+        writes=_absolute(folder for one in every.values() for folder in _folders(one)),
         also=_absolute(also),
         reads=_absolute(read),
         user=user,
@@ -157,6 +158,12 @@ def _credential(shipper: str, settings: Settings) -> Credential:
     start = variables_of(shipper) if shipper else PREFIX
     file = settings.token_file or Path("/etc/loadsheet", f"token_{shipper}" if shipper else "token")
     return Credential(name, file.absolute(), f"{start}TOKEN_FILE")
+
+
+def _folders(settings: Settings) -> list[Path]:
+    """The folders that are written to, without places in object stores."""
+    own = (settings.inbox, settings.outbox, settings.state, settings.archive)
+    return [folder for folder in own if folder is not None and not address_of(folder)]
 
 
 def _absolute(paths: Iterable[Path]) -> tuple[Path, ...]:

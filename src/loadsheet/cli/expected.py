@@ -1,6 +1,7 @@
 """`loadsheet expected`: what files are waited for, whether they came, and what history suggests to wait for."""
 
 from datetime import datetime, timedelta
+from itertools import islice
 from pathlib import Path
 
 import click
@@ -15,11 +16,12 @@ from loadsheet.cli.output import print_json, print_lines, print_table, say
 from loadsheet.ledger import open_ledger
 from loadsheet.ledger.codec import stamp
 from loadsheet.ledger.history import History
+from loadsheet.schedules import Schedule
 from loadsheet.settings import Settings
 from loadsheet.settings.expecting import Expectation
 
 LATE = 1
-_LAST = 3
+_LAST = _NEXT = 3  # of what came, and of what will be
 
 
 @click.command()
@@ -29,7 +31,8 @@ _LAST = 3
 )
 @together(STATE, CONFIG, JSON)
 def expected(*, suggesting: bool, timezone: str, state: Path | None, config: Path | None, as_json: bool) -> int:
-    """The files that are waited for, with the last that came of each; exits 1 if any is late, or a run is.
+    """The files that are waited for, with the last that came of each, and the runs that a schedule starts next; exits 1 if a file or a
+    run is late.
 
     With --suggest: tables to paste into loadsheet.toml, for files that came regularly, each with its evidence.
     """
@@ -46,7 +49,11 @@ def _tell(settings: Settings, history: History, now: datetime, *, as_json: bool)
     missing = [one.text for one in late if one.over]
     if as_json:
         print_json(
-            {"expected": [_told(one) for one in stand], "late": [{"what": one.what, "text": one.text} for one in late]}
+            {
+                "expected": [_told(one) for one in stand],
+                "late": [{"what": one.what, "text": one.text} for one in late],
+                "schedules": [_scheduled(one, now) for one in settings.timetable],
+            }
         )
     elif not settings.expect:
         say("nothing is expected: no [[expect]] in the settings; `loadsheet expected --suggest` proposes some")
@@ -60,6 +67,8 @@ def _tell(settings: Settings, history: History, now: datetime, *, as_json: bool)
         say(f"of {country} no public holidays are known: files are expected on all of them")
     for text in (*(one.text for one in stand if one.late), *missing):
         say(f"late: {text}")
+    if settings.timetable and not as_json:
+        print_table(["Schedule", "Zone", "Next runs"], [_row_of(one, now) for one in settings.timetable])
     return LATE if late else 0
 
 
@@ -80,6 +89,24 @@ def _told(one: Awaited) -> dict[str, object]:
     ]
     due, upcoming = (stamp(when) if when else None for when in (one.due, one.next_due))
     return {"name": one.name, "due": due, "next_due": upcoming, "late": one.late, "text": one.text, "came": came}
+
+
+def _nexts(schedule: Schedule, now: datetime) -> list[datetime]:
+    return list(islice(schedule.after(now), _NEXT))
+
+
+def _row_of(schedule: Schedule, now: datetime) -> list[str]:
+    zone = zone_of(schedule.zone)
+    nexts = "; ".join(shown(moment, zone) for moment in _nexts(schedule, now))
+    return [schedule.expression, schedule.zone, nexts or "never"]
+
+
+def _scheduled(schedule: Schedule, now: datetime) -> dict[str, object]:
+    return {
+        "schedule": schedule.expression,
+        "zone": schedule.zone,
+        "next": [stamp(when) for when in _nexts(schedule, now)],
+    }
 
 
 def _suggest(settings: Settings, history: History, now: datetime, timezone: str, *, as_json: bool) -> int:

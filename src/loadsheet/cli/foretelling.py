@@ -20,7 +20,8 @@ from loadsheet.cli.check import sentences_on, translated, unclaimed
 from loadsheet.contract import SENDING_ORDER
 from loadsheet.ledger import Ledger, State, open_ledger
 from loadsheet.ledger.foreseeing import Foresight
-from loadsheet.ledger.opening import file_of
+from loadsheet.ledger.moved import refuse_beside_a_file
+from loadsheet.ledger.opening import is_there
 from loadsheet.ledger.states import Waits
 from loadsheet.ledger.stopping import has_too_many_errors, too_many_errors
 from loadsheet.mapping import Document, Route, load_folder
@@ -64,8 +65,9 @@ def foretell(settings: Settings) -> Foretold:
     """What a run would do now. Raises MappingError, FolderError and LedgerError."""
     mappings = load_folder(settings.mappings, settings.assumptions)
     found = _Found()
-    with _ledger(settings) as ledger:
-        seen = inbox.peek(settings) if settings.inbox.exists() else inbox.Scan(())
+    with _ledger(settings) as ledger, tempfile.TemporaryDirectory(prefix="loadsheet-") as folder:
+        seen = inbox.peek(settings) if settings.inbox_address or settings.inbox.exists() else inbox.Scan(())
+        seen = inbox.brought(seen, settings.model_copy(update={"state": Path(folder)}))
         by_name = {candidate.name: candidate for candidate in seen.candidates}
         returns = recognise(seen.candidates, ledger.history, mappings, settings)
         names = [name for name in by_name if not returns.holds(name)]
@@ -85,10 +87,12 @@ def foretell(settings: Settings) -> Foretold:
 @contextmanager
 def _ledger(settings: Settings) -> Iterator[Ledger]:
     """The ledger, for reading; where there is none yet, an empty one that is gone afterwards."""
-    if file_of(settings.database_url).exists():
+    if is_there(settings.database_url):
         with open_ledger(settings.database_url, exclusive=False) as ledger:
             yield ledger
         return
+    if settings.is_shared:
+        refuse_beside_a_file(settings.state, "on PostgreSQL")
     with (
         tempfile.TemporaryDirectory(prefix="loadsheet-") as folder,
         open_ledger(f"sqlite:///{Path(folder, 'ledger.db')}") as ledger,

@@ -54,7 +54,7 @@ def forget(
     if yes and not because.strip():
         raise click.UsageError("what is removed for good needs --because TEXT: it is kept with the deed")
     with held_ledger(settings) if yes else open_ledger(settings.database_url, exclusive=False) as ledger:
-        found = find(settings, ledger, file_of(settings.database_url), key)
+        found = find(settings, ledger, _file(settings), key)
         if not found.entries:
             say(
                 f"nothing is known about {key}; if forgetting it was interrupted, `loadsheet ledger vacuum` finishes it"
@@ -65,6 +65,11 @@ def forget(
             _do(settings, ledger, found, wanted, who=who or getpass.getuser(), because=because.strip())
     _tell(found, deed, done=yes, as_json=as_json)
     return 0
+
+
+def _file(settings: Settings) -> Path:
+    """The file of the ledger, or of what it was before it was moved: copies lie beside it."""
+    return settings.state / "ledger.db" if settings.is_shared else file_of(settings.database_url)
 
 
 def _do(settings: Settings, ledger: Ledger, found: Traces, wanted: Wanted, *, who: str, because: str) -> None:

@@ -1,29 +1,31 @@
-"""`loadsheet ledger ...`: look after the ledger. Check it, copy it and put a copy back, shrink it, take its tables out, forget a key."""
+"""`loadsheet ledger ...`: look after the ledger. Check it, copy it and put a copy back, shrink it, take its tables out, move it, forget a key."""
 
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import click
 
 from loadsheet.cli.forget import forget
 from loadsheet.cli.moments import clock
-from loadsheet.cli.options import CONFIG, JSON, STATE, load, together
+from loadsheet.cli.options import CONFIG, JSON, STATE, load, load_each, sound, together, worst_of
 from loadsheet.cli.output import print_json, print_lines, say
 from loadsheet.cli.reaching import held_ledger
-from loadsheet.keeping.backups import backup_folder, make_backup
+from loadsheet.keeping.backups import BY_THE_SERVER, backup_folder, make_backup
 from loadsheet.keeping.checking import check as check_all
 from loadsheet.keeping.exporting import export as export_tables
 from loadsheet.ledger import open_ledger
+from loadsheet.ledger.moving import move as move_all
 from loadsheet.ledger.replacing import restore as put_back
-from loadsheet.problems import LedgerError
+from loadsheet.problems import LedgerError, LoadsheetError, SettingsError
+from loadsheet.settings import Settings
 
 WANTS_SOMEONE = 1
 
 
 @click.group()
 def ledger() -> None:
-    """Look after the ledger: check, backup, restore, vacuum, export, forget."""
+    """Look after the ledger: check, backup, restore, vacuum, export, move, forget."""
 
 
 @ledger.command()
@@ -145,6 +147,72 @@ def export(
     else:
         print_lines([f"{path}: {count:,} rows" for path, count in written.items()])
     return 0
+
+
+@ledger.command()
+@click.option(
+    "--from", "source", type=click.Path(dir_okay=False, path_type=Path), help="The file (default: STATE/ledger.db)."
+)
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@together(STATE, CONFIG, JSON)
+def move(*, source: Path | None, yes: bool, state: Path | None, config: Path | None, as_json: bool) -> int:
+    """Move the ledger from its SQLite file into PostgreSQL, where the setting `database` says; of every shipper, or of that of --shipper.
+
+    Everything is copied and compared in one transaction, then the file gives way: it is kept under another name and opened no more. If it is
+    interrupted, the same command goes on. There is no way back. Nothing may run meanwhile.
+    """
+    every = load_each(config, state=state)
+    if source is not None and len(every) > 1:
+        raise click.UsageError(f"--from is about one shipper: add --shipper {'|'.join(every)}")
+    if not yes:
+        click.confirm(f"Move {len(every)} {'ledger' if len(every) == 1 else 'ledgers'} for good?", abort=True, err=True)
+    told: list[dict[str, object]] = []
+    code = worst_of(_guarded(name, settings, source, told) for name, settings in every.items())
+    if as_json:
+        print_json(told)
+    else:
+        print_lines([line for one in told for line in _lines(one)])
+        if any(one["rows"] for one in told):
+            say(f"{BY_THE_SERVER}. Nothing more is ever recorded in the files: remove them when you are sure.")
+    return code
+
+
+def _guarded(
+    shipper: str, settings: Settings | SettingsError, source: Path | None, told: list[dict[str, object]]
+) -> int:
+    """Move the ledger of one shipper; what is wrong with one keeps no other back."""
+    try:
+        told.append(_moved(shipper, sound(settings), source))
+    except LoadsheetError as error:
+        say(f"loadsheet: {f'{shipper}: ' if shipper else ''}{error}")
+        return error.exit_code
+    return 0
+
+
+def _moved(shipper: str, settings: Settings, source: Path | None) -> dict[str, object]:
+    if not settings.is_shared:
+        raise SettingsError(
+            "`database` is no PostgreSQL URL: set it to where the ledger is to go, postgresql://USER@HOST/NAME"
+        )
+    file = source or settings.state / "ledger.db"
+    done = move_all(
+        file,
+        settings.database_url,
+        clock(),
+        state=settings.state,
+        takeover_s=settings.takeover_s,
+        allow_network=settings.allow_network_ledger,
+    )
+    kept = str(done.kept_as) if done.kept_as.exists() else None
+    return {"shipper": shipper, "from": str(file), "to": done.to, "rows": done.counts, "kept_as": kept}
+
+
+def _lines(one: dict[str, Any]) -> list[str]:
+    rows = one["rows"]
+    if not rows:
+        return [f"{one['from']} was moved to {one['to']} before"]
+    told = f"{rows['runs']:,} runs, {rows['entries']:,} entries, {rows['decisions']:,} decisions"
+    return [f"{one['from']} is {one['to']} now: {told}; the file is kept as {one['kept_as']}"]
 
 
 ledger.add_command(forget)

@@ -16,6 +16,8 @@ from loadsheet.inbox import strays
 from loadsheet.ledger import Ledger, open_ledger
 from loadsheet.problems import FolderError, SettingsError
 from loadsheet.settings import EMBEDDED, Settings
+from loadsheet.settings.places import shown
+from loadsheet.stages import Hands, OwnHands
 
 STRAYS_SHOWN = 5
 
@@ -28,6 +30,10 @@ def held_ledger(settings: Settings) -> Iterator[Ledger]:
         clock=clock(),
         allow_network=settings.allow_network_ledger,
         accept_older=settings.accept_older_ledger,
+        state=settings.state,
+        takeover_s=settings.takeover_s,
+        batch_entries=settings.batch_entries,
+        canary=settings.canary,
     )
     with journal.opened(settings, anew=False), held as ledger:
         yield ledger
@@ -51,20 +57,33 @@ def reached(settings: Settings) -> Iterator[Client]:
         yield client
 
 
+@contextmanager
+def hands_for(settings: Settings) -> Iterator[Hands]:
+    """Whose hands do what needs the exchange: those of the workers that share the ledger, or our own. Raises SettingsError."""
+    if settings.is_shared:
+        from loadsheet.fleet.hands import fleet_hands  # noqa: PLC0415 (needed where a ledger is shared)
+
+        with fleet_hands(settings, say) as hands:
+            yield hands
+        return
+    with reached(settings) as client:
+        yield OwnHands(client)
+
+
 def say_strays(config: Path | None, shippers: Mapping[str, Settings | SettingsError]) -> None:
     """Say which files lie in the inbox of all, outside of the folders of these shippers: nobody takes them. The folder of one whose
     settings are wrong is taken to be where it would be by its name.
     """
     try:
         shared = Settings.load(config)
-        lying = _lying(shared, shippers) if shared.inbox.is_dir() else []
+        lying = _lying(shared, shippers) if shared.inbox_address or shared.inbox.is_dir() else []
     except (FolderError, SettingsError) as error:
         say(f"loadsheet: {error}")
         return
     if lying:
-        shown = ", ".join(lying[:STRAYS_SHOWN]) + (" ..." if len(lying) > STRAYS_SHOWN else "")
+        named = ", ".join(lying[:STRAYS_SHOWN]) + (" ..." if len(lying) > STRAYS_SHOWN else "")
         lies = "1 file lies" if len(lying) == 1 else f"{len(lying)} files lie"
-        say(f"{lies} in {shared.inbox} outside of the shippers' folders, where nobody takes them: {shown}")
+        say(f"{lies} in {shown(shared.inbox)} outside of the shippers' folders, where nobody takes them: {named}")
 
 
 def _lying(shared: Settings, shippers: Mapping[str, Settings | SettingsError]) -> list[str]:

@@ -19,6 +19,7 @@ from loadsheet.ledger.history import History
 from loadsheet.problems import FolderError
 from loadsheet.readback import read_back, unread
 from loadsheet.settings import Settings
+from loadsheet.settings.places import shown
 
 NOTHING_THERE = 65
 _DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
@@ -125,7 +126,7 @@ def _keep_words(settings: Settings, ledger: Ledger, folder: str) -> None:
     with held_ledger(settings) as ours:
         read_back(settings, ours)
         for name in _unread_in(folder, settings, ours):
-            told = f"{settings.outbox / name} was saved by somebody and cannot be read now"
+            told = f"{shown(settings.outbox / name)} was saved by somebody and cannot be read now"
             raise FolderError(f"{told}; nothing was written: close it, or move it away, and try again")
 
 

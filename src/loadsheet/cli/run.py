@@ -35,11 +35,13 @@ from loadsheet.cli.options import (
     worst_of,
 )
 from loadsheet.cli.output import print_json, print_lines, print_raw_json, progress, say
-from loadsheet.cli.reaching import held_ledger, reached, say_strays
+from loadsheet.cli.reaching import hands_for, held_ledger, say_strays
+from loadsheet.inbox import make_inbox
 from loadsheet.keeping import keep
 from loadsheet.ledger import State
 from loadsheet.problems import Problem, SettingsError
 from loadsheet.settings import Settings
+from loadsheet.stages import Result
 
 _NEEDS_SOMEONE = (1, 65)
 _SAID_ALWAYS = ("A111",)  # a warning that needs someone all the same: a companion that is overdue
@@ -167,7 +169,7 @@ def _guarded(settings: Settings | SettingsError, act: Callable[[Settings], Told]
 
 
 def _ran(settings: Settings, manner: Manner) -> Told:
-    settings.inbox.mkdir(parents=True, exist_ok=True)
+    make_inbox(settings)
     left_ready: list[int] = []
     result = attend(settings, lambda: _once(settings, left_ready), clock=clock(), say=say)
     silent = (manner.quiet or settings.quiet) and not manner.verbose and not result.exit_code
@@ -189,9 +191,9 @@ def _needs_someone(problem: Problem) -> bool:
     return problem.level == "error" or problem.code in _SAID_ALWAYS
 
 
-def _once(settings: Settings, left_ready: list[int]) -> pipeline.Result:
-    with held_ledger(settings) as ledger, reached(settings) as client, progress("sending") as advance:
-        result = pipeline.run(settings, ledger, client, progress=advance)
+def _once(settings: Settings, left_ready: list[int]) -> Result:
+    with held_ledger(settings) as ledger, hands_for(settings) as hands, progress("sending") as advance:
+        result = pipeline.run(settings, ledger, hands, progress=advance)
         if settings.run_entries_max and result.stopped is None:
             left_ready.append(ledger.history.count_in(State.READY))
         seal_night(settings, ledger.history, result.reports.summary.run, clock()(), say)

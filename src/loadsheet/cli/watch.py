@@ -5,7 +5,7 @@ Owns: what is held for each shipper, and that what ends the watch of one ends no
 
 import signal
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -34,14 +34,18 @@ from loadsheet.cli.options import (
     worst_of,
 )
 from loadsheet.cli.output import print_lines, say
-from loadsheet.cli.reaching import held_ledger, reached, say_strays
-from loadsheet.dispatch import Client
+from loadsheet.cli.reaching import hands_for, held_ledger, say_strays
+from loadsheet.fleet.schedules import SharedTimetable, Timetable
+from loadsheet.inbox import make_inbox
 from loadsheet.keeping import keep
-from loadsheet.ledger import Ledger, State
+from loadsheet.ledger import Ledger, State, open_ledger
+from loadsheet.ledger.joining import make, who
 from loadsheet.mapping import load_folder
 from loadsheet.problems import LoadsheetError, SettingsError
 from loadsheet.reports import RunSummary
 from loadsheet.settings import Settings
+from loadsheet.settings.places import shown as place_shown
+from loadsheet.stages import Hands, Result
 from loadsheet.watching import Bell, Ended, Watch
 from loadsheet.watching import watch as keep_watching
 
@@ -88,7 +92,7 @@ def watch(
         desk = _Desk(board, as_json, several=len(found) > 1, codes=codes)
         watches = [_watch(one, desk) for one in held.values() if isinstance(one, _Held)]
         bell = stack.enter_context(Bell([one.settings for one in watches], _warn))
-        say(f"watching {', '.join(str(one.settings.inbox) for one in watches)}")
+        say(f"watching {', '.join(place_shown(one.settings.inbox) for one in watches)}")
         if serves_all(found):
             say_strays(config, found)
         try:
@@ -118,13 +122,14 @@ def _shared(config: Path | None, found: Mapping[str, Settings | SettingsError]) 
 
 
 class _Held(NamedTuple):
-    """What is held for one shipper, until `stack` is closed."""
+    """What is held for one shipper, until `stack` is closed, and the runs that are due there by a schedule."""
 
     settings: Settings
     ledger: Ledger
-    client: Client
+    hands: Hands
     stack: ExitStack
     warn: Callable[[str], None]
+    timetable: Timetable | SharedTimetable
 
 
 def _held(name: str, settings: Settings | SettingsError, stack: ExitStack, *, several: bool) -> _Held | int:
@@ -149,13 +154,24 @@ def _held(name: str, settings: Settings | SettingsError, stack: ExitStack, *, se
 
 def _hold(settings: Settings, stack: ExitStack, warn: Callable[[str], None]) -> _Held:
     load_folder(settings.mappings, settings.assumptions)  # whoever starts a watch wants to know at once
-    settings.inbox.mkdir(parents=True, exist_ok=True)
-    ledger, client = stack.enter_context(held_ledger(settings)), stack.enter_context(reached(settings))
-    return _Held(settings, ledger, client, stack, warn)
+    make_inbox(settings)
+    ledger, hands = stack.enter_context(_ledger(settings)), stack.enter_context(hands_for(settings))
+    timetable = SharedTimetable(settings, who()) if settings.is_shared else Timetable(settings, ledger, clock())
+    return _Held(settings, ledger, hands, stack, warn, timetable)
+
+
+def _ledger(settings: Settings) -> AbstractContextManager[Ledger]:
+    """The ledger for as long as the watch lasts; one that others share only to be read: each run holds it for itself, and others may run
+    between two of ours.
+    """
+    if not settings.is_shared:
+        return held_ledger(settings)
+    make(settings.database_url)
+    return open_ledger(settings.database_url, clock=clock(), exclusive=False)
 
 
 def _watch(held: _Held, desk: _Desk) -> Watch:
-    settings, ledger, client, stack, warn = held
+    settings, ledger, _hands, stack, warn, timetable = held
 
     def close(why: LoadsheetError) -> None:
         desk.codes.append(why.exit_code)
@@ -163,11 +179,12 @@ def _watch(held: _Held, desk: _Desk) -> Watch:
 
     return Watch(
         settings,
-        partial(_run_once if not desk.several else _guarded, settings, ledger, client, desk),
+        partial(_run_once if not desk.several else _guarded, held, desk),
         lambda: ledger.history.count_in(State.READY, State.SENDING, State.UNKNOWN),
         warn,
         close,
         partial(_due_s, settings, ledger),
+        timetable.due_s,
     )
 
 
@@ -178,13 +195,13 @@ def _due_s(settings: Settings, ledger: Ledger) -> float | None:
     return None if due is None else (due - now).total_seconds()
 
 
-def _guarded(settings: Settings, ledger: Ledger, client: Client, desk: _Desk) -> Ended:
+def _guarded(held: _Held, desk: _Desk) -> Ended:
     """One run of one of several shippers: a fault of ours in it ends the watch of this one only."""
     ended: list[Ended] = []
     why: list[str] = []
 
     def do() -> int:
-        ended.append(_run_once(settings, ledger, client, desk))
+        ended.append(_run_once(held, desk))
         return 0
 
     code = ending(do, why.append)
@@ -195,9 +212,13 @@ def _guarded(settings: Settings, ledger: Ledger, client: Client, desk: _Desk) ->
     raise error
 
 
-def _run_once(settings: Settings, ledger: Ledger, client: Client, desk: _Desk) -> Ended:
-    board = desk.board
-    result = attend(settings, lambda: _night(settings, ledger, client, board), clock=clock(), say=say, board=board)
+def _run_once(held: _Held, desk: _Desk) -> Ended:
+    settings, ledger, hands, *_ = held
+    board, began = desk.board, clock()()
+    if late := held.timetable.late():
+        whose = f"{settings.shipper}: " if desk.several else ""
+        say(f"{whose}catching up: {late}")
+    result = attend(settings, lambda: _night(settings, ledger, hands, board), clock=clock(), say=say, board=board)
     for problem in result.left:
         say(str(problem))
     summary = result.reports.summary
@@ -207,14 +228,17 @@ def _run_once(settings: Settings, ledger: Ledger, client: Client, desk: _Desk) -
         print_lines([msgspec.json.format(msgspec.json.encode(shown), indent=-1).decode()])
     else:
         whose = f"{settings.shipper}: " if desk.several else ""
-        print_lines([whose + _line(summary, result.reports.folder)])
+        print_lines([whose + _line(summary, result.reports.place or result.reports.folder)])
+    if result.stopped is None:
+        held.timetable.ran(began)
     return Ended(result.exit_code, result.stopped, result.left)
 
 
-def _night(settings: Settings, ledger: Ledger, client: Client, board: seeing.Board) -> pipeline.Result:
-    result = pipeline.run(settings, ledger, client, progress=board.progress)
-    seal_night(settings, ledger.history, result.reports.summary.run, clock()(), say)
-    keep(settings, ledger, clock()(), say)
+def _night(settings: Settings, watched: Ledger, hands: Hands, board: seeing.Board) -> Result:
+    with held_ledger(settings) if settings.is_shared else nullcontext(watched) as ledger:
+        result = pipeline.run(settings, ledger, hands, progress=board.progress)
+        seal_night(settings, ledger.history, result.reports.summary.run, clock()(), say)
+        keep(settings, ledger, clock()(), say)
     return result
 
 
@@ -225,7 +249,7 @@ def _naming(name: str) -> Callable[[str], None]:
 def _line(summary: RunSummary, folder: Path) -> str:
     files = sum(len(drop.files) for drop in summary.drops)
     counts = ", ".join(f"{count:,} {state}" for state, count in summary.entries.items()) or "nothing to send"
-    told = f"exit code {summary.exit_code}, reports in {folder}"
+    told = f"exit code {summary.exit_code}, reports in {place_shown(folder)}"
     return f"{summary.finished_at} run {summary.run}: {files} file{'s' if files != 1 else ''}, {counts}; {told}"
 
 

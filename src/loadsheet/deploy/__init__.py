@@ -69,6 +69,7 @@ _UNITS = (
     "loadsheet@.service",
     "loadsheet@.timer",
     "loadsheet-watch.service",
+    "loadsheet-worker@.service",
     "loadsheet-notify@.service",
 )
 

@@ -2,13 +2,15 @@
 
 The way of a call: `lanes` (what may leave together) -> `sending` (the rolling window; intent first) -> `underway` (many calls
 at once), `client` and `transport` (one call) -> `outcomes` (what became of it) -> `settling` (what that means for each entry).
-`pace` says how fast, and when to stop; `resolving` learns what earlier calls did: `evidence` says what a listing shows,
-`protocol` what follows, and `parents` looks once more when the calls are over.
+`pace` says how many, and when to stop, `gate` when each may leave, `leasing` what a fleet leaves to this process; `resolving`
+learns what earlier calls did: `evidence` says what a listing shows, `protocol` what follows, and `parents` looks once more when
+the calls are over.
 """
 
 from loadsheet.dispatch.client import Client
-from loadsheet.dispatch.delivering import Delivered, deliver
+from loadsheet.dispatch.delivering import Delivered, deliver, deliver_by
 from loadsheet.dispatch.forecast import Forecast
+from loadsheet.dispatch.leasing import FleetPace
 from loadsheet.dispatch.outcomes import Failure, Outcome, OutcomeKind, Reply, classify
 from loadsheet.dispatch.pace import Stop
 from loadsheet.dispatch.parents import Listings, look, look_after
@@ -20,6 +22,7 @@ __all__ = [
     "Client",
     "Delivered",
     "Failure",
+    "FleetPace",
     "Forecast",
     "Listings",
     "Outcome",
@@ -31,6 +34,7 @@ __all__ = [
     "Stop",
     "classify",
     "deliver",
+    "deliver_by",
     "look",
     "look_after",
     "resolve_by",

@@ -12,12 +12,10 @@ from loadsheet.dispatch import blame
 from loadsheet.dispatch.lanes import Call
 from loadsheet.ledger import Settlement, State
 from loadsheet.ledger.history import History
+from loadsheet.ledger.trials import HELD, Part
 from loadsheet.problems import Problem
 
-HELD = "the first records of its drop were all refused"
 HINT = "fix the mapping and drop the file again, or let these go: loadsheet retry"
-
-Part = tuple[int, str]  # a drop and an operation of its entries
 
 
 class _Trial:
@@ -46,7 +44,7 @@ class Canary:
     def __init__(self, history: History, size: int) -> None:
         self._history = history
         self._size = size
-        self._trials: dict[Part, _Trial] = {part: _Trial(size) for part in history.untried(HELD)} if size else {}
+        self._trials: dict[Part, _Trial] = {part: _Trial(size) for part in history.untried()} if size else {}
 
     @property
     def on_trial(self) -> list[Part]:

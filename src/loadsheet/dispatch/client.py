@@ -104,9 +104,16 @@ class Client:
         """A call of a write operation begins at a desk; its steps are the desk's."""
         desk.begin(operation, body)
 
-    def once_more(self, operation: Operation, body: bytes, refused: Reply, token: str) -> Reply:
-        """What becomes of a call whose token was refused: made again if there is another token, else refused. Asking may take its time."""
-        return self._desk().send(operation, body) if self._renewed(token) else refused
+    def renewed(self, refused: str) -> bool:
+        """Whether there is another token than the refused one. Asking may take its time: one thread does, the others wait and find it."""
+        with self._renewing:
+            if self._token == refused and self._renew and self._hopeless != refused:
+                another = self._renew(refused)
+                if another is None:
+                    self._hopeless = refused
+                else:
+                    self._token = _checked_token(another)
+            return self._token != refused
 
     def ask(self, operation: Operation, body: bytes = b"", *, query: str = "") -> Reply:
         """One request just as it is given, once, listings and operations of nobody included: the probe asks so. Never raises."""
@@ -176,22 +183,11 @@ class Client:
     def _authorised(self, operation: Operation, body: bytes, query: str) -> Reply:
         desk, keep = self._desk(), not operation.is_write
         reply = desk.send(operation, body, query=query, keep=keep)
-        if reply.status == _UNAUTHORISED and self._renewed(desk.token):
+        if reply.status == _UNAUTHORISED and self.renewed(desk.token):
             if reply.kept:
                 reply.kept.close()
             return self._desk().send(operation, body, query=query, keep=keep)
         return reply
-
-    def _renewed(self, refused: str) -> bool:
-        """Whether there is another token now. One thread asks for it, the others wait and find it."""
-        with self._renewing:
-            if self._token == refused and self._renew and self._hopeless != refused:
-                another = self._renew(refused)
-                if another is None:
-                    self._hopeless = refused
-                else:
-                    self._token = _checked_token(another)
-            return self._token != refused
 
     def _desk(self) -> Desk:
         desk: Desk | None = getattr(self._desks, "mine", None)

@@ -3,7 +3,7 @@
 Owns: the order of the two, and why a run's delivering ended. How calls are sent stands in `sending`, what is looked at in `parents`.
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import NamedTuple
 
 from loadsheet import journal
@@ -12,7 +12,7 @@ from loadsheet.dispatch.forecast import Forecast
 from loadsheet.dispatch.pace import Stop
 from loadsheet.dispatch.parents import Listings, look_after
 from loadsheet.dispatch.protocol import Patience
-from loadsheet.dispatch.sending import Progress, send
+from loadsheet.dispatch.sending import Progress, SendingReport, send
 from loadsheet.ledger import Ledger, Run
 from loadsheet.problems import ExchangeUnreachable, LoadsheetError, TokenRefused
 from loadsheet.settings import Settings
@@ -52,19 +52,39 @@ def deliver(
 
     What the exchange does ends in `Delivered.stopped`, never in an exception. LedgerError goes through.
     """
+
+    def sending(most: int | None) -> SendingReport:
+        return send(ledger, client, run, settings, most=most, progress=progress)
+
+    def looking() -> Listings:
+        return look_after(ledger, client, run, settings, patience)
+
+    return deliver_by(sending, looking, ledger, run, settings, updating=updating)
+
+
+def deliver_by(
+    sending: Callable[[int | None], SendingReport],
+    looking: Callable[[], Listings],
+    ledger: Ledger,
+    run: Run,
+    settings: Settings,
+    *,
+    updating: Collection[str] = (),
+) -> Delivered:
+    """The same, whoever does it: `sending` sends so many entries at most (None: all), `looking` looks at what something waits for."""
     ledger.release(run, orphans=settings.parents == "send", updating=updating)
     most = settings.run_entries_max or None
-    sent, seen = send(ledger, client, run, settings, most=most, progress=progress), Listings()
+    sent, seen = sending(most), Listings()
     if sent.limited:  # nothing waits for anything but the next run
         return Delivered(None, seen)
     if sent.interrupted:  # whoever runs us survived the signal: what is ready stays so
         return Delivered(None, seen, sent.forecast)
     if sent.stopped is None:
-        seen = look_after(ledger, client, run, settings, patience)
+        seen = looking()
         ledger.release(run, updating=updating)
         if ledger.ready(1):  # children of what the listing showed, or of a create whose answer was lost
             rest = None if most is None else most - sent.accepted - sent.refused - sent.unknown
-            sent, seen = send(ledger, client, run, settings, most=rest, progress=progress), Listings()
+            sent, seen = sending(rest), Listings()
             if sent.limited:
                 return Delivered(None, seen)
     if sent.stopped is None:

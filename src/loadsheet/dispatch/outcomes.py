@@ -166,6 +166,7 @@ STATUSES: dict[int, Meaning] = {
     **{status: Meaning(OutcomeKind.UNKNOWN, "redirects are not followed", halts=True) for status in range(300, 400)},
 }
 
+_UNAVAILABLE = 503
 _UNNAMED = Meaning(OutcomeKind.UNKNOWN, "an answer that the interface does not name")
 
 
@@ -187,7 +188,8 @@ def classify(
     reason = f"{meaning.said}: status {reply.status}"
     if meaning is not _BUSY and reply.body:
         reason += f', "{excerpt(reply.body)}"'
-    wait_s = min(_retry_after(reply), wait_max_s) if meaning is _BUSY else 0.0
+    asks = meaning is _BUSY or reply.status == _UNAVAILABLE
+    wait_s = min(_retry_after(reply), wait_max_s) if asks else 0.0
     return Outcome(
         meaning.kind, reason, reply.status, wait_s=wait_s, halts=meaning.halts, duration_ms=reply.duration_ms
     )

@@ -60,10 +60,9 @@ def resolve_by(
     cases = list(cases_by(listings, ledger, settings, patience or Patience(ledger.now)))
     concluded = [(case, conclude(case, settings)) for case in cases]
     ledger.found(run, [_finding(run, case, conclusion) for case, conclusion in concluded])
-    settlements = [settled for case, conclusion in concluded if (settled := _settlement(case, conclusion))]
-    if settlements:
-        ledger.settle(run, settlements)
-    states = Counter(settlement.state for settlement in settlements)
+    settlements = [found for case, conclusion in concluded if (found := _settlement(case, conclusion))]
+    settled = ledger.settle_seen(run, settlements) if settlements else []
+    states = Counter(settlement.state for settlement in settled)
     return ResolvingReport(len(cases), states[State.ACCEPTED], states[State.READY])
 
 
@@ -123,4 +122,5 @@ def _settlement(case: Case, conclusion: Conclusion) -> Settlement | None:
     if conclusion.state is None:
         return None
     problems = (conclusion.problem,) if conclusion.problem else ()
-    return Settlement(case.entry.id, conclusion.state, conclusion.text, problems=problems)
+    tried = case.entry.attempts
+    return Settlement(case.entry.id, conclusion.state, conclusion.text, problems=problems, attempt=tried)

@@ -11,9 +11,9 @@ import signal
 import sys
 import threading
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -21,18 +21,22 @@ from loadsheet.contract import BY_NAME, WRITES
 from loadsheet.dispatch.canary import Canary
 from loadsheet.dispatch.client import Client
 from loadsheet.dispatch.forecast import Forecast, Rate, due, forecast
+from loadsheet.dispatch.gate import SELF_CHECK_S, moment
 from loadsheet.dispatch.lanes import Call, build_calls
+from loadsheet.dispatch.leasing import FleetPace
 from loadsheet.dispatch.noting import Told
 from loadsheet.dispatch.outcomes import Outcome, OutcomeKind, Reply, classify
 from loadsheet.dispatch.pace import Pace, Stop
 from loadsheet.dispatch.settling import Settler
 from loadsheet.dispatch.underway import Done, Underway
 from loadsheet.ledger import Ledger, Run, Settlement, State, Submission
+from loadsheet.problems import LedgerGone, Superseded
 from loadsheet.settings import Settings
 
 Progress = Callable[[int, int], None]
 
 LINGER_S = 0.02  # outcomes that come so close together are committed together: long enough to share a commit, short beside a call
+LONGEST_NAP_S = 2.0  # between two tries to reach a ledger that is gone
 NAP_S = 0.25  # the longest wait before a signal is noticed
 _AHEAD = 1.5  # calls kept ready behind the running ones, per outcome of the last group: nobody idles while we commit
 _AHEAD_MAX = 4  # but never more per call under way: after a crash each of them is unknown without having left
@@ -45,7 +49,7 @@ class SendingReport:
 
     `held` counts entries held because the first of their drop were all refused; `connections` is how many calls at the same
     time it settled on; `forecast` says what is left, and whether that fits the night. `interrupted` says that a signal ended it,
-    `limited` that it sent as many as it was to send at most, and left others ready.
+    `limited` that it sent as many as it was to send at most, and left others ready, `superseded` that another process took the batch over.
     """
 
     calls: int
@@ -60,6 +64,7 @@ class SendingReport:
     forecast: Forecast | None = None
     interrupted: bool = False
     limited: bool = False
+    superseded: bool = False
 
 
 def send(
@@ -72,15 +77,21 @@ def send(
     progress: Progress | None = None,
     sleep: Callable[[float], None] = time.sleep,
     clock: Callable[[], float] = time.monotonic,
+    stopping: Sequence[int] | None = None,
+    fleet_pace: FleetPace | None = None,
 ) -> SendingReport:
     """Send every ready entry that may be sent (`most` at most), until none is left or sending has to stop. Outcomes are in the ledger.
 
     Raises nothing for what the exchange does: `SendingReport.stopped` says it. LedgerError goes through. SIGINT and SIGTERM end
     it too, and take their own course after calls under way have finished and been settled. `progress` hears how many entries
-    are done, of how many; `clock` counts monotonic seconds.
+    are done, of how many; `clock` counts monotonic seconds. A worker passes `stopping`, which is filled when it is asked to stop.
+
+    Where the ledger is on a server that cannot be reached for a while, nothing more leaves, and outcomes are recorded when it is back.
+    What of a batch was taken over by another process is recorded as late outcomes. A `fleet_pace` is the one pace of all who send.
     """
-    pace = Pace(settings, clock, random.Random().random)  # noqa: S311 (spreads pauses, guards nothing)
-    with _signals_noted() as noted:
+    gate = nullcontext(None) if fleet_pace is None else fleet_pace.join()
+    with _signals_noted() if stopping is None else nullcontext(stopping) as noted, gate as joined:
+        pace = Pace(settings, clock, random.Random().random, joined)  # noqa: S311 (spreads pauses, guards nothing)
         sending = _Sending(
             ledger,
             client,
@@ -143,25 +154,32 @@ class _Sending:
         self._told = Told(pace)
         self._settler = Settler(ledger.history, settings)
         self._canary = Canary(ledger.history, settings.canary)
-        self._underway = Underway(client, self._outcome, _urgent)
+        self._intended = 0.0  # the last intents were recorded after this moment
         self._total = ledger.history.count_in(State.READY)
         self._outstanding = ledger.history.count_unanswered()
         self._due = due(settings.finish_by, datetime.fromisoformat(ledger.now()))
+        self._underway = Underway(client, self._outcome, _urgent, pace.gate)
+        if ledger.is_shared and settings.takeover_s / 2 < SELF_CHECK_S:
+            self._underway.soon_taken_over_s = settings.takeover_s / 2
         self._rate = Rate(clock())
         self._flying = self._entries_flying = 0
         self._may_leave = most  # so many entries more; what comes back unsent may leave again
+        self._landing: deque[Done] = deque()  # over, and not judged yet
         self._unsettled: list[Settlement] = []
+        self._is_unsure = False  # whether the ledger recorded what it was told last, nobody knows
         self._counts: Counter[State] = Counter()
         self._calls = 0
         self._ahead = 0
         self._stopped: Stop | None = None
+        self._superseded = False
+        self._travelling: set[int] = set()  # entries of the calls in flight
         self._why = ""
 
     def everything(self, sleep: Callable[[float], None]) -> SendingReport:
         """Send until nothing is ready or sending has to stop."""
         with self._underway:
             try:
-                while self._stopped is None and not self._noted:
+                while self._may_go_on:
                     dry = self._start_calls()
                     if self._flying:
                         self._collect(dry=dry)
@@ -176,9 +194,13 @@ class _Sending:
                     self._collect(dry=True)
                     self._commit()
         self._told.over()
-        if self._stopped is None and not self._noted and self._creates_wait and self._ledger.ready(1):
+        if self._may_go_on and self._creates_wait and self._ledger.ready(1):
             self._stopped, self._why = Stop.OUTSTANDING, f"{self._outstanding} are unknown"
         return self._report()
+
+    @property
+    def _may_go_on(self) -> bool:
+        return self._stopped is None and not self._noted and not self._superseded
 
     def _report(self) -> SendingReport:
         counts, now = self._counts, datetime.fromisoformat(self._ledger.now())
@@ -196,6 +218,7 @@ class _Sending:
             forecast=forecast(left, self._rate.per_second(self._clock()), now, self._due),
             interrupted=bool(self._noted),
             limited=not self._may_leave and left > 0,
+            superseded=self._superseded,
         )
 
     def _start_calls(self) -> bool:
@@ -203,10 +226,18 @@ class _Sending:
         while True:
             if self._canary.on_trial or any(one.state is State.READY for one in self._unsettled):
                 self._commit()  # what leaves next depends on it
-            with self._ledger.at_once():
-                if self._unsettled:
-                    self._ledger.settle(self._run, self._unsettled)
-                calls, dry = self._next_marked()
+            try:
+                with self._ledger.at_once():
+                    if self._unsettled:
+                        self._ledger.settle(self._run, self._unsettled)
+                    calls, dry = self._next_marked()
+            except LedgerGone as gone:
+                self._reach_again(gone)
+                continue
+            except Superseded:
+                self._superseded = True
+                self._recall()
+                return True
             self._note_settled()
             if not calls:
                 return dry
@@ -218,12 +249,12 @@ class _Sending:
             return [], True
         room = min(self._settings.window - self._entries_flying, self._may_leave)
         wanted = min(self._pace.limit + self._ahead - self._flying, room)
-        allowed = self._pace.allowed(wanted, self._flying) if wanted > 0 else 0
+        allowed = self._pace.allowed(wanted, self._flying, self._underway.waiting)
         if allowed <= 0:
             return [], False
         calls = self._next_calls(allowed, room)
-        self._pace.give_back(allowed - len(calls))
         if calls:
+            self._intended = moment()
             self._ledger.mark_sending(self._run, [(call.submissions, call.body) for call in calls])
         return calls, not calls
 
@@ -235,8 +266,9 @@ class _Sending:
         self._flying += len(calls)
         self._entries_flying += leaving
         self._may_leave -= leaving
+        self._travelling.update(entry.id for call in calls for entry in call.submissions)
         self._underway.employ(self._pace.limit)
-        self._underway.hand_over(calls, self._clock())
+        self._underway.hand_over(calls, self._clock(), self._intended)
 
     def _outcome(self, call: Call, reply: Reply) -> Outcome:
         assumptions, most = self._settings.assumptions, self._settings.retry_after_max_s
@@ -270,37 +302,48 @@ class _Sending:
     def _collect(self, *, dry: bool) -> None:
         """Wait for outcomes and commit them, in one group if several come close together and no connection idles meanwhile."""
         most = self._flying if dry else self._flying - self._pace.limit
+        self._underway.employ(self._pace.limit)  # a lease may have changed it
         self._underway.wait(1, min(self._pace.wait_s(), NAP_S) or NAP_S)
         if most > 1:
             self._underway.wait(most, LINGER_S)
-        if group := self._underway.finished():
-            self._take_in(group)
+        if (group := self._underway.finished()) or self._landing:
+            try:
+                self._take_in(group)
+            except LedgerGone as gone:
+                self._reach_again(gone)
 
     def _take_in(self, group: Iterable[Done]) -> None:
+        """What these calls settle. As long as the ledger cannot be asked about one, that counts as under way still."""
+        self._landing.extend(group)
         broken: list[Exception] = []
         taken = 0
-        for done in group:
-            in_full = self._flying >= self._pace.limit
-            self._flying -= 1
-            self._entries_flying -= len(done.call.submissions)
+        while self._landing:
+            done = self._landing[0]
+            if done.outcome is not None:
+                self._judge(done, done.outcome)
+            self._landing.popleft()
+            self._landed(done)
+            if done.recalled:
+                self._calls -= 1
+                self._unsettled += self._settler.recalled(done.call)
+                continue
             taken += 1
-            if done.error is not None:
-                broken.append(
-                    done.error
-                )  # our own fault, not the network's: its entries stay `sending` and will be unknown
-            elif done.outcome is not None:
-                self._judge(done, done.outcome, in_full=in_full)
-        least = self._pace.limit
+            if (
+                done.error is not None
+            ):  # our own fault, not the network's: its entries stay `sending` and will be unknown
+                broken.append(done.error)
+                self._travelling.update(entry.id for entry in done.call.submissions)
+        least = self._pace.limit if taken else 0  # what is only taken back waited for nothing
         self._ahead = min(max(int(taken * _AHEAD), least), least * _AHEAD_MAX)
         if broken:
             self._commit()
             raise broken[0]
 
-    def _judge(self, done: Done, outcome: Outcome, *, in_full: bool) -> None:
+    def _judge(self, done: Done, outcome: Outcome) -> None:
         settled, could_create = self._settler.settle(done.call, outcome), not self._creates_wait
         self._unsettled += settled
         self._outstanding += sum(settlement.state is State.UNKNOWN for settlement in settled)
-        stop = self._pace.note(outcome, done.started, done.seconds, in_full=in_full)
+        stop = self._pace.note(outcome, done.started, done.seconds, in_full=done.in_full)
         self._told.call(done, outcome)
         if stop is not None and self._stopped is None:
             self._stopped, self._why = stop, outcome.reason
@@ -311,15 +354,59 @@ class _Sending:
         """Take back what has not begun yet."""
         for done in self._underway.take_back():
             self._calls -= 1
-            self._flying -= 1
-            self._entries_flying -= len(done.call.submissions)
+            self._landed(done)
             self._unsettled += self._settler.recalled(done.call)
 
+    def _landed(self, done: Done) -> None:
+        self._flying -= 1
+        self._entries_flying -= len(done.call.submissions)
+        self._travelling.difference_update(entry.id for entry in done.call.submissions)
+
     def _commit(self) -> None:
-        """Record what is over, by itself."""
-        if self._unsettled:
-            self._ledger.settle(self._run, self._unsettled)
-            self._note_settled()
+        """Record what is over, by itself; late, if another process has taken over."""
+        if not self._unsettled and not self._is_unsure:
+            return
+        try:
+            if self._is_unsure and not self._superseded:
+                self._settle_again()
+            elif not self._superseded:
+                self._ledger.settle(self._run, self._unsettled)
+        except LedgerGone as gone:
+            self._reach_again(gone)
+            return
+        except Superseded:
+            self._superseded = True
+        if self._superseded:
+            self._ledger.settle_late(self._run, self._unsettled)
+        self._note_settled()
+
+    def _reach_again(self, gone: LedgerGone) -> None:
+        """The ledger cannot be reached, and whether it recorded what it was told nobody knows. Nothing more leaves until it can be asked;
+        then what is over counts once, and what it takes for sent and never left is ready again. Raises `gone` if it takes too long and
+        no answer is awaited any more.
+        """
+        until, pause_s = self._clock() + (0 if self._is_unsure else self._settings.takeover_s), LINGER_S
+        self._is_unsure = True
+        self._recall()
+        while True:
+            self._underway.wait(max(self._flying, 1), pause_s)
+            try:
+                self._take_in(self._underway.finished())
+                self._settle_again()
+            except LedgerGone:
+                if self._clock() > until and self._flying == len(self._landing):
+                    raise gone from None
+                pause_s = min(pause_s * 2, LONGEST_NAP_S)
+            except Superseded:
+                self._superseded = True
+                return
+            else:
+                self._note_settled()
+                return
+
+    def _settle_again(self) -> None:
+        self._ledger.settle_again(self._run, self._unsettled, self._travelling)
+        self._is_unsure = False
 
     def _note_settled(self) -> None:
         """What is over is recorded: count it, and hold what the canary says."""
@@ -328,7 +415,7 @@ class _Sending:
             return
         self._may_leave += sum(settlement.state is State.READY for settlement in settled)
         held = list(self._canary.judge(settled))
-        if held:
+        if held and not self._superseded:
             self._ledger.settle(self._run, held)
         self._counts.update(settlement.state for settlement in (*settled, *held))
         done = self._counts.total() - self._counts[State.READY]
@@ -350,4 +437,4 @@ def _urgent(outcome: Outcome) -> bool:
 
 def _concerns_all(outcome: Outcome) -> bool:
     """Whether the next call would meet the same now."""
-    return outcome.halts or outcome.kind in (OutcomeKind.NOT_SENT, OutcomeKind.NOT_AUTHORISED)
+    return outcome.halts or outcome.wait_s > 0 or outcome.kind in (OutcomeKind.NOT_SENT, OutcomeKind.NOT_AUTHORISED)

@@ -186,6 +186,7 @@ def _settlement(submission: Submission, state: State, outcome: Outcome) -> Settl
         outcome=outcome.kind,
         status=outcome.status,
         duration_ms=outcome.duration_ms,
+        attempt=submission.attempts + 1,
     )
 
 

@@ -82,7 +82,7 @@ class _Watch:
     def hold(self, connected: socket.socket) -> None:
         """Take a lever on a new connection: a second handle of it, since TLS takes the first one over."""
         self.let_go()
-        self.closed = False
+        self.closed, self.idle_since = False, time.monotonic()
         self.lever = connected.dup()
 
     def let_go(self) -> None:
@@ -275,6 +275,11 @@ class Desk:
         self._answer.begin()
         self._watch.begin(self._began + self._settings.call_timeout_s)
         self._deadlines.watch(self._watch)
+
+    def forget(self) -> None:
+        """The call that began does not leave now. It may begin anew."""
+        self._deadlines.unwatch(self._watch)
+        self._watch.finish()
 
     def connect(self, *, waits: bool = False) -> None:
         """Connect anew. Raises one of ERRORS. From then on only the deadline ends what lasts, and a connection that `waits` does so."""

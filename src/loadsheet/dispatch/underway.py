@@ -2,7 +2,8 @@
 
 Owns: which connection a call travels on, and what is waited for. While the caller does something else (a commit, say) answers gather
 in their connections and nothing new leaves. What may take long in one place, a connection being made or a token being asked for, is
-done by helpers, so that it holds up no other call. Refuses to know what a call means and when it may leave.
+done by helpers, so that it holds up no other call. A call leaves only through the gate, which is asked right before its first byte, and
+only while its intent is fresh: one that is too old comes back as recalled. Refuses to know what a call means.
 """
 
 import selectors
@@ -15,6 +16,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from loadsheet.dispatch.client import Client
+from loadsheet.dispatch.gate import SELF_CHECK_S, Gate, moment
 from loadsheet.dispatch.lanes import Call
 from loadsheet.dispatch.outcomes import Outcome, Reply
 from loadsheet.dispatch.transport import ERRORS, Desk
@@ -25,23 +27,46 @@ _RINGS = 4096
 
 
 class Done(NamedTuple):
-    """A call that is over, as it was handed over: its outcome and the seconds it took; or `error`, our own fault that broke it."""
+    """A call that is over, as it was handed over: its outcome and the seconds it took; or `error`, our own fault that broke it; or neither,
+    if it was taken back before it left. `in_full`: as many calls as may be were under way with it.
+    """
 
     call: Call
     started: float
     outcome: Outcome | None = None
     seconds: float = 0.0
     error: Exception | None = None
+    in_full: bool = False
+
+    @property
+    def recalled(self) -> bool:
+        """Whether it never left."""
+        return self.outcome is None and self.error is None
+
+
+class _Turn(NamedTuple):
+    """A call that waits for its turn: since when, when its intent was recorded (by the clock of departures), and whether its token was
+    refused before.
+    """
+
+    call: Call
+    started: float
+    intended: float
+    again: bool = False
 
 
 class _Flight:
-    """A call on its way: where, since when, and the file number of its connection (-1: there is none yet)."""
+    """A call on its way: where, since when, and the file number of its connection (-1: there is none yet). `refused` is the answer that
+    another token is asked for.
+    """
 
-    __slots__ = ("began", "call", "desk", "number", "started")
+    __slots__ = ("began", "desk", "has_begun", "has_left", "has_waited", "number", "refused", "turn")
 
-    def __init__(self, call: Call, started: float, desk: Desk, number: int) -> None:
-        self.call, self.started, self.desk, self.number = call, started, desk, number
+    def __init__(self, turn: _Turn, desk: Desk, number: int) -> None:
+        self.turn, self.desk, self.number = turn, desk, number
         self.began = time.perf_counter()
+        self.has_begun = self.has_waited = self.has_left = False
+        self.refused: Reply | None = None
 
 
 class Underway:
@@ -52,10 +77,17 @@ class Underway:
     """
 
     def __init__(
-        self, client: Client, judge: Callable[[Call, Reply], Outcome], urgent: Callable[[Outcome], bool]
+        self,
+        client: Client,
+        judge: Callable[[Call, Reply], Outcome],
+        urgent: Callable[[Outcome], bool],
+        gate: Gate,
+        clock: Callable[[], float] = moment,
     ) -> None:
-        self._client, self._judge, self._urgent = client, judge, urgent
-        self._waiting: deque[tuple[Call, float]] = deque()
+        self.soon_taken_over_s: float | None = None  # no call leaves later after its intent; None: SELF_CHECK_S
+        self._client, self._judge, self._urgent, self._gate, self._clock = client, judge, urgent, gate, clock
+        self._turns: deque[_Turn] = deque()
+        self._poised: deque[_Flight] = deque()  # connected, and before the gate
         self._done: list[Done] = []
         self._limit = self._flying = 0
         self._held_up = False
@@ -67,7 +99,11 @@ class Underway:
         self._bell.settimeout(0)
         self._selector.register(self._bell, selectors.EVENT_READ)
         self._helpers = ThreadPoolExecutor(HELPERS, thread_name_prefix="calls")
-        self._helped: deque[tuple[_Flight, Future[Reply | None]]] = deque()
+        self._helped: deque[tuple[_Flight, Future[bool | None]]] = deque()
+
+    @property
+    def _leaves_within_s(self) -> float:
+        return SELF_CHECK_S if self.soon_taken_over_s is None else self.soon_taken_over_s
 
     def __enter__(self) -> Self:
         return self
@@ -76,9 +112,11 @@ class Underway:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            self._limit = 0  # nothing more begins
+            self._held_up = True  # nothing more leaves
             while self._flying:
-                self._watch(None)
+                self._recall_poised()
+                if self._flying:
+                    self._watch(None)
         finally:
             self._helpers.shutdown()
             self._selector.close()
@@ -89,28 +127,43 @@ class Underway:
             self._bell.close()
             self._ringer.close()
 
+    @property
+    def waiting(self) -> int:
+        """How many calls have not left yet."""
+        return len(self._turns) + len(self._poised)
+
     def employ(self, limit: int) -> None:
         """From now on so many calls may be under way. Those that are too many finish."""
         self._limit = limit
 
-    def hand_over(self, calls: Iterable[Call], now: float) -> None:
-        """Have these calls made, one after the other as the limit allows."""
-        self._waiting.extend((call, now) for call in calls)
+    def hand_over(self, calls: Iterable[Call], now: float, intended: float) -> None:
+        """Have these calls made, one after the other as limit and gate allow. Their intent was recorded after `intended`, a moment of the
+        clock of departures.
+        """
+        self._turns.extend(_Turn(call, now, intended) for call in calls)
         self._begin()
 
     def take_back(self) -> Iterator[Done]:
-        """What has not begun yet."""
-        while self._waiting:
-            yield Done(*self._waiting.popleft())
+        """What has not left yet."""
+        self._recall_poised()
+        while self._turns:
+            turn = self._turns.popleft()
+            yield Done(turn.call, turn.started)
+        recalled = [done for done in self._done if done.recalled]
+        self._done = [done for done in self._done if not done.recalled]
+        yield from recalled
 
     def wait(self, count: int, timeout: float) -> None:
         """Wait until `count` calls are over, or one of which the next depends, for at most `timeout` seconds."""
         until = time.monotonic() + timeout
+        self._recall_old()
         self._begin()
         while len(self._done) < count and not self._held_up:
             left = until - time.monotonic()
             if left <= 0:
                 return
+            if self._poised:
+                left = min(left, self._gate.opens_in(self._clock()))
             self._watch(left)
 
     def finished(self) -> list[Done]:
@@ -119,19 +172,89 @@ class Underway:
         return done
 
     def _begin(self) -> None:
-        while self._waiting and self._flying < self._limit and not self._held_up:
-            call, started = self._waiting.popleft()
-            desk, number = self._connected()
-            flight = _Flight(call, started, desk, number)
+        """Have as many calls leave as may."""
+        while not self._held_up:
+            if self._poised:
+                if not self._leave(self._poised[0]):
+                    return
+                continue
+            if not self._turns or self._flying >= self._limit:
+                return
+            flight = _Flight(self._turns.popleft(), *self._connected())
             self._flying += 1
-            if number >= 0:
-                self._flights[number] = flight
+            if flight.number >= 0:
+                self._flights[flight.number] = flight
+                self._poised.append(flight)
+                continue
             with _Fault(self, flight):
-                self._client.begin(desk, call.operation, call.body)
-                if number >= 0:
-                    self._depart(flight)
-                else:
-                    self._have_help(flight, desk.connect)
+                self._begin_at(flight)
+                self._have_help(flight, flight.desk.connect)
+
+    def _begin_at(self, flight: _Flight) -> None:
+        flight.has_begun = True
+        self._client.begin(flight.desk, flight.turn.call.operation, flight.turn.call.body)
+
+    def _leave(self, flight: _Flight) -> bool:
+        """Have the first call before the gate leave, if it may; whether it is not there any more."""
+        now = self._clock()
+        if now - flight.turn.intended > self._leaves_within_s:
+            self._recall(self._poised.popleft())
+            return True
+        if flight.has_waited and not self._gate.opens_in(now) and not flight.desk.is_connected:
+            self._lose(flight)
+            return True
+        if not self._gate.take(now):
+            self._have_wait(flight)
+            return False
+        self._poised.popleft()
+        flight.has_left = True
+        with _Fault(self, flight):
+            if not flight.has_begun:
+                flight.began = time.perf_counter()
+                self._begin_at(flight)
+            self._depart(flight)
+        return True
+
+    def _have_wait(self, flight: _Flight) -> None:
+        """What a call waits for at the gate is no time that it takes."""
+        flight.has_waited = True
+        if flight.has_begun:
+            flight.has_begun = False
+            flight.desk.forget()
+
+    def _recall_old(self) -> None:
+        """Take back what waited for so long that its intent is too old, or will be when the gate opens."""
+        if not self._turns and not self._poised:
+            return
+        now = self._clock()
+        oldest = now - self._leaves_within_s + (self._gate.opens_in(now) if self._poised else 0.0)
+        while self._poised and self._poised[0].turn.intended < oldest:
+            self._recall(self._poised.popleft())
+        while self._turns and self._turns[0].intended < oldest:
+            turn = self._turns.popleft()
+            self._done.append(Done(turn.call, turn.started))
+
+    def _recall_poised(self) -> None:
+        while self._poised:
+            self._recall(self._poised.popleft())
+
+    def _recall(self, flight: _Flight) -> None:
+        """The call has not left, and does not any more; its connection stays."""
+        self._flying -= 1
+        del self._flights[flight.number]
+        if flight.has_begun:
+            flight.desk.forget()
+        self._idle.append((flight.desk, flight.number))
+        self._done.append(Done(flight.turn.call, flight.turn.started))
+
+    def _lose(self, flight: _Flight) -> None:
+        """The connection of a call before the gate is of no use any more: its turn comes again, on another one."""
+        self._poised.remove(flight)
+        self._flying -= 1
+        del self._flights[flight.number]
+        self._selector.unregister(flight.number)
+        self._client.take_back(flight.desk)
+        self._turns.appendleft(flight.turn)
 
     def _connected(self) -> tuple[Desk, int]:
         """A desk with a connection that may be used, and its file number; else one without, and -1."""
@@ -147,6 +270,8 @@ class Underway:
         """Wait for something to happen on any connection, and see to it."""
         happened = self._selector.select(timeout)
         self._woke = time.perf_counter()
+        if not happened:
+            self._begin()  # the gate may be open now
         for key, events in happened:
             if key.fileobj is self._bell:
                 self._see_to_helped()
@@ -155,6 +280,10 @@ class Underway:
             flight = self._flights.get(key.fd)
             if flight is None:
                 self._drop_idle(key.fd)
+                continue
+            if not flight.has_left:
+                self._lose(flight)
+                self._begin()
                 continue
             with _Fault(self, flight):
                 if events & selectors.EVENT_WRITE:
@@ -198,20 +327,28 @@ class Underway:
                 self._selector.unregister(number)  # before it is closed: the number may be another's at once
                 number = -1
         reply = desk.over(error)
+        self._landed(flight)
         if number >= 0:
             self._idle.append((desk, number))
         else:
             self._client.take_back(desk)
-        if reply.status == _UNAUTHORISED and self._client.may_renew:
-            call = flight.call
-            self._have_help(flight, self._client.once_more, call.operation, call.body, reply, desk.token)
+        if reply.status == _UNAUTHORISED and self._client.may_renew and not flight.turn.again:
+            flight.number, flight.refused = -1, reply
+            self._have_help(flight, self._client.renewed, desk.token)
         else:
             self._land(flight, reply)
 
+    def _landed(self, flight: _Flight) -> None:
+        if flight.has_left:
+            flight.has_left = False
+            self._gate.landed()
+
     def _land(self, flight: _Flight, reply: Reply) -> None:
-        outcome = self._judge(flight.call, reply)
+        turn, in_full = flight.turn, self._flying - len(self._poised) >= self._limit
+        outcome = self._judge(turn.call, reply)
         self._flying -= 1
-        self._done.append(Done(flight.call, flight.started, outcome, max(0.0, self._woke - flight.began)))
+        took = max(0.0, self._woke - flight.began)
+        self._done.append(Done(turn.call, turn.started, outcome, took, in_full=in_full))
         self._held_up = self._held_up or self._urgent(outcome)
 
     def break_off(self, flight: _Flight, error: Exception) -> None:
@@ -219,14 +356,15 @@ class Underway:
         if self._flights.pop(flight.number, None) is not None:
             self._selector.unregister(flight.number)
         flight.desk.close()
+        self._landed(flight)
         self._flying -= 1
-        self._done.append(Done(flight.call, flight.started, error=error))
+        self._done.append(Done(flight.turn.call, flight.turn.started, error=error))
         self._held_up = True
 
     # what helpers do, and what follows from it
 
-    def _have_help(self, flight: _Flight, work: Callable[..., Reply | None], *given: Any) -> None:
-        def ring(over: "Future[Reply | None]") -> None:
+    def _have_help(self, flight: _Flight, work: Callable[..., bool | None], *given: Any) -> None:
+        def ring(over: "Future[bool | None]") -> None:
             self._helped.append((flight, over))
             self._ringer.send(b"\0")
 
@@ -239,20 +377,24 @@ class Underway:
             with _Fault(self, flight):
                 error = over.exception()
                 if error is None:
-                    self._helped_on(flight, over.result())
+                    self._helped_on(flight, renewed=over.result())
                 elif isinstance(error, ERRORS):
                     self._over(flight, error)
                 else:
                     raise error
 
-    def _helped_on(self, flight: _Flight, reply: Reply | None) -> None:
-        if reply is not None:
-            self._land(flight, reply)
-            return
-        flight.number = flight.desk.number
-        self._selector.register(flight.number, selectors.EVENT_READ)
-        self._flights[flight.number] = flight
-        self._depart(flight)
+    def _helped_on(self, flight: _Flight, *, renewed: bool | None) -> None:
+        """There is a connection now; or, where a token was refused, another token, or none."""
+        if flight.refused is None:
+            flight.number = flight.desk.number
+            self._selector.register(flight.number, selectors.EVENT_READ)
+            self._flights[flight.number] = flight
+            self._poised.append(flight)
+        elif renewed:
+            self._flying -= 1
+            self._turns.appendleft(flight.turn._replace(again=True))
+        else:
+            self._land(flight, flight.refused)
 
 
 class _Fault:

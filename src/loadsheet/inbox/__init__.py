@@ -1,28 +1,36 @@
 """Stage 1: the inbox. Finds finished files, claims each exactly once by renaming it, archives it, or sets it aside with a reason.
 
 A file lies in one place at any time: the inbox, the state folder (`work`, by run) while it is used, then its `archive`, or
-`outbox/RUN/set-aside/`. A run that was killed leaves its claims in the work area; the next one finds them there. Names are
+`outbox/RUN/set-aside/`. A run that was killed leaves its claims in the work area; the next one finds them there. An inbox in an
+object store works the same, with claims that the ledger keeps in place of renames, and a copy on this machine. Names are
 data: what could hurt a path or a terminal is written as %XX. Knows nothing of what is in a file.
 """
 
 from loadsheet.inbox.claiming import InboxFile, claim, give_back, is_unchanged
+from loadsheet.inbox.identity import make_inbox
 from loadsheet.inbox.keeping import archive, archived_before, found_again, purge, set_aside
-from loadsheet.inbox.looking import Candidate, Scan, glance, peek, scan, strays
+from loadsheet.inbox.looking import Candidate, Scan, brought, glance, peek, scan, strays
 from loadsheet.inbox.names import shown_name
+from loadsheet.inbox.objects import ALONE, Claims, recorded
 
 __all__ = [
+    "ALONE",
     "Candidate",
+    "Claims",
     "InboxFile",
     "Scan",
     "archive",
     "archived_before",
+    "brought",
     "claim",
     "found_again",
     "give_back",
     "glance",
     "is_unchanged",
+    "make_inbox",
     "peek",
     "purge",
+    "recorded",
     "scan",
     "set_aside",
     "shown_name",

@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from loadsheet.inbox import volumes
+from loadsheet.inbox import objects, volumes
 from loadsheet.inbox.looking import Candidate
 from loadsheet.inbox.moving import READ, forget_empty_folders, move, refusal
 from loadsheet.inbox.names import free, marker_of, relative
+from loadsheet.inbox.objects import ALONE, Claims, Held
 from loadsheet.inbox.opening import is_written_to
 from loadsheet.inbox.sightings import Signature, signature, signature_of
 from loadsheet.settings import Settings
@@ -23,7 +24,8 @@ from loadsheet.settings import Settings
 @dataclass(frozen=True, slots=True)
 class InboxFile:
     """A claimed file: its name as in `Candidate`, where its bytes are now, their number and SHA-256 (hex), and its time of last
-    change (UTC, aware). `signature` and `origin` (where it was) are for `is_unchanged` and `give_back`.
+    change (UTC, aware). `signature` and `origin` (where it was) are for `is_unchanged` and `give_back`. Of an object, `path` is the copy
+    on this machine, and `held` the version that was claimed.
     """
 
     name: str
@@ -33,12 +35,22 @@ class InboxFile:
     arrived: datetime
     signature: Signature | None = field(default=None, compare=False)
     origin: Path | None = field(default=None, compare=False)
+    held: Held | None = field(default=None, compare=False)
+
+    @property
+    def lies_at(self) -> str:
+        """Where its bytes are safe until it is put away, as the ledger names it."""
+        return self.held.lies_at if self.held else str(self.path)
 
 
-def claim(candidate: Candidate, settings: Settings, run: str) -> InboxFile | None:
-    """Move a file into the work area of `run`, in one step, and hash it there. None if it vanished, is no regular file any more,
-    or is being written to: it is left where it is. Raises FolderError, and the file stays where it was.
+def claim(candidate: Candidate, settings: Settings, run: str, claims: Claims = ALONE) -> InboxFile | None:
+    """Move a file into the work area of `run`, in one step, and hash it there; an object is claimed in `claims` instead. None if it
+    vanished, is no regular file any more, or is being written to or claimed by others: it is left where it is. Raises FolderError, and
+    the file stays where it was.
     """
+    if candidate.object is not None:
+        held = objects.claimed(candidate.object, candidate.path, settings, run, claims)
+        return of_held(candidate.name, held) if held else None
     target = free(settings.state / "work" / run / relative(candidate.name))
     if not move(candidate.path, target, settings, candidate.name, copy=_has_another_name(candidate.path)):
         return None
@@ -57,8 +69,20 @@ def claim(candidate: Candidate, settings: Settings, run: str) -> InboxFile | Non
     return file
 
 
+def of_held(name: str, held: Held) -> InboxFile:
+    """The claimed version of an object as a file, by its copy on this machine."""
+    found, path = held.object, held.path
+    with path.open("rb") as copy:
+        sha256 = hashlib.file_digest(copy, "sha256").hexdigest()
+    return InboxFile(name, path, found.size, sha256, found.changed, signature(path), None, held)
+
+
 def is_unchanged(file: InboxFile) -> bool:
-    """Whether a claimed file is still what it was when it was claimed: nobody wrote to it through a handle from before."""
+    """Whether a claimed file is still what it was when it was claimed: nobody wrote to it through a handle from before, and nobody
+    replaced the object in the inbox or took it over. Raises FolderError if the store cannot be asked.
+    """
+    if file.held is not None and not file.held.is_ours():
+        return False
     if file.signature is not None and signature(file.path) != file.signature:
         return False
     try:
@@ -72,7 +96,9 @@ def give_back(file: InboxFile, settings: Settings) -> None:
     """Put a claimed file back to where it was; the next look takes it when it is quiet. If a new one of its name is there, it
     stays in the work area and the next run finds it there.
     """
-    if file.origin is not None and not file.origin.is_relative_to(settings.state):
+    if file.held is not None:
+        file.held.give_back()
+    elif file.origin is not None and not file.origin.is_relative_to(settings.state):
         _put_back(file.path, file.origin)
         forget_empty_folders(file.path.parent, settings.state / "work")
 

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import msgspec
 
 from loadsheet.problems import FolderError
+from loadsheet.settings import Settings
 
 MARKER = ".loadsheet-inbox"
 _FILE = "inboxes.json"
@@ -23,6 +24,12 @@ class _Known(NamedTuple):
     marker: str
     device: int
     inode: int
+
+
+def make_inbox(settings: Settings) -> None:
+    """Make an inbox that is a folder, and the folders above it, if it is not there; one in a store needs no making."""
+    if not settings.inbox_address:
+        settings.inbox.mkdir(parents=True, exist_ok=True)
 
 
 def recognise(inbox: Path, state: Path) -> None:

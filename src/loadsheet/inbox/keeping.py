@@ -11,11 +11,14 @@ from contextlib import suppress
 from datetime import date, timedelta
 from pathlib import Path
 
+from loadsheet import stores
 from loadsheet.inbox.claiming import InboxFile
 from loadsheet.inbox.moving import forget_empty_folders, make_folder, move, refusal
 from loadsheet.inbox.names import free, relative
+from loadsheet.inbox.objects import archived_at
 from loadsheet.problems import FolderError, Problem
 from loadsheet.settings import Settings
+from loadsheet.settings.places import address_of
 
 _REASON_SUFFIX = ".why.txt"
 _DEPTHS = ("[0-9]*/[0-9]*/[0-9]*", "[0-9]*/[0-9]*", "[0-9]*")
@@ -23,14 +26,21 @@ _AGAIN = re.compile(r"^Dropped again (\d+) times?; .*$", re.MULTILINE)
 
 
 def archive(file: InboxFile, settings: Settings, day: date, run: str) -> Path:
-    """Move a claimed file into the archive of `day`, read-only, and say where it is. Nothing is ever overwritten. Raises
-    FolderError, and the file stays where it was.
+    """Move a claimed file into the archive of `day`, read-only, and say where it is; an object goes from the inbox only then. Nothing is
+    ever overwritten. Raises FolderError, and the file stays where it was.
     """
-    target = free(_in_archive(file, settings, day, run))
-    _move_claimed(file, target, settings)
-    with suppress(OSError):  # some file systems know no modes
-        target.chmod(0o440)
+    target = archived_at(file.name, settings, day, run)
+    if address := address_of(target):
+        _put(file, address)
+        _drop(file, settings)
+    else:
+        target = free(target)
+        _move_claimed(file, target, settings)
+        with suppress(OSError):  # some file systems know no modes
+            target.chmod(0o440)
     _remember(_known(settings, "archived", file.sha256), target)
+    if file.held is not None:
+        file.held.let_go()
     return target
 
 
@@ -43,8 +53,17 @@ def archived_before(file: InboxFile, settings: Settings) -> str:
 def found_again(file: InboxFile, settings: Settings, day: date, run: str) -> Path | None:
     """Where the bytes of a file lie that a killed run had moved out of its work area without noting it; None if nowhere."""
     marks = (_known(settings, "archived", file.sha256), _aside_mark(file, settings))
-    places = [_in_archive(file, settings, day, run), _beside_reports(file, settings, run), *map(_recall, marks)]
-    return next((place for place in places if place is not None and _holds(place, file.sha256)), None)
+    places = [archived_at(file.name, settings, day, run), _beside_reports(file, settings, run), *map(_recall, marks)]
+    found = next((place for place in places if place is not None and _holds(place, file)), None)
+    if found is None and settings.outbox_address:
+        aside = settings.outbox / run / "set-aside" / relative(file.name)
+        there = stores.look(address_of(aside))
+        return _let_go(file, aside) if there is not None and there.size == file.size else None
+    if found is not None and found.is_relative_to(settings.outbox_here):
+        return _let_go(file, _published(found, settings))
+    if found is not None and file.held is not None:
+        file.held.let_go()
+    return found
 
 
 def purge(
@@ -59,7 +78,9 @@ def purge(
     removed = 0
     if not settings.archive_days:
         return removed
-    top = settings.state / "archive"
+    if address_of(settings.archive_place):
+        return _purge_store(settings, today, needed, let_go)
+    top = settings.archive_place
     oldest = today - timedelta(days=settings.archive_days)
     keep = {path.absolute() for path in needed}
     for folder in (folder for day, folder in _days(top) if day < oldest):
@@ -78,6 +99,35 @@ def purge(
     return removed
 
 
+def _purge_store(
+    settings: Settings, today: date, needed: Collection[Path], let_go: Callable[[Sequence[Path]], None]
+) -> int:
+    """The same for an archive in a store."""
+    removed, top = 0, settings.archive_place
+    oldest, keep = today - timedelta(days=settings.archive_days), set(needed)
+    for day in _days_in_store(top, oldest):
+        folder = top / f"{day:%Y/%m/%d}"
+        found = [one for one in stores.objects_in(address_of(folder)) if folder / one.name not in keep]
+        let_go([folder / one.name for one in found])
+        stores.remove(one.address for one in found)
+        removed += len(found)
+    return removed
+
+
+def _days_in_store(top: Path, oldest: date) -> Iterator[date]:
+    """The days before `oldest` of which an archive in a store has something."""
+
+    def below(folder: Path, last: int) -> list[int]:
+        return [int(name) for name in stores.names_in(address_of(folder)) if name.isdecimal() and int(name) <= last]
+
+    for year in below(top, oldest.year):
+        for month in below(top / f"{year}", oldest.month if year == oldest.year else 12):
+            for number in below(top / f"{year}" / f"{month:02}", 31):
+                with suppress(ValueError):  # a folder that we did not make
+                    if (day := date(year, month, number)) < oldest:
+                        yield day
+
+
 def set_aside(file: InboxFile, settings: Settings, run: str, problems: Sequence[Problem]) -> Path:
     """Move a claimed file into the outbox of `run`, with the reasons beside it in NAME.why.txt, and say where it is. The same file
     with the same bytes is not set aside a second time while the first lies there; its reasons count how often it came. Raises
@@ -86,7 +136,7 @@ def set_aside(file: InboxFile, settings: Settings, run: str, problems: Sequence[
     mark = _aside_mark(file, settings)
     before = _recall(mark)
     if before is not None and _count_again(before, file, settings, run):
-        return before
+        return _let_go(file, _published(before, settings))
     target = free(_beside_reports(file, settings, run))
     reasons = target.with_name(target.name + _REASON_SUFFIX)
     try:
@@ -100,25 +150,55 @@ def set_aside(file: InboxFile, settings: Settings, run: str, problems: Sequence[
         reasons.unlink(missing_ok=True)
         raise
     _remember(mark, target)
-    return target
+    return _let_go(file, _published(target, settings))
 
 
-def _in_archive(file: InboxFile, settings: Settings, day: date, run: str) -> Path:
-    return settings.state / "archive" / f"{day:%Y/%m/%d}" / run / relative(file.name)
+def _let_go(file: InboxFile, place: Path) -> Path:
+    """Have an object that lies aside go from the inbox, and from the archive."""
+    if file.held is not None:
+        file.held.unkeep()
+        file.held.let_go()
+    return place
+
+
+def _published(place: Path, settings: Settings) -> Path:
+    """Where a file that lies aside on this machine lies for everybody: put there with its reasons, if the outbox is in a store."""
+    if not settings.outbox_address or not place.is_relative_to(settings.outbox_here):
+        return place
+    far = settings.outbox / place.relative_to(settings.outbox_here)
+    for name in (place.name + _REASON_SUFFIX, place.name):
+        stores.put(place.with_name(name), address_of(far.with_name(name)))
+    return far
+
+
+def _put(file: InboxFile, address: str) -> None:
+    """See to it that an address has the bytes of a file. The place is of this run alone, so what lies there was put there for it."""
+    there = stores.look(address)
+    if there is None or there.size != file.size:
+        stores.put(file.path, address)
+
+
+def _drop(file: InboxFile, settings: Settings) -> None:
+    with suppress(OSError):
+        file.path.unlink()
+    forget_empty_folders(file.path.parent, settings.state / "work")
 
 
 def _beside_reports(file: InboxFile, settings: Settings, run: str) -> Path:
-    return settings.outbox / run / "set-aside" / relative(file.name)
+    return settings.outbox_here / run / "set-aside" / relative(file.name)
 
 
 def _aside_mark(file: InboxFile, settings: Settings) -> Path:
     return _known(settings, "aside", hashlib.sha256(f"{file.sha256} {file.name}".encode()).hexdigest())
 
 
-def _holds(place: Path, sha256: str) -> bool:
+def _holds(place: Path, file: InboxFile) -> bool:
+    if address := address_of(place):
+        there = None if file.held else stores.look(address)  # of an object the archive has a copy from the beginning
+        return there is not None and there.size == file.size
     try:
         with place.open("rb") as kept:
-            return hashlib.file_digest(kept, "sha256").hexdigest() == sha256
+            return hashlib.file_digest(kept, "sha256").hexdigest() == file.sha256
     except OSError:
         return False
 
@@ -145,7 +225,7 @@ def _remember(mark: Path, kept: Path) -> None:
         mark.parent.mkdir(parents=True, exist_ok=True)
         if mark.is_symlink() and not mark.exists():
             mark.unlink()
-        mark.symlink_to(kept.absolute())
+        mark.symlink_to(kept if address_of(kept) else kept.absolute())
 
 
 def _recall(mark: Path) -> Path | None:
@@ -153,7 +233,7 @@ def _recall(mark: Path) -> Path | None:
         kept = Path(os.readlink(mark))  # noqa: PTH115 (says why it cannot)
     except OSError:
         return None
-    return kept if kept.is_file() and not kept.is_symlink() else None
+    return kept if address_of(kept) or (kept.is_file() and not kept.is_symlink()) else None
 
 
 def _count_again(before: Path, file: InboxFile, settings: Settings, run: str) -> bool:
@@ -162,7 +242,7 @@ def _count_again(before: Path, file: InboxFile, settings: Settings, run: str) ->
     """
     reasons = before.with_name(before.name + _REASON_SUFFIX)
     try:
-        if not _holds(before, file.sha256):
+        if not _holds(before, file):
             return False
         text = reasons.read_text(encoding="utf-8", errors="surrogateescape")
         found = _AGAIN.search(text)

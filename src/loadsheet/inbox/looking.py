@@ -9,18 +9,21 @@ import shutil
 import stat
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from loadsheet.inbox import volumes
+from loadsheet import stores
+from loadsheet.inbox import objects, volumes
 from loadsheet.inbox.identity import MARKER, recognise
 from loadsheet.inbox.names import is_ignored, is_marker, marker_of, shown_name
 from loadsheet.inbox.opening import Verdict, look_at
 from loadsheet.inbox.sightings import Sightings, Signature, signature, signature_of, uptime
 from loadsheet.problems import FolderError, Problem, Where
 from loadsheet.settings import Settings
+from loadsheet.stores import Object
 
+_MEANS_VERSION = "?versionId="  # in a name: the library of the store takes what follows for a version
 _KINDS = (
     (stat.S_ISLNK, "symbolic link"),
     (stat.S_ISFIFO, "pipe"),
@@ -32,13 +35,14 @@ _KINDS = (
 
 class Candidate(NamedTuple):
     """A finished file: its name (POSIX path relative to the inbox, as it is shown), where it is, for how many seconds it has been
-    lying there like this, and its signature.
+    lying there like this, and its signature. One in an object store is an object, and can be read once it was brought (`brought`).
     """
 
     name: str
     path: Path
     lain_s: float = 0.0
     signature: Signature | None = None
+    object: Object | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +75,7 @@ def scan(
     strange = [seen for seen in look.seen if seen.path not in quiet and not look.memory.knows(seen.signature)]
     if strange:
         sleep(settings.settle_s)
-        quiet.update(seen.path for seen in strange if signature(seen.path) == seen.signature)
+        quiet.update(look.still(strange))
     return look.result(quiet, clock())
 
 
@@ -93,7 +97,7 @@ def peek(settings: Settings, *, clock: Callable[[], float] = time.time, up: Call
 def strays(settings: Settings, taken: Iterable[Path]) -> list[str]:
     """The files of an inbox that lie outside of these folders in it, by their names, sorted. Raises FolderError."""
     inner = [Path(os.path.relpath(folder, settings.inbox)).as_posix() + "/" for folder in taken]
-    found = _walk(settings.inbox, settings.ignore)
+    found = _found(settings)
     names = [seen.name for seen in found.files] + [problem.found for problem in found.left]
     return sorted(name for name in names if not any(name.startswith(folder) for folder in inner))
 
@@ -105,6 +109,7 @@ class _Seen(NamedTuple):
     path: str
     bare: str
     signature: Signature
+    object: Object | None = None
 
 
 @dataclass(slots=True)
@@ -120,11 +125,11 @@ class _Look:
 
     def __init__(self, settings: Settings, now: float, *, remember: bool = True) -> None:
         self._remembers = remember
-        if remember:
+        if remember and not settings.inbox_address:
             recognise(settings.inbox, settings.state)
         self._settings, self._now = settings, now
         self.memory = Sightings.read(settings.state, now)
-        found = _walk(settings.inbox, settings.ignore)
+        found = _found(settings)
         self._left = found.left
         pattern = settings.done_marker
         self._markers = {seen.path: seen.signature for seen in found.files if is_marker(seen.bare, pattern)}
@@ -156,6 +161,13 @@ class _Look:
             return False
         return wall - seen.signature.quiet_since(wall) >= settings.settle_s
 
+    def still(self, seen: Sequence[_Seen]) -> set[str]:
+        """The paths of those that are what they were when they were seen."""
+        if not self._settings.inbox_address:
+            return {one.path for one in seen if signature(one.path) == one.signature}
+        now = {one.path: one.signature for one in _found(self._settings).files}
+        return {one.path for one in seen if now.get(one.path) == one.signature}
+
     def result(self, quiet: set[str], wall: float | None = None) -> Scan:
         """Sorts what is there, and remembers it for the next look; `wall` as for `is_quiet`."""
         if self._remembers:
@@ -164,7 +176,8 @@ class _Look:
         taken = {orphan.name for orphan in orphans}
         candidates: dict[str, Candidate] = {}
         left = list(self._left)
-        leases = volumes.tells_of_writers(volumes.kind_of(self._settings.inbox)) if quiet else False
+        here = not self._settings.inbox_address
+        leases = volumes.tells_of_writers(volumes.kind_of(self._settings.inbox)) if quiet and here else False
         since: dict[Signature, float] = {}
         for seen in self.seen:
             known = self.memory.since(seen.signature)
@@ -173,8 +186,8 @@ class _Look:
             problem = self._judge(seen, lain_s, leases=leases, quiet=seen.path in quiet)
             if problem is not None:
                 left.append(problem)
-            elif seen.name not in taken and os.path.lexists(seen.path):
-                candidate = Candidate(seen.name, Path(seen.path), lain_s, seen.signature)
+            elif seen.name not in taken and (seen.object or os.path.lexists(seen.path)):
+                candidate = Candidate(seen.name, Path(seen.path), lain_s, seen.signature, seen.object)
                 candidates.setdefault(seen.name, candidate)
         if self._remembers:
             self.memory.keep(since)
@@ -199,10 +212,13 @@ class _Look:
             if settings.done_marker:
                 lacks = f"has no {marker_of(shown_name(Path(seen.bare)), settings.done_marker)} beside it"
                 return Problem("A107", where, seen.name, {"lacks": lacks}, level="warning")
-            return Problem("A104", where, seen.name, level="warning") if os.path.lexists(seen.path) else None
+            there = seen.object or os.path.lexists(seen.path)
+            return Problem("A104", where, seen.name, level="warning") if there else None
         if seen.signature.size > settings.file_bytes_max:
             values = {"size": f"{seen.signature.size:,}", "limit": f"{settings.file_bytes_max:,}"}
             return Problem("A108", where, seen.name, values, "split it, or raise the limit")
+        if seen.object:  # a store shows an object when it is whole
+            return self._judge_opened(seen, lain_s, Verdict.WHOLE if seen.signature.size else Verdict.EMPTY)
         return self._judge_opened(seen, lain_s, look_at(seen.path, seen.signature, leases=leases))
 
     def _judge_opened(self, seen: _Seen, lain_s: float, verdict: Verdict) -> Problem | None:
@@ -241,6 +257,45 @@ def _orphans(settings: Settings) -> tuple[Candidate, ...]:
         for seen in _walk(run, ()).files:
             found.setdefault(seen.name, Candidate(seen.name, Path(seen.path), 0.0, seen.signature))
     return tuple(found[name] for name in sorted(found))
+
+
+def _found(settings: Settings) -> _Found:
+    """What lies in the inbox, wherever that is. Raises FolderError."""
+    if not settings.inbox_address:
+        return _walk(settings.inbox, settings.ignore)
+    taken = objects.taken_in(settings.inbox_address, settings.ignore)
+    odd = [one for one in taken if _MEANS_VERSION in one.name]
+    return _Found([_seen(one) for one in taken if one not in odd], [_unreadable(objects.name_of(one)) for one in odd])
+
+
+def _seen(found: Object) -> _Seen:
+    bare = found.address.rpartition("/")[2]
+    return _Seen(objects.name_of(found), found.address, bare, objects.signature_of(found), found)
+
+
+def brought(found: Scan, settings: Settings) -> Scan:
+    """The same look with its objects fetched to this machine, so that they can be read before they are claimed; what is gone or replaced
+    since is left out, and what we may not read is told. Files are left as they are. Raises FolderError.
+    """
+    if not settings.inbox_address:
+        return found
+    objects.forget_brought(settings, (one.object for one in found.candidates if one.object))
+    fetched = stores.at_once(lambda one: _fetched(one, settings), found.candidates)
+    candidates = tuple(one for one in fetched if isinstance(one, Candidate))
+    refused = (one for one in fetched if isinstance(one, Problem))
+    return replace(found, candidates=candidates, left=(*found.left, *refused))
+
+
+def _fetched(one: Candidate, settings: Settings) -> Candidate | Problem | None:
+    if one.object is None:
+        return one
+    try:
+        path = objects.bring(one.object, settings)
+    except FolderError as error:
+        if not isinstance(error.__cause__, PermissionError):
+            raise
+        return Problem("A105", Where(one.name), one.name)
+    return one._replace(path=path) if path else None
 
 
 def _walk(top: Path, patterns: Sequence[str]) -> _Found:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 
 from loadsheet import journal
-from loadsheet.keeping.backups import back_up_daily
+from loadsheet.keeping.backups import BY_THE_SERVER, back_up_daily
 from loadsheet.keeping.retention import remove_originals, remove_payloads
 from loadsheet.keeping.tidying import remove_reports
 from loadsheet.ledger import Ledger
@@ -27,6 +27,8 @@ def keep(settings: Settings, ledger: Ledger, now: datetime, say: Callable[[str],
     time.
     """
     counts: dict[str, int] = {}
+    if settings.backups and not ledger.upkeep.is_file and not ledger.history.runs(2)[1:]:
+        say(f"loadsheet: {BY_THE_SERVER}")  # once: its first run says so
     for name, act in _steps(settings, ledger, now):
         try:
             if count := act():

@@ -12,6 +12,7 @@ from loadsheet.ledger import Ledger
 from loadsheet.problems import FolderError, LedgerError
 from loadsheet.settings import Settings
 
+BY_THE_SERVER = "the ledger is on PostgreSQL: its backups are made by the server's own means, and none by us"
 _DAILY = re.compile(r"ledger-\d{4}-\d\d-\d\d\.db")
 
 
@@ -37,7 +38,7 @@ def make_backup(ledger: Ledger, target: Path) -> None:
     is no file.
     """
     if not ledger.upkeep.is_file:
-        raise LedgerError("this ledger is no SQLite file: back its PostgreSQL database up, with pg_dump for one")
+        raise LedgerError(f"{BY_THE_SERVER}: pg_dump for one, or base backups with its log")
     try:
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
@@ -57,9 +58,11 @@ def daily_backups(folder: Path) -> list[Path]:
 
 def copies(settings: Settings, ledger_file: Path) -> list[Path]:
     """Every copy of the ledger that we made and that is still there: daily ones, those from before an upgrade, and those that were replaced
-    by a restored one.
+    by a restored one, and what a ledger was before it was moved.
     """
     beside = [*ledger_file.parent.glob(f"{ledger_file.name}.schema-*.backup")]
-    beside += [*ledger_file.parent.glob(f"{ledger_file.name}.replaced-*")]
+    beside += [
+        path for kind in ("replaced", "moved") for path in ledger_file.parent.glob(f"{ledger_file.name}.{kind}-*")
+    ]
     made = [path for path in backup_folder(settings).glob("*.db") if path.is_file()]
     return sorted({*beside, *made})

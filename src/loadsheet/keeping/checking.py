@@ -6,9 +6,9 @@ only said. Changes nothing.
 
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from pathlib import Path
 
-from loadsheet.keeping.backups import backup_folder, daily_backups
+from loadsheet import stores
+from loadsheet.keeping.backups import BY_THE_SERVER, backup_folder, daily_backups
 from loadsheet.ledger import Ledger
 from loadsheet.settings import Settings
 
@@ -38,7 +38,7 @@ def _missing(ledger: Ledger) -> list[str]:
     gone = [
         f"the original {one.name} of run {one.run} is not at {one.kept_as} any more, and no rule removed it"
         for one in ledger.upkeep.originals()
-        if not Path(one.kept_as).exists()
+        if not stores.is_kept(one.kept_as)
     ]
     more = [f"and {len(gone) - NAMED_MAX:,} originals more"] if len(gone) > NAMED_MAX else []
     return [*gone[:NAMED_MAX], *more]
@@ -46,7 +46,7 @@ def _missing(ledger: Ledger) -> list[str]:
 
 def _old_backups(settings: Settings, ledger: Ledger, now: datetime) -> list[str]:
     runs = ledger.history.runs(1)
-    if not settings.backups or not runs:
+    if not settings.backups or not runs or not ledger.upkeep.is_file:
         return []
     made = daily_backups(backup_folder(settings))
     if not made:
@@ -71,7 +71,9 @@ def _told(settings: Settings, ledger: Ledger) -> list[str]:
             f"{count:,} {name}" for name, count in noted.items() if name != "at" and isinstance(count, int)
         )
         told.append(f"removed by rule so far: {sums}; the last on {str(noted['at'])[:10]}")
-    made = daily_backups(backup_folder(settings))
+    made = daily_backups(backup_folder(settings)) if ledger.upkeep.is_file else []
+    if not ledger.upkeep.is_file:
+        told.append(BY_THE_SERVER)
     if made:
         told.append(f"{len(made)} daily backups, the newest {made[-1]}")
     return told

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from loadsheet import stores
 from loadsheet.keeping.backups import copies
 from loadsheet.keeping.retention import abridge
 from loadsheet.keeping.tidying import remove_folders, strange_files
@@ -15,6 +16,7 @@ from loadsheet.ledger import Ledger, Run
 from loadsheet.ledger.forgetting import Mine, Original, refuse_unsettled
 from loadsheet.problems import FolderError, LedgerError, LedgerUnwritable
 from loadsheet.settings import EMBEDDED, Settings
+from loadsheet.settings.places import address_of, shown
 
 CAPSULES = "*.capsule.zip"
 _EVER = "9999"
@@ -59,13 +61,13 @@ def find(settings: Settings, ledger: Ledger, ledger_file: Path, key: str) -> Tra
     mine = ledger.upkeep.entries_of_key(key)
     runs = ledger.upkeep.runs_of(mine)
     folders = [settings.outbox / name for name in dict.fromkeys([*runs, *(name[:10] for name in runs)])]
-    sealed = {*settings.outbox.rglob(CAPSULES), *(settings.state / "capsules").rglob(CAPSULES)}
+    sealed = {*settings.outbox_here.rglob(CAPSULES), *(settings.state / "capsules").rglob(CAPSULES)}
     capsules = sorted(path for path in sealed if runs and path.name >= runs[0])  # earlier ones cannot know of it
     return Traces(
         key,
         tuple(mine),
         tuple(ledger.upkeep.originals_of(mine)),
-        tuple(folder for folder in folders if folder.is_dir()),
+        tuple(folder for folder in folders if _is_there(folder)),
         tuple(capsules),
         tuple(copies(settings, ledger_file)),
     )
@@ -87,14 +89,14 @@ def plan(settings: Settings, found: Traces, wanted: Wanted) -> Deed:
     for folder in found.reports:
         if not wanted.reports:
             stays.append(
-                f"{folder}: reports (--reports; `loadsheet report --run` writes them again without the values)"
+                f"{shown(folder)}: reports (--reports; `loadsheet report --run` writes them again without the values)"
             )
         elif strange := strange_files(folder):
             stays.append(
-                f"{folder}: reports, as {strange[0]} in it is not ours: look at it, and remove the folder yourself"
+                f"{shown(folder)}: reports, as {strange[0]} in it is not ours: look at it, and remove the folder yourself"
             )
         else:
-            goes.append(f"{folder}: reports")
+            goes.append(f"{shown(folder)}: reports")
     for paths, chosen, what, option in (
         (found.capsules, wanted.reports, "a capsule, which may hold it", "--reports"),
         (found.copies, wanted.backups, "a copy of the ledger", "--backups"),
@@ -102,6 +104,10 @@ def plan(settings: Settings, found: Traces, wanted: Wanted) -> Deed:
         goes += [f"{path}: {what}" for path in paths if chosen]
         stays += [f"{path}: {what} ({option})" for path in paths if not chosen]
     stays.append(_elsewhere(settings))
+    if settings.is_shared:
+        stays.append(
+            "what the server keeps of changed rows: its pages until they are used again, its log and its backups"
+        )
     return Deed(tuple(goes), tuple(stays))
 
 
@@ -131,8 +137,16 @@ def forget(
         raise LedgerUnwritable(f"{told}; then `loadsheet ledger vacuum` does the rest") from error
 
 
+def _is_there(folder: Path) -> bool:
+    address = address_of(folder)
+    return bool(stores.names_in(address)) if address else folder.is_dir()
+
+
 def _remove(paths: Iterable[Path]) -> None:
     for path in paths:
+        if address := address_of(path):
+            stores.remove([address])
+            continue
         try:
             path.unlink(missing_ok=True)
         except OSError as error:

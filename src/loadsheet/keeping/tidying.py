@@ -8,18 +8,20 @@ import re
 import shutil
 from collections.abc import Collection
 from datetime import datetime
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import msgspec
 
+from loadsheet import stores
 from loadsheet.keeping.retention import days_ago
 from loadsheet.ledger import Ledger
 from loadsheet.problems import FolderError
 from loadsheet.readback import unread
 from loadsheet.reconcile import Exceptions
-from loadsheet.reports import SUMMARY
-from loadsheet.reports.web import INDEX, write_index
+from loadsheet.reports import SUMMARY, publish_index
+from loadsheet.reports.web import INDEX, fleet_seen, write_index
 from loadsheet.settings import Settings
+from loadsheet.settings.places import address_of, shown
 
 ASIDE = "set-aside"
 _GOING = ".removed-"
@@ -37,7 +39,7 @@ def remove_reports(settings: Settings, ledger: Ledger, now: datetime) -> int:
     """Remove the reports of runs, and of days, older than `reports_days`; returns of how many. The index tells of those that are left."""
     if not settings.reports_days:
         return 0
-    there = {path.parent.name for path in settings.outbox.glob(f"*/{SUMMARY}")}
+    there = _there(settings)
     old = ledger.upkeep.runs_before(days_ago(now, settings.reports_days)) if there else []
     known = set(old)
     days = [day for day in sorted({name[:10] for name in old} & there) if _is_over(ledger, day, known)]
@@ -47,7 +49,7 @@ def remove_reports(settings: Settings, ledger: Ledger, now: datetime) -> int:
         for name in [*(name for name in old if name in there), *days]
         if name < aside_goes or not _has_aside(settings, name)
     ]
-    return remove_folders(settings, ledger, going) if going or _leftovers(settings.outbox) else 0
+    return remove_folders(settings, ledger, going) if going or _leftovers(settings.outbox_here) else 0
 
 
 def remove_folders(settings: Settings, ledger: Ledger, names: Collection[str]) -> int:
@@ -56,10 +58,13 @@ def remove_folders(settings: Settings, ledger: Ledger, names: Collection[str]) -
     ours = [name for name in names if name not in saved and not strange_files(settings.outbox / name)]
     try:
         for name in ours:  # at once out of everybody's sight
-            (settings.outbox / name).rename(settings.outbox / f"{_GOING}{name}")
-        going = _leftovers(settings.outbox)
-        if going:
+            if not settings.outbox_address or (settings.outbox_here / name).exists():
+                (settings.outbox_here / name).rename(settings.outbox_here / f"{_GOING}{name}")
+        going = _leftovers(settings.outbox_here)
+        if going or settings.outbox_address:
             _write_index(settings, ledger)
+        for name in ours if settings.outbox_address else ():
+            _remove_objects(shown(settings.outbox / name))
         for folder in going:
             shutil.rmtree(folder)
     except OSError as error:
@@ -68,13 +73,18 @@ def remove_folders(settings: Settings, ledger: Ledger, names: Collection[str]) -
 
 
 def strange_files(folder: Path) -> list[str]:
-    """The names of files in a folder of reports that no run wrote."""
+    """The names of files in a folder of reports, or of such a place in a store, that no run wrote."""
+    if address := address_of(folder):
+        names = [PurePosixPath(one.name) for one in stores.objects_in(address)]
+        told = stores.read(f"{address}/{SUMMARY}")
+    else:
+        files = (path for path in folder.rglob("*") if not path.is_dir())
+        names = [PurePosixPath(path.relative_to(folder)) for path in files]
+        told = (folder / SUMMARY).read_bytes() if (folder / SUMMARY).is_file() else b""
     try:
-        listed = set(_decode((folder / SUMMARY).read_bytes()).reports)
-    except (OSError, msgspec.MsgspecError):
+        listed = set(_decode(told).reports)
+    except msgspec.MsgspecError:
         listed = set()
-    files = (path for path in folder.rglob("*") if not path.is_dir())
-    names = (path.relative_to(folder) for path in files)
     return sorted(
         str(name)
         for name in names
@@ -88,7 +98,22 @@ def _is_over(ledger: Ledger, day: str, old: Collection[str]) -> bool:
 
 
 def _has_aside(settings: Settings, name: str) -> bool:
+    if settings.outbox_address:
+        return ASIDE in stores.names_in(shown(settings.outbox / name))
     return (settings.outbox / name / ASIDE).is_dir()
+
+
+def _there(settings: Settings) -> set[str]:
+    """The runs and days that have reports."""
+    if settings.outbox_address:
+        return set(stores.names_in(settings.outbox_address))
+    return {path.parent.name for path in settings.outbox.glob(f"*/{SUMMARY}")}
+
+
+def _remove_objects(address: str) -> None:
+    """Remove reports from a store, `run.json` last: what is interrupted goes on the next time."""
+    found = sorted(stores.objects_in(address), key=lambda one: one.name == SUMMARY)
+    stores.remove(one.address for one in found)
 
 
 def _leftovers(outbox: Path) -> list[Path]:
@@ -98,6 +123,8 @@ def _leftovers(outbox: Path) -> list[Path]:
 
 def _write_index(settings: Settings, ledger: Ledger) -> None:
     for newest in ledger.history.runs(1):
-        if (settings.outbox / INDEX).exists():
+        if (settings.outbox_here / INDEX).exists():
             exceptions = Exceptions(tuple(ledger.history.exceptions_at(newest)))
-            write_index(settings.outbox, ledger.history, newest, exceptions, runs_max=settings.index_runs_max)
+            shown, fleet = settings.index_runs_max, fleet_seen(settings)
+            write_index(settings.outbox_here, ledger.history, newest, exceptions, runs_max=shown, fleet=fleet)
+            publish_index(settings)

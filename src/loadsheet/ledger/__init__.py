@@ -4,9 +4,11 @@ The seam of the house: nothing before it touches the network, nothing after it t
 translator with SQL. Open one with `open_ledger`; change it with `Ledger`; read it with `Ledger.history`.
 """
 
+from loadsheet.ledger.clocks import Clock, utc_now
 from loadsheet.ledger.deciding import Choice, first_broken
 from loadsheet.ledger.exceptions import Remark, Standing, WorkbookRead
-from loadsheet.ledger.opening import Clock, open_ledger, utc_now
+from loadsheet.ledger.leaving import Submission
+from loadsheet.ledger.opening import open_ledger
 from loadsheet.ledger.states import (
     NEEDS_SOMEONE,
     SETTLED,
@@ -27,7 +29,7 @@ from loadsheet.ledger.states import (
     Trace,
     Waits,
 )
-from loadsheet.ledger.store import Ledger, Submission
+from loadsheet.ledger.store import Ledger
 from loadsheet.mapping.documents import ColumnGuide
 
 __all__ = [

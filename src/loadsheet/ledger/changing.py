@@ -43,10 +43,10 @@ def begin_sending(connection: Connection, run: Run, intents: Sequence[Intent], n
 
 
 class Turned(NamedTuple):
-    """An entry that was brought into another state: what it was before, and what bears on others of its lane."""
+    """An entry that was brought into another state: what it was before (the value of a `State`), and what bears on others of its lane."""
 
     id: int
-    state: State
+    state: str
     receipt: str
     problems: str
     attempts: int
@@ -57,17 +57,22 @@ class Turned(NamedTuple):
 def change(connection: Connection, run: Run, settlements: Sequence[Settlement], now: str) -> dict[int, Turned]:
     """Bring entries into other states, with an event each; `now` is ISO 8601 UTC. Returns by id what they were before.
 
-    Raises LedgerError if a transition is not in the table or an entry changed under our hands; the caller's transaction is void then.
+    Raises LedgerError if a transition is not in the table, if an attempt speaks that is not the last one, or if an entry changed under
+    our hands; the caller's transaction is void then.
     """
     if not settlements:
         return {}
-    rows = _CURRENT.rows(connection, [settlement.entry for settlement in settlements])
+    rows = CURRENT.rows(connection, [settlement.entry for settlement in settlements])
     found = {row[0]: Turned._make(row) for row in rows}
     changes, history, outcomes = [], [], []
     for one in settlements:
         _, before, receipt, problems, tried, _, _ = found[one.entry]
         if one.state not in TRANSITIONS[before]:
             raise LedgerError(f"entry {one.entry} is {before} and cannot become {one.state}")
+        if one.attempt not in (0, tried):
+            raise LedgerError(
+                f"entry {one.entry} was tried {tried} times; attempt {one.attempt} settles nothing any more"
+            )
         after = one.state.value
         kept = _problems_after(problems, one.problems)
         changes.append((after, one.reason, kept, one.receipt or receipt, now, one.waits.value, one.entry, before))
@@ -120,7 +125,7 @@ _BEGIN = Many(
     ),
     ("tried", "now", "entry", "before"),
 )
-_CURRENT = Chosen(select(*(entries.c[name] for name in Turned._fields)), entries.c.id)
+CURRENT = Chosen(select(*(entries.c[name] for name in Turned._fields)), entries.c.id)
 _CHANGE = Many(
     update(entries)
     .where(entries.c.id == bindparam("entry"), entries.c.state == bindparam("before"))

@@ -10,8 +10,8 @@ from sqlalchemy import Engine, Select, func, select
 
 from loadsheet.ledger import codec
 from loadsheet.ledger.schema import attempts, drops, entries, exceptions, files, mappings, runs
+from loadsheet.ledger.statements import streamed
 
-_FETCH = 500
 Kind = Literal["text", "whole", "moment"]
 
 
@@ -39,15 +39,13 @@ def rows(engine: Engine, export: Export) -> Iterator[tuple[Any, ...]]:
     """The rows of a table, in the order of its columns."""
     moments = [place for place, column in enumerate(export.columns) if column.kind == "moment"]
     problems = next((place for place, column in enumerate(export.columns) if column.name == "problems"), None)
-    with engine.connect().execution_options(yield_per=_FETCH) as connection:
-        for partition in connection.execute(export.query).partitions():
-            for row in partition:
-                values: list[Any] = [value.decode() if isinstance(value, bytes) else value for value in row]
-                for place in moments:
-                    values[place] = values[place] or None
-                if problems is not None:
-                    values[problems] = _codes(values[problems])
-                yield tuple(values)
+    for row in streamed(engine, export.query):
+        values: list[Any] = [value.decode() if isinstance(value, bytes) else value for value in row]
+        for place in moments:
+            values[place] = values[place] or None
+        if problems is not None:
+            values[problems] = _codes(values[problems])
+        yield tuple(values)
 
 
 def _runs(since: str) -> Export:

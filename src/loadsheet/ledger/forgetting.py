@@ -16,6 +16,7 @@ from loadsheet.ledger.deciding import FORGET, chain
 from loadsheet.ledger.exceptions import chunks
 from loadsheet.ledger.purging import GONE, empty
 from loadsheet.ledger.schema import decisions, drops, entries, events, files, ignored, remarks, runs, seen
+from loadsheet.ledger.statements import streamed_within
 from loadsheet.ledger.states import Decision, Run, Settlement, State
 from loadsheet.problems import LedgerError
 
@@ -129,8 +130,8 @@ def _sharing(connection: Connection, mine: Sequence[Mine]) -> Iterator[tuple[int
     own = {one.id for one in mine}
     for drop in sorted({one.drop for one in mine}):
         rows = select(entries.c.id, entries.c.rows).where(entries.c.drop_id == drop)
-        places = {place for row in connection.execute(rows) if row.id in own for place in _places(row.rows)}
-        for row in connection.execute(rows):
+        places = {place for row in streamed_within(connection, rows) if row.id in own for place in _places(row.rows)}
+        for row in streamed_within(connection, rows):
             if row.id not in own and places & _places(row.rows):
                 kept = [
                     one._replace(cells=(), natives=()) if (one.table, one.number) in places else one

@@ -3,9 +3,8 @@
 import os
 import socket
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +12,18 @@ from filelock import FileLock, Timeout
 from sqlalchemy import Connection, Engine, ExceptionContext, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError
 
+from loadsheet.ledger.clocks import Clock, utc_now
 from loadsheet.ledger.codec import stamp
+from loadsheet.ledger.joining import joined
+from loadsheet.ledger.moved import refuse_moved
 from loadsheet.ledger.place import Place, network_kind
-from loadsheet.ledger.restoring import has_run
+from loadsheet.ledger.postgres import is_postgres, without_password
+from loadsheet.ledger.restoring import is_older
+from loadsheet.ledger.server import is_there as there_is
 from loadsheet.ledger.soundness import look_if_due
 from loadsheet.ledger.store import Ledger
 from loadsheet.ledger.versions import check_version, make_if_new, upgrade
 from loadsheet.problems import LedgerBusy, LedgerDiskFailed, LedgerError, LedgerUnwritable, SettingsError
-
-Clock = Callable[[], datetime]
 
 _PRAGMAS = {
     "journal_mode": "WAL",
@@ -29,6 +31,7 @@ _PRAGMAS = {
     "foreign_keys": "ON",
     "busy_timeout": "10000",
     "journal_size_limit": "67108864",  # a write-ahead log that grew under a long reader is cut back to this
+    "case_sensitive_like": "ON",  # as on PostgreSQL: a key that begins like another one in other letters is none of its own
 }
 _READ_BACK = {
     "journal_mode": "wal",
@@ -51,11 +54,6 @@ _ADVICE = {  # what SQLite says, and what to do about it
 }
 
 
-def utc_now() -> datetime:
-    """The present moment, aware, in UTC: the clock of every run outside tests."""
-    return datetime.now(UTC)
-
-
 @contextmanager
 def open_ledger(
     url: str,
@@ -64,23 +62,44 @@ def open_ledger(
     exclusive: bool = True,
     allow_network: bool = False,
     accept_older: bool = False,
+    state: Path | None = None,
+    takeover_s: float = 30.0,
+    batch_entries: int = 200,
+    canary: int = 0,
 ) -> Iterator[Ledger]:
     """The ledger at a SQLAlchemy URL, created if it does not exist, and upgraded if an older program made it.
 
-    `exclusive` takes the lock that only one process can hold; without it the ledger may only be read. `allow_network` lets it lie
-    on a network file system; `accept_older` takes one that was put back from a backup: the next run then doubts what it would
-    have sent. Raises LedgerBusy naming the holder, LedgerError for a ledger that is damaged, newer, gone or older than its last
+    `exclusive` takes the lock, or on PostgreSQL the tenure, that only one process can hold; without it the ledger may only be read.
+    `allow_network` lets it lie on a network file system; `accept_older` takes one that was put back from a backup: the next run then
+    doubts what it would have sent. On PostgreSQL `state` is the folder of this machine's mark of the last run, and who holds the tenure
+    is taken for dead after `takeover_s`; others get `batch_entries` at once, and `canary` of what is on trial. Raises LedgerBusy naming the holder, LedgerError for a ledger that is damaged, newer, gone or older than its last
     run, LedgerUnwritable, and SettingsError for a URL that cannot be used.
     """
+    if is_postgres(url):
+        with joined(
+            url,
+            clock,
+            exclusive=exclusive,
+            accept_older=accept_older,
+            state=state,
+            takeover_s=takeover_s,
+            entries=batch_entries,
+            canary=canary,
+        ) as found:
+            yield found
+        return
     path = file_of(url)
-    if not exclusive and not path.exists():
-        raise LedgerError(f"there is no ledger at {path} yet; `loadsheet run` makes one")
+    if not exclusive:
+        refuse_moved(path)
+        if not path.exists():
+            raise LedgerError(f"there is no ledger at {path} yet; `loadsheet run` makes one")
     place = Place(path)
     if exclusive:
         _make_folder(path.parent)
         _refuse_network(path, allowed=allow_network)
     with locked(path, clock) if exclusive else _no_lock():
         if exclusive:
+            refuse_moved(path)
             place.check_there()
             place.make_private()
         engine = _engine(url, path, writes=exclusive)
@@ -108,16 +127,23 @@ def _refuse_network(path: Path, *, allowed: bool) -> None:
         raise LedgerError(f"{told}; give a path on a local disk (database, state), or set allow_network_ledger")
 
 
+def is_there(url: str) -> bool:
+    """Whether there is a ledger at a SQLAlchemy URL. Raises SettingsError for a URL that cannot be used, or of a ledger that was moved."""
+    if is_postgres(url):
+        return there_is(url)
+    path = file_of(url)
+    refuse_moved(path)
+    return path.exists()
+
+
 def file_of(url: str) -> Path:
     """The file of the ledger at a SQLAlchemy URL. Raises SettingsError for a URL that cannot be used."""
     try:
         parsed = make_url(url)
     except ArgumentError as error:
-        raise SettingsError(f"database: {url!r} is not a database URL; write sqlite:///path/to/ledger.db") from error
+        raise SettingsError("database: this is not a database URL; write sqlite:///path/to/ledger.db") from error
     if parsed.get_backend_name() != "sqlite" or not parsed.database:
-        raise SettingsError(
-            f"database: {parsed.render_as_string()} is not supported yet; write sqlite:///path/to/ledger.db"
-        )
+        raise SettingsError(f"database: {without_password(url)} is no file; write sqlite:///path/to/ledger.db")
     return Path(parsed.database)
 
 
@@ -194,15 +220,7 @@ def _prepare(engine: Engine, place: Place, now: str, *, accept_older: bool) -> b
             look_if_due(connection, now)
         except LedgerError as error:
             raise LedgerError(f"the ledger {place.path}: {error}") from error
-        mark = place.read_mark()
-        older = mark is not None and not has_run(connection, mark)
-    if mark is not None and older and not accept_older:
-        told = f"the ledger {place.path} does not know run {mark.name} of {mark.started_at}, which was recorded here"
-        raise LedgerError(
-            f"{told}: it is an older copy, or another one. Put the newest back; or set accept_older_ledger for one run: "
-            "what it would have sent is then unknown and looked for first"
-        )
-    return older
+        return is_older(connection, place, str(place.path), accepted=accept_older)
 
 
 def _check(engine: Engine, path: Path) -> None:

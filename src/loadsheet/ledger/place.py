@@ -48,12 +48,56 @@ class Mark:
     started_at: str
 
 
-class Place:
+class Surroundings:
+    """What lies on this machine beside a ledger, wherever that is: `mark_path` is where the mark is kept, None if nowhere."""
+
+    def __init__(self, mark_path: Path | None) -> None:
+        self.mark_path = mark_path
+
+    def keep_reserve(self) -> None:
+        """Keep space back where the ledger's disk is ours; a server sees to its own."""
+
+    def give_reserve(self) -> bool:
+        """Give the space back; whether there was any."""
+        return False
+
+    def write_mark(self, mark: Mark) -> None:
+        """Record durably which run was the last. Raises LedgerUnwritable."""
+        if self.mark_path is None:
+            return
+        new = self.mark_path.with_name(f"{self.mark_path.name}.new")
+        try:
+            self.mark_path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+                file.write(msgspec.json.encode(mark))
+                file.flush()
+                os.fsync(file.fileno())
+            new.replace(self.mark_path)
+            sync_folder(self.mark_path.parent)
+        except OSError as error:
+            raise LedgerUnwritable(
+                f"{self.mark_path} cannot be written ({error.strerror}); nothing was sent"
+            ) from error
+
+    def read_mark(self) -> Mark | None:
+        """The last run, or None if no run was ever marked. Raises LedgerError if the mark cannot be read."""
+        if self.mark_path is None:
+            return None
+        try:
+            return msgspec.json.decode(self.mark_path.read_bytes(), type=Mark)
+        except FileNotFoundError:
+            return None
+        except (OSError, msgspec.DecodeError) as error:
+            told = f"{self.mark_path}, which says what the last run of the ledger was, cannot be read ({error})"
+            raise LedgerError(f"{told}; remove it if you are sure that this is the newest ledger") from error
+
+
+class Place(Surroundings):
     """The surroundings of one ledger file."""
 
     def __init__(self, path: Path) -> None:
+        super().__init__(path.with_name(f"last_run_of_{path.name}.json"))
         self.path = path
-        self.mark_path = path.with_name(f"last_run_of_{path.name}.json")
         self.reserve_path = path.with_name(f"{path.name}.reserve")
         self._reserved = False
 
@@ -74,31 +118,6 @@ class Place:
         except OSError as error:
             told = f"unable to open the ledger {self.path} ({error.strerror})"
             raise LedgerUnwritable(f"{told}; look at the rights of the file and its folder") from error
-
-    def write_mark(self, mark: Mark) -> None:
-        """Record durably which run was the last. Raises LedgerUnwritable."""
-        new = self.mark_path.with_name(f"{self.mark_path.name}.new")
-        try:
-            with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-                file.write(msgspec.json.encode(mark))
-                file.flush()
-                os.fsync(file.fileno())
-            new.replace(self.mark_path)
-            sync_folder(self.path.parent)
-        except OSError as error:
-            raise LedgerUnwritable(
-                f"{self.mark_path} cannot be written ({error.strerror}); nothing was sent"
-            ) from error
-
-    def read_mark(self) -> Mark | None:
-        """The last run, or None if no run was ever marked. Raises LedgerError if the mark cannot be read."""
-        try:
-            return msgspec.json.decode(self.mark_path.read_bytes(), type=Mark)
-        except FileNotFoundError:
-            return None
-        except (OSError, msgspec.DecodeError) as error:
-            told = f"{self.mark_path}, which says what the last run of the ledger was, cannot be read ({error})"
-            raise LedgerError(f"{told}; remove it if you are sure that {self.path} is the newest ledger") from error
 
     def check_there(self) -> None:
         """Raise LedgerError if a run was recorded here and the ledger is gone: an empty one would send everything again."""

@@ -3,11 +3,12 @@
 Owns: the statements of planning. Opens no transaction: the verbs of `Ledger` do.
 """
 
+import sys
 from collections.abc import Collection, Sequence
 from operator import itemgetter
 from typing import Any
 
-from sqlalchemy import Connection, func, insert, or_, select, update
+from sqlalchemy import Connection, func, insert, or_, select, text, update
 
 from loadsheet.ledger import codec
 from loadsheet.ledger.changing import record_events
@@ -16,6 +17,9 @@ from loadsheet.ledger.schema import drops, entries, files, ignored, mappings, se
 from loadsheet.ledger.statements import Chosen, fixed, insert_many
 from loadsheet.ledger.states import Drop, Run, State, Waits
 from loadsheet.mapping.documents import Document, Ignored, Lineage
+
+_LOOK_AFTER, _LOOK_AFTER_TIMES = 1000, 4
+_ANALYZE = text("analyze entries")
 
 ON_LANE = (State.READY, State.SENDING, State.ACCEPTED, State.REFUSED, State.UNKNOWN)
 """States of the entries that a new document of their lane is judged by, beside held ones that wait for something to end."""
@@ -109,6 +113,28 @@ def record_entries(
     return states
 
 
+class Planner:
+    """Keeps the server's picture of the entries true while a plan adds many: without it, it takes the table for empty until the transaction
+    is over, and reads all of it again and again. SQLite needs none.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection, self._added = connection, 0
+        self._due = _LOOK_AFTER if connection.dialect.name == "postgresql" else sys.maxsize
+
+    def added(self, count: int) -> None:
+        """So many entries more were recorded."""
+        self._added += count
+        if self._added >= self._due:
+            self._due = self._added * _LOOK_AFTER_TIMES
+            self._connection.execute(_ANALYZE)
+
+    def over(self) -> None:
+        """All are recorded."""
+        if self._due > _LOOK_AFTER and self._added < self._due != sys.maxsize:
+            self._connection.execute(_ANALYZE)
+
+
 def known_lanes(connection: Connection, wanted: Collection[str]) -> dict[str, list[Known]]:
     """What the ledger knows on these lanes, oldest first; of what is held only what waits for something to end."""
     lanes: dict[str, list[Known]] = {}
@@ -174,5 +200,5 @@ _STAYS = entries.c.state.in_(fixed(*(state.value for state in ON_LANE)))
 _WAITS = entries.c.state.in_(fixed(State.HELD.value)) & entries.c.waits.not_in(fixed(Waits.DECISION.value))
 _ON_LANES = Chosen(select(*_KNOWN).where(or_(_STAYS, _WAITS)), entries.c.lane)
 _SEEN = Chosen(select(seen.c.lane), seen.c.lane)
-_ENTRY = insert_many(entries, "removed", "figures")
+_ENTRY = insert_many(entries, "removed", "figures", "batch_id")
 _IGNORED = insert_many(ignored, "id")

@@ -14,10 +14,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from loadsheet.ledger.codec import stamp
+from loadsheet.ledger.moved import refuse_moved
 from loadsheet.ledger.opening import file_of, locked
 from loadsheet.ledger.place import Place, sync_folder
+from loadsheet.ledger.postgres import is_postgres
 from loadsheet.ledger.schema import SCHEMA_VERSION
-from loadsheet.problems import LedgerError, LedgerUnwritable
+from loadsheet.problems import LedgerError, LedgerUnwritable, SettingsError
 
 _BESIDE = ("-wal", "-shm")
 
@@ -37,9 +39,12 @@ def restore(url: str, backup: Path, clock: Callable[[], datetime]) -> Restored:
     """Put a copy of `backup` in the place of the ledger at a URL. Raises LedgerBusy if somebody holds that, LedgerError if the backup is
     damaged, none of a ledger, or of a newer program, and LedgerUnwritable.
     """
+    if is_postgres(url):
+        raise SettingsError("a ledger on PostgreSQL is put back by the server's own means; nothing was changed")
     path = file_of(url)
     if backup.absolute() == path.absolute():
         raise LedgerError(f"{backup} is the ledger itself; give a backup of it")
+    refuse_moved(path)
     last_run = look_at(backup)
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

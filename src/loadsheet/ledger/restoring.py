@@ -8,13 +8,27 @@ were first sent after the backup are not in it at all: their files must not be d
 from sqlalchemy import Connection, select
 
 from loadsheet.ledger.changing import Intent, begin_sending, change
-from loadsheet.ledger.place import Mark
+from loadsheet.ledger.place import Mark, Surroundings
 from loadsheet.ledger.schema import entries, runs
 from loadsheet.ledger.states import Run, Settlement, State, Waits
-from loadsheet.problems import Problem
+from loadsheet.problems import LedgerError, Problem
 
 CHUNK = 500
 _LOST = "the ledger was put back from a backup; it may have been sent since"
+
+
+def is_older(connection: Connection, place: Surroundings, where: str, *, accepted: bool) -> bool:
+    """Whether the ledger is an older one than the last that this machine saw. Raises LedgerError if it is, and that was not `accepted`."""
+    mark = place.read_mark()
+    if mark is None or has_run(connection, mark):
+        return False
+    if accepted:
+        return True
+    told = f"the ledger {where} does not know run {mark.name} of {mark.started_at}, which was recorded here"
+    raise LedgerError(
+        f"{told}: it is an older copy, or another one. Put the newest back; or set accept_older_ledger for one run: "
+        "what it would have sent is then unknown and looked for first"
+    )
 
 
 def has_run(connection: Connection, mark: Mark) -> bool:

@@ -5,23 +5,19 @@ and what belongs to it, and each of those changes leaves a row in `events`; and 
 leave the time of that in `removed` (see `purging`).
 """
 
-from sqlalchemy import (
-    CheckConstraint,
-    Column,
-    ForeignKey,
-    Index,
-    Integer,
-    LargeBinary,
-    MetaData,
-    Table,
-    Text,
-)
+from sqlalchemy import DDL, BigInteger, CheckConstraint, Column, ForeignKey, Index, LargeBinary, MetaData, Table, event
+from sqlalchemy import Integer as AnyInteger
+from sqlalchemy import Text as AnyText
 
 from loadsheet.ledger.states import State, Waits
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 
 metadata = MetaData()
+
+# As SQLite has them: whole numbers of 64 bits, texts ordered and compared by code points, whatever a server's own collation is.
+Integer = AnyInteger().with_variant(BigInteger(), "postgresql")
+Text = AnyText().with_variant(AnyText(collation="C"), "postgresql")
 
 _states = ", ".join(f"'{state.value}'" for state in State)
 
@@ -76,6 +72,41 @@ files = Table(
     Column("problems", Text, nullable=False),
 )
 
+batches = Table(  # work of a run that was handed out; only where several processes share the ledger
+    "batches",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("run_id", ForeignKey("runs.id"), nullable=False, index=True),
+    Column("kind", Text, nullable=False),
+    Column("given", Text, nullable=False, server_default="{}"),
+    Column("state", Text, nullable=False),
+    Column("epoch", Integer, nullable=False, server_default="0"),  # raised whenever somebody takes it: the fence
+    Column("owner", Text, nullable=False, server_default=""),
+    Column("answer", Text, nullable=False, server_default=""),  # what it came to
+    Column("opened_at", Text, nullable=False),
+    Column("taken_at", Text, nullable=False, server_default=""),
+    Column("closed_at", Text, nullable=False, server_default=""),
+    Index("batches_by_state", "state", "id"),
+)
+
+staged = Table(  # documents that a batch translated, until they are planned
+    "staged",
+    metadata,
+    Column("batch_id", ForeignKey("batches.id"), primary_key=True),
+    Column("number", Integer, primary_key=True),
+    Column("documents", LargeBinary, nullable=False),
+)
+
+tenures = Table(  # who may write what no batch guards: one process at a time; one row
+    "tenures",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("epoch", Integer, nullable=False),
+    Column("holder", Text, nullable=False),  # empty: nobody
+    Column("since", Text, nullable=False),
+    Column("seen_at", Text, nullable=False),  # by the database's clock
+)
+
 tables = Table(
     "tables",
     metadata,
@@ -113,6 +144,9 @@ entries = Table(
     Column("waits", Text, nullable=False, default=Waits.DECISION.value, server_default=""),
     Column("removed", Text, nullable=False, server_default=""),  # when payload and cells were removed
     Column("figures", LargeBinary),  # what control totals need of a payload that was removed
+    Column(
+        "batch_id", Integer, index=True
+    ),  # the batch (of `batches`) that it travels in; no key, as SQLite cannot add one
     Index("entries_by_lane", "lane", "state"),
     Index("entries_by_state", "state", "waits", "id"),
 )
@@ -220,3 +254,11 @@ remarks = Table(  # what the analyst wrote beside an exception, one row for each
     Column("name", Text, nullable=False),
     Column("value", Text, nullable=False),
 )
+
+# A server orders no texts in an index that are as long as a key may be; of these it only has to find the same.
+for _table, _made in (
+    (entries, "drop index ix_entries_key; create index ix_entries_key on entries using hash (key)"),
+    (entries, "drop index entries_by_lane; create index entries_by_lane on entries using hash (lane)"),
+    (seen, "alter table seen drop constraint seen_pkey; create index seen_by_lane on seen using hash (lane)"),
+):
+    event.listen(_table, "after_create", DDL(_made).execute_if(dialect="postgresql"))  # type: ignore[no-untyped-call]

@@ -26,6 +26,7 @@ from loadsheet.ledger.schema import (
     seen,
     tables,
 )
+from loadsheet.ledger.statements import streamed_within
 from loadsheet.ledger.states import Run
 
 Row = dict[str, Any]
@@ -44,7 +45,6 @@ _TABLES = {
 TABLES = tuple(_TABLES)
 """The tables of a slice, in the order in which they can be put in."""
 
-_FETCH = 500
 _PUT_AT_ONCE = 500
 
 
@@ -67,17 +67,15 @@ class Slice:
 
     def rows(self, table: str) -> Iterator[Row]:
         """The rows of one of `TABLES`: events and attempts by their entries, all others as they were recorded."""
-        streaming = {"yield_per": _FETCH}
-        for partition in (
-            self._connection.execute(self._query(table), execution_options=streaming).mappings().partitions()
-        ):
-            yield from (dict(row) for row in partition)
+        for row in streamed_within(self._connection, self._query(table)):
+            yield row._asdict()
 
     def _query(self, table: str) -> Select[Any]:
         rows = _TABLES[table]
         all_of = select(rows)
         if table == "entries":
-            return all_of.where(entries.c.id.in_(self._entries)).order_by(entries.c.id)
+            alone = [column for column in entries.columns if column.name != "batch_id"]  # batches are no part of it
+            return select(*alone).where(entries.c.id.in_(self._entries)).order_by(entries.c.id)
         if table in ("attempts", "events", "findings", "decisions", "remarks", "exceptions"):
             mine = rows.c.entry_id.in_(self._entries)
             order = [rows.c.entry_id, *(rows.c[name] for name in ("number", "id") if name in rows.c)]

@@ -4,13 +4,16 @@ kind of database, and run with plain tuples.
 Owns: how a statement's parameters are ordered. Refuses to know what any statement is for.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from sqlalchemy import Dialect, Insert, Select, Table, Update, bindparam, insert, literal_column
+from sqlalchemy import Connection, Dialect, Engine, Insert, Select, Table, Update, bindparam, insert, literal_column
 
 from loadsheet.problems import LedgerError
+
+FETCH = 500
+"""So many rows are read at once."""
 
 _SIZES = (1, 16, 48, 128, 512)  # of lists in conditions: few, so that SQLite reads few texts
 
@@ -46,6 +49,26 @@ class Chosen(NamedTuple):
             given: Any = values if not names else dict(zip(names, values, strict=True))
             found += connection.exec_driver_sql(text, given).all()
         return found
+
+
+def streamed(engine: Engine, query: Select[Any]) -> Iterator[Any]:
+    """The rows of a query, a few hundred at a time, as they are at the moment of the first, however long it takes to use them."""
+    with engine.connect() as connection:
+        yield from streamed_within(connection, query)
+
+
+def streamed_within(connection: Connection, query: Select[Any]) -> Iterator[Any]:
+    """The same within a transaction."""
+    with connection.execute(
+        query, execution_options={"yield_per": FETCH}
+    ) as found:  # a server keeps the rest until it is closed
+        for partition in found.partitions():
+            yield from partition
+
+
+def at_one_moment(engine: Engine) -> Engine:
+    """The engine for reading: all that a transaction reads is of the moment at which it began. SQLite never has it otherwise."""
+    return engine if engine.dialect.name == "sqlite" else engine.execution_options(isolation_level="REPEATABLE READ")
 
 
 def fixed(*texts: str) -> list[Any]:

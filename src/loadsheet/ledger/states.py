@@ -40,7 +40,7 @@ class Waits(StrEnum):
 INITIAL = frozenset({State.INVALID, State.HELD, State.READY, State.REFUSED, State.UNCHANGED})
 """States in which a document may be planned; `refused` if the same content was refused before."""
 
-TRANSITIONS: dict[State, frozenset[State]] = {
+TRANSITIONS: Mapping[str, frozenset[State]] = {
     State.READY: frozenset({State.SENDING, State.HELD}),
     State.SENDING: frozenset({State.READY, State.ACCEPTED, State.REFUSED, State.UNKNOWN}),
     State.UNKNOWN: frozenset({State.ACCEPTED, State.REFUSED, State.READY, State.HELD}),
@@ -218,7 +218,9 @@ class IgnoredRow:
 
 
 class Settlement(NamedTuple):
-    """What an attempt, a listing or a person settles about one entry: the state it goes to and why, and for what it waits there."""
+    """What an attempt, a listing or a person settles about one entry: the state it goes to and why, and for what it waits there;
+    `attempt` is the number of the attempt that says it, if one does.
+    """
 
     entry: int
     state: State
@@ -229,6 +231,7 @@ class Settlement(NamedTuple):
     status: int | None = None
     duration_ms: int | None = None
     waits: Waits = Waits.DECISION
+    attempt: int = 0
 
 
 @dataclass(frozen=True, slots=True)

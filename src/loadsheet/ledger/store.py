@@ -9,58 +9,38 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, TypeVar
 
-from sqlalchemy import (
-    BindParameter,
-    Connection,
-    Engine,
-    Select,
-    bindparam,
-    func,
-    insert,
-    or_,
-    select,
-    tuple_,
-    update,
-)
+from sqlalchemy import Connection, Engine, func, insert, select, update
 
 from loadsheet import journal
-from loadsheet.ledger import codec, deciding, exceptions, soundness, waiting
+from loadsheet.ledger import codec, deciding, exceptions, firing, late, soundness, staging, waiting
 from loadsheet.ledger.backup import back_up
+from loadsheet.ledger.batches import Batches, Sharing, Taken
 from loadsheet.ledger.changing import Intent, Turned, begin_sending, change
 from loadsheet.ledger.deciding import Choice
+from loadsheet.ledger.fences import Fence, of_batch
 from loadsheet.ledger.foreseeing import Foresight
 from loadsheet.ledger.history import INTERRUPTED, History
+from loadsheet.ledger.leaving import LEFT_SENDING, Submission, Which, submissions
 from loadsheet.ledger.noting import note, note_held
-from loadsheet.ledger.place import Mark, Place
+from loadsheet.ledger.place import Mark, Surroundings
 from loadsheet.ledger.planning import Changed
-from loadsheet.ledger.recording import new_mapping, record_drop, record_entries, record_ignored
+from loadsheet.ledger.recording import Planner, new_mapping, record_drop, record_entries, record_ignored
 from loadsheet.ledger.restoring import doubt
-from loadsheet.ledger.schema import drops, entries, files, looks, mappings, runs, tables
+from loadsheet.ledger.schema import files, looks, runs, tables
 from loadsheet.ledger.slices import Row, put_in
-from loadsheet.ledger.states import Drop, Finding, Run, Settlement, SourceFile, State, Waits
+from loadsheet.ledger.statements import at_one_moment
+from loadsheet.ledger.states import Drop, Finding, Run, Settlement, SourceFile, State
 from loadsheet.ledger.stopping import has_too_many_errors, stop
 from loadsheet.ledger.upkeep import Upkeep
 from loadsheet.mapping.documents import Document, Ignored, Lineage
 from loadsheet.problems import DoesNotBalance, LedgerUnwritable, Problem
 
 CHUNK = 500
-
-
-class Submission(NamedTuple):
-    """What dispatch needs of a ready entry in order to send it; `batch_size` is its mapping's wish, if there is one."""
-
-    id: int
-    drop: int
-    operation: str
-    key: str
-    lane: str
-    payload: bytes
-    attempts: int
-    batch_size: int | None = None
+Done = TypeVar("Done")
 
 
 @dataclass
@@ -73,21 +53,50 @@ class _Group:
 
 
 class Ledger:
-    """What is known, durably. Use one from one thread; `history` reads, the verbs here change, `upkeep` removes and
-    forgets. See `open_ledger`.
+    """What is known, durably. Use one from one thread; `history` reads, the verbs here change, `batches` hands work to others, `upkeep`
+    removes and forgets. See `open_ledger`.
+
+    `fence` is what lets this process change a ledger that it shares, `sharing` how work goes to others (None: nobody else takes any).
     """
 
-    def __init__(self, engine: Engine, clock: Callable[[], datetime], place: Place, *, older: bool = False) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        clock: Callable[[], datetime],
+        place: Surroundings,
+        *,
+        older: bool = False,
+        fence: Fence | None = None,
+        sharing: Sharing | None = None,
+    ) -> None:
         self._engine, self._clock, self._place = engine, clock, place
         self._older = older  # than the last run that was marked: put back from a backup, and accepted
         self._group: _Group | None = None
+        self._fence, self._sharing = fence, sharing
+        self._batch: int | None = None
         self.history = History(engine)
+        self.batches = Batches(engine, self._writing, self.now, sharing)
+        self.staging = staging.Staging(engine, self._writing)
         self.upkeep = Upkeep(engine, self._writing, self.now)
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether others may take work from this ledger."""
+        return self._sharing is not None
+
+    def for_batch(self, taken: Taken) -> "Ledger":
+        """The same ledger for the worker that took a batch: what it records is guarded by the batch, and `ready` gives entries of it alone."""
+        mine = Ledger(
+            self._engine, self._clock, self._place, fence=of_batch(taken.id, taken.epoch), sharing=self._sharing
+        )
+        mine._batch = taken.id
+        return mine
 
     # runs
 
     def begin_run(self) -> Run:
-        """Start a run. Whatever a killed run left `sending` becomes `unknown`: nobody can say whether it arrived.
+        """Start a run. Whatever a killed run left `sending` becomes `unknown`: nobody can say whether it arrived. What is in a batch that is
+        still open is left to it.
 
         Keeps space for outcomes back, and marks the run beside the ledger. Raises LedgerUnwritable if there is no space.
         """
@@ -99,7 +108,9 @@ class Ledger:
             name = f"{day}-{count + 1:02}"
             key = connection.execute(insert(runs).values(name=name, started_at=now)).inserted_primary_key
             run = Run(key[0] if key else 0, name, now)
-            left = connection.scalars(select(entries.c.id).where(entries.c.state == State.SENDING)).all()
+            self.batches.adopt(connection, run)
+            staging.remove_all(connection)
+            left = connection.scalars(LEFT_SENDING).all()
             change(connection, run, [_interrupted(entry) for entry in left], now)
             if self._older:
                 doubt(connection, run, now)
@@ -141,27 +152,35 @@ class Ledger:
         changed: Changed = "hold",
         suspected: Callable[[], Mapping[str, Sequence[Problem]]] = dict,
         error_share_max: float = 1.0,
+        staged: Collection[int] = (),
     ) -> tuple[Drop, Counter[State]]:
         """Record a drop and all its documents in one transaction, each with its verdict. `drop.id` is given here.
 
         `rows_read` is asked afterwards how many rows each table had, and `suspected` what looks damaged in which of them;
         `changed` says what becomes of a create whose record was accepted with other content. If more than `error_share_max` (0 to 1)
-        of the documents are invalid, the others are held. Raises DoesNotBalance, and records nothing, if a row ended in no document
-        or in two.
+        of the documents are invalid, the others are held. `staged` are the batches whose documents these are. Raises DoesNotBalance, and
+        records nothing, if a row ended in no document or in two.
         """
+        stream = iter(documents)
+        # Nobody waits for a transaction in which nothing happens: some files are read whole before their first document is known.
+        first = list(islice(stream, CHUNK))
         with self._writing() as connection:
             connection.execute(new_mapping(connection, drop, lineage))
             identity = record_drop(connection, run, drop)
             rows: Counter[str] = Counter()
             fates: Counter[State] = Counter()
-            stream = iter(documents)
-            while chunk := list(islice(stream, CHUNK)):
+            planner = Planner(connection)
+            makes = False  # an order or tender
+            for chunk in chain([first], iter(lambda: list(islice(stream, CHUNK)), [])):
                 left_out = [item for item in chunk if isinstance(item, Ignored)]
                 planned = [item for item in chunk if isinstance(item, Document)]
+                makes = makes or any(document.operation in waiting.CREATES for document in planned)
                 rows.update(item.row.table for item in left_out)
                 rows.update(row.table for document in planned for row in document.own_rows)
                 record_ignored(connection, identity, left_out)
                 fates.update(record_entries(connection, run, identity, planned, self.now(), changed=changed))
+                planner.added(len(planned))
+            planner.over()
             read = Counter(rows_read())
             if +read != +rows:
                 told = f"rows read {dict(read)}, rows accounted for {dict(rows)}"
@@ -172,6 +191,11 @@ class Ledger:
                 matching = (tables.c.drop_id == identity) & (tables.c.name == name)
                 problems = codec.encode_problems(suspected().get(name, ()))
                 connection.execute(update(tables).where(matching).values(rows=count, problems=problems))
+            if self.batches.plans_go_out:
+                if makes:
+                    waiting.call_children(connection, run, self.now())
+                self.batches.batch_up_within(connection, run)
+            staging.remove(connection, staged)
         planned_drop = self.history.drop(identity)
         if fates[State.HELD]:
             note_held(self.history, planned_drop)
@@ -199,20 +223,20 @@ class Ledger:
         that would overtake one of these on its lane.
         """
         if not parts_out and not operations_out:
-            return self._submissions(_READY, {"most": limit})
+            return self._submissions(Which.ALL, {"most": limit})
         left_out = {"parts": list(parts_out), "operations": list(operations_out)}
-        return self._submissions(_READY_BUT, {"most": limit, **left_out})
+        return self._submissions(Which.BUT, {"most": limit, **left_out})
 
     def ready_of(
         self, part: tuple[int, str], limit: int, *, parts_out: Collection[tuple[int, str]] = ()
     ) -> list[Submission]:
         """The same of one drop and operation."""
         mine = {"drop": part[0], "operation": part[1], "parts": [one for one in parts_out if one != part]}
-        return self._submissions(_READY_OF, {"most": limit, **mine, "operations": []})
+        return self._submissions(Which.OF, {"most": limit, **mine, "operations": []})
 
-    def _submissions(self, query: Select[Any], values: Mapping[str, Any]) -> list[Submission]:
+    def _submissions(self, which: Which, values: Mapping[str, Any]) -> list[Submission]:
         with self._reading() as connection:
-            return [Submission._make(row) for row in connection.execute(query, values)]
+            return submissions(connection, which, values, self._batch)
 
     def mark_sending(self, run: Run, calls: Sequence[tuple[Sequence[Submission], bytes]]) -> None:
         """Commit the intent to send, before any byte leaves: each call is its submissions and its request body.
@@ -221,9 +245,9 @@ class Ledger:
         """
         self._place.keep_reserve()  # given back once the disk was full: then nothing is sent until there is space again
         intents = []
-        for submissions, body in calls:
+        for carried, body in calls:
             digest = hashlib.sha256(body).hexdigest()
-            intents += [Intent(one.id, one.attempts, digest) for one in submissions]
+            intents += [Intent(one.id, one.attempts, digest) for one in carried]
         with self._writing() as connection:
             begin_sending(connection, run, intents, self.now())
 
@@ -245,10 +269,51 @@ class Ledger:
             self._settle(run, settlements)
         note(self.history, settlements)
 
+    def settle_seen(self, run: Run, settlements: Sequence[Settlement]) -> list[Settlement]:
+        """Commit what a listing has settled of unknown entries, each with the attempt that was looked for; returns those that still counted:
+        an outcome that was recorded late may have been faster than the look.
+        """
+        try:
+            news = self._settle_seen(run, settlements)
+        except LedgerUnwritable:
+            if not self._place.give_reserve():
+                raise
+            news = self._settle_seen(run, settlements)
+        note(self.history, news)
+        return news
+
+    def _settle_seen(self, run: Run, settlements: Sequence[Settlement]) -> list[Settlement]:
+        with self._writing() as connection:
+            news, now = late.still_new(connection, settlements), self.now()
+            _pass_on(connection, run, change(connection, run, news, now), news, now)
+        return news
+
     def _settle(self, run: Run, settlements: Sequence[Settlement]) -> None:
         with self._writing() as connection:
             now = self.now()
             _pass_on(connection, run, change(connection, run, settlements, now), settlements, now)
+
+    def settle_again(self, run: Run, settlements: Sequence[Settlement], underway: Collection[int]) -> None:
+        """Commit outcomes of a batch of which nobody knows whether they were committed, after the ledger could not be reached; what it says
+        is being sent, and is not among the entries `underway`, never left. Each of them counts once.
+        """
+        with self._writing() as connection:
+            spoken = {one.entry for one in settlements} | set(underway)
+            back = late.never_left(connection, self._batch, spoken) if self._batch is not None else []
+            news = [*late.still_new(connection, settlements), *back]
+            now = self.now()
+            _pass_on(connection, run, change(connection, run, news, now), news, now)
+
+    def settle_late(self, run: Run, settlements: Sequence[Settlement]) -> int:
+        """Commit outcomes of calls that left before another process took their batch over, as far as they still count; returns how many
+        that are. No fence guards this: each says of which attempt it is.
+        """
+        with self._unfenced() as connection:
+            news = late.still_new(connection, settlements)
+            now = self.now()
+            _pass_on(connection, run, change(connection, run, news, now), news, now)
+        note(self.history, news)
+        return len(news)
 
     @contextmanager
     def at_once(self) -> Iterator[None]:
@@ -315,6 +380,11 @@ class Ledger:
             exceptions.note_workbooks(connection, read)
             return exceptions.keep_remarks(connection, said)
 
+    def keep_schedules_done(self, done: Mapping[str, str]) -> None:
+        """Remember up to when (ISO 8601 UTC) all of each schedule is done, by its name; others are forgotten."""
+        with self._writing() as connection:
+            firing.keep_schedules_done(connection, done)
+
     # looking after it
 
     def put_in(self, table: str, rows: Iterator[Row]) -> None:
@@ -322,9 +392,14 @@ class Ledger:
         with self._writing() as connection:
             put_in(connection, table, rows)
 
+    def change_whole(self, change: Callable[[Connection], Done]) -> Done:
+        """Have all of this ledger changed in one transaction: what takes in another one does that."""
+        with self._writing() as connection:
+            return change(connection)
+
     def check(self) -> list[str]:
         """Everything that is wrong with the ledger, in words; empty if it is sound. Reads all of it: minutes for millions of rows."""
-        with self._engine.connect() as connection:
+        with at_one_moment(self._engine).connect() as connection:
             return list(soundness.check(connection))
 
     def back_up(self, target: Path) -> None:
@@ -342,6 +417,8 @@ class Ledger:
             self._checkpoint()
 
     def _checkpoint(self) -> None:
+        if not self.upkeep.is_file:
+            return  # a server looks after its own
         # Between transactions. A reader may keep it from finishing, which loses nothing: the next one does the rest.
         with self._engine.connect() as connection:
             connection.execution_options(bare=True).exec_driver_sql("pragma wal_checkpoint(passive)").all()
@@ -350,19 +427,29 @@ class Ledger:
     def _writing(self) -> Iterator[Connection]:
         group = self._group
         if group is None:
-            with self._engine.connect().execution_options(writes=True) as connection, connection.begin():
+            with self._unfenced() as connection:
+                self._check_fence(connection)
                 yield connection
             return
         if group.connection is None:
-            connection = group.stack.enter_context(self._engine.connect().execution_options(writes=True))
-            group.stack.enter_context(connection.begin())
-            group.connection = connection
+            group.connection = group.stack.enter_context(self._unfenced())
+            self._check_fence(group.connection)
         yield group.connection
 
     @contextmanager
+    def _unfenced(self) -> Iterator[Connection]:
+        with self._engine.connect().execution_options(writes=True) as connection, connection.begin():
+            yield connection
+
+    def _check_fence(self, connection: Connection) -> None:
+        if self._fence is not None:
+            self._fence.check(connection)
+
+    @contextmanager
     def _reading(self) -> Iterator[Connection]:
-        if self._group is not None and self._group.connection is not None:
-            yield self._group.connection
+        if self._group is not None and (self._group.connection is not None or self._batch is not None):
+            with self._writing() as connection:  # where others write as well, what may leave is read with the lock held
+                yield connection
         else:
             with self._engine.connect() as connection:
                 yield connection
@@ -370,45 +457,6 @@ class Ledger:
     def now(self) -> str:
         """The present moment as the ledger writes it: ISO 8601 UTC."""
         return codec.stamp(self._clock())
-
-
-_others = entries.alias()
-_busy = _others.c.state.in_((State.SENDING, State.UNKNOWN)) & (_others.c.lane == entries.c.lane)
-
-# Built once: putting a statement together costs more than running it.
-_READY = (
-    select(
-        *(entries.c[name] for name in ("id", "drop_id", "operation", "key", "lane", "payload", "attempts")),
-        mappings.c.batch_size,
-    )
-    .join(drops, drops.c.id == entries.c.drop_id)
-    .join(mappings, mappings.c.hash == drops.c.mapping_hash)
-    .where(
-        entries.c.state == State.READY,
-        entries.c.waits == Waits.DECISION,
-        ~select(1).select_from(_others).where(_busy).exists(),
-    )
-    .order_by(entries.c.id)
-    .limit(bindparam("most"))
-)
-_PARTS: BindParameter[Any] = bindparam("parts", expanding=True)
-_OPERATIONS: BindParameter[Any] = bindparam("operations", expanding=True)
-_overtaken = (
-    (_others.c.lane == entries.c.lane)
-    & (_others.c.state == State.READY)
-    & (_others.c.waits == Waits.DECISION)  # a child that waits for its create is overtaken by it
-    & (_others.c.id < entries.c.id)
-    & or_(tuple_(_others.c.drop_id, _others.c.operation).in_(_PARTS), _others.c.operation.in_(_OPERATIONS))
-)
-_overtaking = select(1).select_from(_others).where(_overtaken).exists()
-_READY_BUT = _READY.where(
-    tuple_(entries.c.drop_id, entries.c.operation).not_in(_PARTS),
-    entries.c.operation.not_in(_OPERATIONS),
-    ~_overtaking,
-)
-_READY_OF = _READY.where(
-    entries.c.drop_id == bindparam("drop"), entries.c.operation == bindparam("operation"), ~_overtaking
-)
 
 
 def _pass_on(

@@ -15,11 +15,12 @@ from sqlalchemy import Connection, Engine, func, insert, or_, select, update
 from loadsheet.ledger import exporting, forgetting, purging
 from loadsheet.ledger.exporting import Export
 from loadsheet.ledger.schema import decisions, drops, entries, exceptions, files, looks, meta, runs
+from loadsheet.ledger.statements import at_one_moment, streamed
 from loadsheet.ledger.states import Run, State
 from loadsheet.problems import LedgerError
+from loadsheet.settings.places import shown as place_shown
 
 KEPT = "kept"
-_FETCH = 500
 _NEEDED = (State.READY, State.SENDING, State.UNKNOWN, State.HELD)
 Writing = Callable[[], AbstractContextManager[Connection]]
 
@@ -36,7 +37,7 @@ class Upkeep:
     """The verbs of keeping. Made by `Ledger`, which has to be held for those that change something."""
 
     def __init__(self, engine: Engine, writing: Writing, now: Callable[[], str]) -> None:
-        self._engine, self._transaction, self._now = engine, writing, now
+        self._engine, self._transaction, self._now = at_one_moment(engine), writing, now
 
     # by rule
 
@@ -87,7 +88,7 @@ class Upkeep:
         """Record that the bytes of files are not kept any longer, before they are removed."""
         with self._writing() as connection:
             for path in places:
-                same = files.c.kept_as.in_((str(path), str(path.absolute())))
+                same = files.c.kept_as.in_((place_shown(path), str(path.absolute())))
                 connection.execute(update(files).where(same).values(kept_as=""))
 
     def runs_before(self, before: str) -> list[str]:
@@ -134,9 +135,7 @@ class Upkeep:
         query = select(runs.c.name, files.c.name, files.c.kept_as)
         query = query.join(drops, drops.c.id == files.c.drop_id).join(runs, runs.c.id == drops.c.run_id)
         query = query.where(files.c.kept_as != "").order_by(files.c.id)
-        with self._engine.connect().execution_options(yield_per=_FETCH) as connection:
-            for row in connection.execute(query):
-                yield KeptFile(*row)
+        return (KeptFile(*row) for row in streamed(self._engine, query))
 
     def counts(self) -> dict[str, int]:
         """How many runs, entries and decisions there are."""

@@ -14,14 +14,20 @@ from loadsheet.problems import LedgerError
 _VERSION = "schema_version"
 
 
+def has_tables(connection: Connection) -> bool:
+    """Whether there is anything at all; on a server, whether there is a ledger in its schema."""
+    found = inspect(connection)
+    return bool(found.get_table_names()) if connection.dialect.name == "sqlite" else found.has_table(schema.meta.name)
+
+
 def make_if_new(connection: Connection) -> None:
     """Make the tables of an empty database, in the connection's transaction."""
-    if not inspect(connection).get_table_names():
+    if not has_tables(connection):
         schema.metadata.create_all(connection)
         connection.execute(insert(schema.meta).values(name=_VERSION, value=str(schema.SCHEMA_VERSION)))
 
 
-def check_version(connection: Connection, path: Path) -> None:
+def check_version(connection: Connection, path: Path | str) -> None:
     """Raise LedgerError if this is no ledger, or one whose schema is not the present one."""
     version = _version(connection, path)
     if version != schema.SCHEMA_VERSION:
@@ -34,13 +40,28 @@ def check_version(connection: Connection, path: Path) -> None:
         )
 
 
+def upgrade_within(connection: Connection, place: str) -> None:
+    """Bring an older ledger on a server to the present schema within the connection's transaction: all steps or none. A backup before it
+    is the server's affair.
+    """
+    version = _version(connection, place)
+    if version >= schema.SCHEMA_VERSION:
+        return
+    from loadsheet.ledger.migrations import step  # noqa: PLC0415 (slow to import and seldom needed)
+
+    for number in range(version, schema.SCHEMA_VERSION):
+        step(connection, number)
+    reached = update(schema.meta).where(schema.meta.c.name == _VERSION).values(value=str(schema.SCHEMA_VERSION))
+    connection.execute(reached)
+
+
 def upgrade(engine: Engine, path: Path, now: str) -> Path | None:
     """Bring an older ledger to the present schema; returns the backup of what it was, beside it, or None if it was not older.
 
     `now` is ISO 8601 UTC. Raises LedgerError, with the ledger as it was or between two steps, each of which is whole.
     """
     with engine.connect() as connection, connection.begin():
-        if not inspect(connection).get_table_names():
+        if not has_tables(connection):
             return None
         version = _version(connection, path)
         if version >= schema.SCHEMA_VERSION:
@@ -59,7 +80,7 @@ def upgrade(engine: Engine, path: Path, now: str) -> Path | None:
     return kept
 
 
-def _version(connection: Connection, path: Path) -> int:
+def _version(connection: Connection, path: Path | str) -> int:
     stored = None
     if inspect(connection).has_table(schema.meta.name):
         stored = connection.scalar(select(schema.meta.c.value).where(schema.meta.c.name == _VERSION))

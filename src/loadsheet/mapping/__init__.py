@@ -1,6 +1,7 @@
 """Stage 3: mapping. Mapping files; cells -> converted values -> nested, validated documents, with lineage.
 
-Read `compile.py` (a mapping file, once), then `translating.py` (its rows, streaming). Of a record there are two makers that agree:
+Read `compile.py` (a mapping file, once), then `translating.py` (its rows, streaming), and `parts.py` for how several processes share
+these. Of a record there are two makers that agree:
 `payload.py` the exact one, `shortcut.py` the fast one for what is plainly right. `routing.py` says which file belongs to which
 mapping, `lineage.py` which cell a payload value came from, `guiding.py` what senders are told of a column; `revival.py` keeps a
 mapping's files, so that it can be used again as it was.

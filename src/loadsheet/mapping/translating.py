@@ -6,7 +6,7 @@ Money and weights are Decimal up to the encoder. Refuses to know the network, th
 """
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -47,16 +47,29 @@ def translate(
     problems and, where it can be told, its key. See `gather` for `memory_rows` and `spill_folder`. Raises KeyError for
     a table that is not given, and whatever the tables' `rows()` raise.
     """
+    by_group = translate_by_group(mapping, tables, now=now, memory_rows=memory_rows, spill_folder=spill_folder)
+    for made in by_group:
+        yield from made
+
+
+def translate_by_group(
+    mapping: compiled.Mapping,
+    tables: Mapping[str, Table],
+    *,
+    now: datetime,
+    memory_rows: int = MEMORY_ROWS,
+    spill_folder: Path | None = None,
+) -> Iterator[Iterable[Document | Ignored]]:
+    """The same, for each group of rows what it comes to. That is made when it is iterated, which has to be before the next group is asked
+    for; a group that is not iterated costs its reading alone. The same rows come in the same groups in the same order, always.
+    """
     draft = Draft(now)
     draft.clear()
     readers = [RowReader(plan, tables[plan.source], draft) for plan in mapping.plan.tables]
     desk = _Desk(mapping, readers, draft)
     gathered = [reader for reader in readers if reader.plan.made_of is None]
     for found in gather(gathered, draft, memory_rows=memory_rows, spill_folder=spill_folder):
-        if isinstance(found, Ignored):
-            yield found
-        else:
-            yield from desk.settle(found)
+        yield (found,) if isinstance(found, Ignored) else desk.settle(found)
 
 
 class _Desk:

@@ -10,11 +10,18 @@ from typing import NamedTuple
 
 from loadsheet.problems import column_letters
 
+
+class Dense(tuple[str, ...]):
+    """The cells of a row from the first column on, blanks between."""
+
+    __slots__ = ()
+
+
 Cells = list[tuple[int, str]]
 """The cells of a row that hold anything: position from 0, value."""
 
-Rows = Generator[tuple[int, Cells], None, None]
-"""The rows of a sheet that hold anything: number from 1, cells."""
+Rows = Generator[tuple[int, Cells | Dense], None, None]
+"""The rows of a sheet that hold anything: number from 1, cells, or the whole row where that is cheaper."""
 
 ROWS_MAX, COLUMNS_MAX = 1_048_576, 16_384
 """The last row and column that a spreadsheet program of today has; a cell that claims to stand further out is damage."""

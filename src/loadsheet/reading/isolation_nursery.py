@@ -55,6 +55,7 @@ def serve(control: int, target: str) -> None:
     os.chdir("/")
     gc.collect()
     gc.freeze()  # what is here now stays shared with every reader
+    gc.set_threshold(50_000)  # rows make many objects and no cycles
     readers = _Readers()
     with socket.socket(fileno=control) as channel:
         while (request := _receive(channel)) is not None:

@@ -5,7 +5,7 @@ Both sides use it. Nothing is ever unpickled; a frame is bounded, and its conten
 """
 
 import struct
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, BinaryIO, NamedTuple, get_args
 
 import msgspec
@@ -27,6 +27,7 @@ DISK = "disk"
 _HEAD = struct.Struct(">cI")
 _LIST_HEAD = struct.Struct(">BI")
 _LIST_OF_MANY = 0xDD  # MessagePack's array 32
+_PAIR = b"\x92"  # and an array of two
 _MEMORY_MAX = 20_000
 _KINDS = frozenset(get_args(NativeKind))
 
@@ -46,10 +47,10 @@ class Told(NamedTuple):
 
 
 class _TypedRow(NamedTuple):
-    """A row with `Native` cells, which travel as text, kind and, where it is another text, what is shown."""
+    """A row with `Native` cells, each by its place, from 1, in the list that goes before the rows of a frame."""
 
     number: int
-    cells: tuple[str | tuple[str, ...], ...]
+    cells: tuple[str | int, ...]
     problem: Problem | None = None
     ignored: str = ""
 
@@ -69,7 +70,7 @@ _decode_tables = msgspec.msgpack.Decoder(list[Told]).decode
 _decode_failure = msgspec.msgpack.Decoder(tuple[str, str]).decode
 _decode_fate = msgspec.msgpack.Decoder(Fate).decode
 _decode_plain = msgspec.msgpack.Decoder(list[Row]).decode
-_decode_typed = msgspec.msgpack.Decoder(list[_TypedRow]).decode
+_decode_typed = msgspec.msgpack.Decoder(tuple[list[tuple[str, ...]], list[_TypedRow]]).decode
 
 
 def head_of(kind: bytes, body: bytes | bytearray) -> bytes:
@@ -108,33 +109,61 @@ def write_frame(write: Write, kind: bytes, content: object = None) -> None:
 
 def write_rows(write: Write, rows: Iterable[Row]) -> None:
     """Write rows in frames of about FRAME_BYTES, each as soon as it is full. Raises OverflowError for a row too large for one."""
-    typed = False
-
-    def plain_parts(cell: object) -> object:
-        nonlocal typed
-        if not isinstance(cell, Native):
-            return str(cell)
-        typed = True
-        return (str(cell), cell.kind) if cell.shown == cell else (str(cell), cell.kind, cell.shown)
+    append = msgspec.msgpack.Encoder(enc_hook=str).encode_into
+    start = _LIST_HEAD.size
+    buffer, count, natives = bytearray(start), 0, _Natives()
 
     def send() -> None:
         _LIST_HEAD.pack_into(buffer, 0, _LIST_OF_MANY, count)
-        write(head_of(TYPED if typed else PLAIN, buffer) + buffer)
+        parts = natives.parts()
+        write(head_of(TYPED, parts + buffer) + parts + buffer if parts else head_of(PLAIN, buffer) + buffer)
 
-    append = msgspec.msgpack.Encoder(enc_hook=plain_parts).encode_into
-    start = _LIST_HEAD.size
-    buffer, count = bytearray(start), 0
     for row in rows:
-        append(row, buffer, -1)
+        number, cells, problem, ignored = row
+        append((number, natives.instead_of(cells), problem, ignored), buffer, -1)
         count += 1
         if len(buffer) > FRAME_BYTES:
             if len(buffer) > FRAME_BYTES_MAX:
                 raise OverflowError(f"row {row.number} is larger than {FRAME_BYTES_MAX >> 20} MB")
             send()
             del buffer[start:]
-            typed, count = False, 0
+            count, natives = 0, _Natives()
     if count:
         send()
+
+
+class _Natives:
+    """The `Native` cells of a frame, each once, as text, kind and, where it is another text, what is shown."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}  # places of plain numbers, which are what their text is
+        self._others: dict[tuple[str, str, str], int] = {}
+        self._told: list[tuple[str, ...]] = []
+
+    def instead_of(self, cells: Sequence[str]) -> list[str | int]:
+        """The cells of a row, with places instead of natives."""
+        numbers, others = self._numbers.get, self._others.get
+        return [
+            cell
+            if cell.__class__ is str
+            else (numbers(cell) if cell.__class__ is PlainNumber else others((cell, cell.kind, cell.shown)))  # type: ignore[attr-defined]  # it is native
+            or self._placed(cell)
+            for cell in cells
+        ]
+
+    def parts(self) -> bytes:
+        """The list as it goes before the rows; nothing if there is none."""
+        return _PAIR + _encode_any(self._told) if self._told else b""
+
+    def _placed(self, cell: str) -> int:
+        text, kind, shown = str(cell), cell.kind, cell.shown  # type: ignore[attr-defined]  # as above
+        self._told.append((text, kind) if shown == text else (text, kind, shown))
+        place = len(self._told)
+        if cell.__class__ is PlainNumber:
+            self._numbers[text] = place
+        else:
+            self._others[text, kind, shown] = place
+        return place
 
 
 def tell(table: Table) -> Told:
@@ -186,12 +215,15 @@ class RowReader:
             yield row
 
     def _typed(self, body: bytes) -> Iterator[Row]:
+        told, rows = _decoded(_decode_typed, body)
         memory = self._memory
-        for number, cells, problem, ignored in _decoded(_decode_typed, body):
-            values = tuple(
-                [cell if cell.__class__ is str else memory.get(cell) or self._native(cell) for cell in cells]
-            )
-            yield Row(number, values, problem, ignored)
+        natives: list[str] = ["", *[memory.get(parts) or self._native(parts) for parts in told]]
+        try:
+            for number, cells, problem, ignored in rows:
+                values = tuple([cell if cell.__class__ is str else natives[cell] for cell in cells])
+                yield Row(number, values, problem, ignored)
+        except IndexError:
+            raise ValueError("a cell that there is not") from None
 
     def _native(self, parts: tuple[str, ...]) -> Native:
         if len(parts) not in (2, 3) or parts[1] not in _KINDS:

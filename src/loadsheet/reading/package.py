@@ -8,7 +8,7 @@ import posixpath
 import struct
 import zipfile
 import zlib
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO, TypeVar
@@ -23,7 +23,7 @@ from loadsheet.reading.sources import Source
 DAMAGED = "it is incomplete or damaged"
 SEND_AGAIN = "save it anew in the program it comes from and send it again"
 
-_CHUNK = 1 << 16
+_CHUNK = 1 << 17
 _PROLOGUE_MAX, _PROLOGUE_CHUNK = 1 << 16, 1 << 10  # what stands before the first element of a part
 
 FAULTS = (
@@ -70,18 +70,13 @@ class Package:
         except FAULTS as error:
             raise refused(self.name, f"{DAMAGED} (part {part}: {error or type(error).__name__})", SEND_AGAIN) from error
 
-    def feed(
-        self, part: str, parser: Parser, found: list[T], peek: Callable[[bytes], None] | None = None
-    ) -> Generator[T, None, None]:
-        """Feed a part to a parser, whose handlers put what they find into `found`; that is passed on piece by piece. `peek`
-        sees each piece of the part before the parser does. Raises FileRefused for malformed XML, and for content its handlers
-        cannot make sense of (ValueError, LookupError).
+    def feed(self, part: str, parser: Parser, found: list[T]) -> Generator[T, None, None]:
+        """Feed a part to a parser, whose handlers put what they find into `found`; that is passed on piece by piece. Raises FileRefused
+        for malformed XML, and for content its handlers cannot make sense of (ValueError, LookupError).
         """
         try:
             with self.opened(part) as stream:
                 while chunk := stream.read(_CHUNK):
-                    if peek:
-                        peek(chunk)
                     parser.Parse(chunk)
                     yield from found
                     found.clear()

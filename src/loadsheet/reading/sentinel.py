@@ -8,40 +8,17 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
-from typing import NamedTuple
+from functools import partial
 
 from loadsheet.problems import Problem
 from loadsheet.reading.header import fold
+from loadsheet.reading.shapes import FRACTION, Key, Shape, alike, repaired
 from loadsheet.reading.tables import Native, Row, Table
 
 _BATCH = 4_000
 _ROWS_SHOWN = 5
 _STYLES_SHOWN = 4
-_MONTH = r"(?:jan|feb|m[aä]r|mrz|apr|ma[iyj]|jun|jul|aug|sep|o[ck]t|nov|de[cz]|janv|févr|mars|avr|juin|juil|août|sept|déc)[a-zû]{0,6}\.?"
-_SHAPES = re.compile(
-    r"(?P<exponent>[0-9](?:[.,][0-9]+)?[eE]\+[0-9]{1,3})"
-    r"|(?P<decimal>[+-]?[0-9]{1,3}(?:[.,' \u00a0][0-9]{3})*[.,][0-9]+|[+-][0-9]+|[0-9]+[.,][0-9]+)"
-    r"|(?P<year_first>[0-9]{4}(?P<mark>[-/.])[0-9]{1,2}(?P=mark)[0-9]{1,2}(?:[T ].*)?)"
-    r"|(?P<parts>(?P<first>[0-9]{1,2})(?P<between>[-/.])(?P<second>[0-9]{1,2})(?P=between)(?P<year>[0-9]{4}|[0-9]{2})(?: .*)?)"
-    rf"|(?P<named>[0-9]{{1,2}}[-. /]{{1,2}}{_MONTH}[-. /]{{1,2}}[0-9]{{2,4}}(?: .*)?)"
-    rf"|(?P<shortened>[0-9]{{1,2}}[-.] ?{_MONTH}|{_MONTH}[- ][0-9]{{2}})",
-    re.IGNORECASE,
-)
-_UNSEEN = re.compile("[\u00ad\u2028\u2029\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]")
 _CODES = re.compile(r"zip|post(al|leitzahl|code)?|plz|cap|cp|ean|gtin|upc|sscc|barcode")
-_MONTHS, _DIGITS_KEPT = 12, 15
-_MONTHS_BEGIN = {"jan", "feb", "mar", "mär", "mrz", "apr", "mai", "may", "maj", "jun", "jui", "jul", "aug", "sep"} | {
-    *("oct", "okt", "nov", "dec", "dez", "fév", "avr", "aoû", "déc")
-}
-_LETTERS_LOST = "\N{REPLACEMENT CHARACTER}"
-
-
-class _Shape(NamedTuple):
-    """What a cell looks like: its kind, and for digits their number, for dates the style they are written in."""
-
-    kind: str
-    detail: str = ""
 
 
 @dataclass(slots=True)
@@ -65,12 +42,7 @@ class _Tally:
         return f"row{'s' if self.count > 1 else ''} {listed}"
 
 
-_TEXT, _FRACTION, _REAL_DATE, _OTHER = _Shape("text"), _Shape("number"), _Shape("real date"), _Shape("other")
-_GARBLED, _INVISIBLE, _ROUNDED = _Shape("garbled"), _Shape("invisible"), _Shape("rounded")
-_Key = str | tuple[str, str]
-"""A cell as it is counted: a text, or the kind of a typed cell and how it is shown."""
-
-_Tallies = dict[_Shape, _Tally]
+_Tallies = dict[Shape, _Tally]
 
 
 class Sentinel:
@@ -113,21 +85,21 @@ class Sentinel:
         """Count the shapes of these rows. Runs over every cell, so distinct ones are looked at once in a batch."""
         columns = list(zip(*[row.cells for row in batch], strict=True))
         for place, tallies in self._tallies.items() if batch else ():
-            keys: Sequence[_Key] = columns[place]
+            cells: Sequence[Key] = columns[place]
             if self._table.sheet:  # only there cells have types
-                keys = [(cell.kind, cell.shown) if isinstance(cell, Native) else cell for cell in columns[place]]
-            fresh: dict[_Key, list[_Tally]] = {}  # cells of shapes that have not enough rows yet
-            for key, count in Counter(keys).items():
-                shapes = _text_shapes(key) if type(key) is str else (_native_shape(*key),)
+                cells = [(cell.kind, cell.shown) if isinstance(cell, Native) else cell for cell in columns[place]]
+            names, groups = alike(cells)
+            fresh: dict[object, list[_Tally]] = {}  # cells of shapes that have not enough rows yet
+            for name, times, example, shapes in groups:
                 for shape in shapes:
                     tally = tallies.get(shape)
                     if tally is None:
-                        tally = tallies[shape] = _Tally(example=key if type(key) is str else key[1])
-                    tally.count += count
+                        tally = tallies[shape] = _Tally(example=example)
+                    tally.count += times
                     if len(tally.rows) < _ROWS_SHOWN:
-                        fresh.setdefault(key, []).append(tally)
+                        fresh.setdefault(name, []).append(tally)
             if fresh:
-                _note_rows(batch, keys, fresh)
+                _note_rows(batch, names, fresh)
 
     def _warning(self, place: int, code: str, tally: _Tally, hint: str, **values: str) -> Problem:
         where = self._table.where(tally.rows[0], place)
@@ -143,90 +115,24 @@ def examine(table: Table) -> tuple[Problem, ...]:
     return sentinel.problems()
 
 
-def _note_rows(batch: Sequence[Row], keys: Sequence[_Key], fresh: dict[_Key, list[_Tally]]) -> None:
-    for row, key in zip(batch, keys, strict=True):
-        for tally in fresh.get(key, ()):
+def _note_rows(batch: Sequence[Row], names: Sequence[object], fresh: dict[object, list[_Tally]]) -> None:
+    wanted = len({id(tally) for tallies in fresh.values() for tally in tallies})
+    for row, name in zip(batch, names, strict=True):
+        for tally in fresh.get(name, ()):
             if len(tally.rows) < _ROWS_SHOWN:
                 tally.rows.append(row.number)
-
-
-def _native_shape(kind: str, shown: str) -> _Shape:
-    """What a typed cell looks like."""
-    if kind == "number":
-        return _digits_shape(shown, "number") if shown.isdecimal() else _FRACTION
-    return _REAL_DATE if kind in ("date", "datetime") else _OTHER
-
-
-def _text_shapes(cell: str) -> tuple[_Shape, ...]:
-    """What a text looks like; a blank one like nothing."""
-    text = cell.strip()
-    if not text:
-        return ()
-    if text.isdecimal():
-        shape = _digits_shape(text, "digits")
-    elif text[0].isalpha() and text[:3].lower() not in _MONTHS_BEGIN:  # most texts; the pattern costs more
-        shape = _TEXT
-    else:
-        found = _SHAPES.fullmatch(text)
-        shape = _matched_shape(found) if found else _TEXT
-    if text.isascii():
-        return (shape,)
-    garbled = _LETTERS_LOST in text or _repaired(text) != text
-    return (shape, *((_GARBLED,) if garbled else ()), *((_INVISIBLE,) if _UNSEEN.search(text) else ()))
-
-
-def _digits_shape(text: str, kind: str) -> _Shape:
-    if text[0] == "0" and len(text) > 1:
-        return _counted("zeros", len(text))
-    if len(text) > _DIGITS_KEPT and not text[_DIGITS_KEPT:].strip("0"):
-        return _ROUNDED
-    return _counted(kind, len(text))
-
-
-@lru_cache(maxsize=1_000)
-def _counted(kind: str, length: int) -> _Shape:
-    return _Shape(kind, str(length))
-
-
-def _matched_shape(found: re.Match[str]) -> _Shape:
-    if found["parts"]:
-        return _Shape("date", _style(found))
-    if found["year_first"]:
-        return _Shape("date", "Y{0}M{0}D".format(found["mark"]))
-    return _Shape("date", "D-month-Y") if found["named"] else _Shape(found.lastgroup or "text")
-
-
-def _style(found: re.Match[str]) -> str:
-    """How a date of three numbers is written; where day and month could change places, that is a style of its own."""
-    mark, years = found["between"], "Y" * len(found["year"])
-    if mark == ".":
-        return f"D.M.{years}"
-    if int(found["first"]) > _MONTHS:
-        return f"D{mark}M{mark}{years}"
-    if int(found["second"]) > _MONTHS:
-        return f"M{mark}D{mark}{years}"
-    return f"?{mark}?{mark}{years}"
-
-
-def _repaired(text: str) -> str:
-    """The text as it was before UTF-8 was read as a Western code page; the same text if it was not."""
-    for encoding in ("cp1252", "latin-1"):
-        try:
-            return text.encode(encoding).decode("utf-8")
-        except UnicodeError:
-            continue
-    return text
+                wanted -= len(tally.rows) == _ROWS_SHOWN
+        if not wanted:
+            return
 
 
 def _judge(tallies: _Tallies, warning: "partial[Problem]", label: str) -> Iterator[Problem]:
     """The suspicions that the shapes of one column raise."""
     for kind, code, hint in _ALWAYS:
         if found := _of(tallies, kind):
-            repaired = _repaired(found.example)
+            before = repaired(found.example)
             said = (
-                f"; {found.example!r} may have been {repaired!r}"
-                if kind == "garbled" and repaired != found.example
-                else ""
+                f"; {found.example!r} may have been {before!r}" if kind == "garbled" and before != found.example else ""
             )
             yield warning(code, found, hint + said)
     if lost := _zeros_lost(tallies, label):
@@ -255,7 +161,7 @@ def _zeros_lost(tallies: _Tallies, label: str) -> tuple[int, _Tally] | None:
     """Numbers that are shorter than those with leading zeros beside them; in a column of postcodes or article codes also those
     that are one digit shorter than most. Returns the usual width, and what is shorter.
     """
-    if _of(tallies, "decimal") or any(shape == _FRACTION for shape in tallies):
+    if _of(tallies, "decimal") or any(shape == FRACTION for shape in tallies):
         return None
     widths = _widths(tallies, "zeros")
     if widths:

@@ -12,10 +12,11 @@ from datetime import date, datetime, time, timedelta
 from functools import partial
 from xml.parsers.expat import XMLParserType
 
-from loadsheet.reading.books import COLUMNS_MAX, Cells, Rows, Spans, Traits
+from loadsheet.reading.books import COLUMNS_MAX, Cells, Dense, Rows, Spans, Traits
 from loadsheet.reading.formats import GENERAL, Format, read_number
 from loadsheet.reading.package import Package, local_name, safe_parser
-from loadsheet.reading.scan import RowPatterns, Scanner, texts_of
+from loadsheet.reading.plainrows import Proof, RowPatterns
+from loadsheet.reading.scan import Scanner, texts_of
 from loadsheet.reading.tables import Native
 
 _ESCAPE = re.compile(r"_x([0-9A-Fa-f]{4})_")
@@ -72,7 +73,7 @@ def stream_rows(package: Package, part: str, dictionary: Dictionary) -> Rows:
     """The rows of a sheet that hold anything, as row number and cells, in the order of the file. Raises FileRefused if the part
     is damaged.
     """
-    found: list[tuple[int, Cells]] = []
+    found: list[tuple[int, Cells | Dense]] = []
     make, number = _cell_makers(dictionary)
     parser, at_row = _row_parser(make, found)
     columns: dict[str, int] = {}
@@ -82,7 +83,7 @@ def stream_rows(package: Package, part: str, dictionary: Dictionary) -> Rows:
 
 
 def _row_parser(  # noqa: C901, PLR0915 (a flat switch: calls for its cases would cost a third more)
-    make: Callable[[str, str, str], str], found: list[tuple[int, Cells]]
+    make: Callable[[str, str, str], str], found: list[tuple[int, Cells | Dense]]
 ) -> tuple[XMLParserType, Callable[[int], None]]:
     """What parses the XML of a sheet and puts its rows into `found`, and what tells it the number of the row before."""
     parser = safe_parser()
@@ -146,7 +147,8 @@ def _row_parser(  # noqa: C901, PLR0915 (a flat switch: calls for its cases woul
 def read_traits(package: Package, part: str) -> Traits:
     """What a sheet holds beside its cells. Reads it to its end: raises FileRefused if its checksum is wrong or its XML malformed.
 
-    Handlers are called only for pieces of the part that hold one of the words looked for; the others cost next to nothing.
+    The parser gets what is no plain row, and its handlers are called only for pieces that hold one of the words looked for; the others
+    cost next to nothing.
     """
     parser = safe_parser()
     merged, filtered, before, hidden_rows = 0, "", b"", Spans()
@@ -174,9 +176,23 @@ def read_traits(package: Package, part: str) -> Traits:
         parser.StartElementHandler = start if wide or any(word in seen for word in _TRAITS) else None
         before = seen[-_TAG_LENGTH:]
 
-    for _ in package.feed(part, parser, [], peek):
+    proof = Proof(partial(_position, columns={}), "hidden=")
+    scanner = Scanner(_Peeked(parser, peek), b"<row", b"</row>", b"</sheetData>", proof)
+    for _ in package.feed(part, scanner, []):
         pass
     return Traits(merged, hidden_rows, tuple(sorted(hidden_columns)), filtered)
+
+
+class _Peeked:
+    """A parser before which somebody looks at each piece."""
+
+    def __init__(self, parser: XMLParserType, peek: Callable[[bytes], None]) -> None:
+        self._parser, self._peek = parser, peek
+
+    def Parse(self, data: bytes, isfinal: bool = False, /) -> None:  # noqa: N802, FBT001, FBT002 (expat's names)
+        """See `Parser`."""
+        self._peek(data)
+        self._parser.Parse(data, isfinal)
 
 
 def unescape(text: str) -> str:

@@ -12,7 +12,7 @@ from itertools import islice
 
 from loadsheet.problems import FileRefused, Problem, Where
 from loadsheet.reading.around import sift
-from loadsheet.reading.books import NO_ROWS, Book, Cells, Sheet, Spans, Traits
+from loadsheet.reading.books import NO_ROWS, Book, Cells, Dense, Sheet, Spans, Traits
 from loadsheet.reading.header import NO_HEADER, TOP_ROWS, Header, accept, closeness, find_header, fold
 from loadsheet.reading.layouts import Layout
 from loadsheet.reading.soundness import CONTROL, Frame, is_blank
@@ -116,16 +116,20 @@ def _header_of(book: Book, sheet: Sheet, layout: Layout) -> tuple[Header, int]:
     return header, sum(number < header.top for number in seen)
 
 
-def _are_blank(cells: Cells) -> bool:
+def _are_blank(cells: Cells | Dense) -> bool:
     """Whether there is nothing but white space in the cells; one look is enough for most rows."""
+    if isinstance(cells, Dense):
+        return is_blank(cells)
     for _, value in cells:  # noqa: SIM110 (called for every row, and a generator costs more)
         if value and not value.isspace():
             return False
     return True
 
 
-def _spread(cells: Cells) -> list[str]:
+def _spread(cells: Cells | Dense) -> list[str]:
     """The cells of a row in their places, blanks between."""
+    if isinstance(cells, Dense):
+        return list(cells[: max(position for position, value in enumerate(cells) if value) + 1])
     values = [""] * (max(position for position, _ in cells) + 1)
     for position, value in cells:
         values[position] = value
@@ -166,22 +170,18 @@ class _Body:
                 row = self._row(number, cells)
                 yield Row(number, row.cells, None, HIDDEN) if number in hidden else row
 
-    def _row(self, number: int, cells: Cells) -> Row:
-        frame = self.frame
-        values = [""] * len(frame.header)
-        try:
-            for position, value in cells:
-                values[position] = value
-        except IndexError:  # cells to the right of the header
-            values = _spread(cells)
-            if not is_blank(values[len(frame.header) :]):
+    def _row(self, number: int, cells: Cells | Dense) -> Row:
+        frame, width = self.frame, len(self.frame.header)
+        values: Sequence[str] = cells if isinstance(cells, Dense) and len(cells) == width else _spread(cells)
+        if len(values) != width:
+            if not is_blank(values[width:]):  # cells to the right of the header
                 return frame.ragged(number, values)
-            del values[len(frame.header) :]
+            values = frame.fit(values)
         together = "".join(values)
         doubtful = len(together) > frame.cell_length_max or CONTROL.search(together)
         return Row(number, tuple(values), frame.doubt(number, values) if doubtful else None)
 
-    def _far_below(self, number: int, cells: Cells, blank: int) -> Row:
+    def _far_below(self, number: int, cells: Cells | Dense, blank: int) -> Row:
         hint = "delete the blank rows or what stands below them, or raise blank_rows_max"
         problem = Problem("R214", self.frame.where(number), "", {"blank": blank}, hint)
         return Row(number, self.frame.fit(_spread(cells)), problem)

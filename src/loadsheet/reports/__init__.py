@@ -1,8 +1,8 @@
 """Stage 7: reports. What became of every row, for the shipper, the analyst and the machine.
 
 `write` is the verb: results files, fix files, acknowledgements, the reconciliation workbook, the page and `run.json`, in one pass over
-the ledger; then the index of all runs. Reads the ledger and the reconciliation, never a source file and never the network. Equal
-ledgers give equal bytes.
+the ledger; then the index of all runs. Reads the ledger and the reconciliation, never a source file and never the network, and puts what
+it wrote into the outbox if that is in an object store. Equal ledgers give equal bytes.
 """
 
 from collections.abc import Sequence
@@ -18,6 +18,7 @@ from loadsheet.reconcile import Match, Reconciliation
 from loadsheet.reports.acknowledgement import Acknowledgements, acknowledgement_schema
 from loadsheet.reports.fixing import Fixes
 from loadsheet.reports.placing import placed
+from loadsheet.reports.publishing import SUMMARY, bring_reports, bring_summaries, publish, publish_index
 from loadsheet.reports.reconciliation import NAME as WORKBOOK
 from loadsheet.reports.reconciliation import ReconciliationWorkbook, free_name, other_name
 from loadsheet.reports.results import DropResults, results_names
@@ -25,18 +26,28 @@ from loadsheet.reports.sentences import sentences
 from loadsheet.reports.sheets import ROWS_MAX, open_book
 from loadsheet.reports.summary import Gathering, RunSummary, summarise
 from loadsheet.reports.told import schema
-from loadsheet.reports.web import PAGE, RunPage, write_index
+from loadsheet.reports.web import PAGE, RunPage, fleet_seen, write_index
 from loadsheet.settings import Settings
 
-SUMMARY = "run.json"
-
-__all__ = ["SUMMARY", "WORKBOOK", "RunSummary", "Written", "acknowledgement_schema", "schema", "sentences", "write"]
+__all__ = [
+    "SUMMARY",
+    "WORKBOOK",
+    "RunSummary",
+    "Written",
+    "acknowledgement_schema",
+    "bring_reports",
+    "publish_index",
+    "schema",
+    "sentences",
+    "write",
+]
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
     """What was written: the folder of the run's reports, the names of the files in it, and the summary that they tell; `state` is
-    the folder of the ledger that knows more, `shipper` whose run it was, if shippers are declared.
+    the folder of the ledger that knows more, `shipper` whose run it was, if shippers are declared. `place` is where others find the
+    folder: itself, or a place in a store.
     """
 
     folder: Path
@@ -44,6 +55,7 @@ class Written:
     summary: RunSummary
     state: Path
     shipper: str = ""
+    place: Path | None = None
 
     @property
     def paths(self) -> list[Path]:
@@ -53,7 +65,7 @@ class Written:
     @property
     def sentences(self) -> list[str]:
         """The summary for the terminal, a line each."""
-        return sentences(self.summary, self.folder, self.state, self.shipper)
+        return sentences(self.summary, self.place or self.folder, self.state, self.shipper)
 
 
 class _Taker(Protocol):
@@ -80,7 +92,7 @@ def write(
     when that would be done: both for `run.json`. `drops` are told of if they are not those that the run
     touched. Raises LoadsheetError if a report cannot be written.
     """
-    folder = settings.outbox / run.name
+    folder = settings.outbox_here / run.name
     drops = history.drops_of(run) if drops is None else drops
     names = results_names(drops, run)
     gathered = Gathering()
@@ -118,8 +130,17 @@ def write(
     with placed(folder / SUMMARY) as part:
         part.write_bytes(summary.to_json())
     page.finish(folder, summary)
-    write_index(settings.outbox, history, run, reconciliation.exceptions, runs_max=settings.index_runs_max)
-    return Written(folder, summary.reports, summary, settings.state, settings.shipper if settings.shippers else "")
+    publish(settings, run.name, summary.reports)
+    _index(history, run, reconciliation, settings)
+    whose, place = settings.shipper if settings.shippers else "", settings.outbox / run.name
+    return Written(folder, summary.reports, summary, settings.state, whose, place)
+
+
+def _index(history: History, run: Run, reconciliation: Reconciliation, settings: Settings) -> None:
+    shown, fleet = settings.index_runs_max, fleet_seen(settings)
+    bring_summaries(settings, shown)
+    write_index(settings.outbox_here, history, run, reconciliation.exceptions, runs_max=shown, fleet=fleet)
+    publish_index(settings)
 
 
 def _give(takers: Sequence[_Taker], entry: Entry, match: Match) -> None:

@@ -9,6 +9,7 @@ from loadsheet.contract import BY_NAME, Action, Operation
 from loadsheet.reconcile import AGREES, Verdict
 from loadsheet.reports.summary import FileTold, ProblemTold, RunSummary
 from loadsheet.settings import Settings
+from loadsheet.settings.places import shown
 
 _UNLISTED = {Action.STATUS: "status events", Action.QUOTE: "quotes", Action.CONFIRM: "quote confirmations"}
 _PROBLEMS_SHOWN = 5
@@ -55,7 +56,7 @@ def sentences(summary: RunSummary, folder: Path, state: Path, shipper: str = "")
     ]
     if (hidden := len(summary.problems) - _PROBLEMS_SHOWN) > 0:
         lines.append(f"        and {hidden} more kind{'s' if hidden > 1 else ''} of problems")
-    lines.append(f"reports in {folder}: {_reports(summary)}")
+    lines.append(f"reports in {shown(folder)}: {_reports(summary)}")
     lines += _to_fix(summary, folder)
     standard = state == Settings.model_fields["state"].default
     elsewhere = f" --shipper {shipper}" if shipper else "" if standard else f" --state {shlex.quote(str(state))}"
@@ -90,7 +91,7 @@ def _reports(summary: RunSummary) -> str:
 def _to_fix(summary: RunSummary, folder: Path) -> Iterator[str]:
     """What goes back to senders, the first few by name."""
     names = [name for drop in summary.drops for name in drop.fix]
-    yield from (f"to fix: {folder / name}" for name in names[:_FIXES_SHOWN])
+    yield from (f"to fix: {shown(folder / name)}" for name in names[:_FIXES_SHOWN])
     if (hidden := len(names) - _FIXES_SHOWN) > 0:
         yield f"        and {hidden} more fix files"
 
@@ -134,7 +135,7 @@ def _first(places: tuple[str, ...]) -> str:
 def _next(summary: RunSummary, folder: Path, elsewhere: str) -> Iterator[str]:
     if summary.needs_someone.rows:
         plural = "s need" if summary.needs_someone.rows > 1 else " needs"
-        yield f"{summary.needs_someone.rows:,} row{plural} someone: see the problem column of the results files in {folder}"
+        yield f"{summary.needs_someone.rows:,} row{plural} someone: see the problem column of the results files in {shown(folder)}"
     if summary.needs_someone.first:
         yield f"next: loadsheet show {shlex.quote(summary.needs_someone.first)}{elsewhere}"
     elif summary.verdicts.get(Verdict.WAITING, 0):

@@ -1,7 +1,8 @@
 """Seeing: metrics, health and traces of runs, for whoever watches them from outside. Their lines are written by `journal`.
 
-`measure` writes what a run came to for Prometheus; `shown` shows a watch to its supervisor and at its health endpoint; `traced` sends
-traces; `shipped` gives the files for other programs. Reads nights and the ledger's history; changes nothing.
+`measure` writes what a run came to for Prometheus; `shown` shows a watch or a worker to its supervisor and at its health endpoint, and the
+figures of the fleet with it; `traced` sends traces; `shipped` gives the files for other programs. Reads nights, the ledger's history and
+the fleet; changes nothing.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -50,6 +51,10 @@ def measure(
             exposing.write(path, measured)
         except OSError as error:
             say(f"loadsheet: the metrics file {path} cannot be written ({error.strerror})")
+        if settings.is_shared:
+            from loadsheet.seeing import fleet  # noqa: PLC0415 (only for those who have one)
+
+            fleet.write(settings, say)
 
 
 @contextmanager
@@ -82,5 +87,10 @@ def shown(settings: Settings, say: Callable[[str], None]) -> Iterator[Board]:
 
             address = stack.enter_context(served(settings, board))
             say(f"health and metrics are at http://{address}/health and /metrics")
+        if settings.is_shared:
+            from loadsheet.seeing import fleet  # noqa: PLC0415 (only for those who have one)
+
+            board.live = fleet.Live(settings)
+            stack.enter_context(fleet.written(settings, say))
         stack.enter_context(supervised(board))
         yield board

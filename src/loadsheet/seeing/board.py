@@ -37,7 +37,7 @@ class Verdict(NamedTuple):
 
 class Board:
     """One watch. `clock` counts monotonic seconds. `on_ready` hears that it has everything it needs and looks for the first time,
-    `on_status`, in words, what it does.
+    `on_status`, in words, what it does; `live` gives figures that are no shipper's, as they are now.
     """
 
     def __init__(self, settings: Settings, clock: Callable[[], float] = time.monotonic) -> None:
@@ -52,6 +52,7 @@ class Board:
         self.ready = False
         self.on_ready: Callable[[], None] = lambda: None
         self.on_status: Callable[[str], None] = lambda _status: None
+        self.live: Callable[[], Sequence[Metric]] = tuple
 
     def turned(self) -> None:
         """The watch looks again whether there is something to do."""
@@ -87,9 +88,10 @@ class Board:
             return dict(self._last)
 
     def figures(self) -> "list[Sequence[Metric]]":
-        """The figures of all shippers."""
+        """The figures of all shippers, and those that are no shipper's."""
         with self._lock:
-            return list(self._figures.values())
+            found = list(self._figures.values())
+        return [*found, self.live()]
 
     @property
     def quiet_s(self) -> float:

@@ -18,7 +18,7 @@ from loadsheet.arrivals import Late
 from loadsheet.ledger.codec import stamp
 from loadsheet.ledger.history import History
 from loadsheet.nights import Night
-from loadsheet.problems import FolderError
+from loadsheet.problems import FolderError, SettingsError
 from loadsheet.settings import Settings
 
 AGES = (("30+", 31), ("8-30", 8), ("2-7", 2), ("0-1", 0))
@@ -111,7 +111,7 @@ def _of_shipper(metric: Metric, shipper: str) -> Metric:
 def _waiting(settings: Settings) -> int | None:
     try:
         seen = inbox.peek(settings)
-    except FolderError:
+    except (FolderError, SettingsError):
         return None
     return len(seen.candidates) + len(seen.left)
 

@@ -32,8 +32,10 @@ from loadsheet.settings.keeping import Keeping
 from loadsheet.settings.proving import Proving
 from loadsheet.settings.reading import Reading
 from loadsheet.settings.reporting import Reporting
+from loadsheet.settings.scheduling import Scheduling
 from loadsheet.settings.seeing import Seeing
 from loadsheet.settings.sending import Sending
+from loadsheet.settings.sharing import Sharing
 from loadsheet.settings.sources import CONFIG_FILE, PREFIX, Layer
 from loadsheet.settings.telling import Telling
 
@@ -41,7 +43,20 @@ __all__ = ["CONFIG_FILE", "EMBEDDED", "Settings", "profiles", "shippers_in"]
 
 
 class Settings(
-    BaseSettings, Hosting, Capsules, Keeping, Seeing, Telling, Expecting, Reporting, Proving, Sending, Reading, Arriving
+    BaseSettings,
+    Hosting,
+    Sharing,
+    Capsules,
+    Keeping,
+    Seeing,
+    Telling,
+    Expecting,
+    Scheduling,
+    Reporting,
+    Proving,
+    Sending,
+    Reading,
+    Arriving,
 ):
     """All settings of translator and exchange. Build one with `Settings.load`."""
 
@@ -90,8 +105,22 @@ class Settings(
 
     @property
     def database_url(self) -> str:
-        """The SQLAlchemy URL of the ledger."""
-        return self.database or f"sqlite:///{self.state / 'ledger.db'}"
+        """The SQLAlchemy URL of the ledger; on PostgreSQL with where it lies there (see `ledger.postgres`)."""
+        if not self.is_shared:
+            return self.database or f"sqlite:///{self.state / 'ledger.db'}"
+        place = f"schema={self.ledger_schema}&shared={self.database_schema}_fleet&shipper={self.shipper}"
+        return f"{self.database}{'&' if '?' in self.database else '?'}{place}"
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether several processes may share the ledger: it lies on PostgreSQL."""
+        return self.database.startswith("postgres")
+
+    @property
+    def ledger_schema(self) -> str:
+        """The schema of a PostgreSQL ledger."""
+        own = self.shipper.replace("-", "_").casefold()
+        return f"{self.database_schema}_{own}" if own else self.database_schema
 
     @classmethod
     def load(cls, config: Path | None = None, *, shipper: str = "", **given: Any) -> Self:

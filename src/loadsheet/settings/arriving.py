@@ -2,7 +2,7 @@
 
 from datetime import datetime
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
 from pydantic import (
     BaseModel,
@@ -13,7 +13,10 @@ from pydantic import (
     PositiveInt,
     SecretStr,
     field_validator,
+    model_validator,
 )
+
+from loadsheet.settings.places import address_of, apart, checked
 
 EMBEDDED = "embedded"
 _ANSWERS = {
@@ -33,10 +36,20 @@ class Arriving(BaseModel):
     """Where files, reports and the ledger are, and when a file is taken."""
 
     shipper: str = Field("", description="Name of the shipper whose settings these are; `--shipper` chooses it")
-    inbox: Path = Field(Path("inbox"), description="Folder in which shippers drop files")
+    inbox: Path = Field(
+        Path("inbox"),
+        description="Folder in which shippers drop files, or a place in an object store: s3://bucket/prefix",
+    )
     mappings: Path = Field(Path("mappings"), description="Folder of mapping files")
-    outbox: Path = Field(Path("outbox"), description="Folder for reports and for files set aside")
+    outbox: Path = Field(
+        Path("outbox"), description="Folder for reports and for files set aside, or a place in an object store"
+    )
     state: Path = Field(Path(".loadsheet"), description="Folder of ledger, archive and claimed files; on a local disk")
+    archive: Path | None = Field(
+        None,
+        description="Where originals are kept, a folder or a place in an object store; empty: STATE/archive, with inbox and outbox in"
+        " stores OUTBOX/archive",
+    )
     exchange: str = Field(EMBEDDED, description="Base URL of the exchange, or 'embedded' for our own in this process")
     capabilities: Path | None = Field(
         None, description="File in which `loadsheet exchange probe` wrote what that exchange does: its assumptions"
@@ -108,6 +121,18 @@ class Arriving(BaseModel):
     )
     retry_max_s: PositiveFloat = Field(900.0, description="Longest such pause")
 
+    @field_validator("inbox", "outbox", "archive")
+    @classmethod
+    def _is_a_place(cls, value: Path | None) -> Path | None:
+        return value if value is None else checked(value)
+
+    @field_validator("state", "mappings")
+    @classmethod
+    def _is_here(cls, value: Path) -> Path:
+        if address_of(value):
+            raise ValueError("must be a folder on this machine")
+        return value
+
     @field_validator("done_marker")
     @classmethod
     def _names_its_file(cls, value: str) -> str:
@@ -127,7 +152,35 @@ class Arriving(BaseModel):
             return _ANSWERS.get(value.strip().casefold(), value.strip())
         return value
 
-    @field_validator("capabilities", "arrived_since", mode="before")
+    @field_validator("capabilities", "arrived_since", "archive", mode="before")
     @classmethod
     def _empty_is_none(cls, value: object) -> object:
         return None if value == "" else value
+
+    @model_validator(mode="after")
+    def _nothing_comes_back(self) -> Self:
+        apart("inbox", self.inbox, {"outbox": self.outbox, "archive": self.archive_place})
+        return self
+
+    @property
+    def inbox_address(self) -> str:
+        """The address of an inbox in an object store; empty for a folder."""
+        return address_of(self.inbox)
+
+    @property
+    def outbox_address(self) -> str:
+        """The address of an outbox in an object store; empty for a folder."""
+        return address_of(self.outbox)
+
+    @property
+    def outbox_here(self) -> Path:
+        """The folder in which reports are written: the outbox, or where they lie on this machine before they go to it."""
+        return self.state / "outbox" if self.outbox_address else self.outbox
+
+    @property
+    def archive_place(self) -> Path:
+        """Where originals are kept."""
+        if self.archive is not None:
+            return self.archive
+        both = self.inbox_address and self.outbox_address
+        return self.outbox / "archive" if both else self.state / "archive"

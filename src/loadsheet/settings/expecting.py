@@ -64,12 +64,7 @@ class Expectation(BaseModel):
     @field_validator("timezone")
     @classmethod
     def _is_a_zone(cls, value: str) -> str:
-        if value:
-            try:
-                zoneinfo.ZoneInfo(value)
-            except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
-                raise ValueError(f"there is no time zone {value!r}; write one such as Europe/Berlin") from None
-        return value
+        return is_zone(value) if value else value
 
     @property
     def time(self) -> time:
@@ -102,6 +97,15 @@ class Expecting(BaseModel):
             if names.count(name) > 1:
                 raise ValueError(f"two are called {name!r}; give each a name of its own")
         return value
+
+
+def is_zone(name: str) -> str:
+    """A name of a time zone, as it came. Raises ValueError if there is none of this name."""
+    try:
+        zoneinfo.ZoneInfo(name)
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
+        raise ValueError(f"there is no time zone {name!r}; write one such as Europe/Berlin") from None
+    return name
 
 
 def _numbers(text: str) -> list[int]:

@@ -16,10 +16,11 @@ from pydantic import BaseModel, SecretStr
 from loadsheet.capabilities import assumptions_for
 from loadsheet.contract import Assumptions
 from loadsheet.settings import Settings
+from loadsheet.settings.places import shown as place_shown
 from loadsheet.settings.sources import BETWEEN, Layer
 
 DEFAULT = "default"
-_PASSWORD = re.compile(r"(?<=://)[^/\s@]+(?=@)")
+_PASSWORD = re.compile(r"(?<=://)[^/\s@]+(?=@)|(?<=[?&]password=)[^&\s]+|(?<=[?&]sslpassword=)[^&\s]+")
 HIDDEN = "set"
 """What is shown of a secret."""
 
@@ -124,4 +125,4 @@ def _plain(value: Any) -> Any:
         return [_plain(one) for one in value]
     if value is None or isinstance(value, bool | int | float):
         return value
-    return _PASSWORD.sub("***", str(value))
+    return _PASSWORD.sub("***", place_shown(value) if isinstance(value, Path) else str(value))

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from pydantic import BaseModel, Field, NonNegativeFloat, PositiveFloat, PositiveInt
+from pydantic import BaseModel, Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
 
 class Reading(BaseModel):
@@ -22,3 +22,11 @@ class Reading(BaseModel):
     reading_wall_s: PositiveFloat = Field(300.0, description="... its reader may give no answer for so long ...")
     reading_s_per_mb: NonNegativeFloat = Field(5.0, description="... and both limits grow so much with each MB of it")
     inflated_bytes_max: PositiveInt = Field(2_000_000_000, description="A workbook may unpack to this size at most")
+    parts_bytes_min: PositiveInt = Field(
+        16_000_000,
+        description="Text files of one drop with so many bytes together are translated by processes of their own ...",
+    )
+    translation_processes: NonNegativeInt = Field(
+        0,
+        description="... so many with the one that plans; 0: one for each core, 4 at most; 1: all is done in that one",
+    )

@@ -7,7 +7,7 @@ numbers of two shippers, or at two exchanges, must never meet.
 import difflib
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from loadsheet.settings.sources import BETWEEN, PREFIX, Layer, of_shipper, read,
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}", re.ASCII)
 _TAKEN = frozenset(
     {"base", "lookups", "tests"}  # folders of mappings that are no shipper's
+    | {"fleet"}  # the schema of what all share
     | {"archive", "copying", "work"}  # folders of the state
     | {"con", "prn", "aux", "nul", *(f"{port}{number}" for port in ("com", "lpt") for number in range(10))}  # Windows
 )
@@ -96,15 +97,40 @@ def refuse_meetings(settings_cls: type[BaseSettings], file: Path | None, names: 
 
     Asks for nothing but places: what else is wrong with the settings of one shipper is that shipper's own affair.
     """
+    if (judged := _as_it_is(file)) in _SOUND:
+        return
     places = {name: _Places(settings_cls, of_shipper(settings_cls, file, name, {})) for name in names}
     wrong = []
-    for index, name in enumerate(names):
-        for other in names[:index]:
-            wrong += [
-                f"[shippers.{other}] and [shippers.{name}] {told}" for told in _meetings(places[other], places[name])
-            ]
+    for other, name in _neighbours(places, names):
+        wrong += [f"[shippers.{other}] and [shippers.{name}] {told}" for told in _meetings(places[other], places[name])]
     if wrong:
         raise SettingsError("\n".join(f"{file}: {told}" for told in wrong))
+    _SOUND.clear()
+    _SOUND.add(judged)
+
+
+_SOUND: set[tuple[object, ...]] = set()
+"""What was judged last and found to be sound: the settings of hundreds of shippers are loaded from one file, one after the other."""
+
+
+def _as_it_is(file: Path | None) -> tuple[object, ...]:
+    variables = tuple(sorted(one for one in os.environ.items() if one[0].upper().startswith(PREFIX)))
+    return (file, file.read_bytes() if file and file.is_file() else b"", os.getcwd(), variables)  # noqa: PTH109 (only compared)
+
+
+def _neighbours(places: Mapping[str, "_Places"], names: Sequence[str]) -> list[tuple[str, str]]:
+    """The pairs that have a place in common, or one within an inbox, as each is declared after the other. Comparing all with all would
+    take minutes for a thousand.
+    """
+    known: dict[tuple[str, object], list[int]] = {}
+    for number, name in enumerate(names):
+        for place in places[name].taken:
+            known.setdefault(place, []).append(number)
+    pairs = {(one, other) for numbers in known.values() for other in numbers for one in numbers if one < other}
+    for number, name in enumerate(names):
+        above = (("inbox", folder) for folder in places[name].inbox.parents)
+        pairs.update((min(number, other), max(number, other)) for one in above for other in known.get(one, ()))
+    return [(names[one], names[other]) for one, other in sorted(pairs, key=lambda pair: (pair[1], pair[0]))]
 
 
 class _Places:
@@ -119,15 +145,23 @@ class _Places:
             return Path(os.path.normpath(Path(str(value(name))).absolute()))
 
         self.inbox, self.outbox, self.state = folder("inbox"), folder("outbox"), folder("state")
+        self.archive = folder("archive") if value("archive") else None
         self.database = str(value("database") or "")
+
+    @property
+    def taken(self) -> list[tuple[str, object]]:
+        """What nobody else may have, by kind."""
+        folders = [(name, getattr(self, name)) for name in ("inbox", "outbox", "state", "archive")]
+        database = "" if self.database.startswith("postgres") else self.database
+        return [(name, place) for name, place in (*folders, ("database", database)) if place]
 
 
 def _meetings(one: _Places, other: _Places) -> Iterable[str]:
-    for name in ("inbox", "outbox", "state"):
+    for name in ("inbox", "outbox", "state", "archive"):
         ours, theirs = getattr(one, name), getattr(other, name)
-        if ours == theirs:
+        if ours == theirs and ours is not None:
             yield f"have the same {name} {ours}: give each its own"
         elif name == "inbox" and (ours.is_relative_to(theirs) or theirs.is_relative_to(ours)):
             yield f"have an inbox within the other's ({ours}, {theirs}): give each its own"
-    if one.database and one.database == other.database:
+    if one.database and one.database == other.database and not one.database.startswith("postgres"):
         yield "have the same ledger (database): give each its own, or leave database out"

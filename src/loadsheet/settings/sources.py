@@ -59,7 +59,7 @@ def read(path: Path | None) -> dict[str, Any]:
     if path is None:
         return {}
     try:
-        found = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        found = _tables(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         return {}
     except OSError as error:
@@ -76,6 +76,12 @@ def read(path: Path | None) -> dict[str, Any]:
         told = f"{path}: holds a token, and everybody on this machine can read it"
         raise SettingsError(f"{told}: chmod 600 {path}, or name a file for it with token_file")
     return found
+
+
+@lru_cache(maxsize=2)
+def _tables(text: str) -> dict[str, Any]:
+    """What a text says; nobody changes it. The settings of hundreds of shippers are read from one file, one after the other."""
+    return tomllib.loads(text)
 
 
 def is_open(path: Path) -> bool:
@@ -144,7 +150,7 @@ def of_shipper(
     base = {**whole.values, **everywhere.values}
     if refused := _NOT_FROM_ENVIRONMENT & table.values.keys():
         raise SettingsError(f"{table.place} {min(refused)}: cannot be set for one shipper; take it out")
-    hidden = {*FOLDERS, "shipper"}
+    hidden = {*FOLDERS, "archive", "shipper"}
     has = {*own.values, *table.values}
     if not has.isdisjoint(TOKEN_SOURCES):
         hidden.update(TOKEN_SOURCES)
@@ -166,6 +172,8 @@ def own_folders(settings_cls: type[BaseSettings], shipper: str, base: Mapping[st
     folders: dict[str, Any] = {
         name: folder / shipper for name, folder in found.items() if name != "mappings" or (folder / shipper).is_dir()
     }
+    if base.get("archive"):
+        folders["archive"] = Path(base["archive"]) / shipper
     return {"mappings": found["mappings"], **folders}
 
 

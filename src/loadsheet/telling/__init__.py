@@ -1,7 +1,8 @@
 """Telling: notices on a change of state only, a digest for each owner, fix files back to the shipper, health pings.
 
-`began` and `tell` are the verbs. What has been told is remembered in `STATE/notices.json`: what is to be told is written there first, then
-delivered, then struck out. So what cannot be delivered waits, and a process that is killed may tell twice, but loses nothing.
+`began` and `tell` are the verbs. What has been told is remembered (`places` says where): what is to be told is written there first, then
+delivered, then struck out. So what cannot be delivered waits, and a process that is killed may tell twice, but loses nothing. `move`
+takes the memory along when a ledger moves.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,7 +16,7 @@ from loadsheet.ledger.history import History
 from loadsheet.nights import Night
 from loadsheet.problems import LedgerError
 from loadsheet.settings import Settings
-from loadsheet.telling import memory, wording
+from loadsheet.telling import places, wording
 from loadsheet.telling.conditions import LATE, WELL, Change, Facts, Rules, turn
 from loadsheet.telling.delivering import NOTIFY, deliver_all
 from loadsheet.telling.digests import with_digests
@@ -23,7 +24,7 @@ from loadsheet.telling.fixes import with_fixes
 from loadsheet.telling.memory import Kept, Notice
 from loadsheet.telling.pings import ping
 
-__all__ = ["began", "tell"]
+__all__ = ["began", "move", "tell"]
 
 Say = Callable[[str], None]
 
@@ -42,14 +43,22 @@ def tell(settings: Settings, night: Night, history: History | None, late: Sequen
     say = _once(say)
     if _tells(settings):
         facts = _facts(night, late, _unknown(history))
-        with memory.held(settings.state, say) as place:
-            if place is not None:
-                before = memory.read(place, say)
+        with places.held(settings, say) as memory:
+            if memory is not None:
+                before = memory.read()
                 kept = _with_news(settings, before, night, history, facts, say=say)
                 if kept != before:
-                    memory.write(place, kept, say)
-                deliver_all(settings, kept, lambda told: memory.write(place, told, say), say)
+                    memory.write(kept)
+                deliver_all(settings, kept, memory.write, say)
     _ping(settings, str(night.exit_code), wording.said(night), say)
+
+
+def move(settings: Settings, say: Say) -> None:
+    """Remember what was told from a file, for all machines of the fleet whose shared ledger these settings name. Who tells next does that
+    as well, on the machine where the file lies.
+    """
+    with places.held(settings, say):
+        pass
 
 
 def _once(say: Say) -> Say:

@@ -119,7 +119,7 @@ def _text(mine: _Open, before: Digested | None, night: Night, history: History, 
     lines += [f"and {len(mine.aside) - _SHOWN} more files set aside"] * (len(mine.aside) > _SHOWN)
     first = next(iter(history.keys_of([one.entry for one in mine.standings[:_SHOWN]]).values()), "")
     lines += ["", f"Next: {command(f'show {first}' if first else 'runs', night.shipper)}"]
-    lines.append(report_in(night.folder, WORKBOOK))
+    lines.append(report_in(night, WORKBOOK))
     return title, "\n".join(lines)
 
 

@@ -1,24 +1,17 @@
-"""What has been told and what is still to be told, kept in `STATE/notices.json`.
+"""What has been told and what is still to be told; `places` keeps it.
 
-Owns: the shape of that file, and that it is there whole or not at all: written beside itself, brought to the disk, then put in its place.
-It holds no address: whom a notice has reached is kept as a short mark with salt, of which nobody can make the address again.
+Owns: its shape. It holds no address: whom a notice has reached is kept as a short mark with salt, of which nobody can make the address
+again.
 """
 
 import hashlib
-import os
 import secrets
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Literal
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal, Protocol
 
 import msgspec
-from filelock import FileLock, Timeout
 
-NAME = "notices.json"
-LOCK_TIMEOUT_S = 60.0
-RESERVE_BYTES = 65_536
 _MARK_DIGITS = 8  # enough to tell a handful of addresses apart, too few to try passwords on
 
 Kind = Literal["failure", "warning", "success", "info"]
@@ -92,78 +85,44 @@ def fresh() -> Kept:
     return Kept(salt=secrets.token_hex(16))
 
 
-@contextmanager
-def held(state: Path, say: Callable[[str], None]) -> Iterator[Path | None]:
-    """The path of the file, for one process at a time; None if another one has been telling for too long. A folder that takes no lock is
-    said, and used without.
-    """
-    place = state / NAME
-    lock = FileLock(f"{place}.lock", mode=0o600)
+class Memory(Protocol):
+    """Where it is kept, while one process holds it."""
+
+    def read(self) -> Kept:
+        """What is remembered; what cannot be read is said, and begun anew."""
+        ...
+
+    def write(self, kept: Kept) -> bool:
+        """Remember; what cannot be written is said (then it may be told twice, and never gets lost)."""
+        ...
+
+
+def encoded(kept: Kept) -> bytes:
+    """What is remembered as JSON."""
+    return msgspec.json.encode(kept)
+
+
+def decoded(stored: bytes | str) -> Kept | None:
+    """What `encoded` made JSON of; None if it is damaged."""
     try:
-        state.mkdir(mode=0o700, parents=True, exist_ok=True)
-        lock.acquire(timeout=LOCK_TIMEOUT_S)
-    except Timeout:
-        say(
-            f"notices: another process has been telling for {LOCK_TIMEOUT_S:g} s; what this run changed is told with the next"
-        )
-        yield None
-        return
-    except OSError as error:
-        say(f"notices: {place}.lock cannot be held ({error.strerror}); going on without")
-    try:
-        yield place
-    finally:
-        lock.release()
+        return msgspec.json.decode(stored, type=Kept)
+    except msgspec.DecodeError:
+        return None
 
 
-def read(place: Path, say: Callable[[str], None]) -> Kept:
-    """What is remembered; what cannot be read is said, and begun anew."""
-    try:
-        return msgspec.json.decode(place.read_bytes(), type=Kept)
-    except FileNotFoundError:
-        pass
-    except (OSError, msgspec.DecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is damaged"
-        say(f"notices: {place} cannot be read ({why}): begun anew, so what is still so is told once more")
-    return fresh()
+def joined(known: Kept, more: Kept) -> Kept:
+    """What two remember together. What they say differently, `known` knows better; which addresses were reached only `known` can tell."""
+    return replace(
+        known,
+        conditions={**more.conditions, **known.conditions},
+        outbox=(*known.outbox, *(replace(notice, reached=()) for notice in more.outbox)),
+        once=_once(more.once, known.once),
+        digest_at=max(more.digest_at, known.digest_at),
+        digests={**more.digests, **known.digests},
+        fixes=_once(more.fixes, known.fixes),
+        copies={**more.copies, **known.copies},
+    )
 
 
-def write(place: Path, kept: Kept, say: Callable[[str], None]) -> bool:
-    """Remember; what cannot be written is said (then it may be told twice, and never gets lost). Some space is kept back for it: that the
-    disk is full is just what has to be remembered.
-    """
-    reserve = place.with_name(f".{place.name}.reserve")
-    try:
-        try:
-            _put(place, kept)
-        except OSError:
-            if not reserve.exists():
-                raise
-            reserve.unlink()
-            _put(place, kept)
-    except OSError as error:
-        say(f"notices: {place} cannot be written ({error.strerror}); what is told now may be told again")
-        return False
-    with suppress(OSError):
-        if not reserve.exists():
-            reserve.write_bytes(os.urandom(RESERVE_BYTES))  # no file system keeps that in less
-    return True
-
-
-def _put(place: Path, kept: Kept) -> None:
-    part = place.with_name(f".{place.name}.tmp")
-    with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-        file.write(msgspec.json.format(msgspec.json.encode(kept), indent=1) + b"\n")
-        file.flush()
-        os.fsync(file.fileno())
-    part.replace(place)
-    _sync_folder(place.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    with suppress(OSError):  # not every system opens folders
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+def _once(*parts: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(one for part in parts for one in part))

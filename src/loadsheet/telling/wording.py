@@ -6,7 +6,6 @@ Owns: these words. Pure; nothing here knows an address.
 import shlex
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from pathlib import Path
 from typing import NamedTuple
 
 from loadsheet.nights import Night
@@ -53,7 +52,7 @@ def notice(changes: Sequence[Change], night: Night) -> tuple[Kind, str, str]:
     lines += ["", *_counts(night)] if night.summary else []
     words = dict.fromkeys(_next(change) for change in changes if change.what != "closed")
     lines += [f"Next: {command(one, night.shipper)}" for one in words]
-    lines += [f"Reports: {night.folder.absolute()}"] if night.folder else []
+    lines += [f"Reports: {night.report()}"] if night.folder else []
     return kind, title, "\n".join(lines)
 
 
@@ -182,6 +181,6 @@ _FIX_MAIL = {
 }
 
 
-def report_in(folder: Path | None, name: str) -> str:
+def report_in(night: Night, name: str) -> str:
     """The line that says where to look."""
-    return f"See: {folder.absolute() / name}" if folder else ""
+    return f"See: {night.report(name)}" if night.folder else ""

@@ -9,7 +9,7 @@ import socket
 import sqlite3
 import sys
 import zoneinfo
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from importlib.metadata import version
 from pathlib import Path
@@ -18,6 +18,8 @@ from loadsheet import arrivals
 from loadsheet.cli.doctor.findings import Finding, ok, warning, wrong
 from loadsheet.cli.reaching import held_ledger
 from loadsheet.ledger import Ledger, Run, State, open_ledger
+from loadsheet.ledger.moved import refuse_beside_a_file
+from loadsheet.ledger.server import look
 from loadsheet.mapping import Mapping, lint, load_folder, mapping_files
 from loadsheet.problems import LedgerBusy, LedgerError
 from loadsheet.settings import Settings
@@ -25,6 +27,8 @@ from loadsheet.settings import Settings
 SUCCESS_AGE = timedelta(hours=48)
 _DID_ITS_WORK = (0, 1, 65)  # what a run ends with that is over; 1 and 65 are for those who read its reports
 _RUNS = 200
+CLOCKS_APART_S = 3.0
+"""Clocks of the server and of this machine that are further apart are worth a word."""
 _SQLITE = "sqlite:///"
 _OLDER = "`loadsheet run` upgrades it"  # what the ledger says of one that an earlier version made
 _LIBRARIES = ("click", "duckdb", "openpyxl", "pandas", "pydantic", "requests", "sqlalchemy", "tzdata")
@@ -60,28 +64,61 @@ def _operations(mapping: Mapping) -> str:
 
 def ledger(settings: Settings, now: datetime, *, quick: bool) -> Iterator[Finding]:
     """Whether the ledger is the right one and whole, who holds it, when a run last did its work, and what is late."""
+    if settings.is_shared:
+        yield from _on_server(settings, now, quick=quick)
+        return
     path = Path(settings.database_url.removeprefix(_SQLITE))
     known = path.exists() or path.with_name(f"last_run_of_{path.name}.json").exists()
     if settings.database_url.startswith(_SQLITE) and not known:
         yield ok("ledger", f"{path} does not exist yet; the first run makes it")
         return
     try:
-        with open_ledger(settings.database_url, exclusive=False) as opened:
-            yield _state(settings, opened, path, quick=quick)
-            yield from _latest(settings, opened, now)
-            yield from _late(settings, opened, now)
+        yield from _opened(settings, str(path), lambda: path.stat().st_size, _holder(path), now, quick=quick)
     except LedgerError as error:
         if _OLDER not in str(error):
             raise
         yield warning("ledger", str(error))
 
 
-def _state(settings: Settings, opened: Ledger, path: Path, *, quick: bool) -> Finding:
-    holder = _holder(path) if quick else _taken(settings)
+def _on_server(settings: Settings, now: datetime, *, quick: bool) -> Iterator[Finding]:
+    """The same of a ledger on PostgreSQL, and whether its server will do."""
+    found = look(settings.database_url, settings.takeover_s)
+    if found.faults:
+        yield from (wrong("server", fault) for fault in found.faults)
+        return
+    yield ok("server", f"PostgreSQL {found.version}")
+    if abs(found.ahead_s) > CLOCKS_APART_S:
+        told = f"ours is {abs(found.ahead_s):,.0f} s {'behind' if found.ahead_s > 0 else 'ahead of'} that of the ledger's server"
+        yield warning(
+            "clock", told, "set both by the same time server: times in reports are those of whoever wrote them"
+        )
+    if not found.there:
+        refuse_beside_a_file(settings.state, found.place)
+        yield ok("ledger", f"{found.place} does not exist yet; the first run makes it")
+        return
+    try:
+        yield from _opened(settings, found.place, lambda: found.size, found.holder, now, quick=quick)
+    except LedgerError as error:
+        if _OLDER not in str(error):
+            raise
+        yield warning("ledger", str(error))
+
+
+def _opened(
+    settings: Settings, place: str, size: Callable[[], int], holder: str, now: datetime, *, quick: bool
+) -> Iterator[Finding]:
+    with open_ledger(settings.database_url, exclusive=False) as opened:
+        held_by = holder if quick else _taken(settings)
+        yield _state(opened, f"{place}, {size() / 1e6:,.1f} MB", held_by, quick=quick)
+        yield from _latest(settings, opened, now)
+        yield from _late(settings, opened, now)
+
+
+def _state(opened: Ledger, place: str, holder: str, *, quick: bool) -> Finding:
     if faults := [] if quick else opened.check():
-        told = f"{path}: {'; '.join(faults)}"
+        told = f"{place}: {'; '.join(faults)}"
         return wrong("ledger", told, "restore it from a backup, or find out who changed it")
-    told = f"{path}, {path.stat().st_size / 1e6:,.1f} MB: {'can be opened' if quick else 'sound'}"
+    told = f"{place}: {'can be opened' if quick else 'sound'}"
     return ok("ledger", told + (f"; a run or a watch holds it ({holder})" if holder else ""))
 
 

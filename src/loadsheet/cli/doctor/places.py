@@ -4,28 +4,45 @@ Owns: how much room is little, and which rights are too many.
 """
 
 import os
+import re
 import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from loadsheet import stores
 from loadsheet.cli.doctor.findings import Finding, ok, warning, wrong
 from loadsheet.inbox.volumes import kind_of, needs_polling
+from loadsheet.problems import FolderError, SettingsError
 from loadsheet.settings import Settings
+from loadsheet.settings.places import address_of, shown
 from loadsheet.settings.sources import is_open, read
 
 LITTLE_BYTES, NEARLY_NO_BYTES = 1 << 30, 64 << 20
 LITTLE_FILES, NEARLY_NO_FILES = 20_000, 500
 _GB = 10**9
+_PASSWORD = re.compile(r"://[^/@]*:[^/@]+@|[?&]\w*password=")
 
 
 def folders(settings: Settings) -> Iterator[Finding]:
     """Whether each folder is there and may be used, and whether too many others may use it."""
-    for name in ("inbox", "outbox", "state"):
+    for name in ("inbox", "outbox", "state", *(("archive",) if settings.archive else ())):
         folder = getattr(settings, name)
+        if address_of(folder):
+            yield _store(name, folder)
+            continue
         fault = _fault(name, folder)
         yield fault or _too_open(name, folder) or ok(name, _told(name, folder))
     yield from _volumes(settings)
+
+
+def _store(name: str, place: Path) -> Finding:
+    """Whether a place in an object store can be listed."""
+    try:
+        stores.names_in(shown(place))
+    except (FolderError, SettingsError) as error:
+        return wrong(name, str(error), f"give another place for {name}, or see to the store and its credentials")
+    return ok(name, f"{shown(place)} lies in an object store, which answers")
 
 
 def _told(name: str, folder: Path) -> str:
@@ -97,6 +114,8 @@ def room(settings: Settings) -> Iterator[Finding]:
     seen: dict[int, list[str]] = {}
     where: dict[int, Path] = {}
     for name in ("state", "inbox", "outbox"):
+        if address_of(getattr(settings, name)):
+            continue
         folder = _there(getattr(settings, name))
         device = folder.stat().st_dev
         seen.setdefault(device, []).append(name)
@@ -150,7 +169,7 @@ def _secrets(found: dict[str, Any]) -> list[str]:
 
 
 def _is_secret(name: str, value: Any, known: set[str]) -> bool:
-    has_password = name == "database" and "@" in str(value).partition("://")[2]
+    has_password = name == "database" and _PASSWORD.search(str(value)) is not None
     return bool(value) and (name in known or has_password)
 
 

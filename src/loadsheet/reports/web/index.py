@@ -19,6 +19,7 @@ from loadsheet.ledger.history import History
 from loadsheet.reconcile import AGREES, Exceptions, Verdict
 from loadsheet.reports.placing import placed
 from loadsheet.reports.web.charts import Layer, columns
+from loadsheet.reports.web.fleet import FleetSeen
 from loadsheet.reports.web.orders import anchor, tone_of
 from loadsheet.reports.web.rendering import page
 from loadsheet.reports.web.verdict import CODES, word
@@ -84,9 +85,17 @@ class OpenLine(NamedTuple):
     place: str
 
 
-def write_index(outbox: Path, history: History, run: Run, exceptions: Exceptions, *, runs_max: int) -> None:
+def write_index(
+    outbox: Path,
+    history: History,
+    run: Run,
+    exceptions: Exceptions,
+    *,
+    runs_max: int,
+    fleet: FleetSeen | None = None,
+) -> None:
     """Write the index of the newest `runs_max` runs. `exceptions` are those of this run, which the ledger may not know yet; if its reports
-    are only written again, the ledger knows better what is open now.
+    are only written again, the ledger knows better what is open now. `fleet` is told as it was seen last, if there is one.
     """
     names, days = _folders(outbox)
     lines = [_line(outbox, name, linked=place < _RUNS_LINKED) for place, name in enumerate(names[:runs_max])]
@@ -102,6 +111,7 @@ def write_index(outbox: Path, history: History, run: Run, exceptions: Exceptions
         ],
         "more": len(names) - len(lines),
         "chart": _chart(lines),
+        "fleet": fleet,
         "open": list(_open_lines(outbox, history, still_open[:_OPEN_SHOWN])),
         "open_in_all": len(still_open),
         "open_by_verdict": [
@@ -160,6 +170,16 @@ def _line(outbox: Path, name: str, *, linked: bool) -> RunLine:
 _decode = msgspec.json.Decoder(_Summary).decode
 
 
+def _has_page(folder: Path) -> bool:
+    """Whether a run has a page: here, or where another machine put it."""
+    if (folder / "run.html").is_file():
+        return True
+    try:
+        return not folder.is_dir() or "run.html" in _decode((folder / "run.json").read_bytes()).reports
+    except (OSError, msgspec.MsgspecError):
+        return False
+
+
 def _chart(lines: Sequence[RunLine]) -> Markup:
     """The latest runs that had documents, oldest first."""
     shown = [line for line in lines if line.documents][:_RUNS_CHARTED][::-1]
@@ -176,7 +196,7 @@ def _chart(lines: Sequence[RunLine]) -> Markup:
 
 def _open_lines(outbox: Path, history: History, standings: Sequence[Standing]) -> Iterator[OpenLine]:
     for standing, entry in zip(standings, history.entries_by_id([one.entry for one in standings]), strict=True):
-        has_page = (outbox / standing.run / "run.html").is_file()
+        has_page = _has_page(outbox / standing.run)
         yield OpenLine(
             entry.key,
             entry.operation,

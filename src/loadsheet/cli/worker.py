@@ -1,0 +1,94 @@
+"""`loadsheet worker`: takes batches of all shippers whose ledgers are on one PostgreSQL, until it is stopped.
+
+Owns: what signals mean. A second one that asks to stop is obeyed at once: whatever is under way is taken over by others.
+"""
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+
+from loadsheet import journal, seeing
+from loadsheet.cli import INTERRUPTED, TERMINATED
+from loadsheet.cli.options import CONFIG, shipper_given, together
+from loadsheet.cli.output import say
+from loadsheet.problems import SettingsError
+from loadsheet.settings import Settings
+
+
+@click.command()
+@together(CONFIG)
+@click.option(
+    "--only",
+    multiple=True,
+    metavar="SHIPPER",
+    help="Serve this shipper; can be repeated (default: all that are declared).",
+)
+@click.option("--places", type=click.IntRange(1), help="Batches of calls at the same time (default: worker_places).")
+@click.option("--once", is_flag=True, help="End when nothing is left to do now.")
+def worker(*, config: Path | None, only: tuple[str, ...], places: int | None, once: bool) -> int:
+    """Take batches of runs and do them: send, resolve, translate, account. Needs a ledger on PostgreSQL.
+
+    Any number of workers, on any number of machines, share the work. `loadsheet run` and `watch` hand it to them where there are some. When
+    the database goes away, it is waited for. SIGTERM ends it after the calls under way are finished and settled; what is left goes to the
+    others at once. A second signal ends it at once, and they take over after takeover_s. SIGHUP has the settings read again.
+    """
+    settings = Settings.load(config)
+    names = only or tuple(filter(None, (shipper_given(),)))
+    try:
+        from loadsheet.fleet.runs import run_due  # noqa: PLC0415 (the queue is an option, which need not be installed)
+        from loadsheet.fleet.worker import serve  # noqa: PLC0415
+    except ModuleNotFoundError as missing:
+        told = f"a worker needs the extra `fleet` ({missing.name} is not installed): pip install 'loadsheet[fleet]'"
+        raise SettingsError(told) from None
+    with journal.opened(settings), _asked() as asked, seeing.shown(settings, say) as board:
+        code = serve(
+            config,
+            names,
+            places=places,
+            say=say,
+            stopping=asked.stopping,
+            once=once,
+            reread=asked.reread,
+            turned=board.turned,
+            run=lambda profile, due, hand: run_due(profile, due, hand.stopping),
+        )
+    if asked.signal:
+        return TERMINATED if asked.signal == signal.SIGTERM else INTERRUPTED
+    return code
+
+
+class _Asked:
+    """What signals asked for."""
+
+    def __init__(self) -> None:
+        self.stopping, self.reread = threading.Event(), threading.Event()
+        self.signal = 0
+
+    def stop(self, number: int, _frame: object) -> None:
+        """Stop; when asked twice, at once: threads that are in the middle of a call could not be waited for."""
+        if self.signal:
+            os._exit(TERMINATED if number == signal.SIGTERM else INTERRUPTED)
+        self.signal = number
+        self.stopping.set()
+
+    def read_again(self, _number: int, _frame: object) -> None:
+        """Read the settings again."""
+        self.reread.set()
+
+
+@contextmanager
+def _asked() -> Iterator[_Asked]:
+    asked = _Asked()
+    handlers = {number: signal.signal(number, asked.stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    if hasattr(signal, "SIGHUP"):
+        handlers[signal.SIGHUP] = signal.signal(signal.SIGHUP, asked.read_again)
+    try:
+        yield asked
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)

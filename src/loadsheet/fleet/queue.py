@@ -1,0 +1,372 @@
+"""The queue (Procrastinate) as a worker has it: jobs come, each is done in a thread, and it outlives what becomes of its database.
+
+Owns: what happens to a job that could not be done, and what the queue makes of a database that goes away: Procrastinate's own workers
+end then, ours wait. Signs of life are given by `housekeeping`, on a connection of its own. A job that is not ours any more, because we
+were taken for dead, is left alone.
+"""
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any, NamedTuple
+
+from procrastinate import App, BaseRetryStrategy, JobContext, PsycopgConnector, RetryDecision
+from procrastinate.exceptions import ConnectorException
+from procrastinate.jobs import DeleteJobCondition, Job, Notification, Status
+from procrastinate.manager import JobManager, NotificationCallback
+from procrastinate.worker import Worker
+
+from loadsheet import journal
+from loadsheet.fleet.outage import Growing, Outage
+from loadsheet.ledger.postgres import Address
+from loadsheet.ledger.shared import recovery
+
+LOOK_S = 5.0
+"""So often it is looked for jobs of which no news came."""
+ATTEMPTS = 10
+"""So often a job is tried before it is given up; an open batch has another soon after (see `recovery.sweep`)."""
+WAIT_MAX_S = 60.0
+_CONNECTIONS = 4
+_PATIENCE_S = 3.0  # for a connection
+_NEVER_S = 1e9
+_ISOLATION = "read\\ committed"
+_CONNECTION = {
+    "application_name": "loadsheet",
+    "connect_timeout": 10,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 30_000,
+}
+
+
+class PutBack(Exception):  # noqa: N818 (named for what is to happen)
+    """Not done, and no fault: the job is for others, in so many seconds."""
+
+    def __init__(self, after_s: float = 0.0) -> None:
+        super().__init__("put back")
+        self.after_s = after_s
+
+
+class Group(NamedTuple):
+    """Jobs that share places: at most so many of them are done at the same time."""
+
+    name: str
+    places: int
+
+
+Do = Callable[[int, Mapping[str, Any]], None]
+"""Does a job, given its number and arguments, in a thread. What it raises is a fault, and the job is tried again; PutBack is none."""
+Failed = Callable[[Mapping[str, Any], BaseException, float | None], None]
+"""Hears of a job that could not be done: its arguments, why, and in how many seconds it is tried again (None: it is given up)."""
+
+
+class Queue:
+    """The places of one process at the queue of a database. `run` serves them until `stop`; `queues` says by group where jobs come from
+    and is asked again at each `look`. Jobs that are over are kept in the database for a while, if they are to be (`keep`).
+    """
+
+    def __init__(
+        self,
+        address: Address,
+        groups: Sequence[Group],
+        *,
+        queues: Callable[[], Mapping[str, Sequence[str]]],
+        tasks: Mapping[str, Do],
+        outage: Outage,
+        failed: Failed,
+        keep: bool = True,
+    ) -> None:
+        self.groups = groups
+        self._address, self._queues, self._tasks = address, queues, tasks
+        self._outage, self._failed = outage, failed
+        self._remove = DeleteJobCondition.NEVER if keep else DeleteJobCondition.SUCCESSFUL
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._manager: _Patient
+        self._stopping = threading.Event()
+        self._lock = threading.Lock()
+        self._workers: list[Worker] = []
+        self._hands: dict[int, Mapping[str, Any]] = {}
+        self.done = 0
+        self._ticked = time.monotonic()
+
+    # from other threads
+
+    def stop(self) -> None:
+        """Take no more jobs; `run` returns when those under way are over."""
+        self._stopping.set()
+        self._call(self._stop_all)
+
+    def look(self) -> None:
+        """Look for jobs in the queues as they are now."""
+        self._call(self._refresh)
+
+    def renew(self, known: Collection[int]) -> None:
+        """Only these of our numbers are known in the database: enter again where others were forgotten, after what is under way there."""
+        self._call(partial(self._renew, frozenset(known)))
+
+    @property
+    def numbers(self) -> list[int]:
+        """The numbers under which the queue knows us."""
+        return [worker.worker_id for worker in tuple(self._workers) if worker.worker_id is not None]
+
+    @property
+    def hands(self) -> dict[int, Mapping[str, Any]]:
+        """The arguments of the jobs that are under way, by their numbers."""
+        with self._lock:
+            return dict(self._hands)
+
+    @property
+    def quiet_s(self) -> float:
+        """For how many seconds the loop stood still."""
+        return time.monotonic() - self._ticked
+
+    def run(self) -> None:
+        """Serve until `stop`."""
+        asyncio.run(self._main())
+
+    def _call(self, act: Callable[[], None]) -> None:
+        loop = self._loop
+        if loop is not None:
+            with suppress(RuntimeError):  # it is over
+                loop.call_soon_threadsafe(act)
+
+    # in the loop
+
+    async def _main(self) -> None:
+        _be_quiet()
+        self._loop = asyncio.get_running_loop()
+        self._loop.set_exception_handler(_heard)
+        places = sum(group.places for group in self.groups)
+        self._loop.set_default_executor(ThreadPoolExecutor(places + 2, thread_name_prefix="batch"))
+        app = self._app()
+        async with app.open_async():
+            ticking = asyncio.create_task(self._tick())
+            try:
+                await asyncio.gather(*(self._serve(app, group) for group in self.groups))
+            finally:
+                ticking.cancel()
+
+    def _app(self) -> App:
+        connector = PsycopgConnector(
+            conninfo=self._address.url.set(drivername="postgresql").render_as_string(hide_password=False),
+            kwargs=_CONNECTION
+            | {"options": f"-c search_path={self._address.shared} -c default_transaction_isolation={_ISOLATION}"},
+            min_size=0,  # nothing is waited for when it is opened
+            max_size=_CONNECTIONS,
+            timeout=_PATIENCE_S,
+        )
+        app = App(connector=connector)
+        app.job_manager = self._manager = _Patient(connector, self._outage, self._over)
+        strategy = _Again(self._failed)
+        for name, do in self._tasks.items():
+            app.task(name=name, pass_context=True, retry=strategy)(partial(self._do, do))
+        return app
+
+    async def _serve(self, app: App, group: Group) -> None:
+        """The places of a group, again and again: a worker of Procrastinate ends when something is wrong with it."""
+        growing = Growing()
+        while not self._stopping.is_set():
+            worker = Worker(
+                app,
+                queues=self._queues().get(group.name, ()),
+                name=group.name,
+                concurrency=group.places,
+                fetch_job_polling_interval=LOOK_S,
+                abort_job_polling_interval=_NEVER_S,
+                update_heartbeat_interval=_NEVER_S,
+                delete_jobs=self._remove,
+                install_signal_handlers=False,
+            )
+            self._workers.append(worker)
+            began = time.monotonic()
+            try:
+                await worker.run()  # type: ignore[no-untyped-call]
+            except ConnectorException as error:
+                self._outage.begins(_why(error))
+            finally:
+                self._workers.remove(worker)
+            if time.monotonic() - began > WAIT_MAX_S:
+                growing.reset()
+            if not self._stopping.is_set():
+                await asyncio.sleep(growing.next())
+
+    def _do(self, do: Do, context: JobContext, **arguments: Any) -> None:
+        number = context.job.id or 0
+        with self._lock:
+            self._hands[number] = arguments
+        do(number, arguments)
+
+    def _over(self, job: Job, status: Status) -> None:
+        with self._lock:
+            self._hands.pop(job.id or 0, None)
+            self.done += status == Status.SUCCEEDED
+
+    async def _tick(self) -> None:
+        while True:
+            self._ticked = time.monotonic()
+            if self._stopping.is_set():
+                self._stop_all()
+            await asyncio.sleep(0.5)
+
+    def _stop_all(self) -> None:
+        for worker in self._workers:
+            worker.stop()  # type: ignore[no-untyped-call]
+
+    def _refresh(self) -> None:
+        queues = self._queues()
+        for worker in self._workers:
+            worker.queues = queues.get(worker.worker_name or "", ())
+        self._manager.ring()
+
+    def _renew(self, known: frozenset[int]) -> None:
+        for worker in self._workers:
+            if worker.worker_id is not None and worker.worker_id not in known:
+                worker.stop()  # type: ignore[no-untyped-call]
+
+
+class _Patient(JobManager):
+    """What Procrastinate does in the database, done so that its workers live on when the database is away, and with one ear for all."""
+
+    def __init__(self, connector: PsycopgConnector, outage: Outage, over: Callable[[Job, Status], None]) -> None:
+        super().__init__(connector)
+        self._outage, self._over = outage, over
+        self._rung: list[NotificationCallback] = []
+        self._ear: asyncio.Task[None] | None = None
+        self._ringing: set[asyncio.Future[None]] = set()
+
+    async def fetch_job(self, queues: Iterable[str] | None, worker_id: int) -> Job | None:
+        """The next job, if there is one and the database can be reached."""
+        try:
+            job = await super().fetch_job(list(queues or ()), worker_id)
+        except ConnectorException as error:
+            self._outage.begins(_why(error))
+            return None
+        self._outage.ends()
+        return job
+
+    async def finish_job(self, job: Job, status: Status, delete_job: bool) -> None:  # noqa: FBT001 (Procrastinate's)
+        """A job is over. If it is not ours any more, it is somebody else's to say so; if that cannot be told, it is done once more."""
+        arguments = {"job": job.id, "worker": job.worker_id, "status": status.value, "remove": delete_job}
+        await self._tell(recovery.FINISH, arguments)
+        self._over(job, status)
+
+    async def retry_job(
+        self,
+        job: Job,
+        retry_at: datetime | None = None,
+        priority: int | None = None,  # noqa: ARG002 (Procrastinate's)
+        queue: str | None = None,  # noqa: ARG002
+        lock: str | None = None,  # noqa: ARG002
+    ) -> None:
+        """A job is to be done again."""
+        after_s = max(0.0, (retry_at - datetime.now(UTC)).total_seconds()) if retry_at else 0.0
+        await self._tell(recovery.RETRY, {"job": job.id, "worker": job.worker_id, "after_s": after_s})
+        self._over(job, Status.TODO)
+        if after_s:  # others look from time to time
+            asyncio.get_running_loop().call_later(after_s, self.ring)
+
+    async def unregister_worker(self, worker_id: int) -> None:
+        """We end. If that cannot be told, we are taken for dead."""
+        if not self._outage.away:
+            with suppress(ConnectorException):
+                await super().unregister_worker(worker_id)
+
+    async def update_heartbeat(self, worker_id: int) -> None:
+        """Nothing: see `housekeeping`."""
+
+    async def prune_stalled_workers(self, seconds_since_heartbeat: float) -> list[int]:  # noqa: ARG002 (Procrastinate's)
+        """Nobody: see `recovery.reap`."""
+        return []
+
+    async def list_jobs_to_abort_async(self, queue: str | None = None) -> Iterable[int]:  # noqa: ARG002 (Procrastinate's)
+        """None: nobody aborts jobs."""
+        return []
+
+    async def listen_for_jobs(
+        self,
+        *,
+        on_notification: NotificationCallback,
+        queues: Iterable[str] | None = None,  # noqa: ARG002 (Procrastinate's)
+    ) -> None:
+        """Hear of new jobs until cancelled, on one connection for all workers of this process."""
+        self._rung.append(on_notification)
+        if self._ear is None:
+            self._ear = asyncio.create_task(self._hear())
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self._rung.remove(on_notification)
+            if not self._rung and self._ear is not None:
+                self._ear.cancel()
+                self._ear = None
+
+    async def _hear(self) -> None:
+        growing = Growing()
+        while True:
+            began = time.monotonic()
+            with suppress(ConnectorException):
+                await super().listen_for_jobs(on_notification=self._ring)
+            if time.monotonic() - began > WAIT_MAX_S:
+                growing.reset()
+            await asyncio.sleep(growing.next())
+            self.ring()  # we were deaf for a while
+
+    def ring(self) -> None:
+        """Have all look for jobs."""
+        ringing = asyncio.ensure_future(self._ring(channel="", notification={"type": "job_inserted", "job_id": 0}))
+        self._ringing.add(ringing)
+        ringing.add_done_callback(self._ringing.discard)
+
+    async def _ring(self, *, channel: str, notification: Notification) -> None:
+        for each in tuple(self._rung):
+            await each(channel=channel, notification=notification)
+
+    async def _tell(self, statement: Any, arguments: Mapping[str, Any]) -> None:
+        try:
+            await self.connector.execute_query_all_async(statement, **arguments)
+        except ConnectorException as error:
+            self._outage.begins(_why(error))
+
+
+class _Again(BaseRetryStrategy):
+    """When a job that could not be done is tried again."""
+
+    def __init__(self, failed: Failed) -> None:
+        self._failed = failed
+
+    def get_retry_decision(self, *, exception: BaseException, job: Job) -> RetryDecision | None:
+        """After pauses that grow, so often."""
+        if isinstance(exception, PutBack):
+            return _again_in(exception.after_s)
+        after_s = min(2.0**job.attempts, WAIT_MAX_S) if job.attempts + 1 < ATTEMPTS else None
+        self._failed(job.task_kwargs, exception, after_s)
+        return None if after_s is None else _again_in(after_s)
+
+
+def _again_in(seconds: float) -> RetryDecision:
+    return RetryDecision(retry_at=datetime.now(UTC) + timedelta(seconds=seconds)) if seconds else RetryDecision()
+
+
+def _why(error: BaseException) -> str:
+    said = str(error.__cause__ or error).strip()
+    return said.splitlines()[0] if said else type(error).__name__
+
+
+def _heard(_loop: asyncio.AbstractEventLoop, told: Mapping[str, Any]) -> None:
+    journal.debug("the queue's loop", reason=str(told.get("message", "")), error=repr(told.get("exception")))
+
+
+def _be_quiet() -> None:
+    """What these libraries have to say is said by us."""
+    for name in ("procrastinate", "psycopg.pool"):
+        logger = logging.getLogger(name)
+        if not logger.handlers:
+            logger.addHandler(logging.NullHandler())
+        logger.propagate = False

@@ -1,0 +1,218 @@
+"""The inbox in an object store: what lies there as a look sees it, and how a version of an object is claimed, given back and let go.
+
+An object cannot be renamed, so whoever takes one holds a claim on this version of it (`Claims`, kept by the ledger) from before it is
+fetched until it is in the archive, or aside, and removed from the inbox. What was planned is known by the ledger, which names the version
+it read; so after a kill the object is put away and not taken again. The copy on this machine can be fetched again at any time.
+"""
+
+import hashlib
+import shutil
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import date, datetime
+from pathlib import Path, PurePosixPath
+from typing import Protocol
+
+from loadsheet import stores
+from loadsheet.inbox.moving import forget_empty_folders, make_folder
+from loadsheet.inbox.names import is_ignored, marker_of, relative, shown_name
+from loadsheet.inbox.sightings import Signature
+from loadsheet.problems import FolderError
+from loadsheet.settings import Settings
+from loadsheet.settings.places import address_of
+from loadsheet.stores import Object
+
+FETCHED = "fetched"
+_DAY_S = 86_400
+
+
+class Claims(Protocol):
+    """Who takes which version of an object: one of all machines at a time."""
+
+    def take(self, place: str, name: str, version: str, run: str) -> bool:
+        """Claim a version; False if somebody else who lives has it."""
+
+    def holds(self, place: str, name: str, version: str) -> bool:
+        """Whether the claim is still ours: asked before anything is committed."""
+
+    def let_go(self, place: str, name: str, version: str) -> None:
+        """Give up a claim of ours."""
+
+
+class OneProcess:
+    """The claims of a ledger that only one process holds: its lock is claim enough."""
+
+    def take(self, place: str, name: str, version: str, run: str) -> bool:  # noqa: ARG002 (as the others)
+        """Nobody else is there."""
+        return True
+
+    def holds(self, place: str, name: str, version: str) -> bool:  # noqa: ARG002
+        """Nobody else is there."""
+        return True
+
+    def let_go(self, place: str, name: str, version: str) -> None:
+        """Nothing was noted."""
+
+
+ALONE = OneProcess()
+
+
+def signature_of(found: Object) -> Signature:
+    """What changes when an object is replaced; the store's time stands for the times of a file."""
+    moment = int(found.changed.timestamp() * 1e9)
+    place = hashlib.sha256(f"{found.address} {found.version}".encode("utf-8", "surrogatepass")).digest()
+    return Signature(found.size, moment, moment, int.from_bytes(place[:7], "big"))
+
+
+def name_of(found: Object) -> str:
+    """The name of an object as it is shown: as that of a file, with what would lead out of a folder as %XX."""
+    return shown_name(PurePosixPath("/".join(_part(part) for part in found.name.split("/") if part)))
+
+
+def taken_in(address: str, patterns: Sequence[str]) -> list[Object]:
+    """The objects below an address that no pattern excludes, by its name or that of a folder above it. Raises FolderError."""
+    found = stores.objects_in(address)
+    return [one for one in found if not any(is_ignored(part, patterns) for part in one.name.split("/") if part)]
+
+
+def bring(found: Object, settings: Settings) -> Path | None:
+    """Fetch an object to this machine, to be looked into before it is claimed; None if it is gone or replaced. Raises FolderError."""
+    path = _looked(settings) / stores.digest(f"{found.address} {found.version}") / PurePosixPath(name_of(found)).name
+    return path if path.is_file() or stores.fetch(found, path) else None
+
+
+def forget_brought(settings: Settings, wanted: Iterable[Object]) -> None:
+    """Remove what was fetched for earlier looks and is not wanted any more, and what others fetched to read it, after a day."""
+    keep = {stores.digest(f"{one.address} {one.version}") for one in wanted}
+    for folder in (folder for folder in _looked(settings).glob("*") if folder.name not in keep):
+        shutil.rmtree(folder, ignore_errors=True)
+    for folder in (settings.state / FETCHED).glob("[bk]*/*"):
+        with suppress(OSError):
+            if time.time() - folder.stat().st_mtime > _DAY_S:
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def claimed(found: Object, path: Path, settings: Settings, run: str, claims: Claims) -> "Held | None":
+    """Claim a version that was brought to `path`, and keep it in the archive of a store; None if somebody else has it, or it is gone.
+    Raises FolderError; then nothing is claimed.
+    """
+    held = Held(found, settings, run, claims)
+    if not claims.take(settings.inbox_address, held.name, found.version, run):
+        return None
+    taken = False
+    try:
+        if stores.is_still(found):
+            make_folder(held.path.parent, settings)
+            path.replace(held.path)
+            held.keep_at_once()
+            taken = True
+    except OSError as error:
+        told = f"{held.name} could not be taken ({error.strerror})"
+        raise FolderError(f"{told}; see to {settings.state}, and run again") from error
+    finally:
+        if not taken:
+            claims.let_go(settings.inbox_address, held.name, found.version)
+    return held if taken else None
+
+
+def recorded(kept_as: str, arrived: datetime, settings: Settings, run: str, claims: Claims) -> "Held | None":
+    """The claimed version that the ledger names and that was not put away; None if it names something else."""
+    address, version = stores.address_kept(kept_as)
+    top = f"{settings.inbox_address}/"
+    if not version or not address.startswith(top):
+        return None
+    size = int(version.rpartition("-")[2])
+    return Held(Object(address, address.removeprefix(top), size, version, arrived), settings, run, claims)
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A version of an object that `run` has claimed, with its copy on this machine at `path`."""
+
+    object: Object
+    settings: Settings
+    run: str
+    claims: Claims
+
+    @property
+    def name(self) -> str:
+        """Its name as it is shown."""
+        return name_of(self.object)
+
+    @property
+    def lies_at(self) -> str:
+        """Where its bytes are safe until it is put away, as the ledger names it."""
+        return stores.kept_at(self.object)
+
+    @property
+    def path(self) -> Path:
+        """Where its copy lies on this machine."""
+        return self.settings.state / FETCHED / "work" / self.run / relative(self.name)
+
+    @property
+    def kept(self) -> str:
+        """Its address in the archive; empty if that is a folder."""
+        return address_of(archived_at(self.name, self.settings, day_of(self.run), self.run))
+
+    def keep_at_once(self) -> None:
+        """Copy it into the archive of a store: should it be replaced and this machine be lost, its bytes are not. Raises FolderError."""
+        if self.kept and not stores.copy(self.object, self.kept):
+            stores.put(self.path, self.kept)
+
+    def is_ours(self) -> bool:
+        """Whether the store still has this version, and the claim is still ours. Raises FolderError."""
+        mine = self.claims.holds(self.settings.inbox_address, self.name, self.object.version)
+        return mine and stores.is_still(self.object)
+
+    def is_at_hand(self) -> bool:
+        """Whether the bytes can be had on this machine: they lie here, or are fetched. Raises FolderError."""
+        if self.path.is_file() or stores.fetch(self.object, self.path):
+            return True
+        copy = stores.look(self.kept) if self.kept else None
+        return copy is not None and copy.size == self.object.size and stores.fetch(copy, self.path)
+
+    def give_back(self) -> None:
+        """Give up the claim: the object lies where it lay, and the next look takes it. Raises FolderError."""
+        self.unkeep()
+        self._end()
+
+    def unkeep(self) -> None:
+        """Remove what the archive of a store got when this version was claimed: it is not kept there. Raises FolderError."""
+        if self.kept:
+            stores.remove([self.kept])
+
+    def let_go(self) -> None:
+        """Remove the version, which is kept elsewhere, from the inbox, with its done-marker; a newer one stays. Raises FolderError, and
+        then the claim stays, too.
+        """
+        stores.remove_version(self.object)
+        if self.settings.done_marker and stores.look(self.object.address) is None:
+            folder, _, bare = self.object.address.rpartition("/")
+            stores.remove([f"{folder}/{marker_of(bare, self.settings.done_marker)}"])
+        self._end()
+
+    def _end(self) -> None:
+        with suppress(OSError):
+            self.path.unlink(missing_ok=True)
+        forget_empty_folders(self.path.parent, self.settings.state / FETCHED)
+        self.claims.let_go(self.settings.inbox_address, self.name, self.object.version)
+
+
+def archived_at(name: str, settings: Settings, day: date, run: str) -> Path:
+    """Where the original of this name is kept."""
+    return settings.archive_place / f"{day:%Y/%m/%d}" / run / relative(name)
+
+
+def day_of(run: str) -> date:
+    """The day of a run: it is called by it."""
+    return date.fromisoformat(run[:10])
+
+
+def _looked(settings: Settings) -> Path:
+    return settings.state / FETCHED / "looked"
+
+
+def _part(part: str) -> str:
+    return part.replace(".", "%2E") if part in (".", "..") else part

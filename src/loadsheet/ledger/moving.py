@@ -1,0 +1,174 @@
+"""Moving a ledger from its SQLite file into PostgreSQL: copied and compared in one transaction, then the file gives way to the copy.
+
+Owns: the order of these steps. Killed anywhere, either the file is the ledger, whole and as it was, or the copy is: the note beside the
+file decides (see `moved`), and the same command again does the rest. There is no way back: what the file becomes knows nothing of
+what is recorded afterwards.
+"""
+
+import secrets
+import sqlite3
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, Table, delete, func, insert, select, text
+
+from loadsheet.ledger import firing, soundness
+from loadsheet.ledger.codec import stamp
+from loadsheet.ledger.joining import joined
+from loadsheet.ledger.moved import Arriving, Note, arriving, begin_arrival, read_note, this_host, write_note
+from loadsheet.ledger.opening import locked, open_ledger
+from loadsheet.ledger.place import Place, sync_folder
+from loadsheet.ledger.postgres import Address, address_of, copy_in
+from loadsheet.ledger.schema import entries, meta, metadata, runs, tenures
+from loadsheet.ledger.shared import fires
+from loadsheet.ledger.statements import streamed_within
+from loadsheet.ledger.store import Ledger
+from loadsheet.problems import LedgerError, LedgerUnwritable, SettingsError
+
+_MOVE = "move"  # in the file's own table `meta`: which move it is
+_STAYS = ("schema_version", "looked_at", _MOVE)
+_BESIDE = ("", "-wal", "-shm")
+_TABLES = tuple(table for table in metadata.sorted_tables if table not in (meta, tenures))
+
+
+class Moved(NamedTuple):
+    """A ledger that was moved: where to, as what its file is kept, how many rows each table has (empty: it had been moved before), and up
+    to when (ISO 8601 UTC) each of its schedules is done.
+    """
+
+    to: str
+    kept_as: Path
+    counts: dict[str, int]
+
+
+def move(
+    path: Path,
+    url: str,
+    clock: Callable[[], datetime],
+    *,
+    state: Path,
+    takeover_s: float = 30.0,
+    allow_network: bool = False,
+) -> Moved:
+    """Move the ledger of a file to a PostgreSQL URL. Raises LedgerBusy if somebody holds either, SettingsError if there is no such file or
+    the other one has runs of its own, LedgerError if one of them is not sound or they differ, and what `open_ledger` raises.
+    """
+    path, address = path.absolute(), address_of(url)
+    counts: dict[str, int] = {}
+    if (note := read_note(path)) is None:
+        if not path.exists():
+            raise SettingsError(f"there is no ledger {path} to move")
+        source = open_ledger(f"sqlite:///{path}", clock=clock, allow_network=allow_network)
+        with source as old, joined(url, clock, exclusive=True, takeover_s=takeover_s, arrives=True) as new:
+            note = Note(str(address), stamp(clock()), _name(old), str(_kept(path, stamp(clock()))))
+            if faults := old.check():
+                raise LedgerError(f"the ledger {path} is not sound, so it was not moved: {faults[0]}")
+            of = Arriving(str(path), this_host(), note.move, Place(path).read_mark())
+            counts = new.change_whole(partial(_copy, old, of, address))
+            write_note(path, note)
+    elif note.to != str(address):
+        raise SettingsError(
+            f"the ledger {path} was moved to {note.to} on {note.at[:10]}, and cannot be moved to {address}"
+        )
+    _put_away(path, Path(note.kept_as), clock)
+    with joined(url, clock, exclusive=True, state=state, takeover_s=takeover_s):
+        pass  # opening it ends the move
+    return Moved(str(address), Path(note.kept_as), counts)
+
+
+def _name(old: Ledger) -> str:
+    """How the move of a ledger is called, for as long as it takes."""
+
+    def named(connection: Connection) -> str:
+        known = connection.scalar(select(meta.c.value).where(meta.c.name == _MOVE))
+        if known is None:
+            known = secrets.token_hex(16)
+            connection.execute(insert(meta).values(name=_MOVE, value=known))
+        return known
+
+    return old.change_whole(named)
+
+
+def _copy(old: Ledger, of: Arriving, address: Address, new: Connection) -> dict[str, int]:
+    """Copy everything, within a transaction of the new ledger; returns how many rows each table has."""
+    begun = arriving(new)
+    if begun is not None and begun.move != of.move:
+        told = f"the ledger {address} is being moved there from {begun.file} on {begun.host}"
+        raise SettingsError(f"{told}, and that did not end: end it there, or give {of.file} another schema")
+    if begun is None and new.scalar(select(func.count()).select_from(runs)):
+        raise SettingsError(f"the ledger {address} has runs of its own: {of.file} cannot be moved into it")
+    new.execute(delete(meta).where(meta.c.name.not_in(_STAYS)))
+    for table in reversed(_TABLES):
+        new.execute(delete(table))
+    with old.history.at_one_moment() as connection:
+        for table in _TABLES:
+            columns = [column.name for column in table.columns]
+            copy_in(new, str(address), table.name, columns, streamed_within(connection, select(table)))
+        kept = select(meta.c.name, meta.c.value).where(meta.c.name.not_in(_STAYS))
+        for row in connection.execute(kept):
+            new.execute(insert(meta).values(name=row.name, value=row.value))
+        for name, done in firing.schedules_done(connection).items():
+            fires.begin(new, fires.Known(address.shipper, name), datetime.fromisoformat(done).astimezone(UTC))
+        _count_on(new)
+        begin_arrival(new, of)
+        return _compared(connection, new)
+
+
+def _count_on(new: Connection) -> None:
+    """Have numbers given from the greatest on that was copied."""
+    for table in _TABLES:
+        if [column.name for column in table.primary_key] == ["id"]:
+            top = new.scalar(select(func.max(table.c.id)))
+            if top is not None:
+                new.execute(
+                    text("select setval(pg_get_serial_sequence(:table, 'id'), :top)"), {"table": table.name, "top": top}
+                )
+        new.exec_driver_sql(f'analyze "{table.name}"')  # else the comparison below may take for ever
+
+
+def _compared(old: Connection, new: Connection) -> dict[str, int]:
+    """How many rows each table has in both. Raises LedgerError if they differ, or the new ledger is not sound."""
+    counts = {table.name: _count(old, table) for table in _TABLES}
+    differs = [table.name for table in _TABLES if _count(new, table) != counts[table.name]]
+    if differs or _sums(old) != _sums(new):
+        told = f"{', '.join(differs)} have other numbers of rows" if differs else "the sums of entries differ"
+        raise LedgerError(f"the copy is not what the ledger is ({told}); nothing was moved")
+    if faults := list(soundness.check(new)):
+        raise LedgerError(f"the copy is not sound ({faults[0]}); nothing was moved")
+    return counts
+
+
+def _count(connection: Connection, table: Table) -> int:
+    return connection.scalar(select(func.count()).select_from(table)) or 0
+
+
+def _sums(connection: Connection) -> Sequence[Any]:
+    """Entries and their attempts by state, and the bytes of what they hold."""
+    lengths = [func.sum(func.length(entries.c[name])) for name in ("payload", "rows", "problems")]
+    query = select(entries.c.state, func.count(), func.sum(entries.c.attempts), *lengths)
+    return [tuple(row) for row in connection.execute(query.group_by(entries.c.state).order_by(entries.c.state))]
+
+
+def _kept(path: Path, now: str) -> Path:
+    return path.with_name(f"{path.name}.moved-{now[:19].replace('-', '').replace(':', '')}Z")
+
+
+def _put_away(path: Path, kept_as: Path, clock: Callable[[], datetime]) -> None:
+    """Give the file the name under which it is kept, with its log folded into it. Raises LedgerUnwritable."""
+    if not path.exists():
+        return
+    with locked(path, clock):
+        try:
+            with closing(sqlite3.connect(path)) as old:
+                old.execute("pragma wal_checkpoint(truncate)").fetchall()
+            for end in reversed(_BESIDE):
+                beside = path.with_name(path.name + end)
+                if beside.exists():
+                    beside.replace(kept_as.with_name(kept_as.name + end))
+            sync_folder(path.parent)
+        except (OSError, sqlite3.Error) as error:
+            raise LedgerUnwritable(f"{path} was moved, but cannot be put away ({error}); run the same again") from error

@@ -1,0 +1,229 @@
+"""Engines on PostgreSQL: each ledger in a schema of its own, what all of them share in another one beside it.
+
+Owns: what a connection promises (durable commits, READ COMMITTED, one writer of a ledger at a time, nobody who stops in the middle of a
+transaction holds up the others), and what the server's errors mean. A URL names the ledger's schema as `?schema=NAME`.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from functools import lru_cache, partial
+from typing import Any, NamedTuple, NoReturn
+
+from sqlalchemy import URL, Connection, Engine, ExceptionContext, create_engine, event, make_url, text
+from sqlalchemy.exc import ArgumentError
+
+from loadsheet.problems import LedgerError, LedgerGone, LedgerUnwritable, SettingsError
+
+DRIVER = "postgresql+psycopg"
+FLEET = "fleet"
+CONNECT_TIMEOUT_S = 10
+IDLE_WRITING_S = 15
+"""A process that stands still in the middle of a writing transaction holds up the other writers of its ledger for no longer."""
+IDLE_SHARED_S = 5
+"""The same for what all share, above all the pace of all calls: these transactions are a few statements, one right behind the other."""
+IDLE_READING_S = 3600
+"""Whoever reads may take his time with each part: he holds up nobody."""
+OLDEST = 13
+"""The oldest version of the server that will do: that of the queue."""
+
+_POOL = {"pool_size": 3, "max_overflow": 9, "pool_pre_ping": True, "pool_use_lifo": True, "pool_timeout": 600}
+_CAN_END_IDLE = 140_000
+_IDLE_S = 120  # a connection that nobody needs: a worker serves many ledgers, and a server has few places
+_NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}", re.ASCII)
+_SECRET = frozenset({"password", "sslpassword"})
+_REFUSED = re.compile(
+    r"authentication failed|role .* does not exist|database .* does not exist|no pg_hba.conf entry|no password supplied"
+)
+_FULL, _READ_ONLY = "53100", "25006"
+_AGAIN = ("08", "53", "57", "58", "25P03", "40")
+"""Classes of errors after which the same may go well: connection, resources, an operator's doing, the system, too long idle, a conflict."""
+
+
+class Address(NamedTuple):
+    """Where a ledger lies: the database, the ledger's schema, that of what all share, and whose it is (empty: nobody's in particular)."""
+
+    url: URL
+    schema: str
+    shared: str
+    shipper: str
+
+    def __str__(self) -> str:
+        """As it may be shown: without the password."""
+        return f"{self.url.set(drivername='postgresql').render_as_string()} (schema {self.schema})"
+
+
+def is_postgres(url: str) -> bool:
+    """Whether a URL means a ledger on PostgreSQL."""
+    return url.startswith("postgres")
+
+
+def address_of(url: str) -> Address:
+    """Where the ledger of a URL lies. Raises SettingsError for a URL that cannot be used."""
+    try:
+        parsed = make_url(url).set(drivername=DRIVER)
+    except (ArgumentError, ValueError):
+        raise SettingsError("database: this is not a database URL; write postgresql://USER@HOST/NAME") from None
+    if not parsed.database:
+        told = f"database: {parsed.set(drivername='postgresql').render_as_string()} names no database"
+        raise SettingsError(f"{told}; write postgresql://USER@HOST/NAME")
+    if wrong := sorted(_SECRET.intersection(parsed.query)):
+        raise SettingsError(f"database: give the password before the @, or by PGPASSFILE, and not as {wrong[0]}=")
+    schema = str(parsed.query.get("schema", "loadsheet"))
+    shared = str(parsed.query.get("shared", f"{schema}_{FLEET}"))
+    shipper = str(parsed.query.get("shipper", ""))
+    for name in (schema, shared):
+        if not _NAME.fullmatch(name):
+            raise SettingsError(f"database: {name!r} cannot be the name of a schema; write small letters, digits and _")
+    return Address(parsed.difference_update_query(["schema", "shared", "shipper"]), schema, shared, shipper)
+
+
+def without_password(url: str) -> str:
+    """A URL as it may be shown; whatever cannot be read as one is not shown at all."""
+    try:
+        parsed = make_url(url)
+    except (ArgumentError, ValueError):
+        return "***"
+    hidden = dict.fromkeys(_SECRET.intersection(parsed.query), "***")
+    return parsed.update_query_dict(hidden).render_as_string() if hidden else parsed.render_as_string()
+
+
+def ledger_engine(address: Address, *, writes: bool) -> Engine:
+    """The engine of a ledger, which finds what all share after the ledger's own. Raises SettingsError."""
+    engine = _engine(address, f"{address.schema},{address.shared}", writes=writes, idle_s=IDLE_READING_S)
+    event.listen(engine, "begin", partial(_one_writer, address.schema))
+    event.listen(engine, "commit", partial(_check_alive, str(address)))
+    return engine
+
+
+def shared_engine(address: Address) -> Engine:
+    """The engine of what all ledgers share. Raises SettingsError."""
+    return _engine(address, address.shared, writes=True, idle_s=IDLE_SHARED_S)
+
+
+def make_schema(connection: Connection, schema: str) -> None:
+    """Make a schema that is not there, within the connection's transaction; one of several who want it at the same time does."""
+    connection.execute(
+        text("select pg_advisory_xact_lock(hashtext('loadsheet'), hashtext(:schema))"), {"schema": schema}
+    )
+    known = text("select 1 from information_schema.schemata where schema_name = :schema")
+    if connection.scalar(known, {"schema": schema}) is None:
+        connection.exec_driver_sql(f'create schema "{schema}"')
+
+
+def copy_in(
+    connection: Connection, place: str, table: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]
+) -> None:
+    """Put rows into a table as fast as the server takes them, within the connection's transaction."""
+    raw: Any = connection.connection.dbapi_connection
+    named = ", ".join(f'"{column}"' for column in columns)
+    try:
+        with raw.cursor() as cursor, cursor.copy(f'copy "{table}" ({named}) from stdin') as copy:
+            for row in rows:
+                copy.write_row(row)
+    except raw.Error as error:
+        _say(place, error, lost=raw.closed)
+
+
+def check_server(connection: Connection, place: str) -> None:
+    """Raise LedgerError if commits on this server are not durable, or do not see what was committed before them."""
+    if (version := int(connection.exec_driver_sql("show server_version_num").scalar() or 0) // 10_000) < OLDEST:
+        raise LedgerError(f"the ledger {place} cannot be kept there (PostgreSQL {version}); it needs {OLDEST} or newer")
+    wanted = {
+        "fsync": "on",
+        "full_page_writes": "on",
+        "transaction_isolation": "read committed",
+        "server_encoding": "UTF8",
+    }
+    found = {name: str(connection.exec_driver_sql(f"show {name}").scalar()) for name in wanted}
+    if wrong := [f"{name} {value}" for name, value in found.items() if value != wanted[name]]:
+        expected = ", ".join(f"{name} {value}" for name, value in wanted.items())
+        raise LedgerError(f"the ledger {place} cannot be kept there ({', '.join(wrong)}); it needs {expected}")
+
+
+def _engine(address: Address, search_path: str, *, writes: bool, idle_s: int) -> Engine:
+    options = {
+        "search_path": search_path,
+        "idle_in_transaction_session_timeout": f"{idle_s}s",
+        "default_transaction_isolation": "read\\ committed",
+        "default_transaction_read_only": "off" if writes else "on",
+        "timezone": "UTC",
+    }
+    arguments = {
+        "options": " ".join(f"-c {name}={value}" for name, value in options.items()),
+        "connect_timeout": CONNECT_TIMEOUT_S,
+        "keepalives_idle": 10,
+        "keepalives_interval": 5,
+        "keepalives_count": 3,
+        "tcp_user_timeout": 30_000,
+        "application_name": "loadsheet",
+    }
+    engine = create_engine(address.url, connect_args=arguments, hide_parameters=True, **_POOL)
+    event.listen(engine, "connect", _durable)
+    event.listen(engine, "handle_error", partial(_in_our_words, str(address)))
+    return engine
+
+
+@lru_cache
+def _texts() -> type:
+    """How texts are handed over: a NUL, which a cell or an answer may hold and the server refuses, becomes a replacement sign."""
+    from psycopg.adapt import Dumper  # noqa: PLC0415 (needed with PostgreSQL alone)
+
+    class Texts(Dumper):
+        def dump(self, obj: str) -> bytes:
+            return (obj.replace("\x00", "\ufffd") if "\x00" in obj else obj).encode()
+
+    return Texts
+
+
+def _durable(connection: Any, _record: Any) -> None:
+    """A commit waits for the disk, whatever the server's own default is; a stricter one stays. A connection that is idle for long ends."""
+    connection.adapters.register_dumper(str, _texts())
+    (now,) = connection.execute("show synchronous_commit").fetchone()
+    if now == "off":
+        connection.execute("set synchronous_commit = on")
+    if connection.info.server_version >= _CAN_END_IDLE:
+        connection.execute(f"set idle_session_timeout = '{_IDLE_S}s'")
+    connection.commit()
+
+
+def _one_writer(schema: str, connection: Connection) -> None:
+    """What begins a writing transaction: the lock of the ledger, as SQLite's BEGIN IMMEDIATE takes it."""
+    if connection.get_execution_options().get("writes", False):
+        idle = f"set_config('idle_in_transaction_session_timeout', '{IDLE_WRITING_S}s', true)"
+        connection.exec_driver_sql(f"select pg_advisory_xact_lock(hashtextextended('{schema}', 1)), {idle}")
+
+
+def _check_alive(place: str, connection: Connection) -> None:
+    """Raise LedgerGone instead of committing a writing transaction that is none any more: the server takes the commit of one that failed
+    for a rollback, and of one that ended for nothing, and calls both a success.
+    """
+    raw: Any = connection.connection.dbapi_connection
+    if connection.get_execution_options().get("writes", False) and raw.info.transaction_status.name != "INTRANS":
+        raise LedgerGone(f"the ledger {place}: the transaction had failed before its commit; nothing was recorded")
+
+
+def _in_our_words(place: str, context: ExceptionContext) -> None:
+    """Raise what the server said in words that tell what to do. Values of a statement are never told."""
+    if not context.is_pre_ping and not isinstance(
+        context.original_exception, LedgerError
+    ):  # the pool replaces what died in it
+        _say(place, context.original_exception, lost=context.is_disconnect)
+
+
+def _say(place: str, error: Any, *, lost: bool) -> NoReturn:
+    state = getattr(error, "sqlstate", None) or ""
+    diagnosis = getattr(error, "diag", None)
+    said = getattr(diagnosis, "message_primary", None) or (str(error) or type(error).__name__).splitlines()[0]
+    told = f"the ledger {place}: {said}"
+    if state == _FULL:
+        raise LedgerUnwritable(f"{told}; free some space on the server and run again") from error
+    if state == _READ_ONLY:
+        raise LedgerUnwritable(f"{told}; it may only be read: is it a standby?") from error
+    lost = lost or type(error).__name__ in ("OperationalError", "AdminShutdown", "InterfaceError")
+    if not state and _REFUSED.search(str(error)):
+        raise LedgerGone(f"{told}; look at `database`: its user, password, name, and the rights there") from error
+    if state.startswith(_AGAIN) or (lost and not state):
+        raise LedgerGone(
+            f"{told}; what was being recorded may not have been; try again when the server can be reached"
+        ) from error
+    raise LedgerError(f"{told}; what was being recorded was not") from error

@@ -1,0 +1,102 @@
+"""Claims on objects of inboxes that cannot be renamed: which machine has taken which version of what. A row is a claim that is held.
+
+Owns: that of all who want a version one gets it, and when its holder is taken for dead: not heard of for `takeover_s`, by the database's
+clock. A claim ends when its row goes: the object is then in the archive, or lies where it lay.
+"""
+
+import os
+import secrets
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from sqlalchemy import ColumnElement, Double, Engine, cast, delete, or_, update
+from sqlalchemy.dialects.postgresql import insert
+
+from loadsheet.ledger.postgres import address_of, shared_engine
+from loadsheet.ledger.shared.clock import NOW
+from loadsheet.ledger.shared.schema import claims
+from loadsheet.problems import LedgerError
+
+_BEATS = 4  # in the time after which one is taken for dead
+
+
+class Claims:
+    """The claims of one process for one shipper. Build one with `held_claims`."""
+
+    def __init__(self, engine: Engine, shipper: str, holder: str, takeover_s: float) -> None:
+        self._engine, self._shipper, self._holder, self._takeover_s = engine, shipper, holder, takeover_s
+
+    def take(self, place: str, name: str, version: str, run: str) -> bool:
+        """Claim a version; False if somebody else who lives has it."""
+        values = {"shipper": self._shipper, "place": place, "name": name, "version": version}
+        mine = {"run": run, "holder": self._holder, "at": _now()}
+        free = or_(claims.c.holder == self._holder, claims.c.at < _now() - self._takeover_s)
+        taking = insert(claims).values(**values, **mine)
+        keys = ("place", "name", "version")
+        taking = taking.on_conflict_do_update(index_elements=keys, set_=mine, where=free)
+        with self._engine.begin() as connection:
+            return connection.execute(taking.returning(claims.c.id)).first() is not None
+
+    def holds(self, place: str, name: str, version: str) -> bool:
+        """Whether the claim is still ours; if it is, it will be for the next while."""
+        mine = update(claims).where(*_of(place, name, version), claims.c.holder == self._holder)
+        with self._engine.begin() as connection:
+            return connection.execute(mine.values(at=_now())).rowcount == 1
+
+    def let_go(self, place: str, name: str, version: str) -> None:
+        """Give up a claim of ours."""
+        with self._engine.begin() as connection:
+            connection.execute(delete(claims).where(*_of(place, name, version), claims.c.holder == self._holder))
+
+    def inherit(self, place: str) -> None:
+        """Drop the claims that others have in a place of this shipper: whoever holds the tenure of the ledger is the only one who may
+        plan, so theirs cannot be used any more.
+        """
+        theirs = (claims.c.shipper == self._shipper, claims.c.place == place, claims.c.holder != self._holder)
+        with self._engine.begin() as connection:
+            connection.execute(delete(claims).where(*theirs))
+
+    def let_all_go(self) -> None:
+        """Give up all claims of ours: whoever stops working on objects holds none."""
+        with self._engine.begin() as connection:
+            connection.execute(delete(claims).where(claims.c.holder == self._holder))
+
+    def beat(self) -> None:
+        """Say that the holder lives."""
+        with self._engine.begin() as connection:
+            connection.execute(update(claims).where(claims.c.holder == self._holder).values(at=_now()))
+
+
+@contextmanager
+def held_claims(url: str, takeover_s: float) -> Iterator[Claims]:
+    """Claims in what the ledger at a PostgreSQL URL shares with others, kept alive while the `with` block lasts. Raises LedgerError."""
+    address = address_of(url)
+    engine, shipper = shared_engine(address), address.shipper
+    holder = f"{socket.gethostname()} {os.getpid()} {secrets.token_hex(4)}"
+    mine, ended = Claims(engine, shipper, holder, takeover_s), threading.Event()
+    beating = threading.Thread(target=_beat, args=(mine, takeover_s / _BEATS, ended), daemon=True, name="claims")
+    beating.start()
+    try:
+        yield mine
+    finally:
+        ended.set()
+        beating.join()
+        with suppress(LedgerError):  # then they run out by themselves
+            mine.let_all_go()
+        engine.dispose()
+
+
+def _beat(mine: Claims, pause_s: float, ended: threading.Event) -> None:
+    while not ended.wait(pause_s):
+        with suppress(LedgerError):  # it is tried again soon
+            mine.beat()
+
+
+def _of(place: str, name: str, version: str) -> tuple[ColumnElement[bool], ...]:
+    return claims.c.place == place, claims.c.name == name, claims.c.version == version
+
+
+def _now() -> ColumnElement[float]:
+    return cast(NOW, Double)

@@ -1,0 +1,92 @@
+"""Schedules that fired, for all machines together: whoever records a moment first, runs it.
+
+Owns: that a moment fires once however many machines look, and up to which moment all of a schedule is done. Knows nothing of when a
+schedule is due.
+"""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from sqlalchemy import Connection, delete, func, select, update
+from sqlalchemy.dialects.postgresql import insert
+
+from loadsheet.ledger.codec import stamp
+from loadsheet.ledger.shared import clock
+from loadsheet.ledger.shared.schema import fires, shared_meta
+
+KEPT_DAYS = 400
+"""So long it is kept who ran what: a schedule of once a year still shows its last run."""
+
+_MARK = "schedule"  # begins the names of marks
+
+
+class Known(NamedTuple):
+    """A schedule, by the name of its shipper (empty: the only one) and its own."""
+
+    shipper: str
+    schedule: str
+
+
+class Fire(NamedTuple):
+    """A moment that fired: when it was due and when it was recorded (aware, UTC), by whom, and how many missed ones it stands for as well."""
+
+    due: datetime
+    at: datetime
+    by: str
+    caught_up: int
+
+
+def done(connection: Connection) -> Mapping[Known, datetime]:
+    """Up to which moment (aware, UTC) all of each schedule is done, or nobody waited for it yet."""
+    found = connection.execute(
+        select(shared_meta.c.name, shared_meta.c.value).where(shared_meta.c.name.startswith(f"{_MARK} "))
+    )
+    return {Known(*row.name.split(" ", 2)[1:]): datetime.fromisoformat(row.value).astimezone(UTC) for row in found}
+
+
+def begin(connection: Connection, known: Known, since: datetime) -> None:
+    """Wait for a schedule from this moment (aware) on: what it would have been before was not missed."""
+    connection.execute(insert(shared_meta).values(name=_named(known), value=stamp(since)).on_conflict_do_nothing())
+
+
+def fire(connection: Connection, known: Known, due: datetime, by: str, *, after: datetime, caught_up: int = 0) -> bool:
+    """Record that a schedule fires; `after` is up to when all was done, as the caller saw it (aware both). Whether it was the first to do
+    so: who was slower finds nothing left, also where he looked at another moment.
+    """
+    mark = shared_meta.c.name == _named(known)
+    if connection.scalar(select(shared_meta.c.value).where(mark).with_for_update()) != stamp(after):
+        return False
+    values = {"shipper": known.shipper, "schedule": known.schedule, "due": stamp(due)}
+    recorded = insert(fires).values(**values, at=clock.now(connection), by=by, caught_up=caught_up)
+    if not connection.execute(recorded.on_conflict_do_nothing()).rowcount:
+        return False
+    connection.execute(update(shared_meta).where(mark).values(value=stamp(due)))
+    return True
+
+
+def last(connection: Connection) -> Mapping[Known, Fire]:
+    """The last moment of each schedule that fired."""
+    newest = select(fires.c.shipper, fires.c.schedule, func.max(fires.c.due).label("due")).group_by(
+        fires.c.shipper, fires.c.schedule
+    )
+    latest = newest.subquery()
+    same = (
+        (fires.c.shipper == latest.c.shipper) & (fires.c.schedule == latest.c.schedule) & (fires.c.due == latest.c.due)
+    )
+    found = connection.execute(select(fires).join(latest, same))
+    return {Known(row.shipper, row.schedule): _fire(row.due, row.at, row.by, row.caught_up) for row in found}
+
+
+def forget(connection: Connection, days: int = KEPT_DAYS) -> int:
+    """Forget who ran what so many days ago; returns how many moments that were. Up to when all is done stays known."""
+    before = clock.now(connection) - days * 86_400
+    return connection.execute(delete(fires).where(fires.c.at < before)).rowcount
+
+
+def _named(known: Known) -> str:
+    return f"{_MARK} {known.shipper} {known.schedule}"
+
+
+def _fire(due: str, at: float, by: str, caught_up: int) -> Fire:
+    return Fire(datetime.fromisoformat(due).astimezone(UTC), clock.moment(at), by, caught_up)

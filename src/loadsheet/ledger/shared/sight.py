@@ -1,0 +1,180 @@
+"""The fleet as it is at a moment: who works, what waits, who took over from whom, at what pace. Reads and changes nothing.
+
+Owns: what counts as alive (seen within `takeover_s`, by the database's clock), and what of the queue's own tables is told.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import msgspec
+from sqlalchemy import Connection, select, text
+
+from loadsheet.ledger.shared import clock
+from loadsheet.ledger.shared.opening import shared
+from loadsheet.ledger.shared.paces import Told
+from loadsheet.ledger.shared.paces import told as told_paces
+from loadsheet.ledger.shared.schema import takeovers, workers
+from loadsheet.problems import LedgerError
+from loadsheet.settings import Settings
+
+DAY_S = 86_400.0
+
+
+class Worker(NamedTuple):
+    """A process that takes batches: since when and when it was seen last (aware, UTC), whom it serves (empty: all), what it does now, how
+    many batches it finished, and how many it took over within a day. One that neither lives nor ended was silent for too long.
+    """
+
+    name: str
+    host: str
+    process: int
+    version: str
+    since: datetime
+    seen: datetime
+    serves: tuple[str, ...]
+    places: int
+    doing: tuple[str, ...]
+    done: int
+    takeovers: int
+    alive: bool
+    ended: bool
+
+    @property
+    def state(self) -> str:
+        """How it is, in a word."""
+        return "lives" if self.alive else "ended" if self.ended else "silent"
+
+
+class Queued(NamedTuple):
+    """What is in the queue of one kind for one shipper: how much waits, how much is being done, and for how many seconds the oldest
+    waits.
+    """
+
+    shipper: str
+    kind: str
+    waiting: int
+    under_way: int
+    oldest_s: float
+
+
+class Takeover(NamedTuple):
+    """A batch that was taken from somebody who had not finished it, with so many records that were being sent."""
+
+    at: datetime
+    shipper: str
+    batch: int
+    kind: str
+    before: str
+    after: str
+    unknown: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """Everything, at one moment (aware, UTC, by the database's clock). The workers that live come first; `takeovers` are those of
+    a day, newest first, `takeovers_ever` counts all that there were.
+    """
+
+    at: datetime
+    workers: Sequence[Worker] = ()
+    queue: Sequence[Queued] = ()
+    takeovers: Sequence[Takeover] = ()
+    takeovers_ever: int = 0
+    paces: Sequence[Told] = ()
+
+    @property
+    def alive(self) -> int:
+        """How many workers live."""
+        return sum(worker.alive for worker in self.workers)
+
+    @property
+    def waiting(self) -> int:
+        """How much waits in the queue."""
+        return sum(one.waiting for one in self.queue)
+
+    @property
+    def oldest_s(self) -> float:
+        """For how many seconds the oldest in the queue waits; 0 if nothing does."""
+        return max((one.oldest_s for one in self.queue), default=0.0)
+
+
+def fleet_of(settings: Settings) -> Fleet | None:
+    """The fleet that a ledger belongs to; None for one that nobody shares. Raises LedgerGone if the database cannot be reached."""
+    if not settings.is_shared:
+        return None
+    with shared(settings.database_url) as engine, engine.connect() as connection:
+        return seen(connection, settings.takeover_s)
+
+
+def seen(connection: Connection, silent_s: float) -> Fleet:
+    """The fleet, on a connection to the shared tables; who was silent for so long is not alive. Nobody, where the tables are not there yet."""
+    now = clock.now(connection)
+    if not is_made(connection):
+        return Fleet(clock.moment(now))
+    told = [_takeover(row) for row in connection.execute(_TAKEOVERS, {"since": now - DAY_S})]
+    found = [_worker(row, now, silent_s, told) for row in connection.execute(select(workers))]
+    found.sort(key=lambda one: (not one.alive, one.host, one.since, one.name))
+    return Fleet(
+        clock.moment(now),
+        found,
+        [Queued(*row) for row in connection.execute(_QUEUE)],
+        told,
+        connection.scalar(_EVER) or 0,
+        told_paces(connection),
+    )
+
+
+def is_made(connection: Connection) -> bool:
+    """Whether the shared tables are there: whoever opens a ledger first makes them."""
+    return connection.scalar(_MADE) is not None
+
+
+def _worker(row: Any, now: float, silent_s: float, told: Sequence[Takeover]) -> Worker:
+    return Worker(
+        row.name,
+        row.host,
+        row.process,
+        row.version,
+        clock.moment(row.started),
+        clock.moment(row.seen),
+        _texts(row.serves),
+        row.places,
+        _texts(row.doing),
+        row.done,
+        sum(one.after.startswith(row.name) for one in told),  # behind the name comes what tells its deliveries apart
+        alive=row.ended is None and now - row.seen < silent_s,
+        ended=row.ended is not None,
+    )
+
+
+def _texts(stored: str) -> tuple[str, ...]:
+    """A JSON list for people: what is no text in it as the values that it holds."""
+    try:
+        found = msgspec.json.decode(stored, type=list[Any])
+    except msgspec.DecodeError as error:
+        raise LedgerError(f"the shared table workers holds {stored!r}, which is no list ({error})") from error
+    return tuple(one if isinstance(one, str) else " ".join(map(str, _values(one))) for one in found)
+
+
+def _values(one: Any) -> Sequence[Any]:
+    return list(one.values()) if isinstance(one, Mapping) else one if isinstance(one, list) else [one]
+
+
+def _takeover(row: Any) -> Takeover:
+    return Takeover(clock.moment(row.at), row.shipper, row.batch, row.kind, row.before, row.after, row.unknown)
+
+
+_MADE = text("select to_regclass('workers')")
+_EVER = text("select pg_sequence_last_value(pg_get_serial_sequence('takeovers', 'id'))")  # the oldest are forgotten
+_TAKEOVERS = (
+    select(takeovers).where(takeovers.c.at > text(":since")).order_by(takeovers.c.at.desc(), takeovers.c.id.desc())
+)
+_QUEUE = text(
+    "select coalesce(job.args ->> 'shipper', '') as shipper, coalesce(job.args ->> 'kind', job.task_name) as kind, "
+    "count(*) filter (where job.status = 'todo') as waiting, count(*) filter (where job.status = 'doing') as under_way, "
+    "coalesce(extract(epoch from clock_timestamp() - min(made.at) filter (where job.status = 'todo')), 0)::float as oldest_s "
+    "from procrastinate_jobs job left join procrastinate_events made on made.job_id = job.id and made.type = 'deferred' "
+    "where job.status in ('todo', 'doing') group by 1, 2 order by 1, 2"
+)

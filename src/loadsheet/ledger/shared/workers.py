@@ -1,0 +1,79 @@
+"""The register of workers, and of batches that one took from another: what is written into it. What is read from it is in `sight`.
+
+Owns: who counts as living when it is asked whether somebody takes the batches of a shipper: who was heard of within some seconds, by the
+database's clock. A wrong verdict costs some unknown outcomes and no record (see `fences`).
+"""
+
+import json
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from sqlalchemy import Connection, delete, select, update
+from sqlalchemy.dialects.postgresql import insert
+
+from loadsheet.ledger.batches import Taken
+from loadsheet.ledger.shared import clock
+from loadsheet.ledger.shared.schema import takeovers, workers
+
+_DAY_S = 86_400
+
+
+class Enrolled(NamedTuple):
+    """What a worker tells of itself when it begins: its name (unique), where it is, the shippers it serves (an empty name: the only one),
+    and so many batches of calls it has at the same time.
+    """
+
+    name: str
+    host: str
+    process: int
+    version: str
+    serves: Sequence[str]
+    places: int
+
+
+def beat(connection: Connection, enrolled: Enrolled, doing: Sequence[str], done: int) -> None:
+    """Say that a worker lives, what it has in hand (in words), and how many jobs it finished; enters it if it is not in the register."""
+    now = clock.now(connection)
+    told = {
+        "host": enrolled.host,
+        "process": enrolled.process,
+        "version": enrolled.version,
+        "serves": json.dumps(list(enrolled.serves)),
+        "places": enrolled.places,
+        "doing": json.dumps(list(doing)),
+        "done": done,
+        "seen": now,
+        "ended": None,
+    }
+    entered = insert(workers).values(name=enrolled.name, started=now, **told)
+    connection.execute(entered.on_conflict_do_update(index_elements=[workers.c.name], set_=told))
+
+
+def leave(connection: Connection, name: str) -> None:
+    """A worker has ended."""
+    now = clock.now(connection)
+    connection.execute(update(workers).where(workers.c.name == name).values(doing="[]", seen=now, ended=now))
+
+
+def living(connection: Connection, within_s: float, shipper: str) -> list[str]:
+    """The names of the workers that serve this shipper and were heard of within so many seconds."""
+    heard = select(workers.c.name, workers.c.serves).where(
+        workers.c.ended.is_(None), workers.c.seen > clock.NOW - within_s
+    )
+    found = [(row.name, json.loads(row.serves)) for row in connection.execute(heard)]
+    return [name for name, serves in found if shipper in serves or not serves]
+
+
+def note_takeover(connection: Connection, shipper: str, taken: Taken, after: str) -> None:
+    """Note that this batch was taken from somebody, by `after`; nothing if nobody had it."""
+    if taken.before:
+        values = {"shipper": shipper, "batch": taken.id, "kind": taken.kind.value, "before": taken.before}
+        row = {**values, "at": clock.now(connection), "after": after, "unknown": taken.unknown}
+        connection.execute(insert(takeovers).values(row))
+
+
+def forget(connection: Connection, days: int) -> int:
+    """Forget workers that ended, or were not heard of, and takeovers, so many days ago; returns how many."""
+    before = clock.NOW - days * _DAY_S
+    gone = connection.execute(delete(workers).where(workers.c.seen < before)).rowcount
+    return gone + connection.execute(delete(takeovers).where(takeovers.c.at < before)).rowcount

@@ -1,0 +1,74 @@
+"""The tenure of a shared ledger: one process at a time plans, lets go, holds and accounts. Taken, kept alive, and given back.
+
+Owns: when somebody is taken for dead (his heartbeat is older than `takeover_s`, by the database's clock). A tenure that was taken over
+cannot be used any more (see `fences`), so a wrong verdict costs its holder a run and no record.
+"""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from sqlalchemy import Connection, Engine, Text, cast, extract, func, insert, select, update
+
+from loadsheet.ledger.fences import Fence, of_tenure
+from loadsheet.ledger.schema import tenures
+from loadsheet.problems import LedgerBusy, LedgerError
+
+_ROW = 1
+_BEATS = 4  # in the time after which one is taken for dead
+
+
+@contextmanager
+def held(engine: Engine, place: str, who: str, takeover_s: float) -> Iterator[Fence]:
+    """Hold the tenure of a ledger while the `with` block lasts. Raises LedgerBusy naming its holder."""
+    with engine.connect().execution_options(writes=True) as connection, connection.begin():
+        fence = take(connection, place, who, takeover_s)
+    ended = threading.Event()
+    beating = threading.Thread(
+        target=_beat, args=(engine, fence, takeover_s / _BEATS, ended), daemon=True, name="tenure"
+    )
+    beating.start()
+    try:
+        yield fence
+    finally:
+        ended.set()
+        beating.join()
+        with suppress(LedgerError):  # then it runs out by itself
+            _give(engine, fence)
+
+
+def take(connection: Connection, place: str, who: str, takeover_s: float) -> Fence:
+    """Take the tenure, within a transaction that holds the ledger's lock. Raises LedgerBusy if somebody alive has it."""
+    found = connection.execute(select(tenures.c.epoch, tenures.c.holder, tenures.c.since, tenures.c.seen_at)).first()
+    now = _now(connection)
+    if found is None:
+        connection.execute(insert(tenures).values(id=_ROW, epoch=1, holder=who, since=now, seen_at=now))
+        return of_tenure(1)
+    silent = float(now) - float(found.seen_at)
+    if found.holder and silent < takeover_s:
+        told = f"the ledger {place} is held by {found.holder}, heard of {silent:.0f} s ago"
+        raise LedgerBusy(f"{told}; try again when it has finished, or {takeover_s:g} s after it died (takeover_s)")
+    values = {"epoch": found.epoch + 1, "holder": who, "since": now, "seen_at": now}
+    connection.execute(update(tenures).values(values))
+    return of_tenure(found.epoch + 1)
+
+
+def _beat(engine: Engine, fence: Fence, pause_s: float, ended: threading.Event) -> None:
+    # One statement by itself: whoever is stopped here keeps no row from those who want to take over.
+    alone = engine.execution_options(isolation_level="AUTOCOMMIT")
+    while not ended.wait(pause_s):
+        with suppress(LedgerError), alone.connect() as connection:  # it is tried again soon
+            connection.execute(update(tenures).where(tenures.c.epoch == fence.epoch).values(seen_at=_NOW))
+
+
+def _give(engine: Engine, fence: Fence) -> None:
+    with engine.connect().execution_options(writes=True) as connection, connection.begin():
+        connection.execute(update(tenures).where(tenures.c.epoch == fence.epoch).values(holder=""))
+
+
+def _now(connection: Connection) -> str:
+    """Seconds since 1970 by the database's clock, as a text."""
+    return str(connection.scalar(select(_NOW)))
+
+
+_NOW = cast(extract("epoch", func.clock_timestamp()), Text)

@@ -1,0 +1,66 @@
+"""Publishing: an outbox in an object store gets the reports that were written on this machine, each whole, and `run.json` last.
+
+Owns: the order. What cannot be published lies on this machine, and is published with the next reports of that run, or by `loadsheet
+report`. What other machines published comes here as far as the index of runs or a capsule needs it.
+"""
+
+import re
+from collections.abc import Iterable
+
+import msgspec
+
+from loadsheet import stores
+from loadsheet.settings import Settings
+from loadsheet.settings.places import shown
+
+INDEX, SUMMARY = "index.html", "run.json"
+_RUN = re.compile(r"\d{4}-\d\d-\d\d(-\d+)?", re.ASCII)
+
+
+class _Summary(msgspec.Struct):
+    reports: tuple[str, ...] = ()
+
+
+def publish(settings: Settings, run: str, names: Iterable[str]) -> None:
+    """Put these reports of a run where everybody finds them, if the outbox is in a store. Raises FolderError."""
+    if settings.outbox_address:
+        stores.at_once(lambda name: _put(settings, f"{run}/{name}"), [name for name in names if name != SUMMARY])
+        _put(settings, f"{run}/{SUMMARY}")
+
+
+def publish_index(settings: Settings) -> None:
+    """Put the index of runs where everybody finds it, if the outbox is in a store. Raises FolderError."""
+    if settings.outbox_address:
+        _put(settings, INDEX)
+
+
+def bring_summaries(settings: Settings, runs_max: int) -> None:
+    """Fetch what the newest runs of other machines came to, if the outbox is in a store. Raises FolderError."""
+    if settings.outbox_address:
+        runs = [name for name in stores.names_in(settings.outbox_address) if _RUN.fullmatch(name)]
+        stores.at_once(lambda run: _bring(settings, f"{run}/{SUMMARY}"), sorted(runs, key=_place_of)[-runs_max:])
+
+
+def bring_reports(settings: Settings, run: str) -> None:
+    """Fetch the reports of a run that are not on this machine, if the outbox is in a store. Raises FolderError."""
+    if settings.outbox_address:
+        _bring(settings, f"{run}/{SUMMARY}")
+        try:
+            told = msgspec.json.decode((settings.outbox_here / run / SUMMARY).read_bytes(), type=_Summary)
+        except (OSError, msgspec.MsgspecError):
+            return
+        stores.at_once(lambda name: _bring(settings, f"{run}/{name}"), told.reports)
+
+
+def _put(settings: Settings, name: str) -> None:
+    stores.put(settings.outbox_here / name, shown(settings.outbox / name))
+
+
+def _bring(settings: Settings, name: str) -> None:
+    target = settings.outbox_here / name
+    if not target.is_file() and (found := stores.look(shown(settings.outbox / name))):
+        stores.fetch(found, target)
+
+
+def _place_of(run: str) -> tuple[str, int]:
+    return run[:10], int(run[11:] or 0)

@@ -1,0 +1,327 @@
+"""Object stores: listing, fetching, putting, copying and removing objects by their addresses, such as `s3://bucket/prefix/name`.
+
+Owns: the library (fsspec, with s3fs for S3; the extra `objects`), what a version of an object is, and the words for what a store refuses.
+An object appears whole or not at all, and what is fetched is a whole version of it. Credentials come from where the library of the store
+looks for them (environment, a role) and are in no message. Nothing is loaded before the first address is used.
+"""
+
+import errno
+import hashlib
+import os
+import re
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from functools import lru_cache
+from pathlib import Path
+from threading import get_ident
+from typing import Any, NamedTuple
+
+from loadsheet.problems import FolderError, SettingsError
+from loadsheet.settings import Settings
+
+AT_ONCE = 8  # listings, fetches and puts of many small objects
+_NETWORK_S = {"connect_timeout": 10, "read_timeout": 60}
+_OPTIONS: dict[str, dict[str, Any]] = {
+    "s3": {
+        "config_kwargs": {**_NETWORK_S, "retries": {"total_max_attempts": 3, "mode": "standard"}},
+        "use_listings_cache": False,
+    }
+}
+_VERSION = "#version="  # between the address and the version of an object that lies where it was dropped
+_MARKS = ("ETag", "etag", "md5", "content_md5", "md5Hash")
+_CHANGED = ("LastModified", "last_modified", "mtime", "updated", "created")
+_SAID_MAX = 300
+_COPIED_AT_ONCE = 5 * 2**30 - 1  # what S3 copies in one request
+_FITTING = re.compile(r"AWS_|LOADSHEET_|FSSPEC_|GOOGLE_|AZURE_")
+_CREDENTIALS = re.compile(r"(?<=://)[^/\s@]+@")
+_ADVICE = (
+    (("accessdenied", "forbidden", "access denied"), "access denied; grant it to whose credentials these are"),
+    (
+        ("invalidaccesskey", "signaturedoesnotmatch", "expiredtoken", "invalidtoken"),
+        "the store refuses the credentials; renew them",
+    ),
+    (
+        ("slowdown", "throttl", "toomanyrequests", "reduce your request rate", "503"),
+        "the store asks to be asked less often",
+    ),
+    (("could not connect", "connectionerror", "connect timeout"), "the store cannot be reached"),
+    (("timeout", "timed out"), "the store did not answer in time"),
+)
+
+
+class Object(NamedTuple):
+    """A version of an object: its address, its name from the place on in which it was found, its bytes, what tells this version from every
+    other (`ETAG-SIZE`), and when the store got it (aware).
+    """
+
+    address: str
+    name: str
+    size: int
+    version: str
+    changed: datetime
+
+
+def objects_in(address: str) -> list[Object]:
+    """All objects below an address, sorted by their names. Raises FolderError if there is no such bucket, or it cannot be listed."""
+    store, path = _store(address)
+    with _told(address, "listed"):
+        found = store.find(path, detail=True)
+    prefix = f"{path.rstrip('/')}/"
+    objects = [_object(address, prefix, name, info) for name, info in found.items() if name.startswith(prefix)]
+    return sorted((one for one in objects if one.name and not one.name.endswith("/")), key=lambda one: one.name)
+
+
+def names_in(address: str) -> list[str]:
+    """The names of what lies directly below an address, without what is below that, sorted. Raises FolderError."""
+    store, path = _store(address)
+    with _told(address, "listed"):
+        try:
+            found = store.ls(path, detail=False)
+        except FileNotFoundError:
+            return []
+    return sorted({str(name).rstrip("/").rpartition("/")[2] for name in found} - {""})
+
+
+def look(address: str) -> Object | None:
+    """The object at an address as it is now; None if there is none. Raises FolderError."""
+    store, path = _store(address)
+    with _told(address, "looked at"):
+        try:
+            found = store.info(path)
+        except FileNotFoundError:
+            return None
+    return _object(address, f"{path.rpartition('/')[0]}/", path, found) if found["type"] == "file" else None
+
+
+def is_still(found: Object) -> bool:
+    """Whether the store still has this version of an object. Raises FolderError."""
+    now = look(found.address)
+    return now is not None and now.version == found.version
+
+
+def fetch(found: Object, target: Path) -> bool:
+    """Fetch this version of an object to a file, which is there whole or not at all; False if the store has it no more. Raises FolderError."""
+    store, path = _store(found.address)
+    part = target.with_name(f".{digest(target.name)}.{os.getpid()}.{get_ident()}.tmp")
+    with _told(found.address, "fetched"):
+        try:
+            _make_folder(target.parent)
+            store.get_file(path, str(part))
+            if part.stat().st_size == found.size and is_still(found):
+                os.utime(part, (found.changed.timestamp(), found.changed.timestamp()))
+                part.replace(target)
+                return True
+        except FileNotFoundError:
+            return False
+        finally:
+            part.unlink(missing_ok=True)
+    return False
+
+
+def read(address: str) -> bytes:
+    """The bytes of a small object; nothing if it is not there. Raises FolderError."""
+    store, path = _store(address)
+    with _told(address, "read"):
+        try:
+            return bytes(store.cat_file(path))
+        except FileNotFoundError:
+            return b""
+
+
+def put(source: Path, address: str) -> None:
+    """Put a file into a store, replacing what is there. Raises FolderError."""
+    store, path = _store(address)
+    with _told(address, "written"):
+        store.put_file(str(source), path)
+
+
+def copy(found: Object, address: str) -> bool:
+    """Copy this version of an object to another address; False if that cannot be done within the store, or it is another version by now."""
+    store, path = _store(found.address)
+    target_store, target = _store(address)
+    if store is not target_store:
+        return False
+    on_condition = hasattr(store, "call_s3") and found.size <= _COPIED_AT_ONCE
+    with _told(address, "written"):
+        try:
+            store.cp_file(path, target, **({"CopySourceIfMatch": _etag(found)} if on_condition else {}))
+        except FileNotFoundError:
+            if not is_still(found):
+                return False
+            raise
+        except OSError as error:
+            if error.errno not in (errno.EINVAL, errno.ENOSYS):  # as s3fs translates what S3 answers
+                raise
+            return False
+    made = look(address)
+    # not every store minds the condition, and what was uploaded in parts gets another mark when it is copied
+    return made is not None and made.size == found.size and (made.version == found.version or is_still(found))
+
+
+def remove_version(found: Object) -> None:
+    """Remove this version of an object; a newer one stays. Where the store knows of no conditions, one that comes between the look and
+    the removal goes with it. Raises FolderError.
+    """
+    store, path = _store(found.address)
+    if not is_still(found):
+        return
+    if not hasattr(store, "call_s3"):
+        remove([found.address])
+        return
+    bucket, _, key = path.partition("/")
+    with _told(found.address, "removed"):
+        try:
+            store.call_s3("delete_object", Bucket=bucket, Key=key, IfMatch=_etag(found))
+        except OSError as error:  # as s3fs translates what S3 answers
+            if error.errno == errno.ENOSYS:
+                store.rm_file(path)
+            elif error.errno != errno.EINVAL and not isinstance(error, FileNotFoundError):
+                raise
+
+
+def remove(addresses: Iterable[str]) -> None:
+    """Remove objects; those that are not there are not missed. Raises FolderError."""
+    for address in addresses:
+        store, path = _store(address)
+        with _told(address, "removed"):
+            try:
+                store.rm_file(path)
+            except FileNotFoundError:
+                continue
+
+
+def at_once(deed: Any, things: Iterable[Any]) -> list[Any]:
+    """What a deed gives for each of these, several at the same time, in their order. Raises what the first that fails raises."""
+    with ThreadPoolExecutor(AT_ONCE) as threads:
+        return list(threads.map(deed, things))
+
+
+def brought(kept_as: str, settings: Settings) -> Path:
+    """Where the bytes of an original can be read on this machine: where it is kept or, if that is in a store, a copy of it. Raises
+    FolderError if it is not there.
+    """
+    if "://" not in kept_as:
+        return Path(kept_as)
+    found = look(address_kept(kept_as)[0])
+    if found is None:
+        raise FolderError(f"{kept_as} is not there any more")
+    target = settings.state / "fetched" / "kept" / digest(f"{found.address} {found.version}") / "original"
+    if not target.is_file() and not fetch(found, target):
+        raise FolderError(f"{kept_as} changed while it was fetched; try again")
+    return target
+
+
+def is_kept(kept_as: str) -> bool:
+    """Whether the bytes of an original are where they are said to be. Raises FolderError if the store cannot be asked."""
+    return look(address_kept(kept_as)[0]) is not None if "://" in kept_as else Path(kept_as).exists()
+
+
+def kept_at(found: Object) -> str:
+    """How the ledger names a version of an object that lies where it was dropped."""
+    return f"{found.address}{_VERSION}{found.version}"
+
+
+def address_kept(kept_as: str) -> tuple[str, str]:
+    """The address of what the ledger names, and its version, if that is said."""
+    address, _, version = kept_as.partition(_VERSION)
+    return address, version
+
+
+def digest(text: str) -> str:
+    """A short name for something that may be no name of a file."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:24]
+
+
+def _etag(found: Object) -> str:
+    return f'"{found.version.rpartition("-")[0]}"'
+
+
+def _make_folder(folder: Path) -> None:
+    """Make a folder with those above it, closed to the rest of the world: what shippers sent is nobody else's business."""
+    if not folder.is_dir():
+        _make_folder(folder.parent)
+        folder.mkdir(mode=0o750, exist_ok=True)
+
+
+def _object(top: str, prefix: str, path: str, info: dict[str, Any]) -> Object:
+    scheme = top.partition("://")[0]
+    size = int(info.get("size") or 0)
+    changed = next(
+        (info[name] for name in _CHANGED if isinstance(info.get(name), datetime)), datetime.fromtimestamp(0, UTC)
+    )
+    mark = next((str(info[name]).strip('"') for name in _MARKS if info.get(name)), str(changed.timestamp()))
+    return Object(f"{scheme}://{path}", path.removeprefix(prefix), size, f"{mark}-{size}", changed.astimezone(UTC))
+
+
+def _store(address: str) -> tuple[Any, str]:
+    """The file system of an address, and the path in it. Raises SettingsError if this installation cannot reach such stores."""
+    scheme, _, path = address.partition("://")
+    surroundings = tuple(sorted((name, value) for name, value in os.environ.items() if _FITTING.match(name)))
+    return _file_system(scheme, os.getpid(), hash(surroundings)), path
+
+
+@lru_cache(maxsize=8)
+def _file_system(scheme: str, _process: int, _surroundings: int) -> Any:
+    try:
+        import fsspec  # type: ignore[import-untyped]  # noqa: PLC0415 (half a second that only who uses a store waits for)
+
+        return fsspec.filesystem(scheme, skip_instance_cache=True, **_OPTIONS.get(scheme, {}))
+    except ImportError as error:
+        told = f"{scheme}:// needs libraries that are not installed ({error.name or error})"
+        raise SettingsError(
+            f"{told}; install loadsheet with its extra objects: pip install 'loadsheet[objects]'"
+        ) from error
+    except ValueError as error:
+        raise SettingsError(
+            f"{scheme}:// is no kind of store that is known; write an address such as s3://bucket/prefix"
+        ) from error
+
+
+@contextmanager
+def _told(address: str, deed: str) -> Iterator[None]:
+    """What a store refuses, in words that tell what to do. Lets FolderError through; everything else that a store raises becomes one."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        bucket = "/".join(address.split("/")[:3])
+        raise FolderError(
+            f"{address} could not be {deed}: {bucket} is not there; make it, or set another place"
+        ) from error
+    except _refusals() as error:
+        if type(error).__name__ in (
+            "NoCredentialsError",
+            "PartialCredentialsError",
+            "NoRegionError",
+            "ProfileNotFound",
+        ):
+            told = f"{address} could not be {deed}: there are no credentials for it"
+            raise SettingsError(
+                f"{told}; give them by the environment (AWS_ACCESS_KEY_ID and so on) or a role"
+            ) from error
+        raise FolderError(
+            f"{address} could not be {deed}: {_reason(error)}; it is tried again by the next run"
+        ) from error
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return "the disk of this machine is full; make room"
+    said = _CREDENTIALS.sub("", " ".join(str(error).split()))[:_SAID_MAX] or type(error).__name__
+    small = f"{type(error).__name__} {said} {type(error.__cause__).__name__} {error.__cause__}".casefold()
+    advice = next((advice for words, advice in _ADVICE if any(word in small for word in words)), "")
+    return f"{advice} ({said})" if advice else f"the store says: {said}"
+
+
+@lru_cache(maxsize=1)
+def _refusals() -> tuple[type[BaseException], ...]:
+    """What the libraries raise for what a store refuses."""
+    try:
+        from botocore.exceptions import (  # type: ignore[import-untyped]  # noqa: PLC0415 (as fsspec)
+            BotoCoreError,
+            ClientError,
+        )
+    except ImportError:
+        return (OSError, TimeoutError)
+    return (OSError, TimeoutError, BotoCoreError, ClientError)

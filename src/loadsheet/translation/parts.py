@@ -1,0 +1,270 @@
+"""One part of a translation, and what all parts come to together.
+
+Owns: what the one who translates a part has to be told, what he tells at the end, when parts are worth it, and the proof that they are
+whole: their chunks follow each other without a gap, and all of them counted the same rows and groups. Where that proof fails, or a part was
+lost, nothing of it is used (`PartsLost`), and the drop is translated by one process.
+"""
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Protocol, Self
+
+import msgspec
+
+from loadsheet.mapping import Document, Ignored, load, of_shipper, translate
+from loadsheet.mapping import Mapping as CompiledMapping
+from loadsheet.mapping.parts import Broken, Chunk, Part, Whole, pack, together, unpack
+from loadsheet.mapping.revival import put_down
+from loadsheet.problems import FileRefused, FolderError, MappingError, Problem, ReadersUnavailable
+from loadsheet.reading import Table, open_tables
+from loadsheet.settings import Settings
+from loadsheet.translation.watching import Watched
+
+_PROCESSES_MAX = 4  # with more the others would wait for the one that plans
+
+
+class PartsLost(Exception):  # noqa: N818 (never leaves the intake)
+    """The parts of a translation are not whole; nothing of them may be used."""
+
+
+class Translated(Protocol):
+    """What a drop comes to, whoever translated it. Its rows and suspicions are known at the end of its documents."""
+
+    def documents(self) -> Iterator[Document | Ignored]:
+        """The documents and ignored rows, in order. Raises what reading raises."""
+
+    def rows(self) -> Mapping[str, int]:
+        """How many rows reading gave, by table."""
+
+    def suspected(self) -> Mapping[str, Sequence[Problem]]:
+        """What looks damaged in which table."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A file of a drop: its role, the name it was dropped under, where it lies, and the SHA-256 (hex) of its bytes."""
+
+    role: str
+    name: str
+    lies_at: str
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What who translates a part has to know: the mapping by name and hash, with its files and its shipper; the files of the drop; the
+    time that the mapping calls `$now`; which part it is, and of how many.
+    """
+
+    mapping: str
+    hash: str
+    shipper: str
+    source: dict[str, str]
+    files: tuple[Source, ...]
+    now: str
+    part: int
+    of: int
+
+    def to_json(self) -> dict[str, Any]:
+        """The order as JSON values."""
+        return msgspec.to_builtins(self)  # type: ignore[no-any-return]
+
+    @classmethod
+    def from_json(cls, given: Mapping[str, Any]) -> Self:
+        """The order that `to_json` gave. Raises PartsLost for what is none."""
+        try:
+            return msgspec.convert(given, cls)
+        except msgspec.ValidationError as error:
+            raise PartsLost(f"an order that cannot be understood: {error}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a part tells at its end: how many rows it read of each table, how many groups they made, and, if it is the first, what looks
+    damaged.
+    """
+
+    rows: dict[str, int]
+    groups: int
+    suspected: dict[str, tuple[Problem, ...]]
+
+    def to_json(self) -> dict[str, Any]:
+        """What was told as JSON values."""
+        problems = {name: [problem.to_json() for problem in found] for name, found in self.suspected.items()}
+        return {"rows": self.rows, "groups": self.groups, "suspected": problems}
+
+    @classmethod
+    def from_json(cls, answer: Mapping[str, Any]) -> Self:
+        """What `to_json` gave. Raises FileRefused if the part found that the file cannot be used, and PartsLost for what is no answer."""
+        if "refused" in answer:
+            raise FileRefused(Problem.from_json(answer["refused"]))
+        if "failed" in answer:
+            raise PartsLost(str(answer["failed"]))
+        try:
+            problems = {name: tuple(map(Problem.from_json, found)) for name, found in dict(answer["suspected"]).items()}
+            return cls(dict(answer["rows"]), int(answer["groups"]), problems)
+        except (LookupError, TypeError, ValueError) as error:
+            raise PartsLost(f"an answer that cannot be understood: {error}") from error
+
+
+def orders(mapping: CompiledMapping, files: Iterable[Source], now: str, count: int) -> list[Order]:
+    """The orders of all parts of a drop."""
+    first = Order(mapping.name, mapping.hash, mapping.shipper, dict(mapping.source), tuple(files), now, 0, count)
+    return [replace(first, part=number) for number in range(count)]
+
+
+def helpers(settings: Settings) -> int:
+    """How many processes may translate a big drop while this one plans it; none where there is no core for them."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return (settings.translation_processes or min(cores, _PROCESSES_MAX)) - 1
+
+
+def is_worth_it(mapping: CompiledMapping, tables: Iterable[Table], size: int, settings: Settings) -> bool:
+    """Whether parts are faster than one process: every part reads the files, so they must be texts, and long; and the mapping has to be
+    one that others can make again.
+    """
+    is_text = all(not table.sheet for table in tables)
+    return is_text and size >= settings.parts_bytes_min and bool(mapping.source) and settings.reading_process != "none"
+
+
+class Translating:
+    """A part while it is translated."""
+
+    def __init__(self, order: Order, mapping: CompiledMapping, settings: Settings, spill_folder: Path | None) -> None:
+        self._order, self._mapping, self._spill_folder = order, mapping, spill_folder
+        tables: dict[str, Table] = {}
+        for source in order.files:
+            layouts = mapping.layouts.get(source.role)
+            if layouts is not None:
+                tables |= open_tables(Path(source.lies_at), source.name, layouts, settings)
+        self._watched = Watched(tables, sentinel=not order.part)  # all parts read all rows; one look at them is enough
+        self._whole = Whole(Part(order.part, order.of))
+
+    def chunks(self) -> Iterator[Chunk]:
+        """Its chunks. Raises FileRefused and what else reading raises."""
+        now = datetime.fromisoformat(self._order.now)
+        return self._whole.chunks(self._mapping, self._watched.tables, now=now, spill_folder=self._spill_folder)
+
+    def told(self) -> Told:
+        """What it tells when its chunks are all made."""
+        return Told(dict(self._watched.rows), self._whole.groups, self._watched.suspected())
+
+
+def begin(
+    order: Order, settings: Settings, *, known: Iterable[CompiledMapping] = (), spill_folder: Path | None = None
+) -> Translating:
+    """Begin a part, with the mapping from those that are known or made again from its files. Raises FileRefused, MappingError if there is
+    no such mapping any more, and FolderError.
+    """
+    found = (mapping for mapping in known if (mapping.name, mapping.hash) == (order.mapping, order.hash))
+    mapping = next(found, None) or _made_again(order, settings)
+    return Translating(order, mapping, settings, spill_folder)
+
+
+def _made_again(order: Order, settings: Settings) -> CompiledMapping:
+    with tempfile.TemporaryDirectory(prefix="loadsheet-") as folder:
+        try:
+            mapping = load(put_down(order.source, Path(folder)), settings.assumptions)
+        except (OSError, ValueError) as error:
+            raise MappingError(f"its files cannot be laid out here ({error})", file=order.mapping) from error
+    if mapping.hash != order.hash:
+        raise MappingError(
+            "it comes out as another one here: is this another version of the program?", file=order.mapping
+        )
+    return of_shipper(mapping, order.shipper) if order.shipper else mapping
+
+
+def carry_out(
+    given: Mapping[str, Any],
+    settings: Settings,
+    known: Iterable[CompiledMapping],
+    *,
+    bring: Callable[[str], Path],
+    put: Callable[[Iterable[tuple[int, bytes]]], object],
+) -> dict[str, Any]:
+    """Translate the part that was handed out with `given`: `bring` says where on this machine that is which lies somewhere, and `put` gets
+    the packed chunks, each with its number. Returns what it came to (JSON values, for `staged`): a file that cannot be used, and a machine
+    that does not have it or cannot read it, are answers as well.
+    """
+    try:
+        order = Order.from_json(given)
+        part = begin(
+            replace(order, files=tuple(_brought(source, bring) for source in order.files)), settings, known=known
+        )
+        put((chunk.first, pack(chunk)) for chunk in part.chunks())
+    except FileRefused as refused:
+        return {"refused": refused.problem.to_json()}
+    except (MappingError, FolderError, ReadersUnavailable, PartsLost) as failed:
+        return {"failed": str(failed)}
+    return part.told().to_json()
+
+
+def _brought(source: Source, bring: Callable[[str], Path]) -> Source:
+    """The file as it lies on this machine. Raises PartsLost if that is not what was claimed: it says nothing against the file."""
+    path = bring(source.lies_at)
+    try:
+        with path.open("rb") as file:
+            is_the_same = hashlib.file_digest(file, "sha256").hexdigest() == source.sha256
+    except OSError as error:
+        raise PartsLost(f"{source.name} cannot be read on this machine at {path} ({error.strerror})") from error
+    if not is_the_same:
+        raise PartsLost(f"{source.name} is not the file that was claimed, on this machine at {path}")
+    return replace(source, lies_at=str(path))
+
+
+class Joined:
+    """What several parts come to together. `told` is asked when the chunks, in the order of their numbers, have ended."""
+
+    def __init__(self, chunks: Iterable[Chunk], told: Callable[[], Sequence[Told]]) -> None:
+        self._chunks, self._told = chunks, told
+
+    def documents(self) -> Iterator[Document | Ignored]:
+        """The documents and ignored rows of all parts, in order. Raises PartsLost if they are not whole."""
+        try:
+            yield from together(self._chunks, lambda: [part.groups for part in self._told()])
+        except Broken as broken:
+            raise PartsLost(str(broken)) from broken
+
+    def rows(self) -> Mapping[str, int]:
+        """How many rows every part read. Raises PartsLost if they do not agree."""
+        first, *others = [part.rows for part in self._told()]
+        if any(rows != first for rows in others):
+            raise PartsLost(f"parts read different rows: {first} and {next(rows for rows in others if rows != first)}")
+        return first
+
+    def suspected(self) -> Mapping[str, Sequence[Problem]]:
+        """What looked damaged to the first part."""
+        return self._told()[0].suspected
+
+
+def staged(packed: Iterable[bytes], answers: Iterable[Mapping[str, Any]]) -> Translated:
+    """What parts came to that were carried out elsewhere: their packed chunks in the order of their numbers, and their answers. Raises what
+    they met, as `Told.from_json` does.
+    """
+    told = [Told.from_json(answer) for answer in answers]
+    return Joined(map(unpack, packed), lambda: told)
+
+
+class _Alone:
+    def __init__(self, mapping: CompiledMapping, tables: Mapping[str, Table], now: datetime) -> None:
+        self._mapping, self._now = mapping, now
+        self._watched = Watched(tables)
+
+    def documents(self) -> Iterator[Document | Ignored]:
+        return translate(self._mapping, self._watched.tables, now=self._now)
+
+    def rows(self) -> Mapping[str, int]:
+        return self._watched.rows
+
+    def suspected(self) -> Mapping[str, Sequence[Problem]]:
+        return self._watched.suspected()
+
+
+def alone(mapping: CompiledMapping, tables: Mapping[str, Table], now: str) -> Translated:
+    """The tables of a drop, translated by this process."""
+    return _Alone(mapping, tables, datetime.fromisoformat(now))

@@ -1,0 +1,255 @@
+"""When calls leave: through the gate, however their connections come about, and never with an old intent."""
+
+import threading
+import time
+from contextlib import contextmanager
+
+import pytest
+import sendings
+from departures import busiest
+from scripted import Move, Scripted, accepts, accepts_after, says
+
+from loadsheet.dispatch import Client, classify
+from loadsheet.dispatch.gate import SELF_CHECK_S, Gate, moment
+from loadsheet.dispatch.lanes import build_calls
+from loadsheet.dispatch.underway import Underway
+
+
+class Arrivals:
+    """Accepts everything, and knows when it came."""
+
+    def __init__(self, move=accepts):
+        self.moments, self._move = [], move
+
+    def __call__(self, _number, _request):
+        self.moments.append(time.monotonic())
+        return self._move
+
+
+class Heard(Gate):
+    """A gate that knows when calls left. What arrives is seen by another thread, which may have to wait."""
+
+    def __init__(self, per_second):
+        super().__init__(per_second, moment())
+        self.left = []
+
+    def take(self, now):
+        leaves = super().take(now)
+        if leaves:
+            self.left.append(now)
+        return leaves
+
+
+class Clock:
+    """The clock of departures, which jumps when it is told to: as for a process that was stopped."""
+
+    def __init__(self):
+        self.jumped = 0.0
+
+    def __call__(self):
+        return moment() + self.jumped
+
+
+class Slow(Client):
+    """Connecting takes its time, and something happens meanwhile."""
+
+    def __init__(self, url, options, meanwhile):
+        super().__init__(url, sendings.TOKEN, options)
+        self._meanwhile = meanwhile
+
+    def desk(self):
+        desk = super().desk()
+        connect = desk.connect
+
+        def slowly():
+            connect()
+            self._meanwhile()
+
+        desk.connect = slowly
+        return desk
+
+
+def calls_of(ledger, count):
+    sendings.orders(ledger, ledger.begin_run(), count)
+    return build_calls(ledger.ready(count), 200)
+
+
+@contextmanager
+def under_way(client, options, gate, clock=moment):
+    def judge(call, reply):
+        return classify(call.operation, call.keys, reply, options.assumptions, wait_max_s=60)
+
+    with Underway(client, judge, lambda _: False, gate, clock) as made:
+        made.employ(options.connections)
+        yield made
+
+
+def all_of(underway, count, seconds=10.0):
+    done, until = [], time.monotonic() + seconds
+    while len(done) < count:
+        assert time.monotonic() < until
+        underway.wait(1, 0.25)
+        done += underway.finished()
+    return done
+
+
+@pytest.mark.parametrize("rate", [10, 60])
+def test_calls_leave_evenly_at_the_rate(ledger, rate):
+    gate, options, count = Heard(rate), sendings.settings(connections=8), int(rate * 1.4)
+    calls = calls_of(ledger, count)
+    with Scripted(Arrivals()) as server, Client(server.url, sendings.TOKEN, options) as client:
+        with under_way(client, options, gate) as underway:
+            underway.hand_over(calls, 0.0, moment())
+            done = all_of(underway, count)
+        assert server.connections <= 8
+    assert all(one.outcome.status == 200 for one in done)
+    assert len(gate.left) == count
+    assert busiest(gate.left) <= rate * 1.02 + 1
+    assert busiest(gate.left, 0.5) <= rate * 0.52 + 1
+
+
+def test_calls_whose_connections_were_made_at_the_same_time_leave_one_after_the_other(ledger):
+    gate, options = Heard(25), sendings.settings(connections=8)
+    calls = calls_of(ledger, 12)
+    with (
+        Scripted(Arrivals()) as server,
+        Slow(server.url, options, lambda: time.sleep(0.3)) as client,
+        under_way(client, options, gate) as underway,
+    ):
+        underway.hand_over(calls, 0.0, moment())
+        all_of(underway, 12)
+    assert len(gate.left) == 12
+    assert busiest(gate.left, 0.2) <= 25 * 0.22 + 1
+
+
+def test_what_is_waited_for_at_the_gate_is_no_time_that_a_call_takes(ledger):
+    options = sendings.settings(connections=4)
+    calls = calls_of(ledger, 6)
+    with (
+        Scripted(Arrivals()) as server,
+        Client(server.url, sendings.TOKEN, options) as client,
+        under_way(client, options, Gate(10, moment())) as underway,
+    ):
+        underway.hand_over(calls, 0.0, moment())
+        done = all_of(underway, 6)
+    assert all(one.seconds < 0.08 for one in done)
+    assert all(one.outcome.duration_ms < 80 for one in done)
+
+
+@pytest.mark.parametrize("soon_taken_over_s", [None, 1.0])
+def test_a_call_whose_intent_is_old_does_not_leave(ledger, soon_taken_over_s):
+    limit = soon_taken_over_s or SELF_CHECK_S
+    options, clock = sendings.settings(connections=1), Clock()
+    calls = calls_of(ledger, 5)
+    script = Arrivals(accepts_after(0.1))
+    with (
+        Scripted(script) as server,
+        Client(server.url, sendings.TOKEN, options) as client,
+        under_way(client, options, Gate(0, clock()), clock) as underway,
+    ):
+        underway.soon_taken_over_s = soon_taken_over_s
+        underway.hand_over(calls, 0.0, clock())
+        clock.jumped = limit - 0.5
+        first = all_of(underway, 1)
+        clock.jumped = limit + 0.1
+        rest = all_of(underway, 4)
+    assert [one.recalled for one in first] == [False]
+    assert [one.recalled for one in rest].count(True) in (3, 4), "one may have been on its way"
+    assert len(script.moments) == 5 - [one.recalled for one in rest].count(True)
+
+
+def test_a_call_that_grew_old_while_it_connected_does_not_leave(ledger):
+    options, clock = sendings.settings(connections=2), Clock()
+    calls = calls_of(ledger, 2)
+
+    def stops():
+        clock.jumped = SELF_CHECK_S + 1
+
+    with Scripted(Arrivals()) as server, Slow(server.url, options, stops) as client:
+        with under_way(client, options, Gate(0, clock()), clock) as underway:
+            underway.hand_over(calls, 0.0, clock())
+            done = all_of(underway, 2)
+            assert all(one.recalled for one in done)
+            underway.hand_over(calls, 0.0, clock())
+            done = all_of(underway, 2)
+        assert len(server.requests) == 2
+    assert all(one.outcome.status == 200 for one in done), "the connections are as good as new"
+    assert server.connections == 2
+
+
+def test_a_call_that_grew_old_while_another_token_was_asked_for_is_not_made_again(ledger):
+    options, clock = sendings.settings(connections=1), Clock()
+    calls = calls_of(ledger, 1)
+
+    def renew(_refused):
+        clock.jumped = SELF_CHECK_S + 1
+        return "another-token-9a1"
+
+    with Scripted(lambda *_: says(401, b"{}")) as server:
+        with (
+            Client(server.url, sendings.TOKEN, options, renew=renew) as client,
+            under_way(client, options, Gate(0, clock()), clock) as underway,
+        ):
+            underway.hand_over(calls, 0.0, clock())
+            (done,) = all_of(underway, 1)
+        assert len(server.requests) == 1
+    assert done.recalled
+
+
+def test_what_would_be_old_when_the_gate_opens_comes_back_at_once(ledger):
+    options = sendings.settings(connections=2)
+    calls = calls_of(ledger, 4)
+    gate = Gate(0, moment())
+    gate.opens_in, gate.take = lambda _now: 60.0, lambda _now: False
+    with Scripted(Arrivals()) as server, Client(server.url, sendings.TOKEN, options) as client:
+        with under_way(client, options, gate) as underway:
+            underway.hand_over(calls, 0.0, moment())
+            assert all(one.recalled for one in all_of(underway, 4, 2.0))
+        assert server.requests == []
+
+
+def test_what_waits_at_the_gate_can_be_taken_back_and_does_not_leave_at_the_end(ledger):
+    options = sendings.settings(connections=2)
+    calls = calls_of(ledger, 4)
+    for taken_back in (True, False):
+        with Scripted(Arrivals()) as server, Client(server.url, sendings.TOKEN, options) as client:
+            gate = Gate(1, moment())
+            gate.take(moment())
+            with under_way(client, options, gate) as underway:
+                underway.hand_over(calls, 0.0, moment())
+                underway.wait(1, 0.1)
+                assert underway.waiting == 4
+                if taken_back:
+                    assert [one.recalled for one in underway.take_back()] == [True] * 4
+                    assert underway.waiting == 0
+        assert server.requests == []
+
+
+def test_a_connection_that_is_closed_while_its_call_waits_is_replaced(ledger):
+    run = ledger.begin_run()
+    drop = sendings.orders(ledger, run, 5)
+
+    def closes_soon(connection, request):
+        accepts.act(connection, request)
+        threading.Event().wait(0.03)
+        return False
+
+    options = sendings.settings(connections=1, assumptions={"calls_per_second": 10})
+    with (
+        Scripted(lambda *_: Move(closes_soon, applies=True)) as server,
+        sendings.client_of(server.url, options) as client,
+    ):
+        report = sendings.send(ledger, client, run, options)
+    assert sendings.states(ledger, drop) == ["accepted"] * 5
+    assert (report.unknown, report.returned) == (0, 0)
+    assert server.connections == 5
+
+
+def test_a_connection_that_lies_idle_too_long_while_its_call_waits_is_not_used(ledger):
+    run = ledger.begin_run()
+    drop = sendings.orders(ledger, run, 4)
+    options = sendings.settings(connections=1, idle_connection_s=0.05, assumptions={"calls_per_second": 10})
+    with Scripted(lambda *_: accepts) as server, sendings.client_of(server.url, options) as client:
+        sendings.send(ledger, client, run, options)
+    assert sendings.states(ledger, drop) == ["accepted"] * 4
+    assert server.connections == 4

@@ -1,0 +1,97 @@
+"""The gate: what leaves in any second, held against arithmetic, whenever calls come to it."""
+
+from bisect import bisect_left
+from math import ceil
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from loadsheet.dispatch.gate import AHEAD_S, Gate, moment
+
+NOISE = 1e-9  # of adding up fractions
+
+
+def departures(gate, until, now=0.0, *, late=lambda: 0.0):
+    """When calls leave that are always waiting, each of which may be seen to too late."""
+    found = []
+    while (now := now + gate.opens_in(now) + late()) < until:
+        while gate.take(now):
+            found.append(now)
+    return found
+
+
+def busiest(moments):
+    """The most departures in any one second."""
+    return max(bisect_left(moments, moment + 1 - NOISE) - place for place, moment in enumerate(moments))
+
+
+def most(rate):
+    return rate if rate < 20 else ceil(rate * 1.02)
+
+
+@pytest.mark.parametrize("rate", [1, 3, 7, 19, 20, 34, 50, 100, 999])
+def test_as_many_calls_leave_in_a_second_as_may(rate):
+    found = departures(Gate(rate, 0.0), 5.0)
+    assert 5 * rate <= len(found) <= 5 * rate + 1.001 + rate * 0.02
+    assert busiest(found) <= most(rate)
+
+
+@given(st.integers(1, 300), st.lists(st.floats(0, 0.3), min_size=1, max_size=60))
+def test_whenever_calls_are_seen_to_no_second_has_more_than_may(rate, delays):
+    turn = iter(range(10**9))
+    found = departures(Gate(rate, 0.0), 4.0, late=lambda: delays[next(turn) % len(delays)])
+    assert busiest(found) <= most(rate)
+
+
+def test_calls_a_little_late_cost_nothing():
+    found = departures(Gate(100, 0.0), 10.0, late=lambda: 0.008)
+    assert len(found) >= 999
+    assert busiest(found) <= 102
+
+
+@given(st.lists(st.tuples(st.floats(0, 3), st.integers(1, 200)), max_size=12))
+def test_a_rate_that_changes_is_kept_from_then_on(changes):
+    gate, now, rate, found, allowed = Gate(50, 0.0), 0.0, 50, [], 0.0
+    for lasts, after in changes:
+        found += departures(gate, now + lasts, now)
+        allowed += lasts * rate
+        now, rate = now + lasts, after
+        gate.change(rate, now, anew=False)
+    assert len(found) <= allowed + 1.001 + 0.02 * 200
+
+
+def test_whoever_gets_a_rate_anew_pays_the_first_interval_before():
+    gate = Gate(0, 0.0)
+    gate.change(10, 100.0, anew=True)
+    assert not gate.take(100.05)
+    assert gate.opens_in(100.0) == pytest.approx(0.1)
+    assert gate.take(100.101)
+    gate.change(1, 100.151, anew=False)
+    assert gate.opens_in(100.151) == pytest.approx(0.5), "half of the interval was over"
+    gate.change(100, 100.151, anew=False)
+    assert gate.opens_in(100.151) == 0
+
+
+def test_without_a_rate_everything_leaves_at_once():
+    gate = Gate(0, 5.0)
+    assert all(gate.take(5.0) for _ in range(1000))
+    assert (gate.opens_in(5.0), gate.room_in(5.0)) == (0, 0)
+    assert gate.room(5.0) > 10**9
+
+
+@given(st.integers(1, 200), st.integers(0, 50))
+def test_room_is_what_leaves_soon(rate, before):
+    gate, now = Gate(rate, 0.0), 0.0
+    for _ in range(before):
+        now += gate.opens_in(now)
+        gate.take(now + NOISE)
+    room, opens = gate.room(now), gate.room_in(now)
+    assert (room > 0) == (opens == 0)
+    leaving = len(departures(gate, now + AHEAD_S - NOISE, now))
+    assert abs(room - leaving) <= 1
+
+
+def test_the_clock_of_departures_goes_on():
+    first = moment()
+    assert moment() >= first > 0

@@ -1,0 +1,35 @@
+"""However often the ledger goes while a batch is sent, by one or by several: no order is sent again that may be there, and none is lost."""
+
+import pytest
+from storms import storm
+
+SEEDS, SWEPT = 12, 62
+
+
+def check(ended):
+    """What must hold for a batch."""
+    assert ended.faults == []
+    for key, state, outcomes in ended.entries:
+        told, arrived = (key, state, outcomes, ended.arrived[key]), ended.arrived[key]
+        may_be_there = "unknown" in outcomes
+        assert state in ("accepted", "unknown", "ready"), (
+            told
+        )  # never refused for being there already, never left as being sent
+        assert arrived <= 1, told
+        assert arrived == 1 or state != "accepted", told
+        assert state != "ready" or not arrived or may_be_there, told
+        assert state != "unknown" or may_be_there, told
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_no_order_is_sent_twice_and_none_is_lost(seed, monkeypatch):
+    check(storm(seed, monkeypatch))
+
+
+@pytest.mark.sweep
+@pytest.mark.timeout(1500)
+def test_many_storms(record_property):
+    for seed in range(SEEDS, SWEPT):
+        with pytest.MonkeyPatch.context() as patch:
+            check(storm(seed, patch))
+    record_property("storms", SWEPT - SEEDS)

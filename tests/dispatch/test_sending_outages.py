@@ -1,0 +1,158 @@
+"""A ledger on a server that goes away while calls are under way: each outcome counts once, and no call is made a second time."""
+
+import time
+from contextlib import contextmanager
+
+import ledgers
+import pytest
+from scripted import Scripted, accepts_after, closes_without_answer, says
+from sendings import TOKEN, orders, settings, states
+
+from loadsheet.dispatch import Client, send
+from loadsheet.ledger import Ledger
+from loadsheet.ledger.batches import Sharing
+from loadsheet.ledger.history import History
+from loadsheet.problems import LedgerGone, Superseded
+
+REFUSED = b'{"status": false, "message": "Validation failed", "errors": {"pickup_city": ["unknown"]}}'
+
+
+@pytest.fixture
+def shared(tmp_path):
+    with ledgers.ledger_in(tmp_path) as ledger:
+        sharing = Sharing(lambda _connection, _made: None)
+        yield Ledger(ledger._engine, ledger._clock, ledger._place, sharing=sharing)
+
+
+def batch_of(ledger, count):
+    """A batch of so many orders, taken: its ledger, its run and the drop."""
+    run = ledger.begin_run()
+    drop = orders(ledger, run, count)
+    (made,) = ledger.batches.open_of(run)
+    taken = ledger.batches.take(made.id, "the only one")
+    return ledger.for_batch(taken), taken, drop
+
+
+def gone(times, real):
+    """What raises LedgerGone so many times before it does what it is for."""
+    left = [times]
+
+    def act(*given, **more):
+        if left[0]:
+            left[0] -= 1
+            raise LedgerGone("the server went away")
+        return real(*given, **more)
+
+    return act
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_an_answer_that_cannot_be_judged_while_the_ledger_is_gone_is_not_asked_for_again(shared, monkeypatch, times):
+    mine, taken, drop = batch_of(shared, 1)
+    options = settings(takeover_s=20)
+    with Scripted(lambda *_: says(400, REFUSED)) as server, Client(server.url, TOKEN, options) as client:
+        monkeypatch.setattr(History, "entry", gone(times, History.entry))
+        report = send(mine, client, taken.run, options, stopping=[])
+        assert len(server.requests) == 1
+    assert (report.refused, report.superseded) == (1, False)
+    assert states(shared, drop) == ["refused"]
+    assert len(shared.history.attempts_of(1)) == 1
+
+
+@pytest.mark.parametrize("verb", ["settle", "mark_sending"])
+def test_what_was_being_recorded_when_the_ledger_went_counts_once(shared, monkeypatch, verb):
+    mine, taken, drop = batch_of(shared, 6)
+    options = settings(takeover_s=20, connections=2)
+    with Scripted(lambda *_: accepts_after(0.0)) as server:
+        monkeypatch.setattr(Ledger, verb, gone(1, getattr(Ledger, verb)))
+        with Client(server.url, TOKEN, options) as client:
+            report = send(mine, client, taken.run, options, stopping=[])
+        assert len(server.requests) == 6
+    assert report.accepted == 6
+    assert states(shared, drop) == ["accepted"] * 6
+    assert shared.check() == []
+
+
+def test_a_ledger_that_stays_away_ends_the_sending_and_nothing_leaves_any_more(shared, monkeypatch):
+    mine, taken, _ = batch_of(shared, 6)
+    options = settings(takeover_s=0.3, connections=1, connections_start=1)
+    with Scripted(lambda *_: accepts_after(0.0)) as server:
+        monkeypatch.setattr(Ledger, "settle", gone(10**6, None))
+        monkeypatch.setattr(Ledger, "settle_again", gone(10**6, None))
+        with Client(server.url, TOKEN, options) as client, pytest.raises(LedgerGone):
+            send(mine, client, taken.run, options, stopping=[])
+        assert len(server.requests) <= 2
+
+
+def test_a_lost_call_is_unknown_although_the_ledger_went_and_is_not_made_anew_when_it_goes_again(shared, monkeypatch):
+    mine, taken, drop = batch_of(shared, 4)
+    options = settings(takeover_s=20, connections=1, connections_start=1, unknown_max=100)
+    writing, outages = Ledger._unfenced, []
+
+    @contextmanager
+    def goes_now_and_then(ledger):
+        with writing(ledger) as connection:
+            yield connection
+            if server.requests and len(outages) < len(server.requests):
+                outages.append(len(server.requests))
+                raise LedgerGone("the server went before the commit")
+
+    monkeypatch.setattr(Ledger, "_unfenced", goes_now_and_then)
+    with Scripted(lambda number, *_: closes_without_answer if number == 0 else accepts_after(0.0)) as server:
+        with Client(server.url, TOKEN, options) as client:
+            report = send(mine, client, taken.run, options, stopping=[])
+        assert len(server.requests) == 4
+    assert len(outages) == 4
+    assert (report.accepted, report.unknown) == (3, 1)
+    assert states(shared, drop) == ["unknown", *["accepted"] * 3]
+    assert shared.check() == []
+
+
+def test_what_was_recorded_when_the_ledger_went_for_too_long_is_not_recorded_once_more(shared, monkeypatch):
+    mine, taken, drop = batch_of(shared, 3)
+    options = settings(connections=1, connections_start=1)
+    writing, said = Ledger._unfenced, []
+
+    @contextmanager
+    def goes_after_a_commit(ledger):
+        if len(said) == 1:
+            said.append("away")
+            raise LedgerGone("the server is away")
+        with writing(ledger) as connection:
+            yield connection
+        if server.requests and not said:
+            said.append("gone")
+            raise LedgerGone("the server went after the commit")
+
+    def hurried():
+        return time.monotonic() + 1000 * len(said)
+
+    monkeypatch.setattr(Ledger, "_unfenced", goes_after_a_commit)
+    with Scripted(lambda *_: accepts_after(0.0)) as server, Client(server.url, TOKEN, options) as client:
+        with pytest.raises(LedgerGone, match="after the commit"):
+            send(mine, client, taken.run, options, stopping=[], clock=hurried)
+        again = shared.for_batch(shared.batches.take(taken.id, "the same one, later"))
+        report = send(again, client, taken.run, options, stopping=[])
+        assert len(server.requests) == 3
+    assert report.accepted == 2
+    assert states(shared, drop) == ["accepted"] * 3
+    assert shared.check() == []
+
+
+def test_what_another_has_taken_over_is_recorded_late_and_sent_no_more(shared):
+    mine, taken, drop = batch_of(shared, 4)
+    options = settings(connections=1, connections_start=1)
+
+    def answer(number, *_):
+        if number == 1:
+            shared.batches.take(taken.id, "another one")
+        return accepts_after(0.0)
+
+    with Scripted(answer) as server, Client(server.url, TOKEN, options) as client:
+        report = send(mine, client, taken.run, options, stopping=[])
+        sent = len(server.requests)
+    assert report.superseded
+    assert sent < 4
+    assert states(shared, drop).count("accepted") == sent
+    with pytest.raises(Superseded):
+        mine.batches.close(taken, {})

@@ -1,0 +1,307 @@
+"""Workers take batches of the ledgers they serve, share them, and put back what they could not do."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import databases
+import pytest
+from laboring import answer, hand_out, house, labor, took, until, working
+
+from loadsheet.fleet.worker import inside
+from loadsheet.ledger.batches import Kind
+from loadsheet.ledger.postgres import address_of, shared_engine
+from loadsheet.ledger.shared import fires, jobs, recovery, workers
+from loadsheet.ledger.shared.fires import Known
+from loadsheet.problems import LedgerError, SettingsError
+
+
+def test_a_worker_does_what_is_handed_out_before_and_after_it_began(tmp_path, acme):
+    (before,) = hand_out(acme)
+    with working(tmp_path) as worker:
+        until(lambda: answer(acme, before), worker=worker)
+        (after,) = hand_out(acme)
+        until(lambda: answer(acme, after), worker=worker)
+    assert worker.code == 0
+    assert [batch for batch, _ in took(tmp_path)] == [before, after]
+
+
+def test_several_workers_share_the_batches(tmp_path, acme):
+    (tmp_path / "hold").touch()
+    made = hand_out(acme, 3, Kind.CALLS)
+    with working(tmp_path, places=1) as one, working(tmp_path, places=2) as other:
+        until(lambda: len(took(tmp_path)) == 3, worker=one)
+        (tmp_path / "hold").unlink()
+        until(lambda: all(answer(acme, batch) for batch in made), worker=other)
+    names = [name.split("/")[0] for _, name in took(tmp_path)]
+    assert sorted(names.count(name) for name in set(names)) == [1, 2]
+
+
+def test_batches_of_calls_have_places_of_their_own(tmp_path, acme):
+    (tmp_path / "hold").touch()
+    hand_out(acme, 2, Kind.CALLS)
+    with working(tmp_path, places=2) as worker:
+        until(lambda: len(took(tmp_path)) == 2, worker=worker)
+        hand_out(acme, 2, Kind.ACCOUNT)
+        until(lambda: len(took(tmp_path)) == 3, worker=worker)
+        (tmp_path / "hold").unlink()
+        until(lambda: len(took(tmp_path)) == 4, worker=worker)
+
+
+def test_a_worker_that_stops_hands_back_at_once(tmp_path, database_url):
+    acme = house(tmp_path, database_url, "acme", takeover_s=60.0)["acme"]
+    (tmp_path / "hold").touch()
+    (batch,) = hand_out(acme)
+    with working(tmp_path) as first:
+        until(lambda: took(tmp_path), worker=first)
+        with working(tmp_path) as second:
+            assert first.stop() == 0
+            until(lambda: len(took(tmp_path)) == 2, worker=second)
+            (tmp_path / "hold").unlink()
+            until(lambda: answer(acme, batch), worker=second)
+    assert "what is left is for others" in first.said[-1]
+
+
+def test_a_fault_is_told_and_the_batch_is_tried_again(tmp_path, acme, ask):
+    made = hand_out(acme, 2)
+    faults = dict(zip(made, (ZeroDivisionError("1/0"), LedgerError("the ledger is upside down")), strict=True))
+
+    def work(settings, batch, hand):
+        if batch in faults:
+            raise faults.pop(batch)
+        labor(tmp_path)(settings, batch, hand)
+
+    with working(tmp_path, work=work) as worker:
+        until(lambda: all(answer(acme, batch) for batch in made), worker=worker)
+    ours, ledgers = worker.said[1:3]
+    assert f"batch {made[0]} of acme: a fault of our own (ZeroDivisionError)" in ours
+    assert ours.endswith("it is tried again in 1 s")
+    assert ledgers == f"batch {made[1]} of acme: the ledger is upside down; it is tried again in 1 s"
+    assert "1/0" in Path(ours.split("traceback is in ")[1].split(";")[0]).read_text(encoding="utf-8")
+    assert ask("select distinct status::text, attempts from procrastinate_jobs") == [("succeeded", 2)]
+
+
+def test_a_job_that_was_given_up_is_replaced_while_its_batch_is_open(tmp_path, acme, ask):
+    (batch,) = hand_out(acme)
+    ask("update procrastinate_jobs set attempts = 9")
+    faults = [LedgerError("the ledger is upside down")]
+
+    def work(settings, batch, hand):
+        if faults:
+            raise faults.pop()
+        labor(tmp_path)(settings, batch, hand)
+
+    with working(tmp_path, work=work) as worker:
+        until(lambda: answer(acme, batch), worker=worker)
+    assert f"batch {batch} of acme: the ledger is upside down; it is given up for now" in worker.said
+    assert ask("select status::text, attempts from procrastinate_jobs order by id") == [
+        ("failed", 10),
+        ("succeeded", 1),
+    ]
+
+
+def test_an_open_batch_without_a_job_gets_one(tmp_path, acme, ask):
+    lost, kept = hand_out(acme, 2)
+    ask("delete from procrastinate_jobs where args ->> 'batch' = '1'")
+    with working(tmp_path) as worker:
+        until(lambda: answer(acme, lost) and answer(acme, kept), worker=worker)
+    assert ask("select count(*) from procrastinate_jobs") == [(2,)]
+
+
+def test_of_several_one_sweeps_a_ledger_at_a_time(acme, ask):
+    address = address_of(acme.database_url)
+    engine = shared_engine(address)
+    hand_out(acme)
+    ask("delete from procrastinate_jobs")
+    assert [recovery.sweep(engine, [address], 60.0) for _ in range(2)] == [1, 0]
+    ask("delete from procrastinate_jobs")
+    assert [recovery.sweep(engine, [address], every_s) for every_s in (60.0, 0.0, 0.0)] == [0, 1, 0]
+    engine.dispose()
+
+
+def test_a_job_that_is_in_nobodys_hand_is_put_back(tmp_path, acme, ask):
+    """As when the queue's answer was lost on its way to the worker that is to do the job now."""
+    (tmp_path / "hold").touch()
+    with working(tmp_path) as worker:
+        (first,) = hand_out(acme)
+        until(lambda: took(tmp_path), worker=worker)
+        (second,) = hand_out(acme)  # which finishes what the first run left open
+        ask(
+            "update procrastinate_jobs set status = 'doing', worker_id = (select worker_id from procrastinate_jobs where"
+            " status = 'doing') where status = 'todo'"
+        )
+        (tmp_path / "hold").unlink()
+        until(lambda: answer(acme, second), worker=worker)
+    assert [batch for batch, _ in took(tmp_path)] == [first, second]
+
+
+def test_once_ends_when_nothing_is_left(tmp_path, acme):
+    made = hand_out(acme, 3)
+    with working(tmp_path, once=True) as worker:
+        assert worker.ended() == 0
+    assert all(answer(acme, batch) for batch in made)
+
+
+def test_a_worker_of_one_shipper_leaves_the_others_batches(tmp_path, database_url, ask):
+    both = house(tmp_path, database_url, "acme", "zeta")
+    acme, zeta = (hand_out(settings)[0] for settings in both.values())
+    with working(tmp_path, "ZETA", once=True) as worker:
+        worker.ended()
+        assert ask("select serves from workers") == [('["zeta"]',)]
+    assert answer(both["zeta"], zeta)
+    assert answer(both["acme"], acme) is None
+    assert ask("select status::text from procrastinate_jobs order by id") == [("todo",), ("succeeded",)]
+
+
+def test_settings_are_read_again_when_asked(tmp_path, database_url):
+    house(tmp_path, database_url, "acme")
+    with working(tmp_path) as worker:
+        until(lambda: worker.said, worker=worker)
+        zeta = house(tmp_path, database_url, "acme", "zeta")["zeta"]
+        (batch,) = hand_out(zeta)
+        worker.reread.set()
+        until(lambda: answer(zeta, batch), worker=worker)
+
+
+def test_wrong_settings_leave_those_from_before(tmp_path, database_url):
+    acme = house(tmp_path, database_url, "acme")["acme"]
+    with working(tmp_path) as worker:
+        until(lambda: worker.said, worker=worker)
+        (tmp_path / "loadsheet.toml").write_text("database = 7", encoding="utf-8")
+        worker.reread.set()
+        until(lambda: any("from before stay" in text for text in worker.said), worker=worker)
+        (batch,) = hand_out(acme)
+        until(lambda: answer(acme, batch), worker=worker)
+
+
+def test_wrong_settings_of_one_shipper_are_nobody_elses_affair(tmp_path, database_url):
+    acme = house(tmp_path, database_url, "acme")["acme"]
+    with (tmp_path / "loadsheet.toml").open("a", encoding="utf-8") as file:
+        file.write("[shippers.zeta]\nsettle_s = 'soon'\n")
+    (batch,) = hand_out(acme)
+    with working(tmp_path, once=True) as worker:
+        worker.ended()
+    assert answer(acme, batch)
+    assert any(
+        "zeta" in text and "settle_s" in text and "left" in text.replace("leaves", "left") for text in worker.said
+    )
+
+
+def test_ledgers_in_two_databases_are_refused(tmp_path, database_url):
+    house(tmp_path, database_url, "acme")
+    with (tmp_path / "loadsheet.toml").open("a", encoding="utf-8") as file:
+        file.write(f"[shippers.zeta]\ndatabase = '{databases.database()}'\n")
+    with pytest.raises(SettingsError, match=r"acme, zeta lie in several databases.*--only"), working(tmp_path):
+        pass
+
+
+def test_a_worker_inside_a_process_serves_its_ledger_and_stands_in_no_register(tmp_path, database_url, ask):
+    both = house(tmp_path, database_url, "acme", "zeta")
+    said = []
+    with inside(both["acme"], said.append, work=labor(tmp_path)):
+        (theirs,), (batch,) = hand_out(both["zeta"]), hand_out(both["acme"])
+        until(lambda: answer(both["acme"], batch))
+        assert ask("select count(*) from workers") == [(0,)]
+    assert answer(both["zeta"], theirs) is None
+    assert said == []
+    assert ask("select count(*) from procrastinate_workers") == [(0,)]
+
+
+def test_a_worker_stands_in_the_register_while_it_lives(tmp_path, acme, ask):
+    address = address_of(acme.database_url)
+    engine = shared_engine(address)
+    (tmp_path / "hold").touch()
+    (batch,) = hand_out(acme)
+    with working(tmp_path, places=3) as worker:
+        until(lambda: ask("select doing from workers") == [(f'["acme look {batch}"]',)], worker=worker)
+        with engine.connect() as connection:
+            (name,) = workers.living(connection, 1.0, "acme")
+            assert workers.living(connection, 1.0, "zeta") == []
+        (tmp_path / "hold").unlink()
+        until(lambda: ask("select doing, done, places from workers") == [("[]", 1, 3)], worker=worker)
+    assert ask("select name, ended is not null from workers") == [(name, True)]
+    with engine.connect() as connection:
+        assert workers.living(connection, 1.0, "acme") == []
+    engine.dispose()
+
+
+def test_a_run_that_is_due_is_started_once_by_one_of_the_workers(tmp_path, database_url, ask):
+    then = datetime.now(UTC) - timedelta(minutes=10)
+    acme = house(tmp_path, database_url, "acme", schedule=f"{then.minute} {then.hour} * * *")["acme"]
+    (schedule,) = acme.timetable
+    engine = shared_engine(address_of(acme.database_url))
+    with engine.begin() as connection:
+        fires.begin(connection, Known("acme", schedule.name), then - timedelta(hours=1))
+    engine.dispose()
+    ran = []
+
+    def run(settings, moment, hand):
+        ran.append((settings.shipper, moment, bool(hand.stopping)))
+
+    with working(tmp_path, run=run) as one, working(tmp_path, run=run) as other:
+        until(lambda: ran, worker=one)
+        until(lambda: ask("select status::text from procrastinate_jobs") == [("succeeded",)], worker=other)
+    ((shipper, moment, stopping),) = ran
+    assert (shipper, moment, stopping) == ("acme", then.replace(second=0, microsecond=0), False)
+    assert ask("select count(*) from fires") == [(1,)]
+
+
+def test_a_worker_that_runs_nothing_leaves_runs_to_others(tmp_path, acme, ask):
+    engine = shared_engine(address_of(acme.database_url))
+    with engine.begin() as connection:
+        for _ in range(2):  # the second finds that one waits
+            jobs.announce_run(connection, address_of(acme.database_url), "2026-03-04T21:30:00.000Z")
+    engine.dispose()
+    with working(tmp_path, once=True) as worker:
+        worker.ended()
+    assert ask("select status::text, args ->> 'shipper' from procrastinate_jobs") == [("todo", "acme")]
+
+
+def test_old_jobs_workers_and_takeovers_are_removed(tmp_path, acme, ask):
+    hand_out(acme, 2)
+    with working(tmp_path, once=True) as worker:
+        worker.ended()
+    ask("update procrastinate_events set at = at - interval '8 days' where job_id = 1")
+    ask("update workers set seen = seen - 8 * 86400")
+    ask("update shared_meta set value = '0' where name = 'swept '")  # as an hour later
+    ask(
+        "insert into takeovers (at, shipper, batch, kind, before, after, unknown) values (1, 'acme', 1, 'look', 'a', 'b', 0)"
+    )
+    with working(tmp_path, once=True) as worker:
+        worker.ended()
+    assert ask("select id from procrastinate_jobs") == [(2,)]
+    assert ask("select count(*) from takeovers") == [(0,)]
+    assert ask("select count(*) from workers") == [(1,)]
+
+
+def test_jobs_that_are_done_are_not_kept_if_they_are_not_to_be(tmp_path, database_url, ask):
+    acme = house(tmp_path, database_url, "acme", jobs_days=0)["acme"]
+    (batch,) = hand_out(acme)
+    with working(tmp_path, once=True) as worker:
+        worker.ended()
+    assert answer(acme, batch)
+    assert ask("select count(*) from procrastinate_jobs") == [(0,)]
+
+
+def test_names_of_queues_fit_into_the_channels_that_tell_of_them(tmp_path, database_url):
+    """PostgreSQL refuses to notify on a channel of more than 63 letters, and the plan would be refused with it."""
+    long = "shipper_with_a_long_name_as_they_come"
+    names = [
+        jobs.queue_of(group, f"loadsheet_{long}{end}") for group in (jobs.CALLS, jobs.RUNS) for end in ("_a", "_b")
+    ]
+    assert len(set(names)) == 4
+    assert max(map(len, names)) <= 63 - len("procrastinate_queue_v1#")
+    assert jobs.queue_of(jobs.CALLS, "loadsheet_acme") == "calls:loadsheet_acme"
+    settings = house(tmp_path, database_url, long)[long]
+    (batch,) = hand_out(settings)
+    with working(tmp_path, once=True) as worker:
+        worker.ended()
+    assert answer(settings, batch)
+
+
+def test_a_ledger_without_shippers_is_served(tmp_path, database_url, ask):
+    settings = house(tmp_path, database_url)[""]
+    (batch,) = hand_out(settings)
+    with working(tmp_path, once=True) as worker:
+        worker.ended()
+    assert answer(settings, batch)
+    assert ask("select serves from workers") == [('[""]',)]

@@ -1,0 +1,586 @@
+"""An inbox in an object store, against a real S3-compatible server: what is found, claimed, put away, and what is left after a kill."""
+
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from hashlib import sha256
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from buckets import running_store
+from databases import new_url
+from orders import MAPPINGS, write_orders
+
+from loadsheet import inbox, stores
+from loadsheet.contract import Assumptions
+from loadsheet.inbox import brought, claim, give_back, glance, is_unchanged, peek, scan
+from loadsheet.intake import take_in
+from loadsheet.ledger import State, open_ledger
+from loadsheet.ledger.shared.claims import held_claims
+from loadsheet.mapping import load_folder
+from loadsheet.problems import FolderError, LedgerBusy, SettingsError
+from loadsheet.settings import Settings
+
+RUN = "2026-03-04-01"
+
+
+@pytest.fixture(scope="module")
+def store():
+    with running_store() as running:
+        yield running
+
+
+@pytest.fixture
+def bucket(store):
+    return store.bucket()
+
+
+@pytest.fixture
+def place(bucket, tmp_path):
+    return bucket.settings(tmp_path)
+
+
+def names(found):
+    return [candidate.name for candidate in found.candidates]
+
+
+def codes(found):
+    return [(problem.code, problem.found) for problem in found.left]
+
+
+def first(place):
+    """The first object of a look, claimed."""
+    found = brought(scan(place), place)
+    return claim(found.candidates[0], place, RUN)
+
+
+def put_orders(bucket, folder, count=5):
+    """Orders and their packages, dropped as two objects."""
+    write_orders(folder / "drop", count)
+    for name in ("orders.csv", "packages.csv"):
+        bucket.put(f"inbox/{name}", (folder / "drop" / name).read_bytes())
+
+
+class Killed(BaseException):
+    """A process ends here."""
+
+
+class Meddled:
+    """A real ledger, and deeds that are done just before something is recorded in it."""
+
+    def __init__(self, ledger, deed):
+        self._ledger, self._deed = ledger, deed
+
+    def __getattr__(self, name):
+        return getattr(self._ledger, name)
+
+    def plan(self, *words, **more):
+        self._deed("plan")
+        return self._ledger.plan(*words, **more)
+
+    def set_aside(self, *words, **more):
+        self._deed("set aside")
+        return self._ledger.set_aside(*words, **more)
+
+    def archived(self, *words, **more):
+        self._deed("archived")
+        return self._ledger.archived(*words, **more)
+
+
+@contextmanager
+def taking(place, deed=lambda _what: None):
+    """The ledger, and what one intake says."""
+    with open_ledger(place.database_url) as ledger:
+        run, mappings = ledger.begin_run(), load_folder(MAPPINGS, Assumptions())
+        yield ledger, take_in(place, Meddled(ledger, deed), run, mappings)
+
+
+def kept(ledger):
+    """Where the ledger says that files lie, by their names; each once."""
+    found = [
+        (file.name, file.kept_as)
+        for run in ledger.history.runs()
+        for drop in ledger.history.drops_of(run)
+        for file in drop.files
+    ]
+    assert len(found) == len(dict(found)), found
+    return dict(found)
+
+
+# what a look finds
+
+
+def test_objects_are_found_with_their_folders_and_taken_with_their_bytes(bucket, place):
+    bucket.put("inbox/orders.csv", b"one")
+    bucket.put("inbox/acme/more.csv", b"three")
+    bucket.put("inbox/acme/", b"")  # as consoles make folders
+    bucket.put("inboxes/other.csv")
+    assert names(scan(place)) == ["acme/more.csv", "orders.csv"]
+    file = first(place)
+    assert (file.name, file.size, file.sha256) == ("acme/more.csv", 5, sha256(b"three").hexdigest())
+    assert file.path.read_bytes() == b"three"
+    target = inbox.archive(file, place, file.arrived.date().replace(2026, 3, 4), RUN)
+    key = f"outbox/archive/2026/03/04/{RUN}/acme/more.csv"
+    assert target == place.outbox / "archive/2026/03/04" / RUN / "acme/more.csv"
+    assert bucket.keys() == ["inbox/acme/", "inbox/orders.csv", "inboxes/other.csv", key]
+    assert bucket.get(key) == b"three"
+    assert not list((place.state / "fetched" / "work").rglob("*.csv"))
+
+
+def test_names_that_would_lead_out_of_a_folder_or_hurt_a_terminal_are_taken_harmless(bucket, place):
+    odd = [
+        "../up.csv",
+        "a/../b.csv",
+        "x//y.csv",
+        "sub folder/ä#?&+=;%41.csv",
+        "turned\u202egvs.csv",
+        "z\x01.csv",
+        "/c.csv",
+    ]
+    for number, name in enumerate(odd):
+        bucket.put(f"inbox/{name}", f"{number}".encode())
+    place = place.model_copy(update={"ignore": ()})
+    found = brought(scan(place), place)
+    files = [claim(candidate, place, RUN) for candidate in found.candidates]
+    assert {file.name: file.path.read_text() for file in files} == {
+        "%2E%2E/up.csv": "0", "a/%2E%2E/b.csv": "1", "x/y.csv": "2", "sub folder/ä#?&+=;%41.csv": "3",
+        "turned%E2%80%AEgvs.csv": "4", "z%01.csv": "5", "c.csv": "6",
+    }  # fmt: skip
+    assert all(file.path.is_relative_to(place.state / "fetched") for file in files)
+    for file in files:
+        inbox.archive(file, place, inbox.objects.day_of(RUN), RUN)
+    assert bucket.keys("inbox/") == []
+    assert len(bucket.keys("outbox/archive/")) == len(odd)
+
+
+def test_what_is_ignored_too_large_young_or_without_its_marker_is_left(bucket, tmp_path):
+    for name in ("ok.csv", "~$ok.csv", ".hidden/a.csv", "b.TMP", "empty.csv"):
+        bucket.put(f"inbox/{name}", b"" if name == "empty.csv" else b"four")
+    place = bucket.settings(tmp_path)
+    assert (names(scan(place)), codes(scan(place))) == (["ok.csv"], [("A107", "empty.csv")])
+    assert names(scan(place.model_copy(update={"unfinished_wait_s": 0.0}))) == ["empty.csv", "ok.csv"]
+    assert ("A108", "ok.csv") in codes(scan(place.model_copy(update={"file_bytes_max": 3})))
+    marked = place.model_copy(update={"done_marker": "{name}.done"})
+    assert names(scan(marked)) == []
+    bucket.put("inbox/ok.csv.done", b"")
+    assert names(scan(marked)) == ["ok.csv"]
+    file = first(marked)
+    inbox.archive(file, marked, inbox.objects.day_of(RUN), RUN)
+    assert bucket.keys("inbox/ok") == []
+
+
+def test_a_young_object_waits_until_it_has_been_there_for_long_enough(bucket, tmp_path):
+    place, now = bucket.settings(tmp_path, settle_s=30), [1_000.0]
+    bucket.put("inbox/a.csv")
+    assert codes(peek(place)) == [("A104", "a.csv")]
+    assert codes(glance(place, up=lambda: now[0])) == [("A104", "a.csv")]
+    now[0] += 31
+    assert names(glance(place, up=lambda: now[0])) == ["a.csv"]
+    bucket.put("inbox/a.csv", b"another one")
+    assert codes(glance(place, up=lambda: now[0])) == [("A104", "a.csv")]
+    assert names(peek(place, clock=lambda: 1e10)) == ["a.csv"]  # long after the store got it
+    slept = []
+    assert names(scan(bucket.settings(tmp_path / "other", settle_s=30), sleep=slept.append)) == ["a.csv"]
+    assert slept == [30]
+
+
+def test_an_object_that_is_replaced_between_two_looks_of_a_scan_is_left(bucket, tmp_path):
+    bucket.put("inbox/a.csv")
+    place = bucket.settings(tmp_path, settle_s=30)
+    assert names(scan(place, sleep=lambda _: bucket.put("inbox/a.csv", b"newer"))) == []
+
+
+# who takes it
+
+
+def test_an_object_that_is_gone_or_replaced_before_the_claim_is_not_taken(bucket, place):
+    bucket.put("inbox/a.csv", b"old")
+    bucket.put("inbox/b.csv", b"old")
+    found = brought(scan(place), place)
+    bucket.put("inbox/a.csv", b"new")
+    bucket.remove("inbox/b.csv")
+    assert [claim(candidate, place, RUN) for candidate in found.candidates] == [None, None]
+    assert bucket.keys() == ["inbox/a.csv"]
+    assert first(place).path.read_bytes() == b"new"
+
+
+def test_an_object_that_is_gone_or_replaced_before_it_is_fetched_is_left_out(bucket, place):
+    bucket.put("inbox/a.csv", b"old")
+    found = scan(place)
+    bucket.put("inbox/a.csv", b"new")
+    assert names(brought(found, place)) == []
+
+
+def test_a_replaced_object_is_noticed_and_its_newer_version_stays(bucket, place):
+    bucket.put("inbox/a.csv", b"old")
+    file = first(place)
+    assert is_unchanged(file)
+    bucket.put("inbox/a.csv", b"new")
+    assert not is_unchanged(file)
+    give_back(file, place)
+    assert bucket.keys() == ["inbox/a.csv"]
+    file = first(place)
+    bucket.put("inbox/a.csv", b"newest")  # after it was planned
+    inbox.archive(file, place, inbox.objects.day_of(RUN), RUN)
+    assert bucket.get("inbox/a.csv") == b"newest"
+    assert bucket.get(f"outbox/archive/2026/03/04/{RUN}/a.csv") == b"new"
+
+
+def test_a_version_that_comes_in_the_last_moment_is_not_removed_with_the_one_before(bucket, place, monkeypatch):
+    bucket.put("inbox/a.csv", b"old")
+    file, is_still = first(place), stores.is_still
+
+    def late(found):
+        answer = is_still(found)
+        bucket.put("inbox/a.csv", b"new")
+        return answer
+
+    monkeypatch.setattr(stores, "is_still", late)
+    inbox.archive(file, place, inbox.objects.day_of(RUN), RUN)
+    assert bucket.get("inbox/a.csv") == b"new"
+    assert bucket.get(f"outbox/archive/2026/03/04/{RUN}/a.csv") == b"old"
+
+
+def test_what_was_uploaded_in_parts_is_copied_within_the_store(store, bucket, place):
+    part = b"x" * (5 << 20)
+    client, there = store.client(), {"Bucket": bucket.name, "Key": "inbox/big.csv"}
+    upload = client.create_multipart_upload(**there)["UploadId"]
+    tags = [
+        client.upload_part(**there, UploadId=upload, PartNumber=number, Body=body)["ETag"]
+        for number, body in ((1, part), (2, b"rest"))
+    ]
+    parts = [{"PartNumber": number, "ETag": tag} for number, tag in enumerate(tags, start=1)]
+    client.complete_multipart_upload(**there, UploadId=upload, MultipartUpload={"Parts": parts})
+    (found,) = stores.objects_in(place.inbox_address)
+    address = f"s3://{bucket.name}/kept/big.csv"
+    assert stores.copy(found, address)
+    assert bucket.get("kept/big.csv") == part + b"rest"
+    bucket.put("inbox/big.csv", b"new")
+    assert not stores.copy(found, address)
+
+
+def test_a_name_that_the_library_would_misread_is_left_and_told(bucket, place):
+    bucket.put("inbox/a.csv?versionId=b.csv")
+    bucket.put("inbox/c.csv")
+    found = scan(place)
+    assert (names(found), codes(found)) == (["c.csv"], [("A105", "a.csv?versionId=b.csv")])
+
+
+def test_a_replacement_while_it_is_read_gives_the_drop_back_and_the_next_run_reads_the_newer_one(
+    bucket, place, tmp_path
+):
+    put_orders(bucket, tmp_path)
+
+    def replace(what):
+        if what == "plan":
+            bucket.put("inbox/packages.csv", bucket.get("inbox/packages.csv") + b"00000001,BOX,Late,1,0.1\n")
+
+    with taking(place, replace) as (ledger, taken):
+        assert codes(taken) == [("A106", "packages.csv")]
+        assert ledger.history.count_in(*State) == 0
+    with taking(place) as (ledger, taken):
+        assert (codes(taken), taken.fault, ledger.history.count_in(State.READY)) == ([], None, 5)
+        assert sorted(kept(ledger)) == ["orders.csv", "packages.csv"]
+    assert bucket.keys("inbox/") == []
+    assert len(bucket.keys("outbox/archive/")) == 2
+
+
+# what is left after a kill
+
+
+class Mortal:
+    """Effects on the store and in the ledger, before one of which the process is killed."""
+
+    def __init__(self, monkeypatch, at):
+        self.count, self._at = 0, at
+        for name in ("fetch", "put", "copy", "remove", "remove_version"):
+            monkeypatch.setattr(stores, name, self._mortal(getattr(stores, name)))
+
+    def __call__(self, _what):
+        self.count += 1
+        if self.count == self._at:
+            raise Killed
+
+    def _mortal(self, deed):
+        def done(*words):
+            self(deed)
+            return deed(*words)
+
+        return done
+
+
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["the same machine goes on", "another machine goes on"])
+@pytest.mark.parametrize("step", [pytest.param(1, marks=pytest.mark.sweep), 4])
+def test_whatever_is_killed_nothing_is_lost_and_nothing_taken_twice(store, tmp_path, monkeypatch, step, elsewhere):
+    write_orders(tmp_path / "drop", 3)
+    sent = {name: (tmp_path / "drop" / name).read_bytes() for name in ("orders.csv", "packages.csv")} | {
+        "junk.xyz": b"junk"
+    }
+    for at in range(2, 100, step):
+        bucket = store.bucket()
+        place = bucket.settings(tmp_path / f"{at}")
+        for name, content in sent.items():
+            bucket.put(f"inbox/{name}", content)
+        with monkeypatch.context() as patched:
+            mortal = Mortal(patched, at)
+            try:
+                with taking(place, mortal):
+                    pass
+            except Killed:
+                pass
+        if elsewhere:  # which shares the ledger, and nothing else
+            for folder in ("fetched", "known", "outbox", "work"):
+                shutil.rmtree(place.state / folder, ignore_errors=True)
+        for _ in range(2):  # the second finds nothing to do
+            with taking(place) as (ledger, taken):
+                assert (codes(taken), taken.fault) == ([], None), at
+                assert ledger.history.count_in(State.READY) == ledger.history.count_in(*State) == 3, at
+                found = kept(ledger)
+                assert sorted(found) == sorted(sent), at
+                for name, kept_as in found.items():
+                    assert bucket.get(kept_as.removeprefix(f"s3://{bucket.name}/")) == sent[name], at
+        assert bucket.keys("inbox/") == [], at
+        aside = [key for key in bucket.keys("outbox/") if "/set-aside/" in key]
+        assert [key.rpartition("/")[2] for key in aside] == ["junk.xyz", "junk.xyz.why.txt"], at
+        if mortal.count < at:
+            break
+    assert 15 < at < 60
+
+
+def test_a_replaced_object_whose_machine_is_lost_is_kept_from_the_archive(bucket, place, tmp_path):
+    put_orders(bucket, tmp_path)
+    before = bucket.get("inbox/orders.csv")
+
+    def die(what):
+        if what == "archived":
+            raise Killed
+
+    with pytest.raises(Killed), taking(place, die):
+        pass
+    put_orders(bucket, tmp_path, 7)
+    shutil.rmtree(place.state / "fetched", ignore_errors=True)
+    with taking(place) as (ledger, taken):
+        assert taken.fault is None
+        assert ledger.history.count_in(State.READY) == 7
+        runs = {run.name for run in ledger.history.runs()}
+    assert len(runs) == 2
+    (key,) = (key for key in bucket.keys("outbox/archive/") if f"{min(runs)}/orders.csv" in key)
+    assert bucket.get(key) == before
+    assert bucket.keys("inbox/") == []
+
+
+# several machines over one ledger
+
+
+def shared_place(bucket, folder, url):
+    """Settings of a machine of its own, whose ledger is on PostgreSQL."""
+    place = bucket.settings(folder, database="postgresql://elsewhere", takeover_s=0.5)
+    return place, {"url": url, "takeover_s": 0.5}
+
+
+def test_machines_that_share_a_ledger_take_each_object_once(bucket, tmp_path, monkeypatch):
+    url, count = new_url("postgresql", tmp_path), 6
+    monkeypatch.setattr(Settings, "database_url", url)
+    for number in range(count):
+        write_orders(tmp_path / "drop", 2, first=10 * number)
+        for name in ("orders.csv", "packages.csv"):
+            bucket.put(f"inbox/n{number}/{name}", (tmp_path / "drop" / name).read_bytes())
+
+    def work(name):
+        place, given = shared_place(bucket, tmp_path / name, url)
+        mappings, took = load_folder(MAPPINGS, Assumptions()), 0
+        while bucket.keys("inbox/"):
+            try:
+                with open_ledger(**given) as ledger:
+                    assert take_in(place, ledger, ledger.begin_run(), mappings).fault is None
+                    took += 1
+            except LedgerBusy:
+                time.sleep(0.01)
+        return took
+
+    with ThreadPoolExecutor(2) as machines:
+        assert sum(machines.map(work, ("one", "two"))) >= 1
+    with open_ledger(url) as ledger:
+        found = kept(ledger)
+        assert sorted(found) == sorted(
+            f"n{number}/{name}" for number in range(count) for name in ("orders.csv", "packages.csv")
+        )
+        assert ledger.history.count_in(State.READY) == ledger.history.count_in(*State) == 2 * count
+    assert len(bucket.keys("outbox/archive/")) == 2 * count
+
+
+def test_what_a_dead_machine_had_claimed_is_taken_by_the_next(bucket, tmp_path, monkeypatch):
+    url = new_url("postgresql", tmp_path)
+    monkeypatch.setattr(Settings, "database_url", url)
+    put_orders(bucket, tmp_path)
+    dead, given = shared_place(bucket, tmp_path / "dead", url)
+    with open_ledger(**given) as ledger, held_claims(url, 1e6) as theirs:
+        for candidate in brought(scan(dead), dead).candidates:
+            assert claim(candidate, dead, RUN, theirs)
+        place, _ = shared_place(bucket, tmp_path / "next", url)
+        taken = take_in(place, ledger, ledger.begin_run(), load_folder(MAPPINGS, Assumptions()))
+        assert (codes(taken), taken.fault, ledger.history.count_in(State.READY)) == ([], None, 5)
+        assert sorted(kept(ledger)) == ["orders.csv", "packages.csv"]
+    assert bucket.keys("inbox/") == []
+
+
+# settings, and stores that refuse
+
+
+def test_the_archive_is_a_folder_or_a_place_of_its_own(bucket, tmp_path, store):
+    bucket.put("inbox/a.csv", b"a")
+    here = bucket.settings(tmp_path, outbox=tmp_path / "outbox")
+    file = first(here)
+    target = inbox.archive(file, here, inbox.objects.day_of(RUN), RUN)
+    assert target == here.state / "archive/2026/03/04" / RUN / "a.csv"
+    assert target.read_bytes() == b"a"
+    assert bucket.keys() == []
+    other = store.bucket()
+    bucket.put("inbox/a.csv", b"a")
+    there = bucket.settings(tmp_path, archive=f"s3://{other.name}/kept")
+    inbox.archive(first(there), there, inbox.objects.day_of(RUN), RUN)
+    assert other.keys() == [f"kept/2026/03/04/{RUN}/a.csv"]
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "b.csv").write_bytes(b"b")
+    folder = there.model_copy(update={"inbox": tmp_path / "in"})
+    inbox.archive(first(folder), folder, inbox.objects.day_of(RUN), RUN)
+    assert other.get(f"kept/2026/03/04/{RUN}/b.csv") == b"b"
+    assert not list((tmp_path / "in").glob("*.csv"))
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"inbox": "s3://key:secret@bucket/in"}, "an address holds no credentials"),
+        ({"inbox": "s3://bucket/in?x=1"}, "no ?, # or .. in it"),
+        ({"outbox": "s3://bucket/../in"}, "no ?, # or .. in it"),
+        ({"inbox": "s3://"}, "write a path, or an address such as s3://bucket/prefix"),
+        ({"inbox": "file:///in"}, "write a path"),
+        ({"state": "s3://bucket/state"}, "must be a folder on this machine"),
+        ({"inbox": "s3://bucket/in", "outbox": "s3://bucket/in/out"}, "outbox (s3://bucket/in/out) lies within inbox"),
+        ({"inbox": "s3://bucket", "archive": "s3://bucket/kept"}, "archive (s3://bucket/kept) lies within inbox"),
+    ],
+)
+def test_addresses_that_cannot_be_are_refused(given, told, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SettingsError) as refused:
+        Settings.load(**given)
+    assert told in str(refused.value)
+    assert "secret" not in str(refused.value)
+
+
+def test_shippers_have_folders_of_their_own_below_those_of_all(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    lines = [
+        'inbox = "s3://b/in"',
+        'outbox = "s3://b/out"',
+        'archive = "s3://kept"',
+        "[shippers.acme]",
+        "[shippers.birch]",
+    ]
+    (tmp_path / "loadsheet.toml").write_text("\n".join(lines))
+    acme = Settings.load(shipper="acme")
+    assert (acme.inbox_address, acme.outbox_address) == ("s3://b/in/acme", "s3://b/out/acme")
+    assert acme.archive_place == Settings(archive="s3://kept/acme").archive
+    (tmp_path / "loadsheet.toml").write_text("\n".join([*lines, 'archive = "s3://kept/acme"']))
+    with pytest.raises(SettingsError, match="have the same archive"):
+        Settings.load(shipper="acme")
+
+
+def test_strays_of_an_inbox_for_all_are_found(bucket, tmp_path):
+    bucket.put("inbox/acme/a.csv")
+    bucket.put("inbox/lost.csv")
+    place = bucket.settings(tmp_path)
+    assert inbox.strays(place, [place.inbox / "acme"]) == ["lost.csv"]
+
+
+@pytest.mark.parametrize(
+    ("environment", "error", "told"),
+    [
+        ({"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": "", "AWS_EC2_METADATA_DISABLED": "true"}, SettingsError, "there are no credentials for it"),
+        ({"AWS_ENDPOINT_URL": "http://127.0.0.1:9"}, FolderError, "the store cannot be reached"),
+    ],
+)  # fmt: skip
+def test_a_store_that_cannot_be_reached_or_asked_says_so(place, monkeypatch, environment, error, told):
+    for name, value in environment.items():
+        if value:
+            monkeypatch.setenv(name, value)
+        else:
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(place.state))
+    with pytest.raises(error, match=told) as refused:
+        scan(place)
+    assert place.inbox_address in str(refused.value)
+    assert "a-secret" not in str(refused.value)
+    assert refused.value.exit_code == (78 if error is SettingsError else 75)
+
+
+REFUSAL = '<?xml version="1.0"?><Error><Code>{code}</Code><Message>{code}: no</Message></Error>'
+
+
+class Refusing(BaseHTTPRequestHandler):
+    """Answers everything as a store does that refuses it."""
+
+    status, code = 403, "AccessDenied"
+
+    def do_GET(self):
+        body = REFUSAL.format(code=self.code).encode()
+        self.send_response(self.status)
+        self.send_header("Content-Type", "application/xml")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_words):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        ("AccessDenied", "access denied; grant it"),
+        ("InvalidAccessKeyId", "refuses the credentials"),
+        ("Odd", "the store says: "),
+    ],
+)
+def test_a_store_that_refuses_is_quoted_with_what_to_do(place, monkeypatch, code, told):
+    monkeypatch.setattr(Refusing, "code", code)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Refusing)
+    serving = threading.Thread(target=server.serve_forever)
+    serving.start()
+    try:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server.server_port}")
+        with pytest.raises(FolderError, match=told) as refused:
+            scan(place)
+        assert str(refused.value).startswith(f"{place.inbox_address} could not be listed: ")
+    finally:
+        server.shutdown()
+        serving.join()
+        server.server_close()
+
+
+def test_a_bucket_that_is_gone_ends_the_intake_with_a_sentence(bucket, place, tmp_path):
+    put_orders(bucket, tmp_path)
+    with taking(place, lambda what: bucket.drop() if what == "archived" else None) as (ledger, taken):
+        assert isinstance(taken.fault, FolderError)
+        assert f"s3://{bucket.name} is not there; make it, or set another place" in str(taken.fault)
+        assert ledger.history.count_in(State.READY) == 5
+    with pytest.raises(FolderError, match="could not be listed"):
+        scan(place)
+
+
+def test_a_kind_of_store_that_nobody_knows_and_libraries_that_are_missing_are_told(tmp_path):
+    with pytest.raises(SettingsError, match=r"nosuch:// is no kind of store that is known"):
+        scan(Settings(inbox="nosuch://bucket/in", state=tmp_path))
+    lacking = "import sys; sys.modules['s3fs'] = None; from loadsheet.cli import main; main()"
+    words = ["run", "--dry-run", "--inbox", "s3://bucket/in", "--mappings", str(MAPPINGS)]
+    done = subprocess.run(
+        [sys.executable, "-c", lacking, *words], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (78, "")
+    assert "install loadsheet with its extra objects: pip install 'loadsheet[objects]'" in done.stderr
+    assert "Traceback" not in done.stderr

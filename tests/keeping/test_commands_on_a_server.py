@@ -1,0 +1,192 @@
+"""Nights on SQLite, the move, and nights on PostgreSQL: every command says of the ledger there what it says of a file."""
+
+import json
+from collections import Counter
+
+import databases
+import ledgers
+import pytest
+import sendings
+from month import Month
+from orders import order_id
+
+from loadsheet.cli import invoke
+from loadsheet.settings import Settings
+
+FOLDER = "disk/state"
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory):
+    """A house whose ledger was moved after its first night, and whose second night was on the server."""
+    folder = tmp_path_factory.mktemp("house")
+    month = Month(folder, folder / "disk")
+    month.url = databases.database()
+    month.drop(2, wrong_every=4)
+    first = month.night(3)
+    assert first.exit_code == 1, first.err
+    use_server(month)
+    month.refused = [at(month, 3, *words) for words in (["run"], ["run", "--dry-run"], ["doctor"])]
+    month.moved = at(month, 3, "ledger", "move", "--yes")
+    month.drop(3)
+    month.second = month.night(4)
+    yield month
+    month.close()
+
+
+def use_server(month):
+    file = month.folder / "loadsheet.toml"
+    place = f'state = "{FOLDER}"\ndatabase = "{month.url}"\ndatabase_schema = "house"'
+    file.write_text(file.read_text(encoding="utf-8").replace(f'state = "{FOLDER}"', place), encoding="utf-8")
+
+
+def at(month, day, *words):
+    return month.command(*words, at=month.moment(day, hour=3, minute=0))
+
+
+@pytest.fixture
+def command(house):
+    def said(*words):
+        return at(house, 4, *words)
+
+    said.house = house
+    return said
+
+
+def test_nothing_is_begun_anew_beside_a_file_that_knows_what_was_sent(house):
+    run, dry, doctor = house.refused
+    assert (run.exit_code, dry.exit_code, doctor.exit_code) == (78, 78, 1)
+    for said in (run.err, dry.err, doctor.out):
+        assert "`loadsheet ledger move` takes it there" in said
+
+
+def test_the_move_says_what_it_moved_and_what_is_left(house, command):
+    assert house.moved.exit_code == 0, house.moved.err
+    assert "1 runs, 4 entries, 0 decisions; the file is kept as" in house.moved.out
+    assert "its backups are made by the server's own means" in house.moved.err
+    (again,) = json.loads(command("ledger", "move", "--yes", "--json").out)
+    assert again["rows"] == {}
+    file = house.folder / "loadsheet.toml"
+    text = file.read_text(encoding="utf-8")
+    file.write_text(text.replace("database = ", "# database = "), encoding="utf-8")
+    try:
+        refused = command("run")
+    finally:
+        file.write_text(text, encoding="utf-8")
+    assert refused.exit_code == 78
+    assert "was moved to postgresql://" in refused.err
+
+
+def test_what_was_sent_from_the_file_is_not_sent_again(house, command):
+    assert house.second.exit_code == 0, house.second.err
+    sent = order_id(1)
+    before = json.loads(command("pull", "orders", "--json").out)
+    house.first = 0
+    house.drop(4)
+    again = house.night(5)
+    assert again.exit_code in (0, 1), again.err
+    listed = json.loads(command("pull", "orders", "--json").out)
+    ids = Counter(record["order_id"] for record in records(listed))
+    assert sent in ids
+    assert set(ids.values()) == {1}
+    assert len(records(listed)) >= len(records(before))
+
+
+def records(told):
+    return next(value for value in told.values() if isinstance(value, list)) if isinstance(told, dict) else told
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["runs"], 0, "2026-03-03-01"),
+        (["show", order_id(1)], 0, "accepted"),
+        (["report", "--run", "2026-03-03-01"], 0, "Every row is accounted for"),
+        (["resolve"], 0, "nothing is unknown"),
+        (["retry", "--refused", "--dry-run"], 1, "nothing of that is refused or held"),
+        (["retry", "--held"], 1, "nothing of that is refused or held"),
+        (["expected"], 0, "orders"),
+        (["run", "--dry-run"], 0, "Nothing was moved, kept or sent"),
+        (["ledger", "check"], 0, "its backups are made by the server's own means"),
+        (["ledger", "backup"], 70, "its backups are made by the server's own means"),
+        (["ledger", "vacuum"], 70, "a PostgreSQL server does it by itself"),
+        (["ledger", "restore", "x", "--yes"], 78, "put back by the server's own means"),
+        (["ledger", "export", "--to", "exported"], 0, "entries.parquet"),
+        (["config", "--all"], 0, "database_schema"),
+        (["doctor"], 1, "sound"),
+        (["doctor", "--quick"], 1, "can be opened"),
+        (["ledger", "check", "--json"], 0, '"ok":true'),
+    ],
+)
+def test_every_command_works_on_it(command, words, code, said):
+    done = command(*words)
+    assert done.exit_code == code, done.err
+    assert said in done.out + done.err
+
+
+def test_a_key_is_forgotten_there(command):
+    told = command("ledger", "forget", order_id(2))
+    assert "what the server keeps of changed rows" in told.out
+    assert "ledger.db.moved-" in told.out  # what the ledger was before it was moved is a copy of it
+    done = command("ledger", "forget", order_id(2), "--yes", "--because", "asked to", "--backups")
+    assert (done.exit_code, "gone:" in done.out) == (0, True), done.err
+    assert "moved-" not in " ".join(path.name for path in command.house.folder.glob(f"{FOLDER}/ledger.db.moved-*"))
+    assert command("ledger", "check").exit_code in (0, 1)
+
+
+def test_a_night_there_goes_into_a_capsule(command):
+    for words in (["make", "2026-03-04-01", "--to", "night.capsule.zip"], ["verify", "night.capsule.zip"]):
+        done = command("capsule", *words)
+        assert done.exit_code == 0, done.err
+
+
+def test_a_password_is_never_shown(house, command):
+    file = house.folder / "loadsheet.toml"
+    text = file.read_text(encoding="utf-8")
+    for url in ("postgresql://anna:s3cret@127.0.0.1:1/db", "postgresql://anna@127.0.0.1:1/db?password=s3cret"):
+        file.write_text(text.replace(house.url, url), encoding="utf-8")
+        try:
+            for words in (
+                ["config", "--all", "--origin"],
+                ["config", "--json"],
+                ["doctor", "--quick"],
+                ["run"],
+                ["runs"],
+            ):
+                done = command(*words)
+                assert "s3cret" not in done.out + done.err, words
+        finally:
+            file.write_text(text, encoding="utf-8")
+
+
+def test_who_may_not_make_a_schema_is_told_so(house, command):
+    databases.ask("create role guest login")
+    file = house.folder / "loadsheet.toml"
+    text = file.read_text(encoding="utf-8")
+    guest = text.replace("postgres@/", "guest@/").replace('"house"', '"other"')
+    file.write_text(guest, encoding="utf-8")
+    try:
+        doctor, run = command("doctor", "--quick"), command("run")
+    finally:
+        file.write_text(text, encoding="utf-8")
+    assert "may not make the schema" in doctor.out
+    assert (run.exit_code, "permission denied" in run.err) == (70, True)
+
+
+def test_the_ledgers_of_all_shippers_move_in_one_go(tmp_path, monkeypatch, capsys):
+    """One that cannot keeps no other back."""
+    text = f'database = "{databases.database()}"\ndatabase_schema = "many"\n[shippers.anna]\n[shippers.bert]\n[shippers.carl]\n'
+    (tmp_path / "loadsheet.toml").write_text(text, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    for name, count in (("anna", 2), ("bert", 3)):
+        with ledgers.ledger_in(Settings.load(shipper=name).state) as ledger:
+            sendings.orders(ledger, ledger.begin_run(), count)
+    assert invoke(["ledger", "move", "--yes", "--json"]) == 78
+    said = capsys.readouterr()
+    assert {one["shipper"]: one["rows"]["entries"] for one in json.loads(said.out)} == {"anna": 2, "bert": 3}
+    assert "carl: there is no ledger" in said.err
+    for name, count in (("anna", 2), ("bert", 3)):
+        assert databases.ask(f"select count(*) from many_{name}.entries") == [(count,)]
+        assert invoke(["runs", "--shipper", name]) == 0
+    assert invoke(["ledger", "move", "--yes", "--shipper", "anna"]) == 0
+    assert "was moved to" in capsys.readouterr().out

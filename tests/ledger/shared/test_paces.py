@@ -1,0 +1,159 @@
+"""Paces and leases on a real PostgreSQL: many at once, one clock, and what the tables show."""
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
+
+import databases
+import pytest
+
+from loadsheet.ledger.postgres import address_of, shared_engine
+from loadsheet.ledger.shared import clock
+from loadsheet.ledger.shared.jobs import make_tables
+from loadsheet.ledger.shared.leases import TERM_S, Ask
+from loadsheet.ledger.shared.paces import FORGOTTEN_S, PaceOf, begin, pace_name, renew, setback, told
+from loadsheet.problems import LedgerError
+
+ALL = Ask(10**6, 10**6)
+_tokens = (f"token-{number}-5e1f" for number in count())
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory):
+    address = address_of(databases.new_url("postgresql", tmp_path_factory.mktemp("paces")))
+    made = shared_engine(address)
+    make_tables(made, address)
+    yield made
+    made.dispose()
+
+
+@pytest.fixture
+def pace(engine):
+    """The name of a pace of 100 calls a second and 10 connections."""
+    name = pace_name("https://exchange.example/api", next(_tokens))
+    with engine.begin() as connection:
+        begin(connection, name, "https://exchange.example/api", 100, 10)
+    return name
+
+
+def ask(engine, pace, worker, wanted=ALL):
+    with engine.begin() as connection:
+        return renew(connection, pace, worker, wanted)
+
+
+def standing(engine, pace):
+    with engine.begin() as connection:
+        return next(one for one in told(connection) if one.name == pace)
+
+
+def renewals(engine, pace, worker, seconds, held):
+    """Ask for leases, one after the other; each as (from, until, per_second, connections) of the time in which it is used."""
+    until, lease, since, ends = time.monotonic() + seconds, None, 0.0, 0.0
+    while time.monotonic() < until:
+        asked_at = time.monotonic()
+        another = ask(engine, pace, worker, ALL._replace(holding=lease.number if lease else 0))
+        now = time.monotonic()
+        if lease:
+            held.append((since, min(ends, now), lease))
+        lease, since, ends = another, now, asked_at + another.lasts_s
+        time.sleep(0.01)
+    held.append((since, time.monotonic(), lease))
+    ask(engine, pace, worker, Ask(0, 0))
+
+
+def test_however_many_ask_at_once_they_never_have_more_than_there_is(engine, pace):
+    held = [[] for _ in range(6)]
+    threads = [
+        threading.Thread(target=renewals, args=(engine, pace, f"w{number}", 0.3 + number * 0.1, mine))
+        for number, mine in enumerate(held)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    everything = [one for mine in held for one in mine]
+    most = 0
+    for moment in sorted(since for since, _, _ in everything):
+        now = [lease for since, until, lease in everything if since <= moment < until]
+        assert sum(lease.per_second for lease in now) <= 100
+        assert sum(lease.connections for lease in now) <= 10
+        most = max(most, sum(lease.per_second for lease in now))
+    assert most == 100
+    assert all(len(mine) > 5 for mine in held)
+    assert standing(engine, pace).workers == 0
+
+
+def test_the_tables_show_neither_token_nor_path(engine):
+    token, exchange = "a-very-secret-token-77", "https://user:word@exchange.example:8443/tenant/4711"
+    mine = PaceOf(engine, exchange, token, "w1")
+    mine.begin(7, 3)
+    mine.renew(ALL)
+    with engine.begin() as connection:
+        rows = [
+            str(row) for table in ("paces", "leases") for row in connection.exec_driver_sql(f"select * from {table}")
+        ]
+    shown = "\n".join(rows)
+    assert "https://exchange.example:8443" in shown
+    assert not any(part in shown for part in (token, "word", "tenant", "4711"))
+    assert pace_name(exchange, token) == pace_name(f"{exchange}/", token) != pace_name(exchange, "another-token-1")
+
+
+def test_whoever_begins_last_sets_the_figures(engine, pace):
+    assert ask(engine, pace, "w1").per_second == 100
+    with engine.begin() as connection:
+        begin(connection, pace, "https://exchange.example/api", 40, 6)
+    lease = ask(engine, pace, "w1")
+    assert (lease.per_second, lease.connections, lease.share) == (40, 6, 1.0)
+
+
+def test_a_protest_against_one_reaches_all_at_their_next_lease(engine, pace):
+    ask(engine, pace, "w1")
+    with engine.begin() as connection:
+        setback(connection, pace, 0.2, 30.0, "the exchange is busy: status 429")
+        setback(connection, pace, 0.3, 10.0, "another that left with it")
+    for worker in ("w1", "w2"):
+        lease = ask(engine, pace, worker)
+        assert 29 < lease.paused_s <= 30
+        assert lease.share == 0.5
+    shown = standing(engine, pace)
+    assert (shown.share, shown.reason) == (0.5, "the exchange is busy: status 429")
+    assert shown.leased_per_second <= 50
+
+
+def test_who_wants_nothing_leaves_no_row_and_the_dead_are_removed(engine, pace):
+    for worker in ("w1", "w2", "w3"):
+        ask(engine, pace, worker)
+    ask(engine, pace, "w1", Ask(0, 0))
+    with engine.begin() as connection:
+        connection.exec_driver_sql(
+            f"update leases set until = until - {FORGOTTEN_S + TERM_S + 1} where pace = '{pace}' and worker = 'w2'"
+        )
+    ask(engine, pace, "w3")
+    with engine.begin() as connection:
+        left = connection.exec_driver_sql(f"select worker from leases where pace = '{pace}'").scalars().all()
+    assert left == ["w3"]
+
+
+def test_leases_go_by_the_clock_of_the_database_and_outlive_its_crash(engine, pace):
+    with engine.begin() as connection:
+        lease = renew(connection, pace, "w1", ALL)
+        assert lease.until == pytest.approx(clock.now(connection) + TERM_S, abs=0.5)
+        assert connection.exec_driver_sql("show synchronous_commit").scalar() == "on"
+
+
+def test_a_pace_that_nobody_began_is_an_error(engine):
+    with engine.begin() as connection, pytest.raises(LedgerError, match="not known"):
+        renew(connection, pace_name("http://nowhere", "x"), "w1", ALL)
+
+
+def test_many_may_begin_the_same_pace_at_the_same_time(engine):
+    name = pace_name("http://localhost", next(_tokens))
+
+    def begins(rate):
+        with engine.begin() as connection:
+            begin(connection, name, "http://localhost", rate, 5)
+
+    with ThreadPoolExecutor(5) as pool:
+        list(pool.map(begins, range(10, 20)))
+    assert standing(engine, name).per_second in range(10, 20)

@@ -1,0 +1,344 @@
+"""What a ledger on PostgreSQL promises beyond a file: one writer at a time, readers of one moment, and clear words when the server fails."""
+
+import threading
+import time
+from contextlib import suppress
+
+import databases
+import ledgers
+import psycopg
+import pytest
+import sendings
+from postgres import running_server
+from sendings import Settlement
+from sqlalchemy import select, update
+
+from loadsheet.ledger import State, open_ledger
+from loadsheet.ledger.joining import forget_engines
+from loadsheet.ledger.migrations import step
+from loadsheet.ledger.postgres import address_of, ledger_engine, make_schema, without_password
+from loadsheet.ledger.schema import entries, meta, runs
+from loadsheet.problems import LedgerError, LedgerGone, LedgerUnwritable, SettingsError
+
+
+@pytest.fixture
+def kind():
+    return "postgresql"
+
+
+def schema_of(url):
+    return address_of(url).schema
+
+
+# one writer at a time
+
+
+def test_two_writers_never_interleave(ledger, ledger_url):
+    ledger.begin_run()
+    engines = [ledger_engine(address_of(ledger_url), writes=True) for _ in range(2)]
+    seen = []
+
+    def count_up(engine):
+        for _ in range(20):
+            with engine.connect().execution_options(writes=True) as connection, connection.begin():
+                known = int(connection.scalar(select(meta.c.value).where(meta.c.name == "schema_version")))
+                time.sleep(0.001)
+                seen.append(known)
+                connection.execute(meta.update().where(meta.c.name == "schema_version").values(value=str(known + 1)))
+
+    threads = [threading.Thread(target=count_up, args=(engine,)) for engine in engines for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert seen == list(range(5, 85))  # no one saw what another one had seen
+    for engine in engines:
+        engine.dispose()
+
+
+def test_who_reads_sees_one_moment_while_others_write(ledger):
+    run = ledger.begin_run()
+    sendings.orders(ledger, run, 1200)
+    stream = ledger.history.entries_in(State.READY)
+    first = next(stream)
+    ledgers.send(ledger, run)
+    assert [first.id, *(entry.id for entry in stream)] == list(range(1, 1201))
+    assert ledger.history.count_in(State.READY) == 0
+    with ledger.history.at_one_moment() as connection:
+        before = connection.execute(select(entries.c.state).distinct()).scalars().all()
+        sendings.orders(ledger, run, 1, file="more.csv")
+        assert connection.execute(select(entries.c.state).distinct()).scalars().all() == before
+
+
+def test_a_stream_that_is_given_up_keeps_no_connection(ledger):
+    run = ledger.begin_run()
+    sendings.orders(ledger, run, 1200)
+    for _ in range(20):  # more than the pool has
+        stream = ledger.history.entries_in(State.READY)
+        next(stream)
+        del stream
+    assert ledger.history.count_in(State.READY) == 1200
+
+
+def test_who_reads_cannot_write(ledger, ledger_url):
+    ledger.begin_run()
+    with open_ledger(ledger_url, exclusive=False) as other, pytest.raises(LedgerUnwritable, match="may only be read"):
+        other.begin_run()
+
+
+# texts
+
+
+def test_texts_are_ordered_as_in_a_file(ledger, ledger_url):
+    """By code points, whatever the collation of the database is."""
+    ledger.begin_run()
+    told = (
+        "select table_name, column_name from information_schema.columns where table_schema = %s and data_type = 'text'"
+    )
+    names = set(databases.ask(told, schema_of(ledger_url)))
+    assert ("entries", "lane") in names
+    assert set(databases.ask(f"{told} and collation_name = 'C'", schema_of(ledger_url))) == names
+
+
+def test_a_key_that_only_begins_alike_in_other_letters_is_another(ledger):
+    run = ledger.begin_run()
+    orders = [{**ledgers.order(1), "order_id": key} for key in ("so-1", "SO-1", "SO-1/2")]
+    sendings.plan(ledger, run, "order.create", orders, file="o.csv")
+    assert [entry.key for entry in ledger.history.entries_by_key("so-1")] == ["so-1"]
+    assert [entry.key for entry in ledger.history.entries_by_key("SO-1")] == ["SO-1", "SO-1/2"]
+
+
+def test_keys_may_be_as_long_as_cells(ledger):
+    run = ledger.begin_run()
+    long = "".join(chr(0x4E00 + (number * 7919) % 20000) for number in range(4000))
+    orders = [{**ledgers.order(1), "order_id": long + end} for end in ("1", "2")]
+    drop = sendings.plan(ledger, run, "order.create", orders, file="o.csv")
+    ledger.saw(run, [f"order:{long}3"])
+    assert sendings.states(ledger, drop) == ["ready", "ready"]
+    again = sendings.plan(ledger, run, "order.create", orders, file="p.csv")
+    assert sendings.states(ledger, again) == ["unchanged", "unchanged"]
+    assert len(ledger.history.entries_by_key(long + "1")) == 2
+
+
+def test_a_nul_in_an_answer_or_a_cell_is_no_fault(ledger):
+    run = ledger.begin_run()
+    drop = sendings.orders(ledger, run, 1)
+    (one,) = ledger.ready(1)
+    ledger.mark_sending(run, [([one], one.payload)])
+    ledger.settle(run, [Settlement(1, State.REFUSED, "a\x00b", receipt="\x00", outcome="refused")])
+    assert sendings.states(ledger, drop) == ["refused"]
+    assert ledger.history.entry(1).reason == "a\ufffdb"
+
+
+# a connection that is lost
+
+
+def cut():
+    """End all connections of ours at the server."""
+    databases.ask(
+        "select pg_terminate_backend(pid, 5000) from pg_stat_activity where application_name = 'loadsheet' and pid <> pg_backend_pid()"
+    )
+
+
+def test_between_transactions_nobody_notices(ledger):
+    run = ledger.begin_run()
+    cut()
+    drop = sendings.orders(ledger, run, 2)
+    cut()
+    assert sendings.states(ledger, drop) == ["ready", "ready"]
+
+
+def test_in_the_middle_it_is_said_and_nothing_is_there(ledger):
+    run = ledger.begin_run()
+
+    def documents():
+        yield from (ledgers.document("order.create", ledgers.order(n), [("orders", n + 2, ("x",))]) for n in range(700))
+        cut()
+        yield ledgers.left_out(800)
+
+    with pytest.raises(LedgerGone, match="what was being recorded may not have been"):
+        ledger.plan(run, ledgers.drop_of(("orders", "o.csv")), {}, documents(), dict)
+    assert list(ledger.history.entries_in(*State)) == []
+    assert ledger.check() == []
+
+
+def lost_in_the_middle(mine, run, outcomes):
+    with mine.at_once():
+        mine.settle(run, outcomes)
+        cut()
+        mine.ready(1)
+
+
+@pytest.mark.parametrize("recorded", [True, False])
+def test_outcomes_are_recorded_once_although_the_connection_was_lost(ledger, recorded):
+    """The commit went through and its answer was lost, or it never did: who settles again need not know."""
+    run = ledger.begin_run()
+    drop = sendings.orders(ledger, run, 3)
+    ledger.batches.batch_up(run)
+    taken = ledger.batches.take(ledger.batches.open_of(run)[0].id, "me")
+    mine = ledger.for_batch(taken)
+    some = mine.ready(3)
+    mine.mark_sending(run, [([one], one.payload) for one in some])
+    outcomes = [ledgers.accepted(one)._replace(attempt=1) for one in some[:2]]
+    if recorded:
+        mine.settle(run, outcomes)
+    else:
+        with pytest.raises(LedgerGone):
+            lost_in_the_middle(mine, run, outcomes)
+    for _ in range(2):
+        mine.settle_again(run, outcomes, underway=[])
+        assert sendings.states(ledger, drop) == ["accepted", "accepted", "ready"]  # the third never left
+    assert [len(ledger.history.events_of(entry.id)) for entry in ledger.history.entries_of(drop.id)] == [3, 3, 3]
+    assert ledger.check() == []
+
+
+# a server that fails
+
+
+@pytest.fixture(scope="module")
+def fragile():
+    """A server of one's own, to be stopped."""
+    with running_server() as found:
+        yield found
+        forget_engines()
+
+
+def test_a_restart_ends_what_is_under_way_with_75_and_the_next_goes_on(fragile):
+    url = fragile.new_database() + "&schema=s"
+    with ledgers.ledger_at(url) as ledger:
+        run = ledger.begin_run()
+        drop = sendings.orders(ledger, run, 2)
+        fragile.stop("immediate")
+        with pytest.raises(LedgerGone, match="try again when the server can be reached") as caught:
+            ledger.ready(1)
+        assert caught.value.exit_code == 75
+        with pytest.raises(LedgerGone):
+            ledger.begin_run()
+        fragile.start()
+        assert len(ledger.ready(9)) == 2
+        ledgers.send(ledger, run)
+        assert sendings.states(ledger, drop) == ["accepted", "accepted"]
+        assert ledger.check() == []
+
+
+def test_a_server_that_may_not_write_says_so(fragile):
+    url = fragile.new_database() + "&schema=s"
+    with ledgers.ledger_at(url) as ledger:
+        run = ledger.begin_run()
+        with ledger._engine.connect() as connection:
+            connection.exec_driver_sql("set default_transaction_read_only = on")
+            connection.commit()
+        with pytest.raises(LedgerUnwritable, match="may only be read: is it a standby"):
+            ledger.end_run(run, exit_code=0, summary={})
+
+
+def test_a_server_that_loses_commits_is_refused(fragile):
+    url = fragile.new_database() + "&schema=s"
+    with psycopg.connect(fragile.url("postgres"), autocommit=True) as admin:
+        admin.execute("alter system set fsync = off")
+        admin.execute("select pg_reload_conf()")
+    try:
+        forget_engines()
+        with pytest.raises(LedgerError, match=r"\(fsync off\); it needs fsync on"), ledgers.ledger_at(url):
+            pass
+    finally:
+        with psycopg.connect(fragile.url("postgres"), autocommit=True) as admin:
+            admin.execute("alter system reset fsync")
+            admin.execute("select pg_reload_conf()")
+
+
+def test_commits_wait_for_the_disk_whatever_the_server_says(fragile):
+    url = fragile.new_database() + "&schema=s"
+    with psycopg.connect(fragile.url("postgres"), autocommit=True) as admin:
+        admin.execute(f"alter database {url.partition('@/')[2].partition('?')[0]} set synchronous_commit = off")
+    with ledgers.ledger_at(url) as ledger, ledger._engine.connect() as connection:
+        assert connection.exec_driver_sql("show synchronous_commit").scalar() == "on"
+
+
+def test_a_transaction_that_failed_is_not_taken_for_committed(fragile):
+    url = fragile.new_database() + "&schema=s"
+    with ledgers.ledger_at(url) as ledger:
+        run = ledger.begin_run()
+
+        def change():
+            with ledger._unfenced() as connection:
+                connection.execute(update(runs).where(runs.c.id == run.id).values(exit_code=7))
+                with suppress(LedgerError):
+                    connection.exec_driver_sql("select 1 / 0")
+
+        with pytest.raises(LedgerGone, match="had failed before its commit"):
+            change()
+        assert [one.exit_code for one in ledger.history.runs(1)] == [None]
+
+
+# words
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://anna:s3cret@127.0.0.1:1/db",
+        "postgresql://anna:s3cret@",
+        "postgresql://anna@127.0.0.1:1/db?password=s3cret",
+        "postgresql://anna:s3cret@127.0.0.1:x/db",
+        "postgresql://anna:s3cret@127.0.0.1:1/db?schema=Nope!",
+    ],
+)
+def test_a_password_is_never_told(url):
+    with pytest.raises((LedgerError, SettingsError)) as caught, open_ledger(url):
+        pass
+    assert "s3cret" not in str(caught.value)
+    assert "s3cret" not in without_password(url)
+
+
+def test_who_is_not_let_in_is_told_where_to_look():
+    url = databases.server().url("nowhere")
+    with pytest.raises(LedgerGone, match="look at `database`: its user, password, name"), open_ledger(url):
+        pass
+
+
+# schemas
+
+
+def test_shippers_are_strangers_to_each_other(ledger_url):
+    other = databases.new_url("postgresql", None, shipper="other")
+    with ledgers.ledger_at(ledger_url) as ledger, ledgers.ledger_at(other) as theirs:
+        run, their_run = ledger.begin_run(), theirs.begin_run()
+        sendings.orders(ledger, run, 2)
+        sendings.orders(theirs, their_run, 1)
+        assert (len(ledger.ready(9)), len(theirs.ready(9))) == (2, 1)
+
+
+def test_a_ledger_that_is_not_there_is_not_made_for_who_reads(ledger_url):
+    with pytest.raises(LedgerError, match=r"there is no ledger at .* yet"), open_ledger(ledger_url, exclusive=False):
+        pass
+
+
+def test_an_older_schema_is_upgraded_when_somebody_runs(ledger_url):
+    address = address_of(ledger_url)
+    engine = ledger_engine(address, writes=True)
+    with engine.connect() as connection, connection.begin():
+        make_schema(connection, address.schema)
+        for version in range(4):
+            step(connection, version)
+        connection.exec_driver_sql("insert into meta values ('schema_version', '4')")
+        connection.exec_driver_sql(
+            "insert into runs (name, started_at, finished_at, summary) values ('2026-03-01-01', '2026-03-01T02:00:00.000Z', '', '')"
+        )
+    engine.dispose()
+    with pytest.raises(LedgerError, match="`loadsheet run` upgrades it"), open_ledger(ledger_url, exclusive=False):
+        pass
+    with ledgers.ledger_at(ledger_url) as ledger:
+        run = ledger.begin_run()
+        drop = sendings.orders(ledger, run, 2)
+        ledgers.send(ledger, run)
+        assert sendings.states(ledger, drop) == ["accepted", "accepted"]
+        assert (run.id, ledger.check()) == (2, [])
+
+
+def test_a_newer_one_is_left_alone(ledger_url):
+    with ledgers.ledger_at(ledger_url):
+        pass
+    databases.ask(f"update {schema_of(ledger_url)}.meta set value = '99' where name = 'schema_version'")
+    with pytest.raises(LedgerError, match="schema version 99, this program knows"), ledgers.ledger_at(ledger_url):
+        pass

@@ -1,0 +1,275 @@
+"""Parts of a drop are exactly the whole, in its order, for every shape of source; and chunks travel without losing anything."""
+
+import heapq
+import random
+from collections import Counter
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sheets import ASSUMED, EXAMPLES, NOW, load_text, run, table
+from test_grouping import FLAT, JOINED
+from test_mapping_examples import DROPS
+
+from loadsheet.mapping import Document, Ignored, SourceRow, load, load_folder, route, translate
+from loadsheet.mapping.documents import Instead
+from loadsheet.mapping.parts import Broken, Chunk, Part, Whole, pack, together, unpack
+from loadsheet.problems import FileRefused, Problem, Where
+from loadsheet.reading import open_tables
+from loadsheet.reading.tables import Row
+from loadsheet.settings import Settings
+
+ROOT = Path(__file__).parents[2]
+INBOX = ROOT / "inbox_samples"
+
+
+@cache
+def samples():
+    names = sorted(path.relative_to(INBOX).as_posix() for path in INBOX.rglob("*") if path.is_file())
+    routes = route(names, load_folder(ROOT / "mappings", ASSUMED)).complete
+    return {one.mapping.name: one for one in routes}
+
+
+@cache
+def tables_of(name):
+    """A mapping and its tables in memory: an example of this room, or a shipped mapping with its sample."""
+    if name in DROPS:
+        mapping, folder, files = load(EXAMPLES / f"{name}.yaml", ASSUMED), EXAMPLES, DROPS[name]
+    else:
+        name = name.removeprefix("shipped: ")
+        mapping, folder, files = samples()[name].mapping, INBOX, samples()[name].files
+    found = {}
+    for role, layouts in mapping.layouts.items():
+        found |= open_tables(folder / files[role], files[role], layouts, Settings())
+    return mapping, {key: kept(one, list(one.rows())) for key, one in found.items()}
+
+
+def kept(of, rows):
+    return replace(of, rows=lambda: iter(rows))
+
+
+SHAPES = [*DROPS, *(f"shipped: {path.stem}" for path in sorted((ROOT / "mappings").glob("*.yaml")))]
+
+
+def in_parts(mapping, tables, count, *, stripe=1, **options):
+    """What the parts come to together, each packed and unpacked, in the order of the chunks alone."""
+    wholes = [Whole(Part(number, count, stripe)) for number in range(count)]
+    packed = [[pack(chunk) for chunk in whole.chunks(mapping, tables, now=NOW, **options)] for whole in wholes]
+    chunks = heapq.merge(*[[unpack(one) for one in part] for part in packed], key=lambda chunk: chunk.first)
+    return list(together(chunks, lambda: [whole.groups for whole in wholes]))
+
+
+@pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.parametrize(("count", "stripe"), [(1, 100), (2, 1), (3, 2), (7, 1)])
+def test_the_parts_of_every_layout_are_the_whole_in_its_order(name, count, stripe):
+    mapping, tables = tables_of(name)
+    assert in_parts(mapping, tables, count, stripe=stripe) == list(translate(mapping, tables, now=NOW))
+
+
+def test_the_shapes_are_all_there():
+    found = [item for name in SHAPES for item in translate(*tables_of(name), now=NOW)]
+    made = [item for item in found if isinstance(item, Document)]
+    assert {isinstance(item, Ignored) for item in found} == {True, False}
+    assert any(item.instead for item in made), "an upsert"
+    assert any(
+        len({one.operation for one in translate(*tables_of(name), now=NOW) if isinstance(one, Document)}) > 1
+        for name in SHAPES
+    )
+    assert any(item.items for item in made), "rows that give several documents, or lists within lists"
+    assert any(row.natives for item in made for row in item.rows), "typed cells"
+    assert any(item.problems and not item.usable for item in made)
+    assert any(len({row.table for row in item.rows}) > 2 for item in made), "companions"
+    assert any(not item.key for item in made), "rows that name no record, and stated totals"
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.sampled_from(SHAPES), st.integers(0, 2**32), st.sampled_from([0, 4, 999]), st.integers(1, 7), st.integers(1, 9)
+)
+def test_rows_in_any_order_and_grouped_in_any_way_give_the_same_parts(name, seed, memory_rows, count, stripe):
+    mapping, tables = tables_of(name)
+    dice = random.Random(seed)
+    mixed = {}
+    for key, one in tables.items():
+        rows = list(one.rows())
+        dice.shuffle(rows)
+        mixed[key] = kept(one, rows)
+    whole = list(translate(mapping, mixed, now=NOW, memory_rows=memory_rows))
+    assert in_parts(mapping, mixed, count, stripe=stripe, memory_rows=memory_rows) == whole
+
+
+cell = st.sampled_from(["1", "2", "3", "4", "", "x"])
+flat_rows = st.lists(
+    st.tuples(cell, st.sampled_from(["Ulm", "Bonn"]), st.sampled_from(["a", "Total", ""]), cell).map(list), max_size=25
+)
+joined_rows = st.tuples(
+    st.lists(st.tuples(cell, st.sampled_from(["Ulm", ""])).map(list), max_size=9),
+    st.lists(st.tuples(cell, st.just("a"), cell).map(list), max_size=20),
+    st.lists(st.tuples(cell, st.just("n")).map(list), max_size=6),
+)
+
+
+@pytest.fixture(scope="module")
+def flat(tmp_path_factory):
+    return load_text(tmp_path_factory.mktemp("flat"), FLAT)
+
+
+@pytest.fixture(scope="module")
+def joined(tmp_path_factory):
+    return load_text(tmp_path_factory.mktemp("joined"), JOINED)
+
+
+@settings(deadline=None, max_examples=60)
+@given(flat_rows, st.sampled_from([0, 5, 999]), st.integers(1, 4))
+def test_any_rows_of_one_table(flat, rows, memory_rows, count):
+    one = {"rows": table(flat.plan.tables[0], rows)}
+    assert in_parts(flat, one, count, memory_rows=memory_rows) == run(flat, rows, memory_rows=memory_rows)
+
+
+@settings(deadline=None, max_examples=60)
+@given(joined_rows, st.sampled_from([0, 5, 999]), st.integers(1, 4))
+def test_any_rows_of_tables_that_are_joined(joined, rows, memory_rows, count):
+    given_tables = {
+        plan.name: table(plan, own, file=f"{plan.name}.csv") for plan, own in zip(joined.plan.tables, rows, strict=True)
+    }
+    assert in_parts(joined, given_tables, count, memory_rows=memory_rows) == run(joined, *rows, memory_rows=memory_rows)
+
+
+def test_each_row_is_in_one_part_only(flat):
+    rows = [[str(number // 3), "Ulm", "a", "1"] for number in range(60)]
+    one = {"rows": table(flat.plan.tables[0], rows)}
+    parts = [list(Whole(Part(number, 3, 2)).chunks(flat, one, now=NOW)) for number in range(3)]
+    seen = Counter(row.number for part in parts for chunk in part for item in chunk.items for row in item.rows)
+    assert seen == Counter(range(2, 62))
+    assert all(chunk.groups <= 2 for part in parts for chunk in part)
+    assert [sum(chunk.groups for chunk in part) for part in parts] == [8, 6, 6]
+
+
+def test_only_the_groups_of_a_part_are_made(flat):
+    """What is not of the part costs its reading alone: its cells are never converted."""
+    touched = Counter()
+
+    class Cells(tuple):
+        __slots__ = ()
+
+        def __getitem__(self, index):
+            touched[super().__getitem__(0)] += index == 3  # the weight, which no grouping looks at
+            return super().__getitem__(index)
+
+    rows = [Row(number, Cells([str(number), "Ulm", "a", "1"])) for number in range(2, 12)]
+    one = {"rows": replace(table(flat.plan.tables[0], []), rows=lambda: iter(rows))}
+    list(Whole(Part(1, 2, 5)).chunks(flat, one, now=NOW))
+    assert {key for key, count in touched.items() if count} == {str(number) for number in range(7, 12)}
+
+
+def test_a_chunk_of_many_rows_is_not_made_larger(flat):
+    rows = [[str(number // 900), "Ulm", "a", "1"] for number in range(9_000)]
+    one = {"rows": table(flat.plan.tables[0], rows)}
+    whole = Whole(Part(0, 1))
+    chunks = list(whole.chunks(flat, one, now=NOW))
+    assert [(chunk.first, chunk.groups) for chunk in chunks] == [(0, 3), (3, 3), (6, 3), (9, 1)]
+    assert list(together(chunks, lambda: [whole.groups])) == run(flat, rows)
+
+
+def test_a_fault_of_the_file_comes_through(flat):
+    def rows():
+        yield Row(2, ("1", "Ulm", "a", "1"))
+        raise FileRefused(Problem("R202", Where("drop.csv")))
+
+    one = {"rows": replace(table(flat.plan.tables[0], []), rows=rows)}
+    with pytest.raises(FileRefused):
+        list(Whole(Part(1, 2)).chunks(flat, one, now=NOW))
+
+
+# ---- the proof that nothing is missing ----
+
+
+def chunks_of(flat, count):
+    rows = [[str(number), "Ulm", "a", "1"] for number in range(10)]
+    one = {"rows": table(flat.plan.tables[0], rows)}
+    wholes = [Whole(Part(number, count, 2)) for number in range(count)]
+    return sorted(chunk for whole in wholes for chunk in whole.chunks(flat, one, now=NOW))
+
+
+@pytest.mark.parametrize("place", range(5))
+def test_a_chunk_that_is_missing_or_comes_twice_is_noticed(flat, place):
+    chunks = chunks_of(flat, 2)
+    assert len(chunks) == 5
+    for spoilt in (chunks[:place] + chunks[place + 1 :], chunks[: place + 1] + chunks[place:]):
+        with pytest.raises(Broken):
+            list(together(spoilt, lambda: [10, 10]))
+
+
+def test_parts_that_found_different_rows_are_noticed(flat):
+    chunks = chunks_of(flat, 2)
+    assert len(list(together(chunks, lambda: [10, 10]))) == 10
+    for counted in ([10, 11], [9, 10], []):
+        with pytest.raises(Broken):
+            list(together(chunks, lambda counted=counted: counted))
+
+
+def test_nothing_at_all_is_whole_too():
+    assert list(together([], lambda: [0, 0])) == []
+
+
+# ---- chunks as bytes ----
+
+texts = st.text(max_size=8)
+wheres = st.builds(Where, texts, texts, st.integers(0, 10**6), texts, texts, texts)
+problems = st.builds(
+    Problem,
+    st.sampled_from(["C302", "G401", "K502"]),
+    wheres,
+    texts,
+    st.dictionaries(texts, texts | st.integers(-(2**40), 2**40) | st.booleans() | st.none(), max_size=3),
+    texts,
+    st.sampled_from(["error", "warning"]),
+)
+rows = st.builds(
+    SourceRow,
+    texts,
+    st.integers(1, 2**31),
+    st.lists(texts, max_size=4).map(tuple),
+    st.lists(st.tuples(st.integers(0, 9), st.sampled_from(["number", "date"]), texts), max_size=2).map(tuple),
+)
+documents = st.builds(
+    Document,
+    texts,
+    texts,
+    texts,
+    st.binary(max_size=20),
+    texts,
+    st.lists(rows, max_size=3).map(tuple),
+    st.lists(problems, max_size=2).map(tuple),
+    st.dictionaries(texts, st.lists(st.integers(0, 99), max_size=3).map(tuple), max_size=2),
+    st.none() | st.builds(Instead, texts, st.binary(max_size=9), texts),
+)
+ignored = st.builds(Ignored, rows, texts)
+chunks = st.builds(Chunk, st.integers(0, 2**31), st.integers(0, 10_000), st.lists(documents | ignored, max_size=8))
+
+
+@settings(deadline=None)
+@given(chunks)
+def test_a_chunk_is_read_back_as_it_was(chunk):
+    back = unpack(pack(chunk))
+    assert back == chunk
+    assert [type(item) for item in back.items] == [type(item) for item in chunk.items]
+
+
+@settings(deadline=None)
+@given(chunks, st.data())
+def test_what_is_no_chunk_is_refused(chunk, data):
+    packed = pack(chunk)
+    with pytest.raises(Broken):
+        unpack(packed[: data.draw(st.integers(0, len(packed) - 1))])
+
+
+def test_values_that_are_no_texts_say_the_same_afterwards():
+    problem = Problem("C302", Where("a.csv"), "x", {"locale": Path("de_DE"), "when": 7})
+    chunk = Chunk(0, 1, [Document("order.create", "1", "order:1", b"", "", (), (problem,))])
+    (back,) = unpack(pack(chunk)).items
+    assert back.problems[0].to_json() == problem.to_json()
+    assert str(back.problems[0]) == str(problem)

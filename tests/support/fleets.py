@@ -1,0 +1,118 @@
+"""What ledgers share on a real PostgreSQL, empty for each test, and things put into it as others would put them."""
+
+import itertools
+import json
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from databases import database
+from sqlalchemy import insert, text
+
+from loadsheet.ledger.shared import clock, paces
+from loadsheet.ledger.shared import schema as tables
+from loadsheet.ledger.shared.leases import Ask
+from loadsheet.ledger.shared.opening import shared
+from loadsheet.ledger.shared.paces import Told
+from loadsheet.ledger.shared.sight import Fleet as Seen
+from loadsheet.ledger.shared.sight import Queued, Takeover, Worker
+from loadsheet.settings import Settings
+
+_numbers = itertools.count(1)
+
+
+def shared_settings(**more):
+    """Settings with shared tables of their own, which are not there yet."""
+    return Settings(database=database(), database_schema=f"f{next(_numbers)}", **more)
+
+
+def shared_memory():
+    """What settings say of a fleet of their own."""
+    settings = shared_settings()
+    return {"database": settings.database, "database_schema": settings.database_schema}
+
+
+def a_fleet(**changes):
+    """A fleet as it might be seen, without a database."""
+    at = datetime(2026, 3, 4, 2, 20, tzinfo=UTC)
+    since, seen_at = at - timedelta(hours=2), at - timedelta(seconds=1)
+    where = {"process": 7, "version": "1.0", "since": since, "seen": seen_at, "serves": ("acme",), "places": 2}
+    one = Worker(
+        name="alfa-7-aa",
+        host="alfa",
+        **where,
+        doing=("acme calls 17",),
+        done=1_204,
+        takeovers=1,
+        alive=True,
+        ended=False,
+    )
+    gone = one._replace(name="beta-9-bb", host="beta", doing=(), takeovers=0, alive=False)
+    taken = Takeover(at - timedelta(minutes=9), "acme", 16, "calls", "beta-9-bb", "alfa-7-aa", 3)
+    queue = [Queued("acme", "calls", 12, 2, 400.0), Queued("bolt", "run", 0, 1, 0.0)]
+    pace = Told("d41d8cd98f00b204", "https://exchange.example", 50, 8, 0.5, 20.0, "429", 25, 4, 1)
+    return replace(Seen(at, [one, gone], queue, [taken], 57, [pace]), **changes)
+
+
+@contextmanager
+def joined(settings):
+    """A connection to the shared tables of these settings, which are made; each statement is committed."""
+    with shared(settings.database_url, makes=True) as engine, engine.connect() as connection:
+        yield connection.execution_options(isolation_level="AUTOCOMMIT")
+
+
+class Fleet:
+    """Puts things into the shared tables; ages are in seconds before now, by the database's clock."""
+
+    def __init__(self, connection):
+        self.connection = connection
+
+    def ago(self, seconds):
+        return clock.now(self.connection) - seconds
+
+    def put(self, table, **values):
+        self.connection.execute(insert(getattr(tables, table)).values(values))
+
+    def worker(self, name, *, seen=1, age=600, ended=None, **more):
+        given = {"host": name.partition("-")[0], "process": 7, "version": "1.0", "places": 2, **more}
+        given |= {"started": self.ago(age), "seen": self.ago(seen), "ended": ended and self.ago(ended)}
+        for name_of_list in ("serves", "doing"):
+            given[name_of_list] = json.dumps(given.get(name_of_list, []))
+        self.put("workers", name=name, **given)
+
+    def takeover(self, after, *, age=60, **more):
+        given = {"shipper": "acme", "batch": 4, "kind": "calls", "before": "dead-1", "unknown": 3} | more
+        self.put("takeovers", at=self.ago(age), after=after, **given)
+
+    def pace(
+        self, exchange="https://exchange.example", token="t", *, per_second=50, connections=8, wants=(), setback=None
+    ):
+        """A pace with the leases of these workers, each of whom wants so many calls a second and connections."""
+        name = paces.pace_name(exchange, token)
+        paces.begin(self.connection, name, exchange, per_second, connections)
+        for worker, wanted, wanted_connections in wants:
+            with self.connection.engine.begin() as connection:
+                paces.renew(connection, name, worker, Ask(wanted, wanted_connections))
+        if setback:
+            with self.connection.engine.begin() as connection:
+                paces.setback(connection, name, 0.0, *setback)
+        return name
+
+    def job(self, shipper, kind, *, status="todo", age=0):
+        """A job as `ledger.shared.jobs` announces it."""
+        args = json.dumps(
+            {"ledger": "x", "shipper": shipper, "kind": kind, "batch": 1} if kind != "run" else {"shipper": shipper}
+        )
+        job = self.connection.scalar(
+            text(
+                "insert into procrastinate_jobs (queue_name, task_name, args, status) values ('calls', :task, cast(:args as jsonb), "
+                "cast(:status as procrastinate_job_status)) returning id"
+            ),
+            {"task": "run" if kind == "run" else "work", "args": args, "status": status},
+        )
+        self.connection.execute(
+            text(
+                "update procrastinate_events set at = clock_timestamp() - :age * interval '1 second' where job_id = :job"
+            ),
+            {"age": age, "job": job},
+        )

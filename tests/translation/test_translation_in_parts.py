@@ -1,0 +1,470 @@
+"""A drop that is translated in parts leaves the ledger that one process leaves, whoever translates the parts and whatever becomes of them."""
+
+import hashlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+
+import databases
+import pytest
+from ledgers import Ticking, ledger_at
+from orders import MAPPINGS, write_orders
+from sqlalchemy import func, select
+
+from loadsheet import journal, translation
+from loadsheet.contract import Assumptions
+from loadsheet.intake import Elsewhere, take_in, translate_part
+from loadsheet.ledger import State
+from loadsheet.ledger.batches import Kind
+from loadsheet.ledger.schema import drops, entries, events, files, ignored, mappings, staged, tables
+from loadsheet.mapping import load_folder, route
+from loadsheet.mapping.documents import Document
+from loadsheet.problems import FileRefused, Superseded
+from loadsheet.reading import open_tables
+from loadsheet.settings import Settings
+
+ROOT = Path(__file__).parents[2]
+TIMES = {"at", "arrived", "created_at", "changed_at", "batch_id"}
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are not forked here")
+
+
+class House:
+    """A ledger of its own, with files dropped into an inbox of its own, and what it knows in the end."""
+
+    def __init__(self, folder, kind, *, mappings=MAPPINGS, **given):
+        folder.mkdir(parents=True, exist_ok=True)
+        self.settings = Settings(
+            inbox=folder / "inbox",
+            mappings=mappings,
+            outbox=folder / "outbox",
+            state=folder / "state",
+            settle_s=0,
+            **{"parts_bytes_min": 1, "translation_processes": 1, **given},
+        )
+        self.settings.inbox.mkdir()
+        self.url = databases.new_url(kind, folder)
+        self.folder = folder
+
+    @contextmanager
+    def intake(self, elsewhere=lambda _ledger, _run, _mappings: None):
+        """One intake: the ledger, and what was taken."""
+        loaded = load_folder(self.settings.mappings, self.settings.assumptions)
+        with ledger_at(self.url, Ticking()) as ledger:
+            run = ledger.begin_run()
+            yield ledger, take_in(self.settings, ledger, run, loaded, elsewhere=elsewhere(ledger, run, loaded))
+
+    def known(self, elsewhere=lambda _ledger, _run, _mappings: None):
+        """Every row of the ledger after one intake, but for times and folders."""
+        with self.intake(elsewhere) as (ledger, taken):
+            assert taken.fault is None
+            return rows_of(ledger, self.folder)
+
+
+def rows_of(ledger, folder, *, ids=True):
+    """What lies in the ledger. A transaction that PostgreSQL rolls back uses up ids: `ids` says whether they count."""
+    found = {}
+    with ledger.history._engine.connect() as connection:
+        for table in (mappings, drops, files, tables, entries, ignored, events):
+            columns = [
+                column for column in table.c if column.name not in TIMES and (ids or not column.name.endswith("id"))
+            ]
+            order = table.c.id if "id" in table.c else table.c.hash
+            found[table.name] = [
+                tuple(str(value).replace(str(folder), "") if isinstance(value, str) else value for value in row)
+                for row in connection.execute(select(*columns).order_by(order))
+            ]
+    return found
+
+
+def left_staged(ledger):
+    with ledger.history._engine.connect() as connection:
+        return connection.scalar(select(func.count()).select_from(staged))
+
+
+class Workers:
+    """Workers as a fleet has them: each takes a batch, translates its part and closes the batch with the answer."""
+
+    def __init__(self, settings, parts, *, spoil=lambda _number, answer: answer):
+        self.settings, self.parts, self._spoil = settings, parts, spoil
+        self.asked = 0
+
+    def __call__(self, ledger, run, loaded):
+        def translate(given):
+            self.asked += 1
+            batches = [ledger.batches.hand_out(run, Kind.TRANSLATE, one) for one in given]
+            for number, batch in reversed(list(enumerate(batches))):
+                taken = ledger.batches.take(batch, f"worker {number}")
+                mine = ledger.for_batch(taken)
+                answer = translate_part(self.settings, mine, batch, taken.given, loaded)
+                mine.batches.close(taken, self._spoil(number, answer))
+            return {batch: ledger.batches.answer_of(batch) for batch in batches}
+
+        return Elsewhere(self.parts, translate)
+
+
+@pytest.fixture(params=databases.KINDS)
+def kind(request):
+    return request.param
+
+
+def shipped(house):
+    shutil.copytree(ROOT / "inbox_samples", house.settings.inbox, dirs_exist_ok=True)
+    return house
+
+
+def with_orders(house, count=300, **more):
+    write_orders(house.settings.inbox, count, **more)
+    return house
+
+
+# ---- parts that others translate ----
+
+
+@pytest.mark.parametrize("parts", [1, 2, 3, 7])
+def test_the_ledger_after_parts_is_the_ledger_without(tmp_path, kind, parts):
+    alone = with_orders(House(tmp_path / "alone", kind), 730, wrong_every=9).known()
+    house = with_orders(House(tmp_path / "parts", kind), 730, wrong_every=9)
+    workers = Workers(house.settings, parts)
+    assert house.known(workers) == alone
+    assert workers.asked == 1
+    assert len(alone["entries"]) == 730
+
+
+@pytest.mark.parametrize(("kind", "parts"), [("sqlite", 5), ("postgresql", 2)])
+def test_every_shipped_sample_is_planned_from_parts_as_without(tmp_path, kind, parts):
+    alone = shipped(House(tmp_path / "alone", kind, mappings=ROOT / "mappings")).known()
+    house = shipped(House(tmp_path / "parts", kind, mappings=ROOT / "mappings"))
+    workers = Workers(house.settings, parts)
+    assert house.known(workers) == alone
+    assert workers.asked >= 10, "texts; workbooks are not shared out"
+    assert any(row for row in alone["tables"] if row[-1] != "[]"), "something looks damaged in a sample"
+    assert alone["ignored"]
+
+
+def test_what_was_planned_is_staged_no_more(tmp_path, kind):
+    house = with_orders(House(tmp_path, kind), 20)
+    with house.intake(Workers(house.settings, 3)) as (ledger, _):
+        assert left_staged(ledger) == 0
+        assert ledger.history.count_in(State.READY) == 20
+
+
+def fail(number, answer):
+    return {"failed": "no share here"} if number == 1 else answer
+
+
+def misread(number, answer):
+    return {**answer, "rows": {**answer["rows"], "orders": 1}} if number == 1 else answer
+
+
+def miscount(number, answer):
+    return {**answer, "groups": 19} if number == 0 else answer
+
+
+def babble(number, answer):
+    return {} if number == 2 else answer
+
+
+@pytest.mark.parametrize("spoil", [fail, misread, miscount, babble])
+def test_parts_that_are_lost_or_do_not_agree_are_not_used(tmp_path, kind, spoil):
+    one = with_orders(House(tmp_path / "alone", kind), 20)
+    with one.intake() as (ledger, _):
+        alone = rows_of(ledger, one.folder, ids=kind == "sqlite")
+    house = with_orders(House(tmp_path / "parts", kind), 20)
+    with house.intake(Workers(house.settings, 3, spoil=spoil)) as (ledger, taken):
+        assert (taken.left, taken.fault) == ((), None)
+        assert rows_of(ledger, house.folder, ids=kind == "sqlite") == alone
+        assert left_staged(ledger) == 0
+
+
+def test_who_was_taken_over_stages_nothing_and_his_heir_does(tmp_path, kind):
+    alone = with_orders(House(tmp_path / "alone", kind), 20).known()
+    house = with_orders(House(tmp_path / "parts", kind), 20)
+
+    def workers(ledger, run, loaded):
+        def translate(given):
+            batch = ledger.batches.hand_out(run, Kind.TRANSLATE, given[0])
+            slow, heir = (ledger.batches.take(batch, owner) for owner in ("slow", "heir"))
+            answer = translate_part(house.settings, ledger.for_batch(heir), batch, heir.given, loaded)
+            with pytest.raises(Superseded):
+                translate_part(house.settings, ledger.for_batch(slow), batch, slow.given, loaded)
+            ledger.for_batch(heir).batches.close(heir, answer)
+            return {batch: ledger.batches.answer_of(batch)}
+
+        return Elsewhere(1, translate)
+
+    assert house.known(workers) == alone
+
+
+def test_if_nobody_takes_the_parts_this_process_translates(tmp_path, kind):
+    alone = with_orders(House(tmp_path / "alone", kind), 20).known()
+    house = with_orders(House(tmp_path / "parts", kind), 20)
+    assert house.known(lambda *_: Elsewhere(3, lambda _given: {})) == alone
+
+
+def test_a_file_that_a_part_refuses_is_set_aside_with_its_problem(tmp_path):
+    house = with_orders(House(tmp_path, "sqlite"), 20)
+    problem = {"code": "R202", "where": {"file": "orders.csv"}, "found": "", "values": {}, "hint": "", "level": "error"}
+    workers = Workers(house.settings, 2, spoil=lambda _number, _answer: {"refused": problem})
+    with house.intake(workers) as (ledger, taken):
+        assert taken.fault is None
+        assert ledger.history.count_in(*State) == 0
+        assert left_staged(ledger) > 0, "the next run clears it"
+    aside = sorted(path.name for path in house.settings.outbox.rglob("*.csv"))
+    assert aside == ["orders.csv", "packages.csv"]
+
+
+def test_a_file_that_changes_while_parts_are_translated_is_taken_back(tmp_path):
+    house = with_orders(House(tmp_path, "sqlite"), 20)
+
+    def write_late(number, answer):
+        if number == 0:  # the last to be done
+            (path,) = (house.settings.state / "work").rglob("packages.csv")
+            with path.open("ab") as late:
+                late.write(b"00000001,BOX,Late,1,0.1\n")
+        return answer
+
+    with house.intake(Workers(house.settings, 2, spoil=write_late)) as (ledger, taken):
+        assert [problem.code for problem in taken.left] == ["A106"]
+        assert ledger.history.count_in(*State) == 0
+    assert sorted(path.name for path in house.settings.inbox.glob("*.csv")) == ["orders.csv", "packages.csv"]
+
+
+def test_a_machine_that_has_another_file_there_says_nothing_against_the_file(tmp_path):
+    house = with_orders(House(tmp_path, "sqlite"), 5)
+    loaded = load_folder(MAPPINGS, Assumptions())
+    given = order_of(house, loaded).to_json()
+    put = []
+
+    def carried_out(changed):
+        files = [{**file, **changed} for file in given["files"]]
+        return translation.carry_out({**given, "files": files}, house.settings, loaded, bring=Path, put=put.extend)
+
+    assert "is not the file that was claimed" in carried_out({"sha256": "0" * 64})["failed"]
+    assert "No such file" in carried_out({"lies_at": str(tmp_path / "not there")})["failed"]
+    assert put == []
+    assert carried_out({})["groups"] == 5
+
+
+def test_a_worker_without_the_mapping_makes_it_again_from_its_files(tmp_path):
+    house = with_orders(House(tmp_path, "sqlite"), 5)
+    loaded = load_folder(MAPPINGS, Assumptions())
+    given = order_of(house, loaded).to_json()
+    known, unknown = [], []
+    for mappings_there, put in ((loaded, known), ((), unknown)):
+        answer = translation.carry_out(given, house.settings, mappings_there, bring=Path, put=put.extend)
+        assert answer["rows"] == {"orders": 5, "packages": 15}
+    assert known == unknown
+    other = {**given, "hash": "another"}
+    assert "another one here" in translation.carry_out(other, house.settings, (), bring=Path, put=list)["failed"]
+
+
+def order_of(house, loaded, part=0, of=1):
+    (chosen,) = route(["orders.csv", "packages.csv"], loaded).complete
+    sources = []
+    for role, name in chosen.files.items():
+        path = house.settings.inbox / name
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        sources.append(translation.Source(role, name, str(path), digest))
+    return translation.orders(chosen.mapping, sources, "2026-03-06T02:15:00.000Z", of)[part]
+
+
+# ---- parts that processes of this machine translate ----
+
+
+@contextmanager
+def journal_in(folder):
+    """A journal, and what gives the warnings in it once it is closed."""
+    state = folder / "journal"
+    with journal.opened(Settings(state=state)):
+        yield lambda: [
+            line
+            for log in (state / "logs").glob("*.jsonl")
+            for line in log.read_text(encoding="ascii").splitlines()
+            if json.loads(line)["level"] == "warning"
+        ]
+
+
+@pytest.mark.parametrize("processes", [2, 4])
+def test_the_ledger_after_other_processes_is_the_ledger_without(tmp_path, processes):
+    alone = with_orders(House(tmp_path / "alone", "sqlite"), 730, wrong_every=9).known()
+    parts = with_orders(House(tmp_path / "parts", "sqlite", translation_processes=processes), 730, wrong_every=9)
+    with journal_in(tmp_path) as lines:
+        assert parts.known() == alone
+    assert lines() == []
+
+
+@contextmanager
+def killed():
+    """Whoever translates for this process is killed, as soon as it is there."""
+    pids, over = [], threading.Event()
+
+    def kill():
+        while not over.is_set():
+            for pid in translating() - set(pids):
+                os.kill(pid, signal.SIGKILL)
+                pids.append(pid)
+            time.sleep(0.001)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    try:
+        yield pids
+    finally:
+        over.set()
+        killer.join()
+
+
+def translating(parent=None):
+    """The processes of ours, or of another one, that translate parts."""
+    found = set()
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            ours = int(stat.read_text().rpartition(")")[2].split()[1]) == (parent or os.getpid())
+            if ours and b"translation.children" in (stat.parent / "cmdline").read_bytes():
+                found.add(int(stat.parent.name))
+        except OSError:
+            continue
+    return found
+
+
+needs_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="no /proc to find processes in")
+
+
+@needs_proc
+def test_a_process_that_is_killed_costs_time_and_nothing_else(tmp_path):
+    alone = with_orders(House(tmp_path / "alone", "sqlite"), 50).known()
+    house = with_orders(House(tmp_path / "parts", "sqlite", translation_processes=3), 50)
+    with journal_in(tmp_path) as lines, killed() as pids:
+        assert house.known() == alone
+    assert len(pids) >= 1
+    (line,) = lines()
+    assert "parts of a translation lost" in line
+    assert "ended before its end" in line
+
+
+@needs_proc
+def test_a_process_that_is_killed_when_it_has_told_half_is_a_lost_part(tmp_path):
+    house = with_orders(House(tmp_path, "sqlite"), 2_000)
+    given = [order_of(house, load_folder(MAPPINGS, Assumptions()), part, 2) for part in range(2)]
+    with translation.Children(given, house.settings) as children:
+        stream = children.documents()
+        assert len(list(islice(stream, 150))) == 150
+        os.kill(min(translating()), signal.SIGKILL)
+        with pytest.raises(translation.PartsLost, match="ended before its end"):
+            list(stream)
+    assert translating() == set()
+
+
+def test_what_a_process_finds_wrong_with_a_file_comes_through_with_its_problem(tmp_path):
+    house = with_orders(House(tmp_path, "sqlite"), 20)
+    loaded = load_folder(MAPPINGS, Assumptions())
+    given = [order_of(house, loaded, part, 2) for part in range(2)]
+    (house.settings.inbox / "packages.csv").write_bytes(b"Order,Kind,Item,Weight,Volume\r\n1,BOX,\xff\xfe,1,1\r\n")
+    (chosen,) = route(["orders.csv", "packages.csv"], loaded).complete
+    with pytest.raises(FileRefused) as here:
+        open_tables(
+            house.settings.inbox / "packages.csv", "packages.csv", chosen.mapping.layouts["packages"], house.settings
+        )
+    with translation.Children(given, house.settings) as children, pytest.raises(FileRefused) as there:
+        list(children.documents())
+    assert there.value.problem == here.value.problem
+
+
+def test_a_process_that_cannot_make_the_mapping_is_a_lost_part(tmp_path):
+    house = with_orders(House(tmp_path, "sqlite"), 20)
+    given = order_of(house, load_folder(MAPPINGS, Assumptions()))
+    failed = pytest.raises(translation.PartsLost, match="part 1 failed: MappingError")
+    with translation.Children([replace(given, hash="another")], house.settings) as children, failed:
+        list(children.documents())
+
+
+@needs_proc
+def test_processes_get_no_secret_and_leave_nothing_behind(tmp_path, monkeypatch):
+    monkeypatch.setenv("LOADSHEET_TOKEN", "s3cret")
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    (tmp_path / "tmp").mkdir()
+    house = with_orders(House(tmp_path / "house", "sqlite", database="postgresql://me:s3cret@host/base"), 500)
+    given = [order_of(house, load_folder(MAPPINGS, Assumptions()), part, 2) for part in range(2)]
+    with translation.Children(given, house.settings) as children:
+        stream = children.documents()
+        assert isinstance(next(stream), Document)
+        for pid in translating():
+            said = b"".join((Path("/proc") / str(pid) / name).read_bytes() for name in ("environ", "cmdline"))
+            assert b"s3cret" not in said
+        assert len(list(stream)) == 499
+    assert translating() == set()
+    assert list((tmp_path / "tmp").iterdir()) == []
+
+
+PLANNER = """
+import sys, msgspec
+from loadsheet import translation
+from loadsheet.settings import Settings
+orders = [translation.Order.from_json(one) for one in msgspec.json.decode(sys.stdin.buffer.readline())]
+with translation.Children(orders, Settings()) as children:
+    next(children.documents())
+    print("planning", flush=True)
+    sys.stdin.read()
+"""
+
+
+@needs_proc
+def test_processes_end_when_the_one_that_plans_is_killed(tmp_path):
+    house = with_orders(House(tmp_path, "sqlite"), 8_000)
+    given = [order_of(house, load_folder(MAPPINGS, Assumptions()), part, 2).to_json() for part in range(2)]
+    words = [sys.executable, "-c", PLANNER]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=tmp_path) as planner:
+        planner.stdin.write(json.dumps(given).encode() + b"\n")
+        planner.stdin.flush()
+        assert planner.stdout.readline() == b"planning\n"
+        theirs = translating(planner.pid)
+        assert len(theirs) == 2
+        planner.kill()
+    while any(is_alive(pid) for pid in theirs):  # the test's own time limit is the only one
+        time.sleep(0.01)
+
+
+def is_alive(pid):
+    try:
+        return (Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+# ---- what is shared out at all ----
+
+
+def refuse(*_):
+    return Elsewhere(2, lambda given: pytest.fail(f"{given} was shared out"))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"parts_bytes_min": 10_000_000}, {"reading_process": "none"}],
+    ids=["small files", "files that this process is told to read itself"],
+)
+def test_what_is_quick_or_has_to_be_done_here_is_not_shared_out(tmp_path, given):
+    assert with_orders(House(tmp_path, "sqlite", **given), 5).known(refuse)["entries"]
+
+
+def test_workbooks_are_not_shared_out_as_every_part_would_have_to_unpack_them(tmp_path):
+    house = House(tmp_path, "sqlite", mappings=ROOT / "mappings")
+    shutil.copy(ROOT / "inbox_samples" / "acme_orders_2026-03.xlsx", house.settings.inbox)
+    assert house.known(refuse)["entries"]
+
+
+def test_the_processes_are_as_many_as_the_cores_and_no_more_than_four(tmp_path):
+    house = House(tmp_path, "sqlite")
+    cores = len(os.sched_getaffinity(0))
+    chosen = [translation.helpers(house.settings.model_copy(update={"translation_processes": n})) for n in (0, 1, 3, 9)]
+    assert chosen == [min(cores, 4) - 1, 0, 2, 8]
