@@ -3,12 +3,10 @@
 import json
 
 import pytest
-from browsing import chromium, login, look
+from browsing import chromium, login, look, next_page
 from calling import OverSocket
-from selenium.common.exceptions import NoSuchElementException, StaleElementReferenceException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
-from selenium.webdriver.support.ui import WebDriverWait
 from serving import TOKEN, exchange
 
 from loadsheet.contract import BY_NAME, example_body, example_steps
@@ -77,14 +75,19 @@ def test_a_person_logs_in_looks_around_and_leaves(url, browser):
     login(browser, url, TOKEN)
     assert "Latest orders" in body(browser)
     for name in ("Tenders", "Orders", "Calls", "Docs", "Overview"):
-        browser.find_element(By.LINK_TEXT, name).click()
+        with next_page(browser):
+            browser.find_element(By.LINK_TEXT, name).click()
         assert browser.find_element(By.CSS_SELECTOR, "[aria-current]").text == name
-    browser.find_element(By.PARTIAL_LINK_TEXT, "SO-2026-0417").click()
+    with next_page(browser):
+        browser.find_element(By.PARTIAL_LINK_TEXT, "SO-2026-0417").click()
     assert "seal 88120" in body(browser)
-    browser.find_element(By.NAME, "q").send_keys("T-2026", Keys.ENTER)
-    browser.find_element(By.PARTIAL_LINK_TEXT, "T-2026-0093").click()
+    with next_page(browser):
+        browser.find_element(By.NAME, "q").send_keys("T-2026", Keys.ENTER)
+    with next_page(browser):
+        browser.find_element(By.PARTIAL_LINK_TEXT, "T-2026-0093").click()
     assert "1840.00" in body(browser)
-    browser.find_element(By.CSS_SELECTOR, ".leave button").click()
+    with next_page(browser):
+        browser.find_element(By.CSS_SELECTOR, ".leave button").click()
     browser.get(url + "/web/orders")
     assert "Log in" in body(browser)
 
@@ -152,7 +155,8 @@ def test_markup_in_any_text_field_stays_text(url, inside):
     )
     for subject in ("order", "tender"):
         inside.get(f"{url}/web/{subject}s")
-        inside.find_element(By.PARTIAL_LINK_TEXT, "<script>").click()
+        with next_page(inside):
+            inside.find_element(By.PARTIAL_LINK_TEXT, "<script>").click()
         assert body(inside).count(PAYLOAD) > 10
         assert inside.execute_script(
             "return [hits, document.querySelectorAll('main img, main script, main svg').length]"
@@ -174,8 +178,8 @@ def test_markup_in_any_text_field_stays_text(url, inside):
 def test_the_pages_can_be_used_from_the_keyboard(url, browser):
     browser.delete_all_cookies()
     browser.get(url)
-    browser.switch_to.active_element.send_keys(TOKEN, Keys.ENTER)
-    page_gone = (NoSuchElementException, StaleElementReferenceException)  # a key does not wait for the next page
-    WebDriverWait(browser, 20, ignored_exceptions=page_gone).until(lambda browser: "Latest orders" in body(browser))
+    with next_page(browser):
+        browser.switch_to.active_element.send_keys(TOKEN, Keys.ENTER)
+    assert "Latest orders" in body(browser)
     browser.switch_to.active_element.send_keys(Keys.TAB)
     assert browser.switch_to.active_element.text == "Skip to the content"

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 
 import pytest
 from selenium import webdriver
+from selenium.common.exceptions import WebDriverException
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
-from selenium.webdriver.support.expected_conditions import staleness_of
 from selenium.webdriver.support.ui import WebDriverWait
 
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
@@ -49,9 +49,22 @@ def login(driver, url, token):
     """Log in with a token through the form."""
     driver.get(url + "/")
     driver.find_element(By.NAME, "token").send_keys(token)
-    button = driver.find_element(By.CSS_SELECTOR, "form.login button")
-    button.click()
-    WebDriverWait(driver, 20).until(staleness_of(button))  # a failed login takes its time
+    with next_page(driver):
+        driver.find_element(By.CSS_SELECTOR, "form.login button").click()
+
+
+@contextmanager
+def next_page(driver) -> Iterator[None]:
+    """What is done inside leads to another page: be there when it ends, however long the server takes.
+
+    The old page is told from the new one by a mark on its window. An element of the old page cannot tell: asking for
+    it while its page goes is an error of the driver's own, under more names than one.
+    """
+    driver.execute_script("window.old = true")
+    yield
+    there = "return !window.old && document.readyState === 'complete'"
+    waiting = WebDriverWait(driver, 20, ignored_exceptions=[WebDriverException])
+    waiting.until(lambda driver: driver.execute_script(there))
 
 
 def look(driver, width, height, *, dark=False):
