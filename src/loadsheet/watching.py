@@ -28,6 +28,7 @@ from watchdog.observers import Observer, api
 
 from loadsheet import inbox
 from loadsheet.inbox.volumes import MOUNTS, kind_of, needs_polling
+from loadsheet.pauses import Growing
 from loadsheet.problems import FolderError, LoadsheetError, Problem
 from loadsheet.settings import Settings
 from loadsheet.settings.places import shown
@@ -251,8 +252,8 @@ class _Watcher:
         self._handled: frozenset[tuple[object, ...]] = frozenset()  # what earlier runs have seen and left where it is
         self._news_since: float | None = None
         self._not_before = 0.0  # no run before this: the last one could not go on
-        self._trying = _Growing(self.settings.retry_s, self.settings.retry_max_s)
-        self._resolving = _Growing(self.settings.retry_s, self.settings.retry_max_s)
+        self._trying = Growing(self.settings.retry_s, self.settings.retry_max_s)
+        self._resolving = Growing(self.settings.retry_s, self.settings.retry_max_s)
         self._open = self._unfinished()
         self._resolve_at: float | None = 0.0 if self._open else None
         self._due_at = self._when_due()
@@ -338,20 +339,3 @@ class _Watcher:
         if ran:
             self._resolve_at = self._not_before
         return pause_s
-
-
-class _Growing:
-    """Pauses in seconds, each twice as long as the one before, up to a longest."""
-
-    def __init__(self, first_s: float, longest_s: float) -> None:
-        self._first_s, self._longest_s = first_s, longest_s
-        self._next_s = first_s
-
-    def next(self) -> float:
-        """The pause to make now."""
-        pause_s, self._next_s = self._next_s, min(self._next_s * 2, self._longest_s)
-        return pause_s
-
-    def reset(self) -> None:
-        """Begin with the shortest again."""
-        self._next_s = self._first_s

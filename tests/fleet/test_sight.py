@@ -17,7 +17,7 @@ def fleet():
 
 def test_workers_live_until_they_are_silent_or_have_ended(fleet):
     fleet.worker("b-1-aa", seen=2)
-    fleet.worker("a-1-bb", seen=29, serves=["acme"], doing=["calls 17 of acme", {"kind": "look", "batch": 3}], done=4)
+    fleet.worker("a-1-bb", seen=29, serves=["acme"], doing=["calls 17 of acme", {"kind": "lookup", "batch": 3}], done=4)
     fleet.worker("a-2-cc", seen=31)
     fleet.worker("a-3-dd", seen=1, ended=1)
     found = seen(fleet.connection, 30)
@@ -28,7 +28,7 @@ def test_workers_live_until_they_are_silent_or_have_ended(fleet):
         ("a-3-dd", False),
     ]
     first = found.workers[0]
-    assert (first.host, first.serves, first.doing, first.done) == ("a", ("acme",), ("calls 17 of acme", "look 3"), 4)
+    assert (first.host, first.serves, first.doing, first.done) == ("a", ("acme",), ("calls 17 of acme", "lookup 3"), 4)
     assert 595 < (found.at - first.since).total_seconds() < 660
     assert found.alive == 2
 
@@ -56,11 +56,11 @@ def test_the_queue_is_told_by_shipper_and_kind_with_the_oldest_that_waits(fleet)
     fleet.job("acme", "calls", status="doing", age=9_000)
     fleet.job("acme", "calls", status="succeeded", age=90_000)
     fleet.job("bolt", "run", age=20)
-    fleet.job("bolt", "look", status="doing")
+    fleet.job("bolt", "lookup", status="doing")
     found = seen(fleet.connection, 30)
     assert [(one.shipper, one.kind, one.waiting, one.under_way) for one in found.queue] == [
         ("acme", "calls", 2, 1),
-        ("bolt", "look", 0, 1),
+        ("bolt", "lookup", 0, 1),
         ("bolt", "run", 1, 0),
     ]
     assert 400 <= found.queue[0].oldest_s == found.oldest_s < 460

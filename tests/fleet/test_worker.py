@@ -41,7 +41,7 @@ def test_batches_of_calls_have_places_of_their_own(tmp_path, acme):
     hand_out(acme, 2, Kind.CALLS)
     with working(tmp_path, places=2) as worker:
         until(lambda: len(took(tmp_path)) == 2, worker=worker)
-        hand_out(acme, 2, Kind.ACCOUNT)
+        hand_out(acme, 2, Kind.RECONCILIATION)
         until(lambda: len(took(tmp_path)) == 3, worker=worker)
         (tmp_path / "hold").unlink()
         until(lambda: len(took(tmp_path)) == 4, worker=worker)
@@ -212,7 +212,7 @@ def test_a_worker_stands_in_the_register_while_it_lives(tmp_path, acme, ask):
     (tmp_path / "hold").touch()
     (batch,) = hand_out(acme)
     with working(tmp_path, places=3) as worker:
-        until(lambda: ask("select doing from workers") == [(f'["acme look {batch}"]',)], worker=worker)
+        until(lambda: ask("select doing from workers") == [(f'["acme lookup {batch}"]',)], worker=worker)
         with engine.connect() as connection:
             (name,) = workers.living(connection, 1.0, "acme")
             assert workers.living(connection, 1.0, "zeta") == []

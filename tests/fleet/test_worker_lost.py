@@ -29,7 +29,9 @@ def test_a_worker_that_is_killed_is_taken_over(tmp_path, acme, ask):
         (tmp_path / "hold").unlink()
         until(lambda: answer(acme, batch), worker=other)
     (_, before), (_, after) = took(tmp_path)
-    assert ask("select shipper, batch, kind, before, after from takeovers") == [("acme", batch, "look", before, after)]
+    assert ask("select shipper, batch, kind, before, after from takeovers") == [
+        ("acme", batch, "lookup", before, after)
+    ]
     assert ask("select count(*) from workers where ended is null") == [(1,)]
 
 

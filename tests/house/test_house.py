@@ -18,10 +18,22 @@ MODULES = {
 }
 
 # Each room and the rooms it may import. A stage knows the stages before it by their values, never one after it.
-FOUNDATION = {"capabilities", "causes", "contract", "fixes", "journal", "problems", "remarks", "schedules", "settings"}
+FOUNDATION = {
+    "capabilities",
+    "causes",
+    "contract",
+    "fixes",
+    "journal",
+    "pauses",
+    "problems",
+    "remarks",
+    "schedules",
+    "settings",
+}
 MAY_IMPORT = {
     "problems": set(),
     "fixes": set(),
+    "pauses": set(),
     "remarks": set(),
     "schedules": set(),
     "contract": {"problems"},

@@ -156,7 +156,7 @@ def test_the_next_run_goes_on_with_calls_and_voids_the_rest(ledger):
     drop = sendings.orders(ledger, run, 3)
     taken, mine = first_of(ledger, run)
     some = sent(mine, run)
-    look = ledger.batches.hand_out(run, Kind.LOOK, {"since": 1})
+    look = ledger.batches.hand_out(run, Kind.LOOKUP, {"since": 1})
     again = ledger.begin_run()
     assert [batch.id for batch in ledger.batches.open_of(again)] == [taken.id]
     assert ledger.batches.open_of(run) == []

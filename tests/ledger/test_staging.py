@@ -15,7 +15,7 @@ ONE = document("order.create", order(1), [("orders", 2, ("1",))])
 
 
 def handed_out(ledger, run, count):
-    return [ledger.batches.hand_out(run, Kind.TRANSLATE, {"part": number}) for number in range(count)]
+    return [ledger.batches.hand_out(run, Kind.TRANSLATION, {"part": number}) for number in range(count)]
 
 
 def left(ledger):

@@ -51,7 +51,7 @@ def asking(url):
     return ask
 
 
-def hand_out(settings, count=1, kind=Kind.LOOK):
+def hand_out(settings, count=1, kind=Kind.LOOKUP):
     """Begin a run of a ledger and hand so many batches out; returns their ids."""
     with open_ledger(settings.database_url) as ledger:
         run = ledger.begin_run()

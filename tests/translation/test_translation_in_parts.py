@@ -100,7 +100,7 @@ class Workers:
     def __call__(self, ledger, run, loaded):
         def translate(given):
             self.asked += 1
-            batches = [ledger.batches.hand_out(run, Kind.TRANSLATE, one) for one in given]
+            batches = [ledger.batches.hand_out(run, Kind.TRANSLATION, one) for one in given]
             for number, batch in reversed(list(enumerate(batches))):
                 taken = ledger.batches.take(batch, f"worker {number}")
                 mine = ledger.for_batch(taken)
@@ -191,7 +191,7 @@ def test_who_was_taken_over_stages_nothing_and_his_heir_does(tmp_path, kind):
 
     def workers(ledger, run, loaded):
         def translate(given):
-            batch = ledger.batches.hand_out(run, Kind.TRANSLATE, given[0])
+            batch = ledger.batches.hand_out(run, Kind.TRANSLATION, given[0])
             slow, heir = (ledger.batches.take(batch, owner) for owner in ("slow", "heir"))
             answer = translate_part(house.settings, ledger.for_batch(heir), batch, heir.given, loaded)
             with pytest.raises(Superseded):

@@ -57,7 +57,7 @@ class FleetHands:
         """Have unknown outcomes looked for, if there are any; then let go what need not wait any more."""
         stopped = None
         if work.ledger.history.count_in(State.UNKNOWN):
-            stopped = answers.error_heard(self._have(work, Kind.LEARN, {})["stopped"])
+            stopped = answers.error_heard(self._have(work, Kind.RESOLUTION, {})["stopped"])
         else:
             work.ledger.release(work.run, updating=work.updating)
         work.ledger.batches.plans_go_out = stopped is None and not work.settings.run_entries_max
@@ -75,7 +75,7 @@ class FleetHands:
             return self._send(work, most, progress)
 
         def looking() -> Listings:
-            self._have(work, Kind.LOOK, {})
+            self._have(work, Kind.LOOKUP, {})
             return Listings()
 
         return deliver_by(sending, looking, work.ledger, work.run, work.settings, updating=work.updating)
@@ -91,11 +91,11 @@ class FleetHands:
             "fault": answers.error_told(fault),
             "left": answers.problems_told(left),
         }
-        return answers.result_heard(self._have(work, Kind.ACCOUNT, given), work.settings)
+        return answers.result_heard(self._have(work, Kind.RECONCILIATION, given), work.settings)
 
     def _translate(self, work: Work, orders: Sequence[Mapping[str, Any]]) -> Mapping[int, Mapping[str, Any]]:
         batches = work.ledger.batches
-        waited_for = [batches.hand_out(work.run, Kind.TRANSLATE, order) for order in orders]
+        waited_for = [batches.hand_out(work.run, Kind.TRANSLATION, order) for order in orders]
         found: dict[int, Mapping[str, Any]] = {}
 
         def look() -> Mapping[int, Mapping[str, Any]] | None:

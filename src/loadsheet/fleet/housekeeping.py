@@ -15,13 +15,12 @@ from loadsheet.fleet import schedules
 from loadsheet.fleet.outage import Outage
 from loadsheet.fleet.queue import Queue
 from loadsheet.fleet.served import Served
+from loadsheet.ledger.beating import BEATS
 from loadsheet.ledger.codec import stamp
 from loadsheet.ledger.shared import Engine, fires, jobs, recovery, workers
 from loadsheet.ledger.shared.workers import Enrolled
 from loadsheet.problems import LedgerError, LedgerGone
 
-BEATS = 4
-"""So many signs of life in the time after which one is taken for dead."""
 _MINUTE_S, _HOUR_S = 60.0, 3600.0
 
 

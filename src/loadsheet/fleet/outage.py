@@ -1,30 +1,7 @@
-"""Outages: the database of a fleet is away for a while. Told once, and once more when it is back.
-
-Owns: pauses between attempts, which grow.
-"""
+"""Outages: the database of a fleet is away for a while. Told once, and once more when it is back."""
 
 import threading
 from collections.abc import Callable
-
-FIRST_S = 0.25
-LONGEST_S = 10.0
-
-
-class Growing:
-    """Pauses in seconds, each twice as long as the one before, up to a longest."""
-
-    def __init__(self, first_s: float = FIRST_S, longest_s: float = LONGEST_S) -> None:
-        self._first_s, self._longest_s = first_s, longest_s
-        self._next_s = first_s
-
-    def next(self) -> float:
-        """The pause to make now."""
-        pause_s, self._next_s = self._next_s, min(self._next_s * 2, self._longest_s)
-        return pause_s
-
-    def reset(self) -> None:
-        """Begin with the shortest again."""
-        self._next_s = self._first_s
 
 
 class Outage:

@@ -23,9 +23,10 @@ from procrastinate.manager import JobManager, NotificationCallback
 from procrastinate.worker import Worker
 
 from loadsheet import journal
-from loadsheet.fleet.outage import Growing, Outage
+from loadsheet.fleet.outage import Outage
 from loadsheet.ledger.postgres import Address
 from loadsheet.ledger.shared import recovery
+from loadsheet.pauses import Growing
 
 LOOK_S = 5.0
 """So often it is looked for jobs of which no news came."""
@@ -34,6 +35,7 @@ ATTEMPTS = 10
 WAIT_MAX_S = 60.0
 _CONNECTIONS = 4
 _PATIENCE_S = 3.0  # for a connection
+_FIRST_S, _LONGEST_S = 0.25, 10.0  # the pauses while the database is away
 _NEVER_S = 1e9
 _ISOLATION = "read\\ committed"
 _CONNECTION = {
@@ -171,7 +173,7 @@ class Queue:
 
     async def _serve(self, app: App, group: Group) -> None:
         """The places of a group, again and again: a worker of Procrastinate ends when something is wrong with it."""
-        growing = Growing()
+        growing = Growing(_FIRST_S, _LONGEST_S)
         while not self._stopping.is_set():
             worker = Worker(
                 app,
@@ -308,7 +310,7 @@ class _Patient(JobManager):
                 self._ear = None
 
     async def _hear(self) -> None:
-        growing = Growing()
+        growing = Growing(_FIRST_S, _LONGEST_S)
         while True:
             began = time.monotonic()
             with suppress(ConnectorException):

@@ -115,8 +115,8 @@ def _work(settings: Settings, ledger: Ledger, taken: Taken) -> Work:
 
 _DOES: Mapping[Kind, Callable[[Settings, Ledger, Taken, Bench], Mapping[str, Any]]] = {
     Kind.CALLS: _call,
-    Kind.LEARN: _learn,
-    Kind.LOOK: _look,
-    Kind.ACCOUNT: _account,
-    Kind.TRANSLATE: _translate,
+    Kind.RESOLUTION: _learn,
+    Kind.LOOKUP: _look,
+    Kind.RECONCILIATION: _account,
+    Kind.TRANSLATION: _translate,
 }

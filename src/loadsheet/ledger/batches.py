@@ -36,10 +36,10 @@ class Kind(StrEnum):
     """What is to be done for a batch."""
 
     CALLS = "calls"  # its entries are sent
-    LEARN = "learn"  # unknown outcomes of earlier runs are looked for
-    LOOK = "look"  # what still waits is looked for
-    ACCOUNT = "account"  # the run is reconciled, and its reports are written
-    TRANSLATE = "translate"  # a part of a big file becomes documents
+    RESOLUTION = "resolution"  # unknown outcomes of earlier runs are looked for
+    LOOKUP = "lookup"  # what something waits for is looked for
+    RECONCILIATION = "reconciliation"  # the run is reconciled, and its reports are written
+    TRANSLATION = "translation"  # a part of a big file becomes documents
 
 
 class Batch(NamedTuple):

@@ -4,18 +4,18 @@ Owns: when somebody is taken for dead (his heartbeat is older than `takeover_s`,
 cannot be used any more (see `fences`), so a wrong verdict costs its holder a run and no record.
 """
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 
 from sqlalchemy import Connection, Engine, Text, cast, extract, func, insert, select, update
 
+from loadsheet.ledger.beating import beating
 from loadsheet.ledger.fences import Fence, of_tenure
 from loadsheet.ledger.schema import tenures
 from loadsheet.problems import LedgerBusy, LedgerError
 
 _ROW = 1
-_BEATS = 4  # in the time after which one is taken for dead
 
 
 @contextmanager
@@ -23,16 +23,10 @@ def held(engine: Engine, place: str, who: str, takeover_s: float) -> Iterator[Fe
     """Hold the tenure of a ledger while the `with` block lasts. Raises LedgerBusy naming its holder."""
     with engine.connect().execution_options(writes=True) as connection, connection.begin():
         fence = take(connection, place, who, takeover_s)
-    ended = threading.Event()
-    beating = threading.Thread(
-        target=_beat, args=(engine, fence, takeover_s / _BEATS, ended), daemon=True, name="tenure"
-    )
-    beating.start()
     try:
-        yield fence
+        with beating("tenure", partial(_beat, engine, fence), takeover_s):
+            yield fence
     finally:
-        ended.set()
-        beating.join()
         with suppress(LedgerError):  # then it runs out by itself
             _give(engine, fence)
 
@@ -53,12 +47,11 @@ def take(connection: Connection, place: str, who: str, takeover_s: float) -> Fen
     return of_tenure(found.epoch + 1)
 
 
-def _beat(engine: Engine, fence: Fence, pause_s: float, ended: threading.Event) -> None:
+def _beat(engine: Engine, fence: Fence) -> None:
     # One statement by itself: whoever is stopped here keeps no row from those who want to take over.
     alone = engine.execution_options(isolation_level="AUTOCOMMIT")
-    while not ended.wait(pause_s):
-        with suppress(LedgerError), alone.connect() as connection:  # it is tried again soon
-            connection.execute(update(tenures).where(tenures.c.epoch == fence.epoch).values(seen_at=_NOW))
+    with alone.connect() as connection:
+        connection.execute(update(tenures).where(tenures.c.epoch == fence.epoch).values(seen_at=_NOW))
 
 
 def _give(engine: Engine, fence: Fence) -> None:

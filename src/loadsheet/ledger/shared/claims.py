@@ -7,19 +7,17 @@ clock. A claim ends when its row goes: the object is then in the archive, or lie
 import os
 import secrets
 import socket
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from sqlalchemy import ColumnElement, Double, Engine, cast, delete, or_, update
 from sqlalchemy.dialects.postgresql import insert
 
+from loadsheet.ledger.beating import beating
 from loadsheet.ledger.postgres import address_of, shared_engine
 from loadsheet.ledger.shared.clock import NOW
 from loadsheet.ledger.shared.schema import claims
 from loadsheet.problems import LedgerError
-
-_BEATS = 4  # in the time after which one is taken for dead
 
 
 class Claims:
@@ -75,23 +73,14 @@ def held_claims(url: str, takeover_s: float) -> Iterator[Claims]:
     address = address_of(url)
     engine, shipper = shared_engine(address), address.shipper
     holder = f"{socket.gethostname()} {os.getpid()} {secrets.token_hex(4)}"
-    mine, ended = Claims(engine, shipper, holder, takeover_s), threading.Event()
-    beating = threading.Thread(target=_beat, args=(mine, takeover_s / _BEATS, ended), daemon=True, name="claims")
-    beating.start()
+    mine = Claims(engine, shipper, holder, takeover_s)
     try:
-        yield mine
+        with beating("claims", mine.beat, takeover_s):
+            yield mine
     finally:
-        ended.set()
-        beating.join()
         with suppress(LedgerError):  # then they run out by themselves
             mine.let_all_go()
         engine.dispose()
-
-
-def _beat(mine: Claims, pause_s: float, ended: threading.Event) -> None:
-    while not ended.wait(pause_s):
-        with suppress(LedgerError):  # it is tried again soon
-            mine.beat()
 
 
 def _of(place: str, name: str, version: str) -> tuple[ColumnElement[bool], ...]:

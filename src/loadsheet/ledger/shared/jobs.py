@@ -28,7 +28,7 @@ CALLS, REST, RUNS = "calls", "rest", "runs"
 GROUPS = {kind: CALLS if kind is Kind.CALLS else REST for kind in Kind}
 _QUEUE_MAX = 40  # letters of a queue's name: the queue notifies on a channel of that name, which PostgreSQL cuts at 63
 _DIGEST = 10
-_FIRST = {Kind.LEARN: 2, Kind.LOOK: 2, Kind.ACCOUNT: 2, Kind.TRANSLATE: 1, Kind.CALLS: 0}
+_FIRST = {Kind.RESOLUTION: 2, Kind.LOOKUP: 2, Kind.RECONCILIATION: 2, Kind.TRANSLATION: 1, Kind.CALLS: 0}
 _VERSION = "queue_version"
 
 
