@@ -1,7 +1,7 @@
 """Stage 5: dispatch. Ready entries become calls, calls become outcomes, outcomes settle entries. The only stage that sends.
 
 The way of a call: `lanes` (what may leave together) -> `sending` (the rolling window; intent first) -> `underway` (many calls
-at once), `client` and `transport` (one call) -> `outcomes` (what became of it) -> `settling` (what that means for each entry).
+at once), `client`, `transport` and `connections` (one call) -> `outcomes` (what became of it) -> `settling` (what that means for each entry).
 `pace` says how many, and when to stop, `gate` when each may leave, `leasing` what a fleet leaves to this process; `resolving`
 learns what earlier calls did: `evidence` says what a listing shows, `protocol` what follows, and `parents` looks once more when
 the calls are over.

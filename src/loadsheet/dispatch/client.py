@@ -17,8 +17,9 @@ import msgspec
 
 from loadsheet import journal
 from loadsheet.contract import PAGE_SIZE, Listing, Operation, UndocumentedAnswer, scan_listing
+from loadsheet.dispatch.connections import Deadlines, trusted_authorities
 from loadsheet.dispatch.outcomes import Reply, excerpt
-from loadsheet.dispatch.transport import Deadlines, Desk, trusted_authorities
+from loadsheet.dispatch.transport import Desk
 from loadsheet.problems import ExchangeUnreachable, ListingNotServed, SettingsError, TokenRefused
 from loadsheet.settings import Settings
 

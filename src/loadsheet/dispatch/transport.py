@@ -1,28 +1,24 @@
 """How one call travels: on a connection that has no other, and with a total deadline.
 
-The only module that knows the HTTP libraries, so that others can take their place behind `Desk.send`. Each does what it is best
-at: requests prepares (URL, headers), urllib3 connects (addresses, TLS and its checks), httptools reads answers; what requests
-does on every call for callers that it does not know costs four times the call itself. Owns: connections, the header with the
-token, deadlines, the size of an answer. Repeats nothing, follows no redirect, reads neither proxy nor netrc from the environment.
+With `connections` the only module that knows the HTTP libraries, so that others can take their place behind `Desk.send`. Each does
+what it is best at: requests prepares (URL, headers), urllib3 connects, httptools reads answers; what requests does on every call for
+callers that it does not know costs four times the call itself. Owns: the header with the token, the size of an answer, what a
+message about a call says. Repeats nothing, follows no redirect, reads neither proxy nor netrc from the environment.
 """
 
-import socket
 import ssl
-import threading
 import time
 import zlib
 from contextlib import suppress
 from http.client import HTTPException
-from typing import Any
 from urllib.parse import urlsplit
 
 import requests
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
-from requests.utils import DEFAULT_CA_BUNDLE_PATH
-from urllib3.connection import HTTPConnection, HTTPSConnection
-from urllib3.exceptions import ConnectTimeoutError, HTTPError, ProtocolError, SSLError
+from urllib3.exceptions import ConnectTimeoutError, HTTPError, ProtocolError
 
 from loadsheet.contract import Operation
+from loadsheet.dispatch.connections import Deadlines, Watch, Watched, WatchedTls
 from loadsheet.dispatch.keeping import Kept
 from loadsheet.dispatch.outcomes import DEADLINE, PACKED, TOO_LARGE, Failure, Reply
 from loadsheet.settings import Settings
@@ -36,95 +32,6 @@ _NOT_NOW = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 ERRORS = (requests.RequestException, HTTPError, HTTPException, OSError)
 """What a call may meet on the network."""
 _HEADERS_USED = (b"content-encoding", b"retry-after", b"date")
-
-
-def trusted_authorities() -> ssl.SSLContext:
-    """The TLS context of every connection: certificates and host names are checked against the usual authorities and the
-    system's own; TLS 1.2 at least.
-    """
-    context = ssl.create_default_context(cafile=DEFAULT_CA_BUNDLE_PATH)
-    context.load_default_certs()
-    return context
-
-
-class _Watch:
-    """What is known of the call that a thread makes: whether bytes have left, until when it may last, and how to end it."""
-
-    def __init__(self, idle_max_s: float) -> None:
-        self.idle_max_s = idle_max_s
-        self.idle_since = 0.0
-        self.deadline = 0.0
-        self.left = False
-        self.cut = False
-        self.closed = False
-        self.lever: socket.socket | None = None
-
-    def begin(self, deadline: float) -> None:
-        """A call begins that has to end by `deadline` (monotonic seconds)."""
-        self.deadline, self.left, self.cut = deadline, False, False
-
-    def finish(self) -> None:
-        """The call is over, and nobody ends it any more."""
-        self.idle_since = time.monotonic()
-        if self.closed:
-            self.let_go()
-
-    def end_it(self) -> None:
-        """End the call from another thread: both directions of its connection are shut."""
-        self.cut = True
-        lever = self.lever
-        if lever is not None:
-            try:
-                lever.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                return  # closed on its own in the same moment
-
-    def hold(self, connected: socket.socket) -> None:
-        """Take a lever on a new connection: a second handle of it, since TLS takes the first one over."""
-        self.let_go()
-        self.closed, self.idle_since = False, time.monotonic()
-        self.lever = connected.dup()
-
-    def let_go(self) -> None:
-        """Close our handle of a connection that is closed, so that it is closed for the exchange too."""
-        lever, self.lever = self.lever, None
-        if lever is not None:
-            lever.close()
-
-
-class _Watched(HTTPConnection):
-    """A connection that does not outlive the idle limit, and can be ended at any moment."""
-
-    def __init__(self, *args: Any, watch: _Watch, **more: Any) -> None:
-        super().__init__(*args, **more)
-        self._watch = watch
-
-    @property
-    def is_connected(self) -> bool:
-        fresh = time.monotonic() - self._watch.idle_since <= self._watch.idle_max_s
-        return fresh and super().is_connected
-
-    def connect(self) -> None:
-        """Connect anew. Raises HTTPError for whatever stops it, TLS included."""
-        try:
-            super().connect()
-        except ssl.SSLError as error:
-            raise SSLError(error) from error
-        except (OSError, HTTPException) as error:
-            raise ProtocolError("the connection broke before it was ready", error) from error
-
-    def _new_conn(self) -> socket.socket:
-        connected = super()._new_conn()
-        self._watch.hold(connected)
-        return connected
-
-    def close(self) -> None:
-        super().close()
-        self._watch.closed = True  # the lever stays until the call is over: its answer may still be read
-
-
-class _WatchedTls(_Watched, HTTPSConnection):
-    """The same over TLS."""
 
 
 class _Answer:
@@ -199,20 +106,20 @@ class Desk:
     """What calls are made with, one after the other: a connection, and the head of a request for each operation."""
 
     def __init__(
-        self, base_url: str, token: str, settings: Settings, deadlines: "Deadlines", trust: ssl.SSLContext | None
+        self, base_url: str, token: str, settings: Settings, deadlines: Deadlines, trust: ssl.SSLContext | None
     ) -> None:
         self._base_url = base_url
         self._settings = settings
         self._deadlines = deadlines
         self.token = token
         self._token = token.encode()
-        self._watch = _Watch(settings.idle_connection_s)
+        self._watch = Watch(settings.idle_connection_s)
         parts = urlsplit(base_url)
         host, port, limit = parts.hostname or "", parts.port, settings.connect_timeout_s
-        self._connection: _Watched = (
-            _Watched(host, port, timeout=limit, watch=self._watch)
+        self._connection: Watched = (
+            Watched(host, port, timeout=limit, watch=self._watch)
             if trust is None
-            else _WatchedTls(host, port, timeout=limit, watch=self._watch, ssl_context=trust)
+            else WatchedTls(host, port, timeout=limit, watch=self._watch, ssl_context=trust)
         )
         self._answer = _Answer()
         self._plain = trust is None
@@ -424,48 +331,3 @@ def _said(error: BaseException) -> str:
         if inner is None:
             return str(error) or type(error).__name__
         error = inner
-
-
-class Deadlines:
-    """Ends calls that outlast the total deadline, however busily bytes drip in. All calls have the same time, so the one that
-    began first is over first, and none can be over sooner than that time from now.
-    """
-
-    def __init__(self, limit_s: float) -> None:
-        self._limit_s = limit_s
-        self._running: dict[_Watch, None] = {}
-        self._lock = threading.Lock()
-        self._closed = threading.Event()
-        self._thread: threading.Thread | None = None
-
-    def watch(self, watch: _Watch) -> None:
-        """From now on, until `unwatch`, this call ends at its deadline."""
-        with self._lock:
-            self._running[watch] = None
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._keep, name="deadlines", daemon=True)
-                self._thread.start()
-
-    def unwatch(self, watch: _Watch) -> None:
-        """The call is over."""
-        with self._lock:
-            self._running.pop(watch, None)
-
-    def close(self) -> None:
-        """End the watching thread."""
-        self._closed.set()
-        if self._thread is not None:
-            self._thread.join()
-
-    def _keep(self) -> None:
-        while not self._closed.wait(self._next_s()):
-            with self._lock:
-                now = time.monotonic()
-                for watch in [watch for watch in self._running if watch.deadline <= now]:
-                    del self._running[watch]
-                    watch.end_it()
-
-    def _next_s(self) -> float:
-        with self._lock:
-            first = next(iter(self._running), None)
-        return self._limit_s if first is None else max(0.0, first.deadline - time.monotonic())
