@@ -310,3 +310,103 @@ def test_what_waited_for_an_earlier_outcome_is_an_update_where_its_mapping_says_
     ledger.release(run, updating=("order.create of new.csv",))
     assert (only(ledger, new).operation, only(ledger, new).state) == ("order.update", State.READY)
     assert (only(ledger, other).operation, only(ledger, other).state) == ("order.create", State.HELD)
+
+
+def upsert(ledger, run, city):
+    """A record to be created or, where it exists, updated, as a mapping with `operation: order.upsert` makes it."""
+    change = {"order_id": "A-00000", **PARTIES, "delivery_city": city}
+    document = ledgers.upsert(ledgers.order(0, delivery_city=city), [("orders", 2, (city,))], change)
+    drop = ledgers.drop_of(("orders", f"{city}.csv"), mapping="upserts", operation="order.create")
+    return ledgers.plan(ledger, run, drop, [document], seen=False)
+
+
+def stood(ledger, drop):
+    entry = only(ledger, drop)
+    return entry.operation, str(entry.state), entry.waits, b"total_packages" in entry.payload
+
+
+def test_an_upsert_behind_a_create_that_is_refused_creates_in_the_same_run(ledger):
+    run = ledger.begin_run()
+    first, second, third = (upsert(ledger, run, city) for city in ("Essen", "Bonn", "Kiel"))
+    assert stood(ledger, second) == ("order.update", "ready", Waits.PARENT, False)
+    (one,) = ledger.ready(10)
+    ledger.mark_sending(run, [([one], one.payload)])
+    ledger.settle(run, [Settlement(one.id, State.REFUSED, "no such town", outcome="refused")])
+    assert ledger.ready(10) == [], "nothing counts on what was refused"
+    ledger.release(run)
+    assert stood(ledger, first)[:2] == ("order.create", "refused")
+    assert stood(ledger, second) == ("order.create", "ready", Waits.DECISION, True)
+    assert stood(ledger, third) == ("order.update", "ready", Waits.PARENT, False)
+    assert send(ledger, run) == ["order.create", "order.update"]
+    assert ledger.check() == []
+
+
+@pytest.mark.parametrize(
+    ("fate", "becomes"),
+    [
+        (State.ACCEPTED, ("order.update", "ready", Waits.DECISION, False)),
+        (State.REFUSED, ("order.create", "ready", Waits.DECISION, True)),
+        (State.HELD, ("order.create", "ready", Waits.DECISION, True)),
+        (State.READY, ("order.update", "ready", Waits.PARENT, False)),
+    ],
+)
+@pytest.mark.parametrize("held_before", [False, True])
+def test_an_upsert_behind_an_unknown_create_is_what_came_out(ledger, fate, becomes, held_before):
+    run = ledger.begin_run()
+    lost = upsert(ledger, run, "Essen")
+    send(ledger, run, State.UNKNOWN)
+    second = upsert(ledger, run, "Bonn")
+    if held_before:
+        ledger.hold_waiting(run)
+        run = ledger.begin_run()
+        assert ledger.release(run) == 0, "nobody knows yet"
+    ledger.settle(run, [Settlement(only(ledger, lost).id, fate, "looked up")])
+    ledger.release(run)
+    assert stood(ledger, second) == becomes
+
+
+@pytest.mark.parametrize(
+    ("fate", "becomes"),
+    [
+        (State.ACCEPTED, ("order.create", "ready", Waits.DECISION, True)),
+        (State.REFUSED, ("order.update", "ready", Waits.DECISION, False)),
+    ],
+)
+def test_an_upsert_behind_an_unknown_delete_is_what_came_out(ledger, fate, becomes):
+    run = ledger.begin_run()
+    upsert(ledger, run, "Essen")
+    send(ledger, run)
+    gone = delete(ledger, run)
+    send(ledger, run, State.UNKNOWN)
+    again = upsert(ledger, run, "Bonn")
+    ledger.hold_waiting(run)
+    ledger.settle(run, [Settlement(only(ledger, gone).id, fate, "looked up")])
+    ledger.release(run)
+    assert stood(ledger, again) == becomes
+
+
+def test_an_upsert_that_waits_creates_nothing_beside_a_later_create(ledger):
+    run = ledger.begin_run()
+    lost = upsert(ledger, run, "Essen")
+    send(ledger, run, State.UNKNOWN)
+    waits = upsert(ledger, run, "Bonn")
+    ledger.hold_waiting(run)
+    ledger.settle(run, [Settlement(only(ledger, lost).id, State.REFUSED, "looked up")])
+    plain = sendings.plan(ledger, run, "order.create", [ledgers.order(0, delivery_city="Kiel")], file="plain.csv")
+    ledger.release(run)
+    assert stood(ledger, waits) == ("order.update", "ready", Waits.PARENT, False)
+    assert send(ledger, run) == ["order.create", "order.update"]
+    assert only(ledger, plain).state is State.ACCEPTED
+
+
+def test_an_upsert_that_waits_is_unchanged_when_it_comes_again_and_goes_once(ledger):
+    run = ledger.begin_run()
+    lost = upsert(ledger, run, "Essen")
+    send(ledger, run, State.UNKNOWN)
+    waits = upsert(ledger, run, "Bonn")
+    ledger.hold_waiting(run)
+    again = upsert(ledger, ledger.begin_run(), "Bonn")
+    ledger.settle(run, [Settlement(only(ledger, lost).id, State.REFUSED, "looked up")])
+    ledger.release(run)
+    assert [str(only(ledger, drop).state) for drop in (waits, again)] == ["ready", "unchanged"]
+    assert send(ledger, run) == ["order.create"]

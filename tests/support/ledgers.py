@@ -2,6 +2,7 @@
 
 import hashlib
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
@@ -9,7 +10,7 @@ import msgspec
 
 from loadsheet.contract import BY_NAME, Listing
 from loadsheet.ledger import Drop, Settlement, SourceFile, SourceTable, State, open_ledger
-from loadsheet.mapping.documents import Document, Ignored, SourceRow
+from loadsheet.mapping.documents import Document, Ignored, Instead, SourceRow
 from loadsheet.problems import Problem, Where
 
 HEADER = ("Auftrag", "Empfänger", "PLZ", "Gewicht", "Wert")
@@ -109,6 +110,17 @@ def document(operation, payload, rows, *problems):
     body = _encode(payload)
     digest = hashlib.sha256(_encode(dict(sorted(payload.items())))).hexdigest()
     return Document(operation, contract.key_of(payload), contract.lane_of(payload), body, digest, rows, problems)
+
+
+UPSERT = "order.upsert"
+
+
+def upsert(payload, rows, instead=None):
+    """A document that creates an order or, where it exists, updates it: with `instead`, if that is given."""
+    other = document("order.update", instead or {**payload, "currency": "CHF"}, rows)
+    return replace(
+        document("order.create", payload, rows), instead=Instead(other.operation, other.payload, other.content_hash)
+    )
 
 
 def left_out(number, cells=("", "Summe", "", "", "99"), rule="row begins with Summe", table="orders"):

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from loadsheet.ledger.states import Entry, SourceTable, State, Waits
-from loadsheet.mapping.documents import ColumnGuide, Lineage, Source, SourceRow
+from loadsheet.mapping.documents import ColumnGuide, Instead, Lineage, Source, SourceRow
 from loadsheet.problems import Problem
 
 _encode = msgspec.json.Encoder().encode
@@ -16,6 +16,7 @@ _items = msgspec.json.Decoder(dict[str, tuple[int, ...]])
 _found = msgspec.json.Decoder(dict[str, str])
 _texts = msgspec.json.Decoder(tuple[str, ...])
 _guide = msgspec.json.Decoder(dict[str, dict[str, ColumnGuide]])
+_instead = msgspec.json.Decoder(tuple[str, str, msgspec.Raw])
 _lineage = msgspec.json.Decoder(dict[str, tuple[tuple[str, str, str, str], ...]])
 
 _STATES = {state.value: state for state in State}
@@ -53,6 +54,19 @@ def encode_problems(problems: Sequence[Problem]) -> str:
 def decode_problems(stored: str) -> tuple[Problem, ...]:
     """The problems that `encode_problems` wrote."""
     return () if stored == "[]" else tuple(Problem.from_json(item) for item in msgspec.json.decode(stored))
+
+
+def encode_instead(instead: Instead | None) -> bytes | None:
+    """The other form of an upsert as JSON: [operation, content hash, record]; None if there is none."""
+    if instead is None:
+        return None
+    return _encode((instead.operation, instead.content_hash, msgspec.Raw(instead.payload)))
+
+
+def decode_instead(stored: bytes) -> Instead:
+    """The form that `encode_instead` wrote."""
+    operation, content_hash, payload = _instead.decode(stored)
+    return Instead(operation, bytes(payload), content_hash)
 
 
 def decode_cells(stored: str) -> tuple[str, ...]:
@@ -93,7 +107,7 @@ def decode_lineage(stored: str) -> Lineage:
 def entry(row: Any) -> Entry:
     """An entry from a row of the entries table, its columns in the order of the table."""
     identity, drop, operation, key, lane, state, reason, payload, content_hash, rows, items, problems, *rest = row
-    receipt, attempts, created_at, changed_at, waits, removed, figures, _batch = rest
+    receipt, attempts, created_at, changed_at, waits, removed, figures, _batch, _instead = rest
     return Entry(
         identity,
         drop,

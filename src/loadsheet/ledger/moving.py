@@ -148,7 +148,7 @@ def _count(connection: Connection, table: Table) -> int:
 
 def _sums(connection: Connection) -> Sequence[Any]:
     """Entries and their attempts by state, and the bytes of what they hold."""
-    lengths = [func.sum(func.length(entries.c[name])) for name in ("payload", "rows", "problems")]
+    lengths = [func.sum(func.length(entries.c[name])) for name in ("payload", "rows", "problems", "instead")]
     query = select(entries.c.state, func.count(), func.sum(entries.c.attempts), *lengths)
     return [tuple(row) for row in connection.execute(query.group_by(entries.c.state).order_by(entries.c.state))]
 

@@ -12,7 +12,7 @@ import msgspec
 
 from loadsheet.contract import BY_NAME, Action, update_of
 from loadsheet.ledger.states import State, Waits
-from loadsheet.mapping.documents import Document
+from loadsheet.mapping.documents import Document, Instead
 from loadsheet.problems import Problem
 
 Changed = Literal["hold", "update"]
@@ -25,6 +25,7 @@ NOT_KEPT = "which fields cannot be said, as what was accepted is not kept any mo
 """What stands for the differences from a record whose contents were removed."""
 
 _OPEN = (State.SENDING, State.UNKNOWN)
+_SETTLED = (State.ACCEPTED, State.REFUSED)
 _REPLACING = (Action.CREATE, Action.UPDATE, Action.DELETE)
 _DIFFERENCES_SHOWN = 5
 
@@ -94,6 +95,15 @@ def chosen(document: Document, lane: Sequence[Known]) -> Document:
     if (last.operation, last.content_hash) == (document.operation, document.content_hash):
         return document
     return replace(document, **document.instead._asdict(), instead=None)
+
+
+def other_form(given: Document, document: Document, lane: Sequence[Known]) -> Instead | None:
+    """What an upsert was not made to be (see `chosen`), as long as its lane may still tell that it should have been; else None."""
+    if given.instead is None or all(known.state in _SETTLED for known in lane):
+        return None
+    if document.instead is not None:
+        return document.instead
+    return Instead(given.operation, given.payload, given.content_hash)
 
 
 def stands(lane: Iterable[tuple[str, State]], *, seen: bool = False) -> bool:

@@ -11,7 +11,7 @@ from decimal import Decimal
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, bindparam, func, or_, select, update
+from sqlalchemy import Connection, bindparam, func, null, or_, select, update
 
 from loadsheet.contract import BY_NAME, figures_only, measures_of
 from loadsheet.ledger import codec
@@ -141,6 +141,7 @@ _EMPTY = Many(
     .where(entries.c.id == bindparam("entry"))
     .values(
         {name: bindparam(f"new_{name}") for name in ("reason", "payload", "rows", "problems", "removed", "figures")}
+        | {"instead": null()}
     ),
     ("new_reason", "new_payload", "new_rows", "new_problems", "new_removed", "new_figures", "entry"),
 )

@@ -12,11 +12,11 @@ from sqlalchemy import Connection, func, insert, or_, select, text, update
 
 from loadsheet.ledger import codec
 from loadsheet.ledger.changing import record_events
-from loadsheet.ledger.planning import Changed, Known, Verdict, as_update, chosen, judge
+from loadsheet.ledger.planning import Changed, Known, Verdict, as_update, chosen, judge, other_form
 from loadsheet.ledger.schema import drops, entries, files, ignored, mappings, seen, tables
 from loadsheet.ledger.statements import Chosen, fixed, insert_many
 from loadsheet.ledger.states import Drop, Run, State, Waits
-from loadsheet.mapping.documents import Document, Ignored, Lineage
+from loadsheet.mapping.documents import Document, Ignored, Instead, Lineage
 
 _LOOK_AFTER, _LOOK_AFTER_TIMES = 1000, 4
 _ANALYZE = text("analyze entries")
@@ -102,9 +102,10 @@ def record_entries(
         document = chosen(given, lane)
         document = as_update(document, lane) if changed == "update" else document
         verdict = judge(document, lane, seen=document.lane in shown)
+        other = other_form(given, document, lane)
         if verdict.state in ON_LANE or (verdict.state is State.HELD and verdict.waits):
             lane.append(_known(identity, document, verdict))
-        records.append(_entry_record(identity, drop, document, verdict, now))
+        records.append(_entry_record(identity, drop, document, verdict, now, other=other))
         changes.append((identity, "", verdict.state.value, verdict.reason))
         states.append(verdict.state)
     if records:
@@ -168,7 +169,9 @@ def _known(identity: int, document: Document, verdict: Verdict) -> Known:
     )
 
 
-def _entry_record(identity: int, drop: int, document: Document, verdict: Verdict, now: str) -> tuple[Any, ...]:
+def _entry_record(
+    identity: int, drop: int, document: Document, verdict: Verdict, now: str, *, other: Instead | None
+) -> tuple[Any, ...]:
     """The row of `entries` for a document, in the order of the table's columns."""
     problems = (*document.problems, verdict.problem) if verdict.problem else document.problems
     return (
@@ -189,6 +192,7 @@ def _entry_record(identity: int, drop: int, document: Document, verdict: Verdict
         now,
         now,
         verdict.waits.value,
+        codec.encode_instead(other),
     )
 
 

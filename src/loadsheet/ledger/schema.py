@@ -147,6 +147,7 @@ entries = Table(
     Column(
         "batch_id", Integer, index=True
     ),  # the batch (of `batches`) that it travels in; no key, as SQLite cannot add one
+    Column("instead", LargeBinary),  # of an upsert: what it is if its record turns out to exist, or not to
     Index("entries_by_lane", "lane", "state"),
     Index("entries_by_state", "state", "waits", "id"),
 )

@@ -54,7 +54,8 @@ def check(connection: Connection) -> Iterator[str]:
     tried = select(func.count()).where(attempts.c.entry_id == entries.c.id).scalar_subquery()
     for identity in connection.scalars(select(entries.c.id).where(tried != entries.c.attempts).limit(_SHOWN)):
         yield f"entry {identity} has another number of attempts than are recorded"
-    kept = (entries.c.removed != "") & (func.length(entries.c.payload) > 0)
+    held = (func.length(entries.c.payload) > 0) | entries.c.instead.is_not(None)
+    kept = (entries.c.removed != "") & held
     for identity in connection.scalars(select(entries.c.id).where(kept).limit(_SHOWN)):
         yield f"entry {identity} has a payload although it says that it was removed"
     columns = [decisions.c[name] for name in ("entry_id", "at", "who", "choice", "comment", "evidence", "hash")]

@@ -464,7 +464,7 @@ def _pass_on(
 ) -> None:
     """Do what these settlements mean for others on their lanes."""
     waiting.let_children_go(connection, [turned[one.entry] for one in settlements if one.state is State.ACCEPTED])
-    waiting.keep_creates_back(connection, run, turned, settlements, now)
+    waiting.keep_back(connection, run, turned, settlements, now)
 
 
 def _interrupted(entry: int) -> Settlement:

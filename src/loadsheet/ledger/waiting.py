@@ -7,19 +7,20 @@ transaction: the verbs of `Ledger` do.
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from sqlalchemy import BindParameter, Connection, Select, bindparam, insert, select, update
 
-from loadsheet.contract import WRITES, Action
+from loadsheet.contract import BY_NAME, WRITES, Action
 from loadsheet.ledger import codec
 from loadsheet.ledger.changing import Turned, change, still_true
-from loadsheet.ledger.planning import Verdict, as_update, judge, parent_of, stands
+from loadsheet.ledger.planning import Verdict, as_update, chosen, judge, parent_of, stands
 from loadsheet.ledger.recording import ON_LANE, known_lanes, seen_lanes
 from loadsheet.ledger.schema import drops, entries, mappings, seen
 from loadsheet.ledger.statements import Chosen, fixed
 from loadsheet.ledger.states import Run, Settlement, State, Waits
-from loadsheet.mapping.documents import Document
+from loadsheet.mapping.documents import Document, Instead
 from loadsheet.problems import Problem
 
 CHUNK = 500
@@ -54,18 +55,19 @@ def let_children_go(connection: Connection, accepted: Sequence[Turned]) -> None:
             connection.execute(change_of_waits, [{"entry": one.id} for one in some])
 
 
-def keep_creates_back(
+def keep_back(
     connection: Connection, run: Run, turned: Mapping[int, Turned], settled: Sequence[Settlement], now: str
 ) -> None:
-    """Hold the creates that were planned behind deletes which do not take place: they were refused, or are held. What such a
-    create means then is judged anew.
+    """Hold what was planned behind something that does not take place, as it was refused or is held: creates behind deletes, and upserts
+    behind creates. What such a one means then is judged anew.
     """
     stopped = [turned[one.entry] for one in settled if one.state in (State.REFUSED, State.HELD)]
-    deletes = {one.lane: one.id for one in stopped if one.operation in DELETES}
-    if not deletes:
-        return
-    behind = [one for one in _READY_CREATES.rows(connection, list(deletes)) if one.id > deletes[one.lane]]
-    change(connection, run, [_held_for_earlier(one, "the delete before it did not take place") for one in behind], now)
+    for operations, counting_on, word in ((DELETES, _READY_CREATES, "delete"), (CREATES, _READY_UPSERTS, "create")):
+        before = {one.lane: one.id for one in stopped if one.operation in operations}
+        behind = [one for one in counting_on.rows(connection, list(before)) if one.id > before[one.lane]]
+        change(
+            connection, run, [_held_for_earlier(one, f"the {word} before it did not take place") for one in behind], now
+        )
 
 
 def _goes(child: Any, created: dict[str, int]) -> bool:
@@ -79,7 +81,8 @@ def release(connection: Connection, run: Run, now: str, *, orphans: bool, updati
     A child goes when its order or tender is known to be at the exchange, and is ready again when its create is on its way. What
     waits for an earlier outcome is judged anew when no entry of its lane is open.
     """
-    return _release_children(connection, run, now, orphans=orphans) + _judge_anew(connection, run, now, updating)
+    released = _release_children(connection, run, now, orphans=orphans)
+    return released + _judge_anew(connection, run, now, updating, orphans=orphans)
 
 
 def call_children(connection: Connection, run: Run, now: str) -> None:
@@ -169,7 +172,7 @@ def _let_in(row: Any, family: Sequence[Parent], *, there: bool, orphans: bool) -
     if there:
         return Settlement(row.id, State.READY, f"{parent_of(row.lane)} is there")
     if orphans:
-        return Settlement(row.id, State.READY, f"sent without {parent_of(row.lane)}, as the setting says")
+        return Settlement(row.id, State.READY, _SENT_WITHOUT.format(parent=parent_of(row.lane)))
     if any(one.operation in CREATES and one.state in _COMING for one in family):
         return Settlement(row.id, State.READY, f"waits for {parent_of(row.lane)}", waits=Waits.PARENT)
     return None
@@ -187,7 +190,7 @@ def _of_child(row: Any, parents: Sequence[Parent]) -> Sequence[Parent]:
     return [one for one in parents if one.id < row.id] if row.operation in DELETES else parents
 
 
-def _judge_anew(connection: Connection, run: Run, now: str, updating: Collection[str]) -> int:
+def _judge_anew(connection: Connection, run: Run, now: str, updating: Collection[str], *, orphans: bool) -> int:
     judged = 0
     policies = _policies(connection, updating)
     for rows in _chunks(connection, _waiting(Waits.EARLIER, State.HELD)):
@@ -199,15 +202,20 @@ def _judge_anew(connection: Connection, run: Run, now: str, updating: Collection
             if any(known.state in BUSY for known in lane):
                 continue
             place = next(place for place, known in enumerate(lane) if known.id == row.id)
-            given = _document(row)
-            document = as_update(given, lane[:place]) if row.drop_id in policies else given
+            later = [
+                known for known in lane[place + 1 :] if BY_NAME[known.operation].creates
+            ]  # beside it, it creates nothing
+            document = chosen(_document(row), lane[:place] + later)
+            document = as_update(document, lane[:place]) if row.drop_id in policies else document
             verdict = judge(document, lane[:place], seen=row.lane in shown)
+            if orphans and verdict.waits is Waits.PARENT and row.instead is not None:
+                verdict = Verdict(State.READY, _SENT_WITHOUT.format(parent=parent_of(row.lane)))
             counts = verdict.state in ON_LANE or (verdict.state is State.HELD and verdict.waits)
-            judged_now = lane[place]._replace(state=verdict.state, operation=document.operation)
-            lane[place : place + 1] = [judged_now] if counts else []
+            now_said = {name: getattr(document, name) for name in ("operation", "payload", "content_hash")}
+            lane[place : place + 1] = [lane[place]._replace(state=verdict.state, **now_said)] if counts else []
             settlements.append(_judged(row, verdict))
             if document.operation != row.operation:
-                updates.append({"entry": row.id, "operation": document.operation})
+                updates.append({"entry": row.id, **now_said, "instead": _as_it_was(row)})
         if updates:
             connection.execute(_SEND_AS, updates)
         change(connection, run, settlements, now)
@@ -226,14 +234,31 @@ def _policies(connection: Connection, updating: Collection[str]) -> set[int]:
 
 
 def _document(row: Any) -> Document:
+    """What a row was made from: of an upsert both its forms, as its mapping gave them."""
     problems = still_true(codec.decode_problems(row.problems))
-    return Document(row.operation, row.key, row.lane, row.payload, row.content_hash, (), problems)
+    document = Document(row.operation, row.key, row.lane, row.payload, row.content_hash, (), problems)
+    if row.instead is None:
+        return document
+    other = codec.decode_instead(row.instead)
+    if BY_NAME[row.operation].creates:
+        return replace(document, instead=other)
+    return replace(document, **other._asdict(), instead=Instead(row.operation, row.payload, row.content_hash))
+
+
+def _as_it_was(row: Any) -> bytes | None:
+    """Of an upsert that is the other one now: what it was, in case it turns once more."""
+    if row.instead is None:
+        return None
+    return codec.encode_instead(Instead(row.operation, row.payload, row.content_hash))
 
 
 def _held_for_parent(row: Any, parents: Sequence[Parent]) -> Settlement:
     parent, why = parent_of(row.lane), _why(parents)
-    problem = Problem("L607", values={"parent": parent, "why": why}, hint=_HINT.format(key=row.key))
-    return Settlement(row.id, State.HELD, f"waits for {parent}: {why}", problems=(problem,), waits=Waits.PARENT)
+    is_upsert = row.instead is not None  # it may have to make what it waits for
+    hint = _JUDGED_ANEW if is_upsert else _HINT.format(key=row.key)
+    problem = Problem("L607", values={"parent": parent, "why": why}, hint=hint)
+    waits = Waits.EARLIER if is_upsert else Waits.PARENT
+    return Settlement(row.id, State.HELD, f"waits for {parent}: {why}", problems=(problem,), waits=waits)
 
 
 def _held_for_earlier(row: Any, reason: str = "earlier outcome unknown") -> Settlement:
@@ -252,6 +277,8 @@ def _why(parents: Sequence[Parent]) -> str:
     return _WHY[creates[-1].state] if creates else "nobody has sent it yet"
 
 
+_JUDGED_ANEW = "the next run decides whether it creates or updates"
+_SENT_WITHOUT = "sent without {parent}, as the setting says"
 _HINT = "it goes by itself once the other is there; to send it all the same: loadsheet retry {key}"
 _WHY = {
     State.INVALID: "its sender has to fix it first",
@@ -268,7 +295,7 @@ _COLUMNS = tuple(
     entries.c[name]
     for name in (
         *("id", "drop_id", "operation", "key", "lane", "state"),
-        *("payload", "content_hash", "problems", "receipt", "waits"),
+        *("payload", "content_hash", "problems", "receipt", "waits", "instead"),
     )
 )
 _NAMES: BindParameter[Any] = bindparam("names", expanding=True)
@@ -280,7 +307,11 @@ _DROPS_OF = (
         select(1).where(entries.c.drop_id == drops.c.id, entries.c.waits == Waits.EARLIER).exists(),
     )
 )
-_SEND_AS = update(entries).where(entries.c.id == bindparam("entry")).values(operation=bindparam("operation"))
+_SEND_AS = (
+    update(entries)
+    .where(entries.c.id == bindparam("entry"))
+    .values({name: bindparam(name) for name in ("operation", "payload", "content_hash", "instead")})
+)
 _WANTED: BindParameter[Any] = bindparam("wanted", expanding=True)
 _ANY_CHILD = (
     select(entries.c.id)
@@ -296,6 +327,14 @@ _CHILDREN = Chosen(
 _READY_CREATES = Chosen(
     select(*(entries.c[name] for name in ("id", "lane", "key"))).where(
         entries.c.state.in_(fixed(State.READY.value)), entries.c.operation.in_(fixed(*CREATES))
+    ),
+    entries.c.lane,
+)
+_READY_UPSERTS = Chosen(
+    select(*(entries.c[name] for name in ("id", "lane", "key"))).where(
+        entries.c.state.in_(fixed(State.READY.value)),
+        entries.c.operation.not_in(fixed(*CREATES)),
+        entries.c.instead.is_not(None),
     ),
     entries.c.lane,
 )

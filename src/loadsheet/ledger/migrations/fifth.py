@@ -1,4 +1,4 @@
-"""4 to 5: batches, which several processes work off, what they translated, and who may plan."""
+"""4 to 5: batches, which several processes work off, what they translated, and who may plan; upserts keep both their forms."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -37,3 +37,4 @@ def upgrade() -> None:
     )
     op.add_column("entries", sa.Column("batch_id", sa.Integer, nullable=True))
     op.create_index("ix_entries_batch_id", "entries", ["batch_id"])
+    op.add_column("entries", sa.Column("instead", sa.LargeBinary, nullable=True))
