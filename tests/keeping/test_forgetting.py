@@ -9,7 +9,7 @@ from dataclasses import replace
 import databases
 import pytest
 from keeping_house import PERSON, house_in, orders, records
-from ledgers import drop_of, refused, send, unknown
+from ledgers import drop_of, order, refused, send, unknown, upsert
 from sqlalchemy import Engine, event
 
 from loadsheet.cli import invoke
@@ -82,6 +82,23 @@ def test_no_byte_of_a_forgotten_person_is_left_in_the_ledger_nor_in_its_log(hous
         assert files_with(house, text) == []
     assert house.ledger.check() == []
     assert house.entry("A-00003").state is State.INVALID
+
+
+@databases.ONLY_SQLITE
+def test_of_an_upsert_that_waits_what_it_might_have_been_is_forgotten_too(house):
+    house.night("orders.csv", orders(1), answers=unknown)
+    either = upsert(
+        order(1, delivery_company=OTHER), [("orders", 2, ("A-00001",))], {"order_id": "A-00001", "note": OTHER}
+    )
+    run, _ = house.night("again.csv", [either], answers=unknown)
+    house.ledger.hold_waiting(run)
+    waits = house.entry("A-00001")
+    assert (waits.operation, waits.state) == ("order.update", State.HELD)
+    lost = house.ledger.history.entries_by_key("A-00001")[0]
+    house.ledger.settle(house.ledger.begin_run(), [Settlement(lost.id, State.HELD, "given up")])
+    do(house, "A-00001")
+    assert files_with(house, OTHER) == []
+    assert house.ledger.check() == []
 
 
 def test_the_books_balance_and_totals_are_the_same_after_it(house):
