@@ -70,6 +70,44 @@ def test_without_a_fitting_encoding_the_first_failure_is_told(tmp_path):
     assert refusal(path, layout("Order", encodings=("utf-8-sig", "ascii"))).values["encoding"] == "UTF-8"
 
 
+BAD = "Order,City\nA1,Skövde\nA2,Malmö\nA3,Umeå\n".encode()
+
+
+@pytest.mark.parametrize(
+    ("bytes_", "offset", "line"),
+    [
+        (BAD.replace(b"vde", b"v\xe9de"), 19, 2),
+        (BAD[:-2], 38, 4),
+        ("Order,City\nA1,Skövde\nA2,Ö".encode()[:-1], 25, 3),
+        (b"Order,City\n" + b"A1,Bonn\n" * 32_764 + b"A1,Bonnbonnbon\n" + BAD[11:-2], 262_165, 32_769),
+    ],
+    ids=["a bad byte", "cut in a letter", "cut with one letter before", "letters where pieces of it meet"],
+)
+@pytest.mark.parametrize("encodings", [("utf-8-sig", "cp1252"), ("ascii", "UTF8", "latin-1")])
+def test_damaged_utf_8_is_refused_and_never_read_as_what_takes_any_byte(tmp_path, bytes_, offset, line, encodings):
+    problem = refusal(text_file(tmp_path, bytes_), layout("Order", encodings=encodings))
+    assert (problem.code, problem.values["offset"], problem.where.row) == ("R203", offset, line)
+    assert "damaged or cut off here" in problem.hint
+    assert list(rows_of(text_file(tmp_path, bytes_), layout("Order", encodings=encodings[-1:])))  # if it is said so
+
+
+@pytest.mark.parametrize(
+    ("encoding", "text"),
+    [
+        ("cp1252", "NESTLÉ®,Zürich\nSociété,Genève"),
+        ("shift_jis", "東京都,ﾄｳｷｮｳ"),
+        ("gb18030", "北京,上海"),
+        ("iso8859-7", "Αθήνα,Πάτρα"),
+        ("cp1251", "Москва,Тула"),
+    ],
+)
+def test_a_legacy_file_is_not_taken_for_damaged_utf_8(tmp_path, encoding, text):
+    path = text_file(tmp_path, f"Order,City\n{text}\n", encoding=encoding)
+    assert cells_of(path, layout("Order", "City", encodings=("utf-8", encoding))) == [
+        line.split(",") for line in text.splitlines()
+    ]
+
+
 def test_an_unknown_encoding_is_the_mappings_fault(tmp_path):
     for name in ("latin-99", "rot13", "hex"):
         assert name in refusal(text_file(tmp_path, TEXT), layout("Order", encodings=(name,))).text

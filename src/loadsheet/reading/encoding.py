@@ -6,7 +6,7 @@ Nothing is guessed: a byte order mark decides, else the encodings that the mappi
 import codecs
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import IncrementalNewlineDecoder, TextIOWrapper
 from typing import IO
 
@@ -28,6 +28,7 @@ _MARKS = (  # the longer ones first: UTF-32's begins with UTF-16's
 )
 _WITHOUT_MARK = {"utf-8-sig": "utf-8", "utf-16": "utf-16-le", "utf16": "utf-16-le", "utf-32": "utf-32-le"}
 _WIDE = ("utf-16", "utf_16", "utf16", "utf-32", "utf_32", "utf32")
+_BAD_BYTE = re.compile("[\udc80-\udcff]")  # as "surrogateescape" leaves it
 _BREAKS = re.compile(r"\r\n?|\n")
 
 
@@ -65,8 +66,8 @@ def open_text(source: Source, encoding: str, mark: int) -> TextIOWrapper:
 def survey(source: Source, name: str, encodings: Sequence[str], marks: str = '"') -> Survey:
     """Read the file from end to end in the encoding it is in. `marks` are the characters that count as quotes.
 
-    Raises FileRefused if it is in none of `encodings` (the first failure is told, with offset and line), contradicts its
-    byte order mark, holds binary data, or has a line that never ends.
+    Raises FileRefused if it is in none of `encodings` (the first failure is told, with offset and line), is damaged UTF-8 that
+    only a later one of them takes, contradicts its byte order mark, holds binary data, or has a line that never ends.
     """
     with source.open("rb") as raw:
         head = raw.read(4096)
@@ -77,15 +78,55 @@ def survey(source: Source, name: str, encodings: Sequence[str], marks: str = '"'
             return _survey(source, name, encoding, len(mark), marks)
     if head.count(0) * 8 > len(head) and not any(encoding.lower().startswith(_WIDE) for encoding in encodings):
         raise refused(name, "it holds binary data, or UTF-16 without a byte order mark", "save it as 'CSV UTF-8'")
-    first_failure: FileRefused | None = None
+    failures: list[FileRefused] = []
     for encoding in encodings:
         try:
-            return _survey(source, name, _WITHOUT_MARK.get(encoding.lower().replace("_", "-"), encoding), 0, marks)
+            seen = _survey(source, name, _WITHOUT_MARK.get(encoding.lower().replace("_", "-"), encoding), 0, marks)
         except FileRefused as failure:
             if failure.problem.code != "R203":
                 raise
-            first_failure = first_failure or failure
-    raise first_failure or refused(name, "no encoding is declared for it", "set source.encoding in the mapping")
+            failures.append(failure)
+            continue
+        if failures:
+            _refuse_damaged_utf_8(source, failures)
+        return seen
+    if not failures:
+        raise refused(name, "no encoding is declared for it", "set source.encoding in the mapping")
+    _refuse_damaged_utf_8(source, failures)
+    raise failures[0]
+
+
+def _refuse_damaged_utf_8(source: Source, failures: Sequence[FileRefused]) -> None:
+    """Raises the failure of UTF-8 if the text is UTF-8 but for a few bytes: another encoding would take it, and make nonsense of
+    every letter beyond ASCII.
+    """
+    failed = next((failure for failure in failures if _is_utf_8(failure.problem.values["encoding"])), None)
+    if failed is not None and _is_rather_utf_8(source):
+        hint = (
+            "all else in it is UTF-8, so it was damaged or cut off here: send it again; "
+            "if it is in another encoding, name that one alone in source.encoding of the mapping"
+        )
+        raise FileRefused(replace(failed.problem, hint=hint))
+
+
+def _is_utf_8(encoding: str) -> bool:
+    return codecs.lookup(encoding).name == "utf-8"
+
+
+def _is_rather_utf_8(source: Source) -> bool:
+    """Whether as many characters beyond ASCII are whole in UTF-8 as bytes are none: in other encodings that is one in many."""
+    decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
+    whole = bad = 0
+    with source.open("rb") as raw:
+        chunk = b"-"
+        while chunk:
+            chunk = raw.read(_CHUNK)
+            text = decoder.decode(chunk, final=not chunk)
+            if not text.isascii():
+                here = len(_BAD_BYTE.findall(text))
+                bad += here
+                whole += len(text) - len(text.encode("ascii", "ignore")) - here
+    return whole >= bad
 
 
 def refused(name: str, reason: str, hint: str, sheet: str = "") -> FileRefused:
