@@ -1,6 +1,23 @@
-"""What the sweeps tried is told at the end, in whatever processes they ran: `record_property("kills", 312)`."""
+"""What the sweeps tried is told at the end, in whatever processes they ran: `record_property("kills", 312)`. And the object store."""
 
 from collections import Counter
+
+import pytest
+
+
+@pytest.fixture(scope="module")
+def store():
+    """A real S3-compatible server."""
+    from buckets import running_store  # noqa: PLC0415 (its client takes a second to load: only for those who use it)
+
+    with running_store() as running:
+        yield running
+
+
+@pytest.fixture
+def bucket(store):
+    """A bucket of one test in it."""
+    return store.bucket()
 
 
 def pytest_terminal_summary(terminalreporter):

@@ -8,8 +8,6 @@ import time
 from pathlib import Path
 
 import openpyxl
-import pytest
-from buckets import running_store
 from warm import loadsheet
 from watched import watching
 
@@ -21,17 +19,6 @@ DROPPED = (
     "nordic/2026-03-04/packages.csv",
     "order_updates.csv",
 )
-
-
-@pytest.fixture(scope="module")
-def store():
-    with running_store() as running:
-        yield running
-
-
-@pytest.fixture
-def bucket(store):
-    return store.bucket()
 
 
 def settings_file(folder, bucket, *lines):

@@ -6,12 +6,11 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
-from buckets import running_store
+from arriving import taking
 from databases import new_url
 from orders import MAPPINGS, write_orders
 
@@ -26,17 +25,6 @@ from loadsheet.problems import FolderError, LedgerBusy, SettingsError
 from loadsheet.settings import Settings
 
 RUN = "2026-03-04-01"
-
-
-@pytest.fixture(scope="module")
-def store():
-    with running_store() as running:
-        yield running
-
-
-@pytest.fixture
-def bucket(store):
-    return store.bucket()
 
 
 @pytest.fixture
@@ -67,36 +55,6 @@ def put_orders(bucket, folder, count=5):
 
 class Killed(BaseException):
     """A process ends here."""
-
-
-class Meddled:
-    """A real ledger, and deeds that are done just before something is recorded in it."""
-
-    def __init__(self, ledger, deed):
-        self._ledger, self._deed = ledger, deed
-
-    def __getattr__(self, name):
-        return getattr(self._ledger, name)
-
-    def plan(self, *words, **more):
-        self._deed("plan")
-        return self._ledger.plan(*words, **more)
-
-    def set_aside(self, *words, **more):
-        self._deed("set aside")
-        return self._ledger.set_aside(*words, **more)
-
-    def archived(self, *words, **more):
-        self._deed("archived")
-        return self._ledger.archived(*words, **more)
-
-
-@contextmanager
-def taking(place, deed=lambda _what: None):
-    """The ledger, and what one intake says."""
-    with open_ledger(place.database_url) as ledger:
-        run, mappings = ledger.begin_run(), load_folder(MAPPINGS, Assumptions())
-        yield ledger, take_in(place, Meddled(ledger, deed), run, mappings)
 
 
 def kept(ledger):

@@ -1,31 +1,13 @@
 """Finished files become entries; what goes wrong on the way leaves the file in one place and says why."""
 
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from arriving import drop, lies_in, settings_in
-from orders import MAPPINGS, write_orders
+from arriving import drop, lies_in, settings_in, taking
+from orders import write_orders
 
-from loadsheet.contract import Assumptions
-from loadsheet.intake import take_in
-from loadsheet.ledger import State, open_ledger
-from loadsheet.mapping import load_folder
+from loadsheet.ledger import State
 from loadsheet.problems import FolderError
-
-
-class Meddled:
-    """A real ledger, and a deed that is done just before something is planned in it."""
-
-    def __init__(self, ledger, deed):
-        self._ledger, self._deed = ledger, deed
-
-    def __getattr__(self, name):
-        return getattr(self._ledger, name)
-
-    def plan(self, *words, **more):
-        self._deed()
-        return self._ledger.plan(*words, **more)
 
 
 @pytest.fixture
@@ -33,18 +15,10 @@ def place(tmp_path):
     return settings_in(tmp_path, settle_s=0)
 
 
-@contextmanager
-def taking(place, deed=lambda: None):
-    """The ledger, and what one intake says."""
-    with open_ledger(place.database_url) as ledger:
-        run, mappings = ledger.begin_run(), load_folder(MAPPINGS, Assumptions())
-        yield ledger, take_in(place, Meddled(ledger, deed), run, mappings)
-
-
 def test_a_file_that_is_written_to_while_it_is_read_is_not_planned_and_goes_back(place):
     write_orders(place.inbox, 5)
 
-    def write_late():
+    def write_late(_what):
         (path,) = (place.state / "work").rglob("packages.csv")
         with path.open("ab") as late:
             late.write(b"00000001,BOX,Late,1,0.1\n")
@@ -61,7 +35,7 @@ def test_a_file_that_is_written_to_while_it_is_read_is_not_planned_and_goes_back
 def test_a_file_that_cannot_be_read_because_it_is_still_written_to_goes_back_as_well(place):
     write_orders(place.inbox, 5)
 
-    def spoil():
+    def spoil(_what):
         (path,) = (place.state / "work").rglob("packages.csv")
         path.write_bytes(b"\xff\xfe\x00 not a table at all")
 

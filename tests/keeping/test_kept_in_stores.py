@@ -1,23 +1,11 @@
 """What is kept and removed by age and on request, where archive and outbox lie in an object store."""
 
 import pytest
-from buckets import running_store
 from keeping_house import house_in, orders, records
 from ledgers import refused
 
 from loadsheet.keeping.checking import check
 from loadsheet.keeping.forgetting import Wanted, find, forget, plan
-
-
-@pytest.fixture(scope="module")
-def store():
-    with running_store() as running:
-        yield running
-
-
-@pytest.fixture
-def bucket(store):
-    return store.bucket()
 
 
 @pytest.fixture

@@ -5,7 +5,13 @@ import zipfile
 from contextlib import contextmanager
 from pathlib import Path
 
+from orders import MAPPINGS
+
+from loadsheet.contract import Assumptions
 from loadsheet.inbox import claim, glance, scan
+from loadsheet.intake import take_in
+from loadsheet.ledger import open_ledger
+from loadsheet.mapping import load_folder
 from loadsheet.settings import Settings
 
 RUN = "2026-03-04-01"
@@ -81,3 +87,33 @@ def held_open(path, mode="ab"):
 
 def touch(path, moment):
     os.utime(path, (moment, moment))
+
+
+class Meddled:
+    """A real ledger, and deeds that are done just before something is recorded in it."""
+
+    def __init__(self, ledger, deed):
+        self._ledger, self._deed = ledger, deed
+
+    def __getattr__(self, name):
+        return getattr(self._ledger, name)
+
+    def plan(self, *words, **more):
+        self._deed("plan")
+        return self._ledger.plan(*words, **more)
+
+    def set_aside(self, *words, **more):
+        self._deed("set aside")
+        return self._ledger.set_aside(*words, **more)
+
+    def archived(self, *words, **more):
+        self._deed("archived")
+        return self._ledger.archived(*words, **more)
+
+
+@contextmanager
+def taking(place, deed=lambda _what: None):
+    """The ledger, and what one intake says."""
+    with open_ledger(place.database_url) as ledger:
+        run, mappings = ledger.begin_run(), load_folder(MAPPINGS, Assumptions())
+        yield ledger, take_in(place, Meddled(ledger, deed), run, mappings)
