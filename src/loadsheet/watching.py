@@ -56,7 +56,8 @@ class Bell:
     def __init__(self, places: Sequence[Settings], say: Callable[[str], None], mounts: Path = MOUNTS) -> None:
         self._rung: queue.SimpleQueue[None] = queue.SimpleQueue()  # its put may interrupt its get, as signals do
         self.ears = [Ear(settings, self._rung, say, mounts) for settings in places]
-        self.signal = 0  # the one that asked us to stop
+        self.signals: list[int] = []
+        """The signal that asked us to stop, as soon as one did."""
 
     def __enter__(self) -> Self:
         logging.getLogger("watchdog").addHandler(logging.NullHandler())
@@ -71,6 +72,11 @@ class Bell:
             signal.signal(number, handler)
         for ear in self.ears:
             ear.close()
+
+    @property
+    def signal(self) -> int:
+        """The signal that asked us to stop; 0 if none did."""
+        return self.signals[0] if self.signals else 0
 
     def wait(self, seconds: float) -> None:
         """Sleep until something happens, at most so long; what happens within a breath is one thing."""
@@ -102,7 +108,7 @@ class Bell:
     def _stop(self, number: int, _frame: object) -> None:
         if self.signal:
             raise KeyboardInterrupt  # asked twice: now
-        self.signal = number
+        self.signals.append(number)
         self._rung.put(None)
 
 

@@ -176,6 +176,16 @@ def test_what_nobody_has_taken_can_be_called_back(ledger):
     assert ledger.batches.batch_up(run) == 1
 
 
+def test_what_was_put_back_can_be_called_back_too(ledger):
+    run = ledger.begin_run()
+    drop = sendings.orders(ledger, run, 3)
+    taken, mine = first_of(ledger, run)
+    mine.batches.put_back(taken)
+    assert ledger.batches.drop_untaken(run, "stopped") == 1
+    assert ledger.batches.open_of(run) == []
+    assert sendings.states(ledger, drop) == ["ready"] * 3
+
+
 def test_of_what_is_on_trial_the_first_go_alone(ledger_url):
     made = Shared(ledger_url, entries=5, canary=2)
     ledger = made.ledger

@@ -4,8 +4,8 @@ Owns: what is held for each shipper, and that what ends the watch of one ends no
 """
 
 import signal
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -35,6 +35,7 @@ from loadsheet.cli.options import (
 )
 from loadsheet.cli.output import print_lines, say
 from loadsheet.cli.reaching import hands_for, held_ledger, say_strays
+from loadsheet.fleet.parting import Parted
 from loadsheet.fleet.schedules import SharedTimetable, Timetable
 from loadsheet.inbox import make_inbox
 from loadsheet.keeping import keep
@@ -71,8 +72,9 @@ def watch(
 ) -> int:
     """Stay, and run whenever files in the inbox are finished or entries wait to be sent or resolved.
 
-    Holds the ledger while it lives: a `loadsheet run` beside it is told so and exits 75. SIGTERM ends it with 0 after the calls
-    under way are finished and settled; what is left is for the next start. What may be over by itself is tried again after growing
+    Holds a ledger in a file while it lives, so that a `loadsheet run` beside it is told so and exits 75; one on PostgreSQL only while it
+    runs. SIGTERM ends it with 0 after the calls under way are finished and settled; what is left is for the next start, or goes on with
+    the workers that have it. What may be over by itself is tried again after growing
     pauses; a wrong mapping or setting (78), a refused token (77) and a fault of ours (70) end it. Where shippers are declared and
     none is named, all are watched, one run after the other; what ends the watch of one is said and ends no other, and the watch is over
     when none is left, with the worst exit code.
@@ -89,14 +91,18 @@ def watch(
         board = stack.enter_context(seeing.shown(_shared(config, found), say))
         for name, code in missing.items():
             board.ended(name, code, "it is not watched")
-        desk = _Desk(board, as_json, several=len(found) > 1, codes=codes)
-        watches = [_watch(one, desk) for one in held.values() if isinstance(one, _Held)]
-        bell = stack.enter_context(Bell([one.settings for one in watches], _warn))
+        mine = [one for one in held.values() if isinstance(one, _Held)]
+        bell = stack.enter_context(Bell([one.settings for one in mine], _warn))
+        desk = _Desk(board, as_json, several=len(found) > 1, codes=codes, stopping=bell.signals)
+        watches = [_watch(one, desk) for one in mine]
         say(f"watching {', '.join(place_shown(one.settings.inbox) for one in watches)}")
         if serves_all(found):
             say_strays(config, found)
         try:
             stopped_by = keep_watching(watches, bell, turned=board.turned)
+        except Parted:
+            stopped_by = bell.signal
+            say("the workers go on with what the run handed out")
         except LoadsheetError as error:
             if not codes:
                 raise
@@ -107,12 +113,13 @@ def watch(
 
 
 class _Desk(NamedTuple):
-    """What the watches of all shippers share."""
+    """What the watches of all shippers share; `stopping` holds the signals that ask to stop, as they come."""
 
     board: seeing.Board
     as_json: bool
     several: bool
     codes: list[int]
+    stopping: Sequence[int]
 
 
 def _shared(config: Path | None, found: Mapping[str, Settings | SettingsError]) -> Settings:
@@ -122,11 +129,13 @@ def _shared(config: Path | None, found: Mapping[str, Settings | SettingsError]) 
 
 
 class _Held(NamedTuple):
-    """What is held for one shipper, until `stack` is closed, and the runs that are due there by a schedule."""
+    """What is held for one shipper, until `stack` is closed, and the runs that are due there by a schedule. Where others share the ledger,
+    each run has hands of its own (None).
+    """
 
     settings: Settings
     ledger: Ledger
-    hands: Hands
+    hands: Hands | None
     stack: ExitStack
     warn: Callable[[str], None]
     timetable: Timetable | SharedTimetable
@@ -155,7 +164,7 @@ def _held(name: str, settings: Settings | SettingsError, stack: ExitStack, *, se
 def _hold(settings: Settings, stack: ExitStack, warn: Callable[[str], None]) -> _Held:
     load_folder(settings.mappings, settings.assumptions)  # whoever starts a watch wants to know at once
     make_inbox(settings)
-    ledger, hands = stack.enter_context(_ledger(settings)), stack.enter_context(hands_for(settings))
+    ledger, hands = stack.enter_context(_ledger(settings)), stack.enter_context(_hands(settings))
     timetable = SharedTimetable(settings, who()) if settings.is_shared else Timetable(settings, ledger, clock())
     return _Held(settings, ledger, hands, stack, warn, timetable)
 
@@ -168,6 +177,13 @@ def _ledger(settings: Settings) -> AbstractContextManager[Ledger]:
         return held_ledger(settings)
     make(settings.database_url)
     return open_ledger(settings.database_url, clock=clock(), exclusive=False)
+
+
+@contextmanager
+def _hands(settings: Settings) -> Iterator[Hands | None]:
+    """The hands for as long as the watch lasts; those of a fleet only to find out that they can be had."""
+    with hands_for(settings) as hands:
+        yield None if settings.is_shared else hands
 
 
 def _watch(held: _Held, desk: _Desk) -> Watch:
@@ -213,12 +229,12 @@ def _guarded(held: _Held, desk: _Desk) -> Ended:
 
 
 def _run_once(held: _Held, desk: _Desk) -> Ended:
-    settings, ledger, hands, *_ = held
+    settings = held.settings
     board, began = desk.board, clock()()
     if late := held.timetable.late():
         whose = f"{settings.shipper}: " if desk.several else ""
         say(f"{whose}catching up: {late}")
-    result = attend(settings, lambda: _night(settings, ledger, hands, board), clock=clock(), say=say, board=board)
+    result = attend(settings, lambda: _night(held, desk), clock=clock(), say=say, board=board)
     for problem in result.left:
         say(str(problem))
     summary = result.reports.summary
@@ -234,12 +250,25 @@ def _run_once(held: _Held, desk: _Desk) -> Ended:
     return Ended(result.exit_code, result.stopped, result.left)
 
 
-def _night(settings: Settings, watched: Ledger, hands: Hands, board: seeing.Board) -> Result:
-    with held_ledger(settings) if settings.is_shared else nullcontext(watched) as ledger:
-        result = pipeline.run(settings, ledger, hands, progress=board.progress)
+def _night(held: _Held, desk: _Desk) -> Result:
+    settings = held.settings
+    with _for_a_run(held, desk.stopping) as (ledger, hands):
+        result = pipeline.run(settings, ledger, hands, progress=desk.board.progress)
         seal_night(settings, ledger.history, result.reports.summary.run, clock()(), say)
         keep(settings, ledger, clock()(), say)
     return result
+
+
+@contextmanager
+def _for_a_run(held: _Held, stopping: Sequence[int]) -> Iterator[tuple[Ledger, Hands]]:
+    """The ledger and the hands of one run: those that are held, or new ones where others share the ledger."""
+    if held.hands is not None:
+        yield held.ledger, held.hands
+        return
+    from loadsheet.fleet.hands import fleet_hands  # noqa: PLC0415 (needed where a ledger is shared)
+
+    with held_ledger(held.settings) as ledger, fleet_hands(held.settings, say, stopping) as hands:
+        yield ledger, hands
 
 
 def _naming(name: str) -> Callable[[str], None]:

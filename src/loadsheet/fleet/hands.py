@@ -1,18 +1,20 @@
 """The hands of a fleet: a run plans and lets go, workers learn, send, look and account; where none lives, one inside this process does.
 
 Owns: what a run hands out, how it waits, and what it makes of the answers. It can end at any moment: what it handed out goes on, and
-the next run of the ledger waits for it.
+the next run of the ledger waits for it. Who is asked to stop while he works himself finishes his calls and accounts for them.
 """
 
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
 from loadsheet.dispatch import Delivered, Listings, SendingReport, Stop, deliver_by
 from loadsheet.fleet import answers
 from loadsheet.fleet.clients import check_exchange
+from loadsheet.fleet.parting import Parted
 from loadsheet.fleet.worker import inside
 from loadsheet.intake import Elsewhere
 from loadsheet.ledger import State
@@ -29,28 +31,36 @@ FIRST_NAP_S, LONGEST_NAP_S = 0.02, 0.5
 
 
 _Seen = TypeVar("_Seen")
+Check = Callable[[], None]
+"""Raises what broke the worker inside, if something did."""
 
 
 class FleetHands:
-    """What a run has others do. `alive` counts the workers that were heard of of late, `inside` is a worker within this process."""
+    """What one run has others do. `alive` counts the workers that were heard of of late, `inside` is a worker within this process.
+    `stopping` holds the signals that ask to stop, as they come: a run that works by itself ends its calls then and is accounted for, one
+    for which others work leaves its batches to them (Parted).
+    """
 
     def __init__(
         self,
         settings: Settings,
         alive: Callable[[], int],
-        inside: Callable[[], AbstractContextManager[object]],
+        inside: Callable[[], AbstractContextManager[Check]],
         sleep: Callable[[float], None] = time.sleep,
         clock: Callable[[], float] = time.monotonic,
+        *,
+        stopping: Sequence[int] = (),
     ) -> None:
         self._settings, self._alive, self._inside = settings, alive, inside
-        self._sleep, self._clock = sleep, clock
+        self._sleep, self._clock, self._stopping = sleep, clock, stopping
         self._own = ExitStack()  # the worker inside, once there is one
-        self._works_itself = False
+        self._check: Check | None = None  # of the worker inside
         self._counted: set[int] = set()  # batches of calls that were told of
         self._heard_at: float | None = None  # of a worker
 
     def close(self) -> None:
-        """Let the worker inside finish, if there is one."""
+        """Let the worker inside finish its calls, if there is one."""
+        self._check = None
         self._own.close()
 
     def learn(self, work: Work) -> LoadsheetError | None:
@@ -113,10 +123,16 @@ class FleetHands:
     def _send(self, work: Work, most: int | None, progress: Progress | None) -> SendingReport:
         batches = work.ledger.batches
         total = work.ledger.history.count_in(State.READY, State.SENDING)
-        batches.batch_up(work.run, most=most)
-        sent = _Sent(self._counted)
+        if not self._stopping:
+            batches.batch_up(work.run, most=most)
+        sent, interrupted = _Sent(self._counted), False
 
         def look() -> bool | None:
+            nonlocal interrupted
+            if self._stopping and self._check is not None:
+                self.close()
+                batches.drop_untaken(work.run, "asked to stop")
+                interrupted = True
             still_open = self._calls_open(work)
             sent.hear(batches.closed_of(work.run, sent.oldest_open - 1))
             if progress is not None:
@@ -125,19 +141,21 @@ class FleetHands:
                 batches.drop_untaken(work.run, str(stopped))
                 sent.dropped = True
             sent.oldest_open = min(still_open, default=0)
-            return None if still_open else True
+            return True if interrupted or not still_open else None
 
         self._until(look)
         self._counted |= sent.told.keys()
         left = work.ledger.history.count_in(State.READY)
-        return _summed(list(sent.told.values()), limited=most is not None and left > 0)
+        told = _summed(list(sent.told.values()), limited=most is not None and left > 0)
+        return replace(told, interrupted=interrupted)
 
     def _calls_open(self, work: Work) -> list[int]:
         return [one.id for one in work.ledger.batches.open_of(work.run) if one.kind is Kind.CALLS]
 
     def _until(self, look: Callable[[], _Seen | None]) -> _Seen:
         """Look at what others have done until there is something to see, for as long as it takes; who waits for nobody works himself. A
-        ledger that cannot be reached is waited for: what was handed out goes on with it. Raises LedgerGone if that takes too long.
+        ledger that cannot be reached is waited for: what was handed out goes on with it. Raises LedgerGone if that takes too long, Parted if
+        we are asked to stop while others work, and what broke the worker inside.
         """
         nap_s, reached_at = FIRST_NAP_S, self._clock()
         while True:
@@ -149,23 +167,27 @@ class FleetHands:
             except LedgerGone:
                 if self._clock() - reached_at > OUTAGE_S:
                     raise
+            if self._stopping and self._check is None:
+                raise Parted
             self._sleep(nap_s)
             nap_s = min(nap_s * 1.5, LONGEST_NAP_S)
 
     def _see_to_workers(self) -> None:
-        if self._works_itself:
+        if self._check is not None:
+            self._check()
             return
         now = self._clock()
         if self._alive():
             self._heard_at = now
         if self._heard_at is None or now - self._heard_at > self._settings.worker_wait_s:
-            self._works_itself = True
-            self._own.enter_context(self._inside())
+            self._check = self._own.enter_context(self._inside())
 
 
 @contextmanager
-def fleet_hands(settings: Settings, say: Callable[[str], None]) -> Iterator[FleetHands]:
-    """The hands of the workers that share the ledger of these settings. Raises SettingsError for an exchange that they cannot reach."""
+def fleet_hands(settings: Settings, say: Callable[[str], None], stopping: Sequence[int] = ()) -> Iterator[FleetHands]:
+    """The hands of the workers that share the ledger of these settings, for one run; `stopping` is that of FleetHands. Raises SettingsError
+    for an exchange that they cannot reach.
+    """
     check_exchange(settings)
     with shared(settings.database_url) as engine:
 
@@ -173,7 +195,7 @@ def fleet_hands(settings: Settings, say: Callable[[str], None]) -> Iterator[Flee
             with engine.connect() as connection:
                 return len(living(connection, settings.takeover_s, settings.shipper))
 
-        hands = FleetHands(settings, alive, lambda: inside(settings, say))
+        hands = FleetHands(settings, alive, lambda: inside(settings, say), stopping=stopping)
         try:
             yield hands
         finally:

@@ -120,9 +120,9 @@ def serve(
 
 
 @contextmanager
-def inside(settings: Settings, say: Say, *, work: Work | None = None) -> Iterator[None]:
-    """A worker within this process, for the batches of the ledger of these settings, while the `with` block lasts. It stands in no
-    register: whoever looks for workers is to find none.
+def inside(settings: Settings, say: Say, *, work: Work | None = None) -> Iterator[Callable[[], None]]:
+    """A worker within this process, for the batches of the ledger of these settings, while the `with` block lasts; what it yields raises
+    what broke the worker, if something did. It stands in no register: whoever looks for workers is to find none.
     """
     name, stopping = unique(), threading.Event()
     groups = [Group(jobs.CALLS, settings.worker_places), Group(jobs.REST, 1)]
@@ -132,7 +132,7 @@ def inside(settings: Settings, say: Say, *, work: Work | None = None) -> Iterato
         does = _Does(work or _real(stack, name, engine), None)
         crew = _Crew(engine, served, settings, groups, does, name=name, say=say, stopping=stopping, enrolled=None)
         stack.enter_context(crew.working())
-        yield
+        yield crew.check
 
 
 class _Does(NamedTuple):

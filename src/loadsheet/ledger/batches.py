@@ -150,9 +150,9 @@ class Batches:
         return None if found is None else dict(json.loads(found or "{}"))
 
     def drop_untaken(self, run: Run, because: str) -> int:
-        """Close the batches of calls that nobody has taken yet: their entries stay ready. Returns how many that were."""
+        """Close the batches of calls that nobody has: their entries stay ready. Returns how many that were."""
         with self._writing() as connection:
-            untaken = (batches.c.run_id == run.id) & (batches.c.state == OPEN) & (batches.c.epoch == 0)
+            untaken = (batches.c.run_id == run.id) & (batches.c.state == OPEN) & (batches.c.owner == "")
             untaken &= batches.c.kind == Kind.CALLS
             closed = connection.scalars(select(batches.c.id).where(untaken)).all()
             for start in range(0, len(closed), _AT_ONCE):

@@ -1,0 +1,105 @@
+"""A run that waits for others: it can be asked to stop, hears when nobody can do its work, and works by itself no longer than it has to."""
+
+import signal
+import time
+from contextlib import contextmanager
+
+import databases
+import pytest
+from camps import Camp, exchange, resends
+from camps import until as until_in
+from killing import MAPPINGS, orders
+from laboring import answer, labor, took, until, working
+from nursery import nursery
+
+from loadsheet.dispatch import Patience
+from loadsheet.fleet.hands import FleetHands
+from loadsheet.fleet.parting import Parted
+from loadsheet.fleet.worker import inside
+from loadsheet.ledger import open_ledger
+from loadsheet.ledger.batches import Kind
+from loadsheet.stages import Work
+
+PATIENCE_S = 240.0
+
+
+@pytest.fixture(scope="module")
+def born(tmp_path_factory):
+    """Where processes are started."""
+    with nursery(tmp_path_factory.mktemp("says")) as found:
+        yield found
+
+
+@contextmanager
+def waiting(settings):
+    """What the stages of a new run share."""
+    with open_ledger(settings.database_url) as ledger:
+        yield Work(settings, ledger, ledger.begin_run(), Patience(ledger.now))
+
+
+def camp_of(folder, born, url, count):
+    given = {"mappings": str(MAPPINGS), "batch_entries": 10, "canary": 0, **resends(1), "connections": 2}
+    camp = Camp(folder, born, databases.server().new_database(), url, **given)
+    (folder / "inbox").mkdir()
+    (folder / "inbox" / "orders.csv").write_text(orders(range(count)), encoding="utf-8")
+    return camp
+
+
+def test_a_watch_that_works_by_itself_stops_after_its_calls_and_accounts_for_them(tmp_path, born):
+    with exchange(born, tmp_path / "exchange", delay_s=0.5, create_existing="reject") as (url, truth):
+        camp = camp_of(tmp_path / "acme", born, url, 200)
+        watch = camp.start("watch")
+        until_in(lambda: camp.states().get("accepted"), PATIENCE_S)
+        watch.send(signal.SIGTERM)
+        assert watch.wait(PATIENCE_S) == 0
+        assert camp.states().keys() == {"accepted", "ready"}, "what is under way is settled, and nothing else is sent"
+        assert camp.summary()["entries"] == camp.states()
+        assert len(truth.lines()) == camp.states()["accepted"]
+        assert camp.ask("select count(*) from batches where state = 'open'") == [(0,)]
+
+
+def test_a_watch_is_a_worker_no_longer_than_its_run(tmp_path, born):
+    with exchange(born, tmp_path / "exchange", create_existing="reject") as (url, _):
+        camp = camp_of(tmp_path / "acme", born, url, 3)
+        watch = camp.start("watch")
+        until_in(lambda: camp.states() == {"accepted": 3}, PATIENCE_S)
+        until_in(lambda: camp.ask("select count(*) from fleet.procrastinate_workers") == [(0,)], PATIENCE_S)
+        assert watch.stop() == 0
+
+
+def test_a_run_that_is_asked_to_stop_leaves_its_batches_to_the_workers(tmp_path, acme):
+    (tmp_path / "hold").touch()
+    stopping = []
+    with waiting(acme) as work, working(tmp_path) as worker:
+
+        def asked(_seconds):
+            until(lambda: took(tmp_path), worker=worker)
+            stopping.append(signal.SIGTERM)
+
+        hands = FleetHands(acme, lambda: 1, None, asked, stopping=stopping)
+        with pytest.raises(Parted):
+            hands._have(work, Kind.LOOKUP, {})
+        (tmp_path / "hold").unlink()
+        ((batch, _),) = took(tmp_path)
+        until(lambda: answer(acme, batch), worker=worker)
+
+
+def test_what_breaks_the_worker_inside_ends_the_run(tmp_path, acme, monkeypatch):
+    def broken(_queue):
+        raise ZeroDivisionError("the thread of the queue")
+
+    monkeypatch.setattr("loadsheet.fleet.queue.Queue.run", broken)
+    hands = FleetHands(acme, lambda: 0, lambda: inside(acme, print, work=labor(tmp_path)), sleeps(500))
+    with waiting(acme) as work, pytest.raises(ZeroDivisionError):
+        hands._have(work, Kind.LOOKUP, {})
+
+
+def sleeps(times):
+    """A sleep that is not called for ever."""
+    left = iter(range(times))
+
+    def sleep(seconds):
+        assert next(left, None) is not None, "it waits for ever"
+        time.sleep(seconds)
+
+    return sleep
