@@ -41,7 +41,7 @@ class Around:
 class Layout:
     """One table as a mapping wants it; `name` is the mapping's name for it.
 
-    `sheets` are names of which the first that exists is read; empty: the first visible sheet with the header. `header_row`
+    `sheets` are names of which the first that exists is read; empty: the visible sheet with the header. `header_row`
     is a row number from 1, or "auto": the first row of a file's top with every required label; `header_rows` is over how many
     rows the labels are spread ("auto": one, or two or three if only together they hold every label). `encodings` and `delimiters`
     are for text files: tried strictly in this order; a byte order mark wins over the encodings, a `sep=` line over the delimiters.

@@ -5,7 +5,7 @@ value as what they are. Hidden sheets are left out unless a mapping names them; 
 read unless the mapping ignores them, and told.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -27,9 +27,12 @@ _DONE = {"read": "read", "ignore": "ignored"}
 
 def open_workbook(book: Book, layouts: Sequence[Layout], settings: Settings) -> dict[str, Table]:
     """The tables of a workbook, one for each layout by its name. The sheets that hold them are read to their ends once, so that
-    damage is found before a row is used. Raises FileRefused.
+    damage is found before a row is used. Raises FileRefused, also where no sheet is named and several hold the table.
     """
     bodies = [(_find_table(book, layout, settings), layout) for layout in layouts]
+    chosen = {body.sheet.key for body, _ in bodies}
+    for body, _ in bodies:
+        _refuse_several(body, settings, chosen)
     traits = {sheet.key: book.prove(sheet.key) for sheet in {body.sheet for body, _ in bodies}}
     return {layout.name: _table(body, traits[body.sheet.key]) for body, layout in bodies}
 
@@ -57,8 +60,46 @@ def _find_table(book: Book, layout: Layout, settings: Settings) -> "_Body":
     if not header.row and layout.header_row == "auto":
         raise FileRefused(Problem("R202", where, hint="send the file with its rows"))
     accept(header, layout, where, settings.columns_max, [candidate.title for candidate in candidates])
+    return _body(book, sheet, layout, (header, above), settings)
+
+
+def _body(book: Book, sheet: Sheet, layout: Layout, found: tuple[Header, int], settings: Settings) -> "_Body":
+    header, above = found
     frame = Frame(book.name, sheet.title, header.labels, settings.cell_length_max)
     return _Body(book, sheet, layout, header, frame, settings.blank_rows_max, above)
+
+
+def _refuse_several(body: "_Body", settings: Settings, chosen: Container[str]) -> None:
+    """Raises FileRefused if another sheet, of which no table is read, holds rows of this one too: nothing says which is meant, and
+    what is not read would be lost. Only the tops of sheets are looked at.
+    """
+    book, layout = body.book, body.layout
+    if layout.sheets or not any(column.required for column in layout.columns):
+        return
+    others = [sheet for sheet in _candidates(book, layout) if sheet.key not in chosen]
+    also = [sheet.title for sheet in others if _holds_rows(body, sheet, settings)]
+    if also:
+        titles = [sheet.title for sheet in book.sheets if sheet.title in (body.sheet.title, *also)]
+        hint = "hide or delete the sheets that are not meant, or name the one that is in the mapping (sheet: ...)"
+        raise FileRefused(Problem("R238", Where(book.name), "", {"sheets": ", ".join(titles)}, hint))
+
+
+def _holds_rows(body: "_Body", sheet: Sheet, settings: Settings) -> bool:
+    """Whether another sheet holds the table of this body too: a header like it, and a row of the table below it."""
+    found = _header_of(body.book, sheet, body.layout)
+    if not _are_alike(found[0], body.header):
+        return False
+    rows = _body(body.book, sheet, body.layout, found, settings).rows()
+    return any(not row.ignored for row in islice(rows, TOP_ROWS))
+
+
+def _are_alike(other: Header, header: Header) -> bool:
+    """Whether both are the header of one table. Where few columns are required, a page that explains the table or sums it up seems
+    to have a header as well: it has to hold most of the columns that the table has, and of a single one all labels beside it.
+    """
+    if len(header.positions) == 1:
+        return other.complete and set(map(fold, other.labels)) == set(map(fold, header.labels))
+    return other.complete and 2 * len(other.positions) > len(header.positions)
 
 
 def _table(body: "_Body", traits: Traits) -> Table:

@@ -39,6 +39,7 @@ _PROBLEMS = {
     "R235": "die Datei ist nicht, was sie zu sein angibt: {reason}",
     "R236": "eine Zeile von {key} steht hier mehr als einmal: Zeilen {rows}",
     "R237": "von {key} fehlt Zeile {rows} von {of}",
+    "R238": "mehr als ein Blatt enthält Zeilen der Tabelle: {sheets}",
     "C301": "ein Wert fehlt",
     "C302": "„{found}“ ist keine Zahl",
     "C303": "„{found}“ ist keine ganze Zahl",
