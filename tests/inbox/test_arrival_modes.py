@@ -194,6 +194,13 @@ def test_a_done_marker_decides_where_one_is_demanded(tmp_path, machine):
     assert settled(place, machine).candidates == ()  # the marker of the last one is gone with it
 
 
+def test_a_run_takes_no_file_that_lacks_its_done_marker_however_quiet_it_is(tmp_path):
+    place = settings_in(tmp_path, done_marker="{name}.done")
+    drop(place)
+    found = scan(place, sleep=lambda _: None)
+    assert (found.candidates, left(found, "A107")) == ((), ("orders.csv",))
+
+
 @pytest.mark.parametrize("pattern", ["done", "{name}", "done/{name}", "{name}{name}"])
 def test_a_done_marker_must_name_its_file(pattern):
     with pytest.raises(ValueError, match=re.escape("{name}")):

@@ -67,13 +67,14 @@ def scan(
     """Every finished file of the inbox and its sub-folders, and of the work area of killed runs.
 
     A file that has been quiet for `settle_s` is finished. A young one that was never seen before is looked at twice, `settle_s`
-    apart; one that an earlier look has seen is left for the next look. Only the process that holds the ledger may call this, and
-    not while it holds claims: everything in the work area counts as orphaned. Raises FolderError.
+    apart; one that an earlier look has seen is left for the next look. Where done-markers are demanded, these decide. Only the
+    process that holds the ledger may call this, and not while it holds claims: all in the work area counts as orphaned. Raises
+    FolderError.
     """
     look = _Look(settings, up())
     quiet = {seen.path for seen in look.seen if look.is_quiet(seen, clock())}
     strange = [seen for seen in look.seen if seen.path not in quiet and not look.memory.knows(seen.signature)]
-    if strange:
+    if strange and not settings.done_marker:  # then the marker decides, and not how long a file has been quiet
         sleep(settings.settle_s)
         quiet.update(look.still(strange))
     return look.result(quiet, clock())
