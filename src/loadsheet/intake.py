@@ -105,7 +105,7 @@ def _take(
     names = [name for name in by_name if not returns.holds(name)]
     routes = routes_of(names, by_name, mappings, ledger.history, settings)
     complete = [*routes.complete, *(fix.route for fix in returns.files.values())]
-    left += [_overdue(settings, by_name[name], problem) for name, problem in routes.waiting.items()]
+    left += overdue(settings, by_name, routes)
     left += found.left
     fault: LoadsheetError | None = None
     for name, problem in {**returns.refused, **routes.unmapped, **routes.ambiguous}.items():
@@ -409,8 +409,13 @@ def _set_aside(settings: Settings, ledger: Ledger, this_run: Run, file: inbox.In
     _keep(settings, ledger, drop, file, [problem])
 
 
+def overdue(settings: Settings, by_name: Mapping[str, inbox.Candidate], routes: Routes) -> list[Problem]:
+    """What to say of the files that wait for their companions: of one that has waited for too long, that it needs someone."""
+    return [_overdue(settings, by_name[name], problem) for name, problem in routes.waiting.items()]
+
+
 def _overdue(settings: Settings, candidate: inbox.Candidate, wait: Problem) -> Problem:
-    """What to say of a file that waits for its companion: more, once it has waited for too long."""
     if candidate.lain_s < settings.companion_wait_s:
         return wait
-    return replace(wait, code="A111", values={**wait.values, "hours": f"{candidate.lain_s / 3600:.0f}"})
+    hours = f"{candidate.lain_s / 3600:.0f}"
+    return replace(wait, code="A111", values={**wait.values, "hours": hours}, level="error")

@@ -122,12 +122,14 @@ def account(
     ledger.follow(this_run, reconciliation.exceptions.standings)
     if not reconciliation.balances:
         stopped = DoesNotBalance("rows read and fates reported differ; see the reports")
-    exit_code = _exit_code(ledger, drops, reconciliation, stopped)
+    exit_code = _exit_code(ledger, drops, reconciliation, left, stopped)
     ended = replace(this_run, exit_code=exit_code, finished_at=ledger.now())
-    waiting = tuple(_still_waiting(ledger, this_run))
+    waiting, lying = tuple(_still_waiting(ledger, this_run)), reports.left_in_inbox(left)
     with journal.stage("reports"):
-        written = reports.write(ledger.history, reconciliation, ended, settings, remarks=waiting, forecast=sent.left)
-    shown = reconciliation.as_seen(tuple(map(str, waiting)), sent.left)
+        written = reports.write(
+            ledger.history, reconciliation, ended, settings, remarks=waiting, forecast=sent.left, inbox=lying
+        )
+    shown = reconciliation.as_seen(tuple(map(str, waiting)), sent.left, lying)
     counted = {"entries": dict(written.summary.entries), "verdicts": dict(written.summary.verdicts)}
     ledger.end_run(ended, exit_code=exit_code, summary=counted, shown=shown)
     return Result(exit_code, written, stopped, (*left, *waiting), sent.late)
@@ -147,7 +149,11 @@ def _subjects(drops: Sequence[Drop]) -> set[str]:
 
 
 def _exit_code(
-    ledger: Ledger, drops: Sequence[Drop], reconciliation: reconcile.Reconciliation, stopped: LoadsheetError | None
+    ledger: Ledger,
+    drops: Sequence[Drop],
+    reconciliation: reconcile.Reconciliation,
+    left: Sequence[Problem],
+    stopped: LoadsheetError | None,
 ) -> int:
     if stopped is not None:
         return stopped.exit_code
@@ -155,5 +161,5 @@ def _exit_code(
     aside = any(drop.set_aside for drop in drops)
     if (aside or states) and states <= {State.INVALID}:
         return FileRefused.exit_code  # nothing usable in any file
-    needed = reconciliation.needs_someone > 0
+    needed = reconciliation.needs_someone > 0 or any(one.level == "error" for one in left)  # such a file stays for ever
     return int(needed or aside or ledger.history.count_in(State.UNKNOWN) > 0)

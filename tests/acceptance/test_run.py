@@ -118,6 +118,57 @@ def test_an_empty_inbox_is_a_clean_run(tmp_path):
     assert done.returncode == 0, done.stderr
 
 
+@pytest.fixture
+def stuck(tmp_path):
+    """A folder with orders in the inbox whose packages have not come."""
+    write_orders(tmp_path / "inbox", 2)
+    (tmp_path / "inbox" / "packages.csv").unlink()
+    shutil.copytree(MAPPINGS, tmp_path / "mappings")
+    return tmp_path
+
+
+def test_a_file_too_large_to_be_taken_needs_someone_and_stands_in_the_reports(stuck):
+    limit = {"LOADSHEET_FILE_BYTES_MAX": "10"}
+    foretold = json.loads(run(stuck, "--dry-run", "--json", **limit).stdout)
+    done = run(stuck, "--quiet", **limit)
+    assert (foretold["exit_code"], done.returncode) == (1, 1), done.stderr
+    assert "A108 error" in done.stderr
+    assert "1 file is stuck in the inbox" in done.stdout
+    told = run_json(stuck)
+    assert (told["exit_code"], told["balance"]["balances"]) == (1, True)
+    (one,) = told["inbox"]["files"]
+    assert (told["inbox"]["stuck"], one["file"], one["code"], one["level"]) == (1, "orders.csv", "A108", "error")
+    assert one["say"].endswith(
+        "at most 10 are taken (file_bytes_max); it stays where it is (split it, or raise the limit)"
+    )
+    (page,) = (stuck / "outbox").glob("*/run.html")
+    left = page.read_text(encoding="utf-8").partition("Left in the inbox")[2]
+    assert "orders.csv" in left
+    assert "at most 10 are taken" in left
+    before = (page.parent / "run.json").read_bytes(), page.read_bytes()
+    assert loadsheet(stuck, "report").returncode == 0
+    assert ((page.parent / "run.json").read_bytes(), page.read_bytes()) == before
+
+
+def test_a_companion_needs_someone_when_it_is_overdue_and_nobody_before(stuck):
+    for words in (("--json",), ("--dry-run", "--json")):
+        waits, overdue = run(stuck, *words), run(stuck, *words, LOADSHEET_COMPANION_WAIT_S="0.001")
+        assert (waits.returncode, overdue.returncode) == (0, 1), words
+        assert "A103 warning" in waits.stderr, words
+        assert "A111 error" in overdue.stderr, words
+    assert run(stuck, "--quiet").stderr == ""
+    assert run_json(stuck)["inbox"]["stuck"] == 0
+    assert [one["code"] for one in run_json(stuck)["inbox"]["files"]] == ["A103"]
+
+
+def test_a_file_that_is_not_finished_yet_needs_nobody(stuck):
+    done = run(stuck, LOADSHEET_DONE_MARKER="{name}.done")
+    assert done.returncode == 0, done.stderr
+    assert "A107 warning" in done.stderr
+    told = run_json(stuck)["inbox"]
+    assert (told["stuck"], [one["code"] for one in told["files"]]) == (0, ["A107"])
+
+
 def test_no_usable_row_in_any_file_ends_with_65(tmp_path):
     write_orders(tmp_path / "inbox", 3, wrong_every=1)
     shutil.copytree(MAPPINGS, tmp_path / "mappings")

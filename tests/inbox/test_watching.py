@@ -184,6 +184,16 @@ def test_what_cannot_be_taken_is_reported_by_one_run(place):
     assert len(runs.times) == 2
 
 
+def test_a_file_that_is_stuck_and_needs_someone_is_reported_by_one_run(tmp_path):
+    place = settings_in(tmp_path, **FAST | {"file_bytes_max": 10})
+    runs = Runs(place, lambda runs: "other.csv" in runs.taken)
+    drop(place, "huge.csv", b"x" * 11)
+    coming = meanwhile(lambda: bool(runs.times), lambda: time.sleep(0.5), lambda: bool(drop(place, "other.csv", b"a")))
+    go(place, runs, run=lambda: runs()._replace(exit_code=1))
+    coming.join()
+    assert len(runs.times) == 2
+
+
 def test_entries_that_are_unfinished_cause_a_run_at_once_and_then_with_growing_pauses(place):
     runs = Runs(place, lambda runs: len(runs.times) == 5)
     go(place, runs, unfinished=lambda: 3)

@@ -223,6 +223,7 @@ class _Replay:
                 self._settings,
                 remarks=recalled.remarks,
                 forecast=recalled.forecast,
+                inbox=recalled.inbox,
                 drops=drops,
             )
         return self._held_against(written.folder)

@@ -72,7 +72,7 @@ def foretell(settings: Settings) -> Foretold:
         returns = recognise(seen.candidates, ledger.history, mappings, settings)
         names = [name for name in by_name if not returns.holds(name)]
         routes = intake.routes_of(names, by_name, mappings, ledger.history, settings)
-        found.left += [*routes.waiting.values(), *seen.left]
+        found.left += [*intake.overdue(settings, by_name, routes), *seen.left]
         found.aside |= {**returns.refused, **routes.unmapped, **routes.ambiguous}
         complete = [*routes.complete, *(fix.route for fix in returns.files.values())]
         foresight = ledger.foresight()
@@ -188,4 +188,5 @@ def _exit_code(found: _Found, already: dict[str, int]) -> int:
     if (found.aside or states) and states <= {"invalid"}:
         return NOTHING_USABLE
     wrong = states & {"invalid", "held", "refused", WAITING}
-    return NEEDS_SOMEONE if wrong or found.aside or already["unknown"] else 0
+    stuck = any(problem.level == "error" for problem in found.left)
+    return NEEDS_SOMEONE if wrong or found.aside or stuck or already["unknown"] else 0

@@ -145,6 +145,7 @@ def _write(history: History, told: Told, settings: Settings, *, ask: bool) -> re
         settings,
         remarks=recalled.remarks,
         forecast=recalled.forecast,
+        inbox=recalled.inbox,
         drops=told.drops,
     )
 

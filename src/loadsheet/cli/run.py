@@ -39,12 +39,11 @@ from loadsheet.cli.reaching import hands_for, held_ledger, say_strays
 from loadsheet.inbox import make_inbox
 from loadsheet.keeping import keep
 from loadsheet.ledger import State
-from loadsheet.problems import Problem, SettingsError
+from loadsheet.problems import SettingsError
 from loadsheet.settings import Settings
 from loadsheet.stages import Result
 
 _NEEDS_SOMEONE = (1, 65)
-_SAID_ALWAYS = ("A111",)  # a warning that needs someone all the same: a companion that is overdue
 
 
 class Told(NamedTuple):
@@ -174,7 +173,7 @@ def _ran(settings: Settings, manner: Manner) -> Told:
     result = attend(settings, lambda: _once(settings, left_ready), clock=clock(), say=say)
     silent = (manner.quiet or settings.quiet) and not manner.verbose and not result.exit_code
     for problem in result.left:
-        if not silent or _needs_someone(problem):
+        if not silent:
             say(str(problem))
     if result.late:
         say(result.late)
@@ -185,10 +184,6 @@ def _ran(settings: Settings, manner: Manner) -> Told:
     written = result.reports
     lines = () if silent else tuple(written.sentences)
     return Told(code, lines, written.summary.to_json(), str(result.stopped) if result.stopped else "")
-
-
-def _needs_someone(problem: Problem) -> bool:
-    return problem.level == "error" or problem.code in _SAID_ALWAYS
 
 
 def _once(settings: Settings, left_ready: list[int]) -> Result:

@@ -266,7 +266,7 @@ def _filled(pattern: str, claim: _Claim) -> str:
 
 
 def _waits(name: str, companion: str) -> Problem:
-    return Problem("A103", Where(name), name, {"companion": companion}, f"drop {companion} beside it")
+    return Problem("A103", Where(name), name, {"companion": companion}, f"drop {companion} beside it", "warning")
 
 
 def _unmapped(name: str, mappings: Sequence[compiled.Mapping]) -> Problem:

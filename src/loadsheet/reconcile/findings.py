@@ -1,9 +1,11 @@
 """All that a reconciliation finds, as reports and exit codes need it."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from types import MappingProxyType
+from typing import Any
 
 from loadsheet.ledger import State
 from loadsheet.reconcile.balance import Balance
@@ -49,9 +51,11 @@ class Reconciliation:
         """How many entries wait for a person."""
         return sum(self.verdicts[verdict] for verdict in NEEDS_SOMEONE)
 
-    def as_seen(self, remarks: Sequence[str] = (), forecast: str = "") -> bytes:
+    def as_seen(
+        self, remarks: Sequence[str] = (), forecast: str = "", inbox: Mapping[str, Any] = MappingProxyType({})
+    ) -> bytes:
         """What the listings showed of the entries, packed for the ledger, with what else the run has to say (see `Recalled`)."""
-        return self.seen.pack(self.legs, self.only_listed, remarks, forecast)
+        return self.seen.pack(self.legs, self.only_listed, remarks, forecast, inbox)
 
     def faults(self) -> Iterator[str]:
         """Why it does not balance, a sentence each; none if it does."""

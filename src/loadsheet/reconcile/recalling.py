@@ -9,6 +9,7 @@ from array import array
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from decimal import Decimal
 from itertools import accumulate, pairwise
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -36,6 +37,7 @@ class _Kept(msgspec.Struct, array_like=True):
     only_listed: tuple[OnlyListed, ...]
     remarks: tuple[str, ...]
     forecast: str
+    inbox: dict[str, Any] = {}
 
 
 class Keeping:
@@ -61,11 +63,16 @@ class Keeping:
         self._codes.append(code)
 
     def pack(
-        self, legs: Sequence[Leg], only_listed: Sequence[OnlyListed], remarks: Sequence[str], forecast: str
+        self,
+        legs: Sequence[Leg],
+        only_listed: Sequence[OnlyListed],
+        remarks: Sequence[str],
+        forecast: str,
+        inbox: Mapping[str, Any] = MappingProxyType({}),
     ) -> bytes:
-        """All of it, with what else the run said of the exchange, for the ledger to keep."""
+        """All of it, with what else the run said of the exchange and of the inbox (JSON values), for the ledger to keep."""
         steps = [after - before for before, after in pairwise([0, *self._entries])]
-        told = (tuple(legs), tuple(only_listed), tuple(remarks), forecast)
+        told = (tuple(legs), tuple(only_listed), tuple(remarks), forecast, dict(inbox))
         return zlib.compress(msgspec.msgpack.encode(_Kept(VERSION, steps, bytes(self._codes), self._contents, *told)))
 
 
@@ -116,6 +123,7 @@ class Recalled:
         self.only_listed = tuple(sorted(self._strangers(), key=lambda one: f"{one.subject}:{one.key}"))
         self.remarks = self._looks[0].kept.remarks if self._looks else ()
         self.forecast = self._looks[0].kept.forecast if self._looks else ""
+        self.inbox = self._looks[0].kept.inbox if self._looks else {}
 
     def leg_of(self, entry: Entry) -> Leg:
         """How much was seen of the records among which that of an entry should be."""

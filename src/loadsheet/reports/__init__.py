@@ -5,11 +5,13 @@ the ledger; then the index of all runs. Reads the ledger and the reconciliation,
 it wrote into the outbox if that is in an object store. Equal ledgers give equal bytes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Protocol
+from types import MappingProxyType
+from typing import Any, Protocol
 
 from loadsheet.ledger import Drop, Entry, Run
 from loadsheet.ledger.history import History
@@ -24,7 +26,7 @@ from loadsheet.reports.reconciliation import ReconciliationWorkbook, free_name, 
 from loadsheet.reports.results import DropResults, results_names
 from loadsheet.reports.sentences import sentences
 from loadsheet.reports.sheets import ROWS_MAX, open_book
-from loadsheet.reports.summary import Gathering, RunSummary, summarise
+from loadsheet.reports.summary import Gathering, RunSummary, left_in_inbox, summarise
 from loadsheet.reports.told import schema
 from loadsheet.reports.web import PAGE, RunPage, fleet_seen, write_index
 from loadsheet.settings import Settings
@@ -36,6 +38,7 @@ __all__ = [
     "Written",
     "acknowledgement_schema",
     "bring_reports",
+    "left_in_inbox",
     "publish_index",
     "schema",
     "sentences",
@@ -83,14 +86,15 @@ def write(
     sheet_rows_max: int = ROWS_MAX,
     remarks: Sequence[Problem | str] = (),
     forecast: str = "",
+    inbox: Mapping[str, Any] = MappingProxyType({}),
     drops: Sequence[Drop] | None = None,
 ) -> Written:
     """Write all reports of a run into `outbox/RUN/`, replacing earlier ones of the same run; each appears whole or not at all.
 
     `run` carries the exit code and the end that will be recorded for it, as far as they are known. A reconciliation that does
     not balance is written all the same, and says so. `remarks` concern the run and no file, `forecast` says what is left to send and
-    when that would be done: both for `run.json`. `drops` are told of if they are not those that the run
-    touched. Raises LoadsheetError if a report cannot be written.
+    when that would be done, `inbox` what `left_in_inbox` made of the files that stay there. `drops` are told of if they are not the
+    run's. Raises LoadsheetError if a report cannot be written.
     """
     folder = settings.outbox_here / run.name
     drops = history.drops_of(run) if drops is None else drops
@@ -121,9 +125,8 @@ def write(
                     results.leave_out(row)
                 written += (*results.finish(), *fixes.finish(), *acknowledgements.finish())
         reports = [PAGE, workbook_name, *written, SUMMARY]
-        summary = summarise(
-            run, drops, reconciliation, gathered, settings, results=names, reports=reports, fixes=fixes.names
-        )
+        tell = partial(summarise, results=names, reports=reports, fixes=fixes.names, inbox=inbox)
+        summary = tell(run, drops, reconciliation, gathered, settings)
         beyond = workbook.finish(summary, run, settings)
         said = (*map(str, remarks), *other_name(workbook_name))
         summary = replace(summary, reports=(*reports, *beyond), remarks=said, forecast=forecast)

@@ -29,6 +29,7 @@ def verdict_sentence(summary: RunSummary) -> str:
         (summary.verdicts.get(Verdict.WAITING, 0), "wait to be sent", "waits to be sent"),
         (summary.verdicts.get(Verdict.NOT_VERIFIABLE, 0), "cannot be verified", "cannot be verified"),
         (sum(bool(file.set_aside) for file in files_of(summary)), "files were set aside", "file was set aside"),
+        (summary.inbox.stuck, "files are stuck in the inbox", "file is stuck in the inbox"),
     )
     more = ", ".join(f"{count:,} {one if count == 1 else many}" for count, many, one in rest if count)
     sentence = said + (f"; {more}" if more else "")

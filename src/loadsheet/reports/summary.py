@@ -11,7 +11,10 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from importlib.metadata import version
 from itertools import islice
+from typing import Any
 from urllib.parse import urlsplit
+
+import msgspec
 
 from loadsheet.causes import Causes
 from loadsheet.contract import Assumptions, Scale, plain
@@ -25,6 +28,8 @@ from loadsheet.reports.told import (
     Deviation,
     DropTold,
     FileTold,
+    InboxTold,
+    LeftTold,
     LegTold,
     NeedsSomeone,
     ProblemTold,
@@ -34,10 +39,21 @@ from loadsheet.reports.told import (
 )
 from loadsheet.settings import Settings
 
-__all__ = ["FileTold", "Gathering", "LegTold", "ProblemTold", "RunSummary", "TotalTold", "summarise"]
+__all__ = [
+    "FileTold",
+    "Gathering",
+    "LegTold",
+    "ProblemTold",
+    "RunSummary",
+    "TotalTold",
+    "left_in_inbox",
+    "summarise",
+]
 
 _PLACES_SHOWN = 3
 _CAUSES_TOLD = 200
+_LEFT_TOLD = 200
+_TAKEN = "A110"  # a remark on a file that was taken
 
 
 @dataclass
@@ -92,6 +108,21 @@ class Gathering:
                 places.append(str(problem.where))
 
 
+def left_in_inbox(left: Sequence[Problem]) -> dict[str, Any]:
+    """What a run left in the inbox, as the JSON values of `InboxTold`: `left` is what it had to say of files."""
+    lying = sorted((one for one in left if one.code != _TAKEN), key=lambda one: one.level != "error")
+    counts = [(one.level, int(one.values.get("count", 1))) for one in lying]
+    stuck = sum(count for level, count in counts if level == "error")
+    first = tuple(_left(one) for one in lying[:_LEFT_TOLD])
+    told: dict[str, Any] = msgspec.to_builtins(InboxTold(stuck, sum(count for _, count in counts), first))
+    return told
+
+
+def _left(problem: Problem) -> LeftTold:
+    hint = f" ({problem.hint})" if problem.hint else ""
+    return LeftTold(problem.where.file, problem.code, problem.level, problem.text + hint)
+
+
 def summarise(
     run: Run,
     drops: Sequence[Drop],
@@ -102,9 +133,10 @@ def summarise(
     results: Mapping[int, Mapping[tuple[str, str], str]],
     reports: Sequence[str],
     fixes: Mapping[int, tuple[str, ...]],
+    inbox: Mapping[str, Any],
 ) -> RunSummary:
     """The document of a run. `results` names the results file of each drop's files and sheets, `fixes` the fix files of each drop,
-    `reports` all files.
+    `reports` all files, `inbox` is what `left_in_inbox` returned.
     """
     rows = reconciliation.balance.rows
     states = reconciliation.states
@@ -140,6 +172,7 @@ def summarise(
         reports=tuple(reports),
         settings=_settings(settings),
         deviations=tuple(_deviations(settings)),
+        inbox=msgspec.convert(inbox, InboxTold),
         versions={"loadsheet": version("loadsheet"), "python": platform.python_version()},
     )
 

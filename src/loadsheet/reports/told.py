@@ -140,6 +140,25 @@ class NeedsSomeone:
 
 
 @dataclass(frozen=True, slots=True)
+class LeftTold:
+    """A file that stays in the inbox."""
+
+    file: Annotated[str, _says("Its name in the inbox; empty if several are told of together")]
+    code: Annotated[str, _says("The code of the catalogue, such as A108")]
+    level: Annotated[str, _says("error: until somebody sees to it; warning: for now")]
+    say: Annotated[str, _says("Why, in one sentence")]
+
+
+@dataclass(frozen=True, slots=True)
+class InboxTold:
+    """What stays in the inbox."""
+
+    stuck: Annotated[int, _says("How many stay there until somebody sees to them")] = 0
+    count: Annotated[int, _says("How many stay there, those that do so for now among them")] = 0
+    files: Annotated[tuple[LeftTold, ...], _says("The first of them; those that are stuck come first")] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class BalanceTold:
     """The tie-out: every row that was read is accounted for, once."""
 
@@ -177,6 +196,7 @@ class RunSummary:
     causes: Annotated[
         tuple[CauseTold, ...], _says("The causes of problems: errors first, the most frequent first")
     ] = ()
+    inbox: Annotated[InboxTold, _says("What the run left in the inbox")] = InboxTold()
 
     def to_json(self) -> bytes:
         """The document as indented JSON."""

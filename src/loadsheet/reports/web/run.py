@@ -32,7 +32,7 @@ _FILES_MAX = 200
 _FETCHED = 20  # entries at once
 _CAUSES_MAX = 8
 _OWN_ANCHORS = (
-    *("main", "verdict", "balance", "outcomes", "first", "files", "figures", "orders", "others"),
+    *("main", "verdict", "balance", "outcomes", "first", "files", "left", "figures", "orders", "others"),
     *("find", "outcome", "file", "mapping", "count"),
 )
 _PRESSING = (
@@ -157,6 +157,7 @@ class RunPage:
             "causes_more": len(summary.causes[_CAUSES_MAX:]),
             "files": files[:_FILES_MAX],
             "files_more": len(files[_FILES_MAX:]),
+            "left_more": summary.inbox.count - len(summary.inbox.files),
             "reports": reports,
             "workbook": next((name for name in reports if name.endswith(".xlsx")), ""),
             "for_programs": sum("/" in name for name in summary.reports),
