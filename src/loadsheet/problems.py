@@ -81,7 +81,7 @@ CATALOGUE: dict[str, Kind] = {
         "Document type or entity", "its part {part} declares a document type or an entity, which no table needs"
     ),
     "R221": Kind("Scientific notation", 'numbers are in scientific notation, such as "{found}" ({rows})'),
-    "R222": Kind("Digits lost", 'numbers of more than 15 digits end in zeros, such as "{found}" ({rows})'),
+    "R222": Kind("Digits lost", 'numbers of more than 15 digits lose their last ones, such as "{found}" ({rows})'),
     "R223": Kind(
         "Leading zeros lost", 'values are shorter than the {width} digits of the others, such as "{found}" ({rows})'
     ),

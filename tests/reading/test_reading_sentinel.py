@@ -4,12 +4,15 @@ import datetime as dt
 
 import openpyxl
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from reading_corpus import layout, open_one, text_file
+from reading_writers import WRITERS, Sheet, Typed
 
 from loadsheet.reading import Row, Table
 from loadsheet.reading.sentinel import Sentinel, examine
+
+ONE_FOLDER = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def warnings_about(folder, cells, label="Item"):
@@ -122,6 +125,33 @@ def test_numbers_stored_as_text_among_numbers(tmp_path):
     (warning,) = warnings_about_workbook(tmp_path, [1, 2.5, "3.7", 4])
     assert (warning.code, warning.found, warning.values["numbers"]) == ("R227", "3.7", "3")
     assert warnings_about_workbook(tmp_path, [1, "A", 3]) == ()
+
+
+@pytest.mark.parametrize("form", WRITERS)
+@pytest.mark.parametrize("code", ["General", "00000"])
+def test_a_long_id_that_is_a_number_has_lost_digits_whatever_its_last_ones_are(tmp_path, form, code):
+    kept, long = Typed(123456789012345, code), Typed(376130321109103427, code)
+    path = WRITERS[form](tmp_path / f"a.{form}", [Sheet([["Item"], [kept], [long]])])
+    (warning,) = examine(open_one(path, layout("Item")))
+    assert (warning.code, warning.values["rows"]) == ("R222", "row 3")
+    assert "lose their last ones" in warning.text
+
+
+def test_zeros_that_a_format_puts_before_a_long_number_hide_no_loss(tmp_path):
+    (warning,) = warnings_about_workbook(tmp_path, [37613032110910342, 123456789012345], "0" * 18)
+    assert (warning.code, warning.found, warning.values["rows"]) == ("R222", "037613032110910340", "row 2")
+
+
+@pytest.mark.parametrize("form", WRITERS)
+@given(number=st.integers(0, 10**19) | st.integers(0, 10**15))
+@ONE_FOLDER
+def test_a_whole_number_is_read_as_it_was_written_or_pointed_out(tmp_path, form, number):
+    path = WRITERS[form](tmp_path / f"a.{form}", [Sheet([["Item"], [Typed(number)]])])
+    table = open_one(path, layout("Item"))
+    ((cell,),) = [row.cells for row in table.rows()]
+    codes = [warning.code for warning in examine(table)]
+    assert cell == str(number) or codes == ["R222"]
+    assert (codes == ["R222"]) == (number >= 10**15)
 
 
 def test_only_wanted_columns_are_looked_at_and_rows_pass_unchanged(tmp_path):

@@ -50,7 +50,10 @@ PIECES += [
     "\u017fep",
 ]
 TEXTS = st.lists(st.sampled_from(PIECES), max_size=7).map("".join)
-TYPED = st.tuples(st.sampled_from(["number", "date", "text"]), st.sampled_from(["007", "12", "1.5", "2026-03-01"]))
+TYPED = st.tuples(
+    st.sampled_from(["number", "date", "text"]),
+    st.sampled_from(["007", "12", "1.5", "2026-03-01", "376130321109103427"]),
+)
 OTHERS = [f"{place}-{place * 7}" for place in range(250)]  # so many that they are not looked at one by one
 
 

@@ -219,7 +219,11 @@ _STYLES = (
 _AS_TEXT = "they may have been pasted from elsewhere; let Excel convert them to numbers (the green corner), or check their decimal mark"
 _ALWAYS = (
     ("exponent", "R221", f"Excel writes long numbers in this way, and their last digits are gone; {_AS}"),
-    ("rounded", "R222", f"Excel keeps 15 digits of a number and makes the others zeros; {_AS}"),
+    (
+        "rounded",
+        "R222",
+        f"Excel keeps 15 digits of a number and makes zeros of the others, and other programs lose them too; {_AS}",
+    ),
     ("garbled", "R226", "the text was read in a wrong encoding before it was sent; export it again as UTF-8"),
     (
         "invisible",

@@ -146,6 +146,8 @@ def text_shapes(cell: str) -> tuple[Shape, ...]:
 
 
 def _digits_shape(text: str, kind: str) -> Shape:
+    if kind == "number" and len(text.lstrip("0")) > _DIGITS_KEPT:  # what made a number of it kept no more of them
+        return _ROUNDED
     if text[0] == "0" and len(text) > 1:
         return _counted("zeros", len(text))
     if len(text) > _DIGITS_KEPT and not text[_DIGITS_KEPT:].strip("0"):

@@ -25,7 +25,7 @@ _PROBLEMS = {
     "R214": "die Zeile steht unter {blank} leeren Zeilen; weder sie noch das Folgende wird gelesen",
     "R215": "keine Zeile mit Überschriften gefunden: in den ersten {rows} Zeilen steht keine der Überschriften {missing}",
     "R221": "Zahlen stehen in wissenschaftlicher Schreibweise, etwa „{found}“ ({rows})",
-    "R222": "Zahlen mit mehr als 15 Ziffern enden auf Nullen, etwa „{found}“ ({rows})",
+    "R222": "Zahlen mit mehr als 15 Ziffern verlieren ihre letzten, etwa „{found}“ ({rows})",
     "R223": "Werte sind kürzer als die {width} Ziffern der übrigen, etwa „{found}“ ({rows})",
     "R224": "Datumswerte stehen zwischen anderen Werten, etwa „{found}“ ({rows})",
     "R225": "die Datumswerte der Spalte sind verschieden geschrieben: {styles}",
