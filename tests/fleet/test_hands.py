@@ -1,5 +1,6 @@
 """A run that waits for others: it can be asked to stop, hears when nobody can do its work, and works by itself no longer than it has to."""
 
+import re
 import signal
 import time
 from contextlib import contextmanager
@@ -9,12 +10,16 @@ import pytest
 from camps import Camp, exchange, resends
 from camps import until as until_in
 from killing import MAPPINGS, orders
-from laboring import answer, labor, took, until, working
+from laboring import answer, house, labor, took, until, working
 from nursery import nursery
 
 from loadsheet.dispatch import Patience
-from loadsheet.fleet.hands import FleetHands
+from loadsheet.fleet.clients import Clients
+from loadsheet.fleet.hands import FleetHands, fleet_hands
+from loadsheet.fleet.pacing import Paces
 from loadsheet.fleet.parting import Parted
+from loadsheet.fleet.work import Bench
+from loadsheet.fleet.work import work as do
 from loadsheet.fleet.worker import inside
 from loadsheet.ledger import open_ledger
 from loadsheet.ledger.batches import Kind
@@ -92,6 +97,31 @@ def test_what_breaks_the_worker_inside_ends_the_run(tmp_path, acme, monkeypatch)
     hands = FleetHands(acme, lambda: 0, lambda: inside(acme, print, work=labor(tmp_path)), sleeps(500))
     with waiting(acme) as work, pytest.raises(ZeroDivisionError):
         hands._have(work, Kind.LOOKUP, {})
+
+
+def test_what_no_worker_can_do_is_said_by_the_run_and_is_no_takeover(tmp_path, database_url, ask):
+    acme = house(tmp_path, database_url, "acme", exchange="http://127.0.0.1:9", worker_wait_s=0.5)["acme"]
+    said, stopping = [], []
+
+    def say(text):
+        said.append(text)
+        stopping.append(signal.SIGTERM)
+
+    with waiting(acme) as work, working(tmp_path, work=_real) as worker, fleet_hands(acme, say, stopping) as hands:
+        until(lambda: ask("select count(*) from workers") == [(1,)], worker=worker)
+        with pytest.raises(Parted):
+            hands._have(work, Kind.LOOKUP, {})
+        (error,) = [text for text in worker.said if "token" in text]
+    assert error.startswith("batch 1 of acme: ")
+    assert error.endswith("it is tried again in 1 s")
+    (told,) = said
+    assert re.fullmatch(r"nobody could do batch 1 \(lookup\) in \d tries; the messages of the workers say why", told)
+    assert ask("select count(*) from takeovers") == [(0,)]
+
+
+def _real(settings, batch, hand):
+    """What a worker does with a batch; there is no token here."""
+    do(settings, batch, Bench(hand.name, hand.shared, hand.stopping, Clients(), Paces(hand.shared, hand.name)))
 
 
 def sleeps(times):

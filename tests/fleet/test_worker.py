@@ -9,10 +9,11 @@ from laboring import answer, hand_out, house, labor, took, until, working
 
 from loadsheet.fleet.worker import inside
 from loadsheet.ledger.batches import Kind
+from loadsheet.ledger.codec import stamp
 from loadsheet.ledger.postgres import address_of, shared_engine
 from loadsheet.ledger.shared import fires, jobs, recovery, workers
 from loadsheet.ledger.shared.fires import Known
-from loadsheet.problems import LedgerError, SettingsError
+from loadsheet.problems import LedgerBusy, LedgerError, SettingsError
 
 
 def test_a_worker_does_what_is_handed_out_before_and_after_it_began(tmp_path, acme):
@@ -243,6 +244,57 @@ def test_a_run_that_is_due_is_started_once_by_one_of_the_workers(tmp_path, datab
     ((shipper, moment, stopping),) = ran
     assert (shipper, moment, stopping) == ("acme", then.replace(second=0, microsecond=0), False)
     assert ask("select count(*) from fires") == [(1,)]
+
+
+def due(acme, moment):
+    """Tell the queue of a run that was due at this moment."""
+    address = address_of(acme.database_url)
+    engine = shared_engine(address)
+    with engine.begin() as connection:
+        jobs.announce_run(connection, address, stamp(moment))
+    engine.dispose()
+
+
+def test_a_run_that_cannot_go_on_now_is_tried_as_long_as_it_would_be_caught_up(tmp_path, acme, ask):
+    then, ran = datetime.now(UTC) - timedelta(hours=1), []
+    due(acme, then)
+    ask("update procrastinate_jobs set attempts = 9")
+
+    def run(_settings, moment, _hand):
+        ran.append(moment)
+        raise LedgerBusy("the run of acme could not go on")
+
+    with working(tmp_path, run=run) as worker:
+        for times in (1, 2):
+            until(lambda times=times: len(ran) == times, worker=worker)
+            until(lambda: ask("select status::text from procrastinate_jobs") == [("todo",)], worker=worker)
+            assert ask("select attempts, scheduled_at > now() + interval '4 minutes' from procrastinate_jobs") == [
+                (9, True)
+            ]
+            ask("update procrastinate_jobs set scheduled_at = now()")  # the queue looks every few seconds
+        (told,) = [text for text in worker.said if "could not go on" in text]
+    assert told.startswith("the run of acme that was due ")
+    assert "; it is tried again every 5 minutes until " in told
+
+
+def test_a_run_that_is_too_late_to_be_caught_up_is_given_up(tmp_path, acme, ask):
+    due(acme, datetime.now(UTC) - timedelta(days=2))
+    ask("update procrastinate_jobs set attempts = 9")
+
+    def run(_settings, _moment, _hand):
+        raise LedgerBusy("the run of acme could not go on")
+
+    with working(tmp_path, run=run) as worker:
+        until(lambda: ask("select status::text from procrastinate_jobs") == [("failed",)], worker=worker)
+    assert any(text.endswith("it is given up for now") for text in worker.said)
+
+
+def test_a_run_that_waits_to_be_tried_again_is_that_of_the_moment_that_comes_next(acme, ask):
+    then = datetime.now(UTC) - timedelta(hours=1)
+    due(acme, then - timedelta(days=1))
+    ask("update procrastinate_jobs set attempts = 9")
+    due(acme, then)
+    assert ask("select args ->> 'due', attempts from procrastinate_jobs") == [(stamp(then), 0)]
 
 
 def test_a_worker_that_runs_nothing_leaves_runs_to_others(tmp_path, acme, ask):

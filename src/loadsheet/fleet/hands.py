@@ -19,6 +19,7 @@ from loadsheet.fleet.worker import inside
 from loadsheet.intake import Elsewhere
 from loadsheet.ledger import State
 from loadsheet.ledger.batches import Closed, Kind
+from loadsheet.ledger.shared import Engine, recovery
 from loadsheet.ledger.shared.opening import shared
 from loadsheet.ledger.shared.workers import living
 from loadsheet.problems import LedgerGone, LoadsheetError, Problem
@@ -33,12 +34,15 @@ FIRST_NAP_S, LONGEST_NAP_S = 0.02, 0.5
 _Seen = TypeVar("_Seen")
 Check = Callable[[], None]
 """Raises what broke the worker inside, if something did."""
+TRIES = 3
+"""A batch that was tried so often, and waits, is one that nobody could do."""
 
 
 class FleetHands:
     """What one run has others do. `alive` counts the workers that were heard of of late, `inside` is a worker within this process.
     `stopping` holds the signals that ask to stop, as they come: a run that works by itself ends its calls then and is accounted for, one
-    for which others work leaves its batches to them (Parted).
+    for which others work leaves its batches to them (Parted). After `worker_wait_s` of waiting, and again after as much, `complain` is to
+    say what nobody could do.
     """
 
     def __init__(
@@ -50,8 +54,9 @@ class FleetHands:
         clock: Callable[[], float] = time.monotonic,
         *,
         stopping: Sequence[int] = (),
+        complain: Callable[[], None] = lambda: None,
     ) -> None:
-        self._settings, self._alive, self._inside = settings, alive, inside
+        self._settings, self._alive, self._inside, self._complain = settings, alive, inside, complain
         self._sleep, self._clock, self._stopping = sleep, clock, stopping
         self._own = ExitStack()  # the worker inside, once there is one
         self._check: Check | None = None  # of the worker inside
@@ -158,12 +163,16 @@ class FleetHands:
         we are asked to stop while others work, and what broke the worker inside.
         """
         nap_s, reached_at = FIRST_NAP_S, self._clock()
+        complain_at = reached_at + self._settings.worker_wait_s
         while True:
             try:
                 self._see_to_workers()
                 if (seen := look()) is not None:
                     return seen
                 reached_at = self._clock()
+                if reached_at >= complain_at:
+                    complain_at = reached_at + self._settings.worker_wait_s
+                    self._complain()
             except LedgerGone:
                 if self._clock() - reached_at > OUTAGE_S:
                     raise
@@ -195,11 +204,32 @@ def fleet_hands(settings: Settings, say: Callable[[str], None], stopping: Sequen
             with engine.connect() as connection:
                 return len(living(connection, settings.takeover_s, settings.shipper))
 
-        hands = FleetHands(settings, alive, lambda: inside(settings, say), stopping=stopping)
+        complaints = _Complaints(engine, settings, say)
+        own = partial(inside, settings, say)
+        hands = FleetHands(settings, alive, own, stopping=stopping, complain=complaints.tell)
         try:
             yield hands
         finally:
             hands.close()
+
+
+class _Complaints:
+    """What nobody could do of a run, each said once."""
+
+    def __init__(self, engine: Engine, settings: Settings, say: Callable[[str], None]) -> None:
+        self._engine, self._settings, self._say = engine, settings, say
+        self._told: set[int] = set()
+
+    def tell(self) -> None:
+        """Say which batches were tried again and again, and where it stands why."""
+        with self._engine.connect() as connection:
+            found = recovery.failing(connection, self._settings.ledger_schema, TRIES)
+        for kind, batch, tries in found:
+            if batch not in self._told:
+                self._say(
+                    f"nobody could do batch {batch} ({kind}) in {tries} tries; the messages of the workers say why"
+                )
+        self._told |= {batch for _, batch, _ in found}
 
 
 class _Sent:

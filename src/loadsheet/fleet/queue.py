@@ -31,7 +31,9 @@ from loadsheet.pauses import Growing
 LOOK_S = 5.0
 """So often it is looked for jobs of which no news came."""
 ATTEMPTS = 10
-"""So often a job is tried before it is given up; an open batch has another soon after (see `recovery.sweep`)."""
+"""So often a job is tried before it is given up, not counting those that are put back; an open batch has another soon after (see
+`recovery.sweep`).
+"""
 WAIT_MAX_S = 60.0
 _CONNECTIONS = 4
 _PATIENCE_S = 3.0  # for a connection
@@ -166,7 +168,7 @@ class Queue:
         )
         app = App(connector=connector)
         app.job_manager = self._manager = _Patient(connector, self._outage, self._over)
-        strategy = _Again(self._failed)
+        strategy = _Again(self._failed, self._manager.uncounted.add)
         for name, do in self._tasks.items():
             app.task(name=name, pass_context=True, retry=strategy)(partial(self._do, do))
         return app
@@ -242,6 +244,8 @@ class _Patient(JobManager):
         self._rung: list[NotificationCallback] = []
         self._ear: asyncio.Task[None] | None = None
         self._ringing: set[asyncio.Future[None]] = set()
+        self.uncounted: set[int | None] = set()
+        """Jobs that are put back, which counts as no attempt."""
 
     async def fetch_job(self, queues: Iterable[str] | None, worker_id: int) -> Job | None:
         """The next job, if there is one and the database can be reached."""
@@ -269,7 +273,11 @@ class _Patient(JobManager):
     ) -> None:
         """A job is to be done again."""
         after_s = max(0.0, (retry_at - datetime.now(UTC)).total_seconds()) if retry_at else 0.0
-        await self._tell(recovery.RETRY, {"job": job.id, "worker": job.worker_id, "after_s": after_s})
+        whose = {"job": job.id, "worker": job.worker_id}
+        if job.id in self.uncounted:
+            self.uncounted.discard(job.id)
+            await self._tell(recovery.UNCOUNT, whose)
+        await self._tell(recovery.RETRY, whose | {"after_s": after_s})
         self._over(job, Status.TODO)
         if after_s:  # others look from time to time
             asyncio.get_running_loop().call_later(after_s, self.ring)
@@ -340,12 +348,13 @@ class _Patient(JobManager):
 class _Again(BaseRetryStrategy):
     """When a job that could not be done is tried again."""
 
-    def __init__(self, failed: Failed) -> None:
-        self._failed = failed
+    def __init__(self, failed: Failed, uncount: Callable[[int | None], None]) -> None:
+        self._failed, self._uncount = failed, uncount
 
     def get_retry_decision(self, *, exception: BaseException, job: Job) -> RetryDecision | None:
-        """After pauses that grow, so often."""
+        """After pauses that grow, so often; one that was put back, as often as it is."""
         if isinstance(exception, PutBack):
+            self._uncount(job.id)
             return _again_in(exception.after_s)
         after_s = min(2.0**job.attempts, WAIT_MAX_S) if job.attempts + 1 < ATTEMPTS else None
         self._failed(job.task_kwargs, exception, after_s)

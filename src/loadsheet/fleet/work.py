@@ -52,12 +52,17 @@ def work(settings: Settings, batch: int, bench: Bench) -> None:
     taken = ledger.batches.take(batch, bench.name)
     if taken is None:
         return
-    if taken.before:
+    if _is_other(taken.before, bench.name):
         with bench.shared.begin() as connection:
             note_takeover(connection, settings.shipper, taken, bench.name)
         journal.warning("batch taken over", batch=batch, kind=taken.kind, before=taken.before, unknown=taken.unknown)
     with suppress(Superseded), journal.stage(f"batch of {taken.kind}", batch=batch):  # then somebody else does it
         _do(settings, ledger, taken, bench)
+
+
+def _is_other(before: str, name: str) -> bool:
+    """Whether a batch was another process's; what one process could not do and tries again is no takeover."""
+    return bool(before) and before.partition("/")[0] != name.partition("/")[0]
 
 
 def _do(settings: Settings, ledger: Ledger, taken: Taken, bench: Bench) -> None:

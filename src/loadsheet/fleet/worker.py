@@ -13,16 +13,18 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from contextvars import copy_context
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple, overload
 
 from loadsheet import journal
+from loadsheet.arrivals.moments import shown, zone_of
 from loadsheet.fleet.housekeeping import Housekeeping
 from loadsheet.fleet.outage import Outage
 from loadsheet.fleet.queue import Group, PutBack, Queue
+from loadsheet.fleet.runs import TRY_AGAIN
 from loadsheet.fleet.served import Served
 from loadsheet.ledger.joining import unique
 from loadsheet.ledger.postgres import shared_engine
@@ -36,6 +38,10 @@ LOOK_S = 0.2
 _MINUTE_S = 60.0
 STUCK_S = 60.0
 """A worker whose threads do nothing at all for so long is not well."""
+RUN_AGAIN_S = 300.0
+"""So often a scheduled run is tried that cannot go on now."""
+SAID_S = 3600.0
+"""What goes wrong again and again is said once in so long."""
 
 Say = Callable[[str], None]
 
@@ -161,7 +167,7 @@ class _Crew:
         self._served, self._name, self._say, self._stopping = served, name, say, stopping
         self._does, self._registered = does, enrolled is not None
         self._takeover_s = settings.takeover_s
-        self._said: set[str] = set()
+        self._said: dict[str, float] = {}  # what it was about, and when
         self._reading: _Thread | None = None
         self._look_at = time.monotonic() + _MINUTE_S
         self._engine = engine
@@ -257,7 +263,22 @@ class _Crew:
         settings = self._served.by_shipper.get(arguments["shipper"])
         self._known(settings, arguments["shipper"])
         if settings is not None and self._does.run is not None:
-            self._does.run(settings, datetime.fromisoformat(arguments["due"]), self._hand(number))
+            due = datetime.fromisoformat(arguments["due"])
+            try:
+                self._does.run(settings, due, self._hand(number))
+            except LoadsheetError as error:
+                self._is_there_time(settings, due, error)
+                raise
+
+    def _is_there_time(self, settings: Settings, due: datetime, error: LoadsheetError) -> None:
+        """Put a run back that may go well later, as long as it would be caught up: its moment fired, and does not come again."""
+        if error.exit_code != TRY_AGAIN or datetime.now(UTC) - due > settings.catch_up:
+            return
+        whose = f"the run of {settings.shipper}" if settings.shipper else "the run"
+        then, until = (shown(when, zone_of(settings.schedule_zone)) for when in (due, due + settings.catch_up))
+        again = f"it is tried again every {RUN_AGAIN_S / 60:g} minutes until {until}"
+        self._once(f"{whose} that was due {then}: {error}; {again}", f"{whose} {due}")
+        raise PutBack(RUN_AGAIN_S) from error
 
     def _hand(self, number: int) -> Hand:
         return Hand(f"{self._name}/{number}", self._engine, Asked(self._stopping))
@@ -280,15 +301,18 @@ class _Crew:
         whose = f"{what} of {shipper}" if shipper else what
         again = "it is given up for now" if after_s is None else f"it is tried again in {after_s:g} s"
         if isinstance(error, LoadsheetError):
-            self._once(f"{whose}: {error}; {again}")
+            self._once(f"{whose}: {error}; {again}", f"{shipper} {error} {after_s is None}")
         else:
             self._say(
                 f"{whose}: a fault of our own ({type(error).__name__}), the traceback is in {_file_away(error)}; {again}"
             )
 
-    def _once(self, text: str) -> None:
-        if text not in self._said:
-            self._said.add(text)
+    def _once(self, text: str, about: str = "") -> None:
+        """Say something unless that, or something else about the same, was said of late."""
+        now, about = time.monotonic(), about or text
+        self._said = {one: said_at for one, said_at in self._said.items() if now - said_at < SAID_S}
+        if about not in self._said:
+            self._said[about] = now
             self._say(text)
 
 

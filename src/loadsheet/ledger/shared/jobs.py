@@ -50,9 +50,10 @@ def announce_again(connection: Connection, address: Address, found: Sequence[Bat
 
 
 def announce_run(connection: Connection, address: Address, due: str) -> None:
-    """Tell the queue of a scheduled run, unless one of the shipper waits already; `due` is ISO 8601 UTC."""
+    """Tell the queue of a scheduled run; where one of the shipper waits already, that is it from now on. `due` is ISO 8601 UTC."""
     run = {"queue": queue_of(RUNS, address.schema), "task": RUN_TASK, "shipper": address.shipper, "due": due}
     connection.execute(_ONE_RUN, run)  # whoever announces one at the same moment waits for us
+    connection.execute(_IS_DUE, run)
     connection.execute(_DEFER_RUN, run)
 
 
@@ -130,6 +131,10 @@ _DEFER_RUN = text(
     "cast('run:' || :shipper as text), jsonb_build_object('shipper', cast(:shipper as text), 'due', cast(:due as text)), "
     "null::timestamptz)::procrastinate_job_to_defer_v1]) where not exists "
     "(select 1 from procrastinate_jobs where queueing_lock = 'run:' || :shipper and status = 'todo')"
+)
+_IS_DUE = text(  # one that was put back, until it is too late for its own moment
+    "update procrastinate_jobs set args = args || jsonb_build_object('due', cast(:due as text)), attempts = 0 "
+    "where queueing_lock = 'run:' || :shipper and status = 'todo'"
 )
 _ONE_RUN = text("select pg_advisory_xact_lock(hashtextextended('run:' || :shipper, 2))")
 _KNOWN = text("select 1 from procrastinate_jobs where status in ('todo', 'doing') and queueing_lock = :once limit 1")

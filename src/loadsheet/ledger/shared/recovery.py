@@ -30,6 +30,11 @@ RETRY = (
     'pg_notify(\'procrastinate_any_queue_v1\', \'{"type": "job_inserted", "job_id": 0}\') from mine'
 )
 """For the queue's own connection: a job is to be done again in so many seconds, if it is still this worker's; nothing if it is not."""
+UNCOUNT = (
+    "update procrastinate_jobs set attempts = attempts - 1 "
+    "where id = %(job)s and worker_id = %(worker)s and status = 'doing' returning id"
+)
+"""For the queue's own connection, before RETRY: this time is not to count as an attempt."""
 
 
 def reap(connection: Connection, takeover_s: float) -> list[int]:
@@ -62,6 +67,12 @@ def beat(connection: Connection, workers: Collection[int]) -> set[int]:
 def left(connection: Connection, queues: Collection[str]) -> int:
     """How many jobs of these queues can be done now."""
     return int(connection.scalar(_LEFT, {"queues": list(queues)}) or 0)
+
+
+def failing(connection: Connection, ledger: str, tries: int) -> list[tuple[str, int, int]]:
+    """The jobs of a ledger (its schema) that wait after they were tried so many times: kind, batch, and how often that was."""
+    found = connection.execute(_FAILING, {"ledger": ledger, "tries": tries})
+    return [(row.kind, row.batch, row.attempts) for row in found]
 
 
 def sweep(engine: Engine, ledgers: Iterable[Address], every_s: float) -> int:
@@ -141,6 +152,10 @@ _LEFT = text(
     "select count(*) from procrastinate_jobs where status = 'todo' and queue_name = any(:queues) "
     "and (scheduled_at is null or scheduled_at <= now())"
 ).bindparams(bindparam("queues", type_=ARRAY(Text)))
+_FAILING = text(
+    "select args ->> 'kind' as kind, cast(args ->> 'batch' as bigint) as batch, attempts from procrastinate_jobs "
+    "where status = 'todo' and args ->> 'ledger' = :ledger and attempts >= :tries order by id"
+)
 _some = bindparam("ledgers", type_=ARRAY(Text))
 _MARKS = text(
     "insert into shared_meta (name, value) select 'swept ' || ledger, '0' from unnest(cast(:ledgers as text[])) as ledger "
