@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
+from hostile_cost import cost_of
 from reading_corpus import attempt, cells_of, inline, layout, refusal, text_file, workbook_parts, write_parts
 
 from loadsheet.problems import Problem
@@ -169,6 +170,20 @@ def test_an_opendocument_is_treated_alike(tmp_path, filled, payload, part):
     parts = {"mimetype": kind, "content.xml": "<x/>", "META-INF/manifest.xml": "<x/>"}
     parts[part] = f"<?xml version='1.0'?>{filled(PAYLOADS[payload])}<x/>"
     assert refusal(write_parts(tmp_path / "a.ods", parts), ASKED).code == "R234"
+
+
+def test_entities_cost_their_reader_little_time_and_memory(tmp_path, filled):
+    paths = []
+    for number, payload in enumerate(PAYLOADS.values()):
+        parts = workbook_parts(HEAD)
+        sheet = parts["xl/worksheets/sheet1.xml"]
+        parts["xl/worksheets/sheet1.xml"] = f"<?xml version='1.0'?>{filled(payload)}{sheet}"
+        paths.append(write_parts(tmp_path / f"{number}.xlsx", parts))
+    cost = cost_of(paths)
+    assert len(paths) >= 40
+    assert cost.codes == ["R234"] * len(paths)
+    assert cost.peak_mb < 150, cost
+    assert cost.cpu_s < 2 * len(paths), cost
 
 
 def test_an_xml_file_is_not_parsed_at_all(tmp_path, filled):

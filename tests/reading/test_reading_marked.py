@@ -1,5 +1,6 @@
 """Fix files are known by their marks, whatever they are called; no other file has one, and none does harm."""
 
+import os
 import zipfile
 
 import pytest
@@ -52,6 +53,15 @@ def test_another_letter_case_of_the_part_is_the_same_part(tmp_path):
 )
 def test_what_is_no_mark_or_cannot_be_read_is_none(tmp_path, part):
     assert mark_of(book(tmp_path / "a.xlsx", part), MOST) is None
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("seek", [lambda path: mark_of(path, MOST), mark_of_text])
+def test_a_link_is_not_followed_and_a_pipe_not_waited_for(tmp_path, seek):
+    os.mkfifo(tmp_path / "pipe.xlsx")
+    (tmp_path / "link.xlsx").symlink_to(book(tmp_path / "real.xlsx", properties(str(MARK))))
+    assert [seek(tmp_path / name) for name in ("pipe.xlsx", "link.xlsx")] == [None, None]
 
 
 @pytest.mark.parametrize(

@@ -4,12 +4,14 @@ Safe for any file, and cheap for those that are none: it looks into zips only, a
 document types. What cannot be understood has no mark. Reads no table and loads no reader of workbooks.
 """
 
+import os
 import re
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 from xml.parsers.expat import XMLParserType
 
 from loadsheet.fixes import PROPERTY, ROW_COLUMN, Mark, RowMark
+from loadsheet.inbox.moving import READ
 from loadsheet.problems import FileRefused
 from loadsheet.reading.package import Package, local_name, open_package, safe_parser
 
@@ -25,13 +27,18 @@ _ROW_MARK = re.compile(rf"{_AROUND}([0-9]{{1,12}}:[0-9]{{1,7}}/[0-9]{{1,7}})(?:{
 def mark_of(path: Path, inflated_bytes_max: int) -> Mark | None:
     """The mark of the fix workbook at `path`; None for every other file, also for one that is damaged or cannot be read."""
     try:
-        with path.open("rb") as file:
+        with _opened(path) as file:
             if file.read(len(_ZIP)) != _ZIP:
                 return None
         with open_package(path, path.name, inflated_bytes_max) as package:
             return next((mark for part in _PARTS if (mark := _mark_in(package, part)) is not None), None)
     except (FileRefused, OSError):
         return None
+
+
+def _opened(path: Path) -> BinaryIO:
+    """A file that nobody claimed yet: what was put in its place meanwhile, a link or a pipe, is not followed and not waited for."""
+    return os.fdopen(os.open(path, READ), "rb")
 
 
 class TextMark(NamedTuple):
@@ -44,7 +51,7 @@ class TextMark(NamedTuple):
 def mark_of_text(path: Path) -> TextMark | None:
     """The first row mark of a text file with a column of marks; None for every other file, also for one that cannot be read."""
     try:
-        with path.open("rb") as file:
+        with _opened(path) as file:
             start = file.read(_START_BYTES)
     except OSError:
         return None
