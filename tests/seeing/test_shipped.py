@@ -92,6 +92,13 @@ def test_the_alerts_ask_for_what_is_exported(exported):
         assert rule["annotations"]["summary"]
 
 
+def test_no_alert_says_that_nothing_moves_while_something_is_under_way():
+    groups = YAML(typ="safe").load(shipped("prometheus-alerts.yml"))["groups"]
+    waiting = [rule["expr"] for group in groups for rule in group["rules"] if "oldest_waiting" in rule["expr"]]
+    assert len(waiting) == 2
+    assert all('(loadsheet_fleet_queue{state="under way"})) == 0' in expression for expression in waiting)
+
+
 def test_the_alerts_know_every_exit_code_that_stops_a_shipper():
     text = shipped("prometheus-alerts.yml").decode()
     assert {int(code) for code in re.findall(r"loadsheet_last_run_exit_code == (\d+)", text)} == {65, 70, 75, 77, 78}

@@ -17,6 +17,7 @@ from loadsheet.fleet.queue import Queue
 from loadsheet.fleet.served import Served
 from loadsheet.ledger.beating import BEATS
 from loadsheet.ledger.codec import stamp
+from loadsheet.ledger.postgres import address_of
 from loadsheet.ledger.shared import Engine, fires, jobs, recovery, workers
 from loadsheet.ledger.shared.workers import Enrolled
 from loadsheet.problems import LedgerError, LedgerGone
@@ -129,11 +130,11 @@ class Housekeeping:
     def _tick(self) -> None:
         """Runs that are due go into the queue, in the transaction that says so."""
         name = self._enrolled().name if self._enrolled else ""
-        profiles = self._served.by_shipper
-        addresses = {address.shipper: address for address in self._served.addresses.values()}
+        profiles = self._served.by_shipper  # once: the settings may be read again meanwhile
         with self._engine.begin() as connection:
             for fired in schedules.tick(connection, profiles, name):
-                jobs.announce_run(connection, addresses[fired.shipper], stamp(fired.due.moment))
+                address = address_of(profiles[fired.shipper].database_url)
+                jobs.announce_run(connection, address, stamp(fired.due.moment))
                 journal.info(
                     "a run is due", due=stamp(fired.due.moment), schedule=fired.schedule.name, of=fired.shipper
                 )
