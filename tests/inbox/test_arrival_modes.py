@@ -49,7 +49,7 @@ MODES = {  # failure mode of arrival -> the tests that hold what is owed, here o
         "test_a_claim_of_a_file_that_is_written_to_is_undone",
         "tests/inbox/test_taking_in.py",
     ],
-    "A3": "cut at a row end a CSV looks whole: the checks of mappings (checks:, total rows) see it, tests/mapping",
+    "A3": ["tests/mapping/test_cut_files.py"],
     "A4": ["test_names_of_unfinished_files_are_never_opened"],
     "A5": ["test_both_contents_of_a_file_replaced_at_any_moment_arrive"],
     "A6": ["test_the_same_name_again_is_another_arrival"],
@@ -746,7 +746,10 @@ def test_old_originals_are_removed_but_for_those_that_are_needed(tmp_path):
     assert purge(place.model_copy(update={"archive_days": 0}), DAY, ()) == 0
     assert purge(place, DAY, [kept["needed"]]) == 1
     assert [name for name, path in kept.items() if path.exists()] == ["needed", "young"]
+    marks = place.state / "known" / "archived"
+    assert sorted(mark.resolve() for mark in marks.rglob("*/*")) == sorted(kept[name] for name in ("needed", "young"))
     assert purge(place, date(2026, 3, 5), ()) == 2
+    assert not marks.exists(), "nothing leads to what is not kept any more"
     assert not list((place.state / "archive").iterdir())
     drop(place, "old.csv", b"old")
     assert archived_before(taken(place)[0], place) == ""

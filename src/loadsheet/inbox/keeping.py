@@ -96,6 +96,8 @@ def purge(
                     forget_empty_folders(path.parent, top)
     for folder in (folder for depth in _DEPTHS for folder in top.glob(depth)):
         forget_empty_folders(folder, top)  # one that a killed run had emptied
+    if removed:
+        _forget_marks(settings)
     return removed
 
 
@@ -226,6 +228,16 @@ def _remember(mark: Path, kept: Path) -> None:
         if mark.is_symlink() and not mark.exists():
             mark.unlink()
         mark.symlink_to(kept if address_of(kept) else kept.absolute())
+
+
+def _forget_marks(settings: Settings) -> None:
+    """Remove what leads to bytes that are not kept any more."""
+    marks = settings.state / "known"
+    for mark in marks.glob("archived/??/*"):
+        if _recall(mark) is None:
+            with suppress(OSError):
+                mark.unlink()
+                forget_empty_folders(mark.parent, marks)
 
 
 def _recall(mark: Path) -> Path | None:
