@@ -209,6 +209,9 @@ BROKEN = {
     "another stray quote": 'A1,Ulm,1\nA2,"Bonn,2\n' + "A3,Köln,3\n" * 69 + 'A4,Monitor 19",4\nA5,Ulm,5\n',
     "too many lines": 'A1,Ulm,1\nA2,"Bonn,2\n' + "prose\n" * 200 + '",9\n',
     "last line": 'A1,Ulm,1\nA2,"Bonn',
+    "a space after a delimiter": 'A1,Ulm,1\nA2,Bonn,"2\nA3,Köln, 3\nA4,Trier,4"\nA5,Ulm,5\n',
+    "a space after the last delimiter": 'A1,Ulm,1\nA2,Bonn,"2\nA3,Köln, 3"\nA5,Ulm,5\n',
+    "a space before the quote": 'A1,Ulm,1\nA2, Bonn,"2\nA3,Köln,3"\nA5,Ulm,5\n',
 }
 
 
@@ -228,10 +231,28 @@ def test_text_after_a_closing_quote_spoils_its_row_only(tmp_path):
     assert rows[0].cells == ('A1" x', "Ulm")  # what could be read
 
 
-def test_a_long_address_on_many_lines_is_no_broken_quote(tmp_path):
-    address = "Main St 5, Floor 2\nParis, TX, USA\nRing, twice, please"
+def test_many_wide_lines_with_a_space_after_each_delimiter_are_rows_that_were_swallowed(tmp_path):
+    text = 'a,b,c,d,e\n1,2,3,4,"5\n6, 7, 8, 9, 10\n11, 12, 13, 14, 15"\n'
+    assert refusal(text_file(tmp_path, text), layout("a")).code == "R206"
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "Main St 5, Floor 2\nParis, TX, USA\nRing, twice, please",
+        "Main St 5\nParis, TX, USA\nRing, twice, please",
+        "Main St 5\nParis, TX, USA",
+        "Main St 5\nFloor 2, Paris,\nTX, USA, Earth",
+    ],
+)
+def test_a_long_address_on_many_lines_is_no_broken_quote(tmp_path, address):
     path = text_file(tmp_path, f'Order,City,Address\nA1,Ulm,"{address}"\n')
     assert cells_of(path, layout("Order", "Address")) == [["A1", "Ulm", address]]
+
+
+def test_an_address_between_other_columns_is_no_broken_quote(tmp_path):
+    text = 'a,b,c,d,e\n1,"Attn: J. Doe, X, Y, Z\nMain St 5, Paris",c,d,e\n2,b,c,"J. Doe\nMain St, Floor 2, TX",e\n'
+    assert len(cells_of(text_file(tmp_path, text), layout("a"))) == 2
 
 
 def test_a_stray_quote_above_the_header_does_not_matter(tmp_path):

@@ -293,8 +293,8 @@ def _quoted_records(
 
 
 def _swallowed(lines: list[str], dialect: _Dialect, width: int) -> bool:
-    """Whether every line of a record looks like a row by itself: right number of delimiters, and none followed by a space, as
-    in prose. Then a quote that was never closed met another one by chance.
+    """Whether every line of a record looks like a row by itself: right number of delimiters, and not all of them followed by a space,
+    as in prose. Then a quote that was never closed met another one by chance.
     """
     if width < 3 or not dialect.quote:  # noqa: PLR2004 (two lines of prose may well hold one comma each)
         return False
@@ -303,4 +303,10 @@ def _swallowed(lines: list[str], dialect: _Dialect, width: int) -> bool:
     before, _, after = lines[-1].partition(dialect.quote)
     between = [line for line in lines[1:-1] if line.strip()]
     bare = [quoted.sub("", lines[0]), *between, before + quoted.sub("", after)]
-    return all(line.count(delimiter) == width - 1 and f"{delimiter} " not in line for line in bare)
+    if any(line.count(delimiter) != width - 1 for line in bare):
+        return False
+    spaced = f"{delimiter} "
+    if len(lines) > 2 and width > 4:  # noqa: PLR2004 (prose does not hold as many commas in one line as in the next)
+        return True
+    tight = re.compile(re.escape(delimiter) + r"\S")
+    return not any(spaced in line for line in bare) or any(tight.search(line) for line in (*between, before))
