@@ -11,13 +11,18 @@ import databases
 import ledgers
 import pytest
 from effects import EVERY
-from sqlalchemy import Engine, event, select
+from sqlalchemy import Engine, event, select, text
 
 from loadsheet.ledger import Choice, Settlement, Standing, State, first_broken, moving
+from loadsheet.ledger.postgres import address_of, shared_engine
 from loadsheet.ledger.schema import metadata
 from loadsheet.problems import LedgerBusy, LedgerError, LoadsheetError, SettingsError
 
 CLOCK = ledgers.Ticking
+WRITERS = text(
+    "select count(*) from pg_locks held join pg_class on pg_class.oid = held.relation "
+    "where relname = 'entries' and relnamespace = to_regnamespace(:schema) and mode = 'RowExclusiveLock'"
+)
 ENDLESS = 100_000
 AT_ONCE = 0.001  # who was killed is dead
 
@@ -105,6 +110,24 @@ def test_all_of_it_is_there_and_goes_on(file, url):
         assert [entry.state for entry in ledger.history.entries_of(2)] == [State.UNCHANGED, State.READY]
         ledgers.send(ledger, run)
         assert ledger.check() == []
+
+
+def test_the_file_is_counted_before_the_copy_begins(file, url, monkeypatch):
+    """The server ends a transaction in which nothing comes for some seconds, and a big file takes longer."""
+    counted, sums = [], moving._sums
+    address = address_of(url)
+    engine = shared_engine(address)
+
+    def count(connection):
+        if connection.dialect.name == "sqlite":
+            with engine.connect() as beside:
+                counted.append(beside.scalar(WRITERS, {"schema": address.schema}))
+        return sums(connection)
+
+    monkeypatch.setattr(moving, "_sums", count)
+    moved(file, url)
+    engine.dispose()
+    assert counted == [0]
 
 
 def one_more(number):

@@ -1,6 +1,7 @@
 """Moving a ledger from its SQLite file into PostgreSQL: copied and compared in one transaction, then the file gives way to the copy.
 
-Owns: the order of these steps. Killed anywhere, either the file is the ledger, whole and as it was, or the copy is: the note beside the
+Owns: the order of these steps, and what is compared: the number of rows of each table, entries and their attempts by state, and how long
+what entries hold is. Killed anywhere, either the file is the ledger, whole and as it was, or the copy is: the note beside the
 file decides (see `moved`), and the same command again does the rest. There is no way back: what the file becomes knows nothing of
 what is recorded afterwards.
 """
@@ -68,7 +69,9 @@ def move(
             if faults := old.check():
                 raise LedgerError(f"the ledger {path} is not sound, so it was not moved: {faults[0]}")
             of = Arriving(str(path), this_host(), note.move, Place(path).read_mark())
-            counts = new.change_whole(partial(_copy, old, of, address))
+            with old.history.at_one_moment() as connection:
+                held = _held(connection)  # before: the server ends a transaction in which nothing comes for long
+            counts = new.change_whole(partial(_copy, old, of, address, held))
             write_note(path, note)
     elif note.to != str(address):
         raise SettingsError(
@@ -93,7 +96,7 @@ def _name(old: Ledger) -> str:
     return old.change_whole(named)
 
 
-def _copy(old: Ledger, of: Arriving, address: Address, new: Connection) -> dict[str, int]:
+def _copy(old: Ledger, of: Arriving, address: Address, held: "_Held", new: Connection) -> dict[str, int]:
     """Copy everything, within a transaction of the new ledger; returns how many rows each table has."""
     begun = arriving(new)
     if begun is not None and begun.move != of.move:
@@ -115,7 +118,7 @@ def _copy(old: Ledger, of: Arriving, address: Address, new: Connection) -> dict[
             fires.begin(new, fires.Known(address.shipper, name), datetime.fromisoformat(done).astimezone(UTC))
         _count_on(new)
         begin_arrival(new, of)
-        return _compared(connection, new)
+    return _compared(held, new)
 
 
 def _count_on(new: Connection) -> None:
@@ -130,16 +133,27 @@ def _count_on(new: Connection) -> None:
         new.exec_driver_sql(f'analyze "{table.name}"')  # else the comparison below may take for ever
 
 
-def _compared(old: Connection, new: Connection) -> dict[str, int]:
+class _Held(NamedTuple):
+    """What a ledger holds, as far as it is compared: rows by table, and the sums of entries."""
+
+    counts: dict[str, int]
+    sums: Sequence[Any]
+
+
+def _held(connection: Connection) -> _Held:
+    return _Held({table.name: _count(connection, table) for table in _TABLES}, _sums(connection))
+
+
+def _compared(old: _Held, new: Connection) -> dict[str, int]:
     """How many rows each table has in both. Raises LedgerError if they differ, or the new ledger is not sound."""
-    counts = {table.name: _count(old, table) for table in _TABLES}
-    differs = [table.name for table in _TABLES if _count(new, table) != counts[table.name]]
-    if differs or _sums(old) != _sums(new):
+    copied = _held(new)
+    differs = [name for name, count in old.counts.items() if copied.counts[name] != count]
+    if differs or old.sums != copied.sums:
         told = f"{', '.join(differs)} have other numbers of rows" if differs else "the sums of entries differ"
         raise LedgerError(f"the copy is not what the ledger is ({told}); nothing was moved")
     if faults := list(soundness.check(new)):
         raise LedgerError(f"the copy is not sound ({faults[0]}); nothing was moved")
-    return counts
+    return old.counts
 
 
 def _count(connection: Connection, table: Table) -> int:
