@@ -23,6 +23,9 @@ _INTEGER = re.compile(r"-?[0-9]{1,300}")
 _EASTERN_DATES = {*range(27, 37), *range(50, 59)}  # built-in formats of East Asian Excel; openpyxl does not know them
 _REAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _SEPARATOR = re.compile(r"\\([- ()])|\"([- ()]+)\"")
+_DRESS = re.compile(
+    r"\[(?:\$-[^\]]*|black|blue|cyan|green|magenta|red|white|yellow|color ?[0-9]+)\]|[_*].", re.IGNORECASE
+)  # languages, colours, blanks as wide as a sign, and what fills the cell: no sign of the value
 _DIGITS = re.compile(r"0[0\- ()]*0")
 _LEAP_DAY_THAT_NEVER_WAS = 60  # Excel counts a 29 February 1900, as Lotus did
 _LAST_SERIAL = 2_958_465  # 31 December 9999, in the system of 1900
@@ -80,7 +83,7 @@ def understand(code: str) -> Format:
         return Format(
             is_date=True, shows_date=shows_date, shows_time=shows_time, is_duration=is_timedelta_format(first)
         )
-    plain = _SEPARATOR.sub(r"\1\2", first).strip()
+    plain = _SEPARATOR.sub(r"\1\2", _DRESS.sub("", first)).strip()
     return Format(digits=plain) if _DIGITS.fullmatch(plain) else GENERAL
 
 
