@@ -110,7 +110,7 @@ def serve(
     with ExitStack() as stack:
         engine = _engine(stack, served)
         make_tables(engine, served.address)
-        does = _Does(work or _real(stack, name, engine), run)
+        does = _Does(work or _real(stack, name, engine, say), run)
         crew = _Crew(engine, served, settings, groups, does, name=name, say=say, stopping=stopping, enrolled=enrolled)
         say(f"worker {name} serves {_named(served)}: {calls} batches of calls at a time")
         with crew.working():
@@ -135,7 +135,7 @@ def inside(settings: Settings, say: Say, *, work: Work | None = None) -> Iterato
     served = Served(None, (), say, one=settings)
     with ExitStack() as stack:
         engine = _engine(stack, served)
-        does = _Does(work or _real(stack, name, engine), None)
+        does = _Does(work or _real(stack, name, engine, say), None)
         crew = _Crew(engine, served, settings, groups, does, name=name, say=say, stopping=stopping, enrolled=None)
         stack.enter_context(crew.working())
         yield crew.check
@@ -340,13 +340,13 @@ def _engine(stack: ExitStack, served: Served) -> Engine:
     return engine
 
 
-def _real(stack: ExitStack, name: str, engine: Engine) -> Work:
+def _real(stack: ExitStack, name: str, engine: Engine, say: Say) -> Work:
     """What batches come to, with what is kept from one to the next."""
     from loadsheet.fleet.clients import Clients  # noqa: PLC0415
     from loadsheet.fleet.pacing import Paces  # noqa: PLC0415
     from loadsheet.fleet.work import Bench, HandedBack, work  # noqa: PLC0415
 
-    clients, paces = Clients(), Paces(engine, name)
+    clients, paces = Clients(), Paces(engine, name, say)
     stack.callback(paces.close)
     stack.callback(clients.close)
 
