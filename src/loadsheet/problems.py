@@ -122,6 +122,10 @@ CATALOGUE: dict[str, Kind] = {
     "G406": Kind("Check failed", "{say}"),
     "G407": Kind("Calculation failed", "{target} cannot be calculated: {reason}"),
     "G408": Kind("Total does not agree", '{column} is stated as "{found}"; the rows above add up to {sum}'),
+    "G409": Kind(
+        "Totals missing",
+        "no row states the totals ({rule}) of the rows above; the file looks as if its end were cut off",
+    ),
     # the contract's verdict on a finished record
     "K501": Kind("Not as the interface demands", "{path} {text}"),
     "K502": Kind("Value outside the named ones", '{path} is "{found}"; the interface names {expected}'),
@@ -294,6 +298,12 @@ class LedgerError(LoadsheetError):
     """The ledger is damaged or was asked for an impossible change."""
 
     exit_code = 70
+
+
+class LedgerMissing(LedgerError):  # noqa: N818
+    """There is no ledger where the settings say: nothing was run yet, or they name another place."""
+
+    exit_code = 78
 
 
 class LedgerUnwritable(LedgerError):  # noqa: N818

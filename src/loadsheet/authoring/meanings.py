@@ -112,7 +112,7 @@ MEANINGS: dict[str, str] = {
     "TableSpec.header_rows": "Over how many rows the headings are spread.",
     "TableSpec.units_row": "Whether the first row under the headings holds units; auto: if it holds nothing else.",
     "TableSpec.comment": "What rows with comments begin with; they are ignored.",
-    "TableSpec.totals": "Rows that state sums: ignored by what they begin with, or each sum compared with the rows above.",
+    "TableSpec.totals": "Rows that state sums: ignored by what they begin with, or each sum compared with the rows above; a file without them is refused.",
     "TableSpec.footer": "The row with which the table ends: it and all rows below are ignored.",
     "TableSpec.stop_at_blank": "Whether the table ends at its first blank row.",
     "TableSpec.hidden_rows": "Whether rows that a workbook hides are read, or ignored and counted.",

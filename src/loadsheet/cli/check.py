@@ -36,6 +36,13 @@ class Checked(NamedTuple):
     mapping: Mapping
 
 
+class Unusable(NamedTuple):
+    """Why a file cannot be used, and how many documents that could be sent were told of before that was known."""
+
+    problem: Problem
+    before: int
+
+
 @click.command()
 @click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--payloads", is_flag=True, help="One JSON line for each document: operation, key, payload, source rows.")
@@ -51,18 +58,16 @@ def check(
     loaded = load_folder(settings.mappings, settings.assumptions)
     usable, count, errors, causes, problems, lines = 0, 0, 0, Causes(), [], _Lines()
     for found in documents_of(files, loaded, settings):
-        for problem in found.document.problems if isinstance(found, Checked) else (found,):
+        for problem in _problems_of(found):
             causes.add(problem, found.document.key if isinstance(found, Checked) else "")
             count, errors = count + 1, errors + (problem.level == "error")
-            usable -= held_by(problem)
             if as_json and not payloads:
                 problems.append(problem.to_json())
             elif every:
                 say(str(problem))
-        if isinstance(found, Checked) and found.document.usable:
-            usable += 1
-            if payloads:
-                lines.add(_line(found))
+        usable += _sendable(found)
+        if payloads and isinstance(found, Checked) and found.document.usable:
+            lines.add(_line(found))
     lines.flush()
     if as_json and not payloads:
         folded = causes.ranked()
@@ -76,19 +81,37 @@ def check(
     return NEEDS_SOMEONE if errors else 0
 
 
-def documents_of(files: Sequence[Path], mappings: Sequence[Mapping], settings: Settings) -> Iterator[Checked | Problem]:
-    """Every document of these files; a Problem for each file that cannot be used or whose errors are too many, and warnings of what
-    looks damaged in one.
+def _problems_of(found: Checked | Problem | Unusable) -> Sequence[Problem]:
+    if isinstance(found, Problem):
+        return (found,)
+    return found.document.problems if isinstance(found, Checked) else (found.problem,)
+
+
+def _sendable(found: Checked | Problem | Unusable) -> int:
+    """By how many the documents that could be sent become more, or less again."""
+    if isinstance(found, Problem):
+        return -held_by(found)
+    return int(found.document.usable) if isinstance(found, Checked) else -found.before
+
+
+def documents_of(
+    files: Sequence[Path], mappings: Sequence[Mapping], settings: Settings
+) -> Iterator[Checked | Problem | Unusable]:
+    """Every document of these files; Unusable for each file that cannot be used when it is opened or read, a Problem for one that nothing
+    takes, that waits or whose errors are too many, and warnings of what looks damaged in one.
     """
     by_name = {_name(path, mappings): path for path in files}
     routes = route(list(by_name), mappings)
     yield from (*routes.unmapped.values(), *routes.ambiguous.values(), *routes.waiting.values())
     for chosen in routes.complete:
         opened = {role: unclaimed(name, by_name[name]) for role, name in chosen.files.items()}
+        before = 0
         try:
-            yield from _documents(chosen, opened, settings)
+            for found in _documents(chosen, opened, settings):
+                before += isinstance(found, Checked) and found.document.usable
+                yield found
         except FileRefused as refused:
-            yield refused.problem
+            yield Unusable(refused.problem, before)
 
 
 def _documents(chosen: Route, opened: dict[str, InboxFile], settings: Settings) -> Iterator[Checked | Problem]:

@@ -85,7 +85,7 @@ class Kind(Part):
 class Totals(Part):
     """Rows that state sums, told in one of two ways. By `begins_with`: what their first text begins with, as whole words, in any case;
     such rows are ignored. By `where`: there each of the `sum` columns must be the sum of its cells in the rows above, of all of them
-    or of those since the last such row (`over: block`).
+    or of those since the last such row (`over: block`). A file without any such row is refused, as its end seems to be cut off.
     """
 
     begins_with: Annotated[list[Text], BeforeValidator(_as_list)] = ModelField([], min_length=1)

@@ -1,7 +1,8 @@
 """One table as rows that know the record they belong to, in the order of the file.
 
 Owns: what a row of the file comes to before it meets the others: cells filled from above, rows left out by rule, sets of columns
-taken apart, stated totals checked, and the key. Every row of the file comes out at least once. Knows no other table.
+taken apart, stated totals checked, and the key. Every row of the file comes out at least once; a file that lacks the totals it should
+state is refused when its rows are through. Knows no other table.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,7 +17,7 @@ from loadsheet.mapping.rows import RowReader
 from loadsheet.mapping.scopes import Expression, Frame
 from loadsheet.mapping.views import Part, Stray, filling, marked
 from loadsheet.mapping.wrong import Wrong
-from loadsheet.problems import Problem
+from loadsheet.problems import FileRefused, Problem, Where
 from loadsheet.reading.tables import Row
 
 BETWEEN = "\N{SYMBOL FOR UNIT SEPARATOR}"  # joins the parts of a key; no trimmed cell holds it alone
@@ -121,6 +122,8 @@ class Source:
             yield from items
             if fill is not None and not isinstance(items[0], Ignored):
                 fill.give(row)
+        if sums is not None:
+            sums.finish()
 
     def _whole(self, row: Row) -> Iterator[Keyed | Ignored]:
         rule = self._plan.ignore
@@ -180,9 +183,11 @@ class _Sums:
         self._reader = reader
         self._sums = dict.fromkeys(plan.sums, Decimal(0))
         self._doubtful: set[int] = set()
+        self._rows, self._stated = 0, False
 
     def add(self, values: Sequence[Any], wrong: dict[int, Wrong]) -> None:
         """Adds the cells of one row; a refused one makes the sum doubtful."""
+        self._rows += 1
         for index in self.plan.sums:
             self._sums[index] += values[index] or 0
         self._doubtful.update(index for index in self.plan.sums if index in wrong and wrong[index].code != "C301")
@@ -193,7 +198,7 @@ class _Sums:
 
     def compare(self, row: Row, values: Sequence[Any], wrong: dict[int, Wrong]) -> Problem | None:
         """What is wrong with the stated totals: the first that differs. What is blank or cannot be known is not compared."""
-        problem = None
+        problem, self._stated = None, True
         for index in self.plan.sums:
             if index in wrong and wrong[index].code != "C301":
                 problem = problem or self._problem(row, index, wrong[index].code, wrong[index].values)
@@ -203,6 +208,15 @@ class _Sums:
             self._sums = dict.fromkeys(self.plan.sums, Decimal(0))
             self._doubtful.clear()
         return problem
+
+    def finish(self) -> None:
+        """Raises FileRefused where totals should have been stated and never were: a file that was cut at the end of a row looks whole.
+        No block, no total: there it takes rows.
+        """
+        if self.plan.sums and not self._stated and (self._rows or not self.plan.by_block):
+            rule, table = self.plan.where.text, self._reader.table
+            hint = "send the whole file again; if it is meant to have no totals, take them out of the mapping"
+            raise FileRefused(Problem("G409", Where(table.file, table.sheet), values={"rule": rule}, hint=hint))
 
     def _problem(self, row: Row, index: int, code: str, values: object) -> Problem:
         position = self._reader.position(index, row)

@@ -103,6 +103,7 @@ ENGLISH = Words(
         "G405": "fill in {column}",
         "G407": "check the values that it is calculated from",
         "G408": "correct the total or the rows above it",
+        "G409": "send the whole file again",
         "K501": "correct it, or fill it in",
         "L601": "if the new values are right, ask for them to be sent as a change; if not, put the earlier ones back",
         "L604": "correct it; the same values are not sent again",

@@ -1,0 +1,89 @@
+"""A file that was cut at the end of a row looks whole (A3): what a mapping declares of its totals tells it."""
+
+import json
+import shutil
+
+import pytest
+from orders import MAPPINGS, write_orders
+from sheets import ASSUMED, load_text
+from warm import loadsheet
+
+from loadsheet.cli.check import Checked, Unusable, documents_of
+from loadsheet.mapping import load
+from loadsheet.settings import Settings
+
+DELETES = """\
+mapping: deletes
+version: 1
+target: order.delete
+source:
+  files: "*.csv"
+  locale: en_US
+  tables: {rows: {totals: {where: 'order == "TOTAL"', sum: [quantity]OVER}}}
+columns: {order: {label: Order, required: true, key: true}, quantity: {label: Qty, type: decimal}}
+payload: {order_id: {col: order}}
+"""
+WHOLE = ["Order,Qty", "A-1,1", "A-2,2", "A-3,3", "TOTAL,6"]
+
+
+def found(mapping, *paths):
+    return list(documents_of(paths, [mapping], Settings()))
+
+
+def said(mapping, path, lines):
+    """The codes of what is said of a file of these lines."""
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return [one.problem.code for one in found(mapping, path) if isinstance(one, Unusable)]
+
+
+@pytest.mark.parametrize("cut", range(1, len(WHOLE)))
+def test_a_file_cut_at_any_row_end_before_its_total_is_refused(tmp_path, cut):
+    mapping = load_text(tmp_path, DELETES.replace("OVER", ""))
+    assert said(mapping, tmp_path / "d.csv", WHOLE[:cut]) == ["G409"]
+
+
+def test_a_file_with_its_total_is_not(tmp_path):
+    assert said(load_text(tmp_path, DELETES.replace("OVER", "")), tmp_path / "d.csv", WHOLE) == []
+
+
+@pytest.mark.parametrize(("cut", "codes"), [(1, []), (2, ["G409"]), (3, ["G409"]), (4, []), (5, [])])
+def test_of_totals_of_blocks_one_must_be_there_if_rows_are(tmp_path, cut, codes):
+    mapping = load_text(tmp_path, DELETES.replace("OVER", ", over: block"))
+    blocks = ["Order,Qty", "A-1,1", "A-2,2", "TOTAL,3", "A-3,3"]
+    assert said(mapping, tmp_path / "d.csv", blocks[:cut]) == codes
+
+
+@pytest.mark.parametrize("cut", range(1, 1 + 3 * 3))
+def test_where_no_total_is_declared_an_order_that_lost_packages_is_refused_by_its_check(tmp_path, cut):
+    shutil.copytree(MAPPINGS, tmp_path / "mappings")
+    path = tmp_path / "mappings" / "bench-join.yaml"
+    text = path.read_text(encoding="utf-8").replace(
+        "    value: {label: Value, type: decimal, min: 0}", "    value: {label: Value, type: integer, min: 0}"
+    )
+    path.write_text(
+        text + "checks: [{id: count, rule: '$count(packages) == value', say: packages are missing}]\n", encoding="utf-8"
+    )
+    write_orders(tmp_path, 3)
+    for name, lines in (("orders.csv", 4), ("packages.csv", cut)):
+        kept = (tmp_path / name).read_text(encoding="utf-8").splitlines()[:lines]
+        (tmp_path / name).write_text("\n".join(kept) + "\n", encoding="utf-8")
+    rows = [row.split(",") for row in (tmp_path / "orders.csv").read_text(encoding="utf-8").splitlines()]
+    rows[1:] = [[*row[:8], "3", *row[9:]] for row in rows[1:]]
+    (tmp_path / "orders.csv").write_text("\n".join(",".join(row) for row in rows) + "\n", encoding="utf-8")
+    made = found(load(path, ASSUMED), tmp_path / "orders.csv", tmp_path / "packages.csv")
+    usable = [one for one in made if isinstance(one, Checked) and one.document.usable]
+    assert len(usable) == (cut - 1) // 3, "those whose three packages are there"
+
+
+def test_a_run_sets_a_cut_file_aside_and_sends_nothing_of_it(tmp_path):
+    (tmp_path / "mappings").mkdir()
+    load_text(tmp_path / "mappings", DELETES.replace("OVER", ""))
+    (tmp_path / "inbox").mkdir()
+    for place in (tmp_path, tmp_path / "inbox"):
+        (place / "d.csv").write_text("\n".join(WHOLE[:3]) + "\n", encoding="utf-8")
+    checked = loadsheet(tmp_path, "check", "d.csv", "--json")
+    assert (checked.returncode, json.loads(checked.stdout)["usable"]) == (65, 0)
+    done = loadsheet(tmp_path, "run", "--settle", "0", "--json")
+    (drop,) = json.loads(done.stdout)["drops"]
+    assert (done.returncode, drop["entries"]) == (65, {})
+    assert "no row states the totals" in drop["files"][0]["set_aside"][0]
