@@ -221,6 +221,28 @@ def test_a_header_that_stands_in_the_data_again_is_ignored(tmp_path):
     assert fates(text_file(tmp_path, text), layout("Order", "City")) == expected
 
 
+@pytest.mark.parametrize(
+    "again",
+    ["\ufeffOrder,Ship to,City", "ORDER,SHIP TO,CITY", "Order ,Ship  to,City *", '\ufeff"Order","Ship to","City"'],
+)
+def test_a_header_that_stands_in_the_data_again_is_known_as_a_header_is(tmp_path, again):
+    text = f"Order,Ship to,City\nA1,x,Ulm\n{again}\nA2,x,Bonn\norder,Ship to,Bonn\n"
+    expected = {2: "row", 3: "the header once more", 4: "row", 5: "row"}
+    assert fates(text_file(tmp_path, text), layout("Order", "City")) == expected
+
+
+def test_a_value_of_the_only_column_is_a_header_only_letter_by_letter(tmp_path):
+    path = text_file(tmp_path, "Note\nnote\nNote\n\ufeffNote\n")
+    expected = {2: "row", 3: "the header once more", 4: "the header once more"}
+    assert fates(path, layout("Note")) == expected
+
+
+def test_two_files_put_together_are_one_table(tmp_path):
+    one, two = ("\ufeffOrder;Ship to\n" + rows for rows in ("A1;Ulm\nA2;Bonn\n", "A3;Trier\n"))
+    rows = rows_of(text_file(tmp_path, one + two), layout("Order"))
+    assert [row.cells[0] for row in rows if not row.ignored] == ["A1", "A2", "A3"]
+
+
 @given(
     st.lists(
         st.none() | st.lists(st.sampled_from(["", "a", "kg", "Order", "Total", "# x", "Note"]), min_size=2, max_size=2)

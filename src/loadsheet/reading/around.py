@@ -19,6 +19,7 @@ _UNITS = """
 UNITS = frozenset(_UNITS.split())
 """What the cells of a units row hold; in brackets any text will do."""
 
+_LONGER_MAX = 3  # a label with a mark, a space or a sign around it is no longer than this
 _BRACKETED = re.compile(r"(?![\[(][0-9\s.,+-]*[\])])(?:\[[^\[\]]{1,20}\]|\([^()]{1,20}\))")  # (12.5) is a number
 
 
@@ -26,7 +27,8 @@ def sift(rows: Iterable[Row | None], layout: Layout, header: Header) -> Iterator
     """The rows under a header, those that are none of the table's marked as ignored. None among `rows` stands for blank rows."""
     around, judge = layout.around, _Judge(layout, header)
     looks = bool(around.comment or around.totals or around.footer)
-    again = judge.header_cells()
+    place, label = judge.header_cell
+    shortest, longest = len(label) - _LONGER_MAX, len(label) + _LONGER_MAX
     ended, last, first = "", header.row, True
     for row in rows:
         if row is None:
@@ -46,7 +48,7 @@ def sift(rows: Iterable[Row | None], layout: Layout, header: Header) -> Iterator
             ended = rule if ends else ""
         if not rule and first:
             first, rule = False, judge.units(row)
-        if not rule and row.cells[again[0]] == again[1] and judge.is_header(row):
+        if not rule and shortest <= len(row.cells[place]) <= longest and judge.is_header(row):
             rule = "the header once more"
         yield Row(row.number, row.cells, None, rule) if rule else row
 
@@ -59,19 +61,30 @@ class _Judge:
         required = [column.name for column in layout.columns if column.required]
         columns = header.columns
         self._required = [columns[name] for name in required if name in columns]
-        self._headers = {_bare(cells) for cells in header.rows[-1:]}
         self._place = min(columns.values())
         self._totals = _beginning(layout.around.totals)
         self._footer = _beginning(layout.around.footer)
-        self._label = header.rows[-1][self._place] if self._place < len(header.rows[-1]) else ""
-
-    def header_cells(self) -> tuple[int, str]:
-        """A position and the text that the header's last row has there: all but a few rows are told apart by it."""
-        return self._place, self._label
+        last = header.rows[-1]
+        label = last[self._place] if self._place < len(last) else ""
+        self.header_cell = self._place, label
+        """A position and the text that the header's last row has there: all but a few rows are told apart by its length."""
+        self._word = (fold(label).split() or [""])[0]
+        self._compared = fold if sum(bool(cell.strip()) for cell in last) > 1 else _plain
+        self._header = self._bare(last)
 
     def is_header(self, row: Row) -> bool:
-        """Whether a row is the last row of the header once more."""
-        return bool(self._label.strip()) and _bare(row.cells) in self._headers
+        """Whether a row is the last row of the header once more, compared as labels are; a single label to the letter."""
+        text = row.cells[self._place]
+        if not self._word or (text.isascii() and self._word not in text.casefold()):  # much cheaper than what follows
+            return False
+        return self._compared(text) == self._compared(self.header_cell[1]) and self._bare(row.cells) == self._header
+
+    def _bare(self, cells: Sequence[str]) -> tuple[str, ...]:
+        """The cells as they are compared, without blank ones at the end."""
+        bare = [self._compared(cell) for cell in cells]
+        while bare and not bare[-1]:
+            bare.pop()
+        return tuple(bare)
 
     def units(self, row: Row) -> str:
         """The rule by which the first row under the header holds units, empty if it does not. Found by itself it must lack a
@@ -105,12 +118,9 @@ def _is_unit(text: str) -> bool:
     return _BRACKETED.fullmatch(text) is not None or text.casefold().rstrip(".") in UNITS
 
 
-def _bare(cells: Sequence[str]) -> tuple[str, ...]:
-    """The cells trimmed, without blank ones at the end."""
-    bare = [cell.strip() for cell in cells]
-    while bare and not bare[-1]:
-        bare.pop()
-    return tuple(bare)
+def _plain(cell: str) -> str:
+    """The cell without white space around it, and without the byte order mark of a file that was put behind another."""
+    return cell.lstrip("\ufeff").strip()
 
 
 def _beginning(words: Sequence[str]) -> re.Pattern[str] | None:
