@@ -46,6 +46,7 @@ DAMAGED = {
     "a German month": (["A-17", "03. Mai", "12-99", "C"], "R224", "03. Mai", "row 3"),
     "UTF-8 read as Western": (["Müller", "MÃ¼ller", "KÃ¶ln"], "R226", "MÃ¼ller", "rows 3, 4"),
     "letters that are gone": (["M\ufffdller"], "R226", "M\ufffdller", "row 2"),
+    "a Western code page read as another": (["M\x92s", "M\u2019s", "x\x85"], "R226", "M\x92s", "rows 2, 4"),
     "an invisible mark": (["A1", "A1\u200b", "\u202eA1"], "R228", "A1\u200b", "rows 3, 4"),
 }
 
@@ -109,6 +110,13 @@ def test_number_cells_among_texts_with_zeros_have_lost_theirs(tmp_path):
     (warning,) = warnings_about_workbook(tmp_path, ["01067", 8056, "04109"])
     assert (warning.code, warning.found, warning.where.cell) == ("R223", "8056", "A3")
     assert warnings_about_workbook(tmp_path, [1067, 8056, 10115], "00000") == ()
+
+
+def test_letters_of_the_wrong_code_page_are_shown_as_they_may_have_been(tmp_path):
+    (warning,) = warnings_about(tmp_path, ["M\x92s"])
+    assert "may have been 'M\u2019s'" in warning.hint
+    (warning,) = warnings_about(tmp_path, ["東\x92"])
+    assert "may have been" not in warning.hint
 
 
 def test_real_dates_among_texts_and_among_dates_as_text(tmp_path):

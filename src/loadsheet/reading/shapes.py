@@ -25,7 +25,9 @@ _MONTHS, _DIGITS_KEPT = 12, 15
 _MONTHS_BEGIN = {"jan", "feb", "mar", "mär", "mrz", "apr", "mai", "may", "maj", "jun", "jui", "jul", "aug", "sep"} | {
     *("oct", "okt", "nov", "dec", "dez", "fév", "avr", "aoû", "déc")
 }
-_LETTERS_LOST = "\N{REPLACEMENT CHARACTER}"
+_NO_LETTER = re.compile(
+    "[\ufffd\x80-\x9f]"
+)  # the latter are quotes and dashes of Windows in a code page that has none there
 
 
 class Shape(NamedTuple):
@@ -139,9 +141,9 @@ def text_shapes(cell: str) -> tuple[Shape, ...]:
     else:
         found = _SHAPES.fullmatch(text)
         shape = _matched_shape(found) if found else _TEXT
-    if text.isascii():
+    if cell.isascii():
         return (shape,)
-    garbled = _LETTERS_LOST in text or repaired(text) != text
+    garbled = _NO_LETTER.search(cell) or repaired(text) != text
     return (shape, *((_GARBLED,) if garbled else ()), *((_INVISIBLE,) if _UNSEEN.search(text) else ()))
 
 
@@ -181,10 +183,12 @@ def _style(found: re.Match[str]) -> str:
 
 
 def repaired(text: str) -> str:
-    """The text as it was before UTF-8 was read as a Western code page; the same text if it was not."""
-    for encoding in ("cp1252", "latin-1"):
+    """The text as it was before UTF-8 was read as a Western code page, or that of Windows as that of the standard; the same text
+    if it was not.
+    """
+    for read_as, written_in in (("cp1252", "utf-8"), ("latin-1", "utf-8"), ("latin-1", "cp1252")):
         try:
-            return text.encode(encoding).decode("utf-8")
+            return text.encode(read_as).decode(written_in)
         except UnicodeError:
             continue
     return text
