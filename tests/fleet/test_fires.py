@@ -139,6 +139,38 @@ def test_another_zone_is_another_schedule(daily, connection):
     assert tick(connection, {"acme": elsewhere}, "a") == []
 
 
+def looked(connection, settings, hours_ago, *schedules):
+    """Somebody looked after the shipper so long ago, with these schedules and not those of the settings."""
+    now = clock.moment(clock.now(connection))
+    names = schedules or [one.name for one in settings.timetable]
+    fires.look(connection, {"acme": names}, now - timedelta(hours=hours_ago))
+
+
+def test_a_schedule_that_came_back_has_missed_nothing(daily, connection):
+    was_done(connection, known_as(daily), 3 * DAY)
+    looked(connection, daily, 9)
+    looked(connection, daily, 6, "0 1 * * * UTC")
+    assert known_as(daily) in fires.done(connection)
+    looked(connection, daily, 3, "0 1 * * * UTC")
+    assert tick(connection, {"acme": daily}, "w1") == []
+    assert fires.done(connection)[known_as(daily)] > clock.moment(clock.now(connection)) - MINUTE
+
+
+def test_machines_with_different_schedules_take_nothing_from_each_other(daily, connection):
+    was_done(connection, known_as(daily), DAY)
+    for hours_ago in range(9, 0, -1):
+        looked(connection, daily, hours_ago, "0 1 * * * UTC")
+        looked(connection, daily, hours_ago - 0.1)
+    assert len(tick(connection, {"acme": daily}, "w1")) == 1
+
+
+def test_what_was_missed_while_no_machine_was_there_is_caught_up_whichever_comes_first(daily, connection):
+    was_done(connection, known_as(daily), DAY)
+    looked(connection, daily, 20)
+    looked(connection, daily, 0, "0 1 * * * UTC")
+    assert len(tick(connection, {"acme": daily}, "w1")) == 1
+
+
 def test_who_ran_what_is_forgotten_after_a_year_and_what_is_done_is_not(daily, connection):
     known = known_as(daily, "")
     until = was_done(connection, known, timedelta(minutes=10))

@@ -55,10 +55,11 @@ def test_shippers_that_want_different_figures_of_one_pace_are_named_once(base, p
     for one in (acme, bolt, acme, bolt):
         paces.of(one)
     assert figures(base) == [(20, 8)]
-    assert said == [
+    (text,) = said
+    assert text == (
         "bolt and acme send to one exchange with one token, so they have one pace, but not the same settings:"
         " calls_per_second and connections of bolt hold for both, as it came last"
-    ]
+    )
 
 
 def test_a_client_is_used_again_until_settings_are_read_again(base):

@@ -54,10 +54,14 @@ def standing(connection: Connection, profiles: Mapping[str, Settings]) -> list[S
 
 def tick(connection: Connection, profiles: Mapping[str, Settings], by: str) -> list[Fired]:
     """The runs that are due now, by the database's clock, and that nobody else starts; `by` is who looks. Everything stands and falls with
-    the caller's transaction, in which he puts the runs into the queue. A schedule that nobody saw before begins now.
+    the caller's transaction, in which he puts the runs into the queue. A schedule that nobody saw before, or that was taken away for a
+    while, begins now.
     """
-    now, done = clock.moment(clock.now(connection)), fires.done(connection)
-    found = []
+    now = clock.moment(clock.now(connection))
+    fires.look(
+        connection, {shipper: [one.name for one in settings.timetable] for shipper, settings in profiles.items()}, now
+    )
+    done, found = fires.done(connection), []
     for shipper, settings in sorted(profiles.items()):  # in the same order everywhere: two who look wait for each other
         for schedule in sorted(settings.timetable, key=lambda one: one.name):
             known = Known(shipper, schedule.name)

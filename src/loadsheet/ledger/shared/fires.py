@@ -1,11 +1,11 @@
 """Schedules that fired, for all machines together: whoever records a moment first, runs it.
 
-Owns: that a moment fires once however many machines look, and up to which moment all of a schedule is done. Knows nothing of when a
-schedule is due.
+Owns: that a moment fires once however many machines look, up to which moment all of a schedule is done, and whether anybody has it still.
+Knows nothing of when a schedule is due.
 """
 
-from collections.abc import Mapping
-from datetime import UTC, datetime
+from collections.abc import Collection, Mapping
+from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from sqlalchemy import Connection, delete, func, select, update
@@ -18,7 +18,14 @@ from loadsheet.ledger.shared.schema import fires, shared_meta
 KEPT_DAYS = 400
 """So long it is kept who ran what: a schedule of once a year still shows its last run."""
 
+GONE = timedelta(hours=1)
+"""A schedule that nobody had for so long, while its shipper was looked after, was taken away. Machines whose settings differ for a while, or
+for ever, take nothing from each other.
+"""
+
 _MARK = "schedule"  # begins the names of marks
+_LOOKED = "looked"  # begins the names of moments at which somebody had a schedule, or (one without a name) looked after the shipper
+_LOOKED_EVERY = timedelta(minutes=5)
 
 
 class Known(NamedTuple):
@@ -39,10 +46,26 @@ class Fire(NamedTuple):
 
 def done(connection: Connection) -> Mapping[Known, datetime]:
     """Up to which moment (aware, UTC) all of each schedule is done, or nobody waited for it yet."""
-    found = connection.execute(
-        select(shared_meta.c.name, shared_meta.c.value).where(shared_meta.c.name.startswith(f"{_MARK} "))
-    )
-    return {Known(*row.name.split(" ", 2)[1:]): datetime.fromisoformat(row.value).astimezone(UTC) for row in found}
+    return _moments(connection, _MARK)
+
+
+def look(connection: Connection, served: Mapping[str, Collection[str]], now: datetime) -> None:
+    """Note that somebody has these schedules, by shipper, and forget up to when those of the same shippers are done that nobody has any
+    more: one that comes back has missed nothing.
+    """
+    looked = _moments(connection, _LOOKED)
+    mine = {Known(shipper, name) for shipper, names in served.items() for name in ("", *names)}
+    new = {known for known in done(connection) if known.shipper in served} - looked.keys()
+    stale = {known for known in mine if known not in looked or now - looked[known] > _LOOKED_EVERY}
+    for known in sorted(stale | new):
+        noted = insert(shared_meta).values(name=_named(known, _LOOKED), value=stamp(now))
+        connection.execute(noted.on_conflict_do_update(index_elements=[shared_meta.c.name], set_={"value": stamp(now)}))
+    tended = {shipper: looked.get(Known(shipper, "")) for shipper in served}
+    for known in sorted(looked.keys() - mine):
+        last = tended.get(known.shipper)
+        if last is not None and last - looked[known] > GONE:
+            names = [_named(known), _named(known, _LOOKED)]
+            connection.execute(delete(shared_meta).where(shared_meta.c.name.in_(names)))
 
 
 def begin(connection: Connection, known: Known, since: datetime) -> None:
@@ -84,8 +107,15 @@ def forget(connection: Connection, days: int = KEPT_DAYS) -> int:
     return connection.execute(delete(fires).where(fires.c.at < before)).rowcount
 
 
-def _named(known: Known) -> str:
-    return f"{_MARK} {known.shipper} {known.schedule}"
+def _moments(connection: Connection, sort: str) -> dict[Known, datetime]:
+    found = connection.execute(
+        select(shared_meta.c.name, shared_meta.c.value).where(shared_meta.c.name.startswith(f"{sort} "))
+    )
+    return {Known(*row.name.split(" ", 2)[1:]): datetime.fromisoformat(row.value).astimezone(UTC) for row in found}
+
+
+def _named(known: Known, sort: str = _MARK) -> str:
+    return f"{sort} {known.shipper} {known.schedule}"
 
 
 def _fire(due: str, at: float, by: str, caught_up: int) -> Fire:
