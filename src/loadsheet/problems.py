@@ -96,6 +96,7 @@ CATALOGUE: dict[str, Kind] = {
     "R236": Kind("Row of a fix file twice", "a row of {key} stands here more than once: rows {rows}"),
     "R237": Kind("Row of a fix file missing", "{key} lacks row {rows} of {of}"),
     "R238": Kind("Several sheets hold the table", "more than one sheet holds rows of the table: {sheets}"),
+    "R239": Kind("Only a header", "there is a header and no row below it"),
     # conversion
     "C301": Kind("Value missing", "a value is required"),
     "C302": Kind("Not a number", '"{found}" is not a number as {locale} writes it'),

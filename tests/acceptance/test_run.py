@@ -169,6 +169,26 @@ def test_a_file_that_is_not_finished_yet_needs_nobody(stuck):
     assert (told["stuck"], [one["code"] for one in told["files"]]) == (0, ["A107"])
 
 
+def test_files_with_a_header_and_no_row_are_pointed_out_and_need_nobody(tmp_path):
+    shutil.copytree(MAPPINGS, tmp_path / "mappings")
+    write_orders(tmp_path / "inbox", 0)
+    files = [tmp_path / "inbox" / name for name in ("orders.csv", "packages.csv")]
+    checked = loadsheet(tmp_path, "check", *files)
+    assert (checked.returncode, "0 errors, 2 warnings" in checked.stderr) == (0, True), checked.stderr
+    assert "R239 warning: there is a header and no row below it" in checked.stderr
+    foretold = run(tmp_path, "--dry-run")
+    assert (foretold.returncode, foretold.stdout.count("R239 warning")) == (0, 2), foretold.stdout
+    done = run(tmp_path)
+    assert (done.returncode, "2 x R239 Only a header (warning), first at orders.csv" in done.stdout) == (0, True)
+    (told,) = [one for one in run_json(tmp_path)["problems"] if one["code"] == "R239"]
+    assert (told["level"], told["count"], told["places"]) == ("warning", 2, ["orders.csv", "packages.csv"])
+
+
+def test_what_waits_for_its_companion_is_no_error_of_a_check(stuck):
+    checked = loadsheet(stuck, "check", stuck / "inbox" / "orders.csv")
+    assert (checked.returncode, "A103 warning" in checked.stderr) == (0, True)
+
+
 def test_no_usable_row_in_any_file_ends_with_65(tmp_path):
     write_orders(tmp_path / "inbox", 3, wrong_every=1)
     shutil.copytree(MAPPINGS, tmp_path / "mappings")

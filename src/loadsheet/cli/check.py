@@ -76,9 +76,9 @@ def check(
         for cause in causes.ranked():
             say(sentences_on(cause))
         say(f"{usable} documents could be sent; {errors} errors, {count - errors} warnings")
-    if not usable:
-        return NOTHING_USABLE
-    return NEEDS_SOMEONE if errors else 0
+    if not errors:
+        return 0  # as a run ends: a file without a row needs nobody
+    return NEEDS_SOMEONE if usable else NOTHING_USABLE
 
 
 def _problems_of(found: Checked | Problem | Unusable) -> Sequence[Problem]:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from loadsheet.problems import Problem
+from loadsheet.problems import Problem, Where
 from loadsheet.reading.header import fold
 from loadsheet.reading.shapes import FRACTION, Key, Shape, alike, repaired
 from loadsheet.reading.tables import Native, Row, Table
@@ -18,6 +18,7 @@ from loadsheet.reading.tables import Native, Row, Table
 _BATCH = 4_000
 _ROWS_SHOWN = 5
 _STYLES_SHOWN = 4
+_NO_ROW = "nothing to do if there was nothing to send; otherwise send the file with its rows"
 _CODES = re.compile(r"zip|post(al|leitzahl|code)?|plz|cap|cp|ean|gtin|upc|sscc|barcode")
 
 
@@ -53,6 +54,7 @@ class Sentinel:
         self._places = tuple(sorted(set(table.columns.values())))
         self._tallies: dict[int, _Tallies] = {}
         self._saw_all = False
+        self._is_empty = False
 
     def watch(self, rows: Iterable[Row]) -> Iterator[Row]:
         """The rows, unchanged; what they show is known at their end. A table is read more than once: the first pass that reaches its
@@ -63,7 +65,9 @@ class Sentinel:
             return
         self._tallies = {place: {} for place in self._places}
         batch: list[Row] = []
+        self._is_empty = True
         for row in rows:
+            self._is_empty = False
             if not row.ignored:
                 batch.append(row)
             if len(batch) == _BATCH:
@@ -74,7 +78,10 @@ class Sentinel:
         self._saw_all = True
 
     def problems(self) -> tuple[Problem, ...]:
-        """What was seen: warnings, by column and suspicion."""
+        """What was seen: warnings, by column and suspicion; or that there is no row at all, not even one to be ignored."""
+        if self._saw_all and self._is_empty:
+            place = Where(self._table.file, self._table.sheet)
+            return (Problem("R239", place, hint=_NO_ROW, level="warning"),)
         return tuple(
             problem
             for place, tallies in self._tallies.items()

@@ -40,6 +40,7 @@ _PROBLEMS = {
     "R236": "eine Zeile von {key} steht hier mehr als einmal: Zeilen {rows}",
     "R237": "von {key} fehlt Zeile {rows} von {of}",
     "R238": "mehr als ein Blatt enthält Zeilen der Tabelle: {sheets}",
+    "R239": "unter der Kopfzeile steht keine Zeile",
     "C301": "ein Wert fehlt",
     "C302": "„{found}“ ist keine Zahl",
     "C303": "„{found}“ ist keine ganze Zahl",
