@@ -166,6 +166,18 @@ def test_the_next_run_goes_on_with_calls_and_voids_the_rest(ledger):
     assert sendings.states(ledger, drop) == ["accepted"] * 3
 
 
+def test_who_is_taken_over_can_find_out_before_he_puts_something_beside_the_ledger(ledger):
+    run = ledger.begin_run()
+    ledger.batches.hand_out(run, Kind.RECONCILIATION, {})
+    mine = first_of(ledger, run)[1]
+    mine.still_mine()
+    theirs = first_of(ledger, run, "them")[1]
+    theirs.still_mine()
+    ledger.still_mine()
+    with pytest.raises(Superseded):
+        mine.still_mine()
+
+
 def test_what_nobody_has_taken_can_be_called_back(ledger):
     run = ledger.begin_run()
     sendings.orders(ledger, run, 7)

@@ -92,6 +92,12 @@ class Ledger:
         mine._batch = taken.id
         return mine
 
+    def still_mine(self) -> None:
+        """Raise Superseded if another process has taken over: whoever is about to put something beside the ledger asks before."""
+        if self._fence is not None:
+            with self._writing():
+                pass
+
     # runs
 
     def begin_run(self) -> Run:
