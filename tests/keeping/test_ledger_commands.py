@@ -95,7 +95,7 @@ def test_check_finds_damaged_pages(command, state):
 
 
 def test_check_without_a_ledger_says_so(tmp_path, capsys):
-    assert invoke(["ledger", "check", "--state", str(tmp_path / "none")]) == 70
+    assert invoke(["ledger", "check", "--state", str(tmp_path / "none")]) == 78
     assert "there is no ledger at" in capsys.readouterr().err
 
 

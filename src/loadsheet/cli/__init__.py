@@ -19,6 +19,7 @@ from typing import NamedTuple
 import click
 from click.shell_completion import CompletionItem
 
+from loadsheet.cli.plain import printable
 from loadsheet.problems import LoadsheetError
 
 INTERRUPTED, TERMINATED = 130, 143
@@ -122,7 +123,7 @@ def invoke(words: list[str], *, clock: Callable[[], datetime] | None = None) -> 
 def _tell(text: str) -> None:
     journal = sys.modules.get("loadsheet.journal")  # if nobody has loaded it, stderr speaks no JSON
     if journal is None or not journal.speaks(f"loadsheet: {text}"):
-        click.echo(f"loadsheet: {text}", err=True)
+        click.echo(printable(f"loadsheet: {text}"), err=True)
 
 
 def ending(action: Callable[[], int], say: Callable[[str], None] = _tell) -> int:

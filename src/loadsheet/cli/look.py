@@ -7,7 +7,7 @@ import click
 import msgspec
 
 from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, STATE, load, load_each, sound, together
-from loadsheet.cli.output import print_json, print_table, say
+from loadsheet.cli.output import print_json, print_lines, print_table, say
 from loadsheet.ledger import Entry, Ledger, Run, open_ledger
 from loadsheet.problems import LedgerError, SettingsError
 from loadsheet.settings import Settings
@@ -45,11 +45,11 @@ def show(
     if as_json:
         print_json(told)
     elif told and field is not None:
-        click.echo("\n\n".join(map(field_shown, told)))
+        print_lines(["\n\n".join(map(field_shown, told))])
     elif told:
-        click.echo("\n\n".join(_sheet(entry, payload=payload) for entry in told))
+        print_lines(["\n\n".join(_sheet(entry, payload=payload) for entry in told)])
     else:
-        click.echo(f"nothing is known about {key}", err=True)
+        say(f"nothing is known about {key}")
     return 0 if told else NOTHING_KNOWN
 
 

@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from loadsheet import journal
+from loadsheet.cli.plain import printable
 
 Advance = Callable[[int, int], None]
 """Reports progress: so many of so many are done."""
@@ -30,22 +31,18 @@ def print_table(heads: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     if sys.stdout.isatty():
         table = Table(*heads, header_style="bold")
         for row in rows:
-            table.add_row(*(Text(_printable(str(cell))) for cell in row))
+            table.add_row(*(Text(printable(str(cell))) for cell in row))
         Console().print(table)
         return
     click.echo("\t".join(heads))
     for row in rows:
-        click.echo("\t".join(_printable(" ".join(str(cell).split())) for cell in row))
-
-
-def _printable(text: str) -> str:
-    return "".join(sign if sign.isprintable() or sign == "\n" else "?" for sign in text)
+        click.echo("\t".join(printable(" ".join(str(cell).split())) for cell in row))
 
 
 def say(text: str) -> None:
     """A line for the person in front of the screen, on stderr."""
     if not journal.speaks(text):  # then it is a line like the others there
-        click.echo(text, err=True)
+        click.echo(printable(text), err=True)
 
 
 @contextmanager
@@ -68,4 +65,4 @@ def print_raw_json(text: bytes) -> None:
 def print_lines(lines: Sequence[str]) -> None:
     """Sentences on stdout, a line each."""
     for line in lines:
-        click.echo(line)
+        click.echo(printable(line))

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import click
 
 from loadsheet.cli.options import CONFIG, EXCHANGE, JSON, STATE, load, together
-from loadsheet.cli.output import print_json, say
+from loadsheet.cli.output import print_json, print_lines, say
 from loadsheet.cli.reaching import held_ledger, reached
 from loadsheet.contract import BY_NAME, Action
 from loadsheet.dispatch import Listings, Patience, look
@@ -136,7 +136,7 @@ def _show(doubts: list[Doubt], *, as_json: bool) -> None:
     if as_json:
         print_json([one.told for one in doubts])
     elif doubts:
-        click.echo("\n\n".join(_sheet(one.told) for one in doubts))
+        print_lines(["\n\n".join(_sheet(one.told) for one in doubts)])
     else:
         say("nothing is unknown")
 

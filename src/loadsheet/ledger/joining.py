@@ -25,7 +25,7 @@ from loadsheet.ledger.schema import runs
 from loadsheet.ledger.shared.jobs import announcing, make_tables
 from loadsheet.ledger.store import Ledger
 from loadsheet.ledger.versions import check_version, has_tables, make_if_new, upgrade_within
-from loadsheet.problems import LedgerError
+from loadsheet.problems import LedgerMissing
 
 _KEPT = 16
 _engines: "OrderedDict[tuple[Address, bool], Engine]" = OrderedDict()
@@ -64,7 +64,7 @@ def joined(
         engine = _engine(address, writes=False)
         with engine.connect() as connection, connection.begin():
             if not has_tables(connection):
-                raise LedgerError(f"there is no ledger at {address} yet; `loadsheet run` makes one")
+                raise LedgerMissing(f"there is no ledger at {address} yet; `loadsheet run` makes one")
             check_version(connection, str(address))
             check_arrived(connection, str(address))
         yield Ledger(engine, clock, place)

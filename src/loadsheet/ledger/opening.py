@@ -23,7 +23,7 @@ from loadsheet.ledger.server import is_there as there_is
 from loadsheet.ledger.soundness import look_if_due
 from loadsheet.ledger.store import Ledger
 from loadsheet.ledger.versions import check_version, make_if_new, upgrade
-from loadsheet.problems import LedgerBusy, LedgerDiskFailed, LedgerError, LedgerUnwritable, SettingsError
+from loadsheet.problems import LedgerBusy, LedgerDiskFailed, LedgerError, LedgerMissing, LedgerUnwritable, SettingsError
 
 _PRAGMAS = {
     "journal_mode": "WAL",
@@ -92,7 +92,7 @@ def open_ledger(
     if not exclusive:
         refuse_moved(path)
         if not path.exists():
-            raise LedgerError(f"there is no ledger at {path} yet; `loadsheet run` makes one")
+            raise LedgerMissing(f"there is no ledger at {path} yet; `loadsheet run` makes one")
     place = Place(path)
     if exclusive:
         _make_folder(path.parent)

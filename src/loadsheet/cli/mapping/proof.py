@@ -11,7 +11,7 @@ from loadsheet.authoring.cases import FOLDER, Case, find_cases, judge, moment_of
 from loadsheet.authoring.comparing import Comparison, Pair, Verdict, compare
 from loadsheet.cli.mapping.opening import documents_for, mapping_named
 from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, load, together
-from loadsheet.cli.output import print_json, say
+from loadsheet.cli.output import print_json, print_lines, say
 from loadsheet.mapping import Document, Mapping
 from loadsheet.mapping import load as load_mapping
 from loadsheet.problems import FileRefused, MappingError
@@ -45,9 +45,9 @@ def test(folder: Path | None, *, update: bool, mappings: Path | None, config: Pa
         print_json([{"mapping": case.mapping, "case": case.name, "differences": said} for case, said in told.items()])
     else:
         for case, said in told.items():
-            click.echo(f"{'wrong' if said else 'ok'}\t{case.mapping}/{case.name}")
+            print_lines([f"{'wrong' if said else 'ok'}\t{case.mapping}/{case.name}"])
             for text in said:
-                click.echo(f"\t{text}")
+                print_lines([f"\t{text}"])
         say(f"{len(cases)} cases, {len(failed)} not as expected" + (", all written anew" if update else ""))
     return DIFFERS if failed else 0
 
@@ -108,21 +108,21 @@ def _usable(mapping: Mapping, files: Sequence[Path], settings: Settings, now: da
 
 
 def _print(old: Mapping, new: Mapping, found: Comparison) -> None:
-    click.echo(f"{_named(old)} -> {_named(new)}")
+    print_lines([f"{_named(old)} -> {_named(new)}"])
     for verdict in Verdict:
         if found.counts[verdict]:
-            click.echo(f"{found.counts[verdict]:>8}  {verdict}")
+            print_lines([f"{found.counts[verdict]:>8}  {verdict}"])
     for path, count in found.fields.most_common():
-        click.echo(f"{count:>8}  differ in {path}")
+        print_lines([f"{count:>8}  differ in {path}"])
     telling = [pair for pair in found.pairs if pair.verdict is not Verdict.STILL_FAILING]
     for pair in telling[:_SHOWN]:
-        click.echo(f"{pair.verdict}\t{pair.operation} {pair.key}")
+        print_lines([f"{pair.verdict}\t{pair.operation} {pair.key}"])
         for change in pair.changes:
-            click.echo(f"\t{change.path}\t{change.old or 'nothing'} -> {change.new or 'nothing'}")
+            print_lines([f"\t{change.path}\t{change.old or 'nothing'} -> {change.new or 'nothing'}"])
         for problem in pair.problems:
-            click.echo(f"\t{problem}")
+            print_lines([f"\t{problem}"])
     if len(telling) > _SHOWN:
-        click.echo(f"and {len(telling) - _SHOWN} more documents; --json shows all")
+        print_lines([f"and {len(telling) - _SHOWN} more documents; --json shows all"])
 
 
 def _named(mapping: Mapping) -> str:
