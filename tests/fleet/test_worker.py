@@ -2,11 +2,14 @@
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import databases
 import pytest
 from laboring import answer, hand_out, house, labor, took, until, working
 
+from loadsheet.fleet.housekeeping import Housekeeping
+from loadsheet.fleet.outage import Outage
 from loadsheet.fleet.worker import inside
 from loadsheet.ledger.batches import Kind
 from loadsheet.ledger.codec import stamp
@@ -225,14 +228,31 @@ def test_a_worker_stands_in_the_register_while_it_lives(tmp_path, acme, ask):
     engine.dispose()
 
 
-def test_a_run_that_is_due_is_started_once_by_one_of_the_workers(tmp_path, database_url, ask):
-    then = datetime.now(UTC) - timedelta(minutes=10)
-    acme = house(tmp_path, database_url, "acme", schedule=f"{then.minute} {then.hour} * * *")["acme"]
+def missed(acme, then):
+    """A schedule of acme was looked at an hour before this moment, and not since."""
     (schedule,) = acme.timetable
     engine = shared_engine(address_of(acme.database_url))
     with engine.begin() as connection:
         fires.begin(connection, Known("acme", schedule.name), then - timedelta(hours=1))
     engine.dispose()
+
+
+def test_settings_that_are_read_again_while_schedules_are_looked_at_do_no_harm(tmp_path, database_url, ask):
+    then = datetime.now(UTC) - timedelta(minutes=10)
+    acme = house(tmp_path, database_url, "acme", schedule=f"{then.minute} {then.hour} * * *")["acme"]
+    missed(acme, then)
+    changing = SimpleNamespace(by_shipper={"acme": acme}, addresses={})  # acme is served no more, since just now
+    engine = shared_engine(address_of(acme.database_url))
+    kept = Housekeeping(engine, changing, None, Outage(print), enrolled=None, takeover_s=1.0, jobs_days=1, ticks=True)
+    kept._tick()
+    engine.dispose()
+    assert ask("select args ->> 'shipper' from procrastinate_jobs") == [("acme",)]
+
+
+def test_a_run_that_is_due_is_started_once_by_one_of_the_workers(tmp_path, database_url, ask):
+    then = datetime.now(UTC) - timedelta(minutes=10)
+    acme = house(tmp_path, database_url, "acme", schedule=f"{then.minute} {then.hour} * * *")["acme"]
+    missed(acme, then)
     ran = []
 
     def run(settings, moment, hand):
