@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 import python_calamine
+import xlwt
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from reading_corpus import cells_of, inline, layout, open_one, refusal, rows_of, text_file, workbook_parts, write_parts
@@ -184,6 +185,23 @@ def test_a_number_written_in_any_format_is_the_same_number(tmp_path, form, numbe
     assert cell.kind == "number"
     assert float(cell) == float(number)
     assert "E" not in cell.upper()
+
+
+def test_formulas_of_an_xls_that_show_nothing_are_counted(tmp_path):
+    book = xlwt.Workbook()
+    page = book.add_sheet("Data")
+    for place, label in enumerate(HEAD):
+        page.write(0, place, label)
+    for row in (1, 2):
+        page.write(row, 0, f"A{row}")
+        page.write(row, 1, xlwt.Formula("1+1"))  # saved without its value, as some programs do
+    page.write(3, 0, "A3")
+    page.write(3, 1, "", xlwt.easyxf("font: bold on"))  # blank
+    book.save(str(tmp_path / "a.xls"))
+    table = open_one(tmp_path / "a.xls", ASKED)
+    assert [list(row.cells) for row in table.rows()] == [["A1", ""], ["A2", ""], ["A3", ""]]
+    assert table.found["formulas that show nothing"].startswith("2 (if they should show something, open the file")
+    assert "formulas that show nothing" not in open_one(written_in(tmp_path, "xls", [Sheet([HEAD])]), ASKED).found
 
 
 def test_texts_in_the_cells_of_an_xlsb_are_texts_too(tmp_path):

@@ -60,17 +60,20 @@ class Spans:
 
 NO_ROWS = Spans()
 
+_SILENT = "if they should show something, open the file in Excel, save it and send it again"
+
 
 @dataclass(frozen=True, slots=True)
 class Traits:
     """What a sheet holds beside its cells. `hidden_rows` are numbers from 1, `hidden_columns` positions from 0, `filtered` is the
-    range of a filter.
+    range of a filter, `silent` the number of formulas whose saved value is an empty text, where a format cannot tell that from none.
     """
 
     merged: int = 0
     hidden_rows: Spans = NO_ROWS
     hidden_columns: tuple[int, ...] = ()
     filtered: str = ""
+    silent: int = 0
 
     def told(self, rows: str, columns_are: str) -> dict[str, str]:
         """In words, for `Table.found`, with what is done with hidden rows and columns; what there is not is not told."""
@@ -81,6 +84,7 @@ class Traits:
             **({"hidden rows": f"{len(self.hidden_rows):,} ({rows})"} if self.hidden_rows else {}),
             **({"hidden columns": f"{len(columns):,} ({columns_are}): {letters}"} if columns else {}),
             **({"filter": f"{self.filtered} (all rows are read)"} if self.filtered else {}),
+            **({"formulas that show nothing": f"{self.silent:,} ({_SILENT})"} if self.silent else {}),
         }
 
 

@@ -136,7 +136,7 @@ class _Reader:
                     hidden_rows.add(number + 1, number + 1)
             columns = {place for place, column in sheet.colinfo_map.items() if column.hidden and place < sheet.ncols}
             filtered = any(kind == _FILTERMODE for kind, _ in self._records(bound.offset))
-            return Traits(merged, hidden_rows, tuple(sorted(columns)), "on" if filtered else "")
+            return Traits(merged, hidden_rows, tuple(sorted(columns)), "on" if filtered else "", _silent(sheet))
 
     def _how(self, style: int) -> Format:
         return self._formats[style] if 0 <= style < len(self._formats) else GENERAL
@@ -156,6 +156,17 @@ class _Reader:
 
 def _format(key: int, codes: Mapping[int, str]) -> Format:
     return format_of(str(key), {str(key): codes[key]} if key in codes else {})
+
+
+def _silent(sheet: xlrd.sheet.Sheet) -> int:
+    """How many cells hold an empty text: formulas, as programs write no other cells so."""
+    found = 0
+    for number in range(sheet.nrows):
+        values = sheet.row_values(number)
+        if "" in values:  # blank cells as well
+            kinds = sheet.row_types(number)
+            found += sum(kind == _TEXT and value == "" for kind, value in zip(kinds, values, strict=True))
+    return found
 
 
 def _other(kind: int, value: object) -> str:
