@@ -127,7 +127,14 @@ def account(
     waiting, lying = tuple(_still_waiting(ledger, this_run)), reports.left_in_inbox(left)
     with journal.stage("reports"):
         written = reports.write(
-            ledger.history, reconciliation, ended, settings, remarks=waiting, forecast=sent.left, inbox=lying
+            ledger.history,
+            reconciliation,
+            ended,
+            settings,
+            remarks=waiting,
+            forecast=sent.left,
+            inbox=lying,
+            allowed=ledger.still_mine,
         )
     shown = reconciliation.as_seen(tuple(map(str, waiting)), sent.left, lying)
     counted = {"entries": dict(written.summary.entries), "verdicts": dict(written.summary.verdicts)}

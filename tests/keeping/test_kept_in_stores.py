@@ -4,8 +4,10 @@ import pytest
 from keeping_house import house_in, orders, records
 from ledgers import refused
 
+from loadsheet import reports
 from loadsheet.keeping.checking import check
 from loadsheet.keeping.forgetting import Wanted, find, forget, plan
+from loadsheet.problems import Superseded
 
 
 @pytest.fixture
@@ -74,3 +76,21 @@ def test_what_is_forgotten_goes_from_the_store(house, bucket):
     assert f"s3://{bucket.name}/outbox/{run.name}: reports" in deed.goes
     forget(house.settings, house.ledger, house.ledger.begin_run(), found, wanted, who="clerk", because="request 17")
     assert bucket.keys() == ["outbox/index.html"]
+
+
+@pytest.mark.parametrize("checks", [0, 1], ids=["before the first is written", "before they are published"])
+def test_reports_that_somebody_else_writes_now_are_not_published(house, bucket, checks):
+    run, _ = house.night("a.csv", orders(1), listed=records(1))
+    published = {key: bucket.get(key) for key in bucket.keys("outbox/")}
+    asked = []
+
+    def allowed():
+        asked.append(run)
+        if len(asked) > checks:
+            raise Superseded("another process has taken over")
+
+    (ended,) = house.ledger.history.runs_named(run.name)
+    found = house.told_again(run)
+    with pytest.raises(Superseded):
+        reports.write(house.ledger.history, found, ended, house.settings, remarks=("changed",), allowed=allowed)
+    assert {key: bucket.get(key) for key in bucket.keys("outbox/")} == published

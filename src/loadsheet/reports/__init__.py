@@ -5,7 +5,7 @@ the ledger; then the index of all runs. Reads the ledger and the reconciliation,
 it wrote into the outbox if that is in an object store. Equal ledgers give equal bytes.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -88,14 +88,17 @@ def write(
     forecast: str = "",
     inbox: Mapping[str, Any] = MappingProxyType({}),
     drops: Sequence[Drop] | None = None,
+    allowed: Callable[[], None] = lambda: None,
 ) -> Written:
     """Write all reports of a run into `outbox/RUN/`, replacing earlier ones of the same run; each appears whole or not at all.
 
     `run` carries the exit code and the end that will be recorded for it, as far as they are known. A reconciliation that does
     not balance is written all the same, and says so. `remarks` concern the run and no file, `forecast` says what is left to send and
     when that would be done, `inbox` what `left_in_inbox` made of the files that stay there. `drops` are told of if they are not the
-    run's. Raises LoadsheetError if a report cannot be written.
+    run's. `allowed` is asked before the first is written and before they are published; it raises if somebody else writes them now.
+    Raises LoadsheetError if a report cannot be written.
     """
+    allowed()
     folder = settings.outbox_here / run.name
     drops = history.drops_of(run) if drops is None else drops
     names = results_names(drops, run)
@@ -133,6 +136,7 @@ def write(
     with placed(folder / SUMMARY) as part:
         part.write_bytes(summary.to_json())
     page.finish(folder, summary)
+    allowed()
     publish(settings, run.name, summary.reports)
     _index(history, run, reconciliation, settings)
     whose, place = settings.shipper if settings.shippers else "", settings.outbox / run.name
