@@ -33,7 +33,7 @@ class Kind:
 
 CATALOGUE: dict[str, Kind] = {
     # arrival
-    "A101": Kind("No mapping for this file", "no mapping file names {found}; the patterns are: {patterns}"),
+    "A101": Kind("No mapping for this file", "no mapping file names {found}; the closest patterns are: {patterns}"),
     "A102": Kind("Several mappings for this file", "{found} is named by more than one mapping: {mappings}"),
     "A103": Kind("Companion file missing", "{found} waits for its companion {companion}"),
     "A104": Kind("Still being written", "{found} has changed a moment ago; it stays in the inbox until it is quiet"),
@@ -163,6 +163,10 @@ CATALOGUE: dict[str, Kind] = {
 }
 
 
+_FOR_ITS_SENDER = {"A101": "no mapping takes a file of the name {found}"}
+"""Templates for the sender of a file where those of the catalogue name the files of other senders."""
+
+
 @dataclass(frozen=True, slots=True)
 class Where:
     """A place in a shipper's file. `row` counts from 1 as the sender's program shows it; `cell` is the address, such as J14
@@ -217,6 +221,12 @@ class Problem:
     def text(self) -> str:
         """The message in one sentence, without place and hint."""
         return CATALOGUE[self.code].template.format(**{"found": self.found, "column": self.where.column, **self.values})
+
+    @property
+    def text_for_its_sender(self) -> str:
+        """The message as the sender of the file may read it: nothing in it is of other senders."""
+        template = _FOR_ITS_SENDER.get(self.code)
+        return self.text if template is None else template.format(found=self.found)
 
     def __str__(self) -> str:
         """One grep-able line: `place: CODE level: text (hint)`."""

@@ -84,9 +84,16 @@ def test_m7_no_mapping_or_two_mappings_are_refused_and_never_the_first_match(fol
     routes = route(["orders_x.csv", "other.csv"], mappings)
     assert routes.complete == ()
     assert routes.ambiguous["orders_x.csv"].text == "orders_x.csv is named by more than one mapping: a, b"
-    assert (
-        routes.unmapped["other.csv"].text == "no mapping file names other.csv; the patterns are: *_x.csv, orders_*.csv"
-    )
+    said = "no mapping file names other.csv; the closest patterns are: orders_*.csv, *_x.csv"
+    assert routes.unmapped["other.csv"].text == said
+
+
+def test_of_many_patterns_the_three_closest_are_named(folder):
+    many = {f"m{number}": simple(f"m{number}", f"x{number}_*.pdf") for number in range(50)}
+    near = {name: simple(name, pattern) for name, pattern in (("a", "acme_order_*.csv"), ("b", "in/*/acme_orders.csv"))}
+    text = route(["in/acme_ordres.csv"], folder(**many, **near)).unmapped["in/acme_ordres.csv"].text
+    assert "are: in/*/acme_orders.csv, acme_order_*.csv, x" in text
+    assert text.count(", ") == 2
 
 
 def test_a_set_is_whole_with_its_companion_and_its_trigger(folder):

@@ -344,6 +344,25 @@ def test_a_file_that_was_set_aside_is_answered_with_what_to_do(tmp_path):
         assert {"broken.fix.xlsx", "broken.xlsx.results.csv"} < set(report.names)
 
 
+def test_what_goes_to_a_sender_names_no_file_of_others(tmp_path):
+    with night(tmp_path) as (ledger, run, settings):
+        why = Problem(
+            "A101", Where("x.csv"), "x.csv", {"patterns": "rival_*.csv"}, "give it a name that a mapping takes"
+        )
+        ledger.set_aside(run, unreadable("x.csv", why))
+        report = written(ledger, run, settings)
+        book = openpyxl.load_workbook(report.folder / "x.fix.xlsx")
+        assert rows(book["x"])[1][0].startswith("No mapping takes a file of the name x.csv. Give your file the name")
+        told = [report.folder / name for name in report.names if name.endswith((".results.csv", ".json", ".ack.csv"))]
+        to_others = [path for path in told if path.name != "run.json"]
+        assert len(to_others) == 3, to_others
+        for path in to_others:
+            text = path.read_text(encoding="utf-8-sig")
+            assert "no mapping takes a file of the name x.csv" in text or path.name.endswith(".ack.csv"), path
+            assert "rival" not in text, path
+        assert "rival" not in str([list(sheet.values) for sheet in book])
+
+
 def test_run_json_and_the_terminal_name_what_goes_back(tmp_path):
     found = a_night(tmp_path, invalid(1, [("orders", 2, cell(1))], in_book(1)))
     assert found.report.summary.drops[0].fix == ("book.fix.xlsx",)

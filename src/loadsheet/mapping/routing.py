@@ -18,6 +18,7 @@ from loadsheet.contract import Assumptions
 from loadsheet.mapping import compile as compiled
 from loadsheet.mapping.compile import examine, together
 from loadsheet.mapping.filenames import PLACEHOLDER, match
+from loadsheet.mapping.suggestions import nearest
 from loadsheet.problems import MappingError, Problem, Where
 
 BASES = "base"
@@ -271,9 +272,8 @@ def _waits(name: str, companion: str) -> Problem:
 
 def _unmapped(name: str, mappings: Sequence[compiled.Mapping]) -> Problem:
     patterns = [pattern for mapping in mappings for pattern in (*mapping.files, *mapping.companions.values())]
-    return Problem(
-        "A101", Where(name), name, {"patterns": ", ".join(patterns) or "none"}, "name it as one of the patterns"
-    )
+    near = ", ".join(nearest(name, patterns)) or "none"
+    return Problem("A101", Where(name), name, {"patterns": near}, "give it a name that a mapping takes")
 
 
 def _ambiguous(name: str, claims: Sequence[_Claim]) -> Problem:

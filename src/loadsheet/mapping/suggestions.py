@@ -17,6 +17,13 @@ def closest(word: str, options: Iterable[str]) -> str:
     return by_folded[found[0]] if found else ""
 
 
+def nearest(name: str, patterns: Iterable[str], most: int = 3) -> list[str]:
+    """The patterns of file names that are most like the name of a file, the closest first; folders count for nothing."""
+    bare = name.rpartition("/")[2].casefold()
+    likeness = {pattern: fuzz.ratio(bare, pattern.rpartition("/")[2].casefold()) for pattern in patterns}
+    return sorted(likeness, key=lambda pattern: -likeness[pattern])[:most]
+
+
 def did_you_mean(word: str, options: Iterable[str]) -> str:
     """The hint `did you mean X?`, or an empty text."""
     option = closest(word, options)

@@ -329,7 +329,7 @@ def _group(operation: str, counts: Counter[str]) -> GroupNoted:
 def _noted(problem: Problem) -> ProblemNoted:
     where = problem.where
     place = (where.file, where.sheet, where.row, where.column, where.cell)
-    return ProblemNoted(problem.code, problem.level, *place, problem.text, problem.hint)
+    return ProblemNoted(problem.code, problem.level, *place, problem.text_for_its_sender, problem.hint)
 
 
 def _rows(rows: Mapping[str, Sequence[int]]) -> str:

@@ -143,10 +143,8 @@ def _problems_by_row(entry: Entry, tables: dict[str, SourceTable]) -> list[list[
 
 def _told(problem: Problem) -> str:
     place = " ".join(part for part in (problem.where.cell, problem.where.column) if part)
-    warning = "warning: " if problem.level == "warning" else ""
-    return (
-        f"{warning}{place}: {problem.text} [{problem.code}]" if place else f"{warning}{problem.text} [{problem.code}]"
-    )
+    warning, text = "warning: " if problem.level == "warning" else "", problem.text_for_its_sender
+    return f"{warning}{place}: {text} [{problem.code}]" if place else f"{warning}{text} [{problem.code}]"
 
 
 class _ResultsFile:

@@ -3,7 +3,7 @@
 from loadsheet.reports.fixing.words import Words
 
 _PROBLEMS = {
-    "A101": "keine Zuordnung passt zu {found}; die erwarteten Namen sind: {patterns}",
+    "A101": "keine Zuordnung nimmt eine Datei mit dem Namen {found}",
     "A102": "mehr als eine Zuordnung passt zu {found}: {mappings}",
     "A103": "{found} wartet auf die zugehörige Datei {companion}",
     "A106": "{found} wurde verändert, während die Datei gelesen wurde; nichts davon wurde gesendet",
@@ -187,7 +187,10 @@ _PHRASES = (
         "senden Sie eine Tabelle, über deren Spalten diese Überschriften stehen",
     ),
     (r"a form cannot be read", "ein Formular kann nicht gelesen werden"),
-    (r"name it as one of the patterns", "benennen Sie die Datei nach einem dieser Muster"),
+    (
+        r"name it as one of the patterns|give it a name that a mapping takes",
+        "geben Sie der Datei den Namen, der vereinbart ist, oder fragen Sie die Betreuer von loadsheet",
+    ),
     (r"make the patterns of these mappings.*", "bitten Sie die Betreuer von loadsheet, sie zu unterscheiden"),
     (r"drop (.+) beside it", "legen Sie {0} daneben"),
     (r"send it in several files, or as CSV", "senden Sie sie in mehreren Dateien oder als CSV"),

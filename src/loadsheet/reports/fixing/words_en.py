@@ -65,6 +65,7 @@ ENGLISH = Words(
     whole_row="(whole row)",
     date_format="yyyy-mm-dd",
     problems={
+        "A101": "no mapping takes a file of the name {found}",
         "R203": "the letters cannot be read: the text is not {encoding} (line {line})",
         "R204": "the headings were not found: row {row} comes closest but lacks {missing}",
         "R231": "{reason}; at most {limit} are read",
@@ -115,7 +116,10 @@ ENGLISH = Words(
         (r'(.+) is row (\S+) "(.*)" and row (\S+) "(.*)"', '{0} is "{2}" in row {1} of your file and "{4}" in row {3}'),
         (r"\S+ writes (.+)", "write it like {0}"),
         (r"the mapping can say which is meant.*", "write a time that is an hour earlier or later"),
-        (r"name it as one of the patterns", "name your file as one of these"),
+        (
+            r"name it as one of the patterns|give it a name that a mapping takes",
+            "give your file the name that was agreed, or ask the people who run loadsheet",
+        ),
         (
             r"make the patterns of these mappings exclude each other",
             "ask the people who run loadsheet to tell them apart",
