@@ -24,8 +24,8 @@ class TakenOver:
         self._take()
 
 
-def test_who_was_taken_over_writes_no_report_any_more(acme):
-    acme = acme.model_copy(update={"outbox": acme.state / "outbox"})
+def test_who_was_taken_over_writes_no_report_any_more(acme, tmp_path):
+    acme = acme.model_copy(update={"outbox": tmp_path / "outbox", "state": tmp_path})
     with ledger_at(acme.database_url) as ledger:
         run = ledger.begin_run()
         sendings.orders(ledger, run, 2)
