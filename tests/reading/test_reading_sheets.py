@@ -1,7 +1,7 @@
 """Which sheet is read: the one that is named, else the only one that holds the table; what would be lost refuses the file."""
 
 import pytest
-from reading_corpus import layout, open_one, refusal, wanted
+from reading_corpus import inline, layout, open_one, refusal, wanted, workbook_parts, write_parts
 from reading_writers import WRITERS, Sheet, Typed
 
 from loadsheet.problems import FileRefused
@@ -50,6 +50,13 @@ def test_the_sheet_that_is_read_may_be_the_empty_one_of_two(tmp_path):
 def test_a_sheet_without_rows_of_the_table_or_hidden_changes_nothing(tmp_path, other):
     asked = layout("Id", "City", optional=("City",), around=Around(totals=("total",)))
     assert open_one(written(tmp_path, WEEK_10, other), asked).sheet == "Week 10"
+
+
+def test_a_workbook_whose_sheets_are_all_hidden_is_refused_by_saying_so(tmp_path):
+    parts = workbook_parts(inline("Id", number=1), sheets=(("Week 10", "hidden"), ("Week 11", "veryHidden")))
+    problem = refusal(write_parts(tmp_path / "a.xlsx", parts), ASKED)
+    assert problem.text == "the file cannot be read: all its sheets are hidden: Week 10, Week 11"
+    assert problem.hint == "unhide the sheet that holds the table, or name it in the mapping (sheet: ...)"
 
 
 def test_a_page_that_explains_the_only_column_is_no_table_and_a_sheet_with_the_same_labels_is(tmp_path):

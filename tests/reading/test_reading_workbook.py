@@ -345,6 +345,8 @@ def test_short_rows_are_filled_and_cells_beyond_the_header_are_reported(tmp_path
     short, cut, long = rows_of(hand_made(tmp_path / "a.xlsx", xml), ASKED)
     assert (short.cells, short.problem, cut.cells, cut.problem) == (("A1", ""), None, ("A2", "5"), None)
     assert (long.cells, long.problem.code, long.problem.found) == (("A3", "6"), "R205", "note")
+    assert str(long.problem).startswith("a.xlsx:Sheet1!C4: R205 ")
+    assert "delete it, or give its column a label" in long.problem.hint
 
 
 def test_control_characters_and_long_cells_are_named_by_address(tmp_path):

@@ -9,7 +9,7 @@ import csv
 import re
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Literal, NamedTuple, Self
 
@@ -25,6 +25,7 @@ from loadsheet.settings import Settings
 
 _RECORD_LENGTH_MAX = 4 * LINE_LENGTH_MAX
 _SEPARATOR_LINE = re.compile(r'"?sep=([^"\w\r\n])"?\s*', re.IGNORECASE)
+_PLURALS = {";": "semicolons", ",": "commas", "\t": "tabs", "|": "pipes"}
 _WORDS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "pipe", " ": "space"}
 
 Fault = Literal["", "open", "stray"]
@@ -103,6 +104,8 @@ def _open_table(text: Survey, name: str, layout: Layout, settings: Settings) -> 
     if text.blank:
         raise FileRefused(Problem("R202", Where(name), hint="send the file with its rows"))
     start = _find_start(text, layout, settings)
+    if not start.header.complete:
+        _refuse_for_cause(text, name, layout, settings, start)
     accept(start.header, layout, Where(name), settings.columns_max)
     frame = Frame(name, "", start.header.labels, settings.cell_length_max)
     body = _Body(text, layout, start, settings.record_lines_max, frame)
@@ -133,7 +136,7 @@ class _Body:
         if self.text.quotes:
             for record in self._records():
                 if record.fault == "open":
-                    raise self._never_closed(record)
+                    raise _never_closed(self.frame.file, self.start.dialect.delimiter, record)
 
     def rows(self) -> Iterator[Row]:
         """The rows, read anew. Raises FileRefused only if the file changed since it was opened, or cannot be read any more."""
@@ -176,33 +179,59 @@ class _Body:
 
     def _spoilt(self, number: int, cells: list[str], fault: Fault, lines: int) -> Row:
         if fault == "open":
-            raise self._never_closed(_Record(number, cells, fault, lines))
+            raise _never_closed(self.frame.file, self.start.dialect.delimiter, _Record(number, cells, fault, lines))
         hint = "quotes inside a value are doubled, and the whole value stands in quotes"
         found = self.start.dialect.delimiter.join(cells)[:100]
         problem = Problem("R213", self.frame.where(number), found, {}, hint)
         return Row(number, self.frame.fit(cells), problem)
 
-    def _never_closed(self, record: _Record) -> FileRefused:
-        hint = "close or remove the quote and send the file again; nothing of it was used"
-        if record.lines > 1:
-            hint = f"lines {record.number} to {record.number + record.lines - 1} were read as one row; {hint}"
-        where = Where(self.frame.file, row=record.number)
-        found = self.start.dialect.delimiter.join(record.cells)[:100]
-        return FileRefused(Problem("R206", where, found, {"row": record.number}, hint))
+
+def _never_closed(file: str, delimiter: str, record: _Record) -> FileRefused:
+    hint = "close or remove the quote and send the file again; nothing of it was used"
+    if record.lines > 1:
+        hint = f"lines {record.number} to {record.number + record.lines - 1} were read as one row; {hint}"
+    found = delimiter.join(record.cells)[:100]
+    return FileRefused(Problem("R206", Where(file, row=record.number), found, {"row": record.number}, hint))
+
+
+def _refuse_for_cause(text: Survey, name: str, layout: Layout, settings: Settings, start: _Start) -> None:
+    """Raises FileRefused if it can be told why a header is not complete: a quote in it that is never closed, or another delimiter
+    than the mapping names.
+    """
+    for dialect, records in _tops(text, layout, settings):
+        header = find_header(((record.number, record.cells) for record in records), layout)
+        own = next((record for record in records if record.number == header.row), None)
+        if own is not None and own.fault == "open" and closeness(header) > closeness(start.header):
+            raise _never_closed(name, dialect.delimiter, own)
+    others = tuple(delimiter for delimiter in _PLURALS if delimiter not in (*layout.delimiters, layout.quote))
+    other = _find_start(text, replace(layout, delimiters=others), settings) if others else start
+    if closeness(other.header) > closeness(start.header):
+        try:
+            accept(start.header, layout, Where(name), settings.columns_max)
+        except FileRefused as failure:
+            hint = (
+                f"its values seem to be separated by {_PLURALS[other.dialect.delimiter]}, which the mapping does not take; "
+                "save it with the delimiter that was agreed, or set source.delimiter in the mapping"
+            )
+            raise FileRefused(replace(failure.problem, hint=hint)) from failure
+
+
+def _tops(text: Survey, layout: Layout, settings: Settings) -> Iterator[tuple[_Dialect, list[_Record]]]:
+    """The records that a header can be among, under each delimiter that may be meant."""
+    with text.open() as stream:
+        top = list(_bounded(islice(stream, rows_looked_at(layout) + 1 + settings.record_lines_max)))
+    separator = _SEPARATOR_LINE.fullmatch(top[0])
+    delimiters, skip = ((separator[1],), 1) if separator else (layout.delimiters, 0)
+    for delimiter in delimiters:
+        dialect = _Dialect(delimiter, layout.quote, layout.escape, layout.around.comment)
+        yield dialect, list(_quoted_records(top[skip:], dialect, skip + 1, settings.record_lines_max, 0))
 
 
 def _find_start(text: Survey, layout: Layout, settings: Settings) -> _Start:
     """Where the table starts, with the delimiter under which most wanted columns are found."""
-    last = rows_looked_at(layout)
-    with text.open() as stream:
-        top = list(_bounded(islice(stream, last + 1 + settings.record_lines_max)))
-    separator = _SEPARATOR_LINE.fullmatch(top[0])
-    delimiters, skip = ((separator[1],), 1) if separator else (layout.delimiters, 0)
-    dialect = _Dialect(delimiters[0], layout.quote, layout.escape, layout.around.comment)
-    best = _Start(dialect, NO_HEADER, 0, 0, 0)
-    for delimiter in delimiters:
-        dialect = best.dialect._replace(delimiter=delimiter)
-        records = list(_quoted_records(top[skip:], dialect, skip + 1, settings.record_lines_max, 0))
+    unseen = _Dialect(layout.delimiters[0], layout.quote, layout.escape, layout.around.comment)
+    best = _Start(unseen, NO_HEADER, 0, 0, 0)
+    for dialect, records in _tops(text, layout, settings):
         header = find_header(((record.number, record.cells) for record in records if not record.fault), layout)
         if not best.header.row or closeness(header) > closeness(best.header):
             own = next((record for record in records if record.number == header.row), _Record(0, [], "", 1))

@@ -35,14 +35,20 @@ class Frame:
     def ragged(self, number: int, cells: Sequence[str]) -> Row:
         """A row with too few or too many cells."""
         width = len(self.header)
-        surplus = next((cell for cell in cells[width:] if cell.strip()), "")
-        hint = (
-            "a cell is missing, so it is not clear which column each value belongs to"
-            if len(cells) < width
-            else "a value stands beyond the last column of the header; a delimiter inside a value needs quotes around it"
+        at, surplus = next(
+            ((place, cell) for place, cell in enumerate(cells[width:], width) if cell.strip()), (None, "")
         )
+        if len(cells) < width:
+            hint = "a cell is missing, so it is not clear which column each value belongs to"
+        elif self.sheet:
+            hint = "a value stands beyond the last column of the header; delete it, or give its column a label"
+        else:
+            hint = (
+                "a value stands beyond the last column of the header; a delimiter inside a value needs quotes around it"
+            )
+        where = self.where(number, at if self.sheet else None)
         values = {"cells": len(cells), "columns": width}
-        return Row(number, self.fit(cells), Problem("R205", self.where(number), surplus[:100], values, hint))
+        return Row(number, self.fit(cells), Problem("R205", where, surplus[:100], values, hint))
 
     def doubt(self, number: int, cells: Sequence[str]) -> Problem | None:
         """What is wrong inside the cells: the first control character, else the first cell that is too long."""

@@ -13,6 +13,7 @@ from itertools import islice
 from loadsheet.problems import FileRefused, Problem, Where
 from loadsheet.reading.around import sift
 from loadsheet.reading.books import NO_ROWS, Book, Cells, Dense, Sheet, Spans, Traits
+from loadsheet.reading.encoding import refused
 from loadsheet.reading.header import NO_HEADER, TOP_ROWS, Header, accept, closeness, find_header, fold
 from loadsheet.reading.layouts import Layout
 from loadsheet.reading.soundness import CONTROL, Frame, is_blank
@@ -127,10 +128,14 @@ def _candidates(book: Book, layout: Layout) -> list[Sheet]:
         if found := same or [sheet for sheet in book.sheets if fold(sheet.title) == fold(wanted)]:
             return found[:1]
     visible = [sheet for sheet in book.sheets if not sheet.hidden]
-    if layout.sheets or not visible:
+    if layout.sheets:
         sheets = ", ".join(sheet.title + (" (hidden)" if sheet.hidden else "") for sheet in book.sheets)
-        values = {"expected": " or ".join(layout.sheets) or "visible", "sheets": sheets}
+        values = {"expected": " or ".join(layout.sheets), "sheets": sheets}
         raise FileRefused(Problem("R210", Where(book.name), "", values, "rename the sheet, or name it in the mapping"))
+    if not visible:
+        hint = "unhide the sheet that holds the table, or name it in the mapping (sheet: ...)"
+        titles = ", ".join(sheet.title for sheet in book.sheets)
+        raise refused(book.name, f"all its sheets are hidden: {titles}", hint)
     return visible
 
 
