@@ -51,6 +51,9 @@ CATALOGUE: dict[str, Kind] = {
     "A111": Kind("Companion overdue", "{found} has waited {hours} hours for its companion {companion}"),
     "A112": Kind("Fix file without its original", "{found} is a fix file, but {reason}"),
     "A113": Kind("Older than asked for", "{count} files last changed before {since} stay in the inbox (arrived_since)"),
+    "A114": Kind(
+        "Name of another file", "another file is shown as {found} as well and taken first; this one is for the next run"
+    ),
     # reading
     "R201": Kind("File cannot be read", "the file cannot be read: {reason}"),
     "R202": Kind("File is empty", "the file holds no rows"),

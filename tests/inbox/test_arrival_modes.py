@@ -201,6 +201,17 @@ def test_a_run_takes_no_file_that_lacks_its_done_marker_however_quiet_it_is(tmp_
     assert (found.candidates, left(found, "A107")) == ((), ("orders.csv",))
 
 
+def test_of_two_files_shown_under_one_name_the_second_is_told_and_taken_next(place, machine):
+    for name in ("a\nb.csv", "a%0Ab.csv"):
+        drop(place, name, name.encode())
+    found = settled(place, machine)
+    assert (names(found), left(found, "A114")) == (["a%0Ab.csv"], ("a%0Ab.csv",))
+    assert [problem.level for problem in found.left] == ["warning"]
+    archive(claim(found.candidates[0], place, RUN), place, DAY, RUN)
+    found = settled(place, machine)
+    assert (names(found), found.left) == (["a%0Ab.csv"], ())
+
+
 @pytest.mark.parametrize("pattern", ["done", "{name}", "done/{name}", "{name}{name}"])
 def test_a_done_marker_must_name_its_file(pattern):
     with pytest.raises(ValueError, match=re.escape("{name}")):

@@ -187,9 +187,10 @@ class _Look:
             problem = self._judge(seen, lain_s, leases=leases, quiet=seen.path in quiet)
             if problem is not None:
                 left.append(problem)
-            elif seen.name not in taken and (seen.object or os.path.lexists(seen.path)):
-                candidate = Candidate(seen.name, Path(seen.path), lain_s, seen.signature, seen.object)
-                candidates.setdefault(seen.name, candidate)
+            elif seen.name in taken or seen.name in candidates:
+                left.append(Problem("A114", Where(seen.name), seen.name, level="warning"))
+            elif seen.object or os.path.lexists(seen.path):
+                candidates[seen.name] = Candidate(seen.name, Path(seen.path), lain_s, seen.signature, seen.object)
         if self._remembers:
             self.memory.keep(since)
         arrived = sorted(candidates.values(), key=lambda candidate: (-candidate.lain_s, candidate.name))
