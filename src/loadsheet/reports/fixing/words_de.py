@@ -162,6 +162,32 @@ _PHRASES = (
         r"a value stands beyond the last column of the header",
         "ein Wert steht hinter der letzten Spalte der Überschrift",
     ),
+    (r"delete it, or give its column a label", "löschen Sie ihn oder geben Sie seiner Spalte eine Überschrift"),
+    (
+        r"its values seem to be separated by (?:semicolons|commas|tabs|pipes), which the mapping does not take",
+        "ihre Werte sind anscheinend mit einem anderen Trennzeichen getrennt als vereinbart",
+    ),
+    (
+        r"save it with the delimiter that was agreed, or set source\.delimiter in the mapping",
+        "speichern Sie sie mit dem vereinbarten Trennzeichen",
+    ),
+    (
+        r"all else in it is UTF-8, so it was damaged or cut off here: send it again",
+        "alles Übrige darin ist UTF-8, sie wurde hier also beschädigt oder abgeschnitten: senden Sie sie noch einmal",
+    ),
+    (
+        r"if it is in another encoding, name that one alone in source\.encoding of the mapping",
+        "wenn sie anders kodiert ist, speichern Sie sie als „CSV UTF-8“",
+    ),
+    (r"all its sheets are hidden: (.+)", "alle ihre Blätter sind ausgeblendet: {0}"),
+    (
+        r"unhide the sheet that holds the table, or name it in the mapping.*",
+        "blenden Sie das Blatt mit der Tabelle ein",
+    ),
+    (
+        r"hide or delete the sheets that are not meant, or name the one that is in the mapping.*",
+        "blenden Sie die Blätter aus, die nicht gemeint sind, oder löschen Sie sie",
+    ),
     (r"a delimiter inside a value needs quotes around it", "ein Trennzeichen im Wert braucht Anführungszeichen darum"),
     (
         r"quotes inside a value are doubled.*",
