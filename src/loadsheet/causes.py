@@ -184,7 +184,7 @@ class _Tally:
             tuple(self.places),
             tuple(value for value in examples if value)[:PLACES_SHOWN],
             self._say(),
-            _PROPOSALS.get(self.first.code, _nothing)(self) or self.same_hint,
+            " ".join((_PROPOSALS.get(self.first.code, _nothing)(self) or self.same_hint).splitlines()),
         )
 
     def _say(self) -> str:

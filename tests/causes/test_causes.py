@@ -199,6 +199,11 @@ def test_every_code_of_the_catalogue_gives_a_sentence(data):
     assert "\n" not in cause.proposal
 
 
+def test_a_proposal_is_one_line_whatever_the_value():
+    cause = only(Problem("C306", Where("a.csv", row=3, column="X"), "a\nb", {"expected": "A"}))
+    assert cause.proposal == "the list of the column lacks a b"
+
+
 def test_long_values_are_kept_in_part():
     cause = only(*(cell("C306", f"{number:03}{'x' * 30_000}", number, expected="A") for number in range(2, 12)))
     assert all(len(value) < 300 for value in (*cause.found, cause.say))
