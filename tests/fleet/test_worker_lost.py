@@ -72,11 +72,11 @@ def test_a_worker_waits_for_its_database_and_goes_on(tmp_path, own_server):
         until(lambda: answer(acme, held), worker=worker)
         (later,) = hand_out(acme)
         until(lambda: answer(acme, later), worker=worker)
-        until(lambda: len(worker.said) > 2, worker=worker)
-    away, back = worker.said[1:3]
-    assert "the worker waits" in away
-    assert back == "the database is back; the worker goes on"
-    assert len(worker.said) == 4
+        until(lambda: len(worker.said) > 2 and "is back" in worker.said[-1], worker=worker)
+    told = worker.said[1:-1]  # on a slow machine a connection from before is found to be gone after others came back
+    assert all("the worker waits" in away for away in told[::2])
+    assert set(told[1::2]) == {"the database is back; the worker goes on"}
+    assert len(told) % 2 == 0
 
 
 def test_an_idle_worker_waits_for_its_database_and_goes_on(tmp_path, own_server):
