@@ -108,9 +108,8 @@ def write(
     acknowledgements = Acknowledgements(history, run, folder, drops)
     fixes = Fixes(history, run, folder, settings)
     workbook_name = free_name(folder)
-    with open_book(
-        folder / workbook_name, title=f"Reconciliation {run.name}", footer=f"loadsheet run {run.name}"
-    ) as book:
+    title = f"Reconciliation {run.name}"
+    with open_book(folder / workbook_name, title=title, footer=f"loadsheet run {run.name}") as book:
         workbook = ReconciliationWorkbook(book, folder, history, reconciliation, rows_max=sheet_rows_max)
         for drop in drops:
             gathered.open(drop)
@@ -133,17 +132,24 @@ def write(
         beyond = workbook.finish(summary, run, settings)
         said = (*map(str, remarks), *other_name(workbook_name))
         summary = replace(summary, reports=(*reports, *beyond), remarks=said, forecast=forecast)
-    with placed(folder / SUMMARY) as part:
-        part.write_bytes(summary.to_json())
-    page.finish(folder, summary)
+    _finish(folder, page, summary)
     allowed()
-    publish(settings, run.name, summary.reports)
-    _index(history, run, reconciliation, settings)
+    _publish(history, run, reconciliation, settings, summary.reports)
     whose, place = settings.shipper if settings.shippers else "", settings.outbox / run.name
     return Written(folder, summary.reports, summary, settings.state, whose, place)
 
 
-def _index(history: History, run: Run, reconciliation: Reconciliation, settings: Settings) -> None:
+def _finish(folder: Path, page: RunPage, summary: RunSummary) -> None:
+    with placed(folder / SUMMARY) as part:
+        part.write_bytes(summary.to_json())
+    page.finish(folder, summary)
+
+
+def _publish(
+    history: History, run: Run, reconciliation: Reconciliation, settings: Settings, names: Sequence[str]
+) -> None:
+    """Put the reports where others see them, and the index that leads to them."""
+    publish(settings, run.name, names)
     shown, fleet = settings.index_runs_max, fleet_seen(settings)
     bring_summaries(settings, shown)
     write_index(settings.outbox_here, history, run, reconciliation.exceptions, runs_max=shown, fleet=fleet)
