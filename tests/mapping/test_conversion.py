@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from loadsheet.mapping.conversion import Habits, plan_column
 from loadsheet.mapping.language import Column, LookupSpec
 from loadsheet.mapping.lookups import read_lookup
+from loadsheet.mapping.numerals import canonical
 from loadsheet.mapping.wrong import Noted, Wrong
 from loadsheet.mapping.yamlfile import YamlFile
 from loadsheet.reading.tables import Native
@@ -525,3 +526,10 @@ def test_no_text_breaks_a_converter(text, type_):
     assert value is None or isinstance(value, Wrong | str | Decimal | datetime | timedelta | bool)
     if isinstance(value, Wrong):
         assert value.code in {"C302", "C303", "C304", "C307", "C308", "C309", "C310", "C311", "C314", "C315", "C316"}
+
+
+@pytest.mark.parametrize(
+    ("number", "text"), [("1E+40", "1" + "0" * 40), ("1.7E+308", "17" + "0" * 307), ("1" * 35 + ".50", "1" * 35 + ".5")]
+)
+def test_a_number_of_many_digits_has_its_one_spelling_too(number, text):
+    assert str(canonical(Decimal(number))) == text

@@ -7,7 +7,7 @@ Owns: Babel's number parser, always strict. A text that the locale would write o
 import re
 import unicodedata
 from collections.abc import Callable
-from decimal import Decimal
+from decimal import Context, Decimal
 
 from babel import Locale, UnknownLocaleError
 from babel.numbers import NumberFormatError, format_decimal, get_decimal_symbol, get_group_symbol, parse_decimal
@@ -15,6 +15,7 @@ from babel.numbers import NumberFormatError, format_decimal, get_decimal_symbol,
 from loadsheet.mapping.wrong import Wrong
 
 _ZERO = Decimal(0)  # also for -0
+_WIDE = Context(prec=400)  # digits of the longest number that a workbook can hold, and more
 _LONGEST = 40  # characters; more digits than Decimal keeps exactly
 _MINUS = {"-", "\N{MINUS SIGN}", "\N{EN DASH}"}
 _APOSTROPHES = "'\N{RIGHT SINGLE QUOTATION MARK}"
@@ -67,8 +68,8 @@ def canonical(number: Decimal) -> Decimal:
     """
     if not number:
         return Decimal(0)
-    shortest = number.normalize()
-    return shortest if int(shortest.as_tuple().exponent) <= 0 else shortest.quantize(Decimal(1))
+    shortest = number.normalize(_WIDE)
+    return shortest if int(shortest.as_tuple().exponent) <= 0 else shortest.quantize(Decimal(1), context=_WIDE)
 
 
 def _with_group(text: str, group: str) -> str:
