@@ -158,8 +158,9 @@ def export(
 def move(*, source: Path | None, yes: bool, state: Path | None, config: Path | None, as_json: bool) -> int:
     """Move the ledger from its SQLite file into PostgreSQL, where the setting `database` says; of every shipper, or of that of --shipper.
 
-    Everything is copied and compared in one transaction, then the file gives way: it is kept under another name and opened no more. If it is
-    interrupted, the same command goes on. There is no way back. Nothing may run meanwhile.
+    Everything is copied in one transaction and compared there (rows of each table; states, attempts and bytes of entries), then the file
+    gives way: it is kept under another name and opened no more. If it is interrupted, the same command goes on. There is no way back.
+    Nothing may run meanwhile.
     """
     every = load_each(config, state=state)
     if source is not None and len(every) > 1:
