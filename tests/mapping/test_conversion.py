@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from loadsheet.mapping.conversion import Habits, plan_column
 from loadsheet.mapping.language import Column, LookupSpec
 from loadsheet.mapping.lookups import read_lookup
-from loadsheet.mapping.numerals import canonical
+from loadsheet.mapping.numerals import canonical, number_reader
 from loadsheet.mapping.wrong import Noted, Wrong
 from loadsheet.mapping.yamlfile import YamlFile
 from loadsheet.reading.tables import Native
@@ -526,6 +526,20 @@ def test_no_text_breaks_a_converter(text, type_):
     assert value is None or isinstance(value, Wrong | str | Decimal | datetime | timedelta | bool)
     if isinstance(value, Wrong):
         assert value.code in {"C302", "C303", "C304", "C307", "C308", "C309", "C310", "C311", "C314", "C315", "C316"}
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        ("-" + "1" * 28 + ",123456789012", "-" + "1" * 28 + ".123456789012"),
+        ("7" * 28 + ",5", "7" * 28 + ".5"),
+        ("-0,0", "0"),
+        ("-12,50", "-12.5"),
+    ],
+)
+def test_no_digit_of_a_long_number_is_rounded_away(number, text):
+    """Decimal's own arithmetic would keep 28."""
+    assert str(number_reader("de_DE")(number)) == text
 
 
 @pytest.mark.parametrize(

@@ -43,19 +43,23 @@ def number_reader(locale: str) -> Callable[[str], Decimal | Wrong]:
     foreign = {".", ","} - {group, point}  # Babel would take a dot for the point of a locale that has another one
 
     def read(text: str) -> Decimal | Wrong:
-        sign, digits = (-1, text[1:].lstrip()) if text[:1] in _MINUS else (1, text.removeprefix("+"))
+        signed, digits = (
+            (Decimal.copy_negate, text[1:].lstrip())
+            if text[:1] in _MINUS
+            else (Decimal.copy_abs, text.removeprefix("+"))  # neither rounds, as a product would
+        )
         plain = simple.fullmatch(digits)
         if plain is not None:
             whole, part = plain.groups("")
             part = part.rstrip("0")
-            return sign * Decimal(f"{whole}.{part}" if part else whole) or _ZERO
+            return signed(Decimal(f"{whole}.{part}" if part else whole)) or _ZERO
         grouped = _with_group(digits, group)
         if len(grouped) > _LONGEST or not allowed.fullmatch(grouped):
             return not_a_number
         if mark := next((mark for mark in foreign if mark in grouped), None):
             return _refusal([grouped.replace(mark, ""), grouped.replace(mark, point)], not_a_number)
         try:
-            return canonical(sign * parse_decimal(grouped, locale=language, strict=True))
+            return canonical(signed(parse_decimal(grouped, locale=language, strict=True)))
         except NumberFormatError as error:
             return _refusal(error.suggestions or [], not_a_number)
 
