@@ -102,6 +102,7 @@ def as_the_version_before_left_it(path):
             connection.execute(f"drop table {table}")
         connection.execute("drop index ix_entries_batch_id")
         connection.execute("alter table entries drop column batch_id")
+        connection.execute("alter table entries drop column instead")
         connection.execute("update meta set value = ? where name = 'schema_version'", (str(SCHEMA_VERSION - 1),))
 
 
