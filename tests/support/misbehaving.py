@@ -55,8 +55,16 @@ class Misbehaving(NamedTuple):
 
     def meets(self, name, payload, *, wait=10.0):
         """One call on a connection of its own, and what came of it."""
-        with self.connect() as connection:
-            return met(connection, request(name, payload), wait=wait)
+        return self.meets_saying(request(name, payload), wait=wait)
+
+    def meets_saying(self, data=b"", *, wait=10.0):
+        """Some bytes on a connection of their own, and what came of it."""
+        try:
+            connection = self.connect()
+        except ConnectionResetError:  # told as early as this, if it comes before the connection was looked at
+            return Met(b"", "reset")
+        with connection:
+            return met(connection, data, wait=wait)
 
 
 @contextmanager
