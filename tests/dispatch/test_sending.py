@@ -18,7 +18,7 @@ from calling import TOKEN as EXCHANGE_TOKEN
 from scripted import Move, Scripted, accepts, accepts_after, says
 
 from loadsheet.contract import UNAUTHORISED, Assumptions
-from loadsheet.dispatch import Stop
+from loadsheet.dispatch import Stop, sending
 from loadsheet.exchange import Embedded
 from loadsheet.ledger import open_ledger
 
@@ -170,24 +170,76 @@ def test_nothing_on_a_lane_is_sent_behind_an_unknown_outcome(ledger):
     assert (report.stopped, report.unknown) == (None, 1)
 
 
+def counted(tmp_path, condition):
+    """How many entries of the ledger are so, as another process sees it."""
+    with sqlite3.connect(f"file:{tmp_path / 'ledger.db'}?mode=ro", uri=True) as reader:
+        (now,) = reader.execute(f"select count(*) from entries where {condition}").fetchone()
+    reader.close()
+    return now
+
+
+def most_marked(ledger, tmp_path, options, *, seconds=0.0):
+    """How many entries were `sending` at most while all that is ready was sent, to an exchange that takes so long; and the report."""
+    most = [0]
+
+    def look(connection, request):
+        most[0] = max(most[0], counted(tmp_path, "state = 'sending'"))
+        return accepts_after(seconds).act(connection, request)
+
+    with Scripted(lambda *_: Move(look, applies=True)) as server:
+        report = sendings.send_all(ledger, ledger.begin_run(), server.url, options)
+    return most[0], report
+
+
 @pytest.mark.parametrize("window", [1, 3, 10])
 def test_no_more_than_a_window_is_marked_as_sending(ledger, tmp_path, window):
     run = ledger.begin_run()
     sendings.orders(ledger, run, 30)
     sendings.events(ledger, run, 60, orders=30)
-    most = [0]
-
-    def look(connection, request):
-        with sqlite3.connect(f"file:{tmp_path / 'ledger.db'}?mode=ro", uri=True) as reader:
-            (now,) = reader.execute("select count(*) from entries where state = 'sending'").fetchone()
-            most[0] = max(most[0], now)
-        reader.close()
-        return accepts.act(connection, request)
-
-    with Scripted(lambda *_: Move(look, applies=True)) as server:
-        report = sendings.send_all(ledger, run, server.url, sendings.settings(window=window, connections=4))
-    assert 1 <= most[0] <= window
+    most, report = most_marked(ledger, tmp_path, sendings.settings(window=window, connections=4))
+    assert 1 <= most <= window
     assert report.accepted == 90
+
+
+@pytest.mark.parametrize(("seconds", "expected"), [(0.0, range(11, 33)), (0.25, range(2, 7))])
+def test_no_more_than_sixteen_calls_for_each_under_way_and_half_a_second_of_them_are_marked(
+    ledger, tmp_path, monkeypatch, seconds, expected
+):
+    monkeypatch.setattr(sending, "LINGER_S", 1.0)  # as if all that wait were over at once: groups as large as they get
+    count = 20 if seconds else 200
+    sendings.orders(ledger, ledger.begin_run(), count)
+    most, report = most_marked(ledger, tmp_path, sendings.settings(connections=2), seconds=seconds)
+    assert most in expected
+    assert report.accepted == count
+
+
+def test_many_calls_that_are_taken_back_are_ready_again_and_recorded_at_once(ledger, tmp_path, monkeypatch):
+    monkeypatch.setattr(sending, "LINGER_S", 1.0)
+    run = ledger.begin_run()
+    drop = sendings.orders(ledger, run, 400)
+    over = []
+
+    def script(number, _):
+        if over or counted(tmp_path, "state <> 'ready'") - number > 80:
+            over.append(number)
+        return says(401, UNAUTHORISED) if over else accepts
+
+    with Scripted(script) as server:
+        report = sendings.send_all(ledger, run, server.url)
+    assert report.stopped is Stop.TOKEN_REFUSED
+    entries = list(ledger.history.entries_of(drop.id))
+    assert Counter(str(entry.state) for entry in entries) == {
+        "accepted": server.applied.total(),
+        "ready": 400 - report.accepted,
+    }
+    back = [entry for entry in entries if entry.attempts and str(entry.state) == "ready"]
+    assert len(back) > 60
+    last = [ledger.history.attempts_of(entry.id)[-1] for entry in back]
+    assert {str(attempt.outcome) for attempt in last} == {"not sent", "not authorised"}
+    assert len({entry.changed_at for entry in back}) <= 2, "those that were under way, and all others in one go"
+    with Scripted(lambda *_: accepts) as again:
+        assert sendings.send_all(ledger, run, again.url).accepted == 400 - report.accepted
+    assert (server.applied + again.applied).total() == 400
 
 
 def test_a_rate_is_kept(ledger):

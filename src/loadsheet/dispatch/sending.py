@@ -2,8 +2,8 @@
 
 One thread does both, by turns: it records what is over and what leaves next, in one transaction, then watches the calls. Owns: when
 which calls start, when outcomes are committed, and that whatever ends the sending, calls under way finish and are settled. After a
-power cut unknown are at most five calls for each that may be under way (itself and the four kept ready behind it), and never more
-than `window` entries.
+power cut unknown are at most sixteen calls for each that may be under way (itself and the fifteen kept ready behind it), of these no
+more than leave within half a second as calls go now, and never more than `window` entries.
 """
 
 import random
@@ -39,7 +39,7 @@ LINGER_S = 0.02  # outcomes that come so close together are committed together: 
 LONGEST_NAP_S = 2.0  # between two tries to reach a ledger that is gone
 NAP_S = 0.25  # the longest wait before a signal is noticed
 _AHEAD = 1.5  # calls kept ready behind the running ones, per outcome of the last group: nobody idles while we commit
-_AHEAD_MAX = 4  # but never more per call under way: after a crash each of them is unknown without having left
+_AHEAD_MAX = 15  # but never more per call under way: after a crash each of them is unknown without having left; only fast calls need so many
 
 
 @dataclass(frozen=True, slots=True)
