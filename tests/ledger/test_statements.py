@@ -4,7 +4,7 @@ import databases
 import pytest
 from sqlalchemy import Column, Integer, LargeBinary, MetaData, Table, Text, bindparam, create_engine, select, update
 
-from loadsheet.ledger.statements import Chosen, Many, fixed, insert_many
+from loadsheet.ledger.statements import Asked, Chosen, Many, fixed, insert_many
 from loadsheet.problems import LedgerError
 
 METADATA = MetaData()
@@ -49,6 +49,19 @@ def test_rows_are_inserted_changed_and_chosen(connection):
             (at, "held" if at % 2 == 0 else "sent") for at in range(1, count + 1) if at % 2 == 0 or at < 11
         ]
     assert chosen.rows(connection, []) == []
+
+
+def test_rows_are_asked_for_by_what_is_named_beside_what_never_changes(connection):
+    insert_many(THINGS).run(connection, [(at, "held", "50 %", b"\x00%d" % at) for at in range(1, 6)])
+    named = (THINGS.c.id > bindparam("after")) | (THINGS.c.id == -bindparam("after", type_=Integer))
+    query = select(THINGS.c.id, THINGS.c.payload).where(named, THINGS.c.state == "held", THINGS.c.before == "50 %")
+    asked = Asked(query.order_by(THINGS.c.id.desc()).limit(bindparam("most")))
+    assert asked.rows(connection, most=2, after=3) == [(5, b"\x005"), (4, b"\x004")]
+    assert asked.rows(connection, after=4, most=2) == [(5, b"\x005")]
+    assert asked.rows(connection, after=5, most=2) == []
+    for wrong in ({"most": 1}, {"most": 1, "after": 1, "before": ""}):
+        with pytest.raises(LedgerError, match=r"a fault of loadsheet's own"):
+            asked.rows(connection, **wrong)
 
 
 def test_numbers_come_from_the_database_where_they_are_left_out(connection):

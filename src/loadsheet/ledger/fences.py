@@ -4,14 +4,22 @@ A batch guards what its worker records of the batch, a tenure what a run records
 that whoever had it before can record nothing more, however late he wakes up. A ledger in a file needs none: its lock dies with its holder.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Table, select
+from sqlalchemy import Connection, Table, bindparam, select
 
 from loadsheet.ledger.schema import batches, tenures
+from loadsheet.ledger.statements import Asked
 from loadsheet.problems import Superseded
 
 OPEN = "open"
+
+
+def _held(table: Table, *also: Any) -> Asked:
+    return Asked(select(table.c.id).where(table.c.id == bindparam("one"), table.c.epoch == bindparam("epoch"), *also))
+
+
+_HELD = {batches: _held(batches, batches.c.state == OPEN), tenures: _held(tenures)}
 
 
 class Fence(NamedTuple):
@@ -25,10 +33,7 @@ class Fence(NamedTuple):
         """Raise Superseded if somebody else has taken over since, or the batch was closed. The transaction holds the ledger's lock, so that
         nobody can do so before it ends.
         """
-        query = select(self.table.c.id).where(self.table.c.id == self.id, self.table.c.epoch == self.epoch)
-        if self.table is batches:
-            query = query.where(batches.c.state == OPEN)
-        if connection.scalar(query) is None:
+        if not _HELD[self.table].rows(connection, one=self.id, epoch=self.epoch):
             raise Superseded(f"{self.table.name} {self.id}: another process has taken over since; nothing was recorded")
 
 

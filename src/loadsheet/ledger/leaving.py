@@ -11,6 +11,7 @@ from sqlalchemy import BindParameter, Connection, Select, bindparam, or_, select
 
 from loadsheet.ledger.fences import OPEN
 from loadsheet.ledger.schema import batches, drops, entries, mappings
+from loadsheet.ledger.statements import Asked, fixed
 from loadsheet.ledger.states import State, Waits
 
 
@@ -45,7 +46,8 @@ def submissions(
     given = dict(values) if batch is None else {**values, "batch": batch}
     if which is Which.BUT:
         given |= {"parts_out": values["parts"], "operations_out": values["operations"]}
-    return [Submission._make(row) for row in connection.execute(query, given)]
+    rows = Asked(query).rows(connection, **given) if which is Which.ALL else connection.execute(query, given)
+    return [Submission._make(row) for row in rows]
 
 
 others = entries.alias()
@@ -54,7 +56,7 @@ others = entries.alias()
 # An expression, so that no index of states is used: on a lane there are a few, in a state there may be all.
 _state_of_others = others.c.state.concat("")
 on_lane = others.c.lane == entries.c.lane
-busy_on_lane = on_lane & _state_of_others.in_((State.SENDING, State.UNKNOWN))
+busy_on_lane = on_lane & _state_of_others.in_(fixed(State.SENDING.value, State.UNKNOWN.value))
 before_on_lane = (
     on_lane
     & (_state_of_others == State.READY)

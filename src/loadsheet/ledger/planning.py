@@ -53,13 +53,17 @@ class Verdict(NamedTuple):
     waits: Waits = Waits.DECISION
 
 
+_NEW = Verdict(State.READY)
+"""The verdict where nothing is known: nearly always."""
+
+
 def judge(document: Document, lane: Sequence[Known], *, seen: bool = False) -> Verdict:
     """The verdict on one document; `lane` holds what the ledger knows on its lane, oldest first, and `seen` says that a listing
     showed the order or tender of the lane.
     """
     if not document.usable:
         return Verdict(State.INVALID, "it has problems that the sender must fix")
-    verdict = _judge(document, lane)
+    verdict = _judge(document, lane) if lane else _NEW
     if verdict.state is not State.READY or BY_NAME[document.operation].creates:
         return verdict
     if stands(((known.operation, known.state) for known in lane), seen=seen):

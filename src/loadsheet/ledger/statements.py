@@ -51,6 +51,19 @@ class Chosen(NamedTuple):
         return found
 
 
+class Asked(NamedTuple):
+    """A query that is asked again and again. What it takes each time is named; a list in it is `fixed`, or there is none."""
+
+    query: Select[Any]
+
+    def rows(self, connection: Any, **values: Any) -> list[Any]:
+        """The rows for these values, in the order of the query."""
+        text, constants, places = _asked_text(self.query, frozenset(values), connection.dialect)
+        named = {**constants, **values}
+        given: Any = named if places is None else tuple(named[name] for name in places)
+        return list(connection.exec_driver_sql(text, given).all())
+
+
 def streamed(engine: Engine, query: Select[Any]) -> Iterator[Any]:
     """The rows of a query, a few hundred at a time, as they are at the moment of the first, however long it takes to use them."""
     with engine.connect() as connection:
@@ -89,6 +102,19 @@ def _text(statement: Insert | Update, names: tuple[str, ...], dialect: Dialect) 
 
 
 @lru_cache(maxsize=64)
+def _asked_text(
+    query: Select[Any], names: frozenset[str], dialect: Dialect
+) -> tuple[str, dict[str, Any], tuple[str, ...] | None]:
+    """The SQL, those of its values that never change, and which of all stands where; None if it takes them by name."""
+    compiled: Any = query.compile(dialect=dialect)
+    wanted = {name for name, bound in compiled.binds.items() if bound.required}
+    if wanted != names:
+        raise _wrong(sorted(wanted), sorted(names))
+    constants = {name: value for name, value in compiled.params.items() if name not in names}
+    return str(compiled), constants, tuple(compiled.positiontup) if compiled.positional else None
+
+
+@lru_cache(maxsize=64)
 def _chosen_text(query: Select[Any], column: Any, size: int, dialect: Dialect) -> tuple[str, tuple[str, ...]]:
     """The SQL for a list of this size, and the names of its values; none if it takes them by place."""
     names = tuple(f"one_{place}" for place in range(size))
@@ -101,5 +127,9 @@ def _checked(compiled: Any, names: tuple[str, ...]) -> tuple[str, bool]:
     """The SQL, and whether it takes its values by place. A wrong order would write values into the wrong columns."""
     places = compiled.positiontup if compiled.positional else sorted(compiled.params)
     if list(places) != (list(names) if compiled.positional else sorted(names)):
-        raise LedgerError(f"a statement takes {places}, not {names}: a fault of loadsheet's own")
+        raise _wrong(places, names)
     return str(compiled), compiled.positional
+
+
+def _wrong(places: Sequence[str], names: Sequence[str]) -> LedgerError:
+    return LedgerError(f"a statement takes {places}, not {names}: a fault of loadsheet's own")

@@ -18,7 +18,7 @@ from loadsheet.ledger.changing import Turned, change, still_true
 from loadsheet.ledger.planning import Verdict, as_update, chosen, judge, parent_of, stands
 from loadsheet.ledger.recording import ON_LANE, known_lanes, seen_lanes
 from loadsheet.ledger.schema import drops, entries, mappings, seen
-from loadsheet.ledger.statements import Chosen, fixed
+from loadsheet.ledger.statements import Asked, Chosen, fixed
 from loadsheet.ledger.states import Run, Settlement, State, Waits
 from loadsheet.mapping.documents import Document, Instead
 from loadsheet.problems import Problem
@@ -45,7 +45,7 @@ def let_children_go(connection: Connection, accepted: Sequence[Turned]) -> None:
     """
     created = {one.lane: one.id for one in accepted if one.operation in CREATES}
     deleted = {one.lane: one.id for one in accepted if one.operation in DELETES}
-    if not deleted and (not created or connection.execute(_ANY_CHILD).first() is None):
+    if not deleted and (not created or not _ANY_CHILD.rows(connection)):
         return  # nearly always: one look at nothing, and none at each lane
     children = _CHILDREN.rows(connection, [*created, *deleted])
     go = [one for one in children if one.waits and _goes(one, created)]
@@ -313,9 +313,12 @@ _SEND_AS = (
     .values({name: bindparam(name) for name in ("operation", "payload", "content_hash", "instead")})
 )
 _WANTED: BindParameter[Any] = bindparam("wanted", expanding=True)
-_ANY_CHILD = (
+_ANY_CHILD = Asked(
     select(entries.c.id)
-    .where(entries.c.state == State.READY, entries.c.waits.in_((Waits.PARENT, Waits.EARLIER)))
+    .where(
+        entries.c.state == State.READY.value,
+        entries.c.waits.in_(fixed(Waits.PARENT.value, Waits.EARLIER.value)),
+    )
     .limit(1)
 )
 _CHILDREN = Chosen(
