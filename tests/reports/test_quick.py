@@ -11,7 +11,7 @@ COLUMNS = (Column("Key"), Column("Text"), Column("Count", Kind.COUNT), Column("W
 LIKELY = st.sampled_from(
     ["", "A-1", "Köln", "a b", " a", "a ", "<r>b</r>", "a|b", "|", "_x0041_", "\t", "x\ny", "&", '"']
 )
-text = LIKELY | st.text(max_size=8)
+text = LIKELY | st.sampled_from(["\xa0a", "a\u2003", "\x85", "\ufffe"]) | st.text(max_size=8)
 rows = st.lists(
     st.tuples(
         text,

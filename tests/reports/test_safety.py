@@ -56,7 +56,11 @@ def test_a_line_is_the_same_as_its_texts(texts):
     assert list(csv_line(texts)) == [csv_text(text) for text in texts]
 
 
-@given(st.lists(st.text(st.sampled_from("ab1=+-@;,\t\r\n '\"|.\uff1d\0"), max_size=6), min_size=2, max_size=5))
+@given(
+    st.lists(
+        st.text(st.sampled_from("ab1=+-@;,\t\r\n '\"|.\uff1d\uff0d\u201c\xa0\0"), max_size=6), min_size=2, max_size=5
+    )
+)
 def test_a_row_is_what_a_csv_writer_makes_of_the_line(texts):
     written = io.StringIO(newline="")
     csv.writer(written).writerow(csv_line(texts))

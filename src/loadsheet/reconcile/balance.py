@@ -85,29 +85,29 @@ class Tally:
     """Counts the rows of a run's drops while its entries stream by."""
 
     def __init__(self) -> None:
-        self._tables: dict[tuple[int, str], _TableTally] = {}
+        self._tables: dict[int, dict[str, _TableTally]] = {}  # by drop
         self._entries = 0
 
     def open(self, drop: Drop) -> None:
         """Begin with a drop."""
-        for table in drop.tables:
-            self._tables[drop.id, table.name] = _TableTally(drop.id, table)
+        self._tables[drop.id] = {table.name: _TableTally(drop.id, table) for table in drop.tables}
 
     def add(self, entry: Entry) -> None:
         """Count the rows of an entry under its state."""
         self._entries += 1
-        tables, drop, state = self._tables, entry.drop, entry.state
-        for row in own_rows(entry.rows, entry.items):
-            tables[drop, row[0]].add(row[1], state)
+        tables, state = self._tables[entry.drop], entry.state
+        for table, number, _, _ in own_rows(entry.rows, entry.items):
+            tables[table].add(number, state)
 
     def leave_out(self, drop: Drop, rows: Iterable[IgnoredRow]) -> None:
         """Count the rows that rules left out."""
         for row in rows:
-            self._tables[drop.id, row.table].add(row.number, IGNORED)
+            self._tables[drop.id][row.table].add(row.number, IGNORED)
 
     def balance(self) -> Balance:
         """What was counted."""
-        return Balance(tuple(tally.balance() for tally in self._tables.values()), self._entries)
+        tallies = (tally for tables in self._tables.values() for tally in tables.values())
+        return Balance(tuple(tally.balance() for tally in tallies), self._entries)
 
 
 class _TableTally:

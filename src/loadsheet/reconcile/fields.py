@@ -4,16 +4,16 @@ Counts which fields records have by their shapes, of which there are few, so tha
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
-from functools import cache
 from typing import Any
 
 from loadsheet.contract import BY_NAME, Difference
 from loadsheet.mapping.lineage import STEP
 
 _SAMPLES = 3
+_NO_PATHS: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,8 @@ class FieldTally:
     """Counts compared fields while records stream by."""
 
     def __init__(self) -> None:
-        self._shapes: Counter[tuple[str, str, tuple[str, ...]]] = Counter()
+        # by operation: how many records have which fields, and in each list of theirs, how many items
+        self._shapes: dict[str, dict[str, Counter[tuple[str, ...]]]] = {}
         self._differing: dict[tuple[str, str], _Differing] = {}
 
     def add(
@@ -56,18 +57,21 @@ class FieldTally:
         operation: str,
         key: str,
         record: dict[str, Any],
-        different: Iterable[Difference],
-        tolerated: Iterable[Difference],
+        different: Sequence[Difference],
+        tolerated: Sequence[Difference],
     ) -> None:
         """Count a record that was compared, and what was found."""
-        self._shapes[operation, "", tuple(record)] += 1
-        unlike = {one.path for one in different}
-        for name in _lists_of(operation):
+        shapes = self._shapes.get(operation)
+        if shapes is None:
+            shapes = self._shapes[operation] = {name: Counter() for name in ("", *_lists_of(operation))}
+        shapes[""][tuple(record)] += 1
+        unlike = {one.path for one in different} if different else _NO_PATHS
+        for name, counts in shapes.items():
             items = record.get(name)
             if isinstance(items, list) and name not in unlike:  # of unlike length, no item was compared
                 for item in items:
                     if isinstance(item, dict):
-                        self._shapes[operation, f"{name}[].", tuple(item)] += 1
+                        counts[tuple(item)] += 1
         subject = BY_NAME[operation].subject
         for one in different:
             self._differ(subject, key, one).different += 1
@@ -77,9 +81,12 @@ class FieldTally:
     def told(self) -> tuple[FieldMatch, ...]:
         """All fields that were compared, by subject, those with most differences first."""
         compared: Counter[tuple[str, str]] = Counter()
-        for (operation, prefix, names), count in self._shapes.items():
+        for operation, shapes in self._shapes.items():
             subject = BY_NAME[operation].subject
-            compared.update({(subject, f"{prefix}{name}"): count for name in names})
+            for holder, counts in shapes.items():
+                prefix = f"{holder}[]." if holder else ""
+                for names, count in counts.items():
+                    compared.update({(subject, f"{prefix}{name}"): count for name in names})
         for place, differing in self._differing.items():  # deeper ones, which no shape names
             compared[place] = max(compared[place], differing.different + differing.tolerated)
         found = [
@@ -108,12 +115,7 @@ def gap_of(found: Difference) -> Decimal | None:
     return gap if gap.is_finite() else None
 
 
-@cache
-def _lists_of(operation: str) -> tuple[str, ...]:
-    return tuple(_inner_names(operation))
-
-
-def _inner_names(operation: str) -> Iterator[str]:
+def _lists_of(operation: str) -> Iterator[str]:
     for inner in BY_NAME[operation].record.fields:
         if inner.record is not None:
             yield from (inner.name, *inner.spellings)

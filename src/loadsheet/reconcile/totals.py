@@ -73,7 +73,7 @@ class Adder:
         if shown is None:
             self._book((subject, verdict, legs), sent, documents=_ONE)
             return False
-        if [record.get(name) for name in names] == [shown.get(name) for name in names]:
+        if list(map(record.get, names)) == list(map(shown.get, names)):
             self._book((subject, verdict, (*legs, _LISTED)), sent, documents=_ONE)
             return False
         # an update that leaves a figure alone must not be compared with the whole record's
@@ -119,7 +119,9 @@ class Adder:
         *,
         documents: Decimal | None = None,
     ) -> None:
-        booked = self._sums.setdefault(way, {})
+        booked = self._sums.get(way)
+        if booked is None:
+            booked = self._sums[way] = {}
         if documents is not None:
             booked[_DOCUMENTS.name, ""] = booked.get((_DOCUMENTS.name, ""), _NONE) + documents
         for measure, unit, amount in figures:

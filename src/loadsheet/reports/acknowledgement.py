@@ -259,7 +259,7 @@ class _File:
         counts[noted.code] += 1
         self._json.add(self._before + _encode(noted))
         self._before = b",\n"
-        problems = " ".join(dict.fromkeys([problem.code for problem in noted.problems]))
+        problems = " ".join(dict.fromkeys([problem.code for problem in noted.problems])) if noted.problems else ""
         told = (noted.operation, noted.key, _rows(noted.rows), noted.code, noted.state, noted.number, problems)
         self._csv.add(csv_row((*self._same, *told, *_BLANK)).encode(errors="replace"))
 
@@ -307,7 +307,7 @@ def _control(drop: Drop, number: int) -> str:
 def _code(entry: Entry, match: Match) -> str:
     if entry.state in _REJECTED:
         return REJECTED
-    if entry.state not in _SETTLED or any(problem.code == _SAME_WAITS for problem in entry.problems):
+    if entry.state not in _SETTLED or _SAME_WAITS in [problem.code for problem in entry.problems]:
         return WAITING
     return WITH_ERRORS if entry.problems or match.verdict in NEEDS_SOMEONE else ACCEPTED
 

@@ -15,7 +15,7 @@ from xlsxwriter.utility import xl_col_to_name  # type: ignore[import-untyped]  #
 
 _LENGTH_MAX = 16_000  # of all texts of a row: far below what one cell may hold
 _SPECIAL = re.compile(r"[\x00-\x1f<>&\ufffe\uffff\ud800-\udfff]|_x|(?:^|\|)\s|\s(?:\||$)")
-_DAY_ZERO = datetime(1899, 12, 30)  # noqa: DTZ001 (day 0 of a workbook, whose times have no zone; right from March 1900 on)
+_DAY_ZERO = datetime(1899, 12, 30).toordinal()  # noqa: DTZ001 (day 0 of a workbook, without a zone; right from March 1900 on)
 _DAY_S = 60 * 60 * 24
 
 Quick = str | int | float | Decimal | datetime | None
@@ -36,7 +36,7 @@ class QuickRows:
         returns False.
         """
         joined = "|".join([value for value in values if isinstance(value, str)])
-        if len(joined) > _LENGTH_MAX or _SPECIAL.search(joined):
+        if len(joined) > _LENGTH_MAX or not _is_plain(joined):
             return False
         if self._sheet.table:
             self._sheet._write_single_row(row)  # noqa: SLF001 (the row before this one, which the library still holds)
@@ -79,9 +79,16 @@ class _Cell(NamedTuple):
     figure: str
 
 
+def _is_plain(joined: str) -> bool:
+    """Whether texts, joined by a bar, can stand in XML as they are. Nearly all are seen to be plain without a search."""
+    marked = "<" in joined or ">" in joined or "&" in joined or "_x" in joined
+    spaced = "| " in joined or " |" in joined or joined[:1] == " " or joined[-1:] == " "  # no other space is printable
+    return (joined.isprintable() and not marked and not spaced) or not _SPECIAL.search(joined)
+
+
 def _number(value: float | Decimal | datetime) -> float:
     """The number that stands for a value in a workbook."""
     if not isinstance(value, datetime):
         return float(value)
-    passed = value.replace(tzinfo=None) - _DAY_ZERO
-    return passed.days + (passed.seconds + passed.microseconds / 1e6) / _DAY_S
+    seconds = value.hour * 3_600 + value.minute * 60 + value.second
+    return value.toordinal() - _DAY_ZERO + (seconds + value.microsecond / 1e6) / _DAY_S
