@@ -260,6 +260,8 @@ DATA_STYLES = {
     "[h]:mm:ss": '<number:time-style style:name="N6" number:truncate-on-overflow="false"><number:hours/></number:time-style>',
     "0%": '<number:percentage-style style:name="N7"><number:number number:min-integer-digits="1"/><number:text>%</number:text></number:percentage-style>',
     "#,##0.00": '<number:number-style style:name="N8"><number:number number:min-integer-digits="4" number:decimal-places="2" number:grouping="true"/></number:number-style>',
+    '"D-"00000" x"': '<number:number-style style:name="N9"><number:text>D-</number:text>'
+    '<number:number number:min-integer-digits="5" number:decimal-places="0"/><number:text> x</number:text></number:number-style>',
 }
 
 

@@ -40,6 +40,7 @@ VALUES = {  # what is written: what is read, its kind, what is shown
     "all digits": (Typed(0.1234567890123456), "0.1234567890123456", "number", "0.1234567890123456"),
     "zeros by format": (Typed(1067, "00000"), "1067", "number", "01067"),
     "zeros and a dash by format": (Typed(12345678, "00000-0000"), "12345678", "number", "01234-5678"),
+    "zeros between texts by format": (Typed(12, '"D-"00000" x"'), "12", "number", "D-00012 x"),
     "money": (Typed(1234.5, "#,##0.00"), "1234.5", "number", "1234.5"),
     "per cent": (Typed(0.25, "0%"), "0.25", "number", "0.25"),
     "a date": (Typed(DAY, "yyyy-mm-dd"), "2026-03-01", "date", "2026-03-01"),

@@ -1,5 +1,6 @@
 """What a fix workbook holds is read back as what it was in the source: every text, and every number, date, time and flag."""
 
+import re
 from contextlib import closing
 from datetime import datetime
 
@@ -7,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loadsheet.reading import Layout, WantedColumn, open_tables
-from loadsheet.reading.formats import plain_number
+from loadsheet.reading.formats import plain_number, read_number, understand
+from loadsheet.reports.fixing import sheets
 from loadsheet.reports.fixing.rows import FixRow, Remark
 from loadsheet.reports.fixing.sheets import FixSheet, Shared
 from loadsheet.reports.fixing.words_de import GERMAN
@@ -57,3 +59,17 @@ def test_cells_are_read_back_as_what_they_were(tmp_path_factory, found, words):
         assert str(typed) == value
         is_exact = kind != "number" or "." in value or len(value.strip("-0")) <= 15
         assert getattr(typed, "kind", "text") == (kind if is_exact else "text")
+
+
+@given(
+    st.integers(0, 10**9),
+    st.from_regex(r"0[0 ()-]{0,6}0", fullmatch=True),
+    *[st.text(st.characters(categories=("L", "N", "P", "Zs"), exclude_characters='"'), max_size=6)] * 2,
+)
+def test_digits_that_a_number_format_shows_are_shown_by_the_fix_file_as_well(number, digits, before, after):
+    escaped = re.sub(r"([ ()-])", r"\\\1", digits)
+    how = understand(f'"{before}"{escaped}"{after}"')
+    cell = read_number(str(number), how, from_1904=False)
+    written, code = sheets.typed(cell.shown, ("number", str(number)), "yyyy-mm-dd")
+    again = read_number(str(int(written)), understand(code), from_1904=False)
+    assert (str(again), again.shown) == (str(number), cell.shown)

@@ -19,14 +19,23 @@ _DAY = 86_400
 _PLAIN = re.compile(r"-?[1-9][0-9]*|0|-?(0|[1-9][0-9]*)\.[0-9]*[1-9]")
 _PLAIN_LENGTH = 16  # 15 digits and a point: a double holds them exactly
 _TEXT_LENGTH_MAX = 400
+CODE_LENGTH_MAX = 255
+"""Longer format codes are not looked at: no spreadsheet program makes them, and their texts would stand in every cell."""
+
 _INTEGER = re.compile(r"-?[0-9]{1,300}")
 _EASTERN_DATES = {*range(27, 37), *range(50, 59)}  # built-in formats of East Asian Excel; openpyxl does not know them
 _REAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
-_SEPARATOR = re.compile(r"\\([- ()])|\"([- ()]+)\"")
 _DRESS = re.compile(
-    r"\[(?:\$-[^\]]*|black|blue|cyan|green|magenta|red|white|yellow|color ?[0-9]+)\]|[_*].", re.IGNORECASE
-)  # languages, colours, blanks as wide as a sign, and what fills the cell: no sign of the value
-_DIGITS = re.compile(r"0[0\- ()]*0")
+    r"(\"[^\"]*\"|\\.)"
+    r"|\[(?:\$-[^\]]*|black|blue|cyan|green|magenta|red|white|yellow|color ?[0-9]+)\]|[_*].",
+    re.IGNORECASE,
+)  # languages, colours, blanks as wide as a sign, and what fills the cell: no sign of the value; texts of the format stay
+_LITERAL = re.compile(r"\"([^\"]*)\"|\\(.)")
+_DIGITS = re.compile(
+    r"((?:\"[^\"]*\"|\\.)*)"
+    r"(0(?:[0\- ()]|\\[- ()]|\"[- ()]+\")*0)"
+    r"((?:\"[^\"]*\"|\\.)*)"
+)  # texts of the format stand in quotes, single letters behind a backslash
 _LEAP_DAY_THAT_NEVER_WAS = 60  # Excel counts a 29 February 1900, as Lotus did
 _LAST_SERIAL = 2_958_465  # 31 December 9999, in the system of 1900
 _EPOCH_1900, _EPOCH_1904 = date(1899, 12, 30), date(1904, 1, 1)
@@ -35,13 +44,17 @@ _BETWEEN_EPOCHS = 1_462  # days
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """What matters of a number format. `digits` is a pattern such as `00000` or `00000-0000`, empty for all others."""
+    """What matters of a number format. `digits` is a pattern such as `00000` or `00000-0000`, empty for all others; `before` and `after`
+    are texts that stand around these digits, as in `"D-"00000`.
+    """
 
     is_date: bool = False
     shows_date: bool = False
     shows_time: bool = False
     is_duration: bool = False
     digits: str = ""
+    before: str = ""
+    after: str = ""
 
 
 GENERAL = Format()
@@ -74,7 +87,7 @@ def format_of(number: str, codes: Mapping[str, str]) -> Format:
 def understand(code: str) -> Format:
     """What matters of a format code as a workbook stores it (always in its English form)."""
     first = code.partition(";")[0]
-    if first.strip().lower() in ("", "general", "standard", "@"):
+    if len(first) > CODE_LENGTH_MAX or first.strip().lower() in ("", "general", "standard", "@"):
         return GENERAL
     if is_date_format(first):
         bare = re.sub(r"\\.", "", STRIP_RE.sub("", first)).lower()
@@ -83,8 +96,11 @@ def understand(code: str) -> Format:
         return Format(
             is_date=True, shows_date=shows_date, shows_time=shows_time, is_duration=is_timedelta_format(first)
         )
-    plain = _SEPARATOR.sub(r"\1\2", _DRESS.sub("", first)).strip()
-    return Format(digits=plain) if _DIGITS.fullmatch(plain) else GENERAL
+    found = _DIGITS.fullmatch(_DRESS.sub(r"\1", first).strip())
+    if found is None:
+        return GENERAL
+    before, digits, after = (_LITERAL.sub(r"\1\2", part) for part in found.groups())
+    return Format(digits=digits, before=before, after=after)
 
 
 def read_number(text: str, how: Format, *, from_1904: bool) -> Native:
@@ -100,7 +116,7 @@ def read_number(text: str, how: Format, *, from_1904: bool) -> Native:
     if how.is_date and (cell := _moment(number, how, from_1904=from_1904)):
         return cell
     if how.digits and number.isdecimal():
-        return Native(number, "number", _in_digits(number, how.digits))
+        return Native(number, "number", f"{how.before}{_in_digits(number, how.digits)}{how.after}")
     return PlainNumber(number)
 
 

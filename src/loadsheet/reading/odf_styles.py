@@ -5,7 +5,7 @@ Pure but for the parts it is fed with. Gives the same `Format` as the format cod
 
 from dataclasses import dataclass, field
 
-from loadsheet.reading.formats import GENERAL, Format
+from loadsheet.reading.formats import CODE_LENGTH_MAX, GENERAL, Format
 
 TABLE = "urn:oasis:names:tc:opendocument:xmlns:table:1.0 "
 _STYLE = "urn:oasis:names:tc:opendocument:xmlns:style:1.0 "
@@ -15,6 +15,8 @@ _DATA_STYLES = {
 }
 _DAYS = {f"{_NUMBER}{part}" for part in ("year", "month", "day", "era", "day-of-week", "quarter", "week-of-year")}
 _CLOCK = {f"{_NUMBER}{part}" for part in ("hours", "minutes", "seconds")}
+_EMBEDDED = f"{_NUMBER}embedded-text"
+_TEXTS = {_EMBEDDED, f"{_NUMBER}text"}
 _DEPTH_MAX = 20
 _DIGITS_MAX = 60
 
@@ -30,6 +32,17 @@ class _DataStyle:
     digits: int = 0
     plain: bool = True
     marks: list[tuple[int, str]] = field(default_factory=list)
+    before: str = ""  # what stands before the digits, and behind them
+    after: str = ""
+
+    def take(self, tag: str, place: int, text: str) -> None:
+        """A text of the style has ended: among the digits, before or behind them."""
+        if tag == _EMBEDDED:
+            self.marks.append((place, text))
+        elif self.digits:
+            self.after += text
+        else:
+            self.before += text
 
     def format(self) -> Format:
         """What matters of it."""
@@ -42,13 +55,15 @@ class _DataStyle:
             )
         if self.kind != "number-style" or not self.plain or not 1 < self.digits <= _DIGITS_MAX:
             return GENERAL
+        if len(self.before) + len(self.after) > CODE_LENGTH_MAX:
+            return GENERAL
         pattern = "0" * self.digits
         for place, mark in sorted(self.marks):
             if not 0 < place < self.digits or mark.strip("- ()"):
                 return GENERAL
             cut = len(pattern) - place - sum(len(other) for before, other in self.marks if before < place)
             pattern = pattern[:cut] + mark + pattern[cut:]
-        return Format(digits=pattern)
+        return Format(digits=pattern, before=self.before, after=self.after)
 
 
 class Styles:
@@ -101,8 +116,8 @@ class Styles:
         if tag in _DATA_STYLES:
             self._data[self._name] = self._reading.format()
             self._reading = None
-        elif self._mark is not None and tag == f"{_NUMBER}embedded-text":
-            self._reading.marks.append(self._mark)
+        elif self._mark is not None and tag in _TEXTS:
+            self._reading.take(tag, *self._mark)
             self._mark = None
 
     def _part(self, reading: _DataStyle, tag: str, given: dict[str, str]) -> None:
@@ -112,9 +127,9 @@ class Styles:
             reading.digits = int(given.get(f"{_NUMBER}min-integer-digits", "0"))
             reading.plain &= given.get(f"{_NUMBER}decimal-places", "0") == "0"
             reading.plain &= given.get(f"{_NUMBER}grouping", "false") != "true"
-        elif tag == f"{_NUMBER}embedded-text":
+        elif tag in _TEXTS:
             self._mark = (int(given.get(f"{_NUMBER}position", "0")), "")
-        elif tag in (f"{_NUMBER}text", f"{_NUMBER}fraction", f"{_NUMBER}scientific-number"):
+        elif tag in (f"{_NUMBER}fraction", f"{_NUMBER}scientific-number"):
             reading.plain = False
 
     def _look_up(self, style: str) -> Format:

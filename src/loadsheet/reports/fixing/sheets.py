@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, time
 from decimal import Decimal
+from itertools import combinations
 from typing import Any
 from xml.sax.saxutils import escape
 
@@ -35,7 +36,9 @@ _SAID_WIDTH, _WIDTH_MIN, _WIDTH_MAX = 52, 9, 34
 _SAID_LENGTH = 60  # of a line in that width, in a proportional font
 _LINE_HEIGHT, _LINES_MOST = 13, 12
 _DIGITS_EXACT = 15  # a spreadsheet program keeps no more of a whole number that is typed
-_SHAPE = re.compile(r"[0-9][0-9 ()-]*")
+_SHAPE = re.compile(r"[0-9][0-9 ()-]*[0-9]")
+_SHAPE_LENGTH_MAX = 60
+_NO_DIGIT = re.compile("[^0-9]")
 _ROWS_TO_COME = 200
 _TITLE_MOST, _MESSAGE_MOST = 32, 255
 _NOTE_LINE = 42
@@ -272,9 +275,25 @@ def _number(cell: str, text: str) -> tuple[str | float, str]:
         return _Exact(number), "General"
     if ":" in cell:
         return _Exact(number), "[h]:mm:ss"
-    if _SHAPE.fullmatch(cell) and number >= 0:  # 01067 of 1067: the format said so
-        return _Exact(number), re.sub(r"([ ()-])", r"\\\1", re.sub(r"[0-9]", "0", cell))
-    return _Exact(number), "General"
+    return _Exact(number), _code_of(cell, text) or "General"
+
+
+def _code_of(cell: str, number: str) -> str:
+    """The number format under which a whole number looks like the cell: `01067` of 1067, `D-00012` of 12; empty if there is none."""
+    if not number.isdecimal() or '"' in cell or len(cell) > _SHAPE_LENGTH_MAX:
+        return ""
+    parts = combinations(range(len(cell) + 1), 2)
+    for start, end in sorted(parts, key=lambda part: part[0] - part[1]):  # the longest first
+        digits = cell[start:end]
+        if _SHAPE.fullmatch(digits) and _NO_DIGIT.sub("", digits).lstrip("0") == number.lstrip("0"):
+            shape = re.sub(r"([ ()-])", r"\\\1", re.sub("[0-9]", "0", digits))
+            return f"{_quoted(cell[:start])}{shape}{_quoted(cell[end:])}"
+    return ""
+
+
+def _quoted(text: str) -> str:
+    """A text of a number format."""
+    return f'"{text}"' if text else ""
 
 
 def _look(remarks: Sequence[Remark], *, belongs: bool) -> Mapping[str, Any]:
