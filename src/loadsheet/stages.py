@@ -63,9 +63,12 @@ class Hands(Protocol):
 
 
 class OwnHands(NamedTuple):
-    """This process does all of it, over one client."""
+    """This process does all of it, over one client. Whoever handles signals himself passes `stopping`, which is filled when one asks to
+    stop.
+    """
 
     client: Client
+    stopping: Sequence[int] | None = None
 
     def learn(self, work: Work) -> LoadsheetError | None:
         """Stage 5 for what earlier runs left."""
@@ -77,7 +80,7 @@ class OwnHands(NamedTuple):
 
     def deliver(self, work: Work, *, progress: Progress | None) -> Delivered:
         """Stage 5."""
-        return delivered(work, self.client, progress=progress)
+        return delivered(work, self.client, progress=progress, stopping=self.stopping)
 
     def account(self, work: Work, sent: Delivered, *, fault: LoadsheetError | None, left: Sequence[Problem]) -> Result:
         """Stages 6 and 7."""
@@ -99,10 +102,21 @@ def learn(work: Work, client: Client) -> LoadsheetError | None:
 
 
 @journal.stage("sending")
-def delivered(work: Work, client: Client, *, progress: Progress | None = None) -> Delivered:
+def delivered(
+    work: Work, client: Client, *, progress: Progress | None = None, stopping: Sequence[int] | None = None
+) -> Delivered:
     """Ready entries to settled ones: stage 5."""
     settings, ledger, this_run, patience, updating = work
-    return deliver(ledger, client, this_run, settings, patience=patience, updating=updating, progress=progress)
+    return deliver(
+        ledger,
+        client,
+        this_run,
+        settings,
+        patience=patience,
+        updating=updating,
+        progress=progress,
+        stopping=stopping,
+    )
 
 
 def account(

@@ -7,6 +7,7 @@ import socket
 import sqlite3
 import subprocess
 import sys
+from collections import Counter
 from contextlib import closing
 
 import pytest
@@ -133,6 +134,22 @@ def test_sigterm_lets_the_calls_under_way_finish_and_the_rest_is_for_the_next_st
             watch.until(
                 lambda: watch.says("watching") and accepted(house) == 600
             )  # one that was sent twice would have been refused
+            assert watch.stop() == 0
+
+
+def test_sigterm_while_files_are_taken_in_keeps_what_they_hold_for_the_next_start(house):
+    with exchange(house / "exchange.db") as served:
+        words = ("--exchange", served.url)
+        with watching(house, *words) as watch:
+            watch.until(lambda: watch.says("watching"))
+            arrive(house, 4_000)
+            watch.until(lambda: not list((house / "inbox").glob("*.csv")))  # claimed: they are read now
+            assert watch.stop() == 0
+        found = Counter(state for state, _ in states(house).values())
+        assert found.keys() <= {"ready"}, "nothing leaves after the signal"
+        assert found.total() in (0, 4_000)
+        with watching(house, *words) as watch:
+            watch.until(lambda: accepted(house) == 4_000)
             assert watch.stop() == 0
 
 

@@ -46,7 +46,7 @@ from loadsheet.problems import LoadsheetError, SettingsError
 from loadsheet.reports import RunSummary
 from loadsheet.settings import Settings
 from loadsheet.settings.places import shown as place_shown
-from loadsheet.stages import Hands, Result
+from loadsheet.stages import Hands, OwnHands, Result
 from loadsheet.watching import Bell, Ended, Watch
 from loadsheet.watching import watch as keep_watching
 
@@ -135,7 +135,7 @@ class _Held(NamedTuple):
 
     settings: Settings
     ledger: Ledger
-    hands: Hands | None
+    hands: OwnHands | None
     stack: ExitStack
     warn: Callable[[str], None]
     timetable: Timetable | SharedTimetable
@@ -180,10 +180,10 @@ def _ledger(settings: Settings) -> AbstractContextManager[Ledger]:
 
 
 @contextmanager
-def _hands(settings: Settings) -> Iterator[Hands | None]:
+def _hands(settings: Settings) -> Iterator[OwnHands | None]:
     """The hands for as long as the watch lasts; those of a fleet only to find out that they can be had."""
     with hands_for(settings) as hands:
-        yield None if settings.is_shared else hands
+        yield hands if isinstance(hands, OwnHands) else None
 
 
 def _watch(held: _Held, desk: _Desk) -> Watch:
@@ -263,7 +263,10 @@ def _night(held: _Held, desk: _Desk) -> Result:
 def _for_a_run(held: _Held, stopping: Sequence[int]) -> Iterator[tuple[Ledger, Hands]]:
     """The ledger and the hands of one run: those that are held, or new ones where others share the ledger."""
     if held.hands is not None:
-        yield held.ledger, held.hands
+        yield (
+            held.ledger,
+            held.hands._replace(stopping=stopping),
+        )  # a signal may come long before there is anything to send
         return
     from loadsheet.fleet.hands import fleet_hands  # noqa: PLC0415 (needed where a ledger is shared)
 

@@ -3,7 +3,7 @@
 Owns: the order of the two, and why a run's delivering ended. How calls are sent stands in `sending`, what is looked at in `parents`.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 from loadsheet import journal
@@ -47,14 +47,16 @@ def deliver(
     patience: Patience,
     updating: Collection[str] = (),
     progress: Progress | None = None,
+    stopping: Sequence[int] | None = None,
 ) -> Delivered:
-    """Send what may be sent, and hold what still waits then. `updating` names the mappings whose changed records go out as updates.
+    """Send what may be sent, and hold what still waits then. `updating` names the mappings whose changed records go out as updates;
+    whoever handles signals himself passes `stopping`, which is filled when one asks to stop.
 
     What the exchange does ends in `Delivered.stopped`, never in an exception. LedgerError goes through.
     """
 
     def sending(most: int | None) -> SendingReport:
-        return send(ledger, client, run, settings, most=most, progress=progress)
+        return send(ledger, client, run, settings, most=most, progress=progress, stopping=stopping)
 
     def looking() -> Listings:
         return look_after(ledger, client, run, settings, patience)
