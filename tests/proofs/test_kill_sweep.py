@@ -8,7 +8,7 @@ from effects import CHANGE, EVERY, NETWORK, SYNC, Trap, Workshop, preload
 from killing import SCENARIOS, kill_once, prepare
 
 ALL = CHANGE | SYNC | NETWORK
-STEPS = {"sent again": 8, "tender with quotes": 3}  # runs of the one wait for each other, the other has most effects
+STEPS = {"sent again": 8, "tender with quotes": 4}  # runs of the one wait for each other, the other has most effects
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,7 @@ def test_killed_before_every_effect(library, tmp_path, name, record_property):
     with Workshop(library, "nightwork") as shop:
         prepared = prepare(shop, SCENARIOS[name], tmp_path / "prepared")
         count = {kinds: effects_of(shop, prepared, tmp_path / "count", kinds) for kinds in (ALL, SYNC | NETWORK)}
-    step = 1 if EVERY == 1 else STEPS.get(name, 2)  # CI has its limits
+    step = 1 if EVERY == 1 else STEPS.get(name, 3)  # CI has its limits
     traps = [(Trap(at, ALL),) for at in range(1, count[ALL] + 1, step)]
     traps += [(Trap(at, SYNC | NETWORK, after=True),) for at in range(1, count[SYNC | NETWORK] + 1, max(step // 2, 1))]
     kills = sweep(library, prepared, tmp_path, traps)
