@@ -202,7 +202,7 @@ def test_no_more_than_a_window_is_marked_as_sending(ledger, tmp_path, window):
 
 
 @pytest.mark.parametrize(("seconds", "expected"), [(0.0, range(11, 33)), (0.25, range(2, 7))])
-def test_no_more_than_sixteen_calls_for_each_under_way_and_half_a_second_of_them_are_marked(
+def test_no_more_than_sixteen_calls_for_each_under_way_are_marked_and_few_where_they_are_slow(
     ledger, tmp_path, monkeypatch, seconds, expected
 ):
     monkeypatch.setattr(sending, "LINGER_S", 1.0)  # as if all that wait were over at once: groups as large as they get

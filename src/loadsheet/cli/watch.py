@@ -263,10 +263,8 @@ def _night(held: _Held, desk: _Desk) -> Result:
 def _for_a_run(held: _Held, stopping: Sequence[int]) -> Iterator[tuple[Ledger, Hands]]:
     """The ledger and the hands of one run: those that are held, or new ones where others share the ledger."""
     if held.hands is not None:
-        yield (
-            held.ledger,
-            held.hands._replace(stopping=stopping),
-        )  # a signal may come long before there is anything to send
+        # a signal may come long before there is anything to send
+        yield held.ledger, held.hands._replace(stopping=stopping)
         return
     from loadsheet.fleet.hands import fleet_hands  # noqa: PLC0415 (needed where a ledger is shared)
 

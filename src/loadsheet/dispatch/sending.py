@@ -2,8 +2,8 @@
 
 One thread does both, by turns: it records what is over and what leaves next, in one transaction, then watches the calls. Owns: when
 which calls start, when outcomes are committed, and that whatever ends the sending, calls under way finish and are settled. After a
-power cut unknown are at most sixteen calls for each that may be under way (itself and the fifteen kept ready behind it), of these no
-more than leave within half a second as calls go now, and never more than `window` entries.
+power cut unknown are at most sixteen calls for each that may be under way, and never more than `window` entries: itself, and behind it
+one that is kept ready, or up to fifteen where calls are so fast that many end together.
 """
 
 import random

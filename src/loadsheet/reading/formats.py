@@ -20,7 +20,7 @@ _PLAIN = re.compile(r"-?[1-9][0-9]*|0|-?(0|[1-9][0-9]*)\.[0-9]*[1-9]")
 _PLAIN_LENGTH = 16  # 15 digits and a point: a double holds them exactly
 _TEXT_LENGTH_MAX = 400
 CODE_LENGTH_MAX = 255
-"""Longer format codes are not looked at: no spreadsheet program makes them, and their texts would stand in every cell."""
+"""In longer format codes no digits are looked for: no spreadsheet program makes them, and their texts would stand in every cell."""
 
 _INTEGER = re.compile(r"-?[0-9]{1,300}")
 _EASTERN_DATES = {*range(27, 37), *range(50, 59)}  # built-in formats of East Asian Excel; openpyxl does not know them
@@ -87,7 +87,7 @@ def format_of(number: str, codes: Mapping[str, str]) -> Format:
 def understand(code: str) -> Format:
     """What matters of a format code as a workbook stores it (always in its English form)."""
     first = code.partition(";")[0]
-    if len(first) > CODE_LENGTH_MAX or first.strip().lower() in ("", "general", "standard", "@"):
+    if first.strip().lower() in ("", "general", "standard", "@"):
         return GENERAL
     if is_date_format(first):
         bare = re.sub(r"\\.", "", STRIP_RE.sub("", first)).lower()
@@ -96,7 +96,7 @@ def understand(code: str) -> Format:
         return Format(
             is_date=True, shows_date=shows_date, shows_time=shows_time, is_duration=is_timedelta_format(first)
         )
-    found = _DIGITS.fullmatch(_DRESS.sub(r"\1", first).strip())
+    found = _DIGITS.fullmatch(_DRESS.sub(r"\1", first).strip()) if len(first) <= CODE_LENGTH_MAX else None
     if found is None:
         return GENERAL
     before, digits, after = (_LITERAL.sub(r"\1\2", part) for part in found.groups())
