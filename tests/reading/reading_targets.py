@@ -68,7 +68,7 @@ def killed():
 DEEDS = {deed.__name__: deed for deed in (crash, abort, panic, leave, loop, hang, allocate, recurse, refuse, killed)}
 
 
-def misbehave(path, name, layouts, settings):
+def misbehave(path, name, layouts, bounds):
     """The file says what to do, and when: while it is opened, or while its rows are read."""
     deed, when = path.read_text().split()
     if when == "open":
@@ -81,7 +81,7 @@ def misbehave(path, name, layouts, settings):
     return {"rows": Table("rows", name, "", ("Order",), 1, {"Order": 0}, rows, {})}
 
 
-def lie(path, name, layouts, settings):
+def lie(path, name, layouts, bounds):
     """The file says how its table is wrong."""
     lie = path.read_text()
     if lie == "columns":
@@ -99,7 +99,7 @@ def lie(path, name, layouts, settings):
     return {"rows": Table("rows", name, "", ("Order",), 1, {"Order": 0}, lambda: iter([rows[lie]]), {})}
 
 
-def wander(path, name, layouts, settings):
+def wander(path, name, layouts, bounds):
     """Tries what a reader has no business doing, in Python and past it. The rows tell what came of it. The file names a canary,
     a port and our own process.
     """
@@ -136,7 +136,7 @@ def wander(path, name, layouts, settings):
         }
         for number, (what, attempt) in enumerate(attempts.items(), 2):
             yield Row(number, (what, _came_of(attempt)))
-        yield Row(99, ("settings", " ".join(sorted(str(value) for _, value in settings))))
+        yield Row(99, ("bounds", " ".join(map(str, bounds))))
 
     return {"rows": Table("rows", name, "", ("What", "Came of it"), 1, {}, rows, {})}
 
@@ -189,10 +189,10 @@ class _Failing(io.RawIOBase):
         return self._raw.readinto(buffer)
 
 
-def fail(path, name, layouts, settings):
+def fail(path, name, layouts, bounds):
     """The disk fails at the read, and as often, as the name says: `3 times 1 a.csv`."""
     first, _, most, _ = name.split()
     told = bytes([int(first), int(most), zlib.crc32(name.encode()) % 256])
     if FailingPath.reads[1:4] != told:
         FailingPath.reads[:4] = b"\0" + told
-    return open_tables(FailingPath(path), name, layouts, settings)
+    return open_tables(FailingPath(path), name, layouts, bounds)

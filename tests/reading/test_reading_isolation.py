@@ -18,8 +18,9 @@ from hypothesis import strategies as st
 from reading_corpus import inline, layout, open_one, refusal, rows_of, text_file, workbook_parts, write_parts
 
 from loadsheet.problems import FileRefused, Problem, ReadersUnavailable, Where
-from loadsheet.reading import Native, Row, open_tables
+from loadsheet.reading import Native, Row, isolation, make_ready, open_tables
 from loadsheet.reading import isolation_wire as wire
+from loadsheet.reading.bounds import bounds_of
 from loadsheet.reading.isolation import Nursery, open_apart
 from loadsheet.reading.tables import Table
 from loadsheet.settings import Settings
@@ -110,7 +111,7 @@ def test_a_reader_can_do_nothing_but_read_its_file(tmp_path, nurseries, monkeypa
         server.settimeout(0)
         with pytest.raises(BlockingIOError):
             server.accept()
-    assert "very-secret" not in came_of.pop("settings")
+    assert came_of.pop("bounds") == " ".join(map(str, bounds_of(Settings())))
     assert {what: said for what, said in came_of.items() if not said.startswith("refused")} == {}
     assert len(came_of) == 22
     assert canary.read_text() == "untouched"
@@ -324,6 +325,25 @@ def test_our_own_process_does_not_load_the_libraries_that_read_files():
     code = "import sys, loadsheet.reading; print(sorted({'openpyxl', 'python_calamine', 'numpy'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_the_process_that_readers_come_from_loads_no_settings():
+    code = "import sys; from loadsheet.reading import isolation_nursery, opening; print({'pydantic', 'loadsheet.settings'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
+
+
+def test_readers_come_from_the_process_that_was_made_ready(tmp_path, monkeypatch):
+    started, start = [], Nursery._start
+    monkeypatch.setattr(Nursery, "_start", lambda nursery: started.append(nursery) or start(nursery))
+    isolation._nursery.cache_clear()
+    make_ready(Settings(reading_process="none"))
+    assert started == []
+    make_ready(Settings())
+    make_ready(Settings())
+    path = text_file(tmp_path, "Order\nA1\n")
+    assert [row.shown for row in open_tables(path, "a.csv", [ASKED], Settings())["rows"].rows()] == [("A1",)]
+    assert len(started) == 1
 
 
 def test_many_small_rows_go_in_frames_of_a_bounded_size():

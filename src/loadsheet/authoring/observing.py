@@ -20,6 +20,7 @@ from loadsheet.mapping.words import country_reader, currency_reader, yes_no_read
 from loadsheet.mapping.wrong import Wrong
 from loadsheet.problems import FileRefused, Problem, Where
 from loadsheet.reading import Layout, Native, Top, WantedColumn, fold, open_tables
+from loadsheet.reading.bounds import bounds_of
 from loadsheet.reading.opening import glimpse
 from loadsheet.settings import Settings
 
@@ -129,7 +130,7 @@ _Raw = tuple[Path, Top, int, tuple[str, ...], list[tuple[int, tuple[str, ...]]]]
 
 
 def _tables(path: Path, settings: Settings) -> Iterator[_Raw]:
-    for top in glimpse(path, path.name, settings):
+    for top in glimpse(path, path.name, bounds_of(settings)):
         header = _header(top)
         if header is None:
             continue

@@ -20,7 +20,7 @@ from loadsheet.ledger import State
 from loadsheet.ledger.stopping import TOO_MANY_ERRORS, has_too_many_errors, too_many_errors
 from loadsheet.mapping import Document, Ignored, Mapping, Route, load_folder, route, translate
 from loadsheet.problems import FileRefused, Problem
-from loadsheet.reading import Row, Sentinel, Table
+from loadsheet.reading import Row, Sentinel, Table, make_ready
 from loadsheet.settings import Settings
 
 NEEDS_SOMEONE, NOTHING_USABLE = 1, FileRefused.exit_code
@@ -55,6 +55,7 @@ def check(
 ) -> int:
     """Read, map and validate FILES and say what is wrong. Nothing is sent, nothing is kept, no file is moved."""
     settings = load(config, mappings=mappings)
+    make_ready(settings)
     loaded = load_folder(settings.mappings, settings.assumptions)
     usable, count, errors, causes, problems, lines = 0, 0, 0, Causes(), [], _Lines()
     for found in documents_of(files, loaded, settings):

@@ -10,7 +10,7 @@ network, no clock.
 """
 
 from loadsheet.reading.header import fold
-from loadsheet.reading.isolation import open_tables
+from loadsheet.reading.isolation import make_ready, open_tables
 from loadsheet.reading.layouts import Layout, WantedColumn
 from loadsheet.reading.sentinel import Sentinel
 from loadsheet.reading.tables import Native, NativeKind, Row, Table, Top
@@ -25,5 +25,6 @@ __all__ = [
     "Top",
     "WantedColumn",
     "fold",
+    "make_ready",
     "open_tables",
 ]

@@ -15,13 +15,13 @@ from typing import Literal, NamedTuple, Self
 
 from loadsheet.problems import FileRefused, Problem, Where
 from loadsheet.reading.around import sift
+from loadsheet.reading.bounds import Bounds
 from loadsheet.reading.encoding import LINE_LENGTH_MAX, Survey, refused, survey
 from loadsheet.reading.header import NO_HEADER, TOP_ROWS, Header, accept, closeness, find_header, rows_looked_at
 from loadsheet.reading.layouts import Layout
 from loadsheet.reading.soundness import Frame, is_blank
 from loadsheet.reading.sources import Source
 from loadsheet.reading.tables import Row, Table, Top
-from loadsheet.settings import Settings
 
 _RECORD_LENGTH_MAX = 4 * LINE_LENGTH_MAX
 _SEPARATOR_LINE = re.compile(r'"?sep=([^"\w\r\n])"?\s*', re.IGNORECASE)
@@ -70,16 +70,16 @@ class _Start(NamedTuple):
     above: int
 
 
-def open_delimited(source: Source, name: str, layouts: Sequence[Layout], settings: Settings) -> dict[str, Table]:
+def open_delimited(source: Source, name: str, layouts: Sequence[Layout], bounds: Bounds) -> dict[str, Table]:
     """The tables of a text file, one for each layout by its name. Reads the file once or twice from end to end, to prove its
     encoding and its quotes. Raises FileRefused.
     """
     asked = {layout.name: (layout.encodings, layout.quote + layout.escape) for layout in layouts}
     surveys = {each: survey(source, name, *each) for each in dict.fromkeys(asked.values())}
-    return {layout.name: _open_table(surveys[asked[layout.name]], name, layout, settings) for layout in layouts}
+    return {layout.name: _open_table(surveys[asked[layout.name]], name, layout, bounds) for layout in layouts}
 
 
-def delimited_top(source: Source, name: str, settings: Settings) -> Top:
+def delimited_top(source: Source, name: str, bounds: Bounds) -> Top:
     """The first rows of a text file, under the delimiter that makes most cells of the same number. Raises FileRefused."""
     text = survey(source, name, ("utf-8-sig", "cp1252"))
     if text.blank:
@@ -91,7 +91,7 @@ def delimited_top(source: Source, name: str, settings: Settings) -> Top:
     best, most = Top("", (), text.encoding, ","), 0
     for delimiter in (separator[1],) if separator else ("\t", ";", ",", "|"):
         dialect = _Dialect(delimiter, '"', "", "")
-        records = list(_quoted_records(top[skip:], dialect, skip + 1, settings.record_lines_max, 0))
+        records = list(_quoted_records(top[skip:], dialect, skip + 1, bounds.record_lines_max, 0))
         rows = tuple((record.number, tuple(record.cells)) for record in records if not is_blank(record.cells))
         widths = Counter(len(cells) for _, cells in rows)
         width, count = max(widths.items(), key=lambda found: (found[1], found[0]), default=(0, 0))
@@ -100,15 +100,15 @@ def delimited_top(source: Source, name: str, settings: Settings) -> Top:
     return best
 
 
-def _open_table(text: Survey, name: str, layout: Layout, settings: Settings) -> Table:
+def _open_table(text: Survey, name: str, layout: Layout, bounds: Bounds) -> Table:
     if text.blank:
         raise FileRefused(Problem("R202", Where(name), hint="send the file with its rows"))
-    start = _find_start(text, layout, settings)
+    start = _find_start(text, layout, bounds)
     if not start.header.complete:
-        _refuse_for_cause(text, name, layout, settings, start)
-    accept(start.header, layout, Where(name), settings.columns_max)
-    frame = Frame(name, "", start.header.labels, settings.cell_length_max)
-    body = _Body(text, layout, start, settings.record_lines_max, frame)
+        _refuse_for_cause(text, name, layout, bounds, start)
+    accept(start.header, layout, Where(name), bounds.columns_max)
+    frame = Frame(name, "", start.header.labels, bounds.cell_length_max)
+    body = _Body(text, layout, start, bounds.record_lines_max, frame)
     body.check_quotes()
     found = {
         "format": "delimited text",
@@ -194,20 +194,20 @@ def _never_closed(file: str, delimiter: str, record: _Record) -> FileRefused:
     return FileRefused(Problem("R206", Where(file, row=record.number), found, {"row": record.number}, hint))
 
 
-def _refuse_for_cause(text: Survey, name: str, layout: Layout, settings: Settings, start: _Start) -> None:
+def _refuse_for_cause(text: Survey, name: str, layout: Layout, bounds: Bounds, start: _Start) -> None:
     """Raises FileRefused if it can be told why a header is not complete: a quote in it that is never closed, or another delimiter
     than the mapping names.
     """
-    for dialect, records in _tops(text, layout, settings):
+    for dialect, records in _tops(text, layout, bounds):
         header = find_header(((record.number, record.cells) for record in records), layout)
         own = next((record for record in records if record.number == header.row), None)
         if own is not None and own.fault == "open" and closeness(header) > closeness(start.header):
             raise _never_closed(name, dialect.delimiter, own)
     others = tuple(delimiter for delimiter in _PLURALS if delimiter not in (*layout.delimiters, layout.quote))
-    other = _find_start(text, replace(layout, delimiters=others), settings) if others else start
+    other = _find_start(text, replace(layout, delimiters=others), bounds) if others else start
     if closeness(other.header) > closeness(start.header):
         try:
-            accept(start.header, layout, Where(name), settings.columns_max)
+            accept(start.header, layout, Where(name), bounds.columns_max)
         except FileRefused as failure:
             hint = (
                 f"its values seem to be separated by {_PLURALS[other.dialect.delimiter]}, which the mapping does not take; "
@@ -216,22 +216,22 @@ def _refuse_for_cause(text: Survey, name: str, layout: Layout, settings: Setting
             raise FileRefused(replace(failure.problem, hint=hint)) from failure
 
 
-def _tops(text: Survey, layout: Layout, settings: Settings) -> Iterator[tuple[_Dialect, list[_Record]]]:
+def _tops(text: Survey, layout: Layout, bounds: Bounds) -> Iterator[tuple[_Dialect, list[_Record]]]:
     """The records that a header can be among, under each delimiter that may be meant."""
     with text.open() as stream:
-        top = list(_bounded(islice(stream, rows_looked_at(layout) + 1 + settings.record_lines_max)))
+        top = list(_bounded(islice(stream, rows_looked_at(layout) + 1 + bounds.record_lines_max)))
     separator = _SEPARATOR_LINE.fullmatch(top[0])
     delimiters, skip = ((separator[1],), 1) if separator else (layout.delimiters, 0)
     for delimiter in delimiters:
         dialect = _Dialect(delimiter, layout.quote, layout.escape, layout.around.comment)
-        yield dialect, list(_quoted_records(top[skip:], dialect, skip + 1, settings.record_lines_max, 0))
+        yield dialect, list(_quoted_records(top[skip:], dialect, skip + 1, bounds.record_lines_max, 0))
 
 
-def _find_start(text: Survey, layout: Layout, settings: Settings) -> _Start:
+def _find_start(text: Survey, layout: Layout, bounds: Bounds) -> _Start:
     """Where the table starts, with the delimiter under which most wanted columns are found."""
     unseen = _Dialect(layout.delimiters[0], layout.quote, layout.escape, layout.around.comment)
     best = _Start(unseen, NO_HEADER, 0, 0, 0)
-    for dialect, records in _tops(text, layout, settings):
+    for dialect, records in _tops(text, layout, bounds):
         header = find_header(((record.number, record.cells) for record in records if not record.fault), layout)
         if not best.header.row or closeness(header) > closeness(best.header):
             own = next((record for record in records if record.number == header.row), _Record(0, [], "", 1))

@@ -21,16 +21,19 @@ from functools import cache, partial
 from itertools import count
 from pathlib import Path
 from threading import RLock
-from typing import BinaryIO, Literal, NamedTuple, NoReturn, cast, get_origin
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, NoReturn, cast
 
 import msgspec
 
 from loadsheet.problems import FileRefused, Problem, ReadersUnavailable, Where
 from loadsheet.reading import isolation_wire as wire
+from loadsheet.reading.bounds import bounds_of
 from loadsheet.reading.diskfaults import DiskFault, disk_fault, rows_in_two_tries
 from loadsheet.reading.layouts import Layout
 from loadsheet.reading.tables import Row, Table
-from loadsheet.settings import Settings
+
+if TYPE_CHECKING:
+    from loadsheet.settings import Settings
 
 TARGET = "loadsheet.reading.opening:open_tables"
 _PATIENCE_S = 10.0
@@ -44,18 +47,28 @@ _ENDED_BY_MEMORY = ("MemoryError", "OverflowError")
 _QUIET = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}  # a process with threads must not fork
 
 
-def open_tables(path: Path, name: str, layouts: Sequence[Layout], settings: Settings) -> dict[str, Table]:
+def open_tables(path: Path, name: str, layouts: Sequence[Layout], settings: "Settings") -> dict[str, Table]:
     """The tables that `layouts` want of the file at `path`, by layout name. `name` is the name it was dropped under, for problems.
 
     The file must stay as it is while the tables are used: `Table.rows` reads it anew each time. Raises FileRefused with the
     reason for what cannot be read, here or later while rows are read; bad rows are no reason, they come out of `rows` with
     their problem. Raises ReadersUnavailable if no process can be started, and DiskFault, here or later, if a disk fails twice.
     """
-    if settings.reading_process == "none" or not hasattr(os, "fork"):
+    if not _are_apart(settings):
         from loadsheet.reading import opening  # noqa: PLC0415 (the readers' libraries are loaded where files are read)
 
-        return opening.open_tables(path, name, layouts, settings)
+        return opening.open_tables(path, name, layouts, bounds_of(settings))
     return open_apart(path, name, layouts, settings, _nursery(os.getpid()))
+
+
+def make_ready(settings: "Settings") -> None:
+    """Start the process that readers come from while there is something else to do; else the first file waits for it."""
+    if _are_apart(settings):
+        _nursery(os.getpid()).start()
+
+
+def _are_apart(settings: "Settings") -> bool:
+    return settings.reading_process != "none" and hasattr(os, "fork")
 
 
 @cache
@@ -65,7 +78,7 @@ def _nursery(_process: int) -> "Nursery":
 
 
 def open_apart(
-    path: Path, name: str, layouts: Sequence[Layout], settings: Settings, nursery: "Nursery"
+    path: Path, name: str, layouts: Sequence[Layout], settings: "Settings", nursery: "Nursery"
 ) -> dict[str, Table]:
     """As `open_tables`, by a reader of this nursery. The reader lives as long as one of the tables does."""
     try:
@@ -75,7 +88,7 @@ def open_apart(
 
 
 def _opened_once(
-    path: Path, name: str, layouts: Sequence[Layout], settings: Settings, nursery: "Nursery"
+    path: Path, name: str, layouts: Sequence[Layout], settings: "Settings", nursery: "Nursery"
 ) -> dict[str, Table]:
     try:
         opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -89,19 +102,13 @@ def _opened_once(
         reader = _Reader(name, limits, nursery, opened)
     finally:
         os.close(opened)
-    chosen = {what: value for what, value in settings if _is_no_secret(what, value)}
-    return reader.open((str(path.absolute()), name, tuple(layouts), chosen, limits))
+    return reader.open((str(path.absolute()), name, tuple(layouts), bounds_of(settings), limits))
 
 
 def _unreadable(name: str, reason: str) -> FileRefused:
     return FileRefused(
         Problem("R201", Where(name), "", {"reason": reason}, "check that the file is there and may be read")
     )
-
-
-def _is_no_secret(setting: str, value: object) -> bool:
-    """Numbers and words that we named go to readers; texts, which may hold a token or a password, do not."""
-    return isinstance(value, int | float) or get_origin(Settings.model_fields[setting].annotation) is Literal
 
 
 class _Limits(NamedTuple):
@@ -112,7 +119,7 @@ class _Limits(NamedTuple):
     wall_s: float
 
 
-def _limits(settings: Settings, size: int) -> _Limits:
+def _limits(settings: "Settings", size: int) -> _Limits:
     more = settings.reading_s_per_mb * size / 1_000_000
     return _Limits(
         settings.reading_memory_mb,
@@ -131,6 +138,11 @@ class Nursery:
         self._lock = RLock()
         self._channel: _Channel | None = None
         self._ending: weakref.finalize[..., Nursery] | None = None
+
+    def start(self) -> None:
+        """Start the process, and do not wait for it. One that cannot be started is told of when it is needed."""
+        with self._lock, suppress(OSError):
+            self._channel = self._channel or self._start()
 
     def hatch(self, file: int, control: int) -> int:
         """Fork a reader of the file behind a descriptor, that listens to the other one. Returns its process id."""

@@ -18,33 +18,33 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import msgspec
 
 from loadsheet.problems import FileRefused
 from loadsheet.reading import isolation_wire as wire
+from loadsheet.reading.bounds import Bounds
 from loadsheet.reading.diskfaults import fault_behind
 from loadsheet.reading.isolation_limits import Limits, confine, confine_further
 from loadsheet.reading.layouts import Layout
 from loadsheet.reading.tables import Table, glanced
-from loadsheet.settings import Settings
 
-Target = Callable[[Path, str, Sequence[Layout], Settings], dict[str, Table]]
+Target = Callable[[Path, str, Sequence[Layout], Bounds], dict[str, Table]]
 """What reads a file: `opening.open_tables`, or what a test puts in its place."""
 
 _FATES_MAX = 1_000
 
 
 class Order(NamedTuple):
-    """What a reader is asked to open, and within which limits. `settings` are those whose values are numbers and words; `path` is
-    used only where a descriptor cannot be opened anew.
+    """What a reader is asked to open, within which bounds, and within which limits of the process. `path` is used only where a
+    descriptor cannot be opened anew.
     """
 
     path: str
     name: str
     layouts: tuple[Layout, ...]
-    settings: dict[str, Any]
+    bounds: Bounds
     limits: Limits
 
 
@@ -146,7 +146,7 @@ def _live(file: int, control: int, target: Target) -> None:
         confine(order.limits, file)
         anew = Path(f"/proc/self/fd/{file}")  # opens the file behind a descriptor, whatever its name leads to by now
         path = anew if anew.exists() else Path(order.path)
-        tables = target(path, order.name, order.layouts, Settings.model_construct(None, **order.settings))
+        tables = target(path, order.name, order.layouts, order.bounds)
         wire.write_frame(channel.sendall, wire.TABLES, [wire.tell(table) for table in tables.values()])
         while (request := _receive(channel)) is not None:
             kind, body, files = request

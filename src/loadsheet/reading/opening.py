@@ -6,6 +6,7 @@ from pathlib import Path
 
 from loadsheet.problems import FileRefused, Problem, Where
 from loadsheet.reading.books import Book
+from loadsheet.reading.bounds import Bounds
 from loadsheet.reading.delimited import delimited_top, open_delimited
 from loadsheet.reading.encoding import refused
 from loadsheet.reading.foreign import (
@@ -30,7 +31,6 @@ from loadsheet.reading.workbook import open_workbook, workbook_tops
 from loadsheet.reading.xls import OLE, open_xls
 from loadsheet.reading.xlsb import open_xlsb
 from loadsheet.reading.xlsx import open_xlsx
-from loadsheet.settings import Settings
 
 _ZIP = (b"PK\x03\x04", b"PK\x05\x06", b"PK\x07\x08")
 _ODF = "application/vnd.oasis.opendocument."
@@ -38,38 +38,35 @@ _GZIP = b"\x1f\x8b"
 _BIFF = (b"\x09\x08\x10\x00", b"\x09\x08\x08\x00")  # an .xls that was never put into an OLE file
 
 
-def open_tables(path: Path, name: str, layouts: Sequence[Layout], settings: Settings) -> dict[str, Table]:
+def open_tables(path: Path, name: str, layouts: Sequence[Layout], bounds: Bounds) -> dict[str, Table]:
     """The tables that `layouts` want of the file at `path`, by layout name. `name` is the name it was dropped under, for problems.
 
     The file must stay as it is while the tables are used: `Table.rows` reads it anew each time. Raises FileRefused with the
     reason for what cannot be read; bad rows are no reason, they come out of `rows` with their problem.
     """
-    source, archive = _unpacked(path, name, settings)
-    book = _open_book(source, name, settings, archive)
-    if book is not None:
-        tables = open_workbook(book, layouts, settings)
-    else:
-        tables = open_delimited(source, name, layouts, settings)
+    source, archive = _unpacked(path, name, bounds)
+    book = _open_book(source, name, bounds, archive)
+    tables = open_workbook(book, layouts, bounds) if book is not None else open_delimited(source, name, layouts, bounds)
     told = {"archive": archive} if archive else {}
     return {key: replace(table, found=told | table.found) for key, table in tables.items()}
 
 
-def glimpse(path: Path, name: str, settings: Settings) -> list[Top]:
+def glimpse(path: Path, name: str, bounds: Bounds) -> list[Top]:
     """The first rows of everything in a file that can be a table, before any mapping is known, whatever its format. Raises
     FileRefused like `open_tables`.
 
     Runs in the process that asks: it is for the author of a mapping at a terminal, with a sample chosen by hand; what an inbox
     receives goes through `isolation`.
     """
-    source, archive = _unpacked(path, name, settings)
-    book = _open_book(source, name, settings, archive)
-    return workbook_tops(book) if book is not None else [delimited_top(source, name, settings)]
+    source, archive = _unpacked(path, name, bounds)
+    book = _open_book(source, name, bounds, archive)
+    return workbook_tops(book) if book is not None else [delimited_top(source, name, bounds)]
 
 
-def _unpacked(path: Path, name: str, settings: Settings) -> tuple[Source, str]:
+def _unpacked(path: Path, name: str, bounds: Bounds) -> tuple[Source, str]:
     """The file itself, or the one in an archive, and what archive that is, in words."""
     head = _head(path, name)
-    limit = settings.inflated_bytes_max
+    limit = bounds.inflated_bytes_max
     if head.startswith(_GZIP):
         return unpack(path, name, "", limit), "gzip"
     if head.startswith(_ZIP) and not _is_document(path, name, limit):
@@ -90,9 +87,9 @@ def _head(source: Source, name: str) -> bytes:
     return head
 
 
-def _open_book(source: Source, name: str, settings: Settings, archive: str) -> Book | None:
+def _open_book(source: Source, name: str, bounds: Bounds, archive: str) -> Book | None:
     """The workbook that a file is, None if it is text. Raises FileRefused for what is neither."""
-    head, limit = _head(source, name), settings.inflated_bytes_max
+    head, limit = _head(source, name), bounds.inflated_bytes_max
     if head.startswith(_ZIP):
         if archive and not _is_document(source, name, limit):
             raise refused(name, *it_is(NESTED))

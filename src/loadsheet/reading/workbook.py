@@ -13,12 +13,12 @@ from itertools import islice
 from loadsheet.problems import FileRefused, Problem, Where
 from loadsheet.reading.around import sift
 from loadsheet.reading.books import NO_ROWS, Book, Cells, Dense, Sheet, Spans, Traits
+from loadsheet.reading.bounds import Bounds
 from loadsheet.reading.encoding import refused
 from loadsheet.reading.header import NO_HEADER, TOP_ROWS, Header, accept, closeness, find_header, fold
 from loadsheet.reading.layouts import Layout
 from loadsheet.reading.soundness import CONTROL, Frame, is_blank
 from loadsheet.reading.tables import Row, Table, Top
-from loadsheet.settings import Settings
 
 HIDDEN = "hidden_rows: ignore"
 """The rule by which a hidden row is none of the table's."""
@@ -26,14 +26,14 @@ HIDDEN = "hidden_rows: ignore"
 _DONE = {"read": "read", "ignore": "ignored"}
 
 
-def open_workbook(book: Book, layouts: Sequence[Layout], settings: Settings) -> dict[str, Table]:
+def open_workbook(book: Book, layouts: Sequence[Layout], bounds: Bounds) -> dict[str, Table]:
     """The tables of a workbook, one for each layout by its name. The sheets that hold them are read to their ends once, so that
     damage is found before a row is used. Raises FileRefused, also where no sheet is named and several hold the table.
     """
-    bodies = [(_find_table(book, layout, settings), layout) for layout in layouts]
+    bodies = [(_find_table(book, layout, bounds), layout) for layout in layouts]
     chosen = {body.sheet.key for body, _ in bodies}
     for body, _ in bodies:
-        _refuse_several(body, settings, chosen)
+        _refuse_several(body, bounds, chosen)
     traits = {sheet.key: book.prove(sheet.key) for sheet in {body.sheet for body, _ in bodies}}
     return {layout.name: _table(body, traits[body.sheet.key]) for body, layout in bodies}
 
@@ -48,7 +48,7 @@ def workbook_tops(book: Book) -> list[Top]:
     return tops
 
 
-def _find_table(book: Book, layout: Layout, settings: Settings) -> "_Body":
+def _find_table(book: Book, layout: Layout, bounds: Bounds) -> "_Body":
     candidates = _candidates(book, layout)
     sheet, header, above = candidates[0], NO_HEADER, 0
     for candidate in candidates:
@@ -60,17 +60,17 @@ def _find_table(book: Book, layout: Layout, settings: Settings) -> "_Body":
     where = Where(book.name, sheet.title)
     if not header.row and layout.header_row == "auto":
         raise FileRefused(Problem("R202", where, hint="send the file with its rows"))
-    accept(header, layout, where, settings.columns_max, [candidate.title for candidate in candidates])
-    return _body(book, sheet, layout, (header, above), settings)
+    accept(header, layout, where, bounds.columns_max, [candidate.title for candidate in candidates])
+    return _body(book, sheet, layout, (header, above), bounds)
 
 
-def _body(book: Book, sheet: Sheet, layout: Layout, found: tuple[Header, int], settings: Settings) -> "_Body":
+def _body(book: Book, sheet: Sheet, layout: Layout, found: tuple[Header, int], bounds: Bounds) -> "_Body":
     header, above = found
-    frame = Frame(book.name, sheet.title, header.labels, settings.cell_length_max)
-    return _Body(book, sheet, layout, header, frame, settings.blank_rows_max, above)
+    frame = Frame(book.name, sheet.title, header.labels, bounds.cell_length_max)
+    return _Body(book, sheet, layout, header, frame, bounds.blank_rows_max, above)
 
 
-def _refuse_several(body: "_Body", settings: Settings, chosen: Container[str]) -> None:
+def _refuse_several(body: "_Body", bounds: Bounds, chosen: Container[str]) -> None:
     """Raises FileRefused if another sheet, of which no table is read, holds rows of this one too: nothing says which is meant, and
     what is not read would be lost. Only the tops of sheets are looked at.
     """
@@ -78,19 +78,19 @@ def _refuse_several(body: "_Body", settings: Settings, chosen: Container[str]) -
     if layout.sheets or not any(column.required for column in layout.columns):
         return
     others = [sheet for sheet in _candidates(book, layout) if sheet.key not in chosen]
-    also = [sheet.title for sheet in others if _holds_rows(body, sheet, settings)]
+    also = [sheet.title for sheet in others if _holds_rows(body, sheet, bounds)]
     if also:
         titles = [sheet.title for sheet in book.sheets if sheet.title in (body.sheet.title, *also)]
         hint = "hide or delete the sheets that are not meant, or name the one that is in the mapping (sheet: ...)"
         raise FileRefused(Problem("R238", Where(book.name), "", {"sheets": ", ".join(titles)}, hint))
 
 
-def _holds_rows(body: "_Body", sheet: Sheet, settings: Settings) -> bool:
+def _holds_rows(body: "_Body", sheet: Sheet, bounds: Bounds) -> bool:
     """Whether another sheet holds the table of this body too: a header like it, and a row of the table below it."""
     found = _header_of(body.book, sheet, body.layout)
     if not _are_alike(found[0], body.header):
         return False
-    rows = _body(body.book, sheet, body.layout, found, settings).rows()
+    rows = _body(body.book, sheet, body.layout, found, bounds).rows()
     return any(not row.ignored for row in islice(rows, TOP_ROWS))
 
 
