@@ -16,7 +16,6 @@ from loadsheet import inbox, journal, stores, translation
 from loadsheet.contract import SENDING_ORDER
 from loadsheet.ledger import Drop, Ledger, Run, SourceFile, SourceTable
 from loadsheet.ledger.history import History
-from loadsheet.ledger.shared.claims import held_claims
 from loadsheet.mapping import Mapping as CompiledMapping
 from loadsheet.mapping import Route, Routes, route
 from loadsheet.problems import DoesNotBalance, FileRefused, FolderError, LoadsheetError, Problem, Where
@@ -72,6 +71,8 @@ def _claims(settings: Settings) -> Iterator[inbox.Claims]:
     if not (settings.is_shared and settings.inbox_address):
         yield inbox.ALONE
         return
+    from loadsheet.ledger.shared.claims import held_claims  # noqa: PLC0415 (needed where a ledger is shared)
+
     shared = held_claims(settings.database_url, settings.takeover_s)
     with shared as claims:
         claims.inherit(settings.inbox_address)

@@ -11,7 +11,6 @@ from loadsheet.cli.moments import clock
 from loadsheet.cli.output import say
 from loadsheet.credentials import another_token, required_token
 from loadsheet.dispatch import Client
-from loadsheet.exchange import Embedded
 from loadsheet.inbox import strays
 from loadsheet.ledger import Ledger, open_ledger
 from loadsheet.problems import FolderError, SettingsError
@@ -50,6 +49,8 @@ def reached(settings: Settings) -> Iterator[Client]:
         with Client(settings.exchange, required_token(settings), settings, renew=renew) as client:
             yield client
         return
+    from loadsheet.exchange import Embedded  # noqa: PLC0415 (a whole server, which most installations never start)
+
     token = secrets.token_urlsafe(32)
     settings.state.mkdir(parents=True, exist_ok=True)
     database = f"sqlite:///{settings.state / 'exchange.db'}"
