@@ -139,6 +139,70 @@ def test_m17_a_wall_time_that_does_not_exist_cannot_be_calculated():
     assert reason(raised.value) == "2026-03-29 02:30 does not exist there: the clocks went forward"
 
 
+def on(day, *, at=timedelta(hours=7, minutes=30), text="at + clock", fold="error"):
+    """What an expression gives of a moment and a time of day."""
+    row = [*ROW]
+    row[5], row[6] = day, at
+    shape = Shape("orders", SLOTS, fold)
+    return compile_expression(text, Scope(shape, shape)).evaluate(frame(row)).isoformat()
+
+
+SPRING, AUTUMN = datetime(2026, 3, 29, tzinfo=BERLIN), datetime(2026, 10, 25, tzinfo=BERLIN)
+HALF_PAST_TWO = timedelta(hours=2, minutes=30)
+
+
+@pytest.mark.parametrize(
+    "text", ["at + clock", "clock + at", "$at(at, clock)", "at + (flag ? clock : t'PT1H')", "orders.at + orders.clock"]
+)
+def test_m17_a_date_and_a_time_of_day_are_that_time_on_the_clock_of_that_day(text):
+    assert on(SPRING, text=text) == "2026-03-29T07:30:00+02:00"
+    assert on(AUTUMN, text=text) == "2026-10-25T07:30:00+01:00"
+    assert on(AUTUMN, at=HALF_PAST_TWO, text=text, fold="first") == "2026-10-25T02:30:00+02:00"
+    assert on(AUTUMN, at=HALF_PAST_TWO, text=text, fold="second") == "2026-10-25T02:30:00+01:00"
+    with pytest.raises(CALCULATION_ERRORS, match=r"happens twice there: .* source.fold: first or second"):
+        on(AUTUMN, at=HALF_PAST_TWO, text=text)
+    with pytest.raises(CALCULATION_ERRORS, match="2026-03-29 02:30 does not exist there"):
+        on(SPRING, at=HALF_PAST_TWO, text=text, fold="first")
+
+
+def test_m17_a_time_added_to_a_moment_that_has_one_is_how_much_later():
+    assert on(AUTUMN.replace(hour=1), at=timedelta(hours=4)) == "2026-10-25T04:00:00+01:00"
+    assert on(AUTUMN, text="at + t'PT8H'") == "2026-10-25T07:00:00+01:00"
+
+
+@pytest.mark.parametrize(
+    ("day", "text", "expected"),
+    [
+        (AUTUMN, "at + t'P1D'", "2026-10-26T00:00:00+01:00"),
+        (AUTUMN, "t'P1D' + at", "2026-10-26T00:00:00+01:00"),
+        (SPRING, "at + t'P1D'", "2026-03-30T00:00:00+02:00"),
+        (SPRING, "at + t'P1W'", "2026-04-05T00:00:00+02:00"),
+        (SPRING, "at + t'PT24H'", "2026-03-30T01:00:00+02:00"),
+        (SPRING, "at + t'P1DT24H'", "2026-03-31T00:00:00+02:00"),
+        (SPRING, "at + (t'P1D' + t'PT2H')", "2026-03-30T02:00:00+02:00"),
+        (SPRING, "at + (t'PT2H' + t'P1D')", "2026-03-30T02:00:00+02:00"),
+        (SPRING, "at + (t'PT2H' - t'P1D')", "2026-03-28T02:00:00+01:00"),
+        (SPRING, "at + (t'P2D' - t'P1D')", "2026-03-30T00:00:00+02:00"),
+        (SPRING, "at + (flag ? t'P1D' : t'P2D')", "2026-03-30T00:00:00+02:00"),
+        (SPRING, "at + -t'P1D'", "2026-03-28T00:00:00+01:00"),
+        (AUTUMN + timedelta(days=1), "at - t'P1D'", "2026-10-25T00:00:00+02:00"),
+        (AUTUMN + timedelta(days=1), "at - t'PT24H'", "2026-10-25T01:00:00+02:00"),
+        (SPRING, "(at + t'P1D') - at == t'PT23H' ? at : at + t'PT1H'", "2026-03-29T00:00:00+01:00"),
+    ],
+)
+def test_m17_days_of_the_calendar_keep_the_time_of_day_and_hours_do_not(day, text, expected):
+    assert on(day, text=text) == expected
+
+
+def test_m17_a_day_later_may_be_a_time_that_the_clocks_skip_or_repeat():
+    before = datetime(2026, 10, 24, 2, 30, tzinfo=BERLIN)
+    assert on(before, text="at + t'P1D'", fold="second") == "2026-10-25T02:30:00+01:00"
+    with pytest.raises(CALCULATION_ERRORS, match="happens twice"):
+        on(before, text="at + t'P1D'")
+    with pytest.raises(CALCULATION_ERRORS, match="does not exist"):
+        on(datetime(2026, 3, 28, 2, 30, tzinfo=BERLIN), text="at + t'P1D'")
+
+
 def test_moments_are_compared_as_instants():
     row = [*ROW]
     row[5] = datetime(2026, 10, 25, 2, 30, tzinfo=BERLIN, fold=1)

@@ -48,7 +48,10 @@ M16 Day and month in either order
     test_four_thousand_dates_in_another_style_are_one_cause_with_the_format_to_set
 M17 Times that the clocks skip or repeat
     test_m17_times_that_the_clocks_skip_are_refused, test_m17_times_that_happen_twice_are_refused_unless_one_is_meant,
-    test_m17_every_change_of_the_clocks_is_seen, test_m17_adding_time_across_a_change_of_the_clocks_loses_no_hour
+    test_m17_every_change_of_the_clocks_is_seen, test_m17_adding_time_across_a_change_of_the_clocks_loses_no_hour,
+    test_m17_a_date_and_a_time_of_day_are_that_time_on_the_clock_of_that_day,
+    test_m17_days_of_the_calendar_keep_the_time_of_day_and_hours_do_not,
+    test_m17_source_fold_holds_for_calculated_times_as_for_written_ones
     Not: a setting that moves a time in the gap. It is no time, and which one was meant only its sender knows.
 M18 Time zone and offset that disagree
     test_m18_the_offset_is_that_of_the_zone_at_that_date, test_m18_each_row_may_have_its_own_zone,

@@ -116,6 +116,25 @@ def test_m18_each_row_may_have_its_own_zone(orders):
     assert codes(found[2]) == ["C314"]
 
 
+@pytest.mark.parametrize(("fold", "written"), [("", None), ("first", "+02:00"), ("second", "+01:00")])
+def test_m17_source_fold_holds_for_calculated_times_as_for_written_ones(orders, fold, written):
+    zone = f"Europe/Berlin\n  fold: {fold}" if fold else "Europe/Berlin"
+    more = "derived: {start: {type: datetime, expr: '(pickup ?? $now) + t\"P1D\"'}}\n"
+    clock = Assumptions(offset_hours_form="clock")
+    _, (document,) = orders(
+        "timeoffset: {utc_offset_of: start}",
+        {"Pickup": "2026-10-24 02:30"},
+        zone=zone,
+        more=more,
+        assumptions=clock,
+    )
+    if written is None:
+        assert codes(document) == ["G407"]
+        assert "start cannot be calculated: 2026-10-25 02:30 happens twice there" in str(document.problems[0])
+    else:
+        assert decode(document.payload)["timeoffset"] == written
+
+
 def test_m23_blank_is_left_out_and_an_empty_text_is_sent_where_the_mapping_writes_it(orders):
     payload = 'pickup_city: {col: city}\npickup_address2: {value: ""}\npickup_province: {col: note, default: "-"}'
     assert payload_of(orders, payload, {}) == {"pickup_address2": "", "pickup_province": "-"}

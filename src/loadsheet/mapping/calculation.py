@@ -1,7 +1,8 @@
 """What the operators, functions and attributes of expressions mean: on Decimal, on texts, and on moments in a time zone.
 
 Owns: the list of everything an expression may call. Moments are added to, subtracted and compared in UTC, so that a change of the
-clocks neither adds nor loses an hour. Knows no syntax and no column.
+clocks neither adds nor loses an hour; only calendar days (`P1D`), and a time of day added to midnight, move the clock on the wall.
+Knows no syntax and no column.
 """
 
 import operator
@@ -10,7 +11,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_UP, Decimal
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
+
+from loadsheet.mapping.moments import Fold, settle
+from loadsheet.mapping.wrong import Wrong
 
 
 class Type(StrEnum):
@@ -33,8 +37,8 @@ class ListOf(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A function of the language: what it does, its types, how many arguments it needs at least (None: all), and whether a list
-    given to it may hold blanks.
+    """A function of the language: what it does, its types, how many arguments it needs at least (None: all), whether a list given to
+    it may hold blanks, and whether it takes `fold`: which of two moments is meant that show the same time.
     """
 
     call: Callable[..., Any]
@@ -42,6 +46,7 @@ class Function:
     arguments: tuple[Type | ListOf, ...]
     least: int | None = None
     takes_blanks: bool = False
+    takes_fold: bool = False
 
 
 CALCULATION_ERRORS = (ArithmeticError, TypeError, ValueError, LookupError)
@@ -49,7 +54,7 @@ CALCULATION_ERRORS = (ArithmeticError, TypeError, ValueError, LookupError)
 
 
 class NoSuchTime(ValueError):  # noqa: N818 (named for what it says)
-    """A time of day that the clocks skip on that day."""
+    """A time of day that the clocks of that day skip, or show twice."""
 
 
 def reason(error: BaseException) -> str:
@@ -73,23 +78,89 @@ def in_utc(value: Any) -> Any:
     return value.astimezone(UTC) if isinstance(value, datetime) else value
 
 
-def _add(left: Any, right: Any) -> Any:
+class Days(timedelta):
+    """A duration with days of the calendar in it: `whole` of them, and the `rest`. Added to a moment the days keep its time of day,
+    which 24 hours do not where the clocks change.
+    """
+
+    whole: int
+    rest: timedelta
+
+    def __new__(cls, whole: int, rest: timedelta) -> Self:  # noqa: D102 (as the class says)
+        made = super().__new__(cls, whole + rest.days, rest.seconds, rest.microseconds)
+        made.whole, made.rest = whole, rest
+        return made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Days, (self.whole, self.rest)
+
+    def __add__(self, other: timedelta) -> timedelta:
+        whole, rest = _parted(other)
+        return Days(self.whole + whole, self.rest + rest) if isinstance(other, timedelta) else NotImplemented
+
+    __radd__ = __add__
+
+    def __neg__(self) -> timedelta:
+        return Days(-self.whole, -self.rest)
+
+    def __sub__(self, other: timedelta) -> timedelta:
+        return self + -other
+
+    def __rsub__(self, other: timedelta) -> timedelta:
+        return -self + other
+
+
+def _parted(span: timedelta) -> tuple[int, timedelta]:
+    return (span.whole, span.rest) if isinstance(span, Days) else (0, span)
+
+
+def _later(moment: datetime, span: timedelta, fold: Fold) -> datetime:
+    """The moment after a duration: its days on the clock on the wall, the rest in UTC. Raises NoSuchTime."""
+    whole, rest = _parted(span)
+    if whole:
+        moment = _shown(moment.replace(tzinfo=None) + timedelta(days=whole), moment.tzinfo, fold)
+    return (moment.astimezone(UTC) + rest).astimezone(moment.tzinfo) if rest else moment
+
+
+def _shown(wall: datetime, zone: Any, fold: Fold) -> datetime:
+    """The moment at which the clock of a zone shows a date and time. Raises NoSuchTime."""
+    settled = settle(wall.replace(fold=0), zone, fold)
+    if not isinstance(settled, Wrong):
+        return settled
+    if settled.code == "C314":
+        raise NoSuchTime(f"{wall:%Y-%m-%d %H:%M} does not exist there: the clocks went forward")
+    said = "happens twice there: the clocks went back; source.fold: first or second says which is meant"
+    raise NoSuchTime(f"{wall:%Y-%m-%d %H:%M} {said}")
+
+
+def _add(left: Any, right: Any, fold: Fold = "error") -> Any:
     if isinstance(left, datetime):
-        return (left.astimezone(UTC) + right).astimezone(left.tzinfo)
+        return _later(left, right, fold)
     if isinstance(right, datetime):
-        return _add(right, left)
+        return _later(right, left, fold)
     return left + right
 
 
-def _subtract(left: Any, right: Any) -> Any:
+def add_time_of_day(left: Any, right: Any, fold: Fold = "error") -> Any:
+    """The sum of a moment and a time of day, in either order: that time on the day if the moment is its midnight, as dates are; a
+    moment that has a time already is that much later. Raises NoSuchTime.
+    """
+    moment, span = (left, right) if isinstance(left, datetime) else (right, left)
+    is_day = isinstance(moment, datetime) and (moment.hour, moment.minute, moment.second) == (0, 0, 0)
+    return _at(moment, span, fold) if is_day else _add(moment, span, fold)
+
+
+def _subtract(left: Any, right: Any, fold: Fold = "error") -> Any:
     if isinstance(left, datetime) and isinstance(right, timedelta):
-        return (left.astimezone(UTC) - right).astimezone(left.tzinfo)
+        return _later(left, -right, fold)
     return in_utc(left) - in_utc(right)
 
 
+CLOCKED: dict[str, Callable[..., Any]] = {"add": _add, "sub": _subtract}
+"""Arithmetic that takes `fold` beside its two values."""
+
 ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
-    "add": _add,
-    "sub": _subtract,
+    **CLOCKED,
     "mul": operator.mul,
     "tdiv": operator.truediv,
     "fdiv": operator.floordiv,
@@ -129,12 +200,9 @@ def _latest(moments: Sequence[datetime]) -> datetime:
     return max(moments, key=in_utc)
 
 
-def _at(day: datetime, time: timedelta) -> datetime:
-    """The moment on a day at which the clock on the wall shows a time of day."""
-    moment = day.replace(hour=0, minute=0, second=0) + time
-    if moment.astimezone(UTC).astimezone(moment.tzinfo).replace(tzinfo=None) != moment.replace(tzinfo=None):
-        raise NoSuchTime(f"{moment:%Y-%m-%d %H:%M} does not exist there: the clocks went forward")
-    return moment
+def _at(day: datetime, time: timedelta, fold: Fold = "error") -> datetime:
+    """The moment on a day at which the clock on the wall shows a time of day. Raises NoSuchTime."""
+    return _shown(day.replace(hour=0, minute=0, second=0, microsecond=0, tzinfo=None) + time, day.tzinfo, fold)
 
 
 def _join(texts: Sequence[str | None], between: str = ", ") -> str:
@@ -159,7 +227,7 @@ FUNCTIONS: dict[str, Function] = {
     "all": Function(all, Type.FLAG, (_ANY_LIST,), takes_blanks=True),
     "abs": Function(abs, Type.NUMBER, (Type.NUMBER,)),
     "round": Function(_round, Type.NUMBER, (Type.NUMBER, Type.NUMBER), least=1),
-    "at": Function(_at, Type.MOMENT, (Type.MOMENT, Type.SPAN)),
+    "at": Function(_at, Type.MOMENT, (Type.MOMENT, Type.SPAN), takes_fold=True),
     "join": Function(_join, Type.TEXT, (_ANY_LIST, Type.TEXT), least=1, takes_blanks=True),
 }
 

@@ -5,20 +5,25 @@ expressions, attributes of Python objects and every form that is not listed here
 conversion.
 """
 
+import re
 from collections.abc import Callable
-from datetime import UTC
+from datetime import UTC, timedelta
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 from loadsheet.mapping import grammar
 from loadsheet.mapping.calculation import (
     ARITHMETIC,
     ATTRIBUTES,
+    CLOCKED,
     COMPARISONS,
     FUNCTIONS,
     METHODS,
+    Days,
     Function,
     ListOf,
     Type,
+    add_time_of_day,
     in_utc,
     reason,
 )
@@ -29,9 +34,22 @@ grammar.give_tables()  # before rule-engine is imported, which makes its parser 
 
 from rule_engine import Context, DataType, Rule, ast, errors  # type: ignore[import-untyped]  # noqa: E402 (it ships no types)
 from rule_engine.builtins import Builtins  # type: ignore[import-untyped]  # noqa: E402 (it ships no types)
+from rule_engine.parser.utilities import parse_timedelta  # type: ignore[import-untyped]  # noqa: E402 (it ships no types)
 
 _Build = Callable[[Any], Evaluate]
 _LONGEST = 2_000  # characters; the parser recurses
+_DAYS = re.compile(r"P(?:([0-9]+)W)?(?:([0-9]+)D)?(?![0-9])")
+
+
+def _duration(context: Context, text: str) -> Any:
+    """A duration as it is written: rule-engine's own forgets that P1D is a day of the calendar and not 24 hours."""
+    length, found = parse_timedelta(text), _DAYS.match(text)
+    weeks, days = (int(part) for part in found.groups("0")) if found is not None else (0, 0)
+    whole = 7 * weeks + days
+    return ast.TimedeltaExpression(context, Days(whole, length - timedelta(days=whole)) if whole else length)
+
+
+ast.TimedeltaExpression.from_string = _duration  # what rule-engine's parser calls
 
 
 def compile_expression(text: str, scope: Scope) -> Expression:
@@ -272,10 +290,28 @@ class _Compiler:
         return [name for name, _ in slot.codes] if slot else []
 
     def _arithmetic(self, node: Any) -> Evaluate:
-        left, right, calculate = self.build(node.left), self.build(node.right), ARITHMETIC[node.type]
+        left, right, calculate = self.build(node.left), self.build(node.right), self._operator(node)
         if node.type == "mul":
             return lambda frame: left(frame) * right(frame)
         return lambda frame: calculate(left(frame), right(frame))
+
+    def _operator(self, node: Any) -> Callable[[Any, Any], Any]:
+        known = CLOCKED.get(node.type)
+        if known is None:
+            return ARITHMETIC[node.type]
+        if node.type == "add" and (self._is_time_of_day(node.left) or self._is_time_of_day(node.right)):
+            known = add_time_of_day
+        types = {_type_of(node.left.result_type), _type_of(node.right.result_type)}
+        return partial(known, fold=self._scope.here.fold) if types & {Type.MOMENT, Type.ANY} else ARITHMETIC[node.type]
+
+    def _is_time_of_day(self, node: Any) -> bool:
+        """Whether a duration is the time of a clock: a column or derived value of that type, or what stands in for a blank one."""
+        if isinstance(node, ast.CoalesceExpression):
+            return self._is_time_of_day(node.left)
+        if isinstance(node, ast.TernaryExpression):
+            return self._is_time_of_day(node.case_true) or self._is_time_of_day(node.case_false)
+        named = isinstance(node, (ast.SymbolExpression, ast.GetAttributeExpression))
+        return named and _type_of(node.result_type) is Type.SPAN
 
     def _comparison(self, node: Any) -> Evaluate:
         types = {_type_of(node.left.result_type), _type_of(node.right.result_type)}
@@ -378,6 +414,8 @@ class _Compiler:
         if not known.takes_blanks:
             _refuse_blanks(function.name, node.arguments[0])
         arguments = [self.build(part) for part in node.arguments]
+        if known.takes_fold:
+            call = partial(call, fold=self._scope.here.fold)
         if len(arguments) == 1:
             (only,) = arguments
             return lambda frame: call(only(frame))

@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
 from loadsheet.mapping.calculation import Type
+from loadsheet.mapping.moments import Fold
 
 DEEPEST = 4
 """How many lists within lists an expression may have."""
@@ -27,10 +28,11 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The values that one row of a table has, by name."""
+    """The values that one row of a table has, by name, and which of two moments is meant that show the same time."""
 
     table: str
     slots: Mapping[str, Slot]
+    fold: Fold = "error"
 
 
 @dataclass(frozen=True, slots=True)

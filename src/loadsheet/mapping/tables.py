@@ -135,7 +135,7 @@ class _Planner:
             columns = whole_and_parts(columns, self._file, loc)
         slots = {column.name: column.slot for column in columns}
         derived = self._derived(name, slots, tables)
-        shape = Shape(name, slots)
+        shape = Shape(name, slots, self._habits.fold)
         zone = slots.get(self._zone.col.removeprefix(f"{name}.")) if self._zone is not None else None
         plan = TablePlan(
             name, position, tuple(columns), derived, self._finishes(columns, shape, loc), shape,
@@ -185,7 +185,11 @@ class _Planner:
             here = (*loc, name)
             self._check_name(name, here)
             spec = read_part(Derived, self._file, value, here)
-            expression = self._expression(spec.expr, Shape(table, dict(slots)), (*here, "expr")) if spec else None
+            expression = (
+                self._expression(spec.expr, Shape(table, dict(slots), self._habits.fold), (*here, "expr"))
+                if spec
+                else None
+            )
             if name in slots:
                 self._file.refuse(here, f'there is a column "{name}" already', at_key=True)
             if spec is None or expression is None:
@@ -256,7 +260,7 @@ class _Planner:
             return plan
         columns = {name: slot for name, slot in plan.shape.slots.items() if slot.index < len(plan.columns)}
         loc = ("source", "tables", plan.name, "ignore_rows")
-        rule = self._expression(spec.ignore_rows, Shape(plan.name, columns), loc)
+        rule = self._expression(spec.ignore_rows, Shape(plan.name, columns, self._habits.fold), loc)
         if rule is None:
             return plan
         needs = tuple(sorted(columns[use.column].index for use in rule.uses))
