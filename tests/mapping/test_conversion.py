@@ -380,16 +380,64 @@ def test_m16_dates_are_read_by_declared_formats_only(text, dates, expected):
         (["%d.%m.%y", "%Y-%m-%d", "%y.%m.%d"], "both read 03.04.05"),
         (["%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%dT%H:%M:%S%z"], ""),
         (["%d.%m.%Y %H:%M", "%d.%m.%Y", "%d.%m.%y", "%Y-%m-%d", "%Y%m%d", "%d %b %Y", "%d/%m/%Y"], ""),
-        (["%I:%M %p", "%H:%M", "%H:%M:%S"], ""),
+        (["%Y-%m-%d %H:%M", "%Y-%m-%d %H:%M%z"], ""),
+        (["%Y-%m-%d %H:%M%z", "%Y-%m-%d %H:%M"], ""),
     ],
 )
 def test_m16_formats_that_read_one_text_as_two_dates_are_refused(dates, said):
+    found = refusal("datetime", dates=dates)
+    assert bool(found) == bool(said)
+    assert said in found
+
+
+def refusal(type_, *, dates=(), **keys):
+    """What is said of the settings of a column, or an empty text."""
     file = YamlFile(Path("m.yaml"), {})
     habits = Habits("en_GB", tuple(dates), BERLIN, by_row=False, fold="error", units={})
-    plan_column("c", Column.model_validate({"type": "datetime"}), 0, habits=habits, lookups={}, file=file, loc=())
-    found = [str(finding) for finding in file.findings]
+    plan_column(
+        "c",
+        Column.model_validate({"type": type_, **keys}),
+        0,
+        habits=habits,
+        lookups={},
+        file=file,
+        loc=("columns", "c"),
+    )
+    return "; ".join(str(finding) for finding in file.findings)
+
+
+@pytest.mark.parametrize(
+    ("type_", "format_", "said"),
+    [  # M16
+        ("datetime", "%d.%m. %H:%M", "%d.%m. %H:%M has no year (%Y)"),
+        ("datetime", "%m/%Y", "%m/%Y has no day (%d)"),
+        ("date", "%H:%M", "%H:%M has no year (%Y) and no month (%m) and no day (%d)"),
+        ("date", "", "an empty format has no directive: write it such as %d.%m.%Y %H:%M"),
+        ("date", "tomorrow", "has no directive"),
+        ("date", "100%%", "has no directive: write it such as"),
+        ("datetime", "dd.mm.yyyy hh:mm", "dd.mm.yyyy hh:mm has no directive: write %d.%m.%Y %H:%M"),
+        ("datetime", "TT.MM.JJJJ hh:mm:ss", "write %d.%m.%Y %H:%M:%S"),
+        ("datetime", "yyyy-MM-ddTHH:mm", "write %Y-%m-%dT%H:%M"),
+        ("date", "d-mmm-yy", "write %d-%b-%y"),
+        ("datetime", "%d.%m.%Y %I:%M", "%I without %p"),
+        ("datetime", "%d.%m.%Y %H:%M %p", "%p without %I"),
+        ("time", "%I:%M", "%I without %p"),
+        ("time", "%M", "%M has no hour (%H)"),
+        ("time", "%H:%M", ""),
+        ("time", "%I:%M %p", ""),
+        ("date", "%d %B %y", ""),
+        ("date", "%Q", "%Q is not known"),
+    ],
+)
+def test_m16_a_format_has_to_say_the_whole_day_or_hour(type_, format_, said):
+    found = refusal(type_, formats=[format_])
     assert bool(found) == bool(said)
-    assert not said or said in found[0]
+    assert said in found
+
+
+def test_m16_an_expected_offset_is_shown():
+    wrong = converter("datetime", dates=("%Y-%m-%d %H:%M", "%Y-%m-%d %H:%M%z"))("31.3.2026")
+    assert wrong.values == {"expected": "2026-03-31 14:05 or 2026-03-31 14:05+0200"}
 
 
 def test_an_offset_in_the_text_is_converted_and_not_dropped():

@@ -87,6 +87,14 @@ CHANGES = {
         "locale: xx_YY": "m.yaml:6:11: locale xx_YY is not known (such as de_DE or en_GB)",
         "locale: 5": 'm.yaml:6:11: locale takes a text, found 5 (write "5")',
     },
+    'dates: ["%d.%m.%Y %H:%M"]': {
+        'dates: ["dd.mm.yyyy hh:mm"]': (
+            "m.yaml:7:10: a date format cannot be used: dd.mm.yyyy hh:mm has no directive: write %d.%m.%Y %H:%M"
+        ),
+        'dates: ["%d/%m/%Y", "%m/%d/%Y"]': (
+            "m.yaml:7:10: a date format cannot be used: %d/%m/%Y and %m/%d/%Y both read 04/05/2003, as different dates"
+        ),
+    },
     "timezone: Europe/Berlin": {
         "timezone: Europe/Berlyn": (
             'm.yaml:8:13: "Europe/Berlyn" is not the name of a time zone (did you mean Europe/Berlin?)'
@@ -212,6 +220,14 @@ CHANGES = {
         ),
         "dedicated_vehicle: {col: kind, when: '$sum([r.weight for r in rows])'}": (
             "m.yaml:31:40: the condition gives a number, not yes or no"
+        ),
+    },
+    "{col: state.name}": {
+        "{col: pickup, format: '%I:%M'}": (
+            "m.yaml:29:24: tender_status: %I:%M has %I without %p: 2 in the morning and 2 in the afternoon look the same; write %H"
+        ),
+        "{col: pickup, format: 'yyyy-mm-dd'}": (
+            "m.yaml:29:24: tender_status: yyyy-mm-dd has no directive: write %Y-%m-%d"
         ),
     },
     "each: rows": {

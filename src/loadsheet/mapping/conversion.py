@@ -111,7 +111,8 @@ def plan_column(
         parse = _parse(spec, habits, lookup)
         finish = finish_by_row(spec, lookup) if spec.type == "text" else None
     except SettingError as error:
-        file.refuse((*loc, error.key), error.text, error.hint)
+        where = ("source", "dates") if error.key == "dates" else (*loc, error.key)
+        file.refuse(where, error.text, error.hint)
         return None
     for key in spec.whereabouts()[1:]:
         file.refuse((*loc, key), f"{key} and {spec.whereabouts()[0]} cannot both say where the cells are", at_key=True)
@@ -338,7 +339,7 @@ def _time(spec: Column, locale: str | None) -> _Parse:
 
 def _declared(spec: Column, formats: list[str], locale: str | None) -> Callable[[str], datetime | Wrong]:
     try:
-        return formats_reader(formats, locale)
+        return formats_reader(formats, locale, "time" if spec.type == "time" else "day")
     except ValueError as error:
-        key = "formats" if spec.formats else "type"
+        key = "formats" if spec.formats else "dates"
         raise SettingError(key, f"a date format cannot be used: {error}") from None

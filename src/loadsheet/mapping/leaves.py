@@ -15,7 +15,7 @@ from loadsheet.contract import DATE_SHAPES, Assumptions, Field, FlagForm, Kind, 
 from loadsheet.mapping.calculation import CALCULATION_ERRORS, Type, reason
 from loadsheet.mapping.documents import Source
 from loadsheet.mapping.language import SOURCES_OF_A_VALUE, Leaf
-from loadsheet.mapping.moments import format_reader, offset_minutes
+from loadsheet.mapping.moments import check_written, offset_minutes
 from loadsheet.mapping.names import Draft, Names, Needs, Reference
 from loadsheet.mapping.scopes import Evaluate
 from loadsheet.mapping.sections import read_part
@@ -273,7 +273,7 @@ def _speller(found: Type, leaf: Leaf, around: Around) -> Callable[[Any], Any]:
         places = Decimal(1).scaleb(-leaf.round)
         steps.append(lambda value: Decimal(value).quantize(places, ROUND_HALF_UP))
     if leaf.format is not None:
-        format_reader(leaf.format, None)
+        check_written(leaf.format)
         steps.append(_formatted(leaf.format))
     elif kind is Kind.TIME:
         steps.append(_clock)

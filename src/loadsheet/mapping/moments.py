@@ -1,13 +1,14 @@
 """Dates and times as declared formats write them: text to aware datetime, or to timedelta for a time of day.
 
-Owns: the formats (the listed strptime directives, compiled once), and what happens where clocks change. Only declared formats
+Owns: the formats (the listed strptime directives, compiled once; each has to say the whole of a day, or the hour of a time), and what
+happens where clocks change. Only declared formats
 count, tried in order; nothing is guessed. A time that the clocks skip is refused, one that they repeat is refused unless
 the mapping says which of the two is meant. Two-digit years are 1969 to 2068, as in POSIX. Knows no column and no cell.
 """
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from typing import Literal
 from zoneinfo import ZoneInfo
 
@@ -31,6 +32,14 @@ _NUMBERED = {
     "S": ("second", "[0-9]{1,2}"),
     "f": ("fraction", "[0-9]{1,6}"),
 }
+_OF_A_DAY = {"year (%Y)": "Yy", "month (%m)": "mbB", "day (%d)": "d"}
+_OF_A_TIME = {"hour (%H)": "HI"}
+_OFFICE = {
+    "yyyy": "%Y", "jjjj": "%Y", "aaaa": "%Y", "yy": "%y", "mmmm": "%B", "mmm": "%b", "mm": "%m", "m": "%m", "dd": "%d", "d": "%d",
+    "tt": "%d", "hh": "%H", "h": "%H", "ss": "%S", "s": "%S",
+}  # fmt: skip
+"""Formats as spreadsheet programs write them, also in German and French."""
+_EXAMPLE_ZONE = timezone(timedelta(hours=2))
 _PIVOT = 69  # two-digit years from here on are 19xx
 
 
@@ -120,10 +129,15 @@ def _offset(text: str | None) -> tzinfo | None:
     return datetime.fromisoformat(f"2000-01-01T00:00:00{text}").tzinfo if text else None
 
 
-def formats_reader(formats: Sequence[str], locale: str | None) -> Callable[[str], datetime | Wrong]:
-    """The formats in order; C304 naming them if none fits. Raises ValueError for one that cannot be used, and for two of which one
-    would read what the other writes as another moment: which was meant, nobody could tell.
+def formats_reader(
+    formats: Sequence[str], locale: str | None, of: Literal["day", "time"] = "day"
+) -> Callable[[str], datetime | Wrong]:
+    """The formats in order; C304 naming them if none fits. Raises ValueError for one that cannot be used or does not say the whole of
+    a day (the hour of a time), and for two of which one would read what the other writes as another moment: which was meant, nobody
+    could tell.
     """
+    for format_ in formats:
+        _check_whole(format_, _OF_A_DAY if of == "day" else _OF_A_TIME)
     readers = [format_reader(format_, locale) for format_ in formats]
     for place, format_ in enumerate(formats):
         for other, reader in zip(formats[:place], readers, strict=False):
@@ -145,17 +159,64 @@ def formats_reader(formats: Sequence[str], locale: str | None) -> Callable[[str]
     return read
 
 
+def check_written(format_: str) -> None:
+    """Raises ValueError for a format in which nothing should be written: with unknown directives, with none, or with a half day's hour
+    alone.
+    """
+    used = _directives(format_)
+    format_reader(format_, None)
+    if "I" in used and "p" not in used:
+        raise ValueError(
+            f"{format_} has %I without %p: 2 in the morning and 2 in the afternoon look the same; write %H"
+        )
+
+
+def _check_whole(format_: str, parts: Mapping[str, str]) -> None:
+    used = _directives(format_)
+    if "I" in used and "p" not in used:
+        raise ValueError(
+            f"{format_} has %I without %p: nobody can tell morning from afternoon; write %H, or %I with %p"
+        )
+    if "p" in used and "I" not in used:
+        raise ValueError(f"{format_} has %p without %I, so that AM and PM would mean nothing; write %I")
+    missing = [part for part, letters in parts.items() if used.isdisjoint(letters)]
+    if missing and not used.isdisjoint(_NUMBERED.keys() | {"b", "B"}):
+        raise ValueError(f"{format_} has no {' and no '.join(missing)}")
+
+
+def _directives(format_: str) -> set[str]:
+    """The letters of the directives. Raises ValueError, proposing what may be meant, if there are none."""
+    used = set(re.findall(r"%(.?)", format_))
+    if used - {"%"}:
+        return used
+    meant = _from_office(format_)
+    if not used and "%" in meant:
+        raise ValueError(f"{format_} has no directive: write {meant}")
+    raise ValueError(f"{format_ or 'an empty format'} has no directive: write it such as %d.%m.%Y %H:%M")
+
+
+def _from_office(format_: str) -> str:
+    """The strptime form of a format such as `dd.mm.yyyy hh:mm`; what stands behind an hour are minutes."""
+    found, hour = "", False
+    for run in re.findall(r"(?i)([ymdhsjat])(\1*)|(.)", format_):
+        word = f"{run[0]}{run[1]}".lower()
+        directive = _OFFICE.get(word, f"{run[0]}{run[1]}{run[2]}")
+        found += "%M" if hour and directive == "%m" else directive
+        hour = directive == "%H" or (hour and not directive.startswith("%"))
+    return found
+
+
 def _contradiction(
     format_: str, own: Callable[[str], datetime | None], other: Callable[[str], datetime | None]
 ) -> str | None:
     """A text of this format that the other one reads as another moment, if there is one."""
-    text = datetime(2003, 4, 5, 6, 7, 8).strftime(format_)  # noqa: DTZ001 (an example in which any two parts may change places)
+    text = datetime(2003, 4, 5, 6, 7, 8, tzinfo=_EXAMPLE_ZONE).strftime(format_)  # any two parts may change places
     theirs = other(text)
     return text if theirs is not None and theirs != own(text) else None
 
 
 def _example(format_: str) -> str:
-    return datetime(2026, 3, 31, 14, 5).strftime(format_)  # noqa: DTZ001 (an example, in no zone)
+    return datetime(2026, 3, 31, 14, 5, tzinfo=_EXAMPLE_ZONE).strftime(format_)
 
 
 def settle(moment: datetime, zone: ZoneInfo, fold: Fold) -> datetime | Wrong:
