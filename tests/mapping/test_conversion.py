@@ -213,6 +213,21 @@ def test_m14_an_ambiguous_number_is_refused_with_both_readings():
     assert (wrong.code, wrong.values) == ("C316", {"first": "125", "second": "12.5"})
 
 
+@pytest.mark.parametrize(
+    ("locale", "text", "hint"),
+    [
+        ("en_US", "1.234,56", "write 1.23456 or 1,234.56"),
+        ("de_CH", "1.234,56", "write 1.23456 or 1234.56"),
+        ("de_CH", "1.234.567,8", "did you mean 1234567.8?"),
+        ("fr_FR", "1.234,56", "did you mean 1234,56?"),
+        ("fr_FR", "1.2.3", "fr_FR writes 1\N{NARROW NO-BREAK SPACE}234,5"),
+        ("de_DE", "-1.5", "write -15 or -1,5"),
+    ],
+)
+def test_m14_only_numbers_that_the_locale_reads_are_proposed(locale, text, hint):
+    assert converter("decimal", locale=locale)(text).hint == hint
+
+
 LOCALES = ["de_DE", "en_GB", "sv_SE", "fr_FR", "de_CH", "en_IN", "pl_PL"]
 DECIMALS = st.decimals(-(10**12), 10**12, places=3)
 
@@ -231,6 +246,17 @@ def test_m14_no_text_is_read_otherwise_than_the_strict_parser_reads_it(text, loc
             assert value == parse_decimal(text, locale=locale, strict=True)
         except NumberFormatError as error:
             raise AssertionError(text) from error
+
+
+@given(st.text("0123456789.,'-", min_size=1, max_size=12), st.sampled_from(LOCALES))
+def test_m14_whatever_two_readings_are_proposed_are_read_and_differ(text, locale):
+    convert = converter("decimal", locale=locale)
+    wrong = convert(text)
+    if code(wrong) == "C316":
+        first, second = convert(wrong.values["first"]), convert(wrong.values["second"])
+        assert isinstance(first, Decimal)
+        assert isinstance(second, Decimal)
+        assert first != second
 
 
 @given(DECIMALS)

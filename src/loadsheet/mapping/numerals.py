@@ -42,11 +42,22 @@ def number_reader(locale: str) -> Callable[[str], Decimal | Wrong]:
     not_a_number = Wrong("C302", {"locale": locale}, example)
     foreign = {".", ","} - {group, point}  # Babel would take a dot for the point of a locale that has another one
 
+    def exact(digits: str) -> Decimal | None:
+        try:
+            return canonical(parse_decimal(digits, locale=language, strict=True))
+        except NumberFormatError:
+            return None
+
+    def refused(digits: str, sign: str) -> Wrong:
+        meant = {exact(option): option for option in reversed(_options(digits, locale, group, point))}
+        meant.pop(None, None)
+        return _refusal([f"{sign}{option}" for option in reversed(meant.values())], not_a_number)
+
     def read(text: str) -> Decimal | Wrong:
-        signed, digits = (
-            (Decimal.copy_negate, text[1:].lstrip())
+        signed, digits, sign = (
+            (Decimal.copy_negate, text[1:].lstrip(), "-")
             if text[:1] in _MINUS
-            else (Decimal.copy_abs, text.removeprefix("+"))  # neither rounds, as a product would
+            else (Decimal.copy_abs, text.removeprefix("+"), "")  # neither rounds, as a product would
         )
         plain = simple.fullmatch(digits)
         if plain is not None:
@@ -56,14 +67,31 @@ def number_reader(locale: str) -> Callable[[str], Decimal | Wrong]:
         grouped = _with_group(digits, group)
         if len(grouped) > _LONGEST or not allowed.fullmatch(grouped):
             return not_a_number
-        if mark := next((mark for mark in foreign if mark in grouped), None):
-            return _refusal([grouped.replace(mark, ""), grouped.replace(mark, point)], not_a_number)
-        try:
-            return canonical(signed(parse_decimal(grouped, locale=language, strict=True)))
-        except NumberFormatError as error:
-            return _refusal(error.suggestions or [], not_a_number)
+        number = None if any(mark in grouped for mark in foreign) else exact(grouped)
+        return refused(grouped, sign) if number is None else signed(number) or _ZERO
 
     return read
+
+
+def _options(digits: str, locale: str, group: str, point: str) -> list[str]:
+    """What somebody may have meant who writes numbers otherwise; not all of it is a number."""
+    found: list[str] = []
+    for mark in sorted({".", ","} - {group, point}):
+        if digits.count(mark) == 1 or re.fullmatch(
+            rf"[0-9]{{1,3}}({re.escape(mark)}[0-9]{{3}})+([^0-9{mark}][0-9]*)?", digits
+        ):
+            found.append(digits.replace(mark, ""))
+        found.append(digits.replace(mark, point))
+    if not found:
+        try:
+            parse_decimal(digits, locale=locale, strict=True)
+        except NumberFormatError as error:
+            found += error.suggestions or []
+    marks = re.findall(r"[^0-9]", digits)
+    if len(set(marks)) > 1 and marks.count(marks[-1]) == 1:
+        whole, _, part = digits.rpartition(marks[-1])
+        found.append(f"{re.sub('[^0-9]', '', whole)}{point}{part}")
+    return found
 
 
 def canonical(number: Decimal) -> Decimal:
