@@ -100,6 +100,71 @@ def test_m9_rows_of_one_order_that_disagree_refuse_that_order_alone(flat):
     assert second.usable
 
 
+HEAD = """\
+mapping: head
+version: 1
+target: tender.create
+source: {files: ["*.csv"], locale: en_GB}
+columns:
+  id:   {label: ID, required: true, key: true}
+  city: {label: City}
+  kg:   {label: Kg, type: decimal}
+group: {by: [id]}
+derived: {heavy: {type: yesno, expr: '(kg ?? 0) > 10'}}
+payload:
+  tender_id:     {col: id}
+  sender_id:     {value: A}
+  receiver_id:   {value: B}
+  tender_status: {value: OPEN}
+  %s
+"""
+_ROWS = "packages: {each: rows, item: {package_type: {value: Box}, item_name: {value: x}, %s}}"
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        "pickup_city: {col: city}",
+        "pickup_city: {expr: 'city ?? \"none\"'}",
+        "pickup_city: {value: Rome, when: 'city == \"Bonn\"'}",
+        "packages: {list: [{when: 'city != null', package_type: {value: Box}, item_name: {value: x}}]}",
+        "tender_references: {list: [{name: {value: City}, value: {col: city}}]}",
+    ],
+)
+def test_a_column_of_which_the_record_takes_one_value_must_say_the_same_in_all_rows(tmp_path, field):
+    mapping = load_text(tmp_path, HEAD % field)
+    first, second = documents(mapping, [["1", "Bonn", ""], ["1", "Ulm", ""], ["2", "Rom", ""], ["2", "Rom", ""]])
+    assert codes(first) == ["G401"]
+    assert str(first.problems[0]) == (
+        'drop.csv:3 City: G401 error: the rows of 1 disagree: City is row 2 "Bonn" and row 3 "Ulm" '
+        "(all rows of one record must say the same here)"
+    )
+    assert second.usable
+
+
+def test_a_derived_value_that_the_record_takes_must_be_the_same_in_all_rows(tmp_path):
+    mapping = load_text(tmp_path, HEAD % "pickup_city: {value: Rome, when: heavy}")
+    first, second = documents(mapping, [["1", "", "8"], ["1", "", "18"], ["2", "", "8"], ["2", "", "9"]])
+    assert [problem.text for problem in first.problems] == [
+        'the rows of 1 disagree: heavy is row 2 "False" and row 3 "True"'
+    ]
+    assert second.usable
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        "pickup_city: {expr: '[r.city for r in rows][0]'}",
+        "pickup_city: {expr: '$join([r.city for r in rows])'}",
+        _ROWS % "description: {col: city}",
+        _ROWS % "description: {expr: city, when: 'city == \"Bonn\"'}",
+    ],
+)
+def test_rows_may_differ_where_the_record_takes_all_their_values(tmp_path, field):
+    mapping = load_text(tmp_path, HEAD % field)
+    assert documents(mapping, [["1", "Bonn", ""], ["1", "Ulm", ""]])[0].usable
+
+
 def test_a_row_without_identifier_is_refused_alone(flat):
     found = documents(flat, [["", "Bonn", "a", "1"], ["1", "Bonn", "b", "1"]])
     assert [(document.key, codes(document)) for document in found] == [("", ["G405"]), ("1", [])]

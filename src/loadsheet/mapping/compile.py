@@ -182,16 +182,32 @@ class _Compiler:
         targets = plan_targets(target, spec, around, lookups)
         if targets is None:
             return None
-        slots = tables[0].shape.slots
-        one_value = [slots[name].index for name in (spec.group.one_value if spec.group else []) if name in slots]
+        first = frozenset(names.first)  # without what checks ask for: most are made for each row
+        checks = self._checks(names)
         return Plan(
             tables=tables,
             joins=self._joins(tables),
             is_grouped=spec.group is not None,
-            one_value=tuple(one_value),
-            checks=self._checks(names),
+            one_value=self._one_value(tables[0], first),
+            checks=checks,
             targets=targets,
             key_shown=len(tables[0].key) - (1 if targets.chooser in tables[0].key else 0),
+        )
+
+    def _one_value(self, main: TablePlan, first: frozenset[int]) -> tuple[int, ...]:
+        """The values in which all rows of a record must agree: those that the mapping names, and those of which the record takes one.
+        A derived value agrees where those it is made from do.
+        """
+        group = self._spec.group
+        if group is None:
+            return ()
+        named = [main.shape.slots[name].index for name in group.one_value if name in main.shape.slots]
+        found = dict.fromkeys([*named, *sorted(first - {*main.key})])
+        same = {*main.key, *found}
+        return tuple(
+            index
+            for index in found
+            if not any(derived.index == index and derived.needs <= same for derived in main.derived)
         )
 
     def _joins(self, tables: tuple[TablePlan, ...]) -> dict[int, JoinPlan]:

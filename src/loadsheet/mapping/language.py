@@ -302,7 +302,9 @@ class LookupSpec(Part):
 
 
 class Group(Part):
-    """The rows that agree in `by` make one record, wherever they stand; `one_value` columns must agree in all of them."""
+    """The rows that agree in `by` make one record, wherever they stand. `one_value` columns must agree in all of them, and so must those
+    of which the record takes one value outside of lists; an expression over `rows` says otherwise, such as `[r.city for r in rows][0]`.
+    """
 
     by: Names = ModelField(min_length=1)
     one_value: Names = []

@@ -104,17 +104,22 @@ class Reference(NamedTuple):
 
 
 class Names:
-    """The names of one mapping and the file that findings are said of. `item` is the position of the table whose rows a list goes through, None outside of lists."""
+    """The names of one mapping and the file that findings are said of. `item` is the position of the table whose rows a list goes through, None outside of lists.
+    `first` are the values that were asked of the main table's first row: of several rows, all have to say the same there.
+    """
 
-    def __init__(self, tables: Sequence[TablePlan], file: YamlFile, outer: int | None = None) -> None:
+    def __init__(
+        self, tables: Sequence[TablePlan], file: YamlFile, outer: int | None = None, first: set[int] | None = None
+    ) -> None:
         self.tables = tables
         self.file = file
+        self.first: set[int] = set() if first is None else first
         self._outer = outer
         self._positions = {table.name: table.position for table in tables}
 
     def inside(self, outer: int) -> "Names":
         """The names in a list within the list over the rows of the table at `outer`."""
-        return Names(self.tables, self.file, outer)
+        return Names(self.tables, self.file, outer, self.first)
 
     def list_position(self, name: str) -> int | None:
         """The table whose rows `each: NAME` goes through."""
@@ -140,10 +145,12 @@ class Names:
         from loadsheet.mapping.expressions import compile_expression  # noqa: PLC0415 (many mappings need no parser)
 
         try:
-            return compile_expression(text, self.scope(item))
+            found = compile_expression(text, self.scope(item))
         except ExpressionError as error:
             self.file.refuse(loc, error.text, error.hint)
             return None
+        self._ask_first(found.uses, item)
+        return found
 
     def condition(self, text: str, item: int | None, loc: Loc) -> Expression | None:
         """A compiled expression that answers yes or no, or None with the finding."""
@@ -167,8 +174,15 @@ class Names:
         kind = Type.TEXT if place is not None else slot.type
         blank = slot.blank or (place is not None and slot.codes[place][1])
         uses = frozenset({Use(table.name, column, rows)})
+        self._ask_first(uses, item)
         get, at = _getter(slot.index, place, rows), (rows, slot.index, place)
         return Reference(get, kind, blank, self.needs(uses), self.sources(uses, item), at)
+
+    def _ask_first(self, uses: Iterable[Use], item: int | None) -> None:
+        main = self.tables[0]
+        for use in uses:
+            if use.column and use.table == main.name and (use.rows == "first" or (use.rows == "here" and item is None)):
+                self.first.add(main.shape.slots[use.column].index)
 
     def _which(self, table: TablePlan, item: int | None) -> Literal["here", "first", "around"]:
         if table.position == (item or 0):

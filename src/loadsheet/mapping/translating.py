@@ -371,7 +371,8 @@ class _Desk:
             if other is None or any(index in row.wrong for row in rows):
                 continue
             label = self._readers[0].plan.label(index)
-            shown = [f'row {row.row.number} "{self._places.cell(0, row.row, index)}"' for row in (first, other)]
+            told = [(row, self._places.cell(0, row.row, index) or row.values[index]) for row in (first, other)]
+            shown = [f'row {row.row.number} "{"" if text is None else text}"' for row, text in told]
             values = {"key": self._shown_key, "values": f"{label} is {' and '.join(shown)}"}
             hint = "all rows of one record must say the same here"
             self._places.say("G401", 0, other.row, index, values=values, hint=hint)
