@@ -5,7 +5,10 @@ from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 
+import openpyxl
 import pytest
+from hypothesis import HealthCheck, Phase, example, given, settings
+from hypothesis import strategies as st
 from warm import loadsheet
 
 from loadsheet.authoring.comparing import pattern
@@ -233,3 +236,133 @@ def test_contacts_payers_and_inner_packs_become_entries_of_their_lists(tmp_path)
     ):
         assert wanted in entries
     assert text.index("inner_cargos:") < text.index("involved_parties:")
+
+
+SHIPMENTS = """\
+Auftrag;Ladedatum;Ladezeit;Liefertermin;Empfänger;PLZ/Ort;Straße;Land
+00471;24.10.2026;07:30;25.10.2026 02:30;Möbel Höffner;01067 Dresden;Prager Str. 1;Deutschland
+00472;26.10.2026;8:15;27.10.2026 14:00;IKEA Wien;1110 Wien;Sverigestr. 1a;Österreich
+00473;27.10.2026;06:00;28.10.2026 24:00;Interio AG;8952 Schlieren;Zürcherstr. 5;Schweiz
+00474;27.10.2026;06:00;28.10.2026 24:00;Interio AG;8952 Schlieren;Zürcherstr. 5;Schweiz
+"""
+TRACKED = [
+    ["Shipment", "Mode", "TZ", "Picked up", "Departed", "ETA", "Arrived", "Delivered"],
+    ["S-1", "ROAD", "Europe/Berlin", datetime(2026, 3, 28, 8), datetime(2026, 3, 29, 2, 30), "TBC", None, None],
+    [
+        "S-2",
+        "SEA",
+        "America/New_York",
+        "2026-03-27 08:00",
+        datetime(2026, 3, 27, 12),
+        datetime(2026, 4, 9),
+        None,
+        "n/a",
+    ],
+    ["S-3", "SEA", None, "2026-03-27 08:00Z", "x", None, datetime(2026, 4, 10), datetime(2026, 4, 11, 10)],
+]
+
+
+def suggested(tmp_path, rows, target=None, name="sheet.csv"):
+    """The draft for one file: rows of cells become a workbook, a text a text file."""
+    file = tmp_path / (name if isinstance(rows, str) else "sheet.xlsx")
+    if isinstance(rows, str):
+        file.write_text(rows, encoding="utf-8")
+    else:
+        book = openpyxl.Workbook()
+        for row in rows:
+            book.active.append(row)
+        book.save(file)
+    return write_draft(draft(observe([file], Settings()), target))
+
+
+def mistakes(tmp_path, text):
+    """What lint finds in a draft besides the places to fill in."""
+    path = tmp_path / "draft.yaml"
+    path.write_text(text, encoding="utf-8")
+    lines = text.splitlines()
+    return [str(finding) for finding in lint(path, ASSUMED) if FILL_IN not in lines[finding.line - 1]]
+
+
+def line_of(text, name):
+    return next(
+        (line.strip() for line in text.splitlines() if line.strip().startswith((f"{name}: {{", f"{name}:  "))), ""
+    )
+
+
+def test_dates_and_times_become_no_companies_and_an_uncertain_column_is_marked(tmp_path):
+    text = suggested(tmp_path, SHIPMENTS, "order.create")
+    assert line_of(text, "pickup_company") == "pickup_company: {const: pickup_company}   # FILL IN under constants"
+    assert line_of(text, "delivery_company") == "delivery_company: {col: empfanger}"
+    assert line_of(text, "delivery_startdatetime") == "delivery_startdatetime: {col: liefertermin}"
+    assert "CHECK those that are none, such as 28.10.2026 24:00" in line_of(text, "liefertermin")
+    assert "# CHECK: the heading says postal too" in line_of(text, "delivery_city")
+    assert "{expr: 'ladedatum + ladezeit'}   # CHECK" in line_of(text, "pickup_startdatetime")
+    assert """{expr: 'ladedatum + ladezeit + t"PT4H"'}""" in line_of(text, "pickup_enddatetime")
+    assert mistakes(tmp_path, text) == []
+
+
+def test_words_that_nobody_knows_in_a_heading_are_marked(tmp_path):
+    text = suggested(tmp_path, "Order;Consignee;Weight zzyx kg\n1;Acme;2\n2;Beta;3\n", "order.update")
+    assert '# CHECK: what is "zzyx" in the heading?' in text
+
+
+def test_milestones_with_dates_become_sets_of_events(tmp_path):
+    text = suggested(tmp_path, TRACKED)
+    assert "target: order.status" in text
+    sets = "sets: {Picked up: PICKED_UP, Departed: DEPARTED, Arrived: ARRIVED, Delivered: DELIVERED}   # CHECK"
+    assert line_of(text, "sets").startswith(sets)
+    assert line_of(text, "status_code").startswith("status_code: {col: event}   # CHECK")
+    assert line_of(text, "status_datetime") == "status_datetime: {col: at}"
+    assert (line_of(text, "origin"), line_of(text, "destination")) == ("", "")
+    assert mistakes(tmp_path, text) == []
+
+
+def test_what_an_event_is_has_to_be_filled_in(tmp_path):
+    text = suggested(tmp_path, "Shipment;Delivered\n1;01.03.2026 08:00\n2;02.03.2026 08:00\n", "order.status")
+    assert line_of(text, "status_code") == "status_code: {const: status_code}   # FILL IN under constants"
+
+
+COLUMNS = {  # cells as workbooks and people write them
+    "moments": [datetime(2026, 3, 28, 8), datetime(2026, 3, 29), "2026-03-27 08:00", "28.10.2026 24:00", "TBC", None],
+    "days": ["24.03.2026", "25.03.2026", None],
+    "times": ["07:30", "8:15"],
+    "numbers": [1, 2.5, "1.234,5", "12", None],
+    "names": ["Acme", "01067 Dresden", "Muster AG", None],
+    "codes": ["EUP", "KRT", "X1", "ROAD"],
+    "flags": ["ja", "nein", None],
+    "zones": ["Europe/Berlin", None],
+}
+HEADS = [
+    "Order", "Mode", "TZ", "Picked up", "Departed", "ETA", "Arrived", "Delivered", "Ladedatum", "Ladezeit", "Liefertermin",
+    "Empfänger", "PLZ/Ort", "Land", "VPE", "Artikel", "Gewicht (kg)", "Anzahl", "Warenwert EUR", "Status", "Action", "Date",
+    "Weight", "Volume", "Reference", "Carrier 1", "Gefahrgut", "Quote", "Tender no", "Remarks",
+]  # fmt: skip
+SHEETS = st.lists(
+    st.tuples(st.sampled_from(HEADS), st.sampled_from(sorted(COLUMNS))),
+    min_size=2,
+    max_size=9,
+    unique_by=lambda column: column[0],
+)
+
+
+@settings(
+    max_examples=15,
+    deadline=None,
+    phases=[Phase.explicit, Phase.generate],  # a sheet says enough without being shrunk
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+@given(columns=SHEETS, target=st.sampled_from([None, *(one.name for one in WRITES)]), data=st.data())
+@example(
+    columns=[("Order", "codes"), ("Picked up", "moments"), ("Reference", "moments")], target="order.update", data=None
+)
+def test_every_draft_lints_but_for_its_marks(tmp_path, columns, target, data):
+    """In: headings over cells of any kind. Out: nothing that lint finds, besides what is to fill in."""
+    rows = [[label for label, _ in columns]]
+    for number in range(6):
+        cells = [COLUMNS[kind] if data is None else [data.draw(st.sampled_from(COLUMNS[kind]))] for _, kind in columns]
+        rows.append([f"A-{number}", *(choice[number % len(choice)] for choice in cells[1:])])
+    try:
+        text = suggested(tmp_path, rows, target)
+    except FileRefused:
+        return  # nothing that looks like headings
+    assert mistakes(tmp_path, text) == [], text

@@ -12,12 +12,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from loadsheet.authoring.matching import Filled, Match, best_operation, match
-from loadsheet.authoring.observing import Column, Sheet
+from loadsheet.authoring.milestones import Sets, in_sets
+from loadsheet.authoring.observing import CHECK, Column, Sheet
 from loadsheet.authoring.vocabulary import vocabulary, words_of
 from loadsheet.contract import BY_NAME, Operation
 from loadsheet.reading import fold
 
-FILL_IN, CHECK = "FILL IN", "CHECK"
+FILL_IN = "FILL IN"
+__all__ = ["CHECK", "FILL_IN", "Draft", "DraftColumn", "DraftTable", "draft", "leftovers"]
 
 _AGREES = 0.9  # share of groups in which a column says the same, for a column of the whole record
 _BELONGS = 0.5  # share of keys that two tables must have in common to be joined
@@ -41,13 +43,14 @@ class DraftColumn:
 
 @dataclass(slots=True)
 class DraftTable:
-    """A table of the draft: its name, the sheet, its columns, how it is joined, and the rule for rows to leave out."""
+    """A table of the draft: its name, the sheet, its columns, how it is joined, the rule for rows to leave out, and the sets of columns."""
 
     name: str
     sheet: Sheet
     columns: list[DraftColumn] = field(default_factory=list)
     join: str = ""
     ignore: str = ""
+    sets: Sets | None = None
 
     def named(self, column: Column) -> DraftColumn:
         """The draft's column for a column of the sheet."""
@@ -56,7 +59,9 @@ class DraftTable:
 
 @dataclass(slots=True)
 class Draft:
-    """Everything that `writing.py` needs. `filled` are the columns by payload path; `unused` those that fill nothing."""
+    """Everything that `writing.py` needs. `filled` are the columns by payload path; `unused` those that fill nothing, `doubts` why a path
+    may be filled wrongly.
+    """
 
     name: str
     operation: Operation
@@ -64,6 +69,7 @@ class Draft:
     tables: list[DraftTable]
     filled: dict[str, tuple[DraftTable, DraftColumn]]
     unused: list[tuple[DraftTable, DraftColumn]]
+    doubts: dict[str, str] = field(default_factory=dict)
     group: list[str] = field(default_factory=list)
     one_value: list[str] = field(default_factory=list)
     left_out: list[Sheet] = field(default_factory=list)
@@ -85,10 +91,13 @@ def draft(sheets: Sequence[Sheet], target: str | None) -> Draft:
     ranked = best_operation(sheets)
     found = match(sheets, BY_NAME[target]) if target else ranked[0]
     main, joined = _related(sheets, found)
+    found, own, sets = in_sets(found, sheets, main)
+    sheets = [own if number == main else sheet for number, sheet in enumerate(sheets)]
     tables = [
         DraftTable(_table_name(sheets[number], sheets, is_main=number == main), sheets[number])
         for number in (main, *joined)
     ]
+    tables[0].sets = sets
     places = {number: tables[place] for place, number in enumerate((main, *joined))}
     found = _by_table(found, places, main)
     key = found.filled.get(found.operation.record.key[0])
@@ -99,6 +108,7 @@ def draft(sheets: Sequence[Sheet], target: str | None) -> Draft:
         tables=tables,
         filled={},
         unused=[],
+        doubts={path: filled.doubt for path, filled in found.filled.items() if filled.doubt},
         left_out=[sheet for number, sheet in enumerate(sheets) if number not in places],
     )
     _name_columns(made, found, places, key)
@@ -182,6 +192,8 @@ def _name_columns(made: Draft, found: Match, places: dict[int, DraftTable], key:
             name = _unique(_slug(column.label) or f"c{column.position + 1}", taken)
             path = fields.get((number, column.position), "")
             drafted = _draft_column(name, column, path, found.operation, rows)
+            if table.sets is not None and column in (table.sets.at, table.sets.event):
+                drafted = _in_set(name, column, table.sets)
             table.columns.append(drafted)
             if path:
                 made.filled[path] = (table, drafted)
@@ -208,6 +220,16 @@ def _rows_in_use(table: DraftTable, key: Column | None, made: Draft) -> list[int
                     f"row {table.sheet.rows[row]} has no {own.label} and says {word}: a line of totals"
                 )
     return [row for row in every if own.cells[row].strip() or not table.ignore]
+
+
+def _in_set(name: str, column: Column, sets: Sets) -> DraftColumn:
+    """One of the two columns that sets are read through."""
+    keys: dict[str, Any] = {"label": column.label, "type": "datetime", "required": True, **sets.formats}
+    if column is sets.event:
+        keys = {"from_set": True, "type": "text"}
+    return DraftColumn(
+        "at" if column is sets.at and name == "set" else name, column, keys, column.guess.evidence, nullable=False
+    )
 
 
 def _draft_column(name: str, column: Column, path: str, operation: Operation, rows: Sequence[int]) -> DraftColumn:

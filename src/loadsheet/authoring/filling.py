@@ -6,13 +6,15 @@ Fields are told apart by their meaning and kind in the contract. Knows no column
 
 from collections.abc import Iterator, Sequence
 
+from loadsheet.authoring.clocks import clock_of, join, moment_in
 from loadsheet.authoring.drafting import CHECK, FILL_IN, Draft, DraftColumn, DraftTable, leftovers
 from loadsheet.authoring.lines import Line, Payload, scalar
 from loadsheet.authoring.matching import is_needed, meaning
+from loadsheet.authoring.milestones import code_of_event
 from loadsheet.authoring.observing import Column
 from loadsheet.authoring.vocabulary import vocabulary, words_of
 from loadsheet.authoring.within import inside, parties
-from loadsheet.contract import DATE_SHAPES, Field, Kind, Record, When
+from loadsheet.contract import DATE_SHAPES, Action, Field, Kind, Record, When
 from loadsheet.mapping.words import currency_reader
 from loadsheet.mapping.wrong import Wrong
 
@@ -35,7 +37,9 @@ class _Filler:
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
         self._made = Payload()
+        self._clocks: dict[int, DraftColumn] = {}  # by the column of dates
         self._habits = self._local_habits()
+        self._event = _untold_event(draft)
         self._lines = draft.tables[-1]  # the table whose rows are the packages
         self._by_concept: dict[str, DraftColumn] = {
             concept: drafted
@@ -64,18 +68,28 @@ class _Filler:
     # ---- leaves of the record itself ----
 
     def _top_leaf(self, field_: Field) -> None:
-        needed = is_needed(field_, self._draft.operation)
+        needed = is_needed(field_, self._draft.operation) or field_ is self._event
         found = self._draft.filled.get(field_.name)
         if found is not None and not (found[1].nullable and needed and self._counts(field_)):
             leaf, remark = self._from_column(field_, *found, needed=needed)
+            remark = self._doubted(field_.name, remark)
         else:
             leaf, remark = self._computed(field_, needed=needed)
         if leaf:
             self._line(1, field_.name, leaf, remark)
 
+    def _doubted(self, path: str, remark: str) -> str:
+        """A remark with why the column may not be what fills this path."""
+        doubt = self._draft.doubts.get(path)
+        return "; ".join(filter(None, (f"{CHECK}: {doubt}", remark))) if doubt else remark
+
     def _from_column(self, field_: Field, table: DraftTable, drafted: DraftColumn, *, needed: bool) -> tuple[str, str]:
         varies = bool(self._draft.group) and drafted.name not in (*self._draft.group, *self._draft.one_value)
         name = self._ref(table, drafted)
+        if field_.kind in DATE_SHAPES and (clock := clock_of(self._draft, table, drafted)):
+            join(self._draft, drafted, clock)
+            self._clocks[id(drafted)] = clock
+            return self._shifted((table, drafted), ""), f"{CHECK}: {clock.column.label} as its time"
         if field_.kind is Kind.NUMERIC and (varies or table is not self._draft.main):
             return f"{{expr: '$sum([r.{self._or_zero(drafted)} for r in {table.name}])', round: 2}}", ""
         if needed and drafted.nullable:
@@ -123,7 +137,7 @@ class _Filler:
             return self._unit(field_, concepts)
         if field_.kind in DATE_SHAPES and (other := self._other_end(concepts)):
             sign = "+" if "late" in concepts else "-"
-            return f"{{expr: '{self._ref(*other)} {sign} t\"{_WINDOW}\"'}}", f"{CHECK} how long; no column says it"
+            return self._shifted(other, f' {sign} t"{_WINDOW}"'), f"{CHECK} how long; no column says it"
         return self._total(concepts) if field_.kind is Kind.NUMERIC else None
 
     def _assumed(self, field_: Field, concepts: frozenset[str]) -> tuple[str, str] | None:
@@ -228,6 +242,13 @@ class _Filler:
                 return self._draft.filled[field_.name]
         return None
 
+    def _shifted(self, found: tuple[DraftTable, DraftColumn], by: str) -> str:
+        """The leaf for the moment in a column, with its time of day where that has a column of its own, and so much more or less."""
+        table, day = found
+        clock = self._clocks.get(id(day))
+        text, there = moment_in(day, self._ref(table, day), clock, self._ref(table, clock) if clock else "")
+        return f"{{expr: '{text}{by}', when: '{there}'}}" if there else f"{{expr: '{text}{by}'}}"
+
     def _moment(self) -> tuple[DraftTable, DraftColumn] | None:
         moments = [found for found in self._draft.filled.values() if found[1].column.guess.type in {"datetime", "date"}]
         return next((found for found in moments if not found[1].nullable), moments[0] if moments else None)
@@ -285,7 +306,7 @@ class _Filler:
             elif inner.kind is Kind.TIME:  # the time of the same moment
                 leaf = filled.get(meaning(inner), "")
             if leaf:
-                lines.append(Line(2, f"{inner.name}: {leaf}"))
+                lines.append(Line(2, f"{inner.name}: {leaf}", self._doubted(f"{field_.name}.{inner.name}", "")))
         if lines:
             self._made.lines += [Line(1, f"{field_.name}:"), *lines]
 
@@ -321,7 +342,8 @@ class _Filler:
             drafted = filled[1]
             blank = ", unless_blank: true" if drafted.nullable and field_.when is not When.ALWAYS else ""
             digits = ", round: 3" if drafted.column.guess.type == "quantity" else ""
-            self._line(3, field_.name, f"{{col: {drafted.name}{digits}{blank}}}", "")
+            leaf = f"{{col: {drafted.name}{digits}{blank}}}"
+            self._line(3, field_.name, leaf, self._doubted(here + field_.name, ""))
         elif "volume" in concepts and "volume" in self._made.derived.get(self._lines.name, {}):
             self._line(3, field_.name, "{col: volume, round: 4, when: 'volume > 0'}", "")
         elif field_.when is When.ALWAYS:
@@ -367,6 +389,8 @@ class _Filler:
         yield Line(4, f"{value.name}: {{col: {ref}}}")
         self._draft.unused = [(where, one) for where, one in self._draft.unused if one is not drafted]
         if drafted.column.guess.type not in ("text", "decimal"):
+            for key in drafted.column.guess.keys:  # of the type that it has no more
+                drafted.keys.pop(key, None)
             drafted.keys["type"] = "text"
 
     def _numbered(self, field_: Field, record: Record) -> None:
@@ -375,6 +399,7 @@ class _Filler:
             (table, drafted)
             for table, drafted in self._draft.unused
             if table is self._draft.main and drafted.column.concepts == {"carrier"} and _is_numbered(drafted.column)
+            if drafted.keys["type"] == "text"
         ]
         if not own:
             return
@@ -397,6 +422,15 @@ class _Filler:
 
     def _line(self, depth: int, name: str, leaf: str, remark: str) -> None:
         self._made.lines.append(Line(depth, f"{name}: {leaf}", remark))
+
+
+def _untold_event(draft: Draft) -> Field | None:
+    """The field that has to say what happened, if the operation tells events and no column says which."""
+    fields = draft.operation.record.fields
+    told = [one.name for one in fields if "status" in meaning(one) and one.kind not in DATE_SHAPES]
+    if draft.operation.action is not Action.STATUS or any(name in draft.filled for name in told):
+        return None
+    return code_of_event(fields)
 
 
 def _is_numbered(column: Column) -> bool:

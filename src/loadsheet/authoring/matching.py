@@ -11,13 +11,24 @@ from typing import NamedTuple
 from loadsheet.authoring.observing import Column, Sheet
 from loadsheet.authoring.vocabulary import vocabulary, words_of
 from loadsheet.contract import DATE_SHAPES, WRITES, Action, Field, Kind, Operation, Record, When
+from loadsheet.mapping.words import currency_reader
+from loadsheet.mapping.wrong import Wrong
 
-_SOFT = frozenset({"code", "current", "customer", "id", "reference", "first", "moment", "company", "early", "count"})
+_SOFT = frozenset(
+    {"code", "current", "customer", "id", "reference", "first", "moment", "company", "early", "count", "milestone"}
+)
 _SIDES = frozenset({"pickup", "delivery"})
 _HARD = frozenset(
     {"inner", "unit", "second", "late", "chargeable", "estimated", "offset", "unused"}
 )  # a heading and a field have both or neither
+_PLANNED = frozenset(
+    {"moment", "estimated", "early", "late"}
+)  # the heading of a moment that is set, rather than of an event
+_TIMES = frozenset({"early", "late", "moment"})
+_NAMED_IN_WORDS = frozenset({"company", "contact", "city", "province", "location", "address", "pickup", "delivery"})
+_MADE_OF_DIGITS = frozenset({"postal", "phone", "id", "reference"})
 _LEAST = 0.3
+_EVENTS = 3  # milestones with their dates: a sheet that tracks
 _MANY = 8  # fields with a column: a sheet that describes records, not changes to them
 _VERBS = {
     Action.DELETE: {"delete", "deletes", "deleted", "cancel", "cancelled", "cancellations", "withdrawal", "withdrawals", "storno", "anulacion", "annulation"},
@@ -42,11 +53,12 @@ class Target:
 
 
 class Filled(NamedTuple):
-    """A column that fills a field: the number of its sheet, the column, and how well it fits (1 is a perfect match)."""
+    """A column that fills a field: the number of its sheet, the column, how well it fits (1 is a perfect match), and why it may not."""
 
     sheet: int
     column: Column
     score: float
+    doubt: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +78,17 @@ def meaning(field: Field) -> frozenset[str]:
 def is_needed(field: Field, operation: Operation) -> bool:
     """Whether the field has to be in every record of this operation."""
     return field.when is When.ALWAYS or (operation.creates and field.when is When.ON_CREATE)
+
+
+def milestones(sheet: Sheet) -> list[Column]:
+    """The columns that hold when an event happened."""
+    return [
+        column
+        for column in sheet.columns
+        if column.concepts & {"milestone"}
+        and not column.concepts & _PLANNED
+        and column.guess.type in {"datetime", "date"}
+    ]
 
 
 def best_operation(sheets: Sequence[Sheet]) -> list[Match]:
@@ -88,7 +111,7 @@ def match(sheets: Sequence[Sheet], operation: Operation) -> Match:
     used: set[tuple[int, int]] = set()
     for score, number, column, target in pairs:
         if target.path not in filled and (number, column.position) not in used:
-            filled[target.path] = Filled(number, column, score)
+            filled[target.path] = Filled(number, column, score, _doubt(column, target))
             used.add((number, column.position))
     return Match(operation, filled, _total(operation, filled, sheets))
 
@@ -152,6 +175,9 @@ def _score(column: Column, target: Target) -> float:
         return 0.0
     if label & _SIDES and target.core & _SIDES and not label & target.core & _SIDES:
         return 0.0
+    telling = target.core - _SIDES - _TIMES
+    if telling and not telling & label and recognised < 0.5:  # noqa: PLR2004 (as above)
+        return 0.0  # that it is about the delivery does not make it the city
     missed = len(target.core - label)
     surplus = len(label - target.core - target.soft)
     score = hits / (hits + missed + 0.7 * surplus + 0.1 * len(column.reading.unknown)) if hits else 0.0
@@ -182,7 +208,29 @@ def _type_fits(column: Column, field: Field) -> bool:
         return found == "yesno"
     if kind is Kind.TIMEZONE or "timezone" in meaning(field):
         return found == "timezone"
-    return found in {"text", "country", "currency", "integer", "decimal"}
+    if field.known:
+        return found == "text" and not column.holds_moments
+    return found in {"text", "country", "currency", "integer", "decimal"} and _words_fit(column, meaning(field))
+
+
+def _words_fit(column: Column, concepts: frozenset[str]) -> bool:
+    """Whether the cells can be what a text field means: no dates as names, and no numbers as companies or places."""
+    if concepts & _MADE_OF_DIGITS or "moment" in concepts:
+        return True
+    return not column.holds_moments and not (concepts & _NAMED_IN_WORDS and column.holds_numbers)
+
+
+def _doubt(column: Column, target: Target) -> str:
+    """What in a heading speaks against the field that it fills; empty if nothing does."""
+    surplus = column.concepts - target.core - target.soft - meaning(target.field)
+    words = [word for word in column.reading.unknown if isinstance(currency_reader()(word.upper()), Wrong)]
+    if words:
+        return f'what is "{" ".join(words)}" in the heading?'
+    if surplus:
+        return f"the heading says {' and '.join(sorted(surplus))} too"
+    if missing := target.core - column.concepts - _SIDES - _TIMES - {"total"}:
+        return f"the heading does not say {' and '.join(sorted(missing))}"
+    return "the heading says nothing of the pickup" if "pickup" in target.core - column.concepts else ""
 
 
 def _total(operation: Operation, filled: dict[str, Filled], sheets: Sequence[Sheet]) -> float:
@@ -197,6 +245,8 @@ def _total(operation: Operation, filled: dict[str, Filled], sheets: Sequence[She
         Action.UPDATE: 0.0 if many else 1.5,
         Action.DELETE: 2.0 if columns <= 2 else -4.0,  # noqa: PLR2004 (a list of identifiers, and perhaps why)
     }.get(operation.action, 0.0)
+    if operation.action is Action.STATUS and (events := max(len(milestones(sheet)) for sheet in sheets)) >= _EVENTS:
+        total += 2.0 * events
     words = {word for sheet in sheets for text in (sheet.path.stem, sheet.title) for word in words_of(text)}
     total += 3.0 * bool(words & _VERBS.get(operation.action, set()))
     subjects = {word for word in words if word.startswith(operation.subject)}

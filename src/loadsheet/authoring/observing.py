@@ -24,6 +24,7 @@ from loadsheet.reading.bounds import bounds_of
 from loadsheet.reading.opening import glimpse
 from loadsheet.settings import Settings
 
+CHECK = "CHECK"  # marks what the sheet alone does not prove
 ROWS_READ = 20_000  # enough for a guess; the evidence says how many there were
 TOLERATED = 10  # one value in so many may be unreadable, and one in any case: real sheets hold typing errors
 
@@ -49,6 +50,10 @@ _MEASURES = {"weight": "kg", "volume": "m**3", "length": "cm", "width": "cm", "h
 _BRACKETS = re.compile(r"[(\[]([^)\]]+)[)\]]")
 _QUANTITY = re.compile(r"([+-]?[0-9][0-9.,'\s]*)([^\W\d_][\w.³*]*)?")
 _DATED = re.compile(r"[0-9]{1,4}[./-][0-9]{1,2}[./-][0-9]{1,4}|^[0-9]{8}|[0-9][ -][^\W\d]{3}|[0-9]:[0-9]{2}")
+_A_MOMENT = re.compile(
+    r"[0-9]{1,4}[./-][0-9]{1,2}[./-]([0-9]{1,4}\b.*)?|[0-9]{1,2}:[0-9]{2}.*|[0-9]{8}T.*|[0-9]{1,2}[ -][^\W\d]{3,9}\.?[ -][0-9]{2,4}\b.*"
+)
+_A_NUMBER = re.compile(r"[+-]?[0-9][0-9.,' ]*")
 _LETTERS = {"l": "length", "w": "width", "b": "width", "h": "height"}
 
 Parse = Callable[[str], Any]
@@ -83,6 +88,16 @@ class Column:
         """What the heading means."""
         return self.reading.concepts
 
+    @property
+    def holds_moments(self) -> bool:
+        """Whether most of its cells are dates or times, even if no format reads them."""
+        return self.guess.type in {"datetime", "date", "time"} or _most(self.filled, _A_MOMENT, "datetime date time")
+
+    @property
+    def holds_numbers(self) -> bool:
+        """Whether most of its cells are numbers, or names made of digits alone."""
+        return self.guess.type in {"integer", "decimal", "quantity"} or _most(self.filled, _A_NUMBER, "number")
+
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
@@ -111,6 +126,15 @@ class Habits:
         """The language that explains most headings; English where nothing tells."""
         top = self.languages.most_common(1)
         return top[0][0] if top and top[0][1] > self.languages["en"] else "en"
+
+
+def _most(filled: Sequence[str], shape: re.Pattern[str], kinds: str) -> bool:
+    """Whether most cells have this shape, or are values of a workbook of one of these kinds."""
+    like = sum(
+        cell.kind in kinds.split() if isinstance(cell, Native) else shape.fullmatch(cell.strip()) is not None
+        for cell in filled
+    )
+    return like * 2 > len(filled)
 
 
 def observe(paths: Sequence[Path], settings: Settings) -> list[Sheet]:
@@ -220,7 +244,8 @@ def _guess(cells: Sequence[str], reading: Reading, unit: str, habits: Habits) ->
     measure = next((known for concept, known in _MEASURES.items() if concept in reading.concepts), "")
     for guess in _typed(filled), _timed(filled, habits):
         if guess is not None and not (measure and guess.type in {"integer", "decimal"}):
-            return guess if not _is_text(reading, filled) or guess.type in {"datetime", "date"} else _text(filled)
+            is_moment = guess.type in {"datetime", "date", "time"}
+            return guess if is_moment or not _is_text(reading, filled) else _text(filled)
     if measure and (guess := _quantity(filled, measure, unit, habits)):
         return guess
     if _is_text(reading, filled):
@@ -243,12 +268,15 @@ def _text(filled: Sequence[str]) -> Guess:
 def _typed(filled: Sequence[str]) -> Guess | None:
     """Cells that a workbook holds as dates, flags or numbers already."""
     kinds = Counter(cell.kind if isinstance(cell, Native) else "text" for cell in filled)
-    kind, count = kinds.most_common(1)[0]
+    kind, count = max(kinds.items(), key=lambda item: (item[1], item[0] != "text"))
     said = f"{count} of {len(filled)} values are {kind}s of the workbook"
+    if kind in {"datetime", "date", "time"} and count * 2 >= len(filled):
+        others = [cell for cell in filled if not isinstance(cell, Native)]
+        if any(map(_DATED.search, others)):
+            return None  # dates that are texts: their format has to be found
+        return Guess("time" if kind == "time" else "datetime", {}, said + _strangers(others))
     if not _enough(count, len(filled)):
         return None
-    if kind in {"datetime", "date"}:
-        return Guess("datetime", {}, said) if count == len(filled) else None
     if kind == "flag":
         return Guess("yesno", {}, said)
     if kind == "number":
@@ -266,18 +294,25 @@ def _timed(filled: Sequence[str], habits: Habits) -> Guess | None:
         return Guess("time", {"formats": [times[0]]}, f"{times[1]} of {len(filled)} values read as {times[0]}")
     found = _formats(texts, _locale_of(habits))
     read = native + sum(count for _, count in found)
-    if not found or not _enough(read, len(filled)):
+    if not found or read * 2 < len(filled):
         return None
     said = f"{read} of {len(filled)} values read as {' or '.join(format_ for format_, _ in found)}"
+    if not _enough(read, len(filled)):
+        said += _strangers([text for text in texts if all(_reads(one, None)(text) is None for one, _ in found)])
     said += f" ({native} of them are dates of the workbook)" if native else ""
     formats = [format_ for format_, _ in found]
     if other := _other_way(texts, formats[0], found[0][1]):
         if _span(texts, other) < _span(texts, formats[0]):
             formats[0], other = other, formats[0]
         said = (
-            f"{read} of {len(filled)} values read as {formats[0]}; CHECK day and month: {other} reads all of them too"
+            f"{read} of {len(filled)} values read as {formats[0]}; {CHECK} day and month: {other} reads all of them too"
         )
     return Guess("datetime", {"formats": formats}, said)
+
+
+def _strangers(others: Sequence[str]) -> str:
+    """What is remarked about cells among dates that are none."""
+    return f"; {CHECK} those that are none, such as {others[0].strip()}" if others else ""
 
 
 def _span(texts: Sequence[str], format_: str) -> float:
@@ -347,7 +382,7 @@ def _quantity(filled: Sequence[str], measure: str, unit: str, habits: Habits) ->
     if unit and unit != unit_named(measure, {}):
         keys["from_unit"] = next(alias for alias, name in ALIASES.items() if name == unit)
     if not unit:
-        said += f"; CHECK the unit: nothing in the heading says {measure}"
+        said += f"; {CHECK} the unit: nothing in the heading says {measure}"
     return Guess("quantity", keys, said)
 
 

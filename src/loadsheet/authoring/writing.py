@@ -79,6 +79,12 @@ def _source(draft: Draft, payload: Payload) -> Iterator[str]:
     yield "  tables:"
     for table in draft.tables:
         yield f"    {table.name}:{_table(table, draft, several=several)}"
+        if table.sets is not None:
+            yield _commented(
+                f"      sets: {scalar(table.sets.codes)}", f"{CHECK}: an event of each date; which code has it?"
+            )
+            at = table.named(table.sets.at).name
+            yield f"      filled_by: [{at}]"
         if table.ignore:
             yield _commented(f"      ignore_rows: '{table.ignore}'", f"{CHECK}: a line of totals")
 
@@ -97,16 +103,17 @@ def _table(table: DraftTable, draft: Draft, *, several: bool) -> str:
     parts += [f"sheet: [{scalar(table.sheet.title)}]"] if table.sheet.title else []
     if table.join:
         parts.append(f"join: {{to: {draft.main.name}, on: {{{table.join}}}}}")
-    if table.ignore:  # its rule stands on a line of its own
+    if table.ignore or table.sets is not None:  # these stand on lines of their own
         return "\n".join(["", *(f"      {part}" for part in parts or ["header_row: auto"])])
     return " {" + ", ".join(parts) + "}"
 
 
 def _columns(draft: Draft) -> Iterator[str]:
     yield "# What the shipper sends. A remark says what the values of this file show."
-    yield "columns:"
     formats = _shared_formats(draft)
     unused = {id(drafted) for _, drafted in draft.unused}
+    in_use = any(id(one) not in unused or _is_ruling(one, table) for table in draft.tables for one in table.columns)
+    yield "columns:" if in_use else f"columns: {{}}   # {FILL_IN}: no heading says what its column is"
     for table in draft.tables:
         pad = "  "
         if draft.is_joined:
