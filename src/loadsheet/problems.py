@@ -107,7 +107,7 @@ CATALOGUE: dict[str, Kind] = {
     "C304": Kind("Not a date", '"{found}" is not a date; expected {expected}'),
     "C305": Kind("Out of range", '"{found}" is outside the allowed range {expected}'),
     "C306": Kind("Not in the list", '"{found}" is not a known {column}; expected one of {expected}'),
-    "C307": Kind("Unknown unit", '"{found}" has a unit that is not known; expected {expected}'),
+    "C307": Kind("Unit that does not fit", '"{found}" has a unit that does not fit here; expected {expected}'),
     "C308": Kind("Not a country", '"{found}" is not a country'),
     "C309": Kind("Not a currency", '"{found}" is not a currency code'),
     "C310": Kind("Not yes or no", '"{found}" is neither yes nor no'),

@@ -241,7 +241,7 @@ def _number(spec: Column, habits: Habits, locale: str | None) -> _Parse:
     times = Decimal(1)
     if spec.type == "quantity":
         unit, assumed = _units(spec, habits)
-        read = quantity_reader(read, unit=unit, assumed=assumed, extra=habits.units)
+        read = quantity_reader(read, unit=unit, assumed=assumed, extra=habits.units, locale=locale)
         times = factor(assumed, unit) or times
     check = _range(spec)
 

@@ -2,7 +2,7 @@
 
 Owns: pint, on Decimal, and in front of it the units that shippers write, by their aliases (pint knows none of KGS, LBS, CBM, Ton)
 and their sizes; pint is loaded for other units only. `Ton` is the metric ton, as beside KG in the interface; a mapping that
-means another one says so under `source.units`. Knows no column and no cell.
+means another one says so under `source.units`, and one that reads sheets of the United States has to. Knows no column and no cell.
 """
 
 import re
@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from decimal import Context, Decimal
 from functools import cache
 from typing import TYPE_CHECKING
+
+from babel import Locale
 
 from loadsheet.mapping.numerals import canonical
 from loadsheet.mapping.suggestions import did_you_mean
@@ -64,6 +66,10 @@ _SIZES: dict[str, dict[str, str]] = {
 """What is measured, and how much of it one of each unit above is: exact by definition."""
 
 _MEASURES = {unit: (measure, Decimal(size)) for measure, sizes in _SIZES.items() for unit, size in sizes.items()}
+_CALLED = {"kilogram": "a weight", "meter**3": "a volume", "meter": "a length"}
+_TONS = frozenset({"ton", "tons", "tn"})
+"""What an American writes for 2,000 pounds, and others for 1,000 kilograms."""
+_WHICH_TON = "in the United States a ton is 2,000 lb, elsewhere 1,000 kg: say which under source.units: {ton: short_ton} or {ton: tonne}"
 _SPACED = re.compile(r"[\s.]")
 _UNIT = re.compile(r"[^\W\d_]|[\"'″](?![0-9])")
 _CLEAN = Context(prec=22)  # pint goes through thirds of a yard: the last of 28 digits is off
@@ -78,10 +84,22 @@ def _registry() -> "pint.UnitRegistry[Decimal]":
 
 def unit_named(word: str, extra: Mapping[str, str]) -> str:
     """Pint's name for a unit as a mapping or a shipper writes it. Raises ValueError with a proposal for an unknown one."""
-    meant = extra.get(word) or ALIASES.get(_folded(word))
+    meant = _declared(word, extra) or ALIASES.get(_folded(word))
     if meant is None or (meant not in ALIASES.values() and not _is_known(meant)):
         raise ValueError(did_you_mean(word, [*extra, *ALIASES]))
     return meant
+
+
+def _declared(word: str, extra: Mapping[str, str]) -> str | None:
+    """What a mapping says that a word means, however it is written: who declares `ton` declares `Tons`."""
+    if word in extra:
+        return extra[word]
+    found = {meant for other, meant in extra.items() if _one_word(_folded(other)) == _one_word(_folded(word))}
+    return found.pop() if len(found) == 1 else None
+
+
+def _one_word(word: str) -> str:
+    return "ton" if word in _TONS else word
 
 
 def _folded(word: str) -> str:
@@ -126,13 +144,30 @@ def factor_by_pint(of: str, to: str) -> Decimal | None:
 
 
 def quantity_reader(
-    read_number: Callable[[str], Decimal | Wrong], *, unit: str, assumed: str, extra: Mapping[str, str]
+    read_number: Callable[[str], Decimal | Wrong],
+    *,
+    unit: str,
+    assumed: str,
+    extra: Mapping[str, str],
+    locale: str | None = None,
 ) -> Callable[[str], Decimal | Wrong]:
     """A function from trimmed text such as `12,5 kg` to a Decimal in `unit`; without a unit in the text it is in `assumed`.
-    Units are pint's names, `extra` are further words for them. Unknown or unfitting units are C307.
+    Units are pint's names, `extra` are further words for them. Unknown or unfitting units are C307, and so are tons of a sheet of
+    the United States that `extra` does not explain.
     """
     per_assumed = factor(assumed, unit) or Decimal(1)
     wrong_unit = Wrong("C307", {"expected": _expected(unit)})
+    is_american = locale is not None and Locale.parse(locale).territory == "US"
+
+    def times(word: str) -> Decimal | Wrong:
+        if is_american and _folded(word) in _TONS and _declared(word, extra) is None:
+            return wrong_unit._replace(hint=_WHICH_TON)
+        try:
+            meant = unit_named(word, extra)
+        except ValueError:
+            return wrong_unit._replace(hint=did_you_mean(word, _words_for(unit, extra)))
+        found = factor(meant, unit)
+        return wrong_unit._replace(hint=_another_measure(word, meant, unit)) if found is None else found
 
     def read(text: str) -> Decimal | Wrong:
         digits, word = _split(text)
@@ -143,13 +178,25 @@ def quantity_reader(
             return number
         if not word:
             return number if per_assumed == 1 else canonical(number * per_assumed)
-        try:
-            times = factor(unit_named(word, extra), unit)
-        except ValueError as error:
-            return wrong_unit._replace(hint=str(error))
-        return wrong_unit if times is None else canonical(number * times)
+        per_word = times(word)
+        return per_word if isinstance(per_word, Wrong) else canonical(number * per_word)
 
     return read
+
+
+def _words_for(unit: str, extra: Mapping[str, str]) -> list[str]:
+    """The words for units that measure the same."""
+    return [
+        word for word, meant in [*extra.items(), *ALIASES.items()] if is_unit(meant) and factor(meant, unit) is not None
+    ]
+
+
+def _another_measure(word: str, meant: str, unit: str) -> str:
+    measures = [_CALLED[_MEASURES[name][0]] if name in _MEASURES else "something else" for name in (meant, unit)]
+    name = f"cubic {meant.removesuffix('**3')}" if meant.endswith("**3") else meant
+    return f"{word} is known as {name}, which measures {measures[0]}" + (
+        f", not {measures[1]}" if unit in _MEASURES else ""
+    )
 
 
 def _split(text: str) -> tuple[str, str]:

@@ -47,7 +47,7 @@ _PROBLEMS = {
     "C304": "„{found}“ ist kein Datum oder keine Uhrzeit in der erwarteten Schreibweise: {expected}",
     "C305": "„{found}“ liegt außerhalb des erlaubten Bereichs {expected}",
     "C306": "„{found}“ steht nicht in der Liste: {expected}",
-    "C307": "„{found}“ hat eine unbekannte Einheit: {expected}",
+    "C307": "„{found}“ hat eine Einheit, die hier nicht passt: {expected}",
     "C308": "„{found}“ ist kein Land",
     "C309": "„{found}“ ist kein Währungscode",
     "C310": "„{found}“ ist weder Ja noch Nein",

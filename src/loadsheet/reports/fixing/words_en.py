@@ -74,7 +74,7 @@ ENGLISH = Words(
         "C302": '"{found}" is not a number',
         "C304": '"{found}" is not a date or time as it is written here: {expected}',
         "C306": '"{found}" is not in the list: {expected}',
-        "C307": '"{found}" has a unit that is not known: {expected}',
+        "C307": '"{found}" has a unit that does not fit here: {expected}',
         "C313": '"{found}" is not written as this column needs it',
         "G402": "{key} stands in rows {rows} of your file",
         "G403": "{key} has no row in the sheet {table}",
