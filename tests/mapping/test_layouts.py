@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sheets import ASSUMED, EXAMPLES, NOW, decode
+from sheets import ASSUMED, EXAMPLES, NOW, codes, decode, documents, load_text
 from test_mapping_examples import DROPS
 
 from loadsheet.mapping import Document, load, locate, translate
@@ -139,6 +139,39 @@ def test_the_name_of_a_file_gives_columns_in_the_case_it_is_written_in():
     _, _, found = found_in("pairs")
     assert decode(found[0].payload)["pickup_city"] == "HAMBURG"  # by `case: upper`
     assert decode(found[0].payload)["pickup_address1"] == "2026-11"
+
+
+EVENTS = """\
+mapping: events
+version: 1
+target: order.status
+source: {files: ["*.csv"], locale: en_GB, dates: ["%d.%m.%Y %H:%M"], timezone: Europe/Berlin}
+columns:
+  no:    {label: No, MARK fill_down: true}
+  place: {label: Place, fill_down: true}
+  at:    {label: At, type: datetime, required: true, fill_down: true}
+  code:  {label: Code, required: true}
+payload:
+  order_id:        {col: no}
+  status_code:     {col: code}
+  status_name:     {col: code}
+  status_location: {col: place}
+  status_datetime: {col: at, format: "%Y-%m-%dT%H:%M:%S"}
+"""
+
+
+@pytest.mark.parametrize("mark", ["key: true,", ""])
+def test_a_blank_cell_takes_from_above_within_one_record_only_though_every_row_is_an_event(tmp_path, mark):
+    rows = [
+        ["A1", "Hamburg", "24.10.2026 10:00", "PU"],
+        ["", "", "", "DEP"],
+        ["A2", "", "24.10.2026 13:00", "PU"],
+        ["A3", "", "", "PU"],
+    ]
+    first, second, third, fourth = documents(load_text(tmp_path, EVENTS.replace("MARK", mark)), rows)
+    assert decode(second.payload) == decode(first.payload) | {"status_code": "DEP", "status_name": "DEP"}
+    assert "status_location" not in decode(third.payload)
+    assert (fourth.key, codes(fourth)) == ("A3", ["C301"])
 
 
 def test_an_upsert_carries_both_payloads():

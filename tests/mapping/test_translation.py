@@ -53,6 +53,23 @@ COLUMNS = [
 ]
 
 
+SMALL = """\
+mapping: small
+version: 1
+target: tender.create
+source: {files: ["*.csv"], locale: en_GB}
+columns:
+  no: {label: No, required: true, key: true}
+%s
+payload:
+  tender_id:     {col: no}
+  sender_id:     {value: A}
+  receiver_id:   {value: B}
+  tender_status: {value: OPEN}
+  %s
+"""
+
+
 @pytest.fixture
 def orders(tmp_path):
     """Translates rows (dicts by label, ID given) with these payload lines and further sections."""
@@ -180,6 +197,17 @@ def test_padding_follows_the_rule_of_its_row(orders):
     }
     _, (document,) = orders("pickup_pincode: {col: zip}", {"Zip": "1234567", "Country": "AT"})
     assert codes(document) == ["C312"]
+
+
+def test_a_text_that_is_cut_when_its_row_is_known_is_said_to_be_cut(tmp_path):
+    land = "  land: {label: Land}"
+    cut = "  zip: {label: Zip, max_length: 5, on_too_long: cut_and_warn, pad_left: {to: 5, when: 'land == \"DE\"'}}"
+    mapping = load_text(tmp_path, SMALL % (f"{land}\n{cut}", "delivery_pincode: {col: zip}"))
+    (made,) = documents(mapping, [["1", "DE", "0106799"]])
+    assert decode(made.payload)["delivery_pincode"] == "01067"
+    assert [str(problem) for problem in made.problems] == [
+        'drop.csv:2 Zip: C312 warning: "0106799" has 7 characters, allowed are 5 (cut to 5 characters)'
+    ]
 
 
 def test_flags_take_the_assumed_form(orders):

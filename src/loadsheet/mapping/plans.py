@@ -85,7 +85,7 @@ class JoinPlan:
 @dataclass(frozen=True, slots=True)
 class TablePlan:
     """One compiled table. `zone` is the column that names each row's time zone; `key` the columns that say which record a
-    row belongs to; `order` those it is sorted by; `ignore` the rule for rows to leave out, with the columns it reads.
+    row belongs to, `fills_by` those that name the record even where each row is one of its own; `order` those it is sorted by; `ignore` the rule for rows to leave out, with the columns it reads.
 
     `source` is the table of the file that its rows are read from, `prefix` stands before the names of its columns there; `made_of` is
     the position of the table whose rows its column sets are in, `joined_to` of the one it is joined to; `patterns` are those of the file's name.
@@ -98,6 +98,7 @@ class TablePlan:
     finishes: tuple[FinishPlan, ...]
     shape: Shape
     key: tuple[int, ...] = ()
+    fills_by: tuple[int, ...] = ()
     order: tuple[int, ...] = ()
     ignore: Expression | None = None
     ignore_needs: tuple[int, ...] = ()

@@ -94,7 +94,7 @@ class RowReader:
         values, wrong, noted = self._convert(row.cells, self._cells)
         values += self._derived
         for finish in self.plan.finishes:
-            wrong = self._finish(finish, values, wrong)
+            wrong, noted = self._finish(finish, values, wrong, noted)
         for derived in self.plan.derived:
             wrong = self._derive(derived, values, wrong)
         return ReadRow(row, values, wrong, noted)
@@ -207,13 +207,15 @@ class RowReader:
             zone = self._zones[name] = ZoneInfo(name)
         return zone
 
-    def _finish(self, plan: FinishPlan, values: list[Any], wrong: dict[int, Wrong]) -> dict[int, Wrong]:
+    def _finish(
+        self, plan: FinishPlan, values: list[Any], wrong: dict[int, Wrong], noted: dict[int, Wrong]
+    ) -> tuple[dict[int, Wrong], dict[int, Wrong]]:
         index, rule = plan.column.slot.index, plan.column.finish
         if values[index] is None or rule is None or index in wrong:
-            return wrong
+            return wrong, noted
         if wrong and not wrong.keys().isdisjoint(plan.others):
             values[index] = None
-            return {**wrong, index: FOLLOWS}
+            return {**wrong, index: FOLLOWS}, noted
         self._frame.row = values
         text = values[index]
         if plan.when is not None and plan.needs.isdisjoint(wrong) and plan.when.evaluate(self._frame):
@@ -221,9 +223,11 @@ class RowReader:
         value = rule.finish(text, [values[other] or "" for other in plan.others])
         if isinstance(value, Wrong):
             values[index] = None
-            return {**wrong, index: value}
-        values[index] = value.value if isinstance(value, Noted) else value
-        return wrong
+            return {**wrong, index: value}, noted
+        if isinstance(value, Noted):
+            noted, value = {**noted, index: value.warning}, value.value
+        values[index] = value
+        return wrong, noted
 
     def _derive(self, derived: DerivedPlan, values: list[Any], wrong: dict[int, Wrong]) -> dict[int, Wrong]:
         if wrong and not derived.needs.isdisjoint(wrong):

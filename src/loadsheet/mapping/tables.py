@@ -273,7 +273,10 @@ class _Planner:
     ) -> TablePlan:
         """The table with the columns that say which record its rows belong to. `known` are those nearer to the main one."""
         if table.position == 0:
-            return replace(table, key=self._main_key(main, operation), order=self._sorting(main))
+            key = self._main_key(main, operation)
+            naming = self._naming(main, operation) if operation is not None else []
+            fills_by = tuple(column.slot.index for column in main.columns if column.name in naming)
+            return replace(table, key=key, fills_by=fills_by, order=self._sorting(main))
         join = self._spec.source.tables[table.name].join
         theirs = self._join_columns()
         if join is None or not theirs:
@@ -313,10 +316,13 @@ class _Planner:
             return tuple(self._indexes(main, joined, ("source", "tables", first, "join", "on")))
         if operation is None or operation.repeatable:
             return ()
+        return (*self._indexes(main, self._naming(main, operation), ("columns",)), *self._choosing(main))
+
+    def _naming(self, main: TablePlan, operation: Operation) -> list[str]:
+        """The columns that name the record: those that fill its key, or are marked so."""
         marked = [column.name for column in main.columns if column.spec.key]
         filling = self._filling(operation, main)
-        told = filling if len(filling) == len(operation.record.key) else marked or filling
-        return (*self._indexes(main, told, ("columns",)), *self._choosing(main))
+        return filling if len(filling) == len(operation.record.key) else marked or filling
 
     def _choosing(self, main: TablePlan) -> list[int]:
         """The column that chooses the operation is part of the key: one file may create a record and then change it."""

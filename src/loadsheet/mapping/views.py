@@ -237,6 +237,7 @@ def filling(plan: TablePlan, view: View) -> Filling | None:
     }
     if not places:
         return None
-    keys = tuple(place for index in plan.key if (place := view.positions.get(index)) is not None)
-    always = tuple(place for index, place in places.items() if index in plan.key or not plan.key)
+    by = plan.key or plan.fills_by
+    keys = tuple(place for index in by if (place := view.positions.get(index)) is not None)
+    always = tuple(place for index, place in places.items() if index in by or not by)
     return Filling(always, tuple(place for place in places.values() if place not in always), keys)
