@@ -322,6 +322,39 @@ def test_what_an_event_is_has_to_be_filled_in(tmp_path):
     assert line_of(text, "status_code") == "status_code: {const: status_code}   # FILL IN under constants"
 
 
+def test_headings_over_two_rows_are_read_as_one(tmp_path):
+    rows = [
+        ["Ladeliste KW 13 / 2026"],
+        ["Auftrag", None, "Abholung", None, "Ware", None, None, "Zustellung", None],
+        ["Nr", "Kunde", "Datum", "Zeit", "Art", "Anzahl", "Gewicht (kg)", "Datum", "PLZ"],
+        ["471", "Meier", "03.04.2026", "07:30", "Palette", 2, 412.5, "07.04.2026 14:00", "01067"],
+        ["472", "Huber", "03.04.2026", "08:30", "Karton", 3, 27, "07.04.2026 15:00", "80331"],
+    ]
+    text = suggested(tmp_path, rows, "order.update")
+    assert "header_rows: 2" in text
+    assert "label: Auftrag / Nr, type: text, required: true, key: true" in text
+    assert line_of(text, "order_id") == "order_id: {col: auftrag_nr}"
+    assert "'abholung_datum + abholung_zeit'" in line_of(text, "pickup_startdatetime")
+    assert line_of(text, "delivery_startdatetime") == "delivery_startdatetime: {col: zustellung_datum}"
+    assert line_of(text, "delivery_pincode") == "delivery_pincode: {col: zustellung_plz}"
+    assert mistakes(tmp_path, text) == []
+    path = tmp_path / "filled.yaml"
+    path.write_text(filled_in(text, next(one for one in WRITES if one.name == "order.update")), encoding="utf-8")
+    mapping = load(path, ASSUMED)
+    tables = open_tables(tmp_path / "sheet.xlsx", "sheet.xlsx", mapping.layouts[mapping.main_role], Settings())
+    documents = [found for found in translate(mapping, tables, now=NOW) if isinstance(found, Document)]
+    assert [[str(problem) for problem in document.problems] for document in documents] == [[], []]
+
+
+def test_a_heading_that_stands_twice_is_said(tmp_path):
+    sheet = "Order;Delivery date;Pcs;Weight (kg);Consignee;Delivery date\n" + "1;01.03.2026;2;3,5;Acme;02.03.2026\n" * 2
+    text = suggested(tmp_path, sheet, "order.update")
+    assert "# CHECK: Delivery date heads several columns: a mapping that reads it refuses the file (R211)" in text
+    assert "CHECK: stands over columns B and F, this is the first" in line_of(text, "delivery_date")
+    assert line_of(text, "delivery_company") == "delivery_company: {col: consignee}"
+    assert mistakes(tmp_path, text) == []
+
+
 COLUMNS = {  # cells as workbooks and people write them
     "moments": [datetime(2026, 3, 28, 8), datetime(2026, 3, 29), "2026-03-27 08:00", "28.10.2026 24:00", "TBC", None],
     "days": ["24.03.2026", "25.03.2026", None],

@@ -50,6 +50,7 @@ class Target:
     soft: frozenset[str]
     needed: bool
     in_list: bool
+    is_key: bool
 
 
 class Filled(NamedTuple):
@@ -159,7 +160,7 @@ def _targets(
             soft = _SOFT if is_key else _SOFT | subject
             whole = concepts if in_list else concepts | context
             core = (subject & concepts if is_key else whole - soft) or whole
-            yield Target(here, field, core, soft | context, is_needed(field, operation), in_list)
+            yield Target(here, field, core, soft | context, is_needed(field, operation), in_list, is_key)
 
 
 def _score(column: Column, target: Target) -> float:
@@ -183,6 +184,7 @@ def _score(column: Column, target: Target) -> float:
     score = hits / (hits + missed + 0.7 * surplus + 0.1 * len(column.reading.unknown)) if hits else 0.0
     score += 0.05 * len(label & meaning(target.field) & target.soft)
     score += 0.4 * recognised if recognised else -0.3 * bool(target.field.known)
+    score += 0.1 * (target.is_key and "id" in label)  # of an order's columns its number, rather than its customer
     score += 0.1 * target.needed + 0.06 * ("delivery" in target.core and not label & _SIDES)
     return max(score, 0.0)
 
@@ -217,12 +219,15 @@ def _words_fit(column: Column, concepts: frozenset[str]) -> bool:
     """Whether the cells can be what a text field means: no dates as names, and no numbers as companies or places."""
     if concepts & _MADE_OF_DIGITS or "moment" in concepts:
         return True
+    if "item" in concepts and column.guess.type in {"decimal", "quantity"}:
+        return False
     return not column.holds_moments and not (concepts & _NAMED_IN_WORDS and column.holds_numbers)
 
 
 def _doubt(column: Column, target: Target) -> str:
     """What in a heading speaks against the field that it fills; empty if nothing does."""
-    surplus = column.concepts - target.core - target.soft - meaning(target.field)
+    of_lines = {"item", "package"} if target.in_list else set()
+    surplus = column.concepts - target.core - target.soft - meaning(target.field) - of_lines
     words = [word for word in column.reading.unknown if isinstance(currency_reader()(word.upper()), Wrong)]
     if words:
         return f'what is "{" ".join(words)}" in the heading?'

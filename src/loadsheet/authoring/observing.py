@@ -12,13 +12,14 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from loadsheet.authoring.headings import Headings, find_headings
 from loadsheet.authoring.vocabulary import Reading, vocabulary, words_of
 from loadsheet.mapping.moments import format_reader
 from loadsheet.mapping.numerals import number_reader
 from loadsheet.mapping.units import ALIASES, unit_named
 from loadsheet.mapping.words import country_reader, currency_reader, yes_no_reader, zone_reader
 from loadsheet.mapping.wrong import Wrong
-from loadsheet.problems import FileRefused, Problem, Where
+from loadsheet.problems import FileRefused, Problem, Where, column_letters
 from loadsheet.reading import Layout, Native, Top, WantedColumn, fold, open_tables
 from loadsheet.reading.bounds import bounds_of
 from loadsheet.reading.opening import glimpse
@@ -101,16 +102,19 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """A table as found: the file, its sheet, encoding and delimiter of a text file, the header's row, row numbers and columns."""
+    """A table as found: the file, its sheet, encoding and delimiter of a text file, over how many rows its headings are spread, row
+    numbers, columns, and the headings that stand over several columns, of which only the first is here.
+    """
 
     path: Path
     title: str
     encoding: str
     delimiter: str
-    header_row: int
+    header_rows: int
     rows: tuple[int, ...]
     columns: tuple[Column, ...]
     habits: "Habits"
+    doubles: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -143,70 +147,61 @@ def observe(paths: Sequence[Path], settings: Settings) -> list[Sheet]:
     if not raw:
         raise FileRefused(Problem("R202", Where(paths[0].name), hint="no row looks like headings with rows below them"))
     habits = Habits()
-    for _, _, _, labels, _ in raw:
-        for label in labels:
+    for found in raw:
+        for label in found.headings.labels:
             habits.languages.update(vocabulary().read(label).languages)
     habits.locale, habits.locale_evidence = _locale(raw, habits)
-    return [_sheet(*found, habits=habits) for found in raw]
+    return [_sheet(found, habits) for found in raw]
 
 
-_Raw = tuple[Path, Top, int, tuple[str, ...], list[tuple[int, tuple[str, ...]]]]
+class _Raw(NamedTuple):
+    """A table as read: the file, its first rows, the headings, and the rows below them."""
+
+    path: Path
+    top: Top
+    headings: Headings
+    rows: list[tuple[int, tuple[str, ...]]]
 
 
 def _tables(path: Path, settings: Settings) -> Iterator[_Raw]:
     for top in glimpse(path, path.name, bounds_of(settings)):
-        header = _header(top)
-        if header is None:
+        headings = find_headings(top)
+        if headings is None:
             continue
-        number, cells = header
-        labels = tuple(str(cell).strip() for cell in cells)
-        # a heading that stands there twice could not be told apart
-        once = {fold(label): label for label in reversed(labels) if fold(label)}
-        wanted = tuple(WantedColumn(str(place), (label,), required=False) for place, label in enumerate(once.values()))
+        # a heading that stands there twice cannot be asked for
+        once = [label for label in headings.labels if fold(label) and fold(label) not in headings.doubles]
+        wanted = tuple(WantedColumn(str(place), (label,), required=False) for place, label in enumerate(once))
         layout = Layout(
-            "rows", wanted, (top.sheet,) if top.sheet else (), number,
-            (top.encoding or "utf-8-sig",), (top.delimiter or ",",),
+            "rows", wanted, (top.sheet,) if top.sheet else (), headings.row,
+            (top.encoding or "utf-8-sig",), (top.delimiter or ",",), header_rows=headings.rows,
         )  # fmt: skip
         table = open_tables(path, path.name, [layout], settings)["rows"]
         rows = [(row.number, row.cells) for row in islice(table.rows(), ROWS_READ) if row.problem is None]
         if rows:
-            yield path, top, number, table.header, rows
+            yield _Raw(path, top, headings, rows)
 
 
-def _header(top: Top) -> tuple[int, tuple[str, ...]] | None:
-    """The row that looks most like headings: several texts, no two alike, words that we know, and something below it."""
-    best, best_score = None, 0.0
-    for place, (number, cells) in enumerate(top.rows[:-1]):
-        labels = [cell for cell in cells if cell.strip()]
-        if any(isinstance(cell, Native) for cell in labels) or len({fold(cell) for cell in labels}) < len(labels):
-            continue
-        below = len([cell for cell in top.rows[place + 1][1] if cell.strip()])
-        if not labels or below > 2 * len(labels) or len(labels) > 2 * below + 2:
-            continue
-        known = sum(bool(vocabulary().read(label).concepts) and len(label) < 40 for label in labels)  # noqa: PLR2004 (a title is longer)
-        score = known * 2 + len(labels) - place * 0.5
-        if known and score > best_score:
-            best, best_score = (number, cells), score
-    return best
-
-
-def _sheet(
-    path: Path,
-    top: Top,
-    header_row: int,
-    labels: tuple[str, ...],
-    rows: list[tuple[int, tuple[str, ...]]],
-    *,
-    habits: Habits,
-) -> Sheet:
+def _sheet(raw: _Raw, habits: Habits) -> Sheet:
     columns = []
-    for position, label in enumerate(labels):
-        if fold(label):
-            cells = tuple(cells[position] for _, cells in rows)
+    doubles = raw.headings.doubles
+    for position, label in enumerate(raw.headings.labels):
+        again = doubles.get(fold(label), [])
+        if fold(label) and position < len(raw.rows[0][1]) and position not in again[1:]:
+            cells = tuple(cells[position] for _, cells in raw.rows)
             reading, unit = _understood(label)
-            columns.append(Column(label, position, cells, reading, _guess(cells, reading, unit, habits), unit))
-    numbers = tuple(number for number, _ in rows)
-    return Sheet(path, top.sheet, top.encoding, top.delimiter, header_row, numbers, tuple(columns), habits)
+            guess = _guess(cells, reading, unit, habits)
+            if again:
+                there = " and ".join(map(column_letters, again))
+                guess = guess._replace(
+                    evidence=f"{guess.evidence}; {CHECK}: stands over columns {there}, this is the first"
+                )
+            columns.append(Column(label, position, cells, reading, guess, unit))
+    numbers = tuple(number for number, _ in raw.rows)
+    top = raw.top
+    return Sheet(
+        raw.path, top.sheet, top.encoding, top.delimiter, raw.headings.rows, numbers, tuple(columns), habits,
+        tuple(raw.headings.labels[positions[0]] for positions in doubles.values()),
+    )  # fmt: skip
 
 
 def _understood(label: str) -> tuple[Reading, str]:
@@ -421,8 +416,8 @@ def _locale(raw: Sequence[_Raw], habits: Habits) -> tuple[str, str]:
     """The locale that reads most of what looks like a decimal number; among equals the one of the headings' language."""
     texts = [
         match[1].strip()
-        for _, _, _, _, rows in raw
-        for _, cells in rows[:2_000]
+        for found in raw
+        for _, cells in found.rows[:2_000]
         for cell in cells
         if not isinstance(cell, Native)
         and (match := _QUANTITY.fullmatch(cell.strip()))
@@ -455,11 +450,11 @@ def _country_cells(raw: Sequence[_Raw]) -> list[str]:
     """The cells below headings that mean a country."""
     return [
         cells[position].strip()
-        for _, _, _, labels, rows in raw
-        for position, label in enumerate(labels)
+        for found in raw
+        for position, label in enumerate(found.headings.labels)
         if "country" in vocabulary().read(label).concepts
-        for _, cells in rows[:2_000]
-        if cells[position].strip()
+        for _, cells in found.rows[:2_000]
+        if position < len(cells) and cells[position].strip()
     ]
 
 

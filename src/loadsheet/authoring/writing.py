@@ -42,6 +42,9 @@ def _head(draft: Draft, body: list[str]) -> Iterator[str]:
     yield "# Then: loadsheet mapping lint, loadsheet mapping preview FILE, loadsheet check FILE"
     for said in draft.evidence:
         yield f"# {said}"
+    for table in draft.tables:
+        for label in table.sheet.doubles:
+            yield f"# {CHECK}: {label} heads several columns: a mapping that reads it refuses the file (R211) until its sender renames all but one"
     for sheet in draft.left_out:
         yield f"# left out: {sheet.title or sheet.path.name}, which shares no key with {draft.main.name}"
     yield f"mapping: {draft.name}"
@@ -103,6 +106,8 @@ def _table(table: DraftTable, draft: Draft, *, several: bool) -> str:
     parts += [f"sheet: [{scalar(table.sheet.title)}]"] if table.sheet.title else []
     if table.join:
         parts.append(f"join: {{to: {draft.main.name}, on: {{{table.join}}}}}")
+    if table.sheet.header_rows > 1:
+        parts.append(f"header_rows: {table.sheet.header_rows}")
     if table.ignore or table.sets is not None:  # these stand on lines of their own
         return "\n".join(["", *(f"      {part}" for part in parts or ["header_row: auto"])])
     return " {" + ", ".join(parts) + "}"
