@@ -110,6 +110,22 @@ def test_a_table_keyed_by_a_looked_up_column_comes_after_it(tmp_path):
     assert document.key == "A/Dresden/North/3"
 
 
+@pytest.mark.parametrize("setting", ["lookup: sizes", 'one_of: {Box: "12.5"}'])
+def test_a_number_that_the_mapping_or_its_code_table_writes_may_be_sent_as_one(tmp_path, setting):
+    text = """\
+mapping: sizes
+version: 1
+target: order.update
+source: {files: "*.csv", locale: de_DE}
+lookups: {sizes: {file: sizes.csv, key: name, value: weight}}
+columns: {order: {label: Order, required: true}, size: {label: Size, SETTING}}
+payload: {order_id: {col: order}, sender_id: {value: A}, receiver_id: {value: B}, total_weight: {col: size, as: number}}
+"""
+    mapping = load_text(tmp_path, text.replace("SETTING", setting), sizes="name,weight\nBox,12.5\n")
+    (document,) = documents(mapping, [["A", "Box"]])
+    assert b'"total_weight":12.5' in document.payload
+
+
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [

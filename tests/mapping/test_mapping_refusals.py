@@ -241,6 +241,14 @@ CHANGES = {
     },
     "      weight:       {col: weight}": {
         "      weight:       {col: kind}": "m.yaml:38:27: weight: it holds a number, found a text (type: decimal)",
+        "      weight:       {col: kind, as: number}": (
+            "m.yaml:38:27: weight: as: number is for numbers and for what a code table says; "
+            "of a text nobody knows how it writes them (type: decimal)"
+        ),
+        "      weight:       {expr: 'kind[0:2]', as: number}": (
+            "m.yaml:38:28: weight: as: number is for numbers and for what a code table says; "
+            "of a text nobody knows how it writes them (type: decimal)"
+        ),
         "      weight:       {col: weight, round: x}": "m.yaml:38:42: round: must be a whole number, found x",
         "      weight:       {col: weight, format: '%d'}": "m.yaml:38:27: weight: format is for dates, not for a number (type: decimal)",
     },

@@ -236,13 +236,26 @@ def _fits(value: _Value, leaf: Leaf, around: Around, names: Names, loc: Loc) -> 
         problem = "it is sent in UTC, so source.timezone has to be set"
     if found is Type.CODES:
         problem = "a row of a code table is several values; name one"
+    if leaf.as_ == "number" and value.type is Type.TEXT and not _is_a_code(leaf, around, names, loc):
+        problem = "as: number is for numbers and for what a code table says; of a text nobody knows how it writes them"
     if not problem and not _type_fits(kind, found, leaf):
         problem = f"it holds {_holds(kind)}, found {found.value}"
     if problem:
+        if leaf.as_ == "number":
+            kind = Kind.NUMERIC
         names.file.refuse(
             loc, f"{field.name}: {problem}", _WANTED.get(kind, "type: datetime" if kind in DATE_SHAPES else "")
         )
     return not problem
+
+
+def _is_a_code(leaf: Leaf, around: Around, names: Names, loc: Loc) -> bool:
+    """Whether a text is one that the mapping or its code table wrote, and not the cell."""
+    found = names.column(leaf.col, around.item, loc) if leaf.col is not None else None
+    spec = next((plan.spec for plan in found[0].columns if plan.name == found[1]), None) if found is not None else None
+    if spec is None or spec.lookup is None:
+        return spec is not None and isinstance(spec.one_of, dict)
+    return names.file.values["lookups"][spec.lookup].get("missing") != "keep"
 
 
 def _holds(kind: Kind) -> str:
