@@ -165,6 +165,11 @@ def test_m28_a_code_that_the_table_lacks_follows_the_rule(lookup):
     assert converter("text", lookup="codes", lookups=lookup(value="name", missing="blank"))("EUX") is None
 
 
+def test_codes_that_differ_by_case_alone_and_mean_the_same_are_one():
+    assert converter("text", one_of={"p": "PAL", "P": "PAL"}, ignore_case=True)("p") == "PAL"
+    assert converter("text", one_of={"p": "PAL", "P": "PKG"})("P") == "PKG"
+
+
 # ---- numbers ----
 
 
@@ -560,6 +565,26 @@ def test_countries_are_names_or_codes(locale, text, expected):
 
 def test_words_that_are_nearly_right_get_a_proposal():
     assert converter("country")("Deutschlnd").hint == "did you mean deutschland?"
+
+
+@pytest.mark.parametrize(
+    ("locale", "text", "hint"),
+    [
+        ("en_GB", "Holland", "did you mean Netherlands?"),
+        ("de_DE", "Holland", "did you mean Niederlande?"),
+        ("en_GB", "England", "did you mean United Kingdom?"),
+        ("en_GB", "Great-Britain", "did you mean United Kingdom?"),
+        ("de_DE", "Großbritannien", "did you mean Vereinigtes Königreich?"),
+        ("en_GB", "Britain", "did you mean United Kingdom?"),
+        ("en_GB", "U.S.A.", "did you mean United States?"),
+        ("en_GB", "Brasil", "did you mean brazil?"),
+        ("en_GB", "Nordland", ""),
+        ("en_GB", "Deutchland", ""),
+    ],
+)
+def test_of_a_country_only_the_one_that_is_meant_is_proposed(locale, text, hint):
+    wrong = converter("country", locale=locale)(text)
+    assert (wrong.code, wrong.hint) == ("C308", hint)
     assert converter("timezone")("Europe/Berlim").hint == "did you mean Europe/Berlin?"
     assert converter("currency")("EURX").hint == "did you mean EUR?"
 

@@ -132,6 +132,23 @@ CHANGES = {
         ),
         "{label: Tender, split: '(?P<a'}": ("m.yaml:12:34: split: not a pattern: invalid named capture group: (?P<a"),
         "{label: Tender, one_of: {A: 1}}": 'm.yaml:12:39: A takes a text, found 1 (write "1")',
+        "{label: Tender, one_of: {P: a, p: b}, ignore_case: true}": (
+            "m.yaml:12:35: P and p are one code here and mean a and b (capitals make no difference with ignore_case: true)"
+        ),
+        "{label: Tender, one_of: [P, p], ignore_case: true}": (
+            "m.yaml:12:35: P and p are one code here and mean P and p (capitals make no difference with ignore_case: true)"
+        ),
+        "{label: Tender, one_of: {'P ': a, P: b}}": (
+            "m.yaml:12:35: P  and P are one code here and mean a and b (leave one of them out)"
+        ),
+        "{label: Tender, type: yesno, yes: x, no: X}": (
+            "m.yaml:12:52: x means yes, and no is X: capitals make no difference here "
+            "(say under yes: and no: which words mean which)"
+        ),
+        "{label: Tender, type: yesno, yes: [x, Nein]}": (
+            "m.yaml:12:45: Nein means yes, and no is nein (the usual words): capitals make no difference here "
+            "(say under yes: and no: which words mean which)"
+        ),
         "{label: Tender, type: country, one_of: [A]}": "m.yaml:12:42: one_of means nothing for type country",
         "{label: Tender, type: integer, default: x}": "m.yaml:12:51: default x is not a value of this column (de_DE writes 1.234,5)",
     },

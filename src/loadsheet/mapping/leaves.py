@@ -255,7 +255,7 @@ def _is_a_code(leaf: Leaf, around: Around, names: Names, loc: Loc) -> bool:
     spec = next((plan.spec for plan in found[0].columns if plan.name == found[1]), None) if found is not None else None
     if spec is None or spec.lookup is None:
         return spec is not None and isinstance(spec.one_of, dict)
-    return names.file.values["lookups"][spec.lookup].get("missing") != "keep"
+    return bool(names.file.values["lookups"][spec.lookup].get("missing") != "keep")
 
 
 def _holds(kind: Kind) -> str:

@@ -10,10 +10,10 @@ from rapidfuzz import fuzz, process
 _CLOSE_ENOUGH = 60  # of 100; below it proposals confuse more than they help
 
 
-def closest(word: str, options: Iterable[str]) -> str:
-    """The option most like `word`, ignoring case, or an empty text if none is like it."""
+def closest(word: str, options: Iterable[str], least: int = _CLOSE_ENOUGH) -> str:
+    """The option most like `word`, ignoring case, or an empty text if none is like it: by `least` of 100."""
     by_folded = {option.casefold(): option for option in options}
-    found = process.extractOne(word.casefold(), by_folded.keys(), scorer=fuzz.ratio, score_cutoff=_CLOSE_ENOUGH)
+    found = process.extractOne(word.casefold(), by_folded.keys(), scorer=fuzz.ratio, score_cutoff=least)
     return by_folded[found[0]] if found else ""
 
 
@@ -24,9 +24,9 @@ def nearest(name: str, patterns: Iterable[str], most: int = 3) -> list[str]:
     return sorted(likeness, key=lambda pattern: -likeness[pattern])[:most]
 
 
-def did_you_mean(word: str, options: Iterable[str]) -> str:
+def did_you_mean(word: str, options: Iterable[str], least: int = _CLOSE_ENOUGH) -> str:
     """The hint `did you mean X?`, or an empty text."""
-    option = closest(word, options)
+    option = closest(word, options, least)
     return f"did you mean {option}?" if option else ""
 
 

@@ -5,7 +5,7 @@ several keys. Knows no row, no number and no date.
 """
 
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -168,7 +168,7 @@ def _codes(spec: Column, lookup: Lookup | None) -> list[_Parse]:
     if spec.one_of is None:
         return []
     meanings = spec.one_of if isinstance(spec.one_of, dict) else {word: word for word in spec.one_of}
-    by_key = {folded(word, ignore_case=spec.ignore_case): meaning for word, meaning in meanings.items()}
+    by_key = _by_key(meanings, ignore_case=spec.ignore_case)
     wrong = Wrong("C306", {"expected": some(meanings)})
 
     def choose(text: str) -> Any:
@@ -176,6 +176,18 @@ def _codes(spec: Column, lookup: Lookup | None) -> list[_Parse]:
         return wrong._replace(hint=did_you_mean(text, meanings)) if meaning is None else meaning
 
     return [choose]
+
+
+def _by_key(meanings: Mapping[str, str], *, ignore_case: bool) -> dict[str, str]:
+    """The meanings by what is compared. Raises SettingError for two codes that are compared as one and mean different things."""
+    first: dict[str, str] = {}
+    for word, meaning in meanings.items():
+        known = first.setdefault(folded(word, ignore_case=ignore_case), word)
+        if meanings[known] != meaning:
+            said = f"{known} and {word} are one code here and mean {meanings[known]} and {meaning}"
+            hint = "capitals make no difference with ignore_case: true" if ignore_case else "leave one of them out"
+            raise SettingError("one_of", said, hint)
+    return {key: meanings[word] for key, word in first.items()}
 
 
 def _found_with(lookup: Lookup) -> Callable[[str, Sequence[str]], Any]:

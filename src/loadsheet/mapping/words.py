@@ -12,7 +12,7 @@ from babel import Locale
 from babel.core import get_global
 
 from loadsheet.mapping.suggestions import did_you_mean
-from loadsheet.mapping.wrong import Wrong
+from loadsheet.mapping.wrong import SettingError, Wrong
 
 _NO_COUNTRIES = frozenset({"EU", "EZ", "QO", "UN", "XA", "XB", "ZZ"})  # CLDR's territories that are none
 _CODE = 3  # letters
@@ -20,6 +20,39 @@ _SIGNS = {  # of one currency only
     "€": "EUR", "zł": "PLN", "Kč": "CZK", "₹": "INR", "₺": "TRY", "₪": "ILS", "₴": "UAH", "₫": "VND", "฿": "THB",
     "US$": "USD", "A$": "AUD", "C$": "CAD", "S$": "SGD", "HK$": "HKD", "NZ$": "NZD", "R$": "BRL",
 }  # fmt: skip
+_ALIKE = 75  # of 100: names of countries end alike, and Nordland is not Ireland
+_MEANT = {
+    word: code
+    for code, words in {
+        "GB": "england, scotland, schottland, wales, britain, great britain, grossbritannien, großbritannien, northern ireland, nordirland, "
+        "angleterre, grande bretagne, gran bretagna, inghilterra, inglaterra, gran bretaña, storbritannien, wielka brytania, anglia",
+        "NL": "holland, hollande, olanda, holanda, holandia",
+        "US": "america, amerika, united states of america, vereinigte staaten von amerika, états unis d'amérique, the united states",
+        "CZ": "czech republic, tschechische republik, tschechei, république tchèque, repubblica ceca, república checa",
+        "SK": "slovak republic, slowakische republik",
+        "CH": "helvetia, swiss, swiss confederation",
+        "AE": "emirates, uae, vae, emirate",
+        "BA": "bosnia, bosnien",
+        "BY": "white russia, weissrussland, weißrussland",
+        "CI": "ivory coast",
+        "DE": "federal republic of germany, bundesrepublik deutschland, brd",
+        "HK": "hong kong, hongkong",
+        "IE": "eire, republic of ireland, republik irland",
+        "KR": "korea, republic of korea",
+        "MD": "moldavia, moldawien",
+        "MK": "macedonia, mazedonien",
+        "MM": "burma, birma",
+        "MO": "macau, macao",
+        "RU": "russian federation, russische föderation",
+        "SZ": "swaziland, swasiland",
+        "TL": "east timor, osttimor",
+        "TR": "turkey, türkiye, turkiye",
+        "VA": "vatican, vatikan",
+        "ZA": "rsa",
+    }.items()
+    for word in words.split(", ")
+}
+"""What countries and parts of them are called beside CLDR's names: proposed, as nobody need mean the whole by the part."""
 _YES_NO = {
     "en": ("yes y true 1", "no n false 0"),
     "cs": ("ano", "ne"),
@@ -43,12 +76,23 @@ def country_reader(locale: str | None) -> Callable[[str], str | Wrong]:
     three-letter codes; C308 with a proposal otherwise.
     """
     codes = _countries(locale)
+    language = Locale.parse(locale or "en")
+    names = [name for name in codes if len(name) > 3]  # noqa: PLR2004 (names, not codes)
 
     def read(text: str) -> str | Wrong:
         code = codes.get(text.casefold())
-        return code or Wrong("C308", hint=did_you_mean(text, [name for name in codes if len(name) > 3]))  # noqa: PLR2004 (names, not codes)
+        if code is not None:
+            return code
+        meant = _MEANT.get(" ".join(text.casefold().replace(".", "").split()))
+        return Wrong(
+            "C308", hint=f"did you mean {language.territories[meant]}?" if meant else did_you_mean(text, names)
+        )
 
     return read
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.casefold().replace(".", "").replace("-", " ").split())
 
 
 @cache
@@ -113,17 +157,29 @@ def zone_reader() -> Callable[[str], str | Wrong]:
 
 
 def yes_no_reader(locale: str | None, yes: Iterable[str], no: Iterable[str]) -> Callable[[str], bool | Wrong]:
-    """A function from text to bool: the given words, or if there are none those of the locale's language and of English; C310."""
+    """A function from text to bool: the given words, or if there are none those of the locale's language and of English; C310. Raises
+    SettingError for a word that would mean both.
+    """
     language = Locale.parse(locale).language if locale else "en"
-    words: dict[str, bool] = {}
-    for meaning, given, place in ((True, list(yes), 0), (False, list(no), 1)):
-        known = given or [
-            word for code in {"en": 0, language: 0} for word in _YES_NO.get(code, ("", ""))[place].split()
-        ]
-        words |= {word.casefold(): meaning for word in known}
+    given_yes, given_no = list(yes), list(no)
+    words = _by_fold(given_yes or _usual(language, 0))
+    denials = _by_fold(given_no or _usual(language, 1))
+    if both := [word for word in denials if word in words]:
+        denied = denials[both[0]] if given_no else f"{denials[both[0]]} (the usual words)"
+        said = f"{words[both[0]]} means yes, and no is {denied}: capitals make no difference here"
+        raise SettingError("no" if given_no else "yes", said, "say under yes: and no: which words mean which")
+    meanings = {**dict.fromkeys(words, True), **dict.fromkeys(denials, False)}
 
     def read(text: str) -> bool | Wrong:
-        meaning = words.get(text.casefold())
-        return Wrong("C310", hint="write " + " or ".join(words)) if meaning is None else meaning
+        meaning = meanings.get(text.casefold())
+        return Wrong("C310", hint="write " + " or ".join(meanings)) if meaning is None else meaning
 
     return read
+
+
+def _usual(language: str, place: int) -> list[str]:
+    return [word for code in {"en": 0, language: 0} for word in _YES_NO.get(code, ("", ""))[place].split()]
+
+
+def _by_fold(words: Iterable[str]) -> dict[str, str]:
+    return {word.casefold(): word for word in words}
