@@ -1,10 +1,15 @@
 """What stands around a table is said in the mapping file: the keys reach reading, wrong ones are refused, and every row is accounted for."""
 
+import json
+
 import openpyxl
 import pytest
 from sheets import ASSUMED, NOW, load_text
+from warm import loadsheet
 
+from loadsheet.cli.left_out import LeftOut
 from loadsheet.mapping import Document, Ignored, lint, translate
+from loadsheet.mapping.documents import SourceRow
 from loadsheet.reading import open_tables
 from loadsheet.settings import Settings
 
@@ -56,6 +61,30 @@ def test_every_row_of_a_file_with_notes_all_around_is_in_a_document_or_ignored_w
         10: "footer: row 10 begins with source, and all below",
         11: "footer: row 10 begins with source, and all below",
     }
+
+
+def test_check_says_which_rows_are_left_out_by_which_rule(tmp_path):
+    (tmp_path / "mappings").mkdir()
+    load_text(tmp_path / "mappings", MAPPING)
+    (tmp_path / "a.csv").write_text(FILE, encoding="utf-8")
+    assert loadsheet(tmp_path, "check", "a.csv").stderr.splitlines() == [
+        'a.csv: 1 row left out, units_row: the first row under the header (row 4 "id")',
+        'a.csv: 1 row left out, comment: # (row 6 "# late ones")',
+        'a.csv: 1 row left out, totals: begins with total (row 8 "Total")',
+        'a.csv: 2 rows left out, footer: row 10 begins with source, and all below (rows 10 "Source: TMS", 11 "T3")',
+        "2 documents could be sent; 0 errors, 0 warnings",
+    ]
+    told = json.loads(loadsheet(tmp_path, "check", "a.csv", "--json").stdout)
+    assert told["left_out"] == 5
+    assert {"sheet": "", "count": 2, "rows": [10, 11]}.items() <= told["left_out_by"][-1].items()
+
+
+def test_of_many_rows_left_out_the_first_are_shown():
+    left_out = LeftOut()
+    for number in range(2, 1503):
+        left_out.add(Ignored(SourceRow("rows", number, (" ", f"x{number}")), "a rule"), "a.xlsx", "Orders")
+    line = 'a.xlsx:Orders: 1,501 rows left out, a rule (rows 2 "x2", 3 "x3", 4 "x4" and 1,498 more)'
+    assert (left_out.count, list(left_out.sentences())) == (1501, [line])
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import click
 import msgspec
 
 from loadsheet.causes import Cause, Causes
+from loadsheet.cli.left_out import LeftOut
 from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, load, together
 from loadsheet.cli.output import print_json, say
 from loadsheet.inbox import InboxFile
@@ -58,7 +59,8 @@ def check(
     make_ready(settings)
     loaded = load_folder(settings.mappings, settings.assumptions)
     usable, count, errors, causes, problems, lines = 0, 0, 0, Causes(), [], _Lines()
-    for found in documents_of(files, loaded, settings):
+    left_out = LeftOut()
+    for found in documents_of(files, loaded, settings, left_out):
         for problem in _problems_of(found):
             causes.add(problem, found.document.key if isinstance(found, Checked) else "")
             count, errors = count + 1, errors + (problem.level == "error")
@@ -71,11 +73,13 @@ def check(
             lines.add(_line(found))
     lines.flush()
     if as_json and not payloads:
-        folded = causes.ranked()
-        print_json({"usable": usable, "errors": errors, "causes": folded, "problems": problems})
+        told = {"left_out": left_out.count, "left_out_by": left_out.to_json()}
+        print_json({"usable": usable, "errors": errors, **told, "causes": causes.ranked(), "problems": problems})
     else:
         for cause in causes.ranked():
             say(sentences_on(cause))
+        for line in left_out.sentences():
+            say(line)
         say(f"{usable} documents could be sent; {errors} errors, {count - errors} warnings")
     if not errors:
         return 0  # as a run ends: a file without a row needs nobody
@@ -96,10 +100,11 @@ def _sendable(found: Checked | Problem | Unusable) -> int:
 
 
 def documents_of(
-    files: Sequence[Path], mappings: Sequence[Mapping], settings: Settings
+    files: Sequence[Path], mappings: Sequence[Mapping], settings: Settings, left_out: LeftOut | None = None
 ) -> Iterator[Checked | Problem | Unusable]:
     """Every document of these files; Unusable for each file that cannot be used when it is opened or read, a Problem for one that nothing
-    takes, that waits or whose errors are too many, and warnings of what looks damaged in one.
+    takes, that waits or whose errors are too many, and warnings of what looks damaged in one. `left_out` takes the rows
+    that rules leave out.
     """
     by_name = {_name(path, mappings): path for path in files}
     routes = route(list(by_name), mappings)
@@ -108,20 +113,25 @@ def documents_of(
         opened = {role: unclaimed(name, by_name[name]) for role, name in chosen.files.items()}
         before = 0
         try:
-            for found in _documents(chosen, opened, settings):
+            for found in _documents(chosen, opened, settings, left_out or LeftOut()):
                 before += isinstance(found, Checked) and found.document.usable
                 yield found
         except FileRefused as refused:
             yield Unusable(refused.problem, before)
 
 
-def _documents(chosen: Route, opened: dict[str, InboxFile], settings: Settings) -> Iterator[Checked | Problem]:
+def _documents(
+    chosen: Route, opened: dict[str, InboxFile], settings: Settings, left_out: LeftOut
+) -> Iterator[Checked | Problem]:
     """What one mapping makes of the files of a route."""
     tables = open_route(chosen, opened, settings)
     fates: Counter[State] = Counter()
     warnings: list[Problem] = []
     for found in translated(chosen.mapping, tables, warnings.append):
-        if not isinstance(found, Ignored):
+        if isinstance(found, Ignored):
+            table = tables[found.row.table]
+            left_out.add(found, table.file, table.sheet)
+        else:
             fates[State.READY if found.usable else State.INVALID] += 1
             yield Checked(found, tables, chosen.mapping)
     yield from warnings
