@@ -1,7 +1,7 @@
 """The shipper's workbook: what is filled into it comes out of the mapping as it was meant."""
 
 import json
-from datetime import UTC, datetime, time
+from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from pathlib import Path
 from unicodedata import normalize
@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from warm import loadsheet
 
 from loadsheet.authoring.template import forms, write_template
+from loadsheet.authoring.texts import text_like
 from loadsheet.contract import Assumptions
 from loadsheet.mapping import Document, load, translate
 from loadsheet.problems import MappingError
@@ -240,10 +241,93 @@ def test_examples_are_values_that_the_columns_take():
                     text = str(heading.example)
                     if heading.codes:
                         assert text in heading.codes, (path.stem, heading.text)
-                    assert isinstance(heading.example, time | datetime | Decimal | int | str)
+                    assert isinstance(heading.example, time | date | Decimal | int | str)
 
 
 def test_rows_of_several_kinds_get_no_template():
     mapping = load(ROOT / "mappings" / "kastell-records.yaml", ASSUMED)
     with pytest.raises(MappingError, match="several kinds"):
         forms(mapping, mapping.main_role)
+
+
+DATED = """\
+mapping: dated
+version: 1
+target: order.update
+source:
+  files: ["dated*.xlsx"]
+  locale: de_DE
+  dates: ["%d.%m.%Y %H:%M", "%d.%m.%Y"]
+  timezone: UTC
+columns:
+  order:   {label: Order, type: text, required: true, key: true}
+  pickup:  {label: Pickup, type: date, required: true}
+  deliver: {label: Delivery, type: datetime, required: true}
+  zip_city: {label: Zip and city, type: text, required: true, split: '(?P<zip>[0-9]{4,5}) +(?P<city>.+)'}
+  zip:     {part_of: zip_city}
+  city:    {part_of: zip_city}
+  size:    {label: Size, type: text, required: true, split: '(?P<long>\\d+)x(?P<wide>\\d+) cm'}
+  long:    {part_of: size, type: decimal}
+  wide:    {part_of: size, type: decimal}
+  lane:    {label: Lane, type: text, required: true, pattern: '[A-Z]{2}-[A-Z]{2}'}
+  odd:     {label: Odd, type: text, required: true, split: '(?P<when>..[^a-zA-Z0-9 ./_-])'}
+  when:    {part_of: odd, type: integer}
+payload:
+  order_id: {col: order}
+  sender_id: {value: A}
+  receiver_id: {value: B}
+  pickup_startdatetime: {col: pickup}
+  delivery_startdatetime: {col: deliver}
+  delivery_pincode: {col: zip}
+  delivery_city: {col: city}
+  delivery_address1: {col: lane}
+"""
+
+
+def test_the_example_is_a_row_that_the_mapping_takes(tmp_path):
+    """In: a mapping with dates of both kinds and columns of several parts. Out: its example, copied into Data, translates."""
+    path = tmp_path / "dated.yaml"
+    without = "\n".join(line for line in DATED.splitlines() if " odd: " not in line and " when: " not in line)
+    path.write_text(without, encoding="utf-8")
+    mapping = load(path, ASSUMED)
+    out = tmp_path / "dated-1.xlsx"
+    write_template(mapping, mapping.main_role, out)
+    book = openpyxl.load_workbook(out)
+    cells = [cell.value for cell in book["Example"][2]]
+    assert cells[1:] == [datetime(2026, 3, 24), datetime(2026, 3, 24, 12), "1234 Abc", "123x123 cm", "AB-AB"]
+    for position, value in enumerate(cells, 1):
+        book["Data"].cell(2, position, value)
+    book.save(out)
+    tables = open_tables(out, out.name, mapping.layouts[mapping.main_role], Settings())
+    (document,) = [found for found in translate(mapping, tables, now=NOW) if isinstance(found, Document)]
+    assert [str(problem) for problem in document.problems] == []
+    told = {row[1]: row for row in book["Guide"].iter_rows(values_only=True)}
+    assert told["Pickup"][3] == "a date, such as 24.03.2026"
+    assert told["Delivery"][3] == "a date with its time, such as 24.03.2026 08:00"
+    assert told["Zip and city"][3:6:2] == ("a text, made of zip, city", "1234 Abc")
+
+
+def test_the_guide_says_where_only_the_author_knows_an_example(tmp_path):
+    path = tmp_path / "dated.yaml"
+    path.write_text(DATED, encoding="utf-8")
+    mapping = load(path, ASSUMED)
+    write_template(mapping, mapping.main_role, tmp_path / "dated-1.xlsx")
+    guide = openpyxl.load_workbook(tmp_path / "dated-1.xlsx")["Guide"]
+    (told,) = [row for row in guide.iter_rows(values_only=True) if row[1] == "Odd"]
+    assert told[5] == "only the sheet's author knows one: ask for it"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [
+        ("[0-9]{5}", "12345"),
+        ("A-[0-9]{3}|B", "A-123"),
+        (r"(?P<a>\w+)/(?P<b>[^/]*)", "123/123"),
+        (r"(?i)lot *\d+", "lot123"),
+        (r"\pL+", ""),
+        ("(ab){2}c?", "abab"),
+        ("(", ""),
+    ],
+)
+def test_a_text_like_a_pattern(pattern, text):
+    assert text_like(pattern) == text

@@ -15,10 +15,12 @@ import xlsxwriter  # type: ignore[import-untyped]  # has annotations but no py.t
 from xlsxwriter.format import Format  # type: ignore[import-untyped]  # as above
 from xlsxwriter.worksheet import Worksheet  # type: ignore[import-untyped]  # as above
 
+from loadsheet.authoring.texts import text_like
 from loadsheet.authoring.wording import WORDS, Words, allowed, note
 from loadsheet.mapping import Mapping as CompiledMapping
 from loadsheet.mapping.conversion import ColumnPlan
 from loadsheet.mapping.guiding import MOMENT, Language, expected
+from loadsheet.mapping.wrong import Wrong
 from loadsheet.problems import MappingError, column_letters
 from loadsheet.reading import Layout
 
@@ -64,12 +66,14 @@ def forms(mapping: CompiledMapping, role: str) -> list[TableForm]:
         for table in mapping.plan.tables
         for column in table.columns
     }
+    parts = [column for column in columns.values() if column.spec.part_of]
     found = []
     for number, layout in enumerate(mapping.layouts[role]):
         headings = [
             _heading(
                 wanted.labels[0],
-                columns[layout.name, wanted.name.split("#")[0]],
+                column := columns[layout.name, wanted.name.split("#")[0]],
+                [part for part in parts if part.spec.part_of == column.name],
                 required=wanted.required,
                 hours=2 * place,
             )
@@ -104,9 +108,9 @@ def write_template(mapping: CompiledMapping, role: str, path: Path) -> None:
     book.close()
 
 
-def _heading(label: str, column: ColumnPlan, *, required: bool, hours: int) -> Heading:
-    example = _example(column, column.choices)
-    if isinstance(example, datetime):
+def _heading(label: str, column: ColumnPlan, parts: Sequence[ColumnPlan], *, required: bool, hours: int) -> Heading:
+    example = _example(column, column.choices, parts)
+    if isinstance(example, datetime) and column.spec.example is None:
         example += timedelta(hours=hours)  # what stands further right mostly happens later
     return Heading(label, column, required, column.choices, example)
 
@@ -117,28 +121,29 @@ def _title(layout: Layout, number: int, of: int) -> str:
     return "Data" if of == 1 else f"{layout.name.capitalize()}"[:31] or f"Data {number + 1}"
 
 
-def _example(column: ColumnPlan, codes: Sequence[str]) -> Any:
-    """A cell as it should be filled in: the mapping's own example, else one that the column takes."""
+def _example(column: ColumnPlan, codes: Sequence[str], parts: Sequence[ColumnPlan]) -> Any:
+    """A cell as it should be filled in: the mapping's own example, else one that the column and the parts of its split take."""
     spec = column.spec
     if spec.example is not None:
         return spec.example
     if codes:
         return codes[0]
     if spec.type in _DATE_FORMATS:
-        return MOMENT.time() if spec.type == "time" else MOMENT
+        return {"time": MOMENT.time(), "date": MOMENT.date()}.get(spec.type, MOMENT)
     if spec.type in {"integer", "decimal", "quantity"}:
         usual = Decimal(10) if spec.type == "integer" else Decimal("12.5")
         low, high = spec.min if spec.min is not None else usual, spec.max if spec.max is not None else usual
         return max(low, min(usual, high))
     usual_texts = {"country": "DE", "currency": "EUR", "timezone": "Europe/Berlin"}
-    return usual_texts.get(spec.type) or _example_text(column)
+    return usual_texts.get(spec.type) or _example_text(column, parts)
 
 
-def _example_text(column: ColumnPlan) -> str:
-    """A text that shows what is meant; none for a pattern, whose texts only the mapping's author can make up."""
+def _example_text(column: ColumnPlan, parts: Sequence[ColumnPlan]) -> str:
+    """A text that shows what is meant; none where nothing like the pattern is found that the column and its parts take."""
     spec = column.spec
-    if spec.pattern is not None or spec.split is not None:
-        return ""
+    if pattern := spec.pattern or spec.split:
+        text = text_like(pattern)
+        return text if not any(isinstance(one.convert(text), Wrong) for one in (column, *parts)) else ""
     text = "A-1001" if spec.key else column.label
     text = f"{'0' * (spec.pad_left.to - 4)}1067" if spec.pad_left is not None and spec.pad_left.to > 4 else text  # noqa: PLR2004 (01067 is a postcode)
     return text[: spec.max_length or len(text)]
@@ -308,7 +313,7 @@ class _Writer:
                     words.required if heading.required else words.optional,
                     expected(heading.column, language),
                     allowed(heading.codes),
-                    _shown(heading.example),
+                    _shown(heading.example) or (words.no_example if heading.required else ""),
                     heading.column.spec.note,
                 )
                 for position, text in enumerate(told):

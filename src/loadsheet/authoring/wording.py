@@ -23,6 +23,7 @@ class Words:
     required: str
     optional: str
     example: str
+    no_example: str
     grouped: str
 
 
@@ -41,6 +42,7 @@ WORDS: dict[Language, Words] = {
         "required",
         "may be blank",
         "Example",
+        "only the sheet's author knows one: ask for it",
         "Rows with the same {key} are one record: {same} must say the same in all of them.",
     ),
     "de": Words(
@@ -57,6 +59,7 @@ WORDS: dict[Language, Words] = {
         "Pflicht",
         "darf leer sein",
         "Beispiel",
+        "das weiß nur, wer die Mappe gemacht hat: bitte fragen",
         "Zeilen mit gleicher {key} sind ein Datensatz: {same} müssen in allen gleich sein.",
     ),
 }

@@ -6,6 +6,7 @@ for a blank, `Wrong` for what it refuses or `Noted` for what it takes with a war
 white space and brought into composed form, so `Köln` is one word however it was typed. Knows no row, no table and no file.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -45,6 +46,7 @@ TYPES: dict[str, Type] = {
 }
 _NUMBERS = frozenset({"integer", "decimal", "quantity"})
 _TIMES = ("%H:%M:%S", "%H:%M")
+_CLOCK = re.compile("%-?[HIMScXT]")  # in a format: the time of day
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +68,8 @@ class Habits:
 class ColumnPlan:
     """One compiled column. `cells` names the column whose cells it reads (its own name but for the part of a split one);
     `zoned`: its moments are still without a zone when `convert` gives them; `choices` are the texts that a cell may hold, if the
-    mapping lists them; `writes` is the first format that its dates and times may have as texts, if any is declared.
+    mapping lists them; `writes` is the first format that its dates and times may have as texts, if any is declared (of dates: the first
+    without a time of day).
     """
 
     name: str
@@ -121,7 +124,7 @@ def plan_column(
     zoned = habits.by_row and spec.type in {"date", "datetime"}
     slot, choices = _slot(spec, index, lookup, default), _choices(spec, lookup)
     formats = spec.formats or (habits.dates if spec.type in {"date", "datetime"} else ())
-    writes = formats[0] if formats else ""
+    writes = next((one for one in formats if spec.type != "date" or not _CLOCK.search(one)), "")
     return ColumnPlan(name, spec, slot, convert, zoned, finish, name, choices=choices, writes=writes)
 
 

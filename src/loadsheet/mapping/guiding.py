@@ -11,6 +11,7 @@ from typing import Literal
 from loadsheet.mapping.conversion import ColumnPlan
 from loadsheet.mapping.documents import ColumnGuide
 from loadsheet.mapping.language import SET
+from loadsheet.mapping.patterns import group_names
 from loadsheet.mapping.plans import TablePlan, in_every_set
 
 Language = Literal["en", "de"]
@@ -91,6 +92,8 @@ def expected(column: ColumnPlan, language: Language) -> str:
         )
     if spec.pattern:
         parts.append(f"{'nach dem Muster' if german else 'like the pattern'} {spec.pattern}")
+    if spec.split:
+        parts.append(f"{'bestehend aus' if german else 'made of'} {', '.join(group_names(spec.split))}")
     if spec.default is not None:
         parts.append(f"{'leer bedeutet' if german else 'blank means'} {spec.default}")
     return ", ".join(parts)
