@@ -152,7 +152,16 @@ HALF_PAST_TWO = timedelta(hours=2, minutes=30)
 
 
 @pytest.mark.parametrize(
-    "text", ["at + clock", "clock + at", "$at(at, clock)", "at + (flag ? clock : t'PT1H')", "orders.at + orders.clock"]
+    "text",
+    [
+        "at + clock",
+        "clock + at",
+        "$at(at, clock)",
+        "at + (flag ? clock : t'PT1H')",
+        "orders.at + orders.clock",
+        "at + (clock + t'PT0S')",
+        "at + (clock - t'PT0S')",
+    ],
 )
 def test_m17_a_date_and_a_time_of_day_are_that_time_on_the_clock_of_that_day(text):
     assert on(SPRING, text=text) == "2026-03-29T07:30:00+02:00"
@@ -201,6 +210,15 @@ def test_m17_a_day_later_may_be_a_time_that_the_clocks_skip_or_repeat():
         on(before, text="at + t'P1D'")
     with pytest.raises(CALCULATION_ERRORS, match="does not exist"):
         on(datetime(2026, 3, 28, 2, 30, tzinfo=BERLIN), text="at + t'P1D'")
+
+
+def test_the_difference_of_two_times_of_day_is_how_much_later():
+    assert on(AUTUMN, text="at + (clock - clock) + t'PT7H'") == "2026-10-25T06:00:00+01:00"
+
+
+def test_a_duration_without_a_fixed_length_is_refused_with_what_to_write():
+    with pytest.raises(ExpressionError, match="such as P1D, P2W or PT2H30M; months and years have no fixed length"):
+        compile_expression("at + t'P1M'", SCOPE)
 
 
 def test_moments_are_compared_as_instants():

@@ -3,7 +3,7 @@
 from decimal import Decimal
 
 import pytest
-from test_conversion import code, converter
+from test_conversion import code, converter, refusal
 
 from loadsheet.mapping.units import ALIASES, factor, factor_by_pint
 
@@ -30,6 +30,13 @@ def test_m15_a_ton_in_a_sheet_of_the_united_states_has_to_be_explained(word):
     assert converter("quantity", locale="de_DE", unit="kg", units={"ton": "short_ton"})(f"2 {word}") == american(
         "2 ton"
     )
+
+
+def test_m15_a_column_of_american_tons_has_to_be_explained():
+    keys = {"unit": "kg", "from_unit": "Ton", "locale": "en_US"}
+    assert "from_unit: Ton may be either of two units" in refusal("quantity", **keys)
+    assert converter("quantity", **keys, units={"Ton": "short_ton"})("2") == Decimal("1814.36948")
+    assert refusal("quantity", unit="Ton", locale="en_US") == ""  # the unit of the interface
 
 
 def test_m15_metric_tons_that_are_called_so_are_known_everywhere():

@@ -6,6 +6,7 @@ Knows no syntax and no column.
 """
 
 import operator
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -51,6 +52,8 @@ class Function:
 
 CALCULATION_ERRORS = (ArithmeticError, TypeError, ValueError, LookupError)
 """What evaluating may raise: a division by zero, the largest of no values, a blank where a value is needed."""
+
+_WHOLE_DAYS = re.compile(r"P(?:([0-9]+)W)?(?:([0-9]+)D)?(?![0-9])")  # half a day is 12 hours
 
 
 class NoSuchTime(ValueError):  # noqa: N818 (named for what it says)
@@ -108,6 +111,14 @@ class Days(timedelta):
 
     def __rsub__(self, other: timedelta) -> timedelta:
         return -self + other
+
+
+def duration(text: str, length: timedelta) -> timedelta:
+    """A duration of ISO 8601, of this length, with its weeks and days as days of the calendar."""
+    found = _WHOLE_DAYS.match(text)
+    weeks, days = (int(part) for part in found.groups("0")) if found is not None else (0, 0)
+    whole = 7 * weeks + days
+    return Days(whole, length - timedelta(days=whole)) if whole else length
 
 
 def _parted(span: timedelta) -> tuple[int, timedelta]:

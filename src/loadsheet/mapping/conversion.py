@@ -22,7 +22,7 @@ from loadsheet.mapping.numerals import canonical, is_locale, number_reader
 from loadsheet.mapping.scopes import Slot
 from loadsheet.mapping.suggestions import did_you_mean, some
 from loadsheet.mapping.texts import Finish, bare, finish_by_row, part_reader, takes_any, text_reader
-from loadsheet.mapping.units import factor, is_unit, quantity_reader, unit_named
+from loadsheet.mapping.units import factor, is_unit, quantity_reader, unit_named, which_ton
 from loadsheet.mapping.words import country_reader, currency_reader, yes_no_reader, zone_reader
 from loadsheet.mapping.wrong import Noted, SettingError, Wrong
 from loadsheet.mapping.yamlfile import Loc, YamlFile
@@ -243,7 +243,7 @@ def _number(spec: Column, habits: Habits, locale: str | None) -> _Parse:
     read: Callable[[str], Decimal | Wrong] = number_reader(locale)
     times = Decimal(1)
     if spec.type == "quantity":
-        unit, assumed = _units(spec, habits)
+        unit, assumed = _units(spec, habits, locale)
         read = quantity_reader(read, unit=unit, assumed=assumed, extra=habits.units, locale=locale)
         times = factor(assumed, unit) or times
     check = _range(spec)
@@ -260,10 +260,12 @@ def _number(spec: Column, habits: Habits, locale: str | None) -> _Parse:
     return parse
 
 
-def _units(spec: Column, habits: Habits) -> tuple[str, str]:
+def _units(spec: Column, habits: Habits, locale: str) -> tuple[str, str]:
     """The unit of the values and the unit of cells that name none, by pint's names."""
     if spec.unit is None:
         raise SettingError("type", "quantity needs a unit", "such as unit: kg")
+    if unclear := which_ton(spec.from_unit or "", habits.units, locale):
+        raise SettingError("from_unit", f"from_unit: {spec.from_unit} may be either of two units", unclear)
     names = {}
     for key, word in (("unit", spec.unit), ("from_unit", spec.from_unit or spec.unit)):
         try:

@@ -5,9 +5,8 @@ expressions, attributes of Python objects and every form that is not listed here
 conversion.
 """
 
-import re
 from collections.abc import Callable
-from datetime import UTC, timedelta
+from datetime import UTC
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
@@ -19,11 +18,11 @@ from loadsheet.mapping.calculation import (
     COMPARISONS,
     FUNCTIONS,
     METHODS,
-    Days,
     Function,
     ListOf,
     Type,
     add_time_of_day,
+    duration,
     in_utc,
     reason,
 )
@@ -38,18 +37,12 @@ from rule_engine.parser.utilities import parse_timedelta  # type: ignore[import-
 
 _Build = Callable[[Any], Evaluate]
 _LONGEST = 2_000  # characters; the parser recurses
-_DAYS = re.compile(r"P(?:([0-9]+)W)?(?:([0-9]+)D)?(?![0-9])")
 
 
-def _duration(context: Context, text: str) -> Any:
-    """A duration as it is written: rule-engine's own forgets that P1D is a day of the calendar and not 24 hours."""
-    length, found = parse_timedelta(text), _DAYS.match(text)
-    weeks, days = (int(part) for part in found.groups("0")) if found is not None else (0, 0)
-    whole = 7 * weeks + days
-    return ast.TimedeltaExpression(context, Days(whole, length - timedelta(days=whole)) if whole else length)
-
-
-ast.TimedeltaExpression.from_string = _duration  # what rule-engine's parser calls
+# rule-engine's parser calls this; its own forgets that P1D is a day of the calendar and not 24 hours
+ast.TimedeltaExpression.from_string = lambda context, text: ast.TimedeltaExpression(
+    context, duration(text, parse_timedelta(text))
+)
 
 
 def compile_expression(text: str, scope: Scope) -> Expression:
@@ -90,6 +83,8 @@ def compile_expression(text: str, scope: Scope) -> Expression:
 def _in_our_words(message: str) -> str:
     if "nullable" in message:
         return "a column that may be blank needs a value for that case: write (column ?? value)"
+    if "timedelta string" in message:
+        return "a duration is written such as P1D, P2W or PT2H30M; months and years have no fixed length"
     return message.replace("data type mismatch", "the types do not fit")
 
 
@@ -305,9 +300,13 @@ class _Compiler:
         return partial(known, fold=self._scope.here.fold) if types & {Type.MOMENT, Type.ANY} else ARITHMETIC[node.type]
 
     def _is_time_of_day(self, node: Any) -> bool:
-        """Whether a duration is the time of a clock: a column or derived value of that type, or what stands in for a blank one."""
+        """Whether a duration is the time of a clock: a column or derived value of that type, what stands in for a blank one, or how
+        much earlier or later.
+        """
+        if isinstance(node, (ast.AddExpression, ast.SubtractExpression)):
+            return self._is_time_of_day(node.left) != self._is_time_of_day(node.right)
         if isinstance(node, ast.CoalesceExpression):
-            return self._is_time_of_day(node.left)
+            return self._is_time_of_day(node.left) or self._is_time_of_day(node.right)
         if isinstance(node, ast.TernaryExpression):
             return self._is_time_of_day(node.case_true) or self._is_time_of_day(node.case_false)
         named = isinstance(node, (ast.SymbolExpression, ast.GetAttributeExpression))

@@ -116,6 +116,12 @@ def _is_known(name: str) -> bool:
     return True
 
 
+def which_ton(word: str, extra: Mapping[str, str], locale: str | None) -> str:
+    """How to say which ton is meant, if a word of the United States leaves it open; otherwise nothing."""
+    is_open = _folded(word) in _TONS and _declared(word, extra) is None
+    return _WHICH_TON if is_open and locale is not None and Locale.parse(locale).territory == "US" else ""
+
+
 def is_unit(name: str) -> bool:
     """Whether pint knows a unit of this name."""
     return name in ALIASES.values() or _is_known(name)
@@ -157,11 +163,10 @@ def quantity_reader(
     """
     per_assumed = factor(assumed, unit) or Decimal(1)
     wrong_unit = Wrong("C307", {"expected": _expected(unit)})
-    is_american = locale is not None and Locale.parse(locale).territory == "US"
 
     def times(word: str) -> Decimal | Wrong:
-        if is_american and _folded(word) in _TONS and _declared(word, extra) is None:
-            return wrong_unit._replace(hint=_WHICH_TON)
+        if unclear := which_ton(word, extra, locale):
+            return wrong_unit._replace(hint=unclear)
         try:
             meant = unit_named(word, extra)
         except ValueError:
