@@ -355,6 +355,75 @@ def test_a_heading_that_stands_twice_is_said(tmp_path):
     assert mistakes(tmp_path, text) == []
 
 
+CHANGES = "Action,Order No,Consignee,City,Weight kg\nC,1001,Acme,Boston,12.5\nU,1002,Beta,Reno,\nX,1003,,,\n"
+
+
+def test_a_column_of_actions_chooses_the_operation(tmp_path):
+    text = suggested(tmp_path, CHANGES)
+    assert "target: {col: action}   # CHECK" in text
+    assert "required: true, one_of: {C: order.create, U: order.update, X: order.delete}}" in line_of(text, "action")
+    assert "order_references" not in text
+    assert mistakes(tmp_path, text) == []
+    named = suggested(tmp_path, CHANGES, "order.update")
+    assert "target: order.update   # CHECK: Action (C, U, X) tells new, changed and cancelled rows apart" in named
+
+
+@pytest.mark.parametrize(
+    "sheet",
+    ["Order,Note,City\n1,X,Ulm\n2,N,Bonn\n", "Order,Action,City\n1,C,Ulm\n2,Q,Bonn\n", "Order,City\n1,New\n2,New\n"],
+)
+def test_other_columns_choose_no_operation(tmp_path, sheet):
+    assert "target: {col:" not in suggested(tmp_path, sheet)
+
+
+ORDERS = (
+    "OrderID;Consignee;Pickup\n00471;Anna;2026-10-25 00:30\n00472;Bob;2026-10-24 10:00\n00473;Cy;2026-10-24 11:00\n"
+)
+
+
+def test_keys_that_lost_their_zeros_are_joined_with_padding(tmp_path):
+    (tmp_path / "orders.csv").write_text(ORDERS, encoding="utf-8")
+    (tmp_path / "packages.csv").write_text(
+        "OrderID;Type;Item\n471;EUP;a\n472;EUP;b\n472;KRT;c\n473;EUP;d\n", encoding="utf-8"
+    )
+    text = write_draft(draft(observe([tmp_path / "orders.csv", tmp_path / "packages.csv"], Settings()), "order.update"))
+    assert "packages: {file: packages, join: {to: orders, on: {order_id: order_id}}}" in text
+    assert "pad_left: {to: 5}, required: true}   # 4 values, 3 different; CHECK the leading zeros" in text
+    assert mistakes(tmp_path, text) == []
+
+
+def test_a_file_that_is_left_out_is_said_on_stderr(tmp_path):
+    (tmp_path / "orders.csv").write_text(ORDERS, encoding="utf-8")
+    (tmp_path / "packages.csv").write_text("OrderID;Type\nA;EUP\nB;EUP\nC;EUP\n", encoding="utf-8")
+    done = loadsheet(tmp_path, "mapping", "suggest", "orders.csv", "packages.csv")
+    said = "left out: packages.csv, which shares no key with orders: OrderID heads both, but too few of its values are the same"
+    assert said in done.stderr
+    assert said in done.stdout
+
+
+def test_lines_of_totals_and_notes_are_no_records(tmp_path):
+    sheet = (
+        "Auftrag;Empfänger;Ort;Gewicht (kg)\n00471;Möbel Höffner;Dresden;12,5\n00472;IKEA Wien;Wien;7\n"
+        "Summe;;;19,5\nerstellt von SAP am 24.10.2026;;\n"
+    )
+    text = suggested(tmp_path, sheet, "order.update")
+    assert "      totals: {begins_with: [Summe]}   # CHECK: lines of totals, no records" in text
+    assert "      footer: {begins_with: [erstellt von]}   # CHECK: a note below the rows, no records" in text
+    assert "type: text, required: true, key: true}   # 2 values, 2 different" in line_of(text, "auftrag")
+    assert mistakes(tmp_path, text) == []
+    path = tmp_path / "filled.yaml"
+    path.write_text(filled_in(text, next(one for one in WRITES if one.name == "order.update")), encoding="utf-8")
+    mapping = load(path, ASSUMED)
+    tables = open_tables(tmp_path / "sheet.csv", "sheet.csv", mapping.layouts[mapping.main_role], Settings())
+    documents = [found for found in translate(mapping, tables, now=NOW) if isinstance(found, Document)]
+    assert [document.key for document in documents] == ["00471", "00472"]
+
+
+def test_a_word_for_totals_that_begins_a_record_too_is_no_rule(tmp_path):
+    text = suggested(tmp_path, "Consignee;Order;City\nTotal Energies;1;Paris\nBeta;2;Reno\nTotal;;x\n", "order.update")
+    assert "totals:" not in text
+
+
 COLUMNS = {  # cells as workbooks and people write them
     "moments": [datetime(2026, 3, 28, 8), datetime(2026, 3, 29), "2026-03-27 08:00", "28.10.2026 24:00", "TBC", None],
     "days": ["24.03.2026", "25.03.2026", None],

@@ -11,6 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from loadsheet.authoring.actions import Chooser, chooser
+from loadsheet.authoring.endings import SUM_WORDS
 from loadsheet.authoring.matching import Filled, Match, best_operation, match
 from loadsheet.authoring.milestones import Sets, in_sets
 from loadsheet.authoring.observing import CHECK, Column, Sheet
@@ -25,9 +27,6 @@ _AGREES = 0.9  # share of groups in which a column says the same, for a column o
 _BELONGS = 0.5  # share of keys that two tables must have in common to be joined
 _RARE = 20  # a code that stands once among so many cells is rather a typing error
 _RESERVED = frozenset({"and", "or", "not", "in", "for", "if", "null", "true", "false", "inf", "nan", "rows", "main"})
-_SUM_WORDS = frozenset(
-    {"sum", "total", "summe", "gesamt", "totaal", "suma", "totale", "summa", "gesamtsumme", "totals"}
-)
 
 
 @dataclass(slots=True)
@@ -60,7 +59,7 @@ class DraftTable:
 @dataclass(slots=True)
 class Draft:
     """Everything that `writing.py` needs. `filled` are the columns by payload path; `unused` those that fill nothing, `doubts` why a path
-    may be filled wrongly.
+    may be filled wrongly, `chooser` a column that says the operation of each row, and `chosen_by` that column if the draft goes by it.
     """
 
     name: str
@@ -73,6 +72,8 @@ class Draft:
     group: list[str] = field(default_factory=list)
     one_value: list[str] = field(default_factory=list)
     left_out: list[Sheet] = field(default_factory=list)
+    chooser: Chooser | None = None
+    chosen_by: DraftColumn | None = None
     evidence: list[str] = field(default_factory=list)
 
     @property
@@ -90,6 +91,9 @@ def draft(sheets: Sequence[Sheet], target: str | None) -> Draft:
     """The draft for these sheets; the operation is `target` if given, else the likeliest."""
     ranked = best_operation(sheets)
     found = match(sheets, BY_NAME[target]) if target else ranked[0]
+    choosing = chooser(sheets[_related(sheets, found)[0]], found.operation.subject)
+    if choosing is not None and target is None:
+        found = match(sheets, BY_NAME[choosing.operation])
     main, joined = _related(sheets, found)
     found, own, sets = in_sets(found, sheets, main)
     sheets = [own if number == main else sheet for number, sheet in enumerate(sheets)]
@@ -112,6 +116,8 @@ def draft(sheets: Sequence[Sheet], target: str | None) -> Draft:
         left_out=[sheet for number, sheet in enumerate(sheets) if number not in places],
     )
     _name_columns(made, found, places, key)
+    if choosing is not None:
+        _choose(made, choosing, by_it=target is None)
     if made.is_joined and key is not None:
         _join(made, key.column)
     if key is not None:
@@ -134,13 +140,34 @@ def _related(sheets: Sequence[Sheet], found: Match) -> tuple[int, list[int]]:
     }
     # the main one is where keys stand once
     main = max(holders, key=lambda number: (_distinct(holders[number]), -number))
-    keys = set(holders[main].filled)
     others = [
-        number
-        for number, column in holders.items()
-        if number != main and len(keys & set(column.filled)) >= _BELONGS * min(len(keys), len(set(column.filled)))
+        number for number, column in holders.items() if number != main and _belongs(holders[main].filled, column.filled)
     ]
     return main, others[:1]  # a record has one list of packages
+
+
+def _belongs(keys: Sequence[str], others: Sequence[str]) -> bool:
+    """Whether so many keys of two tables agree that they are joined, with leading zeros or without."""
+    return _agree(keys, others) or padding(keys, others) > 0 or padding(others, keys) > 0
+
+
+def _agree(keys: Sequence[str], others: Sequence[str]) -> bool:
+    mine, theirs = ({cell.strip() for cell in cells} for cells in (keys, others))
+    return len(mine & theirs) >= _BELONGS * max(1, min(len(mine), len(theirs)))
+
+
+def padding(keys: Sequence[str], others: Sequence[str]) -> int:
+    """How long keys are that agree with others once these have their leading zeros again; 0 where that does not make them agree."""
+    lengths = {len(cell.strip()) for cell in keys}
+    zeros = any(cell.strip().startswith("0") for cell in keys)
+    if len(lengths) != 1 or not zeros or _agree(keys, others):
+        return 0
+    (length,) = lengths
+    return length if _agree(keys, [cell.strip().rjust(length, "0") for cell in others]) else 0
+
+
+def _bare(cells: Sequence[str]) -> set[str]:
+    return {cell.strip().lstrip("0") for cell in cells}
 
 
 def _same_label(sheet: Sheet, label: str) -> Column | None:
@@ -214,7 +241,7 @@ def _rows_in_use(table: DraftTable, key: Column | None, made: Draft) -> list[int
             continue
         for column in table.sheet.columns:
             word = column.cells[row].strip()
-            if fold(word) in _SUM_WORDS:
+            if fold(word) in SUM_WORDS:
                 table.ignore = f'{_slug(own.label)} == null and {_slug(column.label)} == "{word}"'
                 made.evidence.append(
                     f"row {table.sheet.rows[row]} has no {own.label} and says {word}: a line of totals"
@@ -283,6 +310,20 @@ def _unique(name: str, taken: set[str]) -> str:
     return wanted
 
 
+def _choose(made: Draft, choosing: Chooser, *, by_it: bool) -> None:
+    """Lets the column choose the operation, or only remarks it where the author has named one."""
+    made.chooser = choosing
+    drafted = next((one for one in made.main.columns if one.column.label == choosing.column.label), None)
+    if not by_it or drafted is None:
+        return
+    made.chosen_by = drafted
+    made.filled = {path: found for path, found in made.filled.items() if found[1] is not drafted}
+    made.unused = [(where, one) for where, one in made.unused if one is not drafted]
+    drafted.keys = {"label": drafted.column.label, "type": "text", "required": True, "one_of": choosing.codes}
+    drafted.nullable = False
+    drafted.remark += f"; {CHECK} what each code means"
+
+
 # ---- key, join, group ----
 
 
@@ -292,7 +333,12 @@ def _join(made: Draft, key: Column) -> None:
         other = _same_label(table.sheet, key.label)
         if main is None or other is None:
             continue
-        common = len(set(main.filled) & set(other.filled))
+        for short, long in ((other, main), (main, other)):
+            if length := padding(long.filled, short.filled):
+                table_of_it = table if short is other else made.main
+                table_of_it.named(short).keys["pad_left"] = {"to": length}
+                table_of_it.named(short).remark += f"; {CHECK} the leading zeros: with them they are the other file's"
+        common = len(_bare(main.filled) & _bare(other.filled))
         made.evidence.append(
             f"{table.name} is joined on {other.label}: {common} of {len(set(other.filled))} values stand in {made.main.name} too"
         )

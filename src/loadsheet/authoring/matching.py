@@ -180,13 +180,19 @@ def _score(column: Column, target: Target) -> float:
     if telling and not telling & label and recognised < 0.5:  # noqa: PLR2004 (as above)
         return 0.0  # that it is about the delivery does not make it the city
     missed = len(target.core - label)
-    surplus = len(label - target.core - target.soft)
+    surplus = len(label - target.core - target.soft - _of_lines(target))
     score = hits / (hits + missed + 0.7 * surplus + 0.1 * len(column.reading.unknown)) if hits else 0.0
     score += 0.05 * len(label & meaning(target.field) & target.soft)
     score += 0.4 * recognised if recognised else -0.3 * bool(target.field.known)
     score += 0.1 * (target.is_key and "id" in label)  # of an order's columns its number, rather than its customer
     score += 0.1 * target.needed + 0.06 * ("delivery" in target.core and not label & _SIDES)
     return max(score, 0.0)
+
+
+def _of_lines(target: Target) -> frozenset[str]:
+    """What a heading may say besides of anything in a list of packages: `Ware / Anzahl`."""
+    lines = frozenset({"item", "package"})
+    return lines if target.in_list and target.core - lines else frozenset()
 
 
 def _named_values(column: Column, field: Field) -> float:
@@ -226,14 +232,13 @@ def _words_fit(column: Column, concepts: frozenset[str]) -> bool:
 
 def _doubt(column: Column, target: Target) -> str:
     """What in a heading speaks against the field that it fills; empty if nothing does."""
-    of_lines = {"item", "package"} if target.in_list else set()
-    surplus = column.concepts - target.core - target.soft - meaning(target.field) - of_lines
+    surplus = column.concepts - target.core - target.soft - meaning(target.field) - _of_lines(target)
     words = [word for word in column.reading.unknown if isinstance(currency_reader()(word.upper()), Wrong)]
     if words:
         return f'what is "{" ".join(words)}" in the heading?'
     if surplus:
         return f"the heading says {' and '.join(sorted(surplus))} too"
-    if missing := target.core - column.concepts - _SIDES - _TIMES - {"total"}:
+    if missing := target.core - column.concepts - _SIDES - _TIMES - _of_lines(target) - {"total"}:
         return f"the heading does not say {' and '.join(sorted(missing))}"
     return "the heading says nothing of the pickup" if "pickup" in target.core - column.concepts else ""
 

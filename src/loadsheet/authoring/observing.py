@@ -12,6 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from loadsheet.authoring.endings import Endings, endings
 from loadsheet.authoring.headings import Headings, find_headings
 from loadsheet.authoring.vocabulary import Reading, vocabulary, words_of
 from loadsheet.mapping.moments import format_reader
@@ -103,7 +104,8 @@ class Column:
 @dataclass(frozen=True, slots=True)
 class Sheet:
     """A table as found: the file, its sheet, encoding and delimiter of a text file, over how many rows its headings are spread, row
-    numbers, columns, and the headings that stand over several columns, of which only the first is here.
+    numbers, columns, and the headings that stand over several columns, of which only the first is here; what lines of totals and notes at
+    the end begin with, which are not among the rows.
     """
 
     path: Path
@@ -115,6 +117,8 @@ class Sheet:
     columns: tuple[Column, ...]
     habits: "Habits"
     doubles: tuple[str, ...] = ()
+    totals: tuple[str, ...] = ()
+    footer: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -155,12 +159,13 @@ def observe(paths: Sequence[Path], settings: Settings) -> list[Sheet]:
 
 
 class _Raw(NamedTuple):
-    """A table as read: the file, its first rows, the headings, and the rows below them."""
+    """A table as read: the file, its first rows, the headings, the rows below them, and by what rows that are none are told."""
 
     path: Path
     top: Top
     headings: Headings
     rows: list[tuple[int, tuple[str, ...]]]
+    endings: Endings
 
 
 def _tables(path: Path, settings: Settings) -> Iterator[_Raw]:
@@ -176,9 +181,11 @@ def _tables(path: Path, settings: Settings) -> Iterator[_Raw]:
             (top.encoding or "utf-8-sig",), (top.delimiter or ",",), header_rows=headings.rows,
         )  # fmt: skip
         table = open_tables(path, path.name, [layout], settings)["rows"]
-        rows = [(row.number, row.cells) for row in islice(table.rows(), ROWS_READ) if row.problem is None]
-        if rows:
-            yield _Raw(path, top, headings, rows)
+        rows = list(islice(table.rows(), ROWS_READ))
+        damaged = {row.number for row in rows if row.problem is not None}
+        found = endings([(row.number, row.cells) for row in rows], damaged)
+        if found.rows:
+            yield _Raw(path, top, headings, found.rows, found)
 
 
 def _sheet(raw: _Raw, habits: Habits) -> Sheet:
@@ -200,7 +207,8 @@ def _sheet(raw: _Raw, habits: Habits) -> Sheet:
     top = raw.top
     return Sheet(
         raw.path, top.sheet, top.encoding, top.delimiter, raw.headings.rows, numbers, tuple(columns), habits,
-        tuple(raw.headings.labels[positions[0]] for positions in doubles.values()),
+        tuple(raw.headings.labels[positions[0]] for positions in doubles.values()), raw.endings.totals,
+        raw.endings.footer,
     )  # fmt: skip
 
 

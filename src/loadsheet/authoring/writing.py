@@ -10,6 +10,8 @@ from pathlib import Path
 from loadsheet.authoring.drafting import CHECK, FILL_IN, Draft, DraftColumn, DraftTable
 from loadsheet.authoring.filling import fill
 from loadsheet.authoring.lines import Payload, scalar
+from loadsheet.authoring.observing import Sheet
+from loadsheet.reading import fold
 
 _DAY_FIRST, _MONTH_FIRST = "%d/%m", "%m/%d"
 
@@ -42,16 +44,47 @@ def _head(draft: Draft, body: list[str]) -> Iterator[str]:
     yield "# Then: loadsheet mapping lint, loadsheet mapping preview FILE, loadsheet check FILE"
     for said in draft.evidence:
         yield f"# {said}"
-    for table in draft.tables:
-        for label in table.sheet.doubles:
-            yield f"# {CHECK}: {label} heads several columns: a mapping that reads it refuses the file (R211) until its sender renames all but one"
-    for sheet in draft.left_out:
-        yield f"# left out: {sheet.title or sheet.path.name}, which shares no key with {draft.main.name}"
+    for said in warnings(draft):
+        yield f"# {said}"
     yield f"mapping: {draft.name}"
     yield "version: 1"
-    others = ", ".join(f"{name} {total:.0f}" for name, total in draft.likely)
-    yield _commented(f"target: {draft.operation.name}", f"by what the headings mean: {others}")
+    yield _target(draft)
     yield ""
+
+
+def warnings(draft: Draft) -> Iterator[str]:
+    """What whoever asked for the draft has to know even without reading it."""
+    for sheet in draft.left_out:
+        yield f"left out: {sheet.title or sheet.path.name}, which shares no key with {draft.main.name}{_why(sheet, draft)}"
+    for table in draft.tables:
+        for label in table.sheet.doubles:
+            yield (
+                f"{CHECK}: {label} heads several columns: a mapping that reads it refuses the file (R211) until its sender renames "
+                "all but one"
+            )
+
+
+def _why(sheet: Sheet, draft: Draft) -> str:
+    """Why a sheet that has the key's heading is left out all the same."""
+    key = draft.filled.get(draft.operation.record.key[0])
+    label = key[1].column.label if key is not None else ""
+    there = any(fold(column.label) == fold(label) for column in sheet.columns)
+    return f": {label} heads both, but too few of its values are the same" if label and there else ""
+
+
+def _target(draft: Draft) -> str:
+    others = ", ".join(f"{name} {total:.0f}" for name, total in draft.likely)
+    choosing = draft.chooser
+    if choosing is not None and draft.chosen_by is not None:
+        return _commented(
+            f"target: {{col: {draft.chosen_by.name}}}",
+            f"{CHECK}: {choosing.column.label} says what becomes of each row; what changed rows need not hold goes under payload_of",
+        )
+    if choosing is not None:
+        codes = ", ".join(choosing.codes)
+        remark = f"{CHECK}: {choosing.column.label} ({codes}) tells new, changed and cancelled rows apart; without --target it chooses"
+        return _commented(f"target: {draft.operation.name}", remark)
+    return _commented(f"target: {draft.operation.name}", f"by what the headings mean: {others}")
 
 
 def _source(draft: Draft, payload: Payload) -> Iterator[str]:
@@ -81,15 +114,24 @@ def _source(draft: Draft, payload: Payload) -> Iterator[str]:
     yield from _zone(payload)
     yield "  tables:"
     for table in draft.tables:
-        yield f"    {table.name}:{_table(table, draft, several=several)}"
-        if table.sets is not None:
-            yield _commented(
-                f"      sets: {scalar(table.sets.codes)}", f"{CHECK}: an event of each date; which code has it?"
-            )
-            at = table.named(table.sets.at).name
-            yield f"      filled_by: [{at}]"
-        if table.ignore:
-            yield _commented(f"      ignore_rows: '{table.ignore}'", f"{CHECK}: a line of totals")
+        rules = list(_rules(table))
+        yield f"    {table.name}:{_table(table, draft, several=several, alone=not rules)}"
+        yield from rules
+
+
+def _rules(table: DraftTable) -> Iterator[str]:
+    """What is said of a table on lines of their own: its sets, and rows that are none of its."""
+    if table.sets is not None:
+        yield _commented(
+            f"      sets: {scalar(table.sets.codes)}", f"{CHECK}: an event of each date; which code has it?"
+        )
+        yield f"      filled_by: [{table.named(table.sets.at).name}]"
+    if table.ignore:
+        yield _commented(f"      ignore_rows: '{table.ignore}'", f"{CHECK}: a line of totals")
+    for key, words in (("totals", table.sheet.totals), ("footer", table.sheet.footer)):
+        what = "lines of totals" if key == "totals" else "a note below the rows"
+        if words:
+            yield _commented(f"      {key}: {{begins_with: {scalar(words)}}}", f"{CHECK}: {what}, no records")
 
 
 def _zone(payload: Payload) -> Iterator[str]:
@@ -101,14 +143,14 @@ def _zone(payload: Payload) -> Iterator[str]:
         yield _commented(f"  timezone: {payload.zone or 'null'}", payload.zone_remark)
 
 
-def _table(table: DraftTable, draft: Draft, *, several: bool) -> str:
+def _table(table: DraftTable, draft: Draft, *, several: bool, alone: bool) -> str:
     parts = [f"file: {table.name}"] if several else []
     parts += [f"sheet: [{scalar(table.sheet.title)}]"] if table.sheet.title else []
     if table.join:
         parts.append(f"join: {{to: {draft.main.name}, on: {{{table.join}}}}}")
     if table.sheet.header_rows > 1:
         parts.append(f"header_rows: {table.sheet.header_rows}")
-    if table.ignore or table.sets is not None:  # these stand on lines of their own
+    if not alone:
         return "\n".join(["", *(f"      {part}" for part in parts or ["header_row: auto"])])
     return " {" + ", ".join(parts) + "}"
 

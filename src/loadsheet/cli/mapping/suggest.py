@@ -6,7 +6,7 @@ import click
 
 from loadsheet.authoring.drafting import CHECK, FILL_IN, draft
 from loadsheet.authoring.observing import observe
-from loadsheet.authoring.writing import write_draft
+from loadsheet.authoring.writing import warnings, write_draft
 from loadsheet.cli.options import CONFIG, load, together
 from loadsheet.cli.output import say
 from loadsheet.contract import WRITES
@@ -30,11 +30,14 @@ def suggest(files: tuple[Path, ...], *, target: str | None, out: Path | None, co
     """
     if out is not None and out.exists():
         raise click.UsageError(f"{out} exists already; a draft never overwrites a mapping")
-    text = write_draft(draft(observe(files, load(config)), target))
+    made = draft(observe(files, load(config)), target)
+    text = write_draft(made)
     if out is None:
         click.echo(text, nl=False)
     else:
         out.write_text(text, encoding="utf-8")
+    for said in warnings(made):
+        say(said)
     lines = text.splitlines()[4:]
     marks = {mark: sum(mark in line for line in lines) for mark in (FILL_IN, CHECK)}
     say(f"{out or 'the draft'}: {marks[FILL_IN]} places to fill in, {marks[CHECK]} to check")
