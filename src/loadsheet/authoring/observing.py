@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from loadsheet.authoring.endings import Endings, endings
 from loadsheet.authoring.headings import Headings, find_headings
+from loadsheet.authoring.localities import QUANTITY, locale_by
 from loadsheet.authoring.vocabulary import Reading, vocabulary, words_of
 from loadsheet.mapping.moments import format_reader
 from loadsheet.mapping.numerals import number_reader
@@ -47,10 +48,8 @@ _DATES = (
 _CLOCKS = ("", " %H:%M", " %H:%M:%S", "T%H:%M:%S", "T%H:%M", " %I:%M %p", "T%H:%M:%S%z")
 _FORMATS = tuple(f"{day}{clock}" for day in _DATES for clock in _CLOCKS)
 _TIMES = ("%H:%M", "%H:%M:%S")
-_LOCALES = ("en_GB", "de_DE", "fr_FR", "sv_SE", "de_CH", "en_IN")
 _MEASURES = {"weight": "kg", "volume": "m**3", "length": "cm", "width": "cm", "height": "cm"}
 _BRACKETS = re.compile(r"[(\[]([^)\]]+)[)\]]")
-_QUANTITY = re.compile(r"([+-]?[0-9][0-9.,'\s]*)([^\W\d_][\w.³*]*)?")
 _DATED = re.compile(r"[0-9]{1,4}[./-][0-9]{1,2}[./-][0-9]{1,4}|^[0-9]{8}|[0-9][ -][^\W\d]{3}|[0-9]:[0-9]{2}")
 _A_MOMENT = re.compile(
     r"[0-9]{1,4}[./-][0-9]{1,2}[./-]([0-9]{1,4}\b.*)?|[0-9]{1,2}:[0-9]{2}.*|[0-9]{8}T.*|[0-9]{1,2}[ -][^\W\d]{3,9}\.?[ -][0-9]{2,4}\b.*"
@@ -154,7 +153,9 @@ def observe(paths: Sequence[Path], settings: Settings) -> list[Sheet]:
     for found in raw:
         for label in found.headings.labels:
             habits.languages.update(vocabulary().read(label).languages)
-    habits.locale, habits.locale_evidence = _locale(raw, habits)
+    habits.locale, habits.locale_evidence = locale_by(
+        [(found.headings.labels, found.rows) for found in raw], habits.language
+    )
     return [_sheet(found, habits) for found in raw]
 
 
@@ -371,7 +372,7 @@ def _quantity(filled: Sequence[str], measure: str, unit: str, habits: Habits) ->
     reads = number_reader(habits.locale or "en_GB")
     count, units = 0, Counter[str]()
     for cell in filled:
-        match = _QUANTITY.fullmatch(cell.strip())
+        match = QUANTITY.fullmatch(cell.strip())
         if isinstance(cell, Native) or (match and not isinstance(reads(match[1].strip()), Wrong)):
             count += 1
             if match and match[2]:
@@ -415,55 +416,6 @@ def _numbered(filled: Sequence[str], habits: Habits) -> Guess | None:
     whole = not any("," in cell or "." in cell for cell in filled)
     said = f"{len(numbers)} of {len(filled)} values are {'whole ' if whole else ''}numbers"
     return Guess("integer" if whole else "decimal", {}, said)
-
-
-# ---- the locale of all numbers ----
-
-
-def _locale(raw: Sequence[_Raw], habits: Habits) -> tuple[str, str]:
-    """The locale that reads most of what looks like a decimal number; among equals the one of the headings' language."""
-    texts = [
-        match[1].strip()
-        for found in raw
-        for _, cells in found.rows[:2_000]
-        for cell in cells
-        if not isinstance(cell, Native)
-        and (match := _QUANTITY.fullmatch(cell.strip()))
-        and any(mark in cell for mark in ".,")
-    ]
-    own = vocabulary().habits[habits.language]["locale"]
-    others = [*_LOCALES, *(known["locale"] for known in vocabulary().habits.values())]
-    candidates = list(dict.fromkeys([own, *others]))
-    numbers = {locale: _readable(texts[:5_000], number_reader(locale)) for locale in candidates}
-    countries = _country_cells(raw)
-    named = (
-        {locale: _readable(countries, country_reader(locale)) for locale in candidates}
-        if countries
-        else dict.fromkeys(candidates, 0)
-    )
-    best = max(candidates, key=lambda locale: (numbers[locale], named[locale], -candidates.index(locale)))
-    said = f"{numbers[best]} of {len(texts[:5_000])} numbers with a decimal mark read as {best} writes them"
-    if not texts:
-        said = f"no number with a decimal mark tells; the headings are {habits.language}"
-    if countries and named[best] > named["en_GB"]:
-        said += f", and {named[best]} of {len(countries)} countries"
-    return best, said
-
-
-def _readable(texts: Sequence[str], read: Parse) -> int:
-    return sum(not isinstance(read(text), Wrong) for text in texts)
-
-
-def _country_cells(raw: Sequence[_Raw]) -> list[str]:
-    """The cells below headings that mean a country."""
-    return [
-        cells[position].strip()
-        for found in raw
-        for position, label in enumerate(found.headings.labels)
-        if "country" in vocabulary().read(label).concepts
-        for _, cells in found.rows[:2_000]
-        if position < len(cells) and cells[position].strip()
-    ]
 
 
 def _locale_of(habits: Habits) -> str | None:
