@@ -83,10 +83,10 @@ def country_reader(locale: str | None) -> Callable[[str], str | Wrong]:
         code = codes.get(text.casefold())
         if code is not None:
             return code
-        meant = _MEANT.get(" ".join(text.casefold().replace(".", "").split()))
-        return Wrong(
-            "C308", hint=f"did you mean {language.territories[meant]}?" if meant else did_you_mean(text, names)
-        )
+        plain = _plain(text)
+        meant = _MEANT.get(plain) or codes.get(plain)
+        named = f"did you mean {language.territories[meant]}?" if meant else did_you_mean(text, names, _ALIKE)
+        return Wrong("C308", hint=named)
 
     return read
 
