@@ -301,6 +301,12 @@ def test_dates_and_times_become_no_companies_and_an_uncertain_column_is_marked(t
     assert mistakes(tmp_path, text) == []
 
 
+def test_numbers_become_no_companies_and_no_cities(tmp_path):
+    text = suggested(tmp_path, "Order;Consignee;City;Zip\n1;4711;12;89073\n2;4712;13;53111\n", "order.update")
+    assert (line_of(text, "delivery_company"), line_of(text, "delivery_city")) == ("", "")
+    assert line_of(text, "delivery_pincode") == "delivery_pincode: {col: zip}"
+
+
 def test_words_that_nobody_knows_in_a_heading_are_marked(tmp_path):
     text = suggested(tmp_path, "Order;Consignee;Weight zzyx kg\n1;Acme;2\n2;Beta;3\n", "order.update")
     assert '# CHECK: what is "zzyx" in the heading?' in text
