@@ -52,6 +52,7 @@ from loadsheet.contract.measures import (
     figures_only,
     measures_of,
     scale_of,
+    unit_field,
 )
 from loadsheet.contract.operations import (
     BY_NAME,
@@ -173,6 +174,7 @@ __all__ = [
     "success",
     "success_schema",
     "tender_change",
+    "unit_field",
     "update_of",
     "value_checker",
 ]

@@ -46,6 +46,7 @@ MEASURES: dict[str, tuple[Measure, ...]] = {
     ),
 }
 
+_UNITS = {measure.field: measure.unit for measure in MEASURES["order"] if measure.scale is Scale.WEIGHT}
 _SCALES = {
     **dict.fromkeys(("weight", "volume", "total_weight", "chargeable_weight", "total_volume"), Scale.WEIGHT),
     **dict.fromkeys(("goods_value", "freight_cost", "service_price", "tenderRate"), Scale.MONEY),
@@ -100,6 +101,11 @@ def amounts(measures: tuple[Measure, ...], record: dict[str, Any]) -> Iterator[t
             figure = _number(holder.get(field)) if isinstance(holder, dict) else None
             if figure is not None:
                 yield measure, str(holder.get(unit) or "") if unit else "", figure
+
+
+def unit_field(name: str) -> str:
+    """The field that names the unit of this one, if its record has such a field."""
+    return _UNITS.get(name, f"{name}_uom")
 
 
 def scale_of(path: str) -> Scale | None:

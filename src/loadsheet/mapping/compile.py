@@ -32,7 +32,7 @@ from loadsheet.mapping.plans import JoinPlan, TablePlan
 from loadsheet.mapping.revival import source_of
 from loadsheet.mapping.scopes import Expression
 from loadsheet.mapping.sections import read_part, read_zone
-from loadsheet.mapping.sourcing import check_marks, marks_of
+from loadsheet.mapping.sourcing import check_files, check_marks, marks_of
 from loadsheet.mapping.suggestions import did_you_mean, some
 from loadsheet.mapping.tables import plan_tables
 from loadsheet.mapping.targets import Surroundings, TargetPlan, Targets, plan_targets, read_target
@@ -155,6 +155,7 @@ class _Compiler:
         lookups = self._lookups()
         main_role = self._main_role(self._spec.source)
         check_marks(self._spec.source, self._file)
+        check_files(self._spec.source, self._file)
         tables = plan_tables(
             self._spec,
             operation,
@@ -312,6 +313,10 @@ class _Compiler:
     # ---- checks ----
 
     def _checks(self, names: Names) -> tuple[CheckPlan, ...]:
+        ids = [check.id for check in self._spec.checks]
+        for number, id_ in enumerate(ids):
+            if id_ in ids[:number]:
+                self._file.refuse(("checks", number, "id"), f'"{id_}" is the id of another check already')
         found = [self._check(check, names, ("checks", number)) for number, check in enumerate(self._spec.checks)]
         return tuple(check for check in found if check is not None)
 

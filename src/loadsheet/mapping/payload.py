@@ -7,19 +7,34 @@ sent empty is written `{value: []}`.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from loadsheet.contract import Assumptions, Field, Kind, Operation, Record, When, check, value_checker
+from loadsheet.contract import (
+    DATE_SHAPES,
+    EXPECTED,
+    Assumptions,
+    Field,
+    Kind,
+    Operation,
+    Record,
+    When,
+    check,
+    in_date_shape,
+    value_checker,
+)
 from loadsheet.mapping.calculation import CALCULATION_ERRORS, reason
 from loadsheet.mapping.documents import Lineage, list_of
 from loadsheet.mapping.leaves import OMIT, Around, Make, concrete, plan_leaf
+from loadsheet.mapping.measured import check_units
 from loadsheet.mapping.names import Draft, Names, Needs
 from loadsheet.mapping.scopes import Evaluate
 from loadsheet.mapping.shortcut import Asked, Cell, EachRow, Empty, Inner, Same, Short, ShortValue, WrittenOut, generate
 from loadsheet.mapping.suggestions import did_you_mean, some
 from loadsheet.mapping.yamlfile import Loc
 
+_SAMPLE = datetime(2026, 10, 24, 13, 30, 59, tzinfo=UTC)
 _TEXTS = frozenset({Kind.STRING, Kind.OFFSET_HOURS, Kind.STRING_OR_NUMERIC, Kind.OFFSET_MINUTES})
 
 
@@ -94,6 +109,7 @@ class _Planner:
     def fields(self, spec: Mapping[str, Any], record: Record, item: int | None, path: str, loc: Loc) -> list[_Node]:
         """The fields of one object."""
         fields: list[_Node] = []
+        leaves: dict[str, Any] = {}
         for name, value in spec.items():
             here = (*loc, name)
             found = self._field(name, record, here)
@@ -102,7 +118,10 @@ class _Planner:
                     found, record, item, self._below(path, found), self._constants, self._assumptions, self._zone_known
                 )
                 node = self._node(value, around, here)
-                fields += [node] if node is not None else []
+                if node is not None:
+                    fields.append(node)
+                    leaves[node.name] = value
+        check_units(leaves, item, self._names, self._constants, loc)
         self._demand(spec, record, loc)
         return fields
 
@@ -156,6 +175,7 @@ class _Planner:
         leaf = plan_leaf(value, around, self._names, loc)
         if leaf is None:
             return None
+        self._check_format(value.get("format"), found, (*loc, "format"))
         self.lineage[around.path] = leaf.sources
         if leaf.constant is not OMIT:
             self._note_constant(leaf.constant, found, around.path, loc)
@@ -180,6 +200,13 @@ class _Planner:
             takes_numbers=field.kind is Kind.NUMERIC and not is_closed and is_right(Decimal(1)),
             items_max=assumptions.array_length_max if field.kind is Kind.ARRAY else 0,
         )
+
+    def _check_format(self, format_: str | None, found: Field, loc: Loc) -> None:
+        """A format gives texts that the field takes, or every record would be refused."""
+        sample = _SAMPLE.strftime(format_) if format_ is not None and found.kind in DATE_SHAPES else None
+        if sample is not None and not in_date_shape(found.kind, sample):
+            text = f"{found.name} would be {sample}; it takes {EXPECTED[found.kind]}"
+            self._file.refuse(loc, text, "leave format out: a date is written as the field takes it")
 
     def _note_constant(self, constant: object, found: Field, path: str, loc: Loc) -> None:
         line = self._file.marks.get(loc, (0, 0))[0]

@@ -77,6 +77,17 @@ def check_marks(source: FileSource, file: YamlFile) -> None:
         file.refuse(("source", "escape"), f"{escape} is the quote already", hint)
 
 
+def check_files(source: FileSource, file: YamlFile) -> None:
+    """Each pattern can be the name of a file in the inbox; else there are findings."""
+    patterns: dict[Loc, str] = {("source", "files", number): text for number, text in enumerate(source.files)}
+    patterns |= {("source", "companions", role): text for role, text in source.companions.items()}
+    for loc, pattern in patterns.items():
+        if not pattern.strip():
+            file.refuse(loc, "a pattern of file names is blank", "such as orders_*.csv")
+        elif pattern.startswith("/") or not {".", ".."}.isdisjoint(pattern.split("/")):
+            file.refuse(loc, f'"{pattern}" can be no file of the inbox', "names count from there, such as nordic/*.csv")
+
+
 class Sourcing:
     """Says for the tables of one mapping where their rows come from."""
 

@@ -170,12 +170,20 @@ class _Planner:
             spec = read_part(Column, self._file, value, here)
             plan = None
             if spec is not None:
+                self._check_bounds(spec, here)
                 plan = plan_column(
                     name, spec, index, habits=self._habits, lookups=self._lookups, file=self._file, loc=here
                 )
             found.append(plan)
         whole = [plan for plan in found if plan is not None]
         return whole if len(whole) == len(found) else None
+
+    def _check_bounds(self, spec: Column, loc: Loc) -> None:
+        """Of a least and a most, something lies between."""
+        for least, most in (("min", "max"), ("min_length", "max_length")):
+            low, high = getattr(spec, least), getattr(spec, most)
+            if low is not None and high is not None and low > high:
+                self._file.refuse((*loc, most), f"{most}: {high} is less than {least}: {low}", "no value fits")
 
     def _derived(self, table: str, slots: dict[str, Slot], tables: int) -> tuple[DerivedPlan, ...]:
         """The derived values of a table in the order they are written; each may use those before it. Adds their slots."""

@@ -1,0 +1,113 @@
+"""Settings that are each right and together senseless are refused when a mapping is loaded (M1)."""
+
+import pytest
+from sheets import ASSUMED
+
+from loadsheet.mapping import lint
+
+MAPPING = """\
+mapping: x
+version: 1
+target: order.update
+source: {files: ["x_*.csv"], locale: de_DE, dates: ["%d.%m.%Y %H:%M"], timezone: Europe/Berlin}
+columns:
+  no:   {label: No, required: true, key: true, min_length: 3, max_length: 9}
+  day:  {label: Day, type: datetime}
+  kg:   {label: Kg, type: quantity, unit: kg, min: 5, max: 10}
+  cube: {label: Cube, type: quantity, from_unit: l, unit: m3}
+  deep: {label: Deep, type: quantity, unit: cm}
+constants: {units: {weight: KG}}
+payload:
+  order_id: {col: no}
+  sender_id: {value: A}
+  receiver_id: {value: B}
+  createdon: {col: day, format: "%Y-%m-%d %H:%M:00"}
+  total_weight: {col: kg}
+  gross_weight_uom: {const: units.weight}
+  total_volume: {col: cube}
+  volume_uom: {value: CBM}
+  packages:
+    each: rows
+    item:
+      package_type: {value: Box}
+      item_name: {value: x}
+      length: {col: rows.deep}
+      length_uom: {value: cm, when: 'deep != null'}
+      weight: {expr: '(kg ?? 0) * 1000'}
+      weight_uom: {value: G}
+      width: {col: deep}
+      width_uom: {value: furlongs of ours}
+checks:
+  - {id: heavy, rule: 'kg != 7', say: no}
+  - {id: light, rule: 'kg != 7', say: no}
+"""
+
+
+def findings(folder, text):
+    path = folder / "m.yaml"
+    path.write_text(text, encoding="utf-8")
+    return [str(found).removeprefix(f"{folder}/") for found in lint(path, ASSUMED)]
+
+
+def test_the_mapping_that_the_senseless_ones_are_made_from_is_good(tmp_path):
+    assert findings(tmp_path, MAPPING) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("min: 5, max: 10", "min: 5, max: 4", "m.yaml:8:60: max: 4 is less than min: 5 (no value fits)"),
+        (
+            "max_length: 9",
+            "max_length: 2",
+            "m.yaml:6:75: max_length: 2 is less than min_length: 3 (no value fits)",
+        ),
+        ("id: light", "id: heavy", 'm.yaml:34:10: "heavy" is the id of another check already'),
+        ('"x_*.csv"', '"x_*.csv", " "', "m.yaml:4:29: a pattern of file names is blank (such as orders_*.csv)"),
+        (
+            "x_*.csv",
+            "../x.csv",
+            'm.yaml:4:18: "../x.csv" can be no file of the inbox (names count from there, such as nordic/*.csv)',
+        ),
+        (
+            "%Y-%m-%d %H:%M:00",
+            "%d.%m.%Y",
+            (
+                "m.yaml:16:33: createdon would be 24.10.2026; it takes a value such as 2026-03-01 08:00:00 "
+                "(leave format out: a date is written as the field takes it)"
+            ),
+        ),
+        (
+            "unit: kg,",
+            "unit: t,",
+            (
+                "m.yaml:17:17: total_weight is in t, but gross_weight_uom says KG "
+                "(write unit: kg at the column kg, so that it is brought to that unit)"
+            ),
+        ),
+        (
+            "unit: m3",
+            "unit: l",
+            (
+                "m.yaml:19:17: total_volume is in l, but volume_uom says CBM "
+                "(write unit: cbm at the column cube, so that it is brought to that unit)"
+            ),
+        ),
+        (
+            "length_uom: {value: cm",
+            "length_uom: {value: IN",
+            (
+                "m.yaml:26:15: length is in cm, but length_uom says IN "
+                "(write unit: in at the column deep, so that it is brought to that unit)"
+            ),
+        ),
+        (
+            "weight_uom: {const: units.weight}",
+            "weight_uom: {value: CBM}",
+            "m.yaml:17:17: total_weight is in kg, but gross_weight_uom says CBM (they do not measure the same)",
+        ),
+    ],
+)
+def test_senseless_settings_are_refused_at_their_line(tmp_path, old, new, said):
+    assert MAPPING.count(old) == 1
+    assert findings(tmp_path, MAPPING.replace(old, new)) == [said]
