@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 from orders import MAPPINGS, write_orders
-from sheets import ASSUMED, load_text
+from sheets import ASSUMED, codes, documents, load_text
 from warm import loadsheet
 
 from loadsheet.cli.check import Checked, Unusable, documents_of
@@ -46,11 +46,21 @@ def test_a_file_with_its_total_is_not(tmp_path):
     assert said(load_text(tmp_path, DELETES.replace("OVER", "")), tmp_path / "d.csv", WHOLE) == []
 
 
-@pytest.mark.parametrize(("cut", "codes"), [(1, []), (2, ["G409"]), (3, ["G409"]), (4, []), (5, [])])
-def test_of_totals_of_blocks_one_must_be_there_if_rows_are(tmp_path, cut, codes):
+def test_a_total_of_quantities_is_compared_in_their_unit_and_names_it(tmp_path):
+    kilos = DELETES.replace("OVER", "").replace("type: decimal", "type: quantity, from_unit: lb, unit: kg")
+    made = documents(load_text(tmp_path, kilos), [["A-1", "1000"], ["A-2", "2010 kg"], ["TOTAL", "1010"]])
+    assert [problem.text for one in made for problem in one.problems] == [
+        'Qty is stated as "1010"; the rows above add up to 2463.59237 kg (1010 = 458.1282937 kg)'
+    ]
+    right = documents(load_text(tmp_path, kilos), [["A-1", "1000"], ["A-2", "1 kg"], ["TOTAL", "454.59237 kg"]])
+    assert [codes(one) for one in right] == [[], []]
+
+
+@pytest.mark.parametrize(("cut", "expected"), [(1, []), (2, ["G409"]), (3, ["G409"]), (4, []), (5, [])])
+def test_of_totals_of_blocks_one_must_be_there_if_rows_are(tmp_path, cut, expected):
     mapping = load_text(tmp_path, DELETES.replace("OVER", ", over: block"))
     blocks = ["Order,Qty", "A-1,1", "A-2,2", "TOTAL,3", "A-3,3"]
-    assert said(mapping, tmp_path / "d.csv", blocks[:cut]) == codes
+    assert said(mapping, tmp_path / "d.csv", blocks[:cut]) == expected
 
 
 @pytest.mark.parametrize("cut", range(1, 1 + 3 * 3))

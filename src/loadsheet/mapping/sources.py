@@ -203,7 +203,7 @@ class _Sums:
             if index in wrong and wrong[index].code != "C301":
                 problem = problem or self._problem(row, index, wrong[index].code, wrong[index].values)
             elif values[index] is not None and index not in self._doubtful and values[index] != self._sums[index]:
-                problem = problem or self._problem(row, index, "G408", {"sum": format(self._sums[index], "f")})
+                problem = problem or self._problem(row, index, "G408", {"sum": self._shown(row, index, values[index])})
         if self.plan.by_block:
             self._sums = dict.fromkeys(self.plan.sums, Decimal(0))
             self._doubtful.clear()
@@ -218,8 +218,16 @@ class _Sums:
             hint = "send the whole file again; if it is meant to have no totals, take them out of the mapping"
             raise FileRefused(Problem("G409", Where(table.file, table.sheet), values={"rule": rule}, hint=hint))
 
-    def _problem(self, row: Row, index: int, code: str, values: object) -> Problem:
+    def _shown(self, row: Row, index: int, stated: Decimal) -> str:
+        """The sum; of a quantity with its unit, and what the stated total is in that unit."""
+        total, unit = format(self._sums[index], "f"), self._reader.plan.columns[index].spec.unit
+        return f"{total} {unit} ({self._cell(row, index)} = {stated:f} {unit})" if unit is not None else total
+
+    def _cell(self, row: Row, index: int) -> str:
         position = self._reader.position(index, row)
-        found = self._reader.view.shown(row)[position] if position is not None else ""
+        return self._reader.view.shown(row)[position] if position is not None else ""
+
+    def _problem(self, row: Row, index: int, code: str, values: object) -> Problem:
+        position, found = self._reader.position(index, row), self._cell(row, index)
         said = {"column": self._reader.plan.label(index), **(values if isinstance(values, dict) else {})}
         return Problem(code, self._reader.table.where(row.number, position), found, said)
