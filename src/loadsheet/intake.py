@@ -18,6 +18,7 @@ from loadsheet.ledger import Drop, Ledger, Run, SourceFile, SourceTable
 from loadsheet.ledger.history import History
 from loadsheet.mapping import Mapping as CompiledMapping
 from loadsheet.mapping import Route, Routes, route
+from loadsheet.misread import Misreadings
 from loadsheet.problems import DoesNotBalance, FileRefused, FolderError, LoadsheetError, Problem, Where
 from loadsheet.reading import Table, open_tables
 from loadsheet.returning import FIX_ROLE, FixFile, Opened, as_dropped, as_they_were, fix_texts, open_fix, recognise
@@ -307,15 +308,16 @@ class _Planning(NamedTuple):
 
     def record(self, translated: translation.Translated, *, batches: Collection[int] = ()) -> Drop:
         """Plan what the drop was translated to; `batches` are those that staged it, or were to."""
-        mapping, drop = self.mapping, self.drop
+        mapping, drop, misreadings = self.mapping, self.drop, Misreadings()
         planned, fates = self.ledger.plan(
             self.run,
             drop,
             mapping.lineage,
-            self.found.naming(translated.documents()),
+            self.found.naming(misreadings.watch(translated.documents())),
             lambda: _unchanged(self.claimed, translated.rows()),
             changed=mapping.changed,
-            # what comes back in a fix workbook is what was wrong: no share of it says anything about the rest
+            # what comes back in a fix workbook is what was wrong: it says nothing about the rest
+            doubts=partial(misreadings.problems, self.found.tables) if drop.fixes is None else tuple,
             error_share_max=error_share_max(mapping, self.settings) if drop.fixes is None else 1.0,
             suspected=translated.suspected,
             staged=batches,

@@ -158,6 +158,10 @@ CATALOGUE: dict[str, Kind] = {
         "Held for the share of errors",
         "{invalid} of {count} records of {found} are invalid, more than the {limit} at which nothing of it is sent",
     ),
+    "L612": Kind(
+        "Read the other way",
+        '"{proof}" is written with {written}, but the column is read with {read}: {count} more, such as "{found}", would be sent as what is not meant',
+    ),
     "L606": Kind("Rows not accounted for", "a fault of our own: {reason}"),
     # what the exchange said
     "X701": Kind("Refused by the exchange", "the exchange refused it: {text}"),

@@ -18,8 +18,9 @@ from loadsheet.cli.output import print_json, say
 from loadsheet.inbox import InboxFile
 from loadsheet.intake import error_share_max, open_route
 from loadsheet.ledger import State
-from loadsheet.ledger.stopping import TOO_MANY_ERRORS, has_too_many_errors, too_many_errors
+from loadsheet.ledger.stopping import why_stopped
 from loadsheet.mapping import Document, Ignored, Mapping, Route, load_folder, route, translate
+from loadsheet.misread import Misreadings
 from loadsheet.problems import FileRefused, Problem
 from loadsheet.reading import Row, Sentinel, Table, make_ready
 from loadsheet.settings import Settings
@@ -38,7 +39,7 @@ class Checked(NamedTuple):
 
 
 class Unusable(NamedTuple):
-    """Why a file cannot be used, and how many documents that could be sent were told of before that was known."""
+    """Why a file cannot be used, or nothing of it goes, and how many documents that could be sent were told of before that was known."""
 
     problem: Problem
     before: int
@@ -94,17 +95,17 @@ def _problems_of(found: Checked | Problem | Unusable) -> Sequence[Problem]:
 
 def _sendable(found: Checked | Problem | Unusable) -> int:
     """By how many the documents that could be sent become more, or less again."""
-    if isinstance(found, Problem):
-        return -held_by(found)
-    return int(found.document.usable) if isinstance(found, Checked) else -found.before
+    if isinstance(found, Checked):
+        return int(found.document.usable)
+    return -found.before if isinstance(found, Unusable) else 0
 
 
 def documents_of(
     files: Sequence[Path], mappings: Sequence[Mapping], settings: Settings, left_out: LeftOut | None = None
 ) -> Iterator[Checked | Problem | Unusable]:
-    """Every document of these files; Unusable for each file that cannot be used when it is opened or read, a Problem for one that nothing
-    takes, that waits or whose errors are too many, and warnings of what looks damaged in one. `left_out` takes the rows
-    that rules leave out.
+    """Every document of these files; Unusable for each file that cannot be used when it is opened or read, or of which nothing would go, a
+    Problem for one that nothing takes or that waits, and warnings of what looks damaged in one. `left_out` takes the rows that rules
+    leave out.
     """
     by_name = {_name(path, mappings): path for path in files}
     routes = route(list(by_name), mappings)
@@ -122,12 +123,13 @@ def documents_of(
 
 def _documents(
     chosen: Route, opened: dict[str, InboxFile], settings: Settings, left_out: LeftOut
-) -> Iterator[Checked | Problem]:
+) -> Iterator[Checked | Problem | Unusable]:
     """What one mapping makes of the files of a route."""
     tables = open_route(chosen, opened, settings)
     fates: Counter[State] = Counter()
     warnings: list[Problem] = []
-    for found in translated(chosen.mapping, tables, warnings.append):
+    misreadings = Misreadings()
+    for found in misreadings.watch(translated(chosen.mapping, tables, warnings.append)):
         if isinstance(found, Ignored):
             table = tables[found.row.table]
             left_out.add(found, table.file, table.sheet)
@@ -135,10 +137,9 @@ def _documents(
             fates[State.READY if found.usable else State.INVALID] += 1
             yield Checked(found, tables, chosen.mapping)
     yield from warnings
-    share_max = error_share_max(chosen.mapping, settings)
-    if has_too_many_errors(fates, share_max):
-        main = next(iter(opened.values()))
-        yield too_many_errors(main.name, fates[State.INVALID], fates.total(), share_max)
+    name, share_max = next(iter(opened.values())).name, error_share_max(chosen.mapping, settings)
+    for problem in why_stopped(name, fates, share_max, misreadings.problems(tables)):
+        yield Unusable(problem, fates.pop(State.READY, 0))
 
 
 def translated(
@@ -151,11 +152,6 @@ def translated(
     for sentinel in sentinels.values():
         for problem in sentinel.problems():
             note(problem)
-
-
-def held_by(problem: Problem) -> int:
-    """How many documents that are right are held because of a problem of the whole drop."""
-    return problem.values["count"] - problem.values["invalid"] if problem.code == TOO_MANY_ERRORS else 0
 
 
 def sentences_on(cause: Cause) -> str:

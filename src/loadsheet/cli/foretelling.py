@@ -23,8 +23,9 @@ from loadsheet.ledger.foreseeing import Foresight
 from loadsheet.ledger.moved import refuse_beside_a_file
 from loadsheet.ledger.opening import is_there
 from loadsheet.ledger.states import Waits
-from loadsheet.ledger.stopping import has_too_many_errors, too_many_errors
+from loadsheet.ledger.stopping import why_stopped
 from loadsheet.mapping import Document, Route, load_folder
+from loadsheet.misread import Misreadings
 from loadsheet.problems import FileRefused, Problem
 from loadsheet.returning import FixFile, Opened, recognise
 from loadsheet.settings import Settings
@@ -118,9 +119,10 @@ def _foresee(
     """What would become of the files of one route."""
     mapping, names = chosen.mapping, [*dict.fromkeys(chosen.files.values())]
     states: Counter[str] = Counter()
+    misreadings = Misreadings()
     try:
         drop = opened()
-        made = drop.naming(translated(mapping, drop.tables, found.causes.add))
+        made = drop.naming(misreadings.watch(translated(mapping, drop.tables, found.causes.add)))
         documents = (one for one in made if isinstance(one, Document))
         for document, verdict in foresight.verdicts(documents, changed=mapping.changed):
             waits = verdict.state is State.READY and verdict.waits is Waits.PARENT
@@ -131,10 +133,13 @@ def _foresee(
         found.aside |= dict.fromkeys(names, refused.problem)
         return
     share_max = 1.0 if drop.fixes is not None else intake.error_share_max(mapping, settings)
-    if has_too_many_errors(
-        Counter({State(name): count for name, count in states.items() if name != WAITING}), share_max
-    ):
-        found.causes.add(too_many_errors(names[0], states["invalid"], states.total(), share_max), "")
+    doubts = misreadings.problems(drop.tables) if drop.fixes is None else ()
+    fates: Counter[State] = Counter()
+    for name, number in states.items():
+        fates[State.READY if name == WAITING else State(name)] += number
+    if why := why_stopped(names[0], fates, share_max, doubts):
+        for problem in why:
+            found.causes.add(problem)
         states["held"] += states.pop("ready", 0) + states.pop(WAITING, 0)
     found.states += states
     records = dict(states)

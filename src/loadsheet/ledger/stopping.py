@@ -1,10 +1,11 @@
-"""A drop with too many errors: nothing of it is sent, in the transaction that records it.
+"""A drop that must not go: with too many errors, or with doubts about all of it. Nothing of it is sent, in the transaction that records it.
 
 Owns: when errors are too many, and what is said of the records that are right. They are held, so that every row stays accounted for
 and a person can send them all the same. Opens no transaction: `Ledger.plan` does.
 """
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 
 from sqlalchemy import Connection, bindparam, select
 
@@ -14,31 +15,37 @@ from loadsheet.ledger.states import Drop, Run, Settlement, State
 from loadsheet.problems import Problem, Where
 
 CHUNK = 500
-TOO_MANY_ERRORS = "L611"
-REASON = "too many errors in the files that it came with"
+REASON = "something is wrong with all of the files that it came with"
 
 
-def has_too_many_errors(fates: Counter[State], share_max: float) -> bool:
-    """Whether more than this share (0 to 1) of a drop's documents is invalid."""
-    return fates[State.INVALID] > share_max * fates.total()
+def why_stopped(
+    name: str, fates: Mapping[State, int], share_max: float, doubts: Sequence[Problem] = ()
+) -> tuple[Problem, ...]:
+    """Why nothing of the drop of this name may go, none if it may: more than a share (0 to 1) of its documents is invalid, or there are
+    doubts about the others.
+    """
+    invalid, count = fates.get(State.INVALID, 0), sum(fates.values())
+    errors = (_too_many_errors(name, invalid, count, share_max),) if invalid > share_max * count else ()
+    return (*errors, *doubts)
 
 
-def stop(connection: Connection, run: Run, drop: Drop, fates: Counter[State], now: str, *, share_max: float) -> None:
+def stop(
+    connection: Connection, run: Run, drop: Drop, fates: Counter[State], now: str, *, why: Sequence[Problem]
+) -> None:
     """Hold whatever of a drop is ready, and bring `fates` up to date; `now` is ISO 8601 UTC."""
-    problem = too_many_errors(drop.name, fates[State.INVALID], fates.total(), share_max)
-    after = 0
+    problems, after = tuple(why), 0
     while found := connection.execute(_READY_OF, {"drop": drop.id, "after": after}).scalars().all():
-        change(connection, run, [Settlement(one, State.HELD, REASON, problems=(problem,)) for one in found], now)
+        change(connection, run, [Settlement(one, State.HELD, REASON, problems=problems) for one in found], now)
         fates.subtract({State.READY: len(found)})
         fates.update({State.HELD: len(found)})
         after = found[-1]
 
 
-def too_many_errors(name: str, invalid: int, count: int, share_max: float) -> Problem:
+def _too_many_errors(name: str, invalid: int, count: int, share_max: float) -> Problem:
     """The problem that says it, of the drop with this name."""
     hint = f"correct the file and drop it again, or send what is right of it: loadsheet retry --file {name}"
     values = {"invalid": invalid, "count": count, "limit": f"{share_max * 100:.4g} %"}
-    return Problem(TOO_MANY_ERRORS, Where(name), name, values, hint)
+    return Problem("L611", Where(name), name, values, hint)
 
 
 _READY_OF = (

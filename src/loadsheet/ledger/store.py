@@ -34,7 +34,7 @@ from loadsheet.ledger.schema import files, looks, runs, tables
 from loadsheet.ledger.slices import Row, put_in
 from loadsheet.ledger.statements import at_one_moment
 from loadsheet.ledger.states import Drop, Finding, Run, Settlement, SourceFile, State
-from loadsheet.ledger.stopping import has_too_many_errors, stop
+from loadsheet.ledger.stopping import stop, why_stopped
 from loadsheet.ledger.upkeep import Upkeep
 from loadsheet.mapping.documents import Document, Ignored, Lineage
 from loadsheet.problems import DoesNotBalance, LedgerUnwritable, Problem
@@ -157,6 +157,7 @@ class Ledger:
         *,
         changed: Changed = "hold",
         suspected: Callable[[], Mapping[str, Sequence[Problem]]] = dict,
+        doubts: Callable[[], Sequence[Problem]] = tuple,
         error_share_max: float = 1.0,
         staged: Collection[int] = (),
     ) -> tuple[Drop, Counter[State]]:
@@ -164,7 +165,7 @@ class Ledger:
 
         `rows_read` is asked afterwards how many rows each table had, and `suspected` what looks damaged in which of them;
         `changed` says what becomes of a create whose record was accepted with other content. If more than `error_share_max` (0 to 1)
-        of the documents are invalid, the others are held. `staged` are the batches whose documents these are. Raises DoesNotBalance, and
+        of the documents are invalid, or there are `doubts` about all (asked afterwards), the others are held. `staged` are the batches whose documents these are. Raises DoesNotBalance, and
         records nothing, if a row ended in no document or in two.
         """
         stream = iter(documents)
@@ -191,8 +192,8 @@ class Ledger:
             if +read != +rows:
                 told = f"rows read {dict(read)}, rows accounted for {dict(rows)}"
                 raise DoesNotBalance(f"{drop.name}: {told}; nothing was recorded")
-            if has_too_many_errors(fates, error_share_max):
-                stop(connection, run, replace(drop, id=identity), fates, self.now(), share_max=error_share_max)
+            if why := why_stopped(drop.name, fates, error_share_max, doubts()):
+                stop(connection, run, replace(drop, id=identity), fates, self.now(), why=why)
             for name, count in read.items():
                 matching = (tables.c.drop_id == identity) & (tables.c.name == name)
                 problems = codec.encode_problems(suspected().get(name, ()))

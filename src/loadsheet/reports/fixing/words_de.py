@@ -77,6 +77,7 @@ _PROBLEMS = {
     "L607": "wartet auf {parent}: {why}",
     "L608": "{key} wurde {sends}-mal gesendet, weil eine Antwort verloren ging; der Auftrag ist vielleicht doppelt",
     "L609": "nicht gesendet, weil die ersten {count} Sätze dieser Art von Datei alle abgelehnt wurden: {text}",
+    "L612": 'die Spalte wird anders gelesen, als "{proof}" geschrieben ist: {count} weitere, etwa "{found}", würden falsch verstanden',
     "L611": "{invalid} von {count} Sätzen aus {found} sind fehlerhaft, mehr als die {limit}, ab denen nichts gesendet wird",
     "X701": "die Plattform hat es abgelehnt: {text}",
     "X702": "gesendet, aber ob es angekommen ist, ist nicht bekannt: {text}",

@@ -1,0 +1,126 @@
+"""A column that is written in one way and read in the other: nothing of the drop goes, because some of it was read wrongly in silence."""
+
+import json
+
+import pytest
+from warm import loadsheet
+
+from loadsheet.misread import way_of
+
+MAPPING = """\
+mapping: lanes
+version: 1
+target: tender.create
+source: {{files: ["lanes*.csv"], locale: {locale}, dates: {dates}, timezone: Europe/Berlin}}
+columns:
+  no:     {{label: No, required: true, key: true}}
+  pick:   {{label: Pick, type: datetime}}
+  volume: {{label: Volume, type: decimal}}
+payload:
+  tender_id: {{col: no}}
+  sender_id: {{value: A}}
+  receiver_id: {{value: B}}
+  tender_status: {{value: OPEN}}
+  pickup_startdatetime: {{col: pick}}
+  packages: {{each: rows, item: {{package_type: {{value: BOX}}, item_name: {{value: Box}}, volume: {{col: volume}}}}}}
+"""
+AMERICAN = {"locale": "en_US", "dates": '["%m/%d/%Y %H:%M"]'}
+GERMAN = {"locale": "de_DE", "dates": '["%d.%m.%Y %H:%M", "%m/%d/%Y %H:%M"]'}
+
+
+def house(folder, rows, *, locale, dates):
+    """A folder with this mapping and an inbox with one file of these rows: (pick, volume)."""
+    for name in ("mappings", "inbox"):
+        (folder / name).mkdir()
+    (folder / "mappings" / "lanes.yaml").write_text(MAPPING.format(locale=locale, dates=dates), encoding="utf-8")
+    lines = [f"L{number};{pick};{volume}" for number, (pick, volume) in enumerate(rows, 1)]
+    (folder / "inbox" / "lanes.csv").write_text("\n".join(["No;Pick;Volume", *lines, ""]), encoding="utf-8")
+    return folder
+
+
+def states(folder):
+    """How many entries a run left in which state, and the problems that say that the file is misread, as the report tells them."""
+    done = loadsheet(folder, "run", "--settle", "0")
+    (told,) = (folder / "outbox").glob("*/run.json")
+    summary = json.loads(told.read_text(encoding="utf-8"))
+    assert summary["balance"]["balances"], done.stderr
+    return summary["balance"]["rows"], [problem for problem in summary["problems"] if problem["code"] == "L612"]
+
+
+@pytest.mark.parametrize(
+    ("manner", "rows", "proof", "found"),
+    [
+        (AMERICAN, [("03/04/2026 08:00", ""), ("13/04/2026 08:00", ""), ("04/04/2026 08:00", "")], "13/04/2026", "03/04/2026"),
+        (GERMAN, [("04.03.2026 08:00", ""), ("04.13.2026 08:00", "")], "04.13.2026", "04.03.2026"),
+        (AMERICAN, [("", "0,25"), ("", "1,125")], "0,25", "1,125"),
+        (AMERICAN, [("", "12,5"), ("", "0,375"), ("", "1,125")], "12,5", "1,125"),
+        (GERMAN, [("", "0.25"), ("", "1,125")], "0.25", "1,125"),
+    ],
+)  # fmt: skip
+def test_nothing_goes_when_a_refused_value_proves_that_the_others_were_read_wrongly(
+    tmp_path, manner, rows, proof, found
+):
+    folder = house(tmp_path, rows, **manner)
+    checked = loadsheet(folder, "check", "inbox/lanes.csv")
+    assert (checked.returncode, "L612 error" in checked.stderr) == (65, True), checked.stderr
+    assert f'"{proof}' in checked.stderr
+    assert f'such as "{found}' in checked.stderr
+    assert checked.stderr.splitlines()[-1].startswith("0 documents could be sent")
+    foretold = loadsheet(folder, "run", "--settle", "0", "--dry-run")
+    assert "0 records would be sent" in foretold.stdout
+    rows_told, misread = states(folder)
+    assert (rows_told["held"] >= 1, "accepted" in rows_told, len(misread)) == (True, False, 1)
+
+
+@pytest.mark.parametrize(
+    ("manner", "rows", "sent"),
+    [
+        # another value proves that the column is read as it is written: the refused one is the mistake
+        (AMERICAN, [("03/04/2026 08:00", ""), ("13/04/2026 08:00", ""), ("03/31/2026 08:00", "")], 2),
+        (AMERICAN, [("", "0,25"), ("", "1,125"), ("", "12.5")], 2),
+        # nothing that was read means anything else
+        (AMERICAN, [("04/04/2026 08:00", ""), ("13/04/2026 08:00", "")], 1),
+        (AMERICAN, [("", "0,25"), ("", "12")], 1),
+        # refused for another reason than how it is written
+        (AMERICAN, [("03/04/2026 08:00", ""), ("99/99/2026 08:00", ""), ("", "heavy")], 1),
+        (GERMAN, [("", "12,5 or so"), ("", "1.125")], 1),
+        # each separator has an order of its own
+        (GERMAN, [("13.04.2026 08:00", ""), ("03/04/2026 08:00", ""), ("04.05.2026 25:00", "")], 2),
+        # both ways of reading were refused, so none was taken for the other
+        ({**GERMAN, "locale": "fr_FR"}, [("", "1.5"), ("", "1.125"), ("", "7")], 1),
+    ],
+)  # fmt: skip
+def test_what_is_only_a_wrong_value_holds_nothing_else(tmp_path, manner, rows, sent):
+    told, misread = states(house(tmp_path, rows, **manner))
+    assert (told["accepted"], misread) == (sent, [])
+
+
+def test_a_person_may_send_it_all_the_same(tmp_path):
+    folder = house(tmp_path, [("03/04/2026 08:00", ""), ("13/04/2026 08:00", "")], **AMERICAN)
+    states(folder)
+    assert loadsheet(folder, "retry", "--file", "lanes.csv").returncode == 0
+    done = loadsheet(folder, "run", "--settle", "0")
+    assert "1 accepted" in done.stdout, done.stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "of", "order"),
+    [
+        ("13/04/2026 08:00", "/", "the day before the month"),
+        ("04/13/26", "/", "the month before the day"),
+        ("04/03/2026", "/", "either"),
+        ("04/04/2026", "/", ""),  # the same day in both
+        ("13.04.2026", "/", ""),
+        ("13/14/2026", "/", ""),
+        ("2026/04/13", "/", ""),
+        ("12,5 kg", "", "a decimal comma"),
+        ("1.234,5", "", "a decimal comma"),
+        ("1,234.5", "", "a decimal point"),
+        ("1,234", "", "either"),
+        ("0,234", "", "a decimal comma"),
+        ("1,234,567", "", ""),
+        ("12", "", ""),
+    ],
+)
+def test_how_a_text_is_written(text, of, order):
+    assert way_of(text, of) == order
