@@ -17,7 +17,8 @@ SAID = Problem("X701", values={"text": "pickup_city: is wrong"})
 
 def record(operation, content):
     body = {"order_id": "A-1", "tender_id": "T-1", "carrier_id": "C-1", "note": content}
-    return {name: body[name] for name in (*BY_NAME[operation].record.key, "note")}
+    more = {"delivery_city": "Ulm"} if BY_NAME[operation].creates else {}
+    return {name: body[name] for name in (*BY_NAME[operation].record.key, "note")} | more
 
 
 def document(operation, content="one", *problems):
@@ -123,6 +124,23 @@ def test_the_verdict_follows_from_the_lane(lane, operation, content, state, code
     assert (verdict.state, verdict.problem.code if verdict.problem else "") == (state, code)
     assert verdict.reason or state is State.READY
     assert verdict.receipt == ("88001" if state is State.UNCHANGED and not code else "")
+
+
+@pytest.mark.parametrize(
+    ("content", "state", "code"),
+    [("two", State.UNCHANGED, ""), ("one", State.HELD, "L601"), ("three", State.HELD, "L601")],
+)
+def test_a_create_that_was_sent_as_an_update_is_what_later_ones_are_judged_by(content, state, code):
+    """Also back to what was created: it is another change, and not what the exchange has."""
+    sent = known(CREATE, ACCEPTED, "two", identity=8)._replace(operation=UPDATE)
+    verdict = judge(document(CREATE, content), [known(CREATE, ACCEPTED, "one"), sent])
+    assert (verdict.state, verdict.problem.code if verdict.problem else "") == (state, code)
+    if code:
+        assert f'note "two" -> "{content}"' in verdict.problem.text
+    refused = sent._replace(state=REFUSED)
+    assert judge(document(CREATE, "one"), [known(CREATE, ACCEPTED, "one"), refused]).state is State.UNCHANGED
+    unknown = sent._replace(state=UNKNOWN)
+    assert judge(document(CREATE, content), [known(CREATE, ACCEPTED, "one"), unknown]).problem.code == "L602"
 
 
 def test_a_document_with_an_error_is_invalid_and_one_with_a_warning_is_not():

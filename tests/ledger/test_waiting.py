@@ -208,7 +208,6 @@ def lost_create(ledger, run, **changes):
         (State.REFUSED, "Essen", "ready", []),
         (State.READY, "Dresden", "unchanged", ["L603"]),
         (State.READY, "Essen", "held", ["L605"]),
-        (State.HELD, "Dresden", "ready", []),
     ],
 )
 def test_what_waited_for_an_earlier_outcome_is_judged_by_what_came_out(ledger, fate, city, state, codes):
@@ -225,15 +224,63 @@ def test_what_waited_for_an_earlier_outcome_is_judged_by_what_came_out(ledger, f
     assert ledger.release(second) == 0
 
 
+def given_up(ledger, run, drop):
+    """A person decides not to send again what nobody knows the outcome of."""
+    ledger.settle(run, [Settlement(only(ledger, drop).id, State.HELD, "given up")])
+
+
+@pytest.mark.parametrize("city", ["Dresden", "Essen"])
+@pytest.mark.parametrize("before", [True, False])
+def test_what_was_given_up_is_sent_by_no_later_drop_until_a_person_decides(ledger, city, before):
+    run = ledger.begin_run()
+    lost = lost_create(ledger, run)
+    if before:
+        again = sendings.plan(ledger, run, "order.create", [ledgers.order(0, delivery_city=city)], file="again.csv")
+        given_up(ledger, run, lost)
+    else:
+        given_up(ledger, run, lost)
+        again = sendings.plan(ledger, run, "order.create", [ledgers.order(0, delivery_city=city)], file="again.csv")
+    for _ in range(2):  # as often as it is looked at
+        assert ledger.release(run) == 0
+        entry = only(ledger, again)
+        assert (entry.state, code(entry), entry.waits) == (State.HELD, ["L602"], Waits.EARLIER)
+    events = len(ledger.history.events_of(only(ledger, again).id))
+    ledger.release(ledger.begin_run())
+    assert len(ledger.history.events_of(only(ledger, again).id)) == events, "nothing happened to it"
+    ledger.settle(run, [Settlement(only(ledger, lost).id, State.READY, "sent again by decision")])
+    assert send(ledger, run) == ["order.create"]
+    assert ledger.release(run) == 1
+    assert only(ledger, again).state is (State.UNCHANGED if city == "Dresden" else State.HELD)
+    assert only(ledger, again).waits is Waits.DECISION
+
+
+@pytest.mark.parametrize("operation", ["order.update", "order.delete", "order.status"])
+def test_what_was_given_up_of_an_order_that_is_there_is_sent_by_no_copy(ledger, operation):
+    run = ledger.begin_run()
+    sendings.orders(ledger, run, 1)
+    send(ledger, run)
+    make = {"order.update": lambda: update(ledger, run, "Essen"), "order.delete": lambda: delete(ledger, run)}
+    make |= {"order.status": lambda: status(ledger, run)}
+    lost = make[operation]()
+    send(ledger, run, State.UNKNOWN)
+    given_up(ledger, run, lost)
+    copy = make[operation]()
+    assert (only(ledger, copy).state, code(only(ledger, copy))) == (State.HELD, ["L602"])
+    assert ledger.ready(10) == []
+
+
 def test_copies_that_waited_together_are_sent_once(ledger):
     run = ledger.begin_run()
     lost = lost_create(ledger, run)
     drops = [
         sendings.plan(ledger, run, "order.create", [ledgers.order(0)], file=f"{number}.csv") for number in range(3)
     ]
-    ledger.settle(run, [Settlement(only(ledger, lost).id, State.HELD, "given up")])
+    given_up(ledger, run, lost)
     ledger.release(run)
-    assert sendings.states(ledger, *drops) == ["ready", "unchanged", "unchanged"]
+    assert sendings.states(ledger, *drops) == ["held", "unchanged", "unchanged"]
+    ledger.settle(run, [Settlement(only(ledger, lost).id, State.READY, "sent again by decision")])
+    ledger.release(run)
+    assert sendings.states(ledger, *drops) == ["unchanged", "unchanged", "unchanged"]
     assert send(ledger, run) == ["order.create"]
 
 
@@ -346,7 +393,6 @@ def test_an_upsert_behind_a_create_that_is_refused_creates_in_the_same_run(ledge
     [
         (State.ACCEPTED, ("order.update", "ready", Waits.DECISION, False)),
         (State.REFUSED, ("order.create", "ready", Waits.DECISION, True)),
-        (State.HELD, ("order.create", "ready", Waits.DECISION, True)),
         (State.READY, ("order.update", "ready", Waits.PARENT, False)),
     ],
 )

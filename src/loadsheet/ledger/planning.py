@@ -31,7 +31,9 @@ _DIFFERENCES_SHOWN = 5
 
 
 class Known(NamedTuple):
-    """An earlier entry on the same lane: one that is, was or will be at the exchange. A held one waits for something to end."""
+    """An earlier entry on the same lane: one that is, was or will be at the exchange. A held one waits for something to end, or was given
+    up: a person decided not to send it again although nobody knows whether it arrived.
+    """
 
     id: int
     operation: str
@@ -41,6 +43,12 @@ class Known(NamedTuple):
     payload: bytes
     receipt: str
     problems: tuple[Problem, ...]
+    given_up: bool = False
+
+    @property
+    def is_open(self) -> bool:
+        """Whether nobody knows what became of it."""
+        return self.state in _OPEN or self.given_up
 
 
 class Verdict(NamedTuple):
@@ -82,7 +90,7 @@ def as_update(document: Document, lane: Sequence[Known]) -> Document:
     family = [known for known in _since_delete(lane) if known.operation in (document.operation, updating.name)]
     standing = [known for known in family if known.state is not State.REFUSED]
     made = any(known.operation == document.operation and known.state is State.ACCEPTED for known in standing)
-    if not made or any(known.state in _OPEN for known in standing):
+    if not made or any(known.is_open for known in standing):
         return document
     same = standing[-1].content_hash == document.content_hash and standing[-1].operation == document.operation
     return document if same else replace(document, operation=updating.name)
@@ -132,9 +140,9 @@ def _judge(document: Document, lane: Sequence[Known]) -> Verdict:
     if operation.repeatable:
         return _judge_by_content(document, _same(document, lane))
     if operation.action is Action.CREATE:
-        if any(BY_NAME[known.operation].action is Action.DELETE and known.state in _OPEN for known in lane):
+        if any(BY_NAME[known.operation].action is Action.DELETE and known.is_open for known in lane):
             return _in_doubt(document)  # whether the earlier record still stands, nobody knows
-        return _judge_create(document, _same(document, _since_delete(lane)))
+        return _judge_create(document, _versions(document, _since_delete(lane)))
     if operation.action in _REPLACING:
         return _judge_latest(document, [known for known in lane if BY_NAME[known.operation].action in _REPLACING])
     return _judge_latest(document, _same(document, lane))
@@ -146,6 +154,29 @@ def _exists_by(known: Known) -> bool:
 
 def _same(document: Document, lane: Sequence[Known]) -> list[Known]:
     return [known for known in lane if known.operation == document.operation and known.key == document.key]
+
+
+def _versions(document: Document, lane: Sequence[Known]) -> list[Known]:
+    """What said all of a record before: its creations, and the later updates that have every field of the creation before, as those have
+    that a changed create was sent as. An update of some fields leaves the record what it was created as.
+    """
+    updating = update_of(BY_NAME[document.operation])
+    found: list[Known] = []
+    said: set[str] = set()
+    for known in lane:
+        if known.key != document.key:
+            continue
+        if known.operation == document.operation:
+            said = _names_in(known.payload)
+            found.append(known)
+        elif updating is not None and known.operation == updating.name and said and said <= _names_in(known.payload):
+            found.append(known)
+    return found
+
+
+def _names_in(payload: bytes) -> set[str]:
+    """The top-level fields of a JSON record; of one that is not kept any more (empty) none."""
+    return set(msgspec.json.decode(payload, type=dict[str, msgspec.Raw])) if payload else set()
 
 
 def _since_delete(lane: Sequence[Known]) -> Sequence[Known]:
@@ -167,11 +198,10 @@ def _judge_create(document: Document, same: Sequence[Known]) -> Verdict:
     standing = [known for known in same if known.state is not State.REFUSED]
     if standing:
         last = standing[-1]
-        if any(known.state in _OPEN for known in standing) and not (
-            last.state is State.HELD and _equal(document, last)
-        ):
+        equal = last.content_hash == document.content_hash
+        if any(known.is_open for known in standing) and not (last.state is State.HELD and equal and not last.given_up):
             return _in_doubt(document)
-        return _judge_equal(document, last) if _equal(document, last) else _judge_different(document, last)
+        return _judge_equal(document, last) if equal else _judge_different(document, last)
     if same and _equal(document, same[-1]):
         said = "; ".join(problem.text for problem in same[-1].problems if problem.code == "X701")
         return Verdict(
@@ -194,7 +224,7 @@ def _equal(document: Document, known: Known) -> bool:
 
 
 def _judge_equal(document: Document, known: Known) -> Verdict:
-    if known.state in _OPEN:
+    if known.is_open:
         return _in_doubt(document)
     if known.state is State.ACCEPTED:
         return Verdict(State.UNCHANGED, f"{ALREADY} (entry {known.id})", receipt=known.receipt)

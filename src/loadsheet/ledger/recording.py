@@ -8,12 +8,12 @@ from collections.abc import Collection, Sequence
 from operator import itemgetter
 from typing import Any
 
-from sqlalchemy import Connection, func, insert, or_, select, text, update
+from sqlalchemy import Connection, and_, exists, func, insert, literal_column, or_, select, text, update
 
 from loadsheet.ledger import codec
 from loadsheet.ledger.changing import record_events
 from loadsheet.ledger.planning import Changed, Known, Verdict, as_update, chosen, judge, other_form
-from loadsheet.ledger.schema import drops, entries, files, ignored, mappings, seen, tables
+from loadsheet.ledger.schema import attempts, drops, entries, files, ignored, mappings, seen, tables
 from loadsheet.ledger.statements import Chosen, fixed, insert_many
 from loadsheet.ledger.states import Drop, Run, State, Waits
 from loadsheet.mapping.documents import Document, Ignored, Instead, Lineage
@@ -137,7 +137,7 @@ class Planner:
 
 
 def known_lanes(connection: Connection, wanted: Collection[str]) -> dict[str, list[Known]]:
-    """What the ledger knows on these lanes, oldest first; of what is held only what waits for something to end."""
+    """What the ledger knows on these lanes, oldest first; of what is held only what waits for something to end, or was given up."""
     lanes: dict[str, list[Known]] = {}
     for row in sorted(_ON_LANES.rows(connection, list(wanted)), key=itemgetter(0)):
         lanes.setdefault(row.lane, []).append(known_of(row))
@@ -148,7 +148,8 @@ def known_of(row: Any) -> Known:
     """An entry of the entries table as the verdicts on later ones see it."""
     problems = codec.decode_problems(row.problems)
     state = State(row.state)
-    return Known(row.id, row.operation, row.key, state, row.content_hash, row.payload, row.receipt, problems)
+    given_up = state is State.HELD and row.waits == Waits.DECISION  # see _GIVEN_UP
+    return Known(row.id, row.operation, row.key, state, row.content_hash, row.payload, row.receipt, problems, given_up)
 
 
 def seen_lanes(connection: Connection, wanted: Collection[str]) -> set[str]:
@@ -198,11 +199,16 @@ def _entry_record(
 
 _KNOWN = tuple(
     entries.c[name]
-    for name in ("id", "lane", "operation", "key", "state", "content_hash", "payload", "receipt", "problems")
+    for name in ("id", "lane", "operation", "key", "state", "content_hash", "payload", "receipt", "problems", "waits")
 )
 _STAYS = entries.c.state.in_(fixed(*(state.value for state in ON_LANE)))
 _WAITS = entries.c.state.in_(fixed(State.HELD.value)) & entries.c.waits.not_in(fixed(Waits.DECISION.value))
-_ON_LANES = Chosen(select(*_KNOWN).where(or_(_STAYS, _WAITS)), entries.c.lane)
+_GIVEN_UP = and_(
+    entries.c.state.in_(fixed(State.HELD.value)),
+    entries.c.attempts > literal_column("0"),
+    exists().where(attempts.c.entry_id == entries.c.id, attempts.c.outcome.in_(fixed("", "unknown"))),
+)
+_ON_LANES = Chosen(select(*_KNOWN).where(or_(_STAYS, _WAITS, _GIVEN_UP)), entries.c.lane)
 _SEEN = Chosen(select(seen.c.lane), seen.c.lane)
 _ENTRY = insert_many(entries, "removed", "figures", "batch_id")
 _IGNORED = insert_many(ignored, "id")

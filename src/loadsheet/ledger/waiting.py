@@ -208,6 +208,8 @@ def _judge_anew(connection: Connection, run: Run, now: str, updating: Collection
             document = chosen(_document(row), lane[:place] + later)
             document = as_update(document, lane[:place]) if row.drop_id in policies else document
             verdict = judge(document, lane[:place], seen=row.lane in shown)
+            if verdict.waits is Waits.EARLIER:
+                continue  # an earlier one was given up, and is in doubt for as long as nobody decides otherwise
             if orphans and verdict.waits is Waits.PARENT and row.instead is not None:
                 verdict = Verdict(State.READY, _SENT_WITHOUT.format(parent=parent_of(row.lane)))
             counts = verdict.state in ON_LANE or (verdict.state is State.HELD and verdict.waits)
