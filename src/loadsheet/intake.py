@@ -18,7 +18,7 @@ from loadsheet.ledger import Drop, Ledger, Run, SourceFile, SourceTable
 from loadsheet.ledger.history import History
 from loadsheet.mapping import Mapping as CompiledMapping
 from loadsheet.mapping import Route, Routes, route
-from loadsheet.misread import Misreadings
+from loadsheet.mapping.misread import Misreadings
 from loadsheet.problems import DoesNotBalance, FileRefused, FolderError, LoadsheetError, Problem, Where
 from loadsheet.reading import Table, open_tables
 from loadsheet.returning import FIX_ROLE, FixFile, Opened, as_dropped, as_they_were, fix_texts, open_fix, recognise

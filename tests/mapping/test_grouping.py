@@ -142,6 +142,14 @@ def test_a_column_of_which_the_record_takes_one_value_must_say_the_same_in_all_r
     assert second.usable
 
 
+def test_what_the_record_takes_may_stand_in_its_first_row_alone_unless_one_value_names_it(tmp_path):
+    mapping = load_text(tmp_path, HEAD % "pickup_city: {col: city}")
+    first, second = documents(mapping, [["1", "Bonn", ""], ["1", "", ""], ["2", "", ""], ["2", "Ulm", ""]])
+    assert (codes(first), codes(second)) == ([], ["G401"]), "a first row without it would lose it"
+    named = load_text(tmp_path, (HEAD % "pickup_city: {col: city}").replace("by: [id]", "by: [id], one_value: [city]"))
+    assert codes(documents(named, [["1", "Bonn", ""], ["1", "", ""]])[0]) == ["G401"]
+
+
 def test_a_derived_value_that_the_record_takes_must_be_the_same_in_all_rows(tmp_path):
     mapping = load_text(tmp_path, HEAD % "pickup_city: {value: Rome, when: heavy}")
     first, second = documents(mapping, [["1", "", "8"], ["1", "", "18"], ["2", "", "8"], ["2", "", "9"]])

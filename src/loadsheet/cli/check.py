@@ -20,7 +20,7 @@ from loadsheet.intake import error_share_max, open_route
 from loadsheet.ledger import State
 from loadsheet.ledger.stopping import why_stopped
 from loadsheet.mapping import Document, Ignored, Mapping, Route, load_folder, route, translate
-from loadsheet.misread import Misreadings
+from loadsheet.mapping.misread import Misreadings
 from loadsheet.problems import FileRefused, Problem
 from loadsheet.reading import Row, Sentinel, Table, make_ready
 from loadsheet.settings import Settings

@@ -25,7 +25,7 @@ from loadsheet.ledger.opening import is_there
 from loadsheet.ledger.states import Waits
 from loadsheet.ledger.stopping import why_stopped
 from loadsheet.mapping import Document, Route, load_folder
-from loadsheet.misread import Misreadings
+from loadsheet.mapping.misread import Misreadings
 from loadsheet.problems import FileRefused, Problem
 from loadsheet.returning import FixFile, Opened, recognise
 from loadsheet.settings import Settings

@@ -1,10 +1,10 @@
 """Stage 3: mapping. Mapping files; cells -> converted values -> nested, validated documents, with lineage.
 
 Read `compile.py` (a mapping file, once), then `translating.py` (its rows, streaming), and `parts.py` for how several processes share
-these. Of a record there are two makers that agree:
-`payload.py` the exact one, `shortcut.py` the fast one for what is plainly right. `routing.py` says which file belongs to which
-mapping, `lineage.py` which cell a payload value came from, `guiding.py` what senders are told of a column; `revival.py` keeps a
-mapping's files, so that it can be used again as it was.
+these. Of a record there are two makers that agree: `payload.py` the exact one, `shortcut.py` the fast one for what is plainly right.
+`routing.py` says which file belongs to which mapping, `lineage.py` which cell a payload value came from, `misread.py` which column is
+read otherwise than it is written, `guiding.py` what senders are told of a column; `revival.py` keeps a mapping's files, so that it can be
+used again as it was.
 
 A name is imported when it is asked for: the ledger needs the values that documents are made of, and no parser.
 """

@@ -61,12 +61,15 @@ class CheckPlan:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What `translate` works from."""
+    """What `translate` works from. In `one_value` all rows of a record must agree; `once` are those of it that may stand in its first row
+    alone, blank below, as sheets with merged cells have them: nobody named them, and nothing is lost.
+    """
 
     tables: tuple[TablePlan, ...]
     joins: ReadOnly[int, JoinPlan]
     is_grouped: bool
     one_value: tuple[int, ...]
+    once: frozenset[int]
     checks: tuple[CheckPlan, ...]
     targets: Targets
     key_shown: int  # how many parts of a record's key are said of it
@@ -183,6 +186,7 @@ class _Compiler:
         targets = plan_targets(target, spec, around, lookups)
         if targets is None:
             return None
+        slots, named = tables[0].shape.slots, spec.group.one_value if spec.group else []
         first = frozenset(names.first)  # without what checks ask for: most are made for each row
         checks = self._checks(names)
         return Plan(
@@ -190,6 +194,7 @@ class _Compiler:
             joins=self._joins(tables),
             is_grouped=spec.group is not None,
             one_value=self._one_value(tables[0], first),
+            once=first - {slots[name].index for name in named if name in slots},
             checks=checks,
             targets=targets,
             key_shown=len(tables[0].key) - (1 if targets.chooser in tables[0].key else 0),

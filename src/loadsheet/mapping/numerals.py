@@ -30,6 +30,11 @@ def is_locale(name: str) -> bool:
     return True
 
 
+def decimal_mark(locale: str) -> str:
+    """What stands before the fraction of a number in this locale. Raises babel.UnknownLocaleError."""
+    return get_decimal_symbol(Locale.parse(locale))
+
+
 def number_reader(locale: str) -> Callable[[str], Decimal | Wrong]:
     """A function from trimmed text to Decimal, or to Wrong with C302 or C316. Digits are 0-9 only; a group separator stands
     between every three digits (or as the locale groups) or nowhere; no exponent. Raises babel.UnknownLocaleError.

@@ -367,7 +367,8 @@ class _Desk:
         if all([row.values[index] for index in self._plan.one_value] == same for row in rows):
             return
         for index in self._plan.one_value:
-            other = next((row for row in rows[1:] if row.values[index] != first.values[index]), None)
+            fine = (first.values[index], None) if index in self._plan.once else (first.values[index],)
+            other = next((row for row in rows[1:] if row.values[index] not in fine), None)
             if other is None or any(index in row.wrong for row in rows):
                 continue
             label = self._readers[0].plan.label(index)

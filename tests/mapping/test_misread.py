@@ -5,7 +5,7 @@ import json
 import pytest
 from warm import loadsheet
 
-from loadsheet.misread import way_of
+from loadsheet.mapping.misread import way_of
 
 MAPPING = """\
 mapping: lanes

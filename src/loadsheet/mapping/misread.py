@@ -2,17 +2,15 @@
 
 A refused value can prove it: `13/04/2026` in a column that is read as month/day. Then `03/04/2026` was read as well, as another day,
 and nobody would notice. Where no value of the column proves the opposite, the rest of a drop cannot be trusted: a problem of the file.
-A column is looked at again only where such a value was refused. Knows no mapping and no ledger.
+A column is looked at again only where such a value was refused. Knows no mapping.
 """
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from babel import Locale
-from babel.numbers import get_decimal_symbol
-
-from loadsheet.mapping import Document, Ignored
+from loadsheet.mapping.documents import Document, Ignored
+from loadsheet.mapping.numerals import decimal_mark
 from loadsheet.problems import Problem
 from loadsheet.reading import Native, Table
 
@@ -144,8 +142,7 @@ def _refused(problem: Problem) -> Way | None:
         declared = [_date(example) for example in str(problem.values.get("expected", "")).split(" or ")]
         read = {one.order for one in declared if one is not None and one.of == way.of}
     elif problem.code == "C302":
-        is_point = get_decimal_symbol(Locale.parse(problem.values["locale"])) == "."
-        read = {_POINT if is_point else _COMMA}
+        read = {_POINT if decimal_mark(problem.values["locale"]) == "." else _COMMA}
     else:  # with one mark only it is none of the column's
         read = {_OTHER.get(way.order, "")} if len(re.findall("[.,]", problem.found)) == 1 else set()
     return way if way.order == _EITHER or read == {_OTHER[way.order]} else None
