@@ -1,8 +1,14 @@
 """What the sweeps tried is told at the end, in whatever processes they ran: `record_property("kills", 312)`. And the object store."""
 
+import os
 from collections import Counter
 
 import pytest
+from hypothesis import settings
+
+if not os.environ.get("CI"):  # where it is set, hypothesis has no deadline either
+    settings.register_profile("patient", deadline=None)
+    settings.load_profile("patient")
 
 
 @pytest.fixture(scope="module")

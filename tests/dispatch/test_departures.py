@@ -236,7 +236,7 @@ def test_a_connection_that_is_closed_while_its_call_waits_is_replaced(ledger):
         threading.Event().wait(0.03)
         return False
 
-    options = sendings.settings(connections=1, assumptions={"calls_per_second": 10})
+    options = sendings.settings(connections=1, assumptions={"calls_per_second": 3})
     with (
         Scripted(lambda *_: Move(closes_soon, applies=True)) as server,
         sendings.client_of(server.url, options) as client,
@@ -250,7 +250,7 @@ def test_a_connection_that_is_closed_while_its_call_waits_is_replaced(ledger):
 def test_a_connection_that_lies_idle_too_long_while_its_call_waits_is_not_used(ledger):
     run = ledger.begin_run()
     drop = sendings.orders(ledger, run, 4)
-    options = sendings.settings(connections=1, idle_connection_s=0.05, assumptions={"calls_per_second": 10})
+    options = sendings.settings(connections=1, idle_connection_s=0.05, assumptions={"calls_per_second": 3})
     with Scripted(lambda *_: accepts) as server, sendings.client_of(server.url, options) as client:
         sendings.send(ledger, client, run, options)
     assert sendings.states(ledger, drop) == ["accepted"] * 4

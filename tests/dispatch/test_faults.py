@@ -217,9 +217,9 @@ def test_a_refusal_after_an_unknown_attempt_is_unknown(ledger):
 
 def test_a_connection_that_idled_is_not_used_again(ledger):
     run = ledger.begin_run()
-    options = sendings.settings(connections=1, idle_connection_s=0.2)
+    options = sendings.settings(connections=1, idle_connection_s=1.0)
     with Scripted(lambda *_: accepts) as server, sendings.client_of(server.url, options) as client:
-        for number, pause in enumerate((0.05, 0.4, 0)):
+        for number, pause in enumerate((0, 1.3, 0)):
             sendings.plan(ledger, run, "order.create", [sendings.ledgers.order(number)])
             (ready,) = ledger.ready(1)
             operation = sendings.BY_NAME["order.create"]

@@ -70,10 +70,11 @@ def opened(gate, clock=moment):
 
 
 def test_nothing_leaves_before_there_is_a_lease_and_then_calls_leave_at_its_rate():
-    lessor = Lessor()
-    with fleet_of(lessor) as fleet, fleet.join() as gate:
+    lessor = Lessor(per_second=2)
+    with FleetPace(lessor.renew, lessor.setback) as fleet, fleet.join() as gate:
         assert not gate.take(moment()), "the first one is due an interval after the lease"
-        assert opened(gate)
+        lessor.per_second = 100
+        lessor.wait_for(lambda: opened(gate) and fleet._lease.per_second == 100)
         began = moment()
         times = [began + step / 10_000 for step in range(5000)]
         assert 45 <= sum(gate.take(now) for now in times) <= 55
@@ -269,7 +270,7 @@ def test_a_pause_of_others_takes_back_what_waits_and_nothing_is_lost(ledger):
         report = sendings.send(ledger, client, run, options, fleet_pace=fleet, stopping=stopping)
         states = Counter(sendings.states(ledger, drop))
         assert set(states) == {"accepted", "ready"}
-        assert states["accepted"] == server.applied.total() == report.accepted < 12
+        assert states["accepted"] == server.applied.total() == report.accepted < 25
         assert report.calls == report.accepted
     sendings_after = sendings.settings()
     with Scripted(lambda *_: accepts) as again:
@@ -298,12 +299,14 @@ def test_a_429_to_one_who_sends_holds_the_other_in_this_process_too(ledger):
 
 def test_two_who_send_in_one_process_share_its_lease(tmp_path):
     lessor, options, moments = Lessor(per_second=60, connections=4), sendings.settings(connections=8), []
-    states = {}
+    states, began = {}, []
+    ready = threading.Barrier(2, lambda: began.append(time.monotonic()))
 
     def sends(name, url, fleet):
         with ledgers.ledger_in(tmp_path / name) as ledger, Client(url, sendings.TOKEN, options) as client:
             run = ledger.begin_run()
             drop = sendings.orders(ledger, run, 35)
+            ready.wait(30)
             sendings.send(ledger, client, run, options, fleet_pace=fleet)
             states[name] = sendings.states(ledger, drop)
 
@@ -321,7 +324,7 @@ def test_two_who_send_in_one_process_share_its_lease(tmp_path):
             thread.join()
         assert server.connections <= 4
     assert states == {"a": ["accepted"] * 35, "b": ["accepted"] * 35}
-    assert sum(moment < moments[0] + 1 for moment in moments) <= 63
+    assert sum(moment < began[0] + 1 for moment in moments) <= 63
 
 
 def test_who_comes_next_begins_with_as_many_calls_as_served_well_before():

@@ -62,7 +62,7 @@ SEEN = {
     "no_answer": ({"seconds": 0.2}, nothing("closed")),
     "slow_answer": ({"seconds": 0.3}, good),
     "slow_effect": ({"seconds": 0.3}, good),
-    "late_effect": ({"seconds": 0.3, "status": 504}, refused(504)),
+    "late_effect": ({"seconds": 1.0, "status": 504}, refused(504)),
     "dripping_headers": ({"seconds": 0.001}, good),
     "dripping_answer": ({"seconds": 0.001}, good),
     "cut_answer": ({}, lambda met: half_of_body(met) and met.end == "closed"),
@@ -113,9 +113,10 @@ def test_the_client_sees_exactly_this_and_the_truth_log_knows_the_effect(tmp_pat
         happened = [line["key"] for line in exchange.happened()]
         assert ("SO-1001" in happened) == (kind.happens is Happens.BEFORE)
         assert good(exchange.meets("order.create", others[1]))  # and nobody else is touched
-        if kind.happens is Happens.LATER:
-            time.sleep(options["seconds"] + 0.2)
-        keys = [line["key"] for line in exchange.happened()]
+        keys, until = [line["key"] for line in exchange.happened()], time.monotonic() + 20
+        while kind.happens is Happens.LATER and "SO-1001" not in keys and time.monotonic() < until:
+            time.sleep(0.05)
+            keys = [line["key"] for line in exchange.happened()]
         assert [fired.fault for fired in exchange.exchange.fired] == [kind]
     assert wild.held(tmp_path) == set(keys)
     assert ("SO-1001" in keys) == (kind.happens is not Happens.NEVER)
@@ -131,12 +132,12 @@ def test_a_connection_can_be_turned_away_when_it_stands(tmp_path, name, end):
 
 
 def test_for_a_time_connections_are_refused(tmp_path):
-    rule = {"fault": FaultClass.REFUSED, "at": (1,), "seconds": 0.5}
+    rule = {"fault": FaultClass.REFUSED, "at": (1,), "seconds": 1.5}
     with wild.misbehaving(tmp_path, rule) as exchange:
         assert exchange.meets("order.create", ORDER) == (b"", "reset")
         with pytest.raises(ConnectionRefusedError):
             exchange.connect()
-        time.sleep(0.8)
+        time.sleep(2.5)
         assert good(exchange.meets("order.create", SECOND))
         assert [line["key"] for line in exchange.happened()] == ["SO-2"]
 
@@ -157,7 +158,7 @@ def test_a_drip_takes_its_time_byte_by_byte(tmp_path):
         met = exchange.meets("order.create", ORDER, wait=0.6)
         assert met.end == "silent"
         assert b"HTTP/1.1 200"[: len(met.raw)] == met.raw[:12]
-        assert 3 <= len(met.raw) <= 13
+        assert 3 <= len(met.raw) <= 25
 
 
 def test_a_front_that_is_stopped_under_a_drip_says_nothing_of_it(tmp_path, caplog):

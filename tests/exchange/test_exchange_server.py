@@ -81,7 +81,7 @@ def test_a_signal_stops_the_exchange_cleanly(tmp_path, number):
         caller = OverSocket(url)
         caller.done("order.create", ORDER)
         process.send_signal(number)
-        said = process.communicate(timeout=10)
+        said = process.communicate(timeout=60)
         caller.close()
     assert (process.returncode, *said) == (0, "", "")  # the line that it listens was the only one
     assert sorted(path.name for path in tmp_path.iterdir()) == ["exchange.db"]  # the journal is folded in
@@ -107,7 +107,7 @@ def test_a_stopped_exchange_finishes_running_calls(tmp_path):
             time.sleep(0.2)
             process.terminate()
             done = sum(count.result() for count in counts)
-        assert process.wait(timeout=10) == 0
+        assert process.wait(timeout=60) == 0
         for caller in callers:
             caller.close()
     with inside(tmp_path / "exchange.db") as app:

@@ -158,7 +158,7 @@ def test_a_failed_login_takes_its_time_whatever_was_wrong(tmp_path):
         for token in ("x", TOKEN[:-1]):
             began = time.monotonic()
             assert visitor.login(token).status == 403
-            assert 0.3 <= time.monotonic() - began < 1.5
+            assert 0.3 <= time.monotonic() - began < 10
 
 
 def test_a_form_from_elsewhere_is_not_ours(visitor):

@@ -113,13 +113,13 @@ def test_who_has_no_schedule_keeps_nothing(url, clock):
 
 
 def test_of_several_watches_of_a_shared_ledger_one_runs():
-    settings = shared_settings(schedule="* * * * *", shipper="acme")
+    settings = shared_settings(schedule="0 * * * *", shipper="acme")
     now = [0.0]
     watches = [SharedTimetable(settings, name, lambda: now[0]) for name in ("a", "b")]
     assert all(1e-3 < one.due_s() <= 60 for one in watches), "the schedule begins now"
     with joined(settings) as connection:
         mark = update(shared_meta).where(shared_meta.c.name.startswith("schedule"))
-        before = clock_of_the_database(connection).replace(second=0, microsecond=0) - timedelta(minutes=20)
+        before = clock_of_the_database(connection).replace(second=0, microsecond=0) - timedelta(hours=5)
         connection.execute(mark.values(value=stamp(before)))
         now[0] += 60
         first, second = (one.due_s() for one in watches)
@@ -143,7 +143,7 @@ def clock_of_the_database(connection):
 
 def test_a_watch_runs_when_it_is_time_and_tries_again_what_could_not_go_on(tmp_path, clock):
     place, ran = settings_in(tmp_path, **FAST), []
-    clock.now = datetime.now(UTC)
+    clock.now = datetime(2026, 3, 4, 20, 0, 30, tzinfo=UTC)
     with open_ledger(new_url("sqlite", tmp_path), clock=clock) as ledger:
         timetable = Timetable(Settings(schedule="* * * * *"), ledger, clock)
 

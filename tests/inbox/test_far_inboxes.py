@@ -337,8 +337,8 @@ def test_a_replaced_object_whose_machine_is_lost_is_kept_from_the_archive(bucket
 
 def shared_place(bucket, folder, url):
     """Settings of a machine of its own, whose ledger is on PostgreSQL."""
-    place = bucket.settings(folder, database="postgresql://elsewhere", takeover_s=0.5)
-    return place, {"url": url, "takeover_s": 0.5}
+    place = bucket.settings(folder, database="postgresql://elsewhere", takeover_s=30)
+    return place, {"url": url, "takeover_s": 30}
 
 
 def test_machines_that_share_a_ledger_take_each_object_once(bucket, tmp_path, monkeypatch):

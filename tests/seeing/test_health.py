@@ -222,8 +222,8 @@ def test_the_watchdog_hears_from_a_watch_that_turns_and_not_from_one_that_hangs(
         assert [supervisor.hears() for _ in range(4)] == ["WATCHDOG=1"] * 4
         assert time.monotonic() - began >= 3 * 0.02 - 0.001, "half the time that it gives"
         seconds.now += 3600
-        supervisor.hears_no_more(0.1)  # or one more, which was on its way
-        assert supervisor.hears_no_more(0.1)
+        # what was on its way is heard still; one that goes on would be heard each time
+        assert any(supervisor.hears_no_more(0.1) for _ in range(20))
         board.turned()
         assert supervisor.hears_until("WATCHDOG=1")
 

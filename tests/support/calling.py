@@ -4,6 +4,7 @@ import asyncio
 import http.client
 import subprocess
 import sys
+import time
 from contextlib import contextmanager
 from decimal import Decimal
 from typing import Any, NamedTuple
@@ -17,6 +18,7 @@ from loadsheet.exchange import Embedded, Store, create_app
 AUTHORISED = {"Authorization": f"Bearer {TOKEN}"}
 encode = msgspec.json.Encoder(decimal_format="number").encode
 decode = msgspec.json.Decoder(float_hook=Decimal).decode
+IDLE_MAX_S = 2.0
 
 
 class Answered(NamedTuple):
@@ -71,18 +73,23 @@ class Caller:
 
 
 class OverSocket(Caller):
-    """One kept-alive connection to a base URL."""
+    """One kept-alive connection to a base URL; anew after it lay idle, because the exchange closes those after 5 s."""
 
     def __init__(self, url: str) -> None:
         self.address = url.removeprefix("http://")
         self._connection = http.client.HTTPConnection(self.address, timeout=30)
+        self._used = time.monotonic()
 
     def send(self, method: str, path: str, body: bytes = b"", headers: dict[str, str] = AUTHORISED) -> Answered:
+        if time.monotonic() - self._used > IDLE_MAX_S:
+            self._connection.close()  # `request` opens another
         self._connection.request(method, path, body, headers)
         response = self._connection.getresponse()
-        return Answered(
+        answered = Answered(
             response.status, {name.lower(): value for name, value in response.getheaders()}, response.read()
         )
+        self._used = time.monotonic()
+        return answered
 
     def close(self) -> None:
         """Close the connection."""
