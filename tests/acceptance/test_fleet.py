@@ -45,11 +45,25 @@ def camp(tmp_path, born):
         yield found
 
 
+@pytest.fixture
+def patient_camp(tmp_path, born):
+    """A camp that takes nobody for dead who has only little of a processor."""
+    with pitched(tmp_path, born, databases.server(), takeover_s=6) as found:
+        yield found
+
+
 @contextmanager
-def pitched(tmp_path, born, server):
+def pitched(tmp_path, born, server, **settings):
     with exchange(born, tmp_path / "exchange", delay_s=SLOW_S, create_existing="reject") as (url, truth):
         database = server.new_database()
-        given = {"mappings": str(MAPPINGS), "batch_entries": 10, "canary": 0, "connections": 4, **resends(1)}
+        given = {
+            "mappings": str(MAPPINGS),
+            "batch_entries": 10,
+            "canary": 0,
+            "connections": 4,
+            **resends(1),
+            **settings,
+        }
         found = Camp(tmp_path / "acme", born, database, url, **given)
         found.truth = truth
         drop(found, range(60))
@@ -132,12 +146,13 @@ def holds_no_token(camp, born):
 
 
 def test_without_workers_a_run_does_it_itself_and_those_who_come_later_help(camp):
+    drop(camp, range(200))  # enough to be still at it when a worker has started
     run = camp.start("run")
     until(lambda: accepted(camp) > 5)
     later = camp.worker()
     assert run.wait() == 0, run.said
     assert later.stop() == 143
-    all_is_well(camp)
+    all_is_well(camp, 200)
     assert len(owners(camp)) == 2
     assert camp.summary()["balance"]["balances"] is True
 
@@ -162,7 +177,8 @@ def test_when_all_workers_die_others_finish_and_the_next_run_settles_what_is_unk
     assert third.stop() == 143
 
 
-def test_a_run_that_is_killed_while_it_waits_is_carried_on_by_the_next(camp):
+def test_a_run_that_is_killed_while_it_waits_is_carried_on_by_the_next(patient_camp):
+    camp = patient_camp
     camp.worker()
     camp.listens()
     run = camp.start("run")
@@ -187,16 +203,18 @@ def test_a_run_and_its_workers_wait_for_a_server_that_is_started_again(tmp_path,
 
 
 def test_a_second_run_at_the_same_time_names_who_is_at_it(camp):
+    drop(camp, range(200))  # enough to be still at it when the second has started
     run = camp.start("run")
     until(lambda: accepted(camp) > 0)
     second = camp.run()
     assert second.code == 75
     assert f"held by process {run.pid} on {socket.gethostname()}" in second.said
     assert run.wait() == 0, run.said
-    all_is_well(camp)
+    all_is_well(camp, 200)
 
 
-def test_a_worker_that_is_asked_to_stop_hands_its_batch_on_at_once(camp):
+def test_a_worker_that_is_asked_to_stop_hands_its_batch_on_at_once(patient_camp):
+    camp = patient_camp
     first = camp.worker()
     camp.listens()
     run = camp.start("run")

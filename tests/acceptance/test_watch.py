@@ -155,16 +155,19 @@ def test_sigterm_while_files_are_taken_in_keeps_what_they_hold_for_the_next_star
 
 
 def test_an_exchange_that_is_away_is_waited_for(house):
-    with socket.socket() as reserved:
+    with (
+        socket.socket() as reserved
+    ):  # to the end, so that nobody else gets the port: who does not listen refuses connections
+        reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         reserved.bind(("127.0.0.1", 0))
         port = reserved.getsockname()[1]
-    with watching(house, "--exchange", f"http://127.0.0.1:{port}") as watch:
-        arrive(house, 3)
-        watch.until(lambda: watch.says("the watch goes on in"))
-        assert {state for state, _ in states(house).values()} == {"ready"}
-        with exchange(house / "exchange.db", port=port):
-            watch.until(lambda: accepted(house) == 3)
-            assert watch.stop() == 0
+        with watching(house, "--exchange", f"http://127.0.0.1:{port}") as watch:
+            arrive(house, 3)
+            watch.until(lambda: watch.says("the watch goes on in"))
+            assert {state for state, _ in states(house).values()} == {"ready"}
+            with exchange(house / "exchange.db", port=port):
+                watch.until(lambda: accepted(house) == 3)
+                assert watch.stop() == 0
 
 
 def test_a_refused_token_or_a_wrong_mapping_ends_the_watch(house):

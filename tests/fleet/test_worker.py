@@ -84,7 +84,8 @@ def test_a_fault_is_told_and_the_batch_is_tried_again(tmp_path, acme, ask):
     assert ask("select distinct status::text, attempts from procrastinate_jobs") == [("succeeded", 2)]
 
 
-def test_a_job_that_was_given_up_is_replaced_while_its_batch_is_open(tmp_path, acme, ask):
+def test_a_job_that_was_given_up_is_replaced_while_its_batch_is_open(tmp_path, database_url, ask):
+    acme = house(tmp_path, database_url, "acme", takeover_s=1.0)["acme"]  # as often it is looked for
     (batch,) = hand_out(acme)
     ask("update procrastinate_jobs set attempts = 9")
     faults = [LedgerError("the ledger is upside down")]
@@ -122,8 +123,9 @@ def test_of_several_one_sweeps_a_ledger_at_a_time(acme, ask):
     engine.dispose()
 
 
-def test_a_job_that_is_in_nobodys_hand_is_put_back(tmp_path, acme, ask):
+def test_a_job_that_is_in_nobodys_hand_is_put_back(tmp_path, database_url, ask):
     """As when the queue's answer was lost on its way to the worker that is to do the job now."""
+    acme = house(tmp_path, database_url, "acme", takeover_s=1.0)["acme"]  # as often it is looked for
     (tmp_path / "hold").touch()
     with working(tmp_path) as worker:
         (first,) = hand_out(acme)
@@ -218,13 +220,13 @@ def test_a_worker_stands_in_the_register_while_it_lives(tmp_path, acme, ask):
     with working(tmp_path, places=3) as worker:
         until(lambda: ask("select doing from workers") == [(f'["acme lookup {batch}"]',)], worker=worker)
         with engine.connect() as connection:
-            (name,) = workers.living(connection, 1.0, "acme")
-            assert workers.living(connection, 1.0, "zeta") == []
+            (name,) = workers.living(connection, 60.0, "acme")
+            assert workers.living(connection, 60.0, "zeta") == []
         (tmp_path / "hold").unlink()
         until(lambda: ask("select doing, done, places from workers") == [("[]", 1, 3)], worker=worker)
     assert ask("select name, ended is not null from workers") == [(name, True)]
     with engine.connect() as connection:
-        assert workers.living(connection, 1.0, "acme") == []
+        assert workers.living(connection, 60.0, "acme") == []
     engine.dispose()
 
 

@@ -9,6 +9,12 @@ from postgres import running_server
 from loadsheet.ledger.joining import forget_engines
 
 
+@pytest.fixture
+def acme(tmp_path, database_url):
+    """Here those who are lost are soon taken over."""
+    return house(tmp_path, database_url, "acme", takeover_s=1.0)["acme"]
+
+
 @pytest.fixture(scope="module")
 def own_server():
     """A server that tests may stop."""
@@ -94,7 +100,7 @@ def test_an_idle_worker_waits_for_its_database_and_goes_on(tmp_path, own_server)
 def test_a_restart_of_the_database_makes_nobody_dead(tmp_path, own_server):
     """Nobody could be heard of in between: whoever comes first afterwards must not take the others for dead."""
     url = own_server.new_database()
-    acme = house(tmp_path, url, "acme", takeover_s=5.0)["acme"]
+    acme = house(tmp_path, url, "acme", takeover_s=10.0)["acme"]
     hand_out(acme)
     connected = asking(url)
     connected("insert into procrastinate_workers (last_heartbeat) values (now() - interval '1 hour')")

@@ -13,7 +13,7 @@ ORDERS = 60
 
 
 def house_with_orders(folder, url, exchange_url):
-    lines = [f'database = "{url}"', 'database_schema = "t"', f'exchange = "{exchange_url}"', "takeover_s = 2.0"]
+    lines = [f'database = "{url}"', 'database_schema = "t"', f'exchange = "{exchange_url}"', "takeover_s = 20.0"]
     (folder / "loadsheet.toml").write_text("\n".join([*lines, "batch_entries = 10", "settle_s = 0"]), encoding="utf-8")
     write_orders(folder / "inbox", ORDERS)
     shutil.copytree(MAPPINGS, folder / "mappings")

@@ -27,7 +27,7 @@ from loadsheet.settings import Settings
 PATIENCE_S = 30
 
 
-def house(folder, url, *shippers, takeover_s=1.0, **more):
+def house(folder, url, *shippers, takeover_s=10.0, **more):
     """A settings file for a fleet on this database, whose shippers have ledgers there; returns their settings by name."""
     lines = [f'database = "{url}"', 'database_schema = "t"', f"takeover_s = {takeover_s}"]
     lines += [f"{name} = {value!r}" for name, value in more.items()]
