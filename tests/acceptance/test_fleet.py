@@ -198,7 +198,10 @@ def test_a_run_and_its_workers_wait_for_a_server_that_is_started_again(tmp_path,
         until(lambda: accepted(camp) > 5)
         server.stop("immediate")
         server.start()
-        assert run.wait() == 0, run.said
+        assert run.wait() in (0, 1), run.said
+        # what was recorded and had not left when the server went is looked for, and goes with the next run
+        check_laws(camp.known(), camp.truth.lines(), stopped=True)
+        until(lambda: camp.run().code == 0)
         all_is_well(camp)
 
 
