@@ -10,6 +10,7 @@ Stages 5 to 7 are in `stages`, done by the hands that are passed in: this proces
 
 from collections.abc import Sequence
 
+from loadsheet import reports
 from loadsheet.dispatch import Delivered, Listings, Patience
 from loadsheet.intake import take_in
 from loadsheet.ledger import Ledger
@@ -21,10 +22,12 @@ from loadsheet.stages import Hands, Progress, Result, Work
 def run(settings: Settings, ledger: Ledger, hands: Hands, *, progress: Progress | None = None) -> Result:
     """One run: learn what became of the last one, take in every finished file, deliver what is ready, account for every row.
 
-    Raises MappingError before anything is touched if a mapping is wrong, and LedgerError. What the exchange does ends in
+    Raises MappingError and FolderError before anything is touched if a mapping is wrong or the outbox cannot be written, and later
+    LedgerError, and FolderError if reports cannot be written: the next run tells of this one then. What the exchange does ends in
     `Result.stopped`, never in an exception.
     """
     mappings = load_folder(settings.mappings, settings.assumptions)
+    reports.check_writable(settings.outbox_here)
     work = Work(settings, ledger, ledger.begin_run(), Patience(ledger.now), updating_of(mappings))
     sent = Delivered(hands.learn(work), Listings())
     taken = take_in(settings, ledger, work.run, mappings, elsewhere=hands.elsewhere(work))

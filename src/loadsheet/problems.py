@@ -162,6 +162,10 @@ CATALOGUE: dict[str, Kind] = {
         "Read the other way",
         '"{proof}" is written with {written}, but the column is read with {read}: {count} more, such as "{found}", would be sent as what is not meant',
     ),
+    "L613": Kind(
+        "Told of a run that did not finish",
+        "run {run} did not finish; what it did and what became of its files is told here",
+    ),
     "L606": Kind("Rows not accounted for", "a fault of our own: {reason}"),
     # what the exchange said
     "X701": Kind("Refused by the exchange", "the exchange refused it: {text}"),

@@ -122,9 +122,12 @@ def delivered(
 def account(
     work: Work, client: Client, sent: Delivered, *, fault: LoadsheetError | None, left: Sequence[Problem]
 ) -> Result:
-    """Entries to reports: stages 6 and 7. `fault` is what ended the intake early, `left` what that has to say."""
+    """Entries to reports: stages 6 and 7. `fault` is what ended the intake early, `left` what that has to say. Also told are runs that
+    died, or failed, before their own reports.
+    """
     settings, ledger, this_run, patience, _ = work
     stopped, seen = fault or sent.stopped, sent.seen
+    unfinished = ledger.tell_of_unfinished(this_run)
     if not isinstance(stopped, ExchangeUnreachable | TokenRefused):
         fresh = look(client, _subjects(ledger.history.drops_of(this_run)) - seen.keys())
         resolve_by(fresh, ledger, this_run, settings, patience=patience)
@@ -138,22 +141,29 @@ def account(
         stopped = DoesNotBalance("rows read and fates reported differ; see the reports")
     exit_code = _exit_code(ledger, drops, reconciliation, left, stopped)
     ended = replace(this_run, exit_code=exit_code, finished_at=ledger.now())
-    waiting, lying = tuple(_still_waiting(ledger, this_run)), reports.left_in_inbox(left)
+    said = (*_told_here(ledger, unfinished), *_still_waiting(ledger, this_run))
+    lying = reports.left_in_inbox(left)
     with journal.stage("reports"):
         written = reports.write(
             ledger.history,
             reconciliation,
             ended,
             settings,
-            remarks=waiting,
+            remarks=said,
             forecast=sent.left,
             inbox=lying,
             allowed=ledger.still_mine,
         )
-    shown = reconciliation.as_seen(tuple(map(str, waiting)), sent.left, lying)
+    shown = reconciliation.as_seen(tuple(map(str, said)), sent.left, lying)
     counted = {"entries": dict(written.summary.entries), "verdicts": dict(written.summary.verdicts)}
     ledger.end_run(ended, exit_code=exit_code, summary=counted, shown=shown)
-    return Result(exit_code, written, stopped, (*left, *waiting), sent.late)
+    return Result(exit_code, written, stopped, (*left, *said), sent.late)
+
+
+def _told_here(ledger: Ledger, unfinished: Sequence[Run]) -> Iterator[Problem]:
+    for run in unfinished:
+        if ledger.history.drops_of(run):
+            yield Problem("L613", values={"run": run.name}, level="warning")
 
 
 def _still_waiting(ledger: Ledger, this_run: Run) -> Iterator[Problem]:

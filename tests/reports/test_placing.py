@@ -1,7 +1,9 @@
+import os
+
 import pytest
 
 from loadsheet.problems import FolderError
-from loadsheet.reports.placing import placed, safe_name
+from loadsheet.reports.placing import check_writable, placed, safe_name
 
 
 def test_a_file_appears_whole_and_replaces_the_earlier_one(tmp_path):
@@ -63,3 +65,13 @@ def test_a_shippers_name_stays_in_the_folder(name, safe, tmp_path):
 
 def test_long_names_are_cut_between_characters():
     assert len(safe_name("ü" * 300).encode()) <= 150
+
+
+def test_a_folder_for_reports_is_made_or_refused_with_what_to_do(tmp_path, monkeypatch):
+    check_writable(tmp_path / "new" / "outbox")
+    assert (tmp_path / "new" / "outbox").is_dir()
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    with pytest.raises(
+        FolderError, match=r"outbox \(it may only be read\); nothing was taken or sent: see to the folder"
+    ):
+        check_writable(tmp_path / "new" / "outbox")

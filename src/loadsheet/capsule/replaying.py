@@ -107,7 +107,9 @@ class _Replay:
         earlier = len(self._manifest.touched) - len(self._manifest.drops)
         if earlier:
             these = f"{earlier} drop{'s' if earlier > 1 else ''} of earlier runs, which this run went on with"
-            self._remarks.append(f"{these}, taken as recorded: their files are in the capsules of those runs")
+            self._remarks.append(
+                f"{these}, taken as recorded: their files are in the capsules of those runs, if they ended"
+            )
         entries = self._files() if planned else 0
         same, other = self._reports()
         told = tuple(self._told)

@@ -8,7 +8,7 @@ import msgspec
 
 from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, STATE, load, load_each, sound, together
 from loadsheet.cli.output import print_json, print_lines, print_table, say
-from loadsheet.ledger import Entry, Ledger, Run, open_ledger
+from loadsheet.ledger import Entry, Ledger, Run, open_ledger, teller_of
 from loadsheet.problems import LedgerError, SettingsError
 from loadsheet.settings import Settings
 
@@ -132,9 +132,17 @@ def runs(*, limit: int, state: Path | None, config: Path | None, as_json: bool) 
             ]
         )
         return
+    unfinished = {one: {run.name for name, run in latest if name == one and not run.finished_at} for one in every}
     whose = ["Shipper"] if several else []
     rows = [
-        [*([name] if several else []), run.name, run.started_at, *_ended(run), _counts(run.summary)]
+        [
+            *([name] if several else []),
+            run.name,
+            run.started_at,
+            _ended(run, unfinished[name]),
+            _code(run.exit_code),
+            _counts(run.summary),
+        ]
         for name, run in found
     ]
     print_table([*whose, "Run", "Started", "Finished", "Exit code", "Entries"], rows)
@@ -152,8 +160,12 @@ def _latest(settings: Settings | SettingsError, limit: int, *, several: bool) ->
         return []
 
 
-def _ended(run: Run) -> tuple[str, str]:
-    return run.finished_at or "not finished", _code(run.exit_code)
+def _ended(run: Run, unfinished: set[str]) -> str:
+    """When a run ended; of one that did not, which run has told of it, unless that is `unfinished` as well."""
+    if run.finished_at:
+        return run.finished_at
+    teller = teller_of(run)
+    return f"not finished, told by {teller}" if teller and teller not in unfinished else "not finished"
 
 
 def _code(exit_code: int | None) -> str:

@@ -30,6 +30,7 @@ from loadsheet.ledger.states import (
     Waits,
 )
 from loadsheet.ledger.store import Ledger
+from loadsheet.ledger.unfinished import teller_of
 from loadsheet.mapping.documents import ColumnGuide
 
 __all__ = [
@@ -61,5 +62,6 @@ __all__ = [
     "WorkbookRead",
     "first_broken",
     "open_ledger",
+    "teller_of",
     "utc_now",
 ]

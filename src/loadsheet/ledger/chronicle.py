@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, desc, func, or_, select
 
-from loadsheet.ledger import arrived, codec, firing, measures
+from loadsheet.ledger import arrived, codec, firing, measures, unfinished
 from loadsheet.ledger.schema import drops, entries, events, files, findings, ignored, looks, mappings, runs, tables
 from loadsheet.ledger.slices import Slice
 from loadsheet.ledger.statements import at_one_moment, streamed
@@ -33,6 +33,13 @@ class Chronicle:
         matching = or_(runs.c.name == name, runs.c.name.startswith(f"{name}-", autoescape=True))
         with self._engine.connect() as connection:
             return [_run(row) for row in connection.execute(select(runs).where(matching).order_by(runs.c.id))]
+
+    def runs_by_id(self, wanted: Sequence[int]) -> list[Run]:
+        """These runs, oldest first."""
+        with self._engine.connect() as connection:
+            return [
+                _run(row) for row in connection.execute(select(runs).where(runs.c.id.in_(wanted)).order_by(runs.c.id))
+            ]
 
     def arrivals(self, since: str, *, counted: bool = True) -> list[arrived.Arrival]:
         """The files that runs took which began at `since` (ISO 8601 UTC) or later, in the order in which they came; with their numbers
@@ -98,25 +105,27 @@ class Chronicle:
 
     def drops_of(self, *of: Run) -> list[Drop]:
         """The drops that these runs touched, oldest first: those they planned, and earlier ones with an entry that they changed or
-        looked for.
+        looked for; and the drops of runs that did not end, of which these tell (see `Ledger.tell_of_unfinished`).
         """
-        wanted = [run.id for run in of]
-        touched = [
-            select(entries.c.drop_id).join(told, told.c.entry_id == entries.c.id).where(told.c.run_id.in_(wanted))
-            for told in (events, findings)
-        ]
-        mine = or_(drops.c.run_id.in_(wanted), *(drops.c.id.in_(some) for some in touched))
-        query = select(drops.c.id).where(mine).order_by(drops.c.id)
         with self._engine.connect() as connection:
+            wanted = unfinished.told_with(connection, of)
+            touched = [
+                select(entries.c.drop_id).join(told, told.c.entry_id == entries.c.id).where(told.c.run_id.in_(wanted))
+                for told in (events, findings)
+            ]
+            mine = or_(drops.c.run_id.in_(wanted), *(drops.c.id.in_(some) for some in touched))
+            query = select(drops.c.id).where(mine).order_by(drops.c.id)
             return [self._drop(connection, identity) for identity in connection.scalars(query).all()]
 
     def runs_changing(self, drop: int) -> list[str]:
-        """The names of the runs that planned a drop or changed one of its entries, oldest first."""
+        """The names of the runs that planned a drop or changed one of its entries, oldest first; in the place of one that did not end, that
+        of the run that tells of it.
+        """
         changing = select(events.c.run_id).join(entries, entries.c.id == events.c.entry_id)
         planned = select(drops.c.run_id).where(drops.c.id == drop)
         mine = or_(runs.c.id.in_(planned), runs.c.id.in_(changing.where(entries.c.drop_id == drop)))
         with self._engine.connect() as connection:
-            return list(connection.scalars(select(runs.c.name).where(mine).order_by(runs.c.id)))
+            return unfinished.tellers(connection, connection.scalars(select(runs.c.name).where(mine)).all())
 
     def first_with(self, sha256: str, before: int) -> Drop | None:
         """The first drop before this one that holds a file of these bytes, if there is one."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from sqlalchemy import CompoundSelect, Connection, Select, and_, func, insert, or_, select, union
 
+from loadsheet.ledger import unfinished
 from loadsheet.ledger.schema import (
     attempts,
     decisions,
@@ -56,13 +57,15 @@ class Slice:
     def __init__(self, connection: Connection, run: Run) -> None:
         self._connection, self._run = connection, run
         self.own = _planned_by(connection, run)
-        self._touched = sorted({*self.own, *_touched_by(connection, run)})
+        self._touched = sorted(_touched_by(connection, unfinished.told_with(connection, [run])))
         self._drops, whole, fixed = _drops_for(connection, run, self._touched)
         self._entries = _entries_for(run, self._touched, whole, fixed, _entry_before(connection, self.own))
 
     @property
     def touched(self) -> Sequence[int]:
-        """The drops that the run planned or changed something of, oldest first."""
+        """The drops that the run tells of: those that it, or a run that did not end and that it tells of, planned or changed something of,
+        oldest first.
+        """
         return self._touched
 
     def rows(self, table: str) -> Iterator[Row]:
@@ -140,12 +143,13 @@ def _planned_by(connection: Connection, run: Run) -> list[int]:
     return list(connection.scalars(select(drops.c.id).where(drops.c.run_id == run.id).order_by(drops.c.id)))
 
 
-def _touched_by(connection: Connection, run: Run) -> set[int]:
+def _touched_by(connection: Connection, wanted: Sequence[int]) -> set[int]:
+    planned = select(drops.c.id).where(drops.c.run_id.in_(wanted))
     touched = [
-        select(entries.c.drop_id).join(told, told.c.entry_id == entries.c.id).where(told.c.run_id == run.id)
+        select(entries.c.drop_id).join(told, told.c.entry_id == entries.c.id).where(told.c.run_id.in_(wanted))
         for told in (events, findings)
     ]
-    return set(connection.scalars(union(*touched)))
+    return set(connection.scalars(union(planned, *touched)))
 
 
 def _drops_for(connection: Connection, run: Run, touched: Sequence[int]) -> tuple[set[int], set[int], set[int]]:

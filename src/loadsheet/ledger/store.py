@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection, Engine, func, insert, select, update
 
 from loadsheet import journal
-from loadsheet.ledger import codec, deciding, exceptions, firing, late, soundness, staging, waiting
+from loadsheet.ledger import codec, deciding, exceptions, firing, late, soundness, staging, unfinished, waiting
 from loadsheet.ledger.backup import back_up
 from loadsheet.ledger.batches import Batches, Sharing, Taken
 from loadsheet.ledger.changing import Intent, Turned, begin_sending, change
@@ -140,6 +140,18 @@ class Ledger:
                 connection.execute(insert(looks).values(run_id=run.id, shown=shown))
         self._empty_log()
         journal.ended(exit_code, summary.get("entries", {}))
+
+    def tell_of_unfinished(self, run: Run) -> list[Run]:
+        """Have a run tell of all that earlier runs did which ended without their reports, as if it had done it (see `History.drops_of`);
+        returns these runs, oldest first. Should it not end either, the next one tells of them, and of it.
+        """
+        with self._engine.connect() as connection:
+            if not unfinished.untold_before(connection, run):
+                return []
+        with self._writing() as connection:
+            untold = unfinished.untold_before(connection, run)
+            unfinished.tell_of(connection, run, untold)
+        return self.history.runs_by_id(untold)
 
     # planning
 

@@ -19,7 +19,7 @@ from loadsheet.problems import Problem
 from loadsheet.reconcile import Match, Reconciliation
 from loadsheet.reports.acknowledgement import Acknowledgements, acknowledgement_schema
 from loadsheet.reports.fixing import Fixes
-from loadsheet.reports.placing import placed
+from loadsheet.reports.placing import check_writable, placed
 from loadsheet.reports.publishing import SUMMARY, bring_reports, bring_summaries, publish, publish_index
 from loadsheet.reports.reconciliation import NAME as WORKBOOK
 from loadsheet.reports.reconciliation import ReconciliationWorkbook, free_name, other_name
@@ -38,6 +38,7 @@ __all__ = [
     "Written",
     "acknowledgement_schema",
     "bring_reports",
+    "check_writable",
     "left_in_inbox",
     "publish_index",
     "schema",

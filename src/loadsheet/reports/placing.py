@@ -1,5 +1,6 @@
 """Reports appear whole or not at all: written under another name, made durable, then renamed."""
 
+import errno
 import os
 import re
 from collections.abc import Iterator
@@ -32,6 +33,20 @@ def placed(path: Path) -> Iterator[Path]:
         raise FolderError(
             f"{path} cannot be written ({error.strerror or error}); see to its folder or disk, and try again: what a run knows is in"
             " the ledger, and `loadsheet report` writes its reports anew"
+        ) from error
+
+
+def check_writable(folder: Path) -> None:
+    """Make the folder of all reports, if there is none. Raises FolderError if it cannot be written."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, "it may only be read")
+    except OSError as error:
+        why = "it is a file" if isinstance(error, FileExistsError) else error.strerror or error
+        raise FolderError(
+            f"reports cannot be written to the folder {folder} ({why}); nothing was taken or sent: see to the folder or name another"
+            " (--outbox), and run again"
         ) from error
 
 

@@ -1,0 +1,109 @@
+"""The fate of every row of a run that failed before its reports stands in those of the next one."""
+
+import csv
+import json
+import shutil
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from capsules import House
+from orders import MAPPINGS, write_orders
+from serving import exchange
+from warm import loadsheet
+
+from loadsheet.capsule.replaying import replay
+from loadsheet.problems import FolderError
+
+
+@pytest.fixture
+def house(tmp_path):
+    """A folder with an inbox of 12 orders, two of them wrong, and a mapping for them."""
+    write_orders(tmp_path / "inbox", 12, first=1, wrong_every=5)
+    shutil.copytree(MAPPINGS, tmp_path / "mappings")
+    with exchange(tmp_path / "exchange.db") as served:
+        (tmp_path / "loadsheet.toml").write_text(f'exchange = "{served.url}"\nsettle_s = 0\n', encoding="utf-8")
+        yield tmp_path
+
+
+def in_the_way(outbox):
+    """Let the reports of the first run of today, and of tomorrow, be impossible to write."""
+    outbox.mkdir()
+    today = datetime.now(UTC)
+    places = [outbox / f"{today + timedelta(days=days):%Y-%m-%d}-01" for days in (0, 1)]
+    for place in places:
+        place.write_text("in the way", encoding="utf-8")
+    return places
+
+
+def told(house):
+    (path,) = (house / "outbox").glob("*/run.json")
+    return json.loads(path.read_text(encoding="utf-8")), path.parent
+
+
+def test_what_a_run_without_reports_did_is_told_by_the_next_one_and_not_again(house):
+    places = in_the_way(house / "outbox")
+    failed = loadsheet(house, "run")
+    assert failed.returncode == 75, failed.stderr
+    done = loadsheet(house, "run")
+    assert done.returncode == 1, done.stderr
+    dead = next(place.name for place in places if f"run {place.name} did not finish" in done.stderr)
+    summary, folder = told(house)
+    assert summary["entries"] == {"accepted": 10, "invalid": 2}
+    assert summary["verdicts"] == {"matched": 10, "not sent: invalid": 2}
+    assert summary["balance"]["balances"] is True
+    assert [remark for remark in summary["remarks"] if f"run {dead} did not finish" in remark]
+    with (folder / f"packages.csv.of-{dead}.results.csv").open(newline="", encoding="utf-8-sig") as file:
+        assert sum(row["outcome"] == "invalid" for row in csv.DictReader(file)) == 6
+    assert list(folder.glob("*.fix.xlsx"))
+    assert sorted(path.name for path in (folder / "ack").glob("*.json"))
+    shown = loadsheet(house, "runs").stdout
+    assert f"not finished, told by {folder.name}" in shown
+    shutil.rmtree(folder)
+    again = loadsheet(house, "run")
+    assert again.returncode == 0, again.stderr
+    assert "did not finish" not in again.stderr
+    assert told(house)[0]["entries"] == {}
+
+
+def test_the_reports_of_both_runs_can_be_made_again(house):
+    places = in_the_way(house / "outbox")
+    loadsheet(house, "run")
+    assert loadsheet(house, "run").returncode == 1
+    (_, folder) = told(house)
+    before = {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    shutil.rmtree(folder)
+    assert loadsheet(house, "report", "--run", folder.name).returncode == 0
+    assert {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+    for place in places:
+        place.unlink()
+    shutil.rmtree(folder)
+    (dead,) = [place.name for place in places if place.name[:10] == folder.name[:10]]
+    assert loadsheet(house, "report", "--run", dead).returncode == 0
+    assert told(house)[0]["entries"] == {"accepted": 10, "invalid": 2}
+
+
+@pytest.mark.parametrize("with_more", [False, True])
+def test_the_capsule_of_a_run_that_tells_of_a_dead_one_replays_the_same(tmp_path, with_more):
+    house = House(tmp_path)
+    house.drop("alder_2026-03-10.csv")
+    house.settings.outbox.mkdir()
+    place = house.settings.outbox / "2026-03-05-01"
+    place.write_text("in the way", encoding="utf-8")
+    with pytest.raises(FolderError):
+        house.night()
+    if with_more:
+        house.drop("nordic")
+    name = house.night()
+    assert house.said == []
+    found = replay(house.capsule(name))
+    assert found.is_same, found
+    assert house.last.drops[0].run == "2026-03-05-01"
+
+
+def test_an_outbox_that_cannot_be_written_is_said_before_anything_is_taken(house):
+    (house / "outbox").write_text("in the way", encoding="utf-8")
+    done = loadsheet(house, "run")
+    assert done.returncode == 75
+    assert "reports cannot be written to the folder outbox (it is a file); nothing was taken or sent" in done.stderr
+    assert sorted(path.name for path in (house / "inbox").iterdir()) == ["orders.csv", "packages.csv"]
+    assert "-01" not in loadsheet(house, "runs").stdout
