@@ -22,6 +22,7 @@ from xlsxwriter.utility import xl_range, xl_range_abs  # type: ignore[import-unt
 from loadsheet.reports.placing import placed
 from loadsheet.reports.quick import QuickRows
 from loadsheet.reports.safety import csv_text, sheet_text
+from loadsheet.reports.target import opened
 
 ROWS_MAX = 1_048_576
 CREATED = datetime(2000, 1, 1)  # noqa: DTZ001 (a workbook property without a zone, fixed so that equal reports are equal files)
@@ -185,7 +186,8 @@ def open_book(path: Path, *, title: str, footer: str) -> Iterator[Book]:
         stack.callback(_close_spools, workbook)
         yield Book(workbook, footer, stack)
         try:
-            workbook.close()
+            with opened(part) as workbook.filename:
+                workbook.close()
         except FileCreateError as error:
             raise OSError(str(error)) from error
 
