@@ -28,7 +28,8 @@ def run(settings: Settings, ledger: Ledger, hands: Hands, *, progress: Progress 
     """
     mappings = load_folder(settings.mappings, settings.assumptions)
     reports.check_writable(settings.outbox_here)
-    work = Work(settings, ledger, ledger.begin_run(), Patience(ledger.now), updating_of(mappings))
+    this_run = ledger.begin_run(reports.told_in(settings.outbox_here))
+    work = Work(settings, ledger, this_run, Patience(ledger.now), updating_of(mappings))
     sent = Delivered(hands.learn(work), Listings())
     taken = take_in(settings, ledger, work.run, mappings, elsewhere=hands.elsewhere(work))
     if sent.stopped is None:

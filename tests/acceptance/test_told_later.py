@@ -107,3 +107,12 @@ def test_an_outbox_that_cannot_be_written_is_said_before_anything_is_taken(house
     assert "reports cannot be written to the folder outbox (it is a file); nothing was taken or sent" in done.stderr
     assert sorted(path.name for path in (house / "inbox").iterdir()) == ["orders.csv", "packages.csv"]
     assert "-01" not in loadsheet(house, "runs").stdout
+
+
+def test_an_empty_ledger_in_the_place_of_another_leaves_the_reports_that_are_there(house):
+    assert loadsheet(house, "run").returncode == 1
+    before, folder = told(house)
+    shutil.rmtree(house / ".loadsheet")
+    assert loadsheet(house, "run").returncode == 0
+    assert json.loads((folder / "run.json").read_text(encoding="utf-8")) == before
+    assert len(list((house / "outbox").glob("*/run.json"))) == 2

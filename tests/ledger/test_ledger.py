@@ -377,3 +377,11 @@ def test_nothing_is_begun_at_once_where_nothing_is_recorded(ledger):
     with ledger.at_once():
         pass
     assert begun == []
+
+
+def test_no_run_gets_a_name_that_was_given_before(ledger):
+    assert (
+        ledger.begin_run(["2026-03-04-07", "2026-03-05-09", "2026-03-04", "2026-03-04-x", "ack"]).name
+        == "2026-03-04-08"
+    )
+    assert [ledger.begin_run().name for _ in range(3)] == ["2026-03-04-09", "2026-03-04-10", "2026-03-04-11"]

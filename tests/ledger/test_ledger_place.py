@@ -249,6 +249,7 @@ def test_what_an_older_ledger_would_send_is_unknown_once_it_is_accepted(url, pat
     with open_ledger(url, clock=lambda: NIGHT + timedelta(hours=2), accept_older=True) as ledger:
         assert sendings.states(ledger, drop) == ["accepted", "ready", "ready"]
         run = ledger.begin_run()
+        assert run.name == "2026-03-04-03"  # the second one is forgotten here, and was reported
         assert ledger.ready(10) == []
         assert sendings.states(ledger, child) == ["unknown"]
         assert sendings.states(ledger, drop) == ["accepted", "unknown", "unknown"]

@@ -13,7 +13,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Engine, func, insert, select, update
+from sqlalchemy import Connection, Engine, insert, update
 
 from loadsheet import journal
 from loadsheet.ledger import codec, deciding, exceptions, firing, late, soundness, staging, unfinished, waiting
@@ -25,6 +25,7 @@ from loadsheet.ledger.fences import Fence, of_batch
 from loadsheet.ledger.foreseeing import Foresight
 from loadsheet.ledger.history import INTERRUPTED, History
 from loadsheet.ledger.leaving import LEFT_SENDING, Submission, Which, submissions
+from loadsheet.ledger.naming import free_name
 from loadsheet.ledger.noting import note, note_held
 from loadsheet.ledger.place import Mark, Surroundings
 from loadsheet.ledger.planning import Changed
@@ -100,8 +101,8 @@ class Ledger:
 
     # runs
 
-    def begin_run(self) -> Run:
-        """Start a run. Whatever a killed run left `sending` becomes `unknown`: nobody can say whether it arrived. What is in a batch that is
+    def begin_run(self, taken: Collection[str] = ()) -> Run:
+        """Start a run, by a name that no run has had of which the ledger, the mark beside it or who asks knows (`taken`). Whatever a killed run left `sending` becomes `unknown`: nobody can say whether it arrived. What is in a batch that is
         still open is left to it.
 
         Keeps space for outcomes back, and marks the run beside the ledger. Raises LedgerUnwritable if there is no space.
@@ -109,9 +110,8 @@ class Ledger:
         self._place.keep_reserve()
         with self._writing() as connection:
             now = self.now()
-            day = now[:10]
-            count = connection.scalar(select(func.count()).select_from(runs).where(runs.c.name.startswith(day))) or 0
-            name = f"{day}-{count + 1:02}"
+            mark = self._place.read_mark()
+            name = free_name(connection, now[:10], [*taken, *([mark.name] if mark else [])])
             key = connection.execute(insert(runs).values(name=name, started_at=now)).inserted_primary_key
             run = Run(key[0] if key else 0, name, now)
             self.batches.adopt(connection, run)

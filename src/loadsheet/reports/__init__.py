@@ -19,7 +19,7 @@ from loadsheet.problems import Problem
 from loadsheet.reconcile import Match, Reconciliation
 from loadsheet.reports.acknowledgement import Acknowledgements, acknowledgement_schema
 from loadsheet.reports.fixing import Fixes
-from loadsheet.reports.placing import check_writable, placed
+from loadsheet.reports.placing import check_writable, placed, told_in
 from loadsheet.reports.publishing import SUMMARY, bring_reports, bring_summaries, publish, publish_index
 from loadsheet.reports.reconciliation import NAME as WORKBOOK
 from loadsheet.reports.reconciliation import ReconciliationWorkbook, free_name, other_name
@@ -43,6 +43,7 @@ __all__ = [
     "publish_index",
     "schema",
     "sentences",
+    "told_in",
     "write",
 ]
 

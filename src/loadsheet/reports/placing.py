@@ -36,6 +36,16 @@ def placed(path: Path) -> Iterator[Path]:
         ) from error
 
 
+def told_in(folder: Path) -> list[str]:
+    """The folders that lie in the folder of all reports: runs have told there. Raises FolderError if it cannot be read."""
+    try:
+        return [path.name for path in folder.iterdir() if path.is_dir()]
+    except OSError as error:
+        raise FolderError(
+            f"the folder of reports {folder} cannot be read ({error.strerror}); see to its rights"
+        ) from error
+
+
 def check_writable(folder: Path) -> None:
     """Make the folder of all reports, if there is none. Raises FolderError if it cannot be written."""
     try:
