@@ -1,5 +1,7 @@
 """A run killed at any moment loses nothing, and sends nothing twice that was known to be accepted."""
 
+import csv
+import io
 import random
 import shutil
 import signal
@@ -41,10 +43,18 @@ def kill_during_run(folder, url, after_s):
     running.communicate(timeout=30)
 
 
+def reported(folder):
+    """The keys of which the reports of runs that ended tell."""
+    files = [path for run in (folder / "outbox").glob("*/run.json") for path in run.parent.glob("*.results.csv")]
+    texts = (path.read_text(encoding="utf-8-sig") for path in files)
+    return {row["key"] for text in texts for row in csv.DictReader(io.StringIO(text, newline=""))} - {""}
+
+
 def check_laws(folder, url):
-    """After a last, undisturbed run: every order is accepted or named as unknown, and none was sent twice."""
+    """After a last, undisturbed run: every order is accepted or named as unknown, told in a report, and none was sent twice."""
     done = loadsheet(folder, "run", "--settle", "0", "--exchange", url)
     assert done.returncode in (0, 1), done.stderr
+    assert reported(folder) == {order_id(number) for number in range(ORDERS)}
     known, held = entries(folder), listed(url)
     assert sorted(held) == sorted(set(held))
     assert known.keys() == {order_id(number) for number in range(ORDERS)}
@@ -69,6 +79,22 @@ def try_once(folder, moments):
 
 def test_a_killed_run_is_finished_by_the_next_one(tmp_path):
     try_once(tmp_path, [1.6, 1.9])
+
+
+def test_a_run_that_is_killed_while_it_sends_is_told_by_the_next_one(tmp_path):
+    write_orders(tmp_path / "inbox", ORDERS)
+    (tmp_path / "inbox" / "nobody.csv").write_text("a,b\n1,2\n", encoding="utf-8")
+    shutil.copytree(MAPPINGS, tmp_path / "mappings")
+    with exchange(tmp_path / "exchange.db") as served:
+        running = start(tmp_path, "run", "--settle", "0", "--exchange", served.url, LOADSHEET_CONNECTIONS="1")
+        while running.poll() is None and not listed(served.url):
+            time.sleep(0.05)
+        running.send_signal(signal.SIGKILL)
+        running.communicate(timeout=30)
+        assert not reported(tmp_path)
+        check_laws(tmp_path, served.url)
+    aside = [path.name for path in (tmp_path / "outbox").glob("*/*.results.csv") if "nobody" in path.name]
+    assert [name.partition(".of-")[0] for name in aside] == ["nobody.csv"]  # though only the killed run touched it
 
 
 @pytest.mark.sweep
