@@ -15,7 +15,7 @@ from loadsheet.settings import Settings
 
 NAMES_OF_1 = {  # as loadsheet.run/1 was published; a name may be added here, and none ever goes or becomes another
     "RunSummary": "run started_at finished_at exit_code balance entries verdicts groups only_at_exchange needs_someone legs totals"
-    " problems drops reports settings deviations versions schema remarks forecast causes inbox",
+    " problems drops reports settings deviations versions schema remarks forecast causes inbox firsts",
     "InboxTold": "stuck count files",
     "LeftTold": "file code level say",
     "BalanceTold": "balances read rows faults",

@@ -234,3 +234,18 @@ def test_no_control_character_reaches_the_terminal(tmp_path):
         report = written(ledger, run, {}, tmp_path / "out")
     assert report.sentences[-1] == "next: loadsheet show 'A 1?[2J'"
     assert all(line.isprintable() for line in report.sentences)
+
+
+def test_what_only_the_listing_shows_to_be_wrong_is_said_with_its_first_key_and_what_to_do(tmp_path):
+    with ledger_in(tmp_path) as ledger:
+        run = ledger.begin_run()
+        items = [document("order.create", order(number), [("orders", number, ("a",))]) for number in (1, 2, 3, 4)]
+        plan(ledger, run, drop_of(("orders", "in.csv")), items)
+        send(ledger, run)
+        there = listing([order(1, delivery_city="Elsewhere"), order(4)])
+        report = written(ledger, run, {"order": there}, tmp_path / "out")
+        told = json.loads((report.folder / "run.json").read_bytes())
+    assert told["firsts"] == {"value difference": "A-00001", "missing at exchange": "A-00002"}
+    missing, different = report.sentences[4:6]
+    assert missing.startswith("      2 x missing at exchange, first A-00002: ask the exchange who removed it")
+    assert different.startswith("      1 x value difference, first A-00001: see the sheet Differences")

@@ -8,7 +8,7 @@ import msgspec
 
 from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, STATE, load, load_each, sound, together
 from loadsheet.cli.output import print_json, print_lines, print_table, say
-from loadsheet.ledger import Entry, Ledger, Run, open_ledger, teller_of
+from loadsheet.ledger import Entry, Ledger, Run, Standing, open_ledger, teller_of
 from loadsheet.problems import LedgerError, SettingsError
 from loadsheet.settings import Settings
 
@@ -41,7 +41,8 @@ def show(
 
             told = fields_told(ledger, entries, field, settings)
         else:
-            told = [_told(ledger, entry) for entry in entries]
+            standings = ledger.history.exceptions_of([entry.id for entry in entries])
+            told = [_told(ledger, entry, standings.get(entry.id)) for entry in entries]
     if as_json:
         print_json(told)
     elif told and field is not None:
@@ -53,7 +54,7 @@ def show(
     return 0 if told else NOTHING_KNOWN
 
 
-def _told(ledger: Ledger, entry: Entry) -> dict[str, Any]:
+def _told(ledger: Ledger, entry: Entry, standing: Standing | None) -> dict[str, Any]:
     drop = ledger.history.drop(entry.drop)
     rows = [
         {"file": drop.table(row.table).file, "sheet": drop.table(row.table).sheet, "row": row.number}
@@ -75,6 +76,7 @@ def _told(ledger: Ledger, entry: Entry) -> dict[str, Any]:
         "payload": msgspec.Raw(entry.payload or b"null"),
         "events": ledger.history.events_of(entry.id),
         "attempts": ledger.history.attempts_of(entry.id),
+        "exception": standing._asdict() if standing else None,
     }
 
 
@@ -93,6 +95,7 @@ def _sheet(told: dict[str, Any], *, payload: bool) -> str:
     if told["removed"]:
         lines.append(f"  removed  payload and cells on {told['removed'][:10]}; hashes, states and totals stay")
     lines += [f"  problem  {problem}" for problem in told["problems"]]
+    lines += _listed(Standing(**told["exception"])) if told["exception"] else []
     lines += [
         f"  {event.at}  {event.before or 'planned'} -> {event.after}  {event.reason}".rstrip()
         for event in told["events"]
@@ -104,6 +107,21 @@ def _sheet(told: dict[str, Any], *, payload: bool) -> str:
     if payload:
         lines.append(msgspec.json.format(bytes(told["payload"]), indent=2).decode())
     return "\n".join(lines)
+
+
+def _listed(standing: Standing) -> list[str]:
+    """What the exchange's listing showed to be wrong, and what to do; nothing if the state of the entry says it all."""
+    from loadsheet.reconcile import REMEDIES, Verdict  # noqa: PLC0415 (slow to import, and seldom needed)
+
+    verdict = Verdict(standing.verdict)
+    if verdict not in REMEDIES:
+        return []
+    if standing.closed:
+        return [
+            f"  listed   {verdict} since run {standing.run}; closed in run {standing.closed_run}: {standing.closed}"
+        ]
+    fields = [f"  differs  {one.path}: sent {one.sent}, there {one.held}" for one in standing.found]
+    return [f"  listed   {verdict} since run {standing.run}: {REMEDIES[verdict]}", *fields]
 
 
 @click.command()

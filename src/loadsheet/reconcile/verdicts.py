@@ -52,6 +52,14 @@ MEANINGS: dict[Verdict, str] = {
     Verdict.ONLY_LISTED: "the exchange has a record that was not accepted from here",
 }
 
+REMEDIES: dict[Verdict, str] = {
+    Verdict.MISSING: "ask the exchange who removed it, and enter it there again; what was accepted is not sent twice from here",
+    Verdict.VALUE_DIFFERENCE: "see the sheet Differences of reconciliation.xlsx; correct it at the exchange, or send an update",
+    Verdict.STILL_LISTED: "ask the exchange why it is still there; `loadsheet report --ask` looks again",
+    Verdict.LISTED_TWICE: "have the one that is too many removed at the exchange",
+}
+"""What to do about the verdicts that a listing alone shows, where no problem of the entry says it."""
+
 IN_ORDER = (
     # told by the entry's state alone
     Verdict.INVALID,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from loadsheet.contract import BY_NAME, Action, Operation
-from loadsheet.reconcile import AGREES, Verdict
+from loadsheet.reconcile import AGREES, REMEDIES, Verdict
 from loadsheet.reports.summary import FileTold, ProblemTold, RunSummary
 from loadsheet.settings import Settings
 from loadsheet.settings.places import shown
@@ -51,6 +51,7 @@ def sentences(summary: RunSummary, folder: Path, state: Path, shipper: str = "")
     """
     what = "day" if summary.run.count("-") == _DASHES_OF_A_DAY else "run"
     lines = [f"{what} {summary.run}", *_file_lines(summary), verdict_sentence(summary), balance_sentence(summary)]
+    lines += _shown_by_listings(summary)
     lines += [
         f"  {problem.count:>5,} x {problem.code} {_titled(problem)}{_first(problem.places)}"
         for problem in summary.problems[:_PROBLEMS_SHOWN]
@@ -77,6 +78,14 @@ def fates_of(file: FileTold) -> Counter[str]:
     for table in file.tables:
         fates.update(table.fates)
     return fates
+
+
+def _shown_by_listings(summary: RunSummary) -> Iterator[str]:
+    """What only a listing shows to be wrong, each with its remedy: no problem of an entry says it."""
+    for verdict, remedy in REMEDIES.items():
+        if count := summary.verdicts.get(verdict, 0):
+            first = summary.firsts.get(verdict, "")
+            yield f"  {count:>5,} x {verdict}{f', first {first}' if first else ''}: {remedy}"
 
 
 def _reports(summary: RunSummary) -> str:

@@ -58,13 +58,13 @@ _TAKEN = "A110"  # a remark on a file that was taken
 
 @dataclass
 class Gathering:
-    """What only the stream of entries tells: problems by code, verdicts by operation, and the first key that needs someone."""
+    """What only the stream of entries tells: problems by code, verdicts by operation, and of each verdict that needs someone the first key."""
 
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
     places: dict[tuple[str, str], list[str]] = field(default_factory=dict)
     states: dict[int, Counter[str]] = field(default_factory=dict)
     groups: dict[str, Counter[str]] = field(default_factory=dict)
-    first: str = ""
+    firsts: dict[str, str] = field(default_factory=dict)
     folding: Causes = field(default_factory=Causes)
 
     def open(self, drop: Drop) -> None:
@@ -79,8 +79,8 @@ class Gathering:
         """Take one entry."""
         self.states[entry.drop][entry.state] += 1
         self.groups.setdefault(entry.operation, Counter())[match.verdict] += 1
-        if not self.first and match.verdict in NEEDS_SOMEONE:
-            self.first = entry.key
+        if match.verdict in NEEDS_SOMEONE:
+            self.firsts.setdefault(match.verdict, entry.key)
         self._fold(entry.problems, entry.key)
 
     def problems(self) -> tuple[ProblemTold, ...]:
@@ -157,7 +157,9 @@ def summarise(
         groups=gathered.groups,
         only_at_exchange=len(reconciliation.only_listed),
         needs_someone=NeedsSomeone(
-            reconciliation.needs_someone, sum(rows[state] for state in STATES_THAT_NEED_SOMEONE), gathered.first
+            reconciliation.needs_someone,
+            sum(rows[state] for state in STATES_THAT_NEED_SOMEONE),
+            next(iter(gathered.firsts.values()), ""),
         ),
         legs=tuple(_leg(leg) for leg in reconciliation.legs),
         totals=tuple(_total(total, settings) for total in reconciliation.totals),
@@ -173,6 +175,7 @@ def summarise(
         settings=_settings(settings),
         deviations=tuple(_deviations(settings)),
         inbox=msgspec.convert(inbox, InboxTold),
+        firsts=gathered.firsts,
         versions={"loadsheet": version("loadsheet"), "python": platform.python_version()},
     )
 

@@ -5,7 +5,7 @@ Owns: the names in it. They are only ever added to (`loadsheet.run/1`), and what
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Annotated, Any
 
@@ -197,6 +197,9 @@ class RunSummary:
         tuple[CauseTold, ...], _says("The causes of problems: errors first, the most frequent first")
     ] = ()
     inbox: Annotated[InboxTold, _says("What the run left in the inbox")] = InboxTold()
+    firsts: Annotated[
+        Mapping[str, str], _says("By verdict that waits for a person: the key of the first such document")
+    ] = field(default_factory=dict)
 
     def to_json(self) -> bytes:
         """The document as indented JSON."""
