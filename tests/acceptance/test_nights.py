@@ -189,7 +189,9 @@ def test_a_decision_needs_a_key_and_grounds(doubt):
     house, key, where, _ = doubt
     assert loadsheet(house, "resolve", *where, "--accepted", "--comment", "seen").returncode == 2
     assert loadsheet(house, "resolve", *where, key, "--accepted").returncode == 2
-    assert loadsheet(house, "resolve", *where, "nobody", "--accepted", "--comment", "seen").returncode == 2
+    nobody = loadsheet(house, "resolve", *where, "nobody", "--accepted", "--comment", "seen")
+    assert nobody.returncode == 1, "the words were right"
+    assert nobody.stderr == "nothing about nobody is to be decided: `loadsheet show nobody` tells how it stands\n"
 
 
 def test_a_create_is_sent_again_only_when_its_key_is_typed(run, doubt):

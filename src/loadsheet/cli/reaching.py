@@ -1,6 +1,8 @@
 """How a command reaches the ledger and the exchange that its settings name."""
 
+import os
 import secrets
+import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -13,6 +15,7 @@ from loadsheet.credentials import another_token, required_token
 from loadsheet.dispatch import Client
 from loadsheet.inbox import strays
 from loadsheet.ledger import Ledger, open_ledger
+from loadsheet.ledger.opening import file_of
 from loadsheet.problems import FolderError, SettingsError
 from loadsheet.settings import EMBEDDED, Settings
 from loadsheet.settings.places import shown
@@ -36,6 +39,29 @@ def held_ledger(settings: Settings) -> Iterator[Ledger]:
     )
     with journal.opened(settings, anew=False), held as ledger:
         yield ledger
+
+
+def holder_of_file(path: Path) -> str:
+    """Who says to hold the ledger in a file and lives (empty: nobody), without asking for the lock: a run that begins now must not meet
+    us there.
+    """
+    try:
+        told = Path(f"{path}.holder").read_text(encoding="utf-8")
+        number = int(told.split()[1])
+        if f" on {socket.gethostname()} " in told and os.name == "posix":
+            os.kill(number, 0)
+    except (OSError, ValueError, IndexError):
+        return ""
+    return told
+
+
+def holder_of(settings: Settings) -> str:
+    """Who holds the ledger of the settings and lives, in words; empty if nobody does. Raises LedgerGone if its server cannot be reached."""
+    if not settings.is_shared:
+        return holder_of_file(file_of(settings.database_url))
+    from loadsheet.ledger.server import look  # noqa: PLC0415 (needed where a ledger is shared)
+
+    return look(settings.database_url, settings.takeover_s).holder
 
 
 @contextmanager

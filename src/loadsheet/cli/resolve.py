@@ -8,7 +8,7 @@ import click
 
 from loadsheet.cli.options import CONFIG, EXCHANGE, JSON, STATE, load, together
 from loadsheet.cli.output import print_json, print_lines, say
-from loadsheet.cli.reaching import held_ledger, reached
+from loadsheet.cli.reaching import held_ledger, holder_of, reached
 from loadsheet.contract import BY_NAME, Action
 from loadsheet.dispatch import Listings, Patience, look
 from loadsheet.dispatch.protocol import SAME_TWICE, Case, conclude, possibly_doubled, sends_that_may_have_worked
@@ -19,6 +19,7 @@ from loadsheet.problems import LoadsheetError, Problem
 from loadsheet.settings import Settings
 
 UNKNOWN_LEFT = 1
+NOTHING_DECIDED = 1
 _MOVES_GOODS = (Action.CREATE, Action.CONFIRM)  # what must not be doubled by a slip of the hand
 
 
@@ -28,6 +29,17 @@ class Doubt(NamedTuple):
     entry: Entry
     evidence: str
     told: dict[str, Any]
+
+
+class Sending(NamedTuple):
+    """What is marked as being sent: how many entries, what there is to say of them, and whether nobody is there who sends them."""
+
+    many: int = 0
+    says: str = ""
+    orphaned: bool = False
+
+
+_NONE_SENDING = Sending()
 
 
 @click.command()
@@ -61,17 +73,17 @@ def resolve(
     """
     settings = load(config, state=state, exchange=exchange)
     doubts = _doubts(settings, key)
+    sending = _sending(settings, key)
     if choice is None:
-        _show(doubts, as_json=as_json)
-        return UNKNOWN_LEFT if doubts else 0
+        _show(doubts, sending, as_json=as_json)
+        return UNKNOWN_LEFT if doubts or sending.orphaned else 0
     if not key or not comment.strip():
         raise click.UsageError("a decision needs a KEY and a --comment that says on what grounds")
-    if not doubts:
-        raise click.UsageError(f"nothing about {key} is unknown")
-    if choice != "send again" and (given_up := [one for one in doubts if one.entry.state is State.HELD]):
-        raise click.UsageError(f"{given_up[0].entry.key} was given up; it can only be sent again")
+    if refusal := _not_to_decide(key, doubts, sending, choice):
+        say(refusal)
+        return NOTHING_DECIDED
     if not as_json:
-        _show(doubts, as_json=False)
+        _show(doubts, _NONE_SENDING, as_json=False)
     _make_sure(key, doubts, choice, yes=yes, doubling=doubling)
     _decide(settings, doubts, choice, who or getpass.getuser(), comment.strip())
     if as_json:
@@ -92,6 +104,34 @@ def _doubts(settings: Settings, key: str | None) -> list[Doubt]:
         listings, unread = _look(settings, subjects)
         cases = {case.entry.id: case for case in cases_by(listings, ledger, settings, Patience(ledger.now))}
         return [_doubt(ledger, entry, cases.get(entry.id), settings, unread) for entry in found]
+
+
+def _sending(settings: Settings, key: str | None) -> Sending:
+    """What is marked as being sent (of a key, what of it is), and by whom. Of what nobody sends any more the outcome is as good as unknown."""
+    with open_ledger(settings.database_url, exclusive=False) as ledger:
+        marked = ledger.history.entries_by_key(key) if key else ledger.history.entries_in(State.SENDING)
+        found = [entry for entry in marked if entry.state is State.SENDING]
+        if not found:
+            return _NONE_SENDING
+        run = ledger.history.events_of(found[0].id)[-1].run
+    are = "1 is" if len(found) == 1 else f"{len(found):,} are"
+    if holder := holder_of(settings):
+        return Sending(len(found), f"{are} being sent now, by {holder}: look again when that has ended")
+    if settings.is_shared:
+        told = f"{are} marked as being sent in run {run}, which nobody holds now: `loadsheet workers` shows whether one works on it"
+        return Sending(len(found), f"{told}; if none does, `loadsheet run` looks them up", orphaned=True)
+    told = f"{are} marked as being sent by run {run}, which ended without an end"
+    return Sending(len(found), f"{told}: `loadsheet run` looks them up", orphaned=True)
+
+
+def _not_to_decide(key: str, doubts: list[Doubt], sending: Sending, choice: str) -> str:
+    """Why nothing can be decided about a key, and what to do; empty if something can."""
+    if not doubts:
+        return f"nothing about {key} is to be decided: {sending.says or f'`loadsheet show {key}` tells how it stands'}"
+    given_up = [one.entry.key for one in doubts if one.entry.state is State.HELD]
+    if choice != "send again" and given_up:
+        return f"{given_up[0]} was given up; it can only be sent again (--send-again)"
+    return ""
 
 
 def _in_doubt(ledger: Ledger, entry: Entry) -> bool:
@@ -132,13 +172,15 @@ def _doubt(ledger: Ledger, entry: Entry, case: Case | None, settings: Settings, 
     return Doubt(entry, evidence, told)
 
 
-def _show(doubts: list[Doubt], *, as_json: bool) -> None:
+def _show(doubts: list[Doubt], sending: Sending, *, as_json: bool) -> None:
     if as_json:
         print_json([one.told for one in doubts])
     elif doubts:
         print_lines(["\n\n".join(_sheet(one.told) for one in doubts)])
-    else:
+    elif not sending.many:
         say("nothing is unknown")
+    if sending.many:
+        say(sending.says)
 
 
 def _sheet(told: dict[str, Any]) -> str:

@@ -3,9 +3,7 @@
 Owns: when a success is too long ago, and when time zone data are too old.
 """
 
-import os
 import platform
-import socket
 import sqlite3
 import sys
 import zoneinfo
@@ -16,7 +14,7 @@ from pathlib import Path
 
 from loadsheet import arrivals
 from loadsheet.cli.doctor.findings import Finding, ok, warning, wrong
-from loadsheet.cli.reaching import held_ledger
+from loadsheet.cli.reaching import held_ledger, holder_of_file
 from loadsheet.ledger import Ledger, Run, State, open_ledger
 from loadsheet.ledger.moved import refuse_beside_a_file
 from loadsheet.ledger.server import look
@@ -73,7 +71,7 @@ def ledger(settings: Settings, now: datetime, *, quick: bool) -> Iterator[Findin
         yield ok("ledger", f"{path} does not exist yet; the first run makes it")
         return
     try:
-        yield from _opened(settings, str(path), lambda: path.stat().st_size, _holder(path), now, quick=quick)
+        yield from _opened(settings, str(path), lambda: path.stat().st_size, holder_of_file(path), now, quick=quick)
     except LedgerError as error:
         if _OLDER not in str(error):
             raise
@@ -129,18 +127,6 @@ def _taken(settings: Settings) -> str:
             return ""
     except LedgerBusy as busy:
         return str(busy).partition(" is held by ")[2].partition(";")[0]
-
-
-def _holder(path: Path) -> str:
-    """Who says to hold the ledger and lives, without asking for the lock: a run that begins now must not meet us there."""
-    try:
-        told = Path(f"{path}.holder").read_text(encoding="utf-8")
-        number = int(told.split()[1])
-        if f" on {socket.gethostname()} " in told and os.name == "posix":
-            os.kill(number, 0)
-    except (OSError, ValueError, IndexError):
-        return ""
-    return told
 
 
 def _latest(settings: Settings, opened: Ledger, now: datetime) -> Iterator[Finding]:
