@@ -272,9 +272,16 @@ class Problem:
 
 
 class LoadsheetError(Exception):
-    """Stops a run. The message says where, what was found, what was expected and what to do."""
+    """Stops a run. The message says where, what was found, what was expected and what to do.
+
+    `found` is what it says without what to do, as far as that is told apart in `todo` (else empty): whoever shows both has a place for each.
+    """
 
     exit_code = 70
+
+    def __init__(self, found: str = "", *, todo: str = "") -> None:
+        super().__init__(f"{found}; {todo}" if todo else found)
+        self.found, self.todo = found, todo
 
 
 class SettingsError(LoadsheetError):

@@ -250,9 +250,20 @@ def test_a_ledger_that_is_gone_or_no_ledger_is_wrong(house):
     (house / ".loadsheet" / "ledger.db").rename(house / "moved")
     for more in (house / ".loadsheet").glob("ledger.db-*"):
         more.unlink()
-    assert one_of("ledger")[0] == "wrong"
+    (house / ".loadsheet" / "backups" / "ledger-2026-03-04.db").write_bytes(b"")
+    newest = house / ".loadsheet" / "backups" / "ledger-2026-03-05.db"
+    newest.write_bytes(b"")
+    os.utime(newest, (4e9, 4e9))
+    level, text, todo = one_of("ledger")
+    assert (level, "is gone or empty, but run" in text) == ("wrong", True)
+    assert "`loadsheet ledger restore .loadsheet/backups/ledger-2026-03-05.db` takes the newest" in todo
+    for words in (("runs",), ("show", "x"), ("run",)):
+        done = loadsheet(house, *words)
+        assert (done.returncode, "is gone or empty, but run" in done.stderr) == (70, True), words
     (house / ".loadsheet" / "ledger.db").write_bytes(b"no database at all" * 100)
-    assert one_of("ledger")[0] == "wrong"
+    level, text, todo = one_of("ledger")
+    assert (level, "it is damaged or no ledger at all" in text) == ("wrong", True)
+    assert "`loadsheet ledger restore .loadsheet/backups/ledger-2026-03-05.db` takes the newest" in todo
 
 
 @pytest.mark.parametrize(("schema", "level", "said"), [("1", "warning", "upgrades it"), ("999", "wrong", "newer one")])
@@ -262,8 +273,8 @@ def test_a_ledger_of_an_older_version_waits_for_its_run_and_one_of_a_newer_is_wr
         pass
     with closing(sqlite3.connect(database)) as ledger, ledger:
         ledger.execute("update meta set value = ? where name = 'schema_version'", [schema])
-    came, text, _ = one_of("ledger")
-    assert (came, said in text) == (level, True)
+    came, _, todo = one_of("ledger")
+    assert (came, said in todo) == (level, True)
 
 
 def test_the_password_of_a_database_is_never_shown(house):

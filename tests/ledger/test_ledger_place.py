@@ -151,7 +151,10 @@ def test_damage_is_found_when_the_last_run_did_not_end(url, path):
         sendings.orders(ledger, ledger.begin_run(), 300)
     swap_pages(path)
     with (
-        pytest.raises(LedgerError, match="damaged: restore it from a backup; nothing was sent"),
+        pytest.raises(
+            LedgerError,
+            match=r"(?s)damaged \(.*\); nothing was sent; restore it from a backup: `loadsheet ledger restore FILE`",
+        ),
         open_ledger(url, clock=lambda: NIGHT),
     ):
         pass

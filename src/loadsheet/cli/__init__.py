@@ -1,8 +1,8 @@
 """The command line: words in, exit code out. stdout is the result, stderr everything else.
 
 Owns: the command group, the options that all commands share, and the one place where exceptions become exit codes:
-0 clean, 1 finished with rows that need someone, 2 usage, 65 nothing usable, 70 our fault or does not balance,
-75 try again, 77 token refused, 78 settings or mapping wrong, 130 interrupted, 143 told to end (SIGTERM).
+0 clean, 1 finished with rows that need someone, 2 usage, 65 nothing usable, 70 our fault, does not balance or the
+ledger cannot be used, 75 try again, 77 token refused, 78 settings or mapping wrong, 130 interrupted, 143 told to end (SIGTERM).
 """
 
 import contextvars

@@ -34,7 +34,7 @@ def show(
 ) -> int:
     """Everything known about one order or tender: where it came from, what was sent, what the exchange said."""
     settings = load(config, mappings=mappings, state=state)
-    with open_ledger(settings.database_url, exclusive=False) as ledger:
+    with open_ledger(settings.database_url, exclusive=False, state=settings.state) as ledger:
         entries = ledger.history.entries_by_key(key)
         if field is not None:
             from loadsheet.cli.field import field_shown, fields_told  # noqa: PLC0415 (they load the mapping language)
@@ -169,7 +169,8 @@ def runs(*, limit: int, state: Path | None, config: Path | None, as_json: bool) 
 def _latest(settings: Settings | SettingsError, limit: int, *, several: bool) -> list[Run]:
     """The latest runs of one shipper; of several, one whose ledger or settings cannot be read is said and passed over."""
     try:
-        with open_ledger(sound(settings).database_url, exclusive=False) as ledger:
+        one = sound(settings)
+        with open_ledger(one.database_url, exclusive=False, state=one.state) as ledger:
             return ledger.history.runs(limit)
     except (LedgerError, SettingsError) as error:
         if not several:

@@ -59,12 +59,13 @@ def joined(
     what `open_ledger` raises.
     """
     address = address_of(url)
-    place = Surroundings(state / f"last_run_of_{address.schema}.json" if state else None)
+    place = surroundings_on(state, url)
     if not exclusive:
         engine = _engine(address, writes=False)
         with engine.connect() as connection, connection.begin():
             if not has_tables(connection):
-                raise LedgerMissing(f"there is no ledger at {address} yet; `loadsheet run` makes one")
+                place.refuse_gone(str(address))
+                raise LedgerMissing(f"there is no ledger at {address} yet", todo="`loadsheet run` makes one")
             check_version(connection, str(address))
             check_arrived(connection, str(address))
         yield Ledger(engine, clock, place)
@@ -76,6 +77,11 @@ def joined(
         yield Ledger(
             engine, clock, place, older=older, fence=fence, sharing=Sharing(announcing(address), entries, canary)
         )
+
+
+def surroundings_on(state: Path | None, url: str) -> Surroundings:
+    """What lies on this machine beside the ledger at a PostgreSQL URL, in the folder of its state. Raises SettingsError."""
+    return Surroundings(state / f"last_run_of_{address_of(url).schema}.json" if state else None)
 
 
 def make(url: str) -> None:

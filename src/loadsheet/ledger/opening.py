@@ -43,13 +43,14 @@ _READ_BACK = {
 _LOCAL = "put it on a local disk"
 _UNWRITABLE = ("full", "readonly", "unable to open")
 _FAILED = "disk i/o"
+_DAMAGED = ("malformed", "not a database")
 _ADVICE = {  # what SQLite says, and what to do about it
     "full": "; free some space and run again",
     "readonly": "; it, its folder or the disk may only be read",
     "unable to open": "; look at the rights of the file and its folder",
     "locked": "; another program has it open",
-    "malformed": "; it is damaged: restore it from a backup",
-    "not a database": "; it is damaged or no ledger at all: restore it from a backup",
+    "malformed": "; it is damaged",
+    "not a database": "; it is damaged or no ledger at all",
     _FAILED: "; the disk failed: look at it before running again",
 }
 
@@ -71,7 +72,7 @@ def open_ledger(
 
     `exclusive` takes the lock, or on PostgreSQL the tenure, that only one process can hold; without it the ledger may only be read.
     `allow_network` lets it lie on a network file system; `accept_older` takes one that was put back from a backup: the next run then
-    doubts what it would have sent. On PostgreSQL `state` is the folder of this machine's mark of the last run, and who holds the tenure
+    doubts what it would have sent. `state` is the folder of the ledger's copies, and on PostgreSQL of this machine's mark of the last run, where who holds the tenure
     is taken for dead after `takeover_s`; others get `batch_entries` at once, and `canary` of what is on trial. Raises LedgerBusy naming the holder, LedgerError for a ledger that is damaged, newer, gone or older than its last
     run, LedgerUnwritable, and SettingsError for a URL that cannot be used.
     """
@@ -89,11 +90,12 @@ def open_ledger(
             yield found
         return
     path = file_of(url)
+    place = Place(path, state)
     if not exclusive:
         refuse_moved(path)
+        place.check_there()
         if not path.exists():
-            raise LedgerMissing(f"there is no ledger at {path} yet; `loadsheet run` makes one")
-    place = Place(path)
+            raise LedgerMissing(f"there is no ledger at {path} yet", todo="`loadsheet run` makes one")
     if exclusive:
         _make_folder(path.parent)
         _refuse_network(path, allowed=allow_network)
@@ -102,7 +104,7 @@ def open_ledger(
             refuse_moved(path)
             place.check_there()
             place.make_private()
-        engine = _engine(url, path, writes=exclusive)
+        engine = _engine(url, place, writes=exclusive)
         try:
             older = _prepare(engine, place, stamp(clock()), accept_older=accept_older) if exclusive else False
             _check(engine, path)
@@ -181,14 +183,14 @@ def _name_holder(holder: Path, clock: Clock) -> None:
         raise LedgerUnwritable(f"the ledger's folder {holder.parent} cannot be written ({error.strerror})") from error
 
 
-def _engine(url: str, path: Path, *, writes: bool) -> Engine:
+def _engine(url: str, place: Place, *, writes: bool) -> Engine:
     def prepare(connection: Any, _record: Any) -> None:
         _make_durable(connection)
         if not writes:
             connection.execute("pragma query_only=ON")
 
     def in_our_words(context: ExceptionContext) -> None:
-        _say(path, context.original_exception)
+        _say(place, context.original_exception)
 
     engine = create_engine(url)
     event.listen(engine, "handle_error", in_our_words)
@@ -219,7 +221,7 @@ def _prepare(engine: Engine, place: Place, now: str, *, accept_older: bool) -> b
         try:
             look_if_due(connection, now)
         except LedgerError as error:
-            raise LedgerError(f"the ledger {place.path}: {error}") from error
+            raise LedgerError(f"the ledger {place.path}: {error}", todo=place.to_restore()) from error
         return is_older(connection, place, str(place.path), accepted=accept_older)
 
 
@@ -236,14 +238,15 @@ def _check(engine: Engine, path: Path) -> None:
             )
 
 
-def _say(path: Path, error: BaseException) -> None:
+def _say(place: Place, error: BaseException) -> None:
     """Raise what the database said in words that tell what to do. Whatever the statement wanted was not recorded."""
     said = str(error) or "out of memory"  # which Python says without a word
     known = next((advice for words, advice in _ADVICE.items() if words in said.lower()), "")
     kind = LedgerDiskFailed if _FAILED in said.lower() else LedgerError
     if any(words in said.lower() for words in _UNWRITABLE):
         kind = LedgerUnwritable
-    raise kind(f"the ledger {path}: {said}{known}; what was being recorded was not") from error
+    todo = place.to_restore() if any(words in said.lower() for words in _DAMAGED) else ""
+    raise kind(f"the ledger {place.path}: {said}{known}; what was being recorded was not", todo=todo) from error
 
 
 def _check_durability(connection: Connection, path: Path) -> None:

@@ -6,6 +6,7 @@ was deleted or put back from an old backup does not pass for the one that sent l
 """
 
 import os
+import shlex
 import sys
 from contextlib import suppress
 from dataclasses import dataclass
@@ -54,6 +55,17 @@ class Surroundings:
     def __init__(self, mark_path: Path | None) -> None:
         self.mark_path = mark_path
 
+    def to_restore(self) -> str:
+        """What to do where the ledger cannot be used any more."""
+        return "restore it from a backup, by the means of its server"
+
+    def refuse_gone(self, where: str) -> None:
+        """Raise LedgerError for a ledger that is not there if a run was recorded in it: an empty one would send everything again."""
+        if (mark := self.read_mark()) is not None:
+            told = f"the ledger {where} is gone or empty, but run {mark.name} was recorded in it"
+            anew = f"to begin an empty one that knows nothing of what was sent, remove {self.mark_path}"
+            raise LedgerError(told, todo=f"{self.to_restore()}; or, {anew}")
+
     def keep_reserve(self) -> None:
         """Keep space back where the ledger's disk is ours; a server sees to its own."""
 
@@ -93,13 +105,21 @@ class Surroundings:
 
 
 class Place(Surroundings):
-    """The surroundings of one ledger file."""
+    """The surroundings of one ledger file; its copies lie in the folder of the state, which is its own if none is given."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, state: Path | None = None) -> None:
         super().__init__(path.with_name(f"last_run_of_{path.name}.json"))
         self.path = path
         self.reserve_path = path.with_name(f"{path.name}.reserve")
+        self._backups = (state or path.parent) / "backups"
         self._reserved = False
+
+    def to_restore(self) -> str:
+        """What to do where the ledger cannot be used any more, with the newest copy that we made."""
+        made = sorted((path for path in self._backups.glob("*.db")), key=lambda path: path.stat().st_mtime)
+        if made:
+            return f"restore it from a backup: `loadsheet ledger restore {shlex.quote(str(made[-1]))}` takes the newest"
+        return f"restore it from a backup: `loadsheet ledger restore FILE` ({self._backups} holds none)"
 
     def make_private(self) -> None:
         """Make the file, if there is none, and let nobody else read or write it: payloads hold names and addresses.
@@ -121,12 +141,8 @@ class Place(Surroundings):
 
     def check_there(self) -> None:
         """Raise LedgerError if a run was recorded here and the ledger is gone: an empty one would send everything again."""
-        if (self.path.exists() and self.path.stat().st_size) or (mark := self.read_mark()) is None:
-            return
-        told = f"the ledger {self.path} is gone or empty, but run {mark.name} was recorded in it"
-        raise LedgerError(
-            f"{told}; put it back from a backup, or, to begin an empty one that knows nothing of what was sent, remove {self.mark_path}"
-        )
+        if not (self.path.exists() and self.path.stat().st_size):
+            self.refuse_gone(str(self.path))
 
     def keep_reserve(self) -> None:
         """Keep space back, unless it is kept already. Raises LedgerUnwritable if the disk has none."""

@@ -25,10 +25,9 @@ def is_older(connection: Connection, place: Surroundings, where: str, *, accepte
     if accepted:
         return True
     told = f"the ledger {where} does not know run {mark.name} of {mark.started_at}, which was recorded here"
-    raise LedgerError(
-        f"{told}: it is an older copy, or another one. Put the newest back; or set accept_older_ledger for one run: "
-        "what it would have sent is then unknown and looked for first"
-    )
+    accept = "set accept_older_ledger for one run: what it would have sent is then unknown and looked for first"
+    todo = f"put the newest back (`loadsheet ledger restore FILE`), or {accept}"
+    raise LedgerError(f"{told}: it is an older copy, or another one", todo=todo)
 
 
 def has_run(connection: Connection, mark: Mark) -> bool:

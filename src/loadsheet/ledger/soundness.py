@@ -27,8 +27,7 @@ def look_if_due(connection: Connection, now: str) -> None:
         return
     found = list(connection.exec_driver_sql(f"pragma quick_check({_SHOWN})").scalars())
     if found != ["ok"]:
-        told = "it is damaged: restore it from a backup; nothing was sent"
-        raise LedgerError(f"{told} ({'; '.join(found)})")
+        raise LedgerError(f"it is damaged ({'; '.join(found)}); nothing was sent")
     if looked is None:
         connection.execute(insert(meta).values(name=_LOOKED, value=now))
     else:

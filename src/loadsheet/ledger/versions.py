@@ -11,6 +11,9 @@ from loadsheet.ledger import schema
 from loadsheet.ledger.backup import back_up
 from loadsheet.problems import LedgerError
 
+OLDER = "`loadsheet run` upgrades it"
+"""What to do about a ledger that an earlier version made."""
+
 _VERSION = "schema_version"
 
 
@@ -33,11 +36,7 @@ def check_version(connection: Connection, path: Path | str) -> None:
     if version != schema.SCHEMA_VERSION:
         told = f"the ledger {path} has schema version {version}, this program knows {schema.SCHEMA_VERSION}"
         newer = version > schema.SCHEMA_VERSION
-        raise LedgerError(
-            f"{told}; use the program that wrote it, or a newer one"
-            if newer
-            else f"{told}; `loadsheet run` upgrades it"
-        )
+        raise LedgerError(told, todo="use the program that wrote it, or a newer one" if newer else OLDER)
 
 
 def upgrade_within(connection: Connection, place: str) -> None:
@@ -85,5 +84,5 @@ def _version(connection: Connection, path: Path | str) -> int:
     if inspect(connection).has_table(schema.meta.name):
         stored = connection.scalar(select(schema.meta.c.value).where(schema.meta.c.name == _VERSION))
     if stored is None or not stored.isdecimal():
-        raise LedgerError(f"{path} is no ledger; move it away, or give another path for the database")
+        raise LedgerError(f"{path} is no ledger", todo="move it away, or give another path for the database")
     return int(stored)

@@ -42,4 +42,4 @@ def tried(check: str, look: Callable[[], Iterable[Finding]]) -> Iterator[Finding
     try:
         yield from look()
     except LoadsheetError as error:
-        yield wrong(check, str(error))
+        yield wrong(check, error.found, error.todo)

@@ -16,8 +16,10 @@ from loadsheet import arrivals
 from loadsheet.cli.doctor.findings import Finding, ok, warning, wrong
 from loadsheet.cli.reaching import held_ledger, holder_of_file
 from loadsheet.ledger import Ledger, Run, State, open_ledger
+from loadsheet.ledger.joining import surroundings_on
 from loadsheet.ledger.moved import refuse_beside_a_file
 from loadsheet.ledger.server import look
+from loadsheet.ledger.versions import OLDER
 from loadsheet.mapping import Mapping, lint, load_folder, mapping_files
 from loadsheet.problems import LedgerBusy, LedgerError
 from loadsheet.settings import Settings
@@ -28,7 +30,6 @@ _RUNS = 200
 CLOCKS_APART_S = 3.0
 """Clocks of the server and of this machine that are further apart are worth a word."""
 _SQLITE = "sqlite:///"
-_OLDER = "`loadsheet run` upgrades it"  # what the ledger says of one that an earlier version made
 _LIBRARIES = ("click", "duckdb", "openpyxl", "pandas", "pydantic", "requests", "sqlalchemy", "tzdata")
 
 
@@ -73,9 +74,9 @@ def ledger(settings: Settings, now: datetime, *, quick: bool) -> Iterator[Findin
     try:
         yield from _opened(settings, str(path), lambda: path.stat().st_size, holder_of_file(path), now, quick=quick)
     except LedgerError as error:
-        if _OLDER not in str(error):
+        if error.todo != OLDER:
             raise
-        yield warning("ledger", str(error))
+        yield warning("ledger", error.found, error.todo)
 
 
 def _on_server(settings: Settings, now: datetime, *, quick: bool) -> Iterator[Finding]:
@@ -92,20 +93,21 @@ def _on_server(settings: Settings, now: datetime, *, quick: bool) -> Iterator[Fi
         )
     if not found.there:
         refuse_beside_a_file(settings.state, found.place)
+        surroundings_on(settings.state, settings.database_url).refuse_gone(found.place)
         yield ok("ledger", f"{found.place} does not exist yet; the first run makes it")
         return
     try:
         yield from _opened(settings, found.place, lambda: found.size, found.holder, now, quick=quick)
     except LedgerError as error:
-        if _OLDER not in str(error):
+        if error.todo != OLDER:
             raise
-        yield warning("ledger", str(error))
+        yield warning("ledger", error.found, error.todo)
 
 
 def _opened(
     settings: Settings, place: str, size: Callable[[], int], holder: str, now: datetime, *, quick: bool
 ) -> Iterator[Finding]:
-    with open_ledger(settings.database_url, exclusive=False) as opened:
+    with open_ledger(settings.database_url, exclusive=False, state=settings.state) as opened:
         held_by = holder if quick else _taken(settings)
         yield _state(opened, f"{place}, {size() / 1e6:,.1f} MB", held_by, quick=quick)
         yield from _latest(settings, opened, now)
@@ -115,7 +117,9 @@ def _opened(
 def _state(opened: Ledger, place: str, holder: str, *, quick: bool) -> Finding:
     if faults := [] if quick else opened.check():
         told = f"{place}: {'; '.join(faults)}"
-        return wrong("ledger", told, "restore it from a backup, or find out who changed it")
+        return wrong(
+            "ledger", told, "restore it from a backup (`loadsheet ledger restore FILE`), or find out who changed it"
+        )
     told = f"{place}: {'can be opened' if quick else 'sound'}"
     return ok("ledger", told + (f"; a run or a watch holds it ({holder})" if holder else ""))
 
