@@ -70,6 +70,20 @@ def credential_of(settings: Settings) -> Path | None:
     return next(_credentials(settings), None)
 
 
+def source(settings: Settings) -> str:
+    """Where the token comes from, in words."""
+    credential = credential_of(settings)
+    if credential and settings.shipper and settings.own.isdisjoint(TOKEN_SOURCES):
+        return f"the service manager's credential {credential.name}"  # before what all share
+    if settings.token is not None:
+        return "from LOADSHEET_TOKEN or the settings file"
+    if settings.token_file is not None:
+        return f"from {settings.token_file}"
+    if credential:
+        return f"the service manager's credential {credential.name}"
+    return "from token_command" if settings.token_command else "from the keyring"
+
+
 def _no_token(shipper: str) -> str:
     if not shipper:
         return "no token: set LOADSHEET_TOKEN, or token_file, token_command or token_keyring in loadsheet.toml"

@@ -36,11 +36,12 @@ from loadsheet.cli.options import (
 )
 from loadsheet.cli.output import print_json, print_lines, print_raw_json, progress, say
 from loadsheet.cli.reaching import hands_for, held_ledger, say_strays
+from loadsheet.credentials import source
 from loadsheet.inbox import make_inbox
 from loadsheet.keeping import keep
 from loadsheet.ledger import State
-from loadsheet.problems import SettingsError
-from loadsheet.settings import Settings
+from loadsheet.problems import LoadsheetError, SettingsError, TokenRefused
+from loadsheet.settings import EMBEDDED, Settings
 from loadsheet.stages import Result
 
 _NEEDS_SOMEONE = (1, 65)
@@ -183,7 +184,15 @@ def _ran(settings: Settings, manner: Manner) -> Told:
     code = 0 if manner.exit_zero and result.exit_code in _NEEDS_SOMEONE else result.exit_code
     written = result.reports
     lines = () if silent else tuple(written.sentences)
-    return Told(code, lines, written.summary.to_json(), str(result.stopped) if result.stopped else "")
+    return Told(code, lines, written.summary.to_json(), _why(result.stopped, settings))
+
+
+def _why(stopped: LoadsheetError | None, settings: Settings) -> str:
+    """Why a run ended early and what to do, in words; empty if it did not."""
+    if isinstance(stopped, TokenRefused) and settings.exchange != EMBEDDED:
+        todo = f"replace the token ({source(settings)}), and run again"
+        return f"{stopped.found}; what was not sent is still ready: {todo}"
+    return str(stopped) if stopped else ""
 
 
 def _once(settings: Settings, left_ready: list[int]) -> Result:

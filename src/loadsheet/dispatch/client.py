@@ -139,23 +139,30 @@ class Client:
                 break
             time.sleep(LISTING_PAUSE_S * tries)
         if reply.failure is not None:
-            raise ExchangeUnreachable(f"the listing at {self.base_url} gave no answer: {reply.failure.text}")
+            raise ExchangeUnreachable(
+                f"the listing at {self.base_url} gave no answer: {reply.failure.text}",
+                todo="check `exchange` and the way to it, or try again later",
+            )
         if reply.kept and reply.status != _OK:
             reply.kept.close()
         if reply.status == _UNAUTHORISED:
             raise TokenRefused(
-                f"the exchange at {self.base_url} refused the token; set LOADSHEET_TOKEN, token_file or token_command"
+                f"the exchange at {self.base_url} refused the token",
+                todo="set LOADSHEET_TOKEN, token_file or token_command",
             )
         if reply.status != _OK:
             said = f'it answered {reply.status}, "{excerpt(reply.body)}"'
-            error = ListingNotServed if reply.status in _NOT_SERVED else ExchangeUnreachable
-            raise error(f"the listing at {self.base_url} cannot be used: {said}")
+            told = f"the listing at {self.base_url} cannot be used: {said}"
+            if reply.status in _NOT_SERVED:
+                raise ListingNotServed(told, todo=f"check `exchange`, to which calls add {operation.path}")
+            raise ExchangeUnreachable(told, todo="ask whoever runs the exchange, or try again later")
         body = reply.kept or io.BytesIO(reply.body)
         try:
             return scan_listing(body)
         except (UndocumentedAnswer, ValueError, RecursionError) as error:
             body.close()
-            raise ExchangeUnreachable(f"the listing at {self.base_url} cannot be used: {error}") from None
+            told = f"the listing at {self.base_url} cannot be used: {error}"
+            raise ExchangeUnreachable(told, todo="check that `exchange` is the address of one") from None
 
     def whole_listing(self, operation: Operation) -> Listing:
         """A listing with all its records, as far as the exchange gives them: asked first how many there are, then for all.

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 from loadsheet import journal
+from loadsheet.contract import BY_NAME
 from loadsheet.dispatch.client import Client
 from loadsheet.dispatch.forecast import Forecast
 from loadsheet.dispatch.pace import Stop
@@ -16,6 +17,8 @@ from loadsheet.dispatch.sending import Progress, SendingReport, send
 from loadsheet.ledger import Ledger, Run
 from loadsheet.problems import ExchangeUnreachable, LoadsheetError, TokenRefused
 from loadsheet.settings import Settings
+
+_ADDED = BY_NAME["order.create"].path
 
 
 class Delivered(NamedTuple):
@@ -94,5 +97,14 @@ def deliver_by(
             journal.warning("entries held, waiting for their order or tender", count=held)
         return Delivered(None, seen)  # what is not sent waits for something, and no rate says for how long
     error = TokenRefused if sent.stopped is Stop.TOKEN_REFUSED else ExchangeUnreachable
-    told = f"{sent.stopped} ({sent.why}); what was not sent is still ready, run again"
-    return Delivered(error(told), seen, sent.forecast)
+    return Delivered(error(f"{sent.stopped} ({sent.why})", todo=_todo(sent.stopped, settings)), seen, sent.forecast)
+
+
+def _todo(stop: Stop, settings: Settings) -> str:
+    """What to do about what ended the sending."""
+    ready = "what was not sent is still ready"
+    if stop is Stop.TOKEN_REFUSED:
+        return f"{ready}: put a valid token where this one came from (`loadsheet doctor` says where), and run again"
+    if stop is Stop.NOT_SERVED:
+        return f"{ready}: check `exchange` ({settings.exchange}), to which calls add {_ADDED}, and run again"
+    return f"{ready}, run again"

@@ -10,11 +10,10 @@ from email.utils import parsedate_to_datetime
 from loadsheet.cli.doctor.findings import Finding, ok, warning, wrong
 from loadsheet.cli.reaching import reached
 from loadsheet.contract import BY_NAME
-from loadsheet.credentials import credential_of, exposed, read_token
+from loadsheet.credentials import exposed, read_token, source
 from loadsheet.dispatch import Client
 from loadsheet.problems import TokenRefused
 from loadsheet.settings import EMBEDDED, Settings
-from loadsheet.settings.sources import TOKEN_SOURCES
 
 APART, FAR_APART = timedelta(seconds=5), timedelta(seconds=60)
 _DATE_RESOLUTION = timedelta(seconds=1)
@@ -46,7 +45,7 @@ def exchange(settings: Settings, clock: Callable[[], datetime]) -> Iterator[Find
         try:
             listing = client.listing(BY_NAME["order.list"], 1)
         except TokenRefused as error:
-            yield wrong("token", f"{settings.exchange} refuses it ({source(settings)})", str(error).partition("; ")[2])
+            yield wrong("token", f"{settings.exchange} refuses it ({source(settings)})", error.todo)
             return
         yield ok("exchange", f"{settings.exchange} answers and takes the token; it holds {listing.total_count} orders")
 
@@ -73,17 +72,3 @@ def _clock(client: Client, clock: Callable[[], datetime]) -> Iterator[Finding]:
     told = f"ours is {apart.total_seconds():,.0f} s {'behind' if theirs > late else 'ahead of'} that of the exchange"
     todo = "set this machine's clock (timedatectl set-ntp true); if it is right, tell the exchange"
     yield (wrong if apart > FAR_APART else warning)("clock", told, todo)
-
-
-def source(settings: Settings) -> str:
-    """Where the token comes from, in words."""
-    credential = credential_of(settings)
-    if credential and settings.shipper and settings.own.isdisjoint(TOKEN_SOURCES):
-        return f"the service manager's credential {credential.name}"  # before what all share
-    if settings.token is not None:
-        return "from LOADSHEET_TOKEN or the settings file"
-    if settings.token_file is not None:
-        return f"from {settings.token_file}"
-    if credential:
-        return f"the service manager's credential {credential.name}"
-    return "from token_command" if settings.token_command else "from the keyring"
