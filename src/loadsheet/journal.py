@@ -418,6 +418,13 @@ def speaks(text: str) -> bool:
     return True
 
 
+def tell(text: str) -> None:
+    """A line for the person in front of the screen, on stderr, while a stage is under way."""
+    if not speaks(text):
+        sys.stderr.write(f"{clean(text)}\n")
+        sys.stderr.flush()
+
+
 def remove_older(settings: Settings, now: datetime) -> int:
     """Remove the log files of runs that nobody has written into for `log_days` (0: never); `now` is aware. Returns how many went; what
     cannot be removed stays for the next time.

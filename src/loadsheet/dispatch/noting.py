@@ -4,10 +4,16 @@ calls at the same time, pauses, and their end.
 Owns: what of that is news. Changes nothing, and costs the happy path two comparisons a call.
 """
 
+import time
+from datetime import UTC, datetime, timedelta
+
 from loadsheet import journal
 from loadsheet.dispatch.outcomes import Outcome, OutcomeKind
 from loadsheet.dispatch.pace import Pace
 from loadsheet.dispatch.underway import Done
+
+LONG_S = 60.0
+"""A pause that the exchange asks for is told to the person who waits if it is at least so long."""
 
 
 class Told:
@@ -18,6 +24,7 @@ class Told:
         self._limit = pace.limit
         self._paused = False
         self._curious = journal.curious()
+        self._long_until = 0.0  # of the pause that was told last (monotonic seconds)
 
     def call(self, done: Done, outcome: Outcome) -> None:
         """A call is over, and the pace has taken note of it."""
@@ -25,6 +32,8 @@ class Told:
             _tell(done, outcome)
         if self._pace.limit != self._limit:
             self._tell_limit(self._pace.limit)
+        if outcome.wait_s >= LONG_S:
+            self._tell_long()
         missed = outcome.kind is OutcomeKind.NOT_SENT
         if missed or self._paused:
             self._tell_pause(outcome, missed=missed)
@@ -37,6 +46,15 @@ class Told:
         before, self._limit = self._limit, limit
         told = journal.info if limit < before else journal.debug
         told("pace changed", connections=limit, before=before)
+
+    def _tell_long(self) -> None:
+        """Tell the person who waits until when nothing happens, once for a pause."""
+        wait_s = self._pace.wait_s()
+        until, before = time.monotonic() + wait_s, self._long_until
+        if until >= before + LONG_S:
+            self._long_until = until
+            when = (datetime.now(UTC) + timedelta(seconds=wait_s)).astimezone()
+            journal.tell(f"the exchange asks for a pause until {when:%H:%M}")
 
     def _tell_pause(self, outcome: Outcome, *, missed: bool) -> None:
         if missed and not self._paused:

@@ -28,6 +28,8 @@ _HEAD_BYTES_MAX = 262_144  # status line and headers of an answer
 _SECRET_LENGTH = 8
 _BEGINNING_BYTES = 4_096  # of a body that is kept: what a message about it may quote
 _MASK = b"***"
+_NO_TLS = ("WRONG_VERSION_NUMBER", "UNEXPECTED_EOF_WHILE_READING", "RECORD_LAYER_FAILURE")
+"""What OpenSSL says of a server that speaks in the clear."""
 _NOT_NOW = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 ERRORS = (requests.RequestException, HTTPError, HTTPException, OSError)
 """What a call may meet on the network."""
@@ -306,7 +308,10 @@ class Desk:
         if self._watch.cut:
             return self._overdue()
         kind = type(error)
-        text = self._without_token(f"{kind.__name__}: {_said(error)}".encode()).decode("utf-8", "replace")
+        said = f"{kind.__name__}: {_said(error)}"
+        if not self._watch.left and any(words in said for words in _NO_TLS):
+            said += " (is it http://?)"
+        text = self._without_token(said.encode()).decode("utf-8", "replace")
         return Failure(f"{kind.__module__}.{kind.__qualname__}", text, self._watch.left)
 
     def _overdue(self) -> Failure:
