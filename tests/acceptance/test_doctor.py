@@ -200,8 +200,9 @@ def test_where_the_token_comes_from_is_said(house, monkeypatch):
 def test_an_exchange_that_nobody_answers_for_is_wrong(house):
     with socket.create_server(("127.0.0.1", 0)) as server:
         free = server.getsockname()[1]
-    level, text, _ = one_of("exchange", exchange=f"http://127.0.0.1:{free}", token=TOKEN)
+    level, text, todo = one_of("exchange", exchange=f"http://127.0.0.1:{free}", token=TOKEN)
     assert (level, str(free) in text) == ("wrong", True)
+    assert todo == "check `exchange` and the way to it, or try again later"
 
 
 @pytest.mark.parametrize(
