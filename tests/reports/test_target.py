@@ -18,13 +18,14 @@ def write_book(path, rows):
         sheet.finish("nothing")
 
 
-def test_a_workbook_on_a_full_disk_fails_once_and_says_nothing_more(tmp_path, monkeypatch):
+@pytest.mark.parametrize(("left", "rows"), [(16 * 1024, 20_000), (4096, 10)])
+def test_a_workbook_on_a_full_disk_fails_once_and_says_nothing_more(tmp_path, monkeypatch, left, rows):
     said = []
     monkeypatch.setattr(sys, "unraisablehook", said.append)
     with small_disk(tmp_path / "disk", mb=1) as disk:
-        disk.fill(left=16 * 1024)
+        disk.fill(left=left)
         with pytest.raises(FolderError, match="No space left on device"):
-            write_book(disk.folder / "book.xlsx", 20_000)
+            write_book(disk.folder / "book.xlsx", rows)
         gc.collect()
         assert [path.name for path in disk.folder.iterdir()] == ["filler"]
         disk.free()
@@ -56,6 +57,6 @@ def test_what_failed_takes_everything_from_then_on(tmp_path):
         good, target._file = target._file, full
         with pytest.raises(OSError, match="No space"):
             target.write(b"more")
-        assert (target.write(b"more"), target.seek(3), target.tell(), target.flush(), full.asked) == (4, 0, 0, None, 1)
+        assert (target.write(b"more"), target.seek(3), target.tell(), target.flush(), full.asked) == (4, 3, 3, None, 1)
         target._file = good
     assert (tmp_path / "book").read_bytes() == b"Some"

@@ -4,7 +4,6 @@ Owns: why. Python's archives try to complete themselves when they are thrown awa
 again with a traceback that no caller can catch.
 """
 
-import io
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,18 +17,21 @@ class Target:
 
     def __init__(self, file: BinaryIO) -> None:
         self._file, self._failed = file, False
+        self._place = 0  # an archive reckons with places also when nothing is kept any more
 
     def write(self, data: bytes) -> int:
         """Write these bytes."""
+        self._place += len(data)
         return self._tried(lambda: self._file.write(data), len(data))
 
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+    def seek(self, offset: int) -> int:
         """Go to a place."""
-        return self._tried(lambda: self._file.seek(offset, whence), 0)
+        self._place = offset
+        return self._tried(lambda: self._file.seek(offset), offset)
 
     def tell(self) -> int:
         """The place."""
-        return self._tried(self._file.tell, 0)
+        return self._place
 
     def flush(self) -> None:
         """Hand what was written to the system."""
