@@ -136,7 +136,7 @@ CATALOGUE: dict[str, Kind] = {
     # what the ledger knows
     "L601": Kind("Changed since it was accepted", "{key} was accepted before with other content: {fields}"),
     "L602": Kind(
-        "Earlier outcome unknown", "an earlier submission of {key} has an unknown outcome; it is looked up first"
+        "Earlier outcome unknown", "an earlier submission of {key} has an unknown outcome, which has to be known first"
     ),
     "L603": Kind("Already waiting", "the same content of {key} is already waiting to be sent"),
     "L605": Kind("Older version waits", "an older version of {key} is still waiting to be sent: {fields}"),

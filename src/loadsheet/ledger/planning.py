@@ -140,8 +140,9 @@ def _judge(document: Document, lane: Sequence[Known]) -> Verdict:
     if operation.repeatable:
         return _judge_by_content(document, _same(document, lane))
     if operation.action is Action.CREATE:
-        if any(BY_NAME[known.operation].action is Action.DELETE and known.is_open for known in lane):
-            return _in_doubt(document)  # whether the earlier record still stands, nobody knows
+        deletes = [known for known in lane if BY_NAME[known.operation].action is Action.DELETE and known.is_open]
+        if deletes:
+            return _in_doubt(document, deletes)  # whether the earlier record still stands, nobody knows
         return _judge_create(document, _versions(document, _since_delete(lane)))
     if operation.action in _REPLACING:
         return _judge_latest(document, [known for known in lane if BY_NAME[known.operation].action in _REPLACING])
@@ -199,8 +200,9 @@ def _judge_create(document: Document, same: Sequence[Known]) -> Verdict:
     if standing:
         last = standing[-1]
         equal = last.content_hash == document.content_hash
-        if any(known.is_open for known in standing) and not (last.state is State.HELD and equal and not last.given_up):
-            return _in_doubt(document)
+        doubts = [known for known in standing if known.is_open]
+        if doubts and not (last.state is State.HELD and equal and not last.given_up):
+            return _in_doubt(document, doubts)
         return _judge_equal(document, last) if equal else _judge_different(document, last)
     if same and _equal(document, same[-1]):
         said = "; ".join(problem.text for problem in same[-1].problems if problem.code == "X701")
@@ -225,17 +227,18 @@ def _equal(document: Document, known: Known) -> bool:
 
 def _judge_equal(document: Document, known: Known) -> Verdict:
     if known.is_open:
-        return _in_doubt(document)
+        return _in_doubt(document, [known])
     if known.state is State.ACCEPTED:
         return Verdict(State.UNCHANGED, f"{ALREADY} (entry {known.id})", receipt=known.receipt)
     waiting = Problem("L603", values={"key": document.key}, level="warning")
     return Verdict(State.UNCHANGED, f"already waiting as entry {known.id}", waiting)
 
 
-def _in_doubt(document: Document) -> Verdict:
-    problem = Problem(
-        "L602", values={"key": document.key}, hint=f"to see what is known: loadsheet resolve {document.key}"
-    )
+def _in_doubt(document: Document, doubts: Sequence[Known]) -> Verdict:
+    known = f"to see what is known: loadsheet resolve {document.key}"
+    given_up = f"it was given up, so nobody looks it up: loadsheet resolve {document.key} --send-again lets it go"
+    hint = given_up if all(one.given_up for one in doubts) else known
+    problem = Problem("L602", values={"key": document.key}, hint=hint)
     return Verdict(State.HELD, "earlier outcome unknown", problem, waits=Waits.EARLIER)
 
 
