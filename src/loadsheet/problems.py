@@ -160,7 +160,7 @@ CATALOGUE: dict[str, Kind] = {
     ),
     "L612": Kind(
         "Read the other way",
-        '"{proof}" is written with {written}, but the column is read with {read}: {count} more, such as "{found}", would be sent as what is not meant',
+        '"{proof}" is written with {written}, but the column is read with {read}: {count} more, such as "{found}", would be misread',
     ),
     "L613": Kind(
         "Told of a run that did not finish",
