@@ -37,6 +37,7 @@ class NightMachine(RuleBasedStateMachine):
         self.made_by = {}
         self.applied = Counter()
         self.worked = {}
+        self.given_up = {}
         self.files = 0
 
     @initialize()
@@ -111,9 +112,18 @@ class NightMachine(RuleBasedStateMachine):
         for entry in list(self.ledger.history.entries_in(State.UNKNOWN)):
             state = State.ACCEPTED if self.worked.pop(entry.id) else State.READY if again else State.HELD
             self.ledger.settle(self.run, [Settlement(entry.id, state, "looked up")])
+            if state is State.HELD:
+                self.given_up[entry.id] = entry.lane
         self.ledger.release(self.run)
-        waiting = self.ledger.history.entries_in(State.HELD)
-        assert not [entry for entry in waiting if entry.waits is Waits.EARLIER], "nothing is open any more"
+        waiting = {one.lane for one in self.ledger.history.entries_in(State.HELD) if one.waits is Waits.EARLIER}
+        assert waiting <= set(self.given_up.values()), "nothing else is open any more"
+
+    @rule()
+    def decide(self):
+        """What was given up is sent again after all."""
+        self.ledger.settle(self.run, [Settlement(one, State.READY, "decided") for one in self.given_up])
+        self.given_up.clear()
+        self.ledger.release(self.run)
 
     @rule()
     def look_for_orders(self):
