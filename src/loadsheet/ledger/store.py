@@ -102,8 +102,8 @@ class Ledger:
     # runs
 
     def begin_run(self, taken: Collection[str] = ()) -> Run:
-        """Start a run, by a name that no run has had of which the ledger, the mark beside it or who asks knows (`taken`). Whatever a killed run left `sending` becomes `unknown`: nobody can say whether it arrived. What is in a batch that is
-        still open is left to it.
+        """Start a run, by a name that no run has had of which the ledger, the mark beside it or who asks knows (`taken`). Whatever a killed
+        run left `sending` becomes `unknown`: nobody can say whether it arrived. What is in a batch that is still open is left to it.
 
         Keeps space for outcomes back, and marks the run beside the ledger. Raises LedgerUnwritable if there is no space.
         """
