@@ -72,13 +72,13 @@ class Misreadings:
             for table in tables.values()
             if (table.file, table.sheet) == proof[:2] and (problem := self._judge(proof, value, table)) is not None
         ]
-        return list({problem.where.column: problem for problem in found}.values())
+        return list(
+            {(problem.where.file, problem.where.sheet, problem.where.column): problem for problem in found}.values()
+        )
 
     def _judge(self, proof: _Proof, value: str, table: Table) -> Problem | None:
-        is_told = (
-            proof._replace(way=Way(proof.way.of, _EITHER)) in self._proofs
-        )  # what can be read both ways was refused as well
-        if table.header.count(proof.column) != 1 or is_told:
+        either = proof._replace(way=Way(proof.way.of, _EITHER))
+        if either in self._proofs or table.header.count(proof.column) != 1:  # what reads both ways was refused as well
             return None
         position, count, first = table.header.index(proof.column), 0, None
         for row in table.glance(frozenset({position})):
@@ -135,8 +135,10 @@ def _number(text: str) -> Way | None:
 
 def _refused(problem: Problem) -> Way | None:
     """How a refused value is written, if its column is read the other way; `either` for a number that could be read both ways."""
+    if problem.code not in ("C302", "C304", "C316"):
+        return None
     way = _date(problem.found) if problem.code == "C304" else _number(problem.found)
-    if way is None or problem.code not in ("C302", "C304", "C316"):
+    if way is None:
         return None
     if problem.code == "C304":
         declared = [_date(example) for example in str(problem.values.get("expected", "")).split(" or ")]
