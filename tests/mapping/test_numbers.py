@@ -217,3 +217,35 @@ def test_no_digit_of_a_long_number_is_rounded_away(number, text):
 )
 def test_a_number_of_many_digits_has_its_one_spelling_too(number, text):
     assert str(canonical(Decimal(number))) == text
+
+
+@pytest.mark.parametrize(
+    ("number", "shown", "expected"),
+    [
+        ("27", "27", "27"),
+        ("27", "00027", "27"),
+        ("27", "27 lb", "12.24699399"),
+        ("27.5", "27.5 KG", "27.5"),
+        ("1500", "1.5 t", "1500"),
+        ("-27", "(27 kg)", "-27"),
+        ("12", "kg 12", "12"),
+        ("27", "27 stone", "C307"),
+        ("27", "27 m3", "C307"),
+        ("27", "ca. 27", "C307"),
+        ("27", "kg 1 27", "C307"),
+    ],
+)
+def test_a_unit_that_only_the_number_format_says_counts_as_if_it_were_typed(number, shown, expected):
+    cell = Native(number, "number", shown)
+    assert str(code(converter("quantity", unit="kg")(cell))) == expected
+    assert converter("decimal")(cell) == Decimal(number)
+
+
+def test_a_unit_of_the_number_format_counts_more_than_the_declared_one():
+    convert = converter("quantity", unit="kg", from_unit="lb")
+    assert convert(Native("27", "number", "27 kg")) == 27
+    assert convert(Native("27", "number")) == Decimal("12.24699399")
+    assert converter("quantity", unit="m3")(Native("7", "number", "7 m3")) == 7
+    assert converter("quantity", unit="kg")(Native("27", "number", "27 lb x 2")).values == {
+        "expected": convert("5 m").values["expected"]
+    }

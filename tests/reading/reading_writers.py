@@ -262,6 +262,12 @@ DATA_STYLES = {
     "#,##0.00": '<number:number-style style:name="N8"><number:number number:min-integer-digits="4" number:decimal-places="2" number:grouping="true"/></number:number-style>',
     '"D-"00000" x"': '<number:number-style style:name="N9"><number:text>D-</number:text>'
     '<number:number number:min-integer-digits="5" number:decimal-places="0"/><number:text> x</number:text></number:number-style>',
+    '0.0" lb"': '<number:number-style style:name="N10"><number:number number:min-integer-digits="1" number:decimal-places="1"/>'
+    "<number:text> lb</number:text></number:number-style>",
+    '[>=1000]0.0," t";0" kg"': '<number:number-style style:name="N11P0"><number:number number:min-integer-digits="1" number:decimal-places="1"'
+    ' number:display-factor="1000"/><number:text> t</number:text></number:number-style>'
+    '<number:number-style style:name="N11"><number:number number:min-integer-digits="1"/><number:text> kg</number:text>'
+    '<style:map style:condition="value()&gt;=1000" style:apply-style-name="N11P0"/></number:number-style>',
 }
 
 

@@ -53,7 +53,7 @@ CLASSES = {
         "test_gaps_rows_and_addresses_are_the_same_in_every_format",
     ],
     "8 leading zeros": [
-        "test_leading_zeros_of_a_number_format_are_shown_beside_the_value",
+        "test_what_a_number_format_says_more_is_shown_beside_the_value",
         "test_every_format_gives_the_same_cells",
         "test_damage_is_pointed_out_with_example_and_rows",
         "test_padding_restores_lost_zeros",

@@ -4,6 +4,7 @@ import re
 import zipfile
 from contextlib import closing
 from datetime import date, datetime, time, timedelta
+from xml.sax.saxutils import escape
 
 import openpyxl
 import pytest
@@ -100,7 +101,28 @@ def test_what_is_no_finite_number_is_an_error(tmp_path, number):
         ("5", "0", "5"),
         ("0.25", "0%", "0.25"),
         ("1234.5", "#,##0.00", "1234.5"),
-        ("5", '0" kg"', "5"),
+        ("5", '0" kg"', "5 kg"),
+        ("27.25", '#,##0.0\\ "lb"', "27.25 lb"),
+        ("27", 'General" lb"', "27 lb"),
+        ("27", "0.00\\ \\l\\b_)", "27 lb"),
+        ("-27", '0" lb";-0" lb"', "-27 lb"),
+        ("-27", '0" lb";(0" lb")', "(27 lb)"),
+        ("-27", '0" lb"', "-27 lb"),
+        ("0", '0" lb";-0" lb";"none"', "0"),
+        ("1500", '0.0," t"', "1.5 t"),
+        ("1500000", '[>=1000000]0.0,," kt";[>=1000]0.0," t";0" kg"', "1.5 kt"),
+        ("1500", '[>=1000000]0.0,," kt";[>=1000]0.0," t";0" kg"', "1.5 t"),
+        ("150", '[>=1000000]0.0,," kt";[>=1000]0.0," t";0" kg"', "150 kg"),
+        ("5", '[<1]0;[<2]0" kg"', "5"),
+        ("12.5", '# ?/?\\"', '12.5"'),
+        ("12.5", "0.0\\'", "12.5'"),
+        ("12.5", '"ca. "0.0', "ca. 12.5"),
+        ("12.5", "#,##0.00 [$kg]", "12.5 kg"),
+        ("12.5", "#,##0.00 [$€-407]", "12.5"),
+        ("12.5", '0.0%" lb"', "12.5"),
+        ("510", '0" ft "00" in"', "510"),
+        ("5", '"kg"', "5"),
+        ("5", f'0"{"x" * 253}"', "5"),
         ("5", "@", "5"),
         ("5", "Standard", "5"),
         ("5", "00/00", "5"),
@@ -125,8 +147,8 @@ def test_what_is_no_finite_number_is_an_error(tmp_path, number):
         ("12", f'"{"x" * 251}"000', "12"),
     ],
 )
-def test_leading_zeros_of_a_number_format_are_shown_beside_the_value(tmp_path, number, code, shown):
-    assert value_of(stored(tmp_path / "a.xlsx", number, code=code.replace(">", "&gt;"))) == ("number", number, shown)
+def test_what_a_number_format_says_more_is_shown_beside_the_value(tmp_path, number, code, shown):
+    assert value_of(stored(tmp_path / "a.xlsx", number, code=escape(code))) == ("number", number, shown)
 
 
 DATES = [

@@ -29,6 +29,7 @@ from loadsheet.fixes import PROPERTY, Mark
 from loadsheet.ledger import ColumnGuide, Settlement, State, Waits
 from loadsheet.mapping.documents import SourceRow
 from loadsheet.problems import Problem, Where
+from loadsheet.reading.formats import read_number, understand
 from loadsheet.reconcile import settle
 from loadsheet.reports import write
 from loadsheet.reports.fixing import sheets as fix_sheets
@@ -267,7 +268,13 @@ def test_typed_cells_are_typed_again_where_that_is_exact(tmp_path):
         (("number", "12"), "2024-0012", (12.0, '"2024-"0000')),
         (("number", "12"), "012 kg", (12.0, '000" kg"')),
         (("number", "0"), "000", (0.0, "000")),
-        (("number", "12"), 'a "12"', (12.0, "General")),
+        (("number", "12"), 'a "12"', (12.0, r'"a "\"General\"')),
+        (("number", "27.5"), "27.5 lb", (27.5, 'General" lb"')),
+        (("number", "-27.5"), "-27.5 lb", (-27.5, 'General" lb"')),
+        (("number", "5"), '5"', (5.0, r"General\"")),
+        (("number", "1500"), "1.5 t", (1500.0, '0.0," t"')),
+        (("number", "2000000"), "2 kt", (2000000.0, '0,," kt"')),
+        (("number", "-27"), "(27 lb)", ("(27 lb)", "@")),
         (("number", "0.1234567890123456789"), "0.1234567890123456789", ("0.1234567890123456789", "@")),
         (("number", "-5"), "-5", (-5.0, "General")),
         (("date", "2026-03-04"), "x", (datetime(2026, 3, 4), "yyyy-mm-dd")),
@@ -277,6 +284,8 @@ def test_typed_cells_are_typed_again_where_that_is_exact(tmp_path):
 )
 def test_a_native_cell_has_its_value_and_format(native, cell, written):
     assert fix_sheets.typed(cell, native, "yyyy-mm-dd") == written
+    if native[0] == "number" and written[1] != "@":
+        assert read_number(native[1], understand(written[1]), from_1904=False).shown == cell
     assert date(2026, 3, 4) == datetime(2026, 3, 4).date()
 
 

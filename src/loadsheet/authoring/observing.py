@@ -372,7 +372,7 @@ def _quantity(filled: Sequence[str], measure: str, unit: str, habits: Habits) ->
     reads = number_reader(habits.locale or "en_GB")
     count, units = 0, Counter[str]()
     for cell in filled:
-        match = QUANTITY.fullmatch(cell.strip())
+        match = QUANTITY.fullmatch((cell.shown if isinstance(cell, Native) else cell).strip())
         if isinstance(cell, Native) or (match and not isinstance(reads(match[1].strip()), Wrong)):
             count += 1
             if match and match[2]:

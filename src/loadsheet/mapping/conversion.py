@@ -22,7 +22,7 @@ from loadsheet.mapping.numerals import canonical, is_locale, number_reader
 from loadsheet.mapping.scopes import Slot
 from loadsheet.mapping.suggestions import did_you_mean, some
 from loadsheet.mapping.texts import Finish, bare, finish_by_row, part_reader, takes_any, text_reader
-from loadsheet.mapping.units import factor, is_unit, quantity_reader, unit_named, which_ton
+from loadsheet.mapping.units import Quantity, factor, is_unit, unit_named, which_ton
 from loadsheet.mapping.words import country_reader, currency_reader, yes_no_reader, zone_reader
 from loadsheet.mapping.wrong import Noted, SettingError, Wrong
 from loadsheet.mapping.yamlfile import Loc, YamlFile
@@ -241,23 +241,27 @@ def _number(spec: Column, habits: Habits, locale: str | None) -> _Parse:
     if locale is None:
         raise SettingError("type", f"{spec.type} needs a locale", "set source.locale, such as de_DE for 1.234,56")
     read: Callable[[str], Decimal | Wrong] = number_reader(locale)
-    times = Decimal(1)
+    of_number: Callable[[Native], Decimal | Wrong] = _as_stored
     if spec.type == "quantity":
         unit, assumed = _units(spec, habits, locale)
-        read = quantity_reader(read, unit=unit, assumed=assumed, extra=habits.units, locale=locale)
-        times = factor(assumed, unit) or times
+        quantity = Quantity(read, unit=unit, assumed=assumed, extra=habits.units, locale=locale)
+        read, of_number = quantity.read, quantity.of_number
     check = _range(spec)
 
     def parse(cell: str) -> Any:
         if not isinstance(cell, Native):
             number = read(cell)
         elif cell.kind == "number":
-            number = canonical(Decimal(cell) * times)
+            number = of_number(cell)
         else:
             number = Wrong("C302", {"locale": locale}, f"the cell is a {cell.kind}")
         return number if isinstance(number, Wrong) else check(number)
 
     return parse
+
+
+def _as_stored(cell: Native) -> Decimal:
+    return canonical(Decimal(cell))
 
 
 def _units(spec: Column, habits: Habits, locale: str) -> tuple[str, str]:

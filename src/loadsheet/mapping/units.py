@@ -2,7 +2,7 @@
 
 Owns: pint, on Decimal, and in front of it the units that shippers write, by their aliases (pint knows none of KGS, LBS, CBM, Ton)
 and their sizes; pint is loaded for other units only. `Ton` is the metric ton, as beside KG in the interface; a mapping that
-means another one says so under `source.units`, and one that reads sheets of the United States has to. Knows no column and no cell.
+means another one says so under `source.units`, and one that reads sheets of the United States has to. Knows no column.
 """
 
 import re
@@ -16,6 +16,7 @@ from babel import Locale
 from loadsheet.mapping.numerals import canonical
 from loadsheet.mapping.suggestions import did_you_mean
 from loadsheet.mapping.wrong import Wrong
+from loadsheet.reading.tables import Native
 
 if TYPE_CHECKING:
     import pint
@@ -72,6 +73,8 @@ _TONS = frozenset({"ton", "tons", "tn"})
 _WHICH_TON = "in the United States a ton is 2,000 lb, elsewhere 1,000 kg: say which under source.units: {ton: short_ton} or {ton: tonne}"
 _SPACED = re.compile(r"[\s.]")
 _UNIT = re.compile(r"[^\W\d_]|[\"'″](?![0-9])")
+_SHOWN = re.compile(r"(?P<before>\D*?)-?(?P<number>[0-9]+(?:\.[0-9]+)?)(?P<after>.*)", re.DOTALL)
+_THOUSANDS_MAX = 4
 _CLEAN = Context(prec=22)  # pint goes through thirds of a yard: the last of 28 digits is off
 
 
@@ -149,44 +152,60 @@ def factor_by_pint(of: str, to: str) -> Decimal | None:
     return canonical(_CLEAN.plus(magnitude))
 
 
-def quantity_reader(
-    read_number: Callable[[str], Decimal | Wrong],
-    *,
-    unit: str,
-    assumed: str,
-    extra: Mapping[str, str],
-    locale: str | None = None,
-) -> Callable[[str], Decimal | Wrong]:
-    """A function from trimmed text such as `12,5 kg` to a Decimal in `unit`; without a unit in the text it is in `assumed`.
-    Units are pint's names, `extra` are further words for them. Unknown or unfitting units are C307, and so are tons of a sheet of
-    the United States that `extra` does not explain.
+class Quantity:
+    """Reads amounts in `unit`: from trimmed text such as `12,5 kg`, and from numbers of a workbook, whose unit only their format may say.
+
+    Where no unit is said, it is `assumed`. Units are pint's names, `extra` are further words for them. Unknown or unfitting units are
+    C307, and so are tons of a sheet of the United States that `extra` does not explain.
     """
-    per_assumed = factor(assumed, unit) or Decimal(1)
-    wrong_unit = Wrong("C307", {"expected": _expected(unit)})
 
-    def times(word: str) -> Decimal | Wrong:
-        if unclear := which_ton(word, extra, locale):
-            return wrong_unit._replace(hint=unclear)
-        try:
-            meant = unit_named(word, extra)
-        except ValueError:
-            return wrong_unit._replace(hint=did_you_mean(word, _words_for(unit, extra)))
-        found = factor(meant, unit)
-        return wrong_unit._replace(hint=_another_measure(word, meant, unit)) if found is None else found
+    def __init__(
+        self,
+        read_number: Callable[[str], Decimal | Wrong],
+        *,
+        unit: str,
+        assumed: str,
+        extra: Mapping[str, str],
+        locale: str | None = None,
+    ) -> None:
+        """`read_number` reads the number of a text as the sheet writes it."""
+        self._read_number, self._unit, self._extra, self._locale = read_number, unit, extra, locale
+        self._per_assumed = factor(assumed, unit) or Decimal(1)
+        self._wrong = Wrong("C307", {"expected": _expected(unit)})
 
-    def read(text: str) -> Decimal | Wrong:
+    def read(self, text: str) -> Decimal | Wrong:
+        """The amount of a text."""
         digits, word = _split(text)
-        if text[-1:].isdigit() and word not in extra and _folded(word) not in ALIASES:
+        if text[-1:].isdigit() and word not in self._extra and _folded(word) not in ALIASES:
             digits, word = text, ""  # a wrong number such as 4O8,5, but not 7 m3
-        number = read_number(digits or text)
-        if isinstance(number, Wrong):
-            return number
-        if not word:
-            return number if per_assumed == 1 else canonical(number * per_assumed)
-        per_word = times(word)
-        return per_word if isinstance(per_word, Wrong) else canonical(number * per_word)
+        number = self._read_number(digits or text)
+        return number if isinstance(number, Wrong) else self._amount(number, word)
 
-    return read
+    def of_number(self, cell: Native) -> Decimal | Wrong:
+        """The amount of a number of a workbook: the words of its format count as if they stood behind it."""
+        number = canonical(Decimal(cell))
+        found = _SHOWN.fullmatch(cell.shown) if cell.shown != cell else None
+        if found is None or not _UNIT.search(found["before"] + found["after"]):
+            return self._amount(number, "")
+        seen = Decimal(found["number"])
+        word = (found["before"] + found["after"]).strip(" -+()\xa0\u202f")
+        if seen not in {abs(number.scaleb(-3 * thousands)) for thousands in range(_THOUSANDS_MAX)}:
+            return self._wrong._replace(hint=f"the number is {number}, and its format shows it as {cell.shown}")
+        return self._amount(seen.copy_sign(number), word)
+
+    def _amount(self, number: Decimal, word: str) -> Decimal | Wrong:
+        per = self._times(word) if word else self._per_assumed
+        return per if isinstance(per, Wrong) else number if per == 1 else canonical(number * per)
+
+    def _times(self, word: str) -> Decimal | Wrong:
+        if unclear := which_ton(word, self._extra, self._locale):
+            return self._wrong._replace(hint=unclear)
+        try:
+            meant = unit_named(word, self._extra)
+        except ValueError:
+            return self._wrong._replace(hint=did_you_mean(word, _words_for(self._unit, self._extra)))
+        found = factor(meant, self._unit)
+        return self._wrong._replace(hint=_another_measure(word, meant, self._unit)) if found is None else found
 
 
 def _words_for(unit: str, extra: Mapping[str, str]) -> list[str]:

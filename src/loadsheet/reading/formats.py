@@ -14,6 +14,7 @@ from math import isfinite
 from openpyxl.styles.numbers import BUILTIN_FORMATS, STRIP_RE, is_date_format, is_timedelta_format
 
 from loadsheet.reading.tables import Native, PlainNumber
+from loadsheet.reading.worded import Section, sections_of, worded
 
 _DAY = 86_400
 _PLAIN = re.compile(r"-?[1-9][0-9]*|0|-?(0|[1-9][0-9]*)\.[0-9]*[1-9]")
@@ -45,7 +46,7 @@ _BETWEEN_EPOCHS = 1_462  # days
 @dataclass(frozen=True, slots=True)
 class Format:
     """What matters of a number format. `digits` is a pattern such as `00000` or `00000-0000`, empty for all others; `before` and `after`
-    are texts that stand around these digits, as in `"D-"00000`.
+    are texts that stand around these digits, as in `"D-"00000`. `sections` are there for other numbers that are shown with words.
     """
 
     is_date: bool = False
@@ -55,6 +56,7 @@ class Format:
     digits: str = ""
     before: str = ""
     after: str = ""
+    sections: tuple[Section, ...] = ()
 
 
 GENERAL = Format()
@@ -96,9 +98,12 @@ def understand(code: str) -> Format:
         return Format(
             is_date=True, shows_date=shows_date, shows_time=shows_time, is_duration=is_timedelta_format(first)
         )
-    found = _DIGITS.fullmatch(_DRESS.sub(r"\1", first).strip()) if len(first) <= CODE_LENGTH_MAX else None
-    if found is None:
+    if len(code) > CODE_LENGTH_MAX:
         return GENERAL
+    found = _DIGITS.fullmatch(_DRESS.sub(r"\1", first).strip())
+    if found is None:
+        sections = sections_of(code)
+        return Format(sections=sections) if sections else GENERAL
     before, digits, after = (_LITERAL.sub(r"\1\2", part) for part in found.groups())
     return Format(digits=digits, before=before, after=after)
 
@@ -117,6 +122,8 @@ def read_number(text: str, how: Format, *, from_1904: bool) -> Native:
         return cell
     if how.digits and number.isdecimal():
         return Native(number, "number", f"{how.before}{_in_digits(number, how.digits)}{how.after}")
+    if how.sections and (said := worded(number, how.sections)):
+        return Native(number, "number", said)
     return PlainNumber(number)
 
 

@@ -3,9 +3,12 @@
 Pure but for the parts it is fed with. Gives the same `Format` as the format codes of other workbooks do.
 """
 
+import re
 from dataclasses import dataclass, field
+from decimal import Decimal
 
 from loadsheet.reading.formats import CODE_LENGTH_MAX, GENERAL, Format
+from loadsheet.reading.worded import Section
 
 TABLE = "urn:oasis:names:tc:opendocument:xmlns:table:1.0 "
 _STYLE = "urn:oasis:names:tc:opendocument:xmlns:style:1.0 "
@@ -15,10 +18,15 @@ _DATA_STYLES = {
 }
 _DAYS = {f"{_NUMBER}{part}" for part in ("year", "month", "day", "era", "day-of-week", "quarter", "week-of-year")}
 _CLOCK = {f"{_NUMBER}{part}" for part in ("hours", "minutes", "seconds")}
+_NUMBERS = {f"{_NUMBER}{part}" for part in ("number", "fraction", "scientific-number")}
+_THOUSANDS = {"1000": 1, "1000000": 2, "1000000000": 3}
+_BARE = (Section(),)
 _EMBEDDED = f"{_NUMBER}embedded-text"
 _TEXTS = {_EMBEDDED, f"{_NUMBER}text"}
 _DEPTH_MAX = 20
 _DIGITS_MAX = 60
+_MAPS_MAX = 3
+_CONDITION = re.compile(r"value\(\)\s*(<=|>=|!=|<|>|=)\s*(-?[0-9]+(?:\.[0-9]+)?)")
 
 
 @dataclass(slots=True)
@@ -34,12 +42,17 @@ class _DataStyle:
     marks: list[tuple[int, str]] = field(default_factory=list)
     before: str = ""  # what stands before the digits, and behind them
     after: str = ""
+    has_number: bool = False
+    thousands: int = 0
+    maps: list[tuple[str, Decimal, str]] = field(
+        default_factory=list
+    )  # a comparison, its limit, and the style for what it holds of
 
     def take(self, tag: str, place: int, text: str) -> None:
         """A text of the style has ended: among the digits, before or behind them."""
         if tag == _EMBEDDED:
             self.marks.append((place, text))
-        elif self.digits:
+        elif self.has_number:
             self.after += text
         else:
             self.before += text
@@ -53,10 +66,11 @@ class _DataStyle:
                 shows_time=self.shows_time,
                 is_duration=self.overflows and not self.shows_date,
             )
-        if self.kind != "number-style" or not self.plain or not 1 < self.digits <= _DIGITS_MAX:
+        if self.kind != "number-style" or len(self.before) + len(self.after) > CODE_LENGTH_MAX:
             return GENERAL
-        if len(self.before) + len(self.after) > CODE_LENGTH_MAX:
-            return GENERAL
+        if not self.plain or not 1 < self.digits <= _DIGITS_MAX:
+            own = Section(thousands=self.thousands, before=self.before, after=self.after)
+            return Format(sections=(own,)) if self.has_number and own.has_words else GENERAL
         pattern = "0" * self.digits
         for place, mark in sorted(self.marks):
             if not 0 < place < self.digits or mark.strip("- ()"):
@@ -114,7 +128,7 @@ class Styles:
         if self._reading is None:
             return
         if tag in _DATA_STYLES:
-            self._data[self._name] = self._reading.format()
+            self._data[self._name] = self._mapped(self._reading)
             self._reading = None
         elif self._mark is not None and tag in _TEXTS:
             self._reading.take(tag, *self._mark)
@@ -123,14 +137,29 @@ class Styles:
     def _part(self, reading: _DataStyle, tag: str, given: dict[str, str]) -> None:
         reading.shows_date |= tag in _DAYS
         reading.shows_time |= tag in _CLOCK
+        if tag in _NUMBERS:
+            reading.has_number = True
+            reading.thousands = _THOUSANDS.get(given.get(f"{_NUMBER}display-factor", "1"), 0)
         if tag == f"{_NUMBER}number":
             reading.digits = int(given.get(f"{_NUMBER}min-integer-digits", "0"))
             reading.plain &= given.get(f"{_NUMBER}decimal-places", "0") == "0"
             reading.plain &= given.get(f"{_NUMBER}grouping", "false") != "true"
         elif tag in _TEXTS:
             self._mark = (int(given.get(f"{_NUMBER}position", "0")), "")
-        elif tag in (f"{_NUMBER}fraction", f"{_NUMBER}scientific-number"):
+        elif tag in _NUMBERS:
             reading.plain = False
+        elif tag == f"{_STYLE}map" and (when := _CONDITION.fullmatch(given.get(f"{_STYLE}condition", "").strip())):
+            compares = "<>" if when[1] == "!=" else when[1]
+            reading.maps.append((compares, Decimal(when[2]), given.get(f"{_STYLE}apply-style-name", "")))
+
+    def _mapped(self, reading: _DataStyle) -> Format:
+        """What matters of a style whose parts were all read, with those that stand for some numbers in its place (they come before it)."""
+        own = reading.format()
+        parts = [(how, limit, self._data.get(name, GENERAL).sections) for how, limit, name in reading.maps[:_MAPS_MAX]]
+        if own.digits or own.is_date or not any(sections for _, _, sections in parts):
+            return own
+        sections = [(of or _BARE)[0]._replace(compares=how, limit=limit) for how, limit, of in parts]
+        return Format(sections=(*sections, *(own.sections or _BARE)))
 
     def _look_up(self, style: str) -> Format:
         for _ in range(_DEPTH_MAX):

@@ -20,7 +20,8 @@ class Native(str):
     """A typed workbook cell as canonical text: number `12.5` (no exponent, no trailing `.0`), datetime `2026-03-01 08:00:00`,
     date `2026-03-01`, time `08:00:00`, flag `true`/`false`, error `#N/A`; `formula` is a formula without a saved value (its text is `=`).
 
-    `shown` is the cell as its sender sees it where the number format says more than the value: `01067` for 1067 in `00000`.
+    `shown` is the cell as its sender sees it where the number format says more than the value: `01067` for 1067 in `00000`,
+    `27 lb` for 27 in `0.0" lb"`, `1.5 t` for 1500 in `0.0," t"`.
     """
 
     __slots__ = ("kind", "shown")

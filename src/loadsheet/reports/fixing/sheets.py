@@ -39,6 +39,9 @@ _DIGITS_EXACT = 15  # a spreadsheet program keeps no more of a whole number that
 _SHAPE = re.compile(r"[0-9][0-9 ()-]*[0-9]")
 _SHAPE_LENGTH_MAX = 60
 _NO_DIGIT = re.compile("[^0-9]")
+_WORDED = re.compile(r"([^0-9-]*)(-?[0-9]+(?:\.[0-9]+)?)(.*)", re.DOTALL)
+_THOUSANDS_MAX = 4  # a number format shows a number divided by 1,000 for each comma at its end
+_LETTER = re.compile(r"[^\W\d_]")
 _ROWS_TO_COME = 200
 _TITLE_MOST, _MESSAGE_MOST = 32, 255
 _NOTE_LINE = 42
@@ -275,7 +278,10 @@ def _number(cell: str, text: str) -> tuple[str | float, str]:
         return _Exact(number), "General"
     if ":" in cell:
         return _Exact(number), "[h]:mm:ss"
-    return _Exact(number), _code_of(cell, text) or "General"
+    code = _code_of(cell, text) or _worded_code(cell, text)
+    if not code and _LETTER.search(cell):
+        return cell, "@"
+    return _Exact(number), code or "General"
 
 
 def _code_of(cell: str, number: str) -> str:
@@ -291,9 +297,23 @@ def _code_of(cell: str, number: str) -> str:
     return ""
 
 
+def _worded_code(cell: str, number: str) -> str:
+    """The number format under which a number looks like the cell: `27 lb` of 27, `1.5 t` of 1500; empty if there is none."""
+    found = _WORDED.fullmatch(cell) if len(cell) <= _SHAPE_LENGTH_MAX else None
+    if found is None:
+        return ""
+    before, digits, after = found.groups()
+    for thousands in range(_THOUSANDS_MAX):
+        if Decimal(digits).scaleb(3 * thousands) == Decimal(number):
+            places = re.sub("[0-9]", "0", digits.partition(".")[2])
+            shape = f"0{places and '.'}{places}{',' * thousands}" if thousands else "General"
+            return f"{_quoted(before)}{shape}{_quoted(after)}"
+    return ""
+
+
 def _quoted(text: str) -> str:
     """A text of a number format."""
-    return f'"{text}"' if text else ""
+    return r"\"".join(f'"{part}"' if part else "" for part in text.split('"'))
 
 
 def _look(remarks: Sequence[Remark], *, belongs: bool) -> Mapping[str, Any]:
