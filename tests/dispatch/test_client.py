@@ -15,7 +15,12 @@ from loadsheet.problems import ExchangeUnreachable, SettingsError, TokenRefused
 
 CREATE = BY_NAME["order.create"]
 BODY = scripted._encode(GOOD["order.create"])
-QUICK = settings(call_timeout_s=0.5, answer_bytes_max=100_000)
+QUICK = settings(call_timeout_s=0.5)
+"""For calls that are to run out of time."""
+
+PATIENT = settings(call_timeout_s=60.0, answer_bytes_max=100_000)
+BOTH = settings(call_timeout_s=2.5, answer_bytes_max=100_000)
+"""For clients whose next call is answered."""
 
 
 @pytest.mark.parametrize(
@@ -106,14 +111,15 @@ def test_no_redirect_is_followed_and_the_token_goes_nowhere_else(status):
     assert elsewhere.connections == 0
 
 
+_HANGS_S = 8.0
 SLOW = {
-    "silence": scripted.hangs(1.2),
+    "silence": scripted.hangs(_HANGS_S),
     "dripping headers": scripted.drips(0.2, headers_too=True),
     "a dripping body": scripted.drips(0.2),
     "an old answer that drips": Move(
         lambda connection, request: [
             connection.sendall(b"HTTP/1.0 200 OK\r\n\r\n"),
-            *(time.sleep(0.2) or connection.sendall(b" ") for _ in range(15)),
+            *(time.sleep(0.2) or connection.sendall(b" ") for _ in range(40)),
         ]
     ),
 }
@@ -126,8 +132,8 @@ def test_a_call_is_over_when_its_time_is_over(name):
         reply = client.call(CREATE, BODY)
         took = time.monotonic() - began
     assert (reply.failure.name, reply.failure.left) == (DEADLINE, True)
-    assert 0.4 < took < 1.2
-    assert 400 < reply.duration_ms < 1200
+    assert 0.4 < took < _HANGS_S - 1  # the time is 0.5 s; a machine may stand still for a while
+    assert 400 < reply.duration_ms < took * 1000
 
 
 def test_a_request_that_nobody_takes_in_is_over_when_its_time_is_over():
@@ -137,7 +143,7 @@ def test_a_request_that_nobody_takes_in_is_over_when_its_time_is_over():
         with client_of(url, QUICK) as client:
             reply = client.call(CREATE, b"x" * 50_000_000)
     assert reply.failure.left
-    assert reply.duration_ms < 1500
+    assert reply.duration_ms < 10_000
 
 
 def test_a_handshake_that_never_ends_sends_nothing():
@@ -158,13 +164,12 @@ def test_a_handshake_that_never_ends_sends_nothing():
             reply = client.call(CREATE, BODY)
         thread.join()
     assert not reply.failure.left
-    assert reply.duration_ms < 1500
+    assert reply.duration_ms < 10_000
 
 
 def test_answers_are_read_up_to_a_size_only():
     moves = [scripted.bombs, scripted.answers_without_end, says(200, b" " * 100_001), says(200, b" " * 100_000)]
-    patient = QUICK.model_copy(update={"call_timeout_s": 60.0})  # it takes a while to unpack a bomb
-    with Scripted(lambda number, _: moves[number]) as server, client_of(server.url, patient) as client:
+    with Scripted(lambda number, _: moves[number]) as server, client_of(server.url, PATIENT) as client:
         names = [client.call(CREATE, BODY).failure for _ in moves]
     assert [failure and failure.name for failure in names] == [TOO_LARGE, TOO_LARGE, TOO_LARGE, None]
 
@@ -176,7 +181,7 @@ def test_a_packed_answer_is_unpacked_and_a_broken_one_is_no_answer():
         says(200, b"no gzip", "Content-Encoding: gzip\r\n"),
         says(200, b"x", "Content-Encoding: zstd\r\n"),
     ]
-    with Scripted(lambda number, _: moves[number]) as server, client_of(server.url, QUICK) as client:
+    with Scripted(lambda number, _: moves[number]) as server, client_of(server.url, PATIENT) as client:
         good, *bad = [client.call(CREATE, BODY) for _ in moves]
     assert b"Order created" in good.body
     assert [reply.failure.name for reply in bad] == [PACKED] * 3
@@ -186,12 +191,12 @@ def test_after_any_failure_the_next_call_gets_through():
     bad = [
         scripted.resets_before_reading,
         scripted.bombs,
-        scripted.hangs(1),
+        scripted.hangs(4),
         scripted.cuts(0.5),
         scripted.answers_twice,
     ]
     script = Scripted(lambda number, _: bad[number // 2] if number % 2 == 0 else accepts)
-    with script as server, client_of(server.url, QUICK) as client:
+    with script as server, client_of(server.url, BOTH) as client:
         replies = [client.call(CREATE, BODY) for _ in range(2 * len(bad))]
     assert [reply.status for reply in replies[1::2]] == [200] * len(bad)
 
@@ -225,7 +230,7 @@ def localhost(server):
 
 
 def test_a_certificate_nobody_vouches_for_is_not_accepted(certificate):
-    with Scripted(lambda *_: accepts, tls=certificate[1]) as server, client_of(localhost(server), QUICK) as client:
+    with Scripted(lambda *_: accepts, tls=certificate[1]) as server, client_of(localhost(server), PATIENT) as client:
         reply = client.call(CREATE, BODY)
     assert not reply.failure.left
     assert "certificate verify failed" in reply.failure.text
@@ -234,7 +239,7 @@ def test_a_certificate_nobody_vouches_for_is_not_accepted(certificate):
 
 def test_a_certificate_of_another_host_is_not_accepted(certificate, monkeypatch):
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate[0]))  # as a system that trusts it would have it
-    with Scripted(lambda *_: accepts, tls=certificate[1]) as server, client_of(server.url, QUICK) as client:
+    with Scripted(lambda *_: accepts, tls=certificate[1]) as server, client_of(server.url, PATIENT) as client:
         reply = client.call(CREATE, BODY)
     assert not reply.failure.left
     assert "IP address mismatch" in reply.failure.text
@@ -244,7 +249,7 @@ def test_calls_over_tls_share_a_connection_and_end_in_time(certificate, monkeypa
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate[0]))
     moves = [accepts, accepts, scripted.drips(0.2), scripted.resets_after_reading, accepts]
     script = Scripted(lambda number, _: moves[number], tls=certificate[1])
-    with script as server, client_of(localhost(server), QUICK) as client:
+    with script as server, client_of(localhost(server), BOTH) as client:
         replies = [client.call(CREATE, BODY) for _ in moves]
         assert server.connections == 3
     assert [reply.status for reply in replies] == [200, 200, 0, 0, 200]

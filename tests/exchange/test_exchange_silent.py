@@ -87,9 +87,9 @@ def test_a_server_that_falls_silent_within_a_transaction_frees_its_locks_for_oth
 
 
 def test_the_server_gives_up_a_statement_that_takes_too_long(postgres):
-    with closing(Store(postgres.new_database(), busy_timeout_s=0.25)) as store, store._engine.connect() as connection:
-        assert connection.exec_driver_sql("show statement_timeout").scalar() == "375ms"
-        assert connection.exec_driver_sql("show lock_timeout").scalar() == "250ms"
+    with closing(Store(postgres.new_database(), busy_timeout_s=1)) as store, store._engine.connect() as connection:
+        assert connection.exec_driver_sql("show statement_timeout").scalar() == "1500ms"
+        assert connection.exec_driver_sql("show lock_timeout").scalar() == "1s"
         driver = connection.connection.driver_connection
         with pytest.raises(psycopg.errors.QueryCanceled):
             driver.execute("select pg_sleep(30)")

@@ -12,7 +12,8 @@ from loadsheet.settings import Settings
 
 __all__ = ["BY_NAME", "Settlement", "State", "ledgers"]
 TOKEN = "canary-4f1c9e"
-QUICK: dict[str, Any] = {"call_timeout_s": 2.0, "connect_timeout_s": 1.0, "idle_connection_s": 4.0, "canary": 0}
+QUICK: dict[str, Any] = {"call_timeout_s": 30.0, "connect_timeout_s": 10.0, "idle_connection_s": 4.0, "canary": 0}
+"""Long enough for a machine that stands still for a while: a call that is not meant to hang is answered."""
 
 
 def settings(**changes) -> Settings:
