@@ -189,3 +189,46 @@ def test_a_mapping_with_several_operations_says_which():
     mapping, _ = opened("changes")
     assert mapping.operation.name == "tender.create"
     assert [operation.name for operation in mapping.operations] == ["tender.create", "tender.update", "tender.delete"]
+
+
+SETS = """
+mapping: sets
+version: 1
+target: tender.create
+source: {files: ["*.csv"], locale: en_GB, tables: {rows: {}, items: {from: rows, sets: %s, ignore_rows: 'not item'}}}
+columns:
+  rows: {id: {label: ID, required: true, key: true}, city: {label: City, required: true}}
+  items:
+    id:     {label: ID, required: true}
+    item:   {label: "Item {set}", aliases: ["Art {set}"], required: true}
+    weight: {label: "Kg {set}", type: decimal, required: true}
+payload:
+  tender_id: {col: rows.id}
+  sender_id: {value: A}
+  receiver_id: {value: B}
+  tender_status: {value: OPEN}
+  delivery_city: {col: rows.city}
+  packages: {each: items, item: {package_type: {value: Box}, item_name: {col: item}, weight: {col: weight}}}
+"""
+
+
+@pytest.mark.parametrize("head", ["Item 3", " ART 3", "kg 3"])
+def test_a_filled_cell_of_a_further_set_is_told_and_its_record_waits(tmp_path, head):
+    mapping = load_text(tmp_path, SETS % "2")
+    text = f"ID,City,Item 1,Kg 1,Item 2,Kg 2,{head},Item 4\nA,Essen,Tea,1,,,,x\nB,Bonn,Tea,1,Rum,2,7,\n"
+    (tmp_path / "a.csv").write_text(text, encoding="utf-8")
+    tables = open_tables(tmp_path / "a.csv", "a.csv", mapping.layouts["main"], Settings())
+    good, bad = sorted(translate(mapping, tables, now=NOW), key=lambda document: document.key)
+    assert (codes(good), codes(bad)) == ([], ["C317"])
+    (problem,) = bad.problems
+    assert (problem.found, problem.where.row, problem.where.column) == ("7", 3, head)
+    assert problem.text == '"7" stands in one more set of columns than the 2 that are read'
+
+
+@pytest.mark.parametrize("sets", ["[A, B]", "{'1': one, '3': two}", "3"])
+def test_only_what_is_numbered_has_a_further_set(tmp_path, sets):
+    mapping = load_text(tmp_path, SETS % sets)
+    text = "ID,City,Item A,Kg A,Item 1,Kg 1,Item 2,Kg 2,Item 3,Kg 3\nA,Essen,Tea,1,Tea,1,Rum,2,Gin,3\n"
+    (tmp_path / "a.csv").write_text(text, encoding="utf-8")
+    tables = open_tables(tmp_path / "a.csv", "a.csv", mapping.layouts["main"], Settings())
+    assert [codes(document) for document in translate(mapping, tables, now=NOW)] == [[]]

@@ -147,7 +147,7 @@ class RowReader:
     def leaves_out(self, row: Row) -> bool:
         """Whether the table's `ignore_rows` leaves out a row that was made from another table's; of others, gathering decides."""
         rule = self.plan.ignore
-        if rule is None:
+        if rule is None or row.problem is not None:
             return False
         values, wrong, _ = self._convert(row.cells, self._cells)
         if any(index in wrong and wrong[index].code != "C301" for index in self.plan.ignore_needs):

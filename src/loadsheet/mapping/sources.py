@@ -135,7 +135,7 @@ class Source:
         rule, why, count = self._plan.ignore, self._reader.view.unfilled, 0
         for part in self._reader.view.spread(row):
             values, wrong = self._read(part.row)
-            if rule is not None and row.problem is None and self._holds(rule, values, wrong):
+            if rule is not None and part.row.problem is None and self._holds(rule, values, wrong):
                 why = f"ignore_rows: {rule.text}"
                 continue
             keyed = self._keyed(marked(part, count), values)

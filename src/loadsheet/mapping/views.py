@@ -14,6 +14,7 @@ from loadsheet.mapping.language import SET
 from loadsheet.mapping.plans import TablePlan, in_every_set
 from loadsheet.mapping.suggestions import some
 from loadsheet.problems import Problem
+from loadsheet.reading.header import fold
 from loadsheet.reading.layouts import WantedColumn
 from loadsheet.reading.tables import Row, Table
 
@@ -44,7 +45,7 @@ def wanted_columns(plan: TablePlan) -> list[WantedColumn]:
 
 
 class Part(NamedTuple):
-    """A row made from one set of columns: the set's number (-1: a row that reading refused, whose sets are not looked at)."""
+    """A row made from one set of columns: the set's number (-1: a refused row, whose sets are not looked at)."""
 
     number: int
     row: Row
@@ -67,6 +68,7 @@ class View:
         above = plan.kind.above if plan.kind is not None else ()
         self._start = self._width + len(above)
         self._places = self._places_of_sets()
+        self._further = self._places_of_further_set()
         self.constants = {
             column.slot.index: part_of(table.first_name or table.file, column.spec.file, plan.patterns)
             for column in plan.columns
@@ -101,6 +103,16 @@ class View:
             for number in range(len(plan.sets.words))
         )
 
+    def _places_of_further_set(self) -> tuple[int, ...]:
+        """Where the file has columns of the set after the last, of sets that are numbered: what stands there would get lost."""
+        sets, table = self._plan.sets, self._table
+        if sets is None or any(word != str(number) for number, (word, _) in enumerate(sets.words, start=1)):
+            return ()
+        labels = (label for column in sets.columns for label in (column.label, *column.spec.aliases))
+        wanted = {fold(label.replace(SET, str(len(sets.words) + 1))) for label in labels if SET in label}
+        used = set(table.columns.values())
+        return tuple(place for place, head in enumerate(table.header) if fold(head) in wanted and place not in used)
+
     # ---- rows ----
 
     def rows(self) -> Iterator[Row | Stray | Ignored]:
@@ -134,17 +146,24 @@ class View:
                 yield Ignored(self.source(row), "others: ignore (a kind of row not used)")
 
     def spread(self, row: Row) -> Iterator[Part]:
-        """The rows made from the filled column sets of a row; a row that reading refused gives one that is blank."""
+        """The rows made from the filled column sets of a row; a refused row gives one that is blank."""
         sets = self._plan.sets
         if sets is None:
             return
-        if row.problem is not None:
-            yield Part(-1, Row(row.number, (*row.cells, *[""] * len(sets.columns), ""), row.problem))
+        if (problem := row.problem or self._in_further_set(row)) is not None:
+            yield Part(-1, Row(row.number, (*row.cells, *[""] * len(sets.columns), ""), problem))
             return
         for number, places in enumerate(self._places):
             cells = [row.cells[place] if place is not None else "" for place in places]
             if any(cells[place].strip() for place in sets.filled_by):
                 yield Part(number, Row(row.number, (*row.cells, *cells, sets.words[number][1])))
+
+    def _in_further_set(self, row: Row) -> Problem | None:
+        place = next((place for place in self._further if row.cells[place].strip()), None)
+        if place is None:
+            return None
+        where, hint = self._table.where(row.number, place), "put it into a row of its own, or have the mapping read more sets"
+        return Problem("C317", where, row.shown[place], {"count": len(self._places)}, hint)
 
     @property
     def unfilled(self) -> str:

@@ -57,6 +57,7 @@ _PROBLEMS = {
     "C314": "„{found}“ gibt es in {timezone} nicht: die Uhren wurden vorgestellt",
     "C315": "„{found}“ gibt es in {timezone} zweimal: die Uhren wurden zurückgestellt",
     "C316": "„{found}“ kann {first} oder {second} heißen",
+    "C317": "„{found}“ steht in einem Satz von Spalten mehr als den {count}, die gelesen werden",
     "G401": "die Zeilen von {key} widersprechen sich: {values}",
     "G402": "{key} steht in Ihrer Datei in den Zeilen {rows}",
     "G403": "{key} hat keine Zeile im Blatt {table}",
