@@ -117,7 +117,10 @@ CATALOGUE: dict[str, Kind] = {
     "C314": Kind("Time that does not exist", '"{found}" does not exist in {timezone}: the clocks went forward'),
     "C315": Kind("Time that exists twice", '"{found}" happens twice in {timezone}: the clocks went back'),
     "C316": Kind("Ambiguous number", '"{found}" can be read as {first} or as {second}'),
-    "C317": Kind("In a set of columns that is not read", '"{found}" stands in one more set of columns than the {count} that are read'),
+    "C317": Kind(
+        "In a set of columns that is not read",
+        '"{found}" stands in one more set of columns than the {count} that are read',
+    ),
     # grouping, joining, checks
     "G401": Kind("Rows disagree", "the rows of {key} disagree: {values}"),
     "G402": Kind("Identifier twice", "{key} stands in rows {rows}"),

@@ -210,7 +210,13 @@ def test_m16_dates_are_read_by_declared_formats_only(text, dates, expected):
     [
         (["%d/%m/%Y", "%m/%d/%Y"], "%d/%m/%Y and %m/%d/%Y both read 04/05/2003, as different dates"),
         (["%d.%m.%y", "%Y-%m-%d", "%y.%m.%d"], "both read 03.04.05"),
-        (["%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%dT%H:%M:%S%z"], ""),
+        (
+            ["%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%dT%H:%M:%S%z"],
+            "Z as mere letters, but times are those of Europe/Berlin; write %z",
+        ),
+        (["%d.%m.%Y %H:%M UTC"], "UTC as mere letters"),
+        (["%d.%m.%Y %I:%M %p GMT"], "GMT as mere letters"),
+        (["%d.%m.%Y %H:%M Zulu", "%d.%m.%YZ"], ""),
         (["%d.%m.%Y %H:%M", "%d.%m.%Y", "%d.%m.%y", "%Y-%m-%d", "%Y%m%d", "%d %b %Y", "%d/%m/%Y"], ""),
         (["%Y-%m-%d %H:%M", "%Y-%m-%d %H:%M%z"], ""),
         (["%Y-%m-%d %H:%M%z", "%Y-%m-%d %H:%M"], ""),
@@ -220,6 +226,17 @@ def test_m16_formats_that_read_one_text_as_two_dates_are_refused(dates, said):
     found = refusal("datetime", dates=dates)
     assert bool(found) == bool(said)
     assert said in found
+
+
+@pytest.mark.parametrize("word", ["Z", " UTC", " gmt", "+0000", "-00:00"])
+def test_what_names_utc_behind_a_time_is_read_as_an_offset(word):
+    convert = converter("datetime", dates=["%d.%m.%Y %H:%M%z", "%d.%m.%Y %H:%M %z"])
+    assert convert(f"01.07.2026 08:00{word}") == datetime(2026, 7, 1, 8, tzinfo=UTC)
+
+
+def test_letters_that_name_utc_are_fine_where_times_are_of_utc():
+    convert = converter("datetime", dates=["%d.%m.%Y %H:%MZ"], zone=ZoneInfo("UTC"))
+    assert convert("01.07.2026 08:00Z") == datetime(2026, 7, 1, 8, tzinfo=UTC)
 
 
 def refusal(type_, *, dates=(), **keys):

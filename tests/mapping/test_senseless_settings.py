@@ -56,6 +56,11 @@ def test_the_mapping_that_the_senseless_ones_are_made_from_is_good(tmp_path):
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
+        (
+            "%Y-%m-%d %H:%M:00",
+            "%Y-%m-%dT%H:%M:%SZ",
+            "m.yaml:16:20: createdon: %Y-%m-%dT%H:%M:%SZ has Z as mere letters, but times are those of Europe/Berlin; write %z in place of Z",
+        ),
         ("min: 5, max: 10", "min: 5, max: 4", "m.yaml:8:60: max: 4 is less than min: 5 (no value fits)"),
         (
             "max_length: 9",

@@ -17,7 +17,7 @@ from zoneinfo import ZoneInfo
 from loadsheet.mapping.calculation import Type
 from loadsheet.mapping.language import Column
 from loadsheet.mapping.lookups import Lookup
-from loadsheet.mapping.moments import Fold, formats_reader, settle
+from loadsheet.mapping.moments import Fold, check_zone_word, formats_reader, settle
 from loadsheet.mapping.numerals import canonical, is_locale, number_reader
 from loadsheet.mapping.scopes import Slot
 from loadsheet.mapping.suggestions import did_you_mean, some
@@ -305,7 +305,8 @@ def _range(spec: Column) -> Callable[[Decimal], Any]:
 
 
 def _moment(spec: Column, habits: Habits, locale: str | None) -> _Parse:
-    read = _declared(spec, list(spec.formats or habits.dates), locale)
+    zone_name = None if habits.by_row or habits.zone is None else habits.zone.key
+    read = _declared(spec, list(spec.formats or habits.dates), locale, zone_name)
     is_date, zone, fold = spec.type == "date", habits.zone or ZoneInfo("UTC"), habits.fold
     with_time = Wrong("C304", {"expected": "a date without a time"})
 
@@ -346,8 +347,12 @@ def _time(spec: Column, locale: str | None) -> _Parse:
     return parse
 
 
-def _declared(spec: Column, formats: list[str], locale: str | None) -> Callable[[str], datetime | Wrong]:
+def _declared(
+    spec: Column, formats: list[str], locale: str | None, zone: str | None = None
+) -> Callable[[str], datetime | Wrong]:
     try:
+        for format_ in formats:
+            check_zone_word(format_, zone)
         return formats_reader(formats, locale, "time" if spec.type == "time" else "day")
     except ValueError as error:
         key = "formats" if spec.formats else "dates"

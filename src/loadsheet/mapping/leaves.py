@@ -15,7 +15,7 @@ from loadsheet.contract import DATE_SHAPES, Assumptions, Field, FlagForm, Kind, 
 from loadsheet.mapping.calculation import CALCULATION_ERRORS, Type, reason
 from loadsheet.mapping.documents import Source
 from loadsheet.mapping.language import SOURCES_OF_A_VALUE, Leaf
-from loadsheet.mapping.moments import check_written, offset_minutes
+from loadsheet.mapping.moments import check_written, check_zone_word, offset_minutes
 from loadsheet.mapping.names import Draft, Names, Needs, Reference
 from loadsheet.mapping.scopes import Evaluate
 from loadsheet.mapping.sections import read_part
@@ -236,6 +236,9 @@ def _fits(value: _Value, leaf: Leaf, around: Around, names: Names, loc: Loc) -> 
         problem = "it is sent in UTC, so source.timezone has to be set"
     if found is Type.CODES:
         problem = "a row of a code table is several values; name one"
+    if leaf.format is not None and (said := _zone_word(leaf.format, names)):
+        names.file.refuse(loc, f"{field.name}: {said}")
+        return False
     if leaf.as_ == "number" and value.type is Type.TEXT and not _is_a_code(leaf, around, names, loc):
         problem = "as: number is for numbers and for what a code table says; of a text nobody knows how it writes them"
     if not problem and not _type_fits(kind, found, leaf):
@@ -247,6 +250,15 @@ def _fits(value: _Value, leaf: Leaf, around: Around, names: Names, loc: Loc) -> 
             loc, f"{field.name}: {problem}", _WANTED.get(kind, "type: datetime" if kind in DATE_SHAPES else "")
         )
     return not problem
+
+
+def _zone_word(format_: str, names: Names) -> str:
+    zone = (names.file.values or {}).get("source", {}).get("timezone")
+    try:
+        check_zone_word(format_, zone if isinstance(zone, str) else None)
+    except ValueError as error:
+        return str(error)
+    return ""
 
 
 def _is_a_code(leaf: Leaf, around: Around, names: Names, loc: Loc) -> bool:

@@ -40,6 +40,8 @@ _OFFICE = {
 }  # fmt: skip
 """Formats as spreadsheet programs write them, also in German and French."""
 _EXAMPLE_ZONE = timezone(timedelta(hours=2))
+_UTC_WORD = re.compile(r"%[HIMSfp]\s*(Z|UTC|GMT)(?![A-Za-z%])")
+_UTC = frozenset({"UTC", "Etc/UTC", "Etc/Zulu", "Zulu", "Etc/UCT", "UCT", "Universal", "Etc/Universal"})
 _PIVOT = 69  # two-digit years from here on are 19xx
 
 
@@ -92,7 +94,7 @@ def _piece(directive: str, months: Mapping[str, int]) -> str:
     if directive in {"b", "B"}:
         longest_first = sorted(months, key=len, reverse=True)
         return f"(?P<month_name>{'|'.join(re.escape(name) for name in longest_first)})"
-    others = {"p": r"(?P<half>[AaPp]\.?[Mm]\.?)", "z": r"(?P<offset>Z|[+-][0-9]{2}:?[0-9]{2})", "%": "%"}
+    others = {"p": r"(?P<half>[AaPp]\.?[Mm]\.?)", "z": r"(?P<offset>Z|UTC|GMT|[+-][0-9]{2}:?[0-9]{2})", "%": "%"}
     if directive not in others:
         raise ValueError(f"%{directive} is not known; known are {DIRECTIVES}")
     return others[directive]
@@ -126,7 +128,9 @@ def _hour(found: Mapping[str, str | None]) -> int:
 
 
 def _offset(text: str | None) -> tzinfo | None:
-    return datetime.fromisoformat(f"2000-01-01T00:00:00{text}").tzinfo if text else None
+    if not text:
+        return None
+    return UTC if text[0].isalpha() else datetime.fromisoformat(f"2000-01-01T00:00:00{text}").tzinfo
 
 
 def formats_reader(
@@ -157,6 +161,19 @@ def formats_reader(
         return wrong
 
     return read
+
+
+def check_zone_word(format_: str, zone: str | None) -> None:
+    """Raises ValueError for a format whose letters name UTC behind a time (`%H:%MZ`) where times are those of another `zone`, a name of the
+    time-zone database; None: of none that is known here.
+    """
+    found = _UTC_WORD.search(format_)
+    if found is not None and zone not in _UTC:
+        word = found[1]
+        raise ValueError(
+            f"{format_} has {word} as mere letters, but times are {'local' if zone is None else f'those of {zone}'};"
+            f" write %z in place of {word}"
+        )
 
 
 def check_written(format_: str) -> None:
