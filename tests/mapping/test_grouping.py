@@ -440,3 +440,12 @@ def test_equal_content_has_an_equal_hash_however_its_numbers_are_written(flat):
     one, two = (documents(flat, [["1", "Bonn", "a", text]])[0] for text in ("12.50", "12.5"))
     assert one.content_hash == two.content_hash
     assert one.payload == two.payload
+
+
+def test_a_column_that_a_check_holds_against_all_rows_must_say_the_same_in_each(tmp_path):
+    check = 'checks:\n  - {id: total, rule: "kg == $count(rows)", say: Kg must be the number of rows}\n'
+    mapping = load_text(tmp_path, HEAD % "pickup_city: {value: Rome}" + check)
+    rows = [["1", "", "2"], ["1", "", "3"], ["2", "", "2"], ["2", "", ""], ["3", "", "1"], ["3", "", "1"]]
+    found = documents(mapping, rows)
+    assert [codes(document) for document in found] == [["G401"], [], ["G406"]]
+    assert 'Kg is row 2 "2" and row 3 "3"' in found[0].problems[0].text

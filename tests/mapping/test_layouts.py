@@ -160,15 +160,27 @@ payload:
 """
 
 
-@pytest.mark.parametrize("mark", ["key: true,", ""])
-def test_a_blank_cell_takes_from_above_within_one_record_only_though_every_row_is_an_event(tmp_path, mark):
+FILLED = [
+    ("{col: no}", "key: true,", ""),
+    ("{col: no}", "", ""),
+    ("{expr: no}", "", ""),
+    ("{col: name}", "", "derived: {name: {type: text, expr: no}}\n"),
+]
+"""How a record's key comes from the column, how that is marked, and what is derived."""
+
+
+@pytest.mark.parametrize(("key", "mark", "derived"), FILLED)
+def test_a_blank_cell_takes_from_above_within_one_record_only_though_every_row_is_an_event(
+    tmp_path, key, mark, derived
+):
     rows = [
         ["A1", "Hamburg", "24.10.2026 10:00", "PU"],
         ["", "", "", "DEP"],
         ["A2", "", "24.10.2026 13:00", "PU"],
         ["A3", "", "", "PU"],
     ]
-    first, second, third, fourth = documents(load_text(tmp_path, EVENTS.replace("MARK", mark)), rows)
+    text = EVENTS.replace("MARK", mark).replace("{col: no}", key).replace("payload:", f"{derived}payload:")
+    first, second, third, fourth = documents(load_text(tmp_path, text), rows)
     assert decode(second.payload) == decode(first.payload) | {"status_code": "DEP", "status_name": "DEP"}
     assert "status_location" not in decode(third.payload)
     assert (fourth.key, codes(fourth)) == ("A3", ["C301"])

@@ -187,8 +187,9 @@ class _Compiler:
         if targets is None:
             return None
         slots, named = tables[0].shape.slots, spec.group.one_value if spec.group else []
-        first = frozenset(names.first)  # without what checks ask for: most are made for each row
+        asked = frozenset(names.first)  # without what checks ask for: most are made for each row
         checks = self._checks(names)
+        first = asked.union(*[check.needs.here for check in checks if check.position is None])
         return Plan(
             tables=tables,
             joins=self._joins(tables),

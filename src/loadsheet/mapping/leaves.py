@@ -96,7 +96,8 @@ def plan_leaf(value: object, around: Around, names: Names, loc: Loc) -> LeafPlan
         return None
     when = names.condition(leaf.when, around.item, (*loc, "when")) if leaf.when is not None else None
     found = _value(leaf, around, names, (*loc, given[0]))
-    if found is None or not _fits(found, leaf, around, names, (*loc, given[0])):
+    at = (*loc, given[0])
+    if found is None or not _fits(found, leaf, around, names, at) or not _says_its_zone(leaf, around, names, at):
         return None
     plan = _spelled(found, leaf, around, names, (*loc, given[0]))
     if plan is None or when is None:
@@ -236,9 +237,6 @@ def _fits(value: _Value, leaf: Leaf, around: Around, names: Names, loc: Loc) -> 
         problem = "it is sent in UTC, so source.timezone has to be set"
     if found is Type.CODES:
         problem = "a row of a code table is several values; name one"
-    if leaf.format is not None and (said := _zone_word(leaf.format, names)):
-        names.file.refuse(loc, f"{field.name}: {said}")
-        return False
     if leaf.as_ == "number" and value.type is Type.TEXT and not _is_a_code(leaf, around, names, loc):
         problem = "as: number is for numbers and for what a code table says; of a text nobody knows how it writes them"
     if not problem and not _type_fits(kind, found, leaf):
@@ -252,13 +250,15 @@ def _fits(value: _Value, leaf: Leaf, around: Around, names: Names, loc: Loc) -> 
     return not problem
 
 
-def _zone_word(format_: str, names: Names) -> str:
+def _says_its_zone(leaf: Leaf, around: Around, names: Names, loc: Loc) -> bool:
+    """Whether no letters of a format name a zone that its times are not of; the finding says which."""
     zone = (names.file.values or {}).get("source", {}).get("timezone")
     try:
-        check_zone_word(format_, zone if isinstance(zone, str) else None)
+        check_zone_word(leaf.format or "", zone if isinstance(zone, str) else None)
     except ValueError as error:
-        return str(error)
-    return ""
+        names.file.refuse(loc, f"{around.field.name}: {error}")
+        return False
+    return True
 
 
 def _is_a_code(leaf: Leaf, around: Around, names: Names, loc: Loc) -> bool:

@@ -283,7 +283,8 @@ class _Planner:
         if table.position == 0:
             key = self._main_key(main, operation)
             naming = self._naming(main, operation) if operation is not None else []
-            fills_by = tuple(column.slot.index for column in main.columns if column.name in naming)
+            naming = naming or (self._calculating(main, operation) if operation is not None else [])
+            fills_by = tuple(main.shape.slots[name].index for name in naming)
             return replace(table, key=key, fills_by=fills_by, order=self._sorting(main))
         join = self._spec.source.tables[table.name].join
         theirs = self._join_columns()
@@ -342,6 +343,12 @@ class _Planner:
         leaves = [self._spec.payload.get(name) for name in operation.record.key]
         columns = [str(leaf["col"]).split(".")[-1] for leaf in leaves if isinstance(leaf, dict) and "col" in leaf]
         return [name for name in columns if name in main.shape.slots]
+
+    def _calculating(self, main: TablePlan, operation: Operation) -> list[str]:
+        """The values that stand in the expressions of the record's key fields."""
+        leaves = [self._spec.payload.get(name) for name in operation.record.key]
+        said = " ".join(str(leaf["expr"]) for leaf in leaves if isinstance(leaf, dict) and "expr" in leaf)
+        return [name for name in main.shape.slots if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", said)]
 
     def _join_columns(self) -> list[str]:
         """The columns of the main table by which records are told apart where other tables are joined."""

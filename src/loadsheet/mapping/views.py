@@ -5,7 +5,7 @@ file, its cells are those of the file's row with more behind them (taken from ab
 so that it can be sorted on disk like any other and its problems find their cells. Converts nothing.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from loadsheet.mapping.documents import Ignored, SourceRow
@@ -259,7 +259,16 @@ def filling(plan: TablePlan, view: View) -> Filling | None:
     }
     if not places:
         return None
-    by = plan.key or plan.fills_by
-    keys = tuple(place for index in by if (place := view.positions.get(index)) is not None)
+    by = _columns_behind(plan, plan.key or plan.fills_by)
+    keys = tuple(place for index in sorted(by) if (place := view.positions.get(index)) is not None)
     always = tuple(place for index, place in places.items() if index in by or not by)
     return Filling(always, tuple(place for place in places.values() if place not in always), keys)
+
+
+def _columns_behind(plan: TablePlan, indexes: Iterable[int]) -> set[int]:
+    """The columns among these values, and those that the derived ones among them are computed from."""
+    made_from = {derived.index: derived.needs for derived in plan.derived}
+    found: set[int] = set()
+    for index in indexes:
+        found |= _columns_behind(plan, made_from[index]) if index in made_from else {index}
+    return found
