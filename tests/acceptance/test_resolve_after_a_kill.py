@@ -1,5 +1,6 @@
 """`loadsheet resolve` between a kill and the next run: what was being sent is said to be in doubt, also by the exit code."""
 
+import json
 import os
 import shutil
 import socket
@@ -32,6 +33,11 @@ def test_what_a_killed_run_was_sending_is_in_doubt(killed):
     assert done.returncode == 1
     assert done.stderr.startswith("2 are marked as being sent by run ")
     assert "which ended without an end: `loadsheet run` looks them up" in done.stderr
+    told = json.loads(loadsheet(killed, "resolve", "--json").stdout)
+    assert [(one["operation"], one["key"], one["state"]) for one in told] == [
+        ("order.create", order_id(number), "sending") for number in (1, 2)
+    ]
+    assert all("looks them up" in one["now"] for one in told)
     of_one = loadsheet(killed, "resolve", order_id(2), "--accepted", "--comment", "seen")
     assert of_one.returncode == 1
     assert "1 is marked as being sent by run" in of_one.stderr

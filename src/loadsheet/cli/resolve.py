@@ -32,11 +32,19 @@ class Doubt(NamedTuple):
 
 
 class Sending(NamedTuple):
-    """What is marked as being sent: how many entries, what there is to say of them, and whether nobody is there who sends them."""
+    """What is marked as being sent, what there is to say of it, and whether nobody is there who sends it."""
 
-    many: int = 0
+    entries: tuple[Entry, ...] = ()
     says: str = ""
     orphaned: bool = False
+
+    @property
+    def told(self) -> list[dict[str, Any]]:
+        """Each entry with what is known of it, as one of unknown outcome is told."""
+        names = {"entry": "id", "operation": "operation", "key": "key", "state": "state", "since": "changed_at"}
+        return [
+            {name: getattr(one, field) for name, field in names.items()} | {"now": self.says} for one in self.entries
+        ]
 
 
 _NONE_SENDING = Sending()
@@ -110,18 +118,18 @@ def _sending(settings: Settings, key: str | None) -> Sending:
     """What is marked as being sent (of a key, what of it is), and by whom. Of what nobody sends any more the outcome is as good as unknown."""
     with open_ledger(settings.database_url, exclusive=False) as ledger:
         marked = ledger.history.entries_by_key(key) if key else ledger.history.entries_in(State.SENDING)
-        found = [entry for entry in marked if entry.state is State.SENDING]
+        found = tuple(entry for entry in marked if entry.state is State.SENDING)
         if not found:
             return _NONE_SENDING
         run = ledger.history.events_of(found[0].id)[-1].run
     are = "1 is" if len(found) == 1 else f"{len(found):,} are"
     if holder := holder_of(settings):
-        return Sending(len(found), f"{are} being sent now, by {holder}: look again when that has ended")
+        return Sending(found, f"{are} being sent now, by {holder}: look again when that has ended")
     if settings.is_shared:
         told = f"{are} marked as being sent in run {run}, which nobody holds now: `loadsheet workers` shows whether one works on it"
-        return Sending(len(found), f"{told}; if none does, `loadsheet run` looks them up", orphaned=True)
+        return Sending(found, f"{told}; if none does, `loadsheet run` looks them up", orphaned=True)
     told = f"{are} marked as being sent by run {run}, which ended without an end"
-    return Sending(len(found), f"{told}: `loadsheet run` looks them up", orphaned=True)
+    return Sending(found, f"{told}: `loadsheet run` looks them up", orphaned=True)
 
 
 def _not_to_decide(key: str, doubts: list[Doubt], sending: Sending, choice: str) -> str:
@@ -174,12 +182,13 @@ def _doubt(ledger: Ledger, entry: Entry, case: Case | None, settings: Settings, 
 
 def _show(doubts: list[Doubt], sending: Sending, *, as_json: bool) -> None:
     if as_json:
-        print_json([one.told for one in doubts])
-    elif doubts:
+        print_json([*(one.told for one in doubts), *sending.told])
+        return
+    if doubts:
         print_lines(["\n\n".join(_sheet(one.told) for one in doubts)])
-    elif not sending.many:
+    elif not sending.entries:
         say("nothing is unknown")
-    if sending.many:
+    if sending.entries:
         say(sending.says)
 
 
