@@ -61,7 +61,7 @@ def pitched(tmp_path, born, server, **settings):
             "batch_entries": 10,
             "canary": 0,
             "connections": 4,
-            **resends(1),
+            **resends(3),
             **settings,
         }
         found = Camp(tmp_path / "acme", born, database, url, **given)

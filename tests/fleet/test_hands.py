@@ -43,7 +43,7 @@ def waiting(settings):
 
 
 def camp_of(folder, born, url, count):
-    given = {"mappings": str(MAPPINGS), "batch_entries": 10, "canary": 0, **resends(1), "connections": 2}
+    given = {"mappings": str(MAPPINGS), "batch_entries": 10, "canary": 0, **resends(3), "connections": 2}
     camp = Camp(folder, born, databases.server().new_database(), url, **given)
     (folder / "inbox").mkdir()
     (folder / "inbox" / "orders.csv").write_text(orders(range(count)), encoding="utf-8")

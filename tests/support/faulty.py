@@ -141,11 +141,13 @@ def payload(operation: str, number: int) -> dict[str, Any]:
     }[operation]()
 
 
-def play(case: Case, folder: Path) -> list[SendingReport]:
-    """Parents in peace, the operation under its fault, then quiet runs; the laws after each. Returns what each sending did."""
-    changes = RESENDS if case.resends else {}
+def play(case: Case, folder: Path, **more: Any) -> list[SendingReport]:
+    """Parents in peace, the operation under its fault, then quiet runs; the laws after each. Returns what each sending did. `more` are
+    further settings.
+    """
+    changes = {**(RESENDS if case.resends else {}), **more}
     assumptions = {"status_records_max": 2, **(FOUND_OUT if case.resends else {})}
-    options = sendings.settings(**OPTIONS, **changes, assumptions=assumptions)
+    options = sendings.settings(**{**OPTIONS, **changes}, assumptions=assumptions)
     reports: list[SendingReport] = []
     with ExitStack() as opened:
         exchange = opened.enter_context(misbehaving(folder, case.rule))
