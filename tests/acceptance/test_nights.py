@@ -230,6 +230,22 @@ def test_decisions_are_chained_and_doctor_notices_a_changed_one(doubt):
     assert "not as it was recorded" in told.stdout
 
 
+def test_what_was_given_up_may_be_found_after_all(run, doubt):
+    house, key, where, served = doubt
+    decision = ("--yes", "--who", "ann", "--comment")
+    assert loadsheet(house, "resolve", *where, key, "--give-up", *decision, "cancelled").returncode == 0
+    again = loadsheet(house, "resolve", *where, key, "--give-up", *decision, "cancelled")
+    assert again.returncode == 1
+    assert f"{key} was given up before; --send-again or --accepted decides about it anew" in again.stderr
+    before = Counter(line["key"] for line in served.happened())[key]
+    assert loadsheet(house, "resolve", *where, key, "--accepted", *decision, "mail of ben").returncode == 0
+    assert state_of(house, key) == "accepted"
+    assert "found at the exchange by ann: mail of ben" in loadsheet(house, "show", key).stdout
+    assert run(house, *where).returncode in (0, 1)
+    assert Counter(line["key"] for line in served.happened())[key] == before
+    assert loadsheet(house, "resolve", *where).returncode == 0
+
+
 def test_a_person_may_say_that_it_is_there(run, doubt):
     house, key, where, _ = doubt
     drop_events(house, *(int(name) for _, name, _ in entries(house)))

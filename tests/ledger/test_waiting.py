@@ -6,6 +6,7 @@ import sendings
 from sendings import Settlement
 
 from loadsheet.ledger import State, Waits
+from loadsheet.problems import LedgerError
 
 PARTIES = {"sender_id": "ACME", "receiver_id": "CARGO"}
 
@@ -268,6 +269,28 @@ def test_what_was_given_up_of_an_order_that_is_there_is_sent_by_no_copy(ledger, 
     assert (only(ledger, copy).state, code(only(ledger, copy))) == (State.HELD, ["L602"])
     assert "it was given up" in only(ledger, copy).problems[0].hint
     assert ledger.ready(10) == []
+
+
+@pytest.mark.parametrize(("city", "state"), [("Dresden", State.UNCHANGED), ("Essen", State.HELD)])
+def test_what_was_given_up_and_is_there_after_all_counts_as_accepted(ledger, city, state):
+    run = ledger.begin_run()
+    lost = lost_create(ledger, run)
+    given_up(ledger, run, lost)
+    behind = status(ledger, run)
+    again = sendings.plan(ledger, run, "order.create", [ledgers.order(0, delivery_city=city)], file="again.csv")
+    ledger.settle(run, [Settlement(only(ledger, lost).id, State.ACCEPTED, "found at the exchange")])
+    ledger.release(run)
+    assert (only(ledger, again).state, only(ledger, again).waits) == (state, Waits.DECISION)
+    assert only(ledger, lost).problems == ()
+    assert send(ledger, run) == ["order.status"], behind
+
+
+def test_what_is_held_and_was_never_sent_cannot_be_accepted(ledger):
+    run = ledger.begin_run()
+    (entry,) = ledger.history.entries_of(status(ledger, run).id)
+    ledger.hold_waiting(run)
+    with pytest.raises(LedgerError, match="is held and cannot become accepted"):
+        ledger.settle(run, [Settlement(entry.id, State.ACCEPTED, "found")])
 
 
 def test_copies_that_waited_together_are_sent_once(ledger):

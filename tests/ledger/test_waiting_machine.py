@@ -118,10 +118,13 @@ class NightMachine(RuleBasedStateMachine):
         waiting = {one.lane for one in self.ledger.history.entries_in(State.HELD) if one.waits is Waits.EARLIER}
         assert waiting <= set(self.given_up.values()), "nothing else is open any more"
 
-    @rule()
-    def decide(self):
-        """What was given up is sent again after all."""
-        self.ledger.settle(self.run, [Settlement(one, State.READY, "decided") for one in self.given_up])
+    @rule(there=st.booleans())
+    def decide(self, there):
+        """What was given up is sent again after all, or had arrived late."""
+        decided = State.ACCEPTED if there else State.READY
+        for one in self.given_up if there else ():
+            self.apply(self.ledger.history.entry(one))
+        self.ledger.settle(self.run, [Settlement(one, decided, "decided") for one in self.given_up])
         self.given_up.clear()
         self.ledger.release(self.run)
 

@@ -137,8 +137,8 @@ def _not_to_decide(key: str, doubts: list[Doubt], sending: Sending, choice: str)
     if not doubts:
         return f"nothing about {key} is to be decided: {sending.says or f'`loadsheet show {key}` tells how it stands'}"
     given_up = [one.entry.key for one in doubts if one.entry.state is State.HELD]
-    if choice != "send again" and given_up:
-        return f"{given_up[0]} was given up; it can only be sent again (--send-again)"
+    if choice == "give up" and given_up:
+        return f"{given_up[0]} was given up before; --send-again or --accepted decides about it anew"
     return ""
 
 

@@ -67,7 +67,7 @@ def change(connection: Connection, run: Run, settlements: Sequence[Settlement], 
     changes, history, outcomes = [], [], []
     for one in settlements:
         _, before, receipt, problems, tried, _, _ = found[one.entry]
-        if one.state not in TRANSITIONS[before]:
+        if one.state not in TRANSITIONS[before] or (one.state is State.ACCEPTED and not tried):
             raise LedgerError(f"entry {one.entry} is {before} and cannot become {one.state}")
         if one.attempt not in (0, tried):
             raise LedgerError(

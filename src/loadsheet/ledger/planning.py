@@ -236,7 +236,8 @@ def _judge_equal(document: Document, known: Known) -> Verdict:
 
 def _in_doubt(document: Document, doubts: Sequence[Known]) -> Verdict:
     known = f"to see what is known: loadsheet resolve {document.key}"
-    given_up = f"it was given up, so nobody looks it up: loadsheet resolve {document.key} --send-again lets it go"
+    anew = f"loadsheet resolve {document.key} --send-again lets it go, --accepted says that it is there"
+    given_up = f"it was given up, so nobody looks it up: {anew}"
     hint = given_up if all(one.given_up for one in doubts) else known
     problem = Problem("L602", values={"key": document.key}, hint=hint)
     return Verdict(State.HELD, "earlier outcome unknown", problem, waits=Waits.EARLIER)

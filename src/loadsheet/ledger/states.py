@@ -44,12 +44,13 @@ TRANSITIONS: Mapping[str, frozenset[State]] = {
     State.READY: frozenset({State.SENDING, State.HELD}),
     State.SENDING: frozenset({State.READY, State.ACCEPTED, State.REFUSED, State.UNKNOWN}),
     State.UNKNOWN: frozenset({State.ACCEPTED, State.REFUSED, State.READY, State.HELD}),
-    State.HELD: frozenset({State.READY, State.HELD, State.INVALID, State.UNCHANGED, State.REFUSED}),
+    State.HELD: frozenset({State.READY, State.HELD, State.INVALID, State.UNCHANGED, State.REFUSED, State.ACCEPTED}),
     State.REFUSED: frozenset({State.READY}),
     State.ACCEPTED: frozenset(),
     State.INVALID: frozenset(),
     State.UNCHANGED: frozenset(),
 }
+"""What may become of what. Held becomes accepted only where it was sent once: it was given up, and somebody found it at the exchange."""
 
 SETTLED = frozenset({State.INVALID, State.HELD, State.ACCEPTED, State.REFUSED, State.UNCHANGED})
 """States that need no further call."""
