@@ -74,6 +74,17 @@ def test_a_run_without_reports_of_its_own_tells_of_nothing(ledger):
     assert [run.name for run in ledger.tell_of_unfinished(later)] == [dead.name]
 
 
+def test_what_died_long_before_a_run_that_wrote_reports_is_no_news(ledger):
+    """As in the ledger of an older version, whose runs told of nothing but themselves."""
+    planned(ledger, ledger.begin_run(), "old.csv")
+    ledger.end_run(ledger.begin_run(), exit_code=0, summary={"entries": {}, "verdicts": {}})
+    dead = ledger.begin_run()
+    planned(ledger, dead, "dead.csv", 2)
+    later = ledger.begin_run()
+    assert [run.name for run in ledger.tell_of_unfinished(later)] == [dead.name]
+    assert named(ledger, later) == ["dead.csv"]
+
+
 def test_who_acknowledges_a_drop_is_the_run_that_tells_of_it(ledger):
     dead = ledger.begin_run()
     drop = planned(ledger, dead, "dead.csv")

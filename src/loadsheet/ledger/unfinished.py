@@ -6,7 +6,7 @@ Owns: how that is recorded: such a run never gets an end, and its summary names 
 from collections.abc import Sequence
 
 import msgspec
-from sqlalchemy import Connection, select, update
+from sqlalchemy import Connection, func, select, update
 
 from loadsheet.ledger import codec
 from loadsheet.ledger.schema import runs
@@ -27,9 +27,14 @@ def teller_of(run: Run) -> str:
 
 def untold_before(connection: Connection, run: Run) -> list[int]:
     """The runs before this one, oldest first, that did not end and of which no other run that ended has told. Who asks holds the ledger, so
-    none of them is under way any more.
+    none of them is under way any more. What died before a run that wrote reports was told by that, or by nobody ever: versions of
+    loadsheet before 0.5.0 told of nothing, and old nights are no news.
     """
-    query = select(runs.c.id, runs.c.name, runs.c.summary).where(runs.c.id < run.id, runs.c.finished_at == "")
+    reported = runs.c.summary.contains('"verdicts"', autoescape=True)
+    last = select(func.coalesce(func.max(runs.c.id), 0)).where(runs.c.id < run.id, runs.c.finished_at != "", reported)
+    query = select(runs.c.id, runs.c.name, runs.c.summary).where(
+        runs.c.id < run.id, runs.c.id > last.scalar_subquery(), runs.c.finished_at == ""
+    )
     before = connection.execute(query.order_by(runs.c.id)).all()
     not_told = {"", run.name, *(row.name for row in before)}
     return [row.id for row in before if _teller(row.summary) in not_told]
