@@ -221,6 +221,9 @@ payload:
   tender_status: {value: OPEN}
   delivery_city: {col: rows.city}
   packages: {each: items, item: {package_type: {value: Box}, item_name: {col: item}, weight: {col: weight}}}
+checks:
+  - {id: some, rule: '$count(items) > 0', say: an item is needed}
+  - {id: light, rule: '$sum([i.weight for i in items]) < 9', say: too heavy}
 """
 
 

@@ -82,6 +82,7 @@ class _Desk:
         self._draft = draft
         self._places = Places(readers, mapping.lineage, draft)
         self._group = Group(None, ())
+        self._lacking: set[int] = set()  # tables of which rows of the document are missing
         self._is_plain = not any(reader.plan.is_view for reader in readers)
         self._gathered = [reader.plan.position for reader in readers if reader.plan.made_of is None]
         self._inner = joined_within(self._plan.tables, self._plan.joins)
@@ -145,6 +146,7 @@ class _Desk:
         self._say_rows(group)
         read = [[reader.read(row) for row in rows] for reader, rows in zip(self._readers, usable, strict=True)]
         draft.nested = nested
+        self._lacking = {place for place, rows in enumerate(group.rows) if len(rows) > len(usable[place])}
         self._fill(read)
         self._say_conversions(read)
         self._say_grouping(group, read)
@@ -239,15 +241,19 @@ class _Desk:
         draft.lists = [[row.values for row in rows] for rows in read]
         if read[0]:
             draft.row = draft.main = read[0][0].values
-        if any(row.wrong for rows in read for row in rows):
+        if self._lacking or any(row.wrong for rows in read for row in rows):
             self._note_wrong(read, ())
 
-    def _note_wrong(self, read: Sequence[Sequence[ReadRow]], lacking: Sequence[int]) -> None:
-        """Notes which values were refused, so that nothing is made from them. `lacking` are tables of which rows are missing."""
+    def _note_wrong(self, read: Sequence[Sequence[ReadRow]], lacking: Iterable[int]) -> None:
+        """Notes which values were refused, so that nothing is made from them. `lacking` are further tables of which rows are missing."""
         draft = self._draft
+        self._lacking.update(lacking)
+        for table in self._plan.tables:
+            if table.belongs_to in self._lacking:
+                self._lacking.add(table.position)
         draft.rows_wrong = [[frozenset(row.wrong) for row in rows] for rows in read]
         refused = {(position, index) for position, rows in enumerate(read) for row in rows for index in row.wrong}
-        for position in lacking:
+        for position in self._lacking:
             slots = self._readers[position].plan.shape.slots
             refused.update((position, slot.index) for slot in slots.values())
             refused.add((position, -1))
@@ -263,17 +269,10 @@ class _Desk:
                     continue
                 said = {index: wrong for index, wrong in row.wrong.items() if not follows(wrong)}
                 for index, wrong in sorted({**said, **row.noted}.items()):
-                    is_missing_key = keyless and index in self._readers[position].plan.key and wrong.code == "C301"
-                    if not is_missing_key:
-                        self._places.say(
-                            wrong.code,
-                            position,
-                            row.row,
-                            index,
-                            values=wrong.values,
-                            hint=wrong.hint,
-                            level=wrong.level,
-                        )
+                    if keyless and index in self._readers[position].plan.key and wrong.code == "C301":
+                        continue  # a missing key is said by itself
+                    code, values, hint = wrong.code, wrong.values, wrong.hint
+                    self._places.say(code, position, row.row, index, values=values, hint=hint, level=wrong.level)
                 if keyless:
                     self._say_keyless(position, row)
 
@@ -307,8 +306,7 @@ class _Desk:
                 to = self._readers[join.to].plan.name
                 self._places.say("G404", position, rows[0], own[0], values={"key": self._shown_key, "table": to})
         if lacking:
-            within = [table.position for table in self._plan.tables if table.belongs_to in lacking]
-            self._note_wrong(read, [*lacking, *within])
+            self._note_wrong(read, lacking)
         if self._plan.is_grouped:
             self._say_disagreement(read[0])
         elif len(group.rows[0]) > 1:
