@@ -95,11 +95,11 @@ def plan_leaf(value: object, around: Around, names: Names, loc: Loc) -> LeafPlan
         file.refuse(loc, f"{around.field.name} takes one of {some(SOURCES_OF_A_VALUE)}; it {said}")
         return None
     when = names.condition(leaf.when, around.item, (*loc, "when")) if leaf.when is not None else None
-    found = _value(leaf, around, names, (*loc, given[0]))
     at = (*loc, given[0])
+    found = _value(leaf, around, names, at)
     if found is None or not _fits(found, leaf, around, names, at) or not _says_its_zone(leaf, around, names, at):
         return None
-    plan = _spelled(found, leaf, around, names, (*loc, given[0]))
+    plan = _spelled(found, leaf, around, names, at)
     if plan is None or when is None:
         return plan
     make = _conditional(plan.make, when.evaluate, names.needs(when.uses), around.path)

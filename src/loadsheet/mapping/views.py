@@ -162,10 +162,8 @@ class View:
         place = next((place for place in self._further if row.cells[place].strip()), None)
         if place is None:
             return None
-        where, hint = (
-            self._table.where(row.number, place),
-            "put it into a row of its own, or have the mapping read more sets",
-        )
+        where = self._table.where(row.number, place)
+        hint = "put it into a row of its own, or have the mapping read more sets"
         return Problem("C317", where, row.shown[place], {"count": len(self._places)}, hint)
 
     @property

@@ -31,6 +31,7 @@ _DRESS = re.compile(
     r"|\[(?:\$-[^\]]*|black|blue|cyan|green|magenta|red|white|yellow|color ?[0-9]+)\]|[_*].",
     re.IGNORECASE,
 )  # languages, colours, blanks as wide as a sign, and what fills the cell: no sign of the value; texts of the format stay
+_FIRST = re.compile(r"(?:\"[^\"]*\"|\\.|[^;])*", re.DOTALL)
 _LITERAL = re.compile(r"\"([^\"]*)\"|\\(.)")
 _DIGITS = re.compile(
     r"((?:\"[^\"]*\"|\\.)*)"
@@ -88,15 +89,17 @@ def format_of(number: str, codes: Mapping[str, str]) -> Format:
 
 def understand(code: str) -> Format:
     """What matters of a format code as a workbook stores it (always in its English form)."""
-    first = code.partition(";")[0]
+    found = _FIRST.match(code)
+    first = found[0] if found is not None else ""
+    stripped = STRIP_RE.sub("", first)  # openpyxl takes a semicolon within a text for the end of the section
     if first.strip().lower() in ("", "general", "standard", "@"):
         return GENERAL
-    if is_date_format(first):
-        bare = re.sub(r"\\.", "", STRIP_RE.sub("", first)).lower()
+    if is_date_format(stripped):
+        bare = re.sub(r"\\.", "", stripped).lower()
         shows_time = any(letter in bare for letter in "hs")
         shows_date = any(letter in bare for letter in "dy") or ("m" in bare and not shows_time)
         return Format(
-            is_date=True, shows_date=shows_date, shows_time=shows_time, is_duration=is_timedelta_format(first)
+            is_date=True, shows_date=shows_date, shows_time=shows_time, is_duration=is_timedelta_format(stripped)
         )
     if len(code) > CODE_LENGTH_MAX:
         return GENERAL

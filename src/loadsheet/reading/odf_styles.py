@@ -44,9 +44,7 @@ class _DataStyle:
     after: str = ""
     has_number: bool = False
     thousands: int = 0
-    maps: list[tuple[str, Decimal, str]] = field(
-        default_factory=list
-    )  # a comparison, its limit, and the style for what it holds of
+    maps: list[tuple[str, Decimal, str]] = field(default_factory=list)  # comparison, limit, style for what it holds of
 
     def take(self, tag: str, place: int, text: str) -> None:
         """A text of the style has ended: among the digits, before or behind them."""

@@ -1,6 +1,7 @@
 """The words that a number format puts around a number: `27 lb` of 27 in `0" lb"`, `1.5 t` of 1500 in `0.0," t"`.
 
-Pure. A cell so formatted says its unit to everybody who sees the sheet, but holds the bare number. Source: ECMA-376, part 1, 18.8.31.
+Pure. A cell so formatted says its unit to everybody who sees the sheet, but holds the bare number; currencies (`[$USD]`, `€`) are no such
+words. Source: ECMA-376, part 1, 18.8.31.
 """
 
 import re
@@ -11,7 +12,6 @@ from typing import NamedTuple
 
 _PIECE = re.compile(
     r"\"(?P<quoted>[^\"]*)\"|\\(?P<escaped>.)"
-    r"|\[\$(?P<currency>[^\]\-]*)[^\]]*\]"
     r"|\[(?P<compares><=|>=|<>|<|>|=)\s*(?P<limit>-?[0-9]+(?:\.[0-9]+)?)\s*\]"
     r"|(?P<dress>\[[^\]]*\]|[_*].)"
     r"|(?P<general>general|standard)"
@@ -67,7 +67,8 @@ def worded(number: str, sections: tuple[Section, ...]) -> str:
     section = _chosen(value, sections)
     if not section.has_words:
         return ""
-    shown = abs(value) if _SIGNS.intersection(section.before) else value
+    writes_sign = len(sections) > 1 and not _SIGNS.isdisjoint(section.before)
+    shown = abs(value) if writes_sign else value
     if section.thousands:
         shown = shown.scaleb(-3 * section.thousands).normalize()
     return f"{section.before}{shown:f}{section.after}"
@@ -76,7 +77,7 @@ def worded(number: str, sections: tuple[Section, ...]) -> str:
 def _section(pieces: list[re.Match[str]]) -> Section:
     before, digits, after, compares, limit = "", "", "", "", Decimal(0)
     for piece in pieces:
-        said = piece["quoted"] or piece["escaped"] or piece["currency"] or piece["other"] or ""
+        said = piece["quoted"] or piece["escaped"] or piece["other"] or ""
         if piece["limit"]:
             compares, limit = piece["compares"], Decimal(piece["limit"])
         elif piece["general"] or piece["digits"]:

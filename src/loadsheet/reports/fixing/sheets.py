@@ -38,6 +38,7 @@ _LINE_HEIGHT, _LINES_MOST = 13, 12
 _DIGITS_EXACT = 15  # a spreadsheet program keeps no more of a whole number that is typed
 _SHAPE = re.compile(r"[0-9][0-9 ()-]*[0-9]")
 _SHAPE_LENGTH_MAX = 60
+_DURATION = re.compile("[0-9]{2,}:[0-9]{2}:[0-9]{2}")
 _NO_DIGIT = re.compile("[^0-9]")
 _WORDED = re.compile(r"([^0-9-]*)(-?[0-9]+(?:\.[0-9]+)?)(.*)", re.DOTALL)
 _THOUSANDS_MAX = 4  # a number format shows a number divided by 1,000 for each comma at its end
@@ -276,7 +277,7 @@ def _number(cell: str, text: str) -> tuple[str | float, str]:
         return cell, "@"
     if cell == text:
         return _Exact(number), "General"
-    if ":" in cell:
+    if _DURATION.fullmatch(cell) and number >= 1:  # a shorter one is a time
         return _Exact(number), "[h]:mm:ss"
     code = _code_of(cell, text) or _worded_code(cell, text)
     if not code and _LETTER.search(cell):
