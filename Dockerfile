@@ -3,14 +3,18 @@
 #   docker run --read-only --tmpfs /tmp --cap-drop ALL --security-opt no-new-privileges \
 #       -v loadsheet:/data -v ./mappings:/mappings:ro -v ./token:/run/secrets/token:ro -e LOADSHEET_TOKEN_FILE=/run/secrets/token loadsheet run
 # Inbox, outbox and state lie on one volume, so that files are renamed from one to the other and never copied.
-ARG PYTHON=python:3.11-slim-bookworm
+# The digest is the index of all architectures of 3.11.16. To renew it: docker buildx imagetools inspect python:3.11-slim-bookworm
+ARG PYTHON=python:3.11-slim-bookworm@sha256:a36c24f9cbdf4fd0f52d67f0823eeac19c2028c637cecc392d97f980d4fec56b
 
 FROM ${PYTHON} AS build
 WORKDIR /src
-COPY .constraints.txt pyproject.toml README.md LICENSE ./
+COPY .constraints.hashed.txt pyproject.toml README.md LICENSE ./
 COPY src src
+# What is downloaded has the hash that was committed; our own code is built without a download.
 RUN python -m venv /opt/loadsheet \
-    && /opt/loadsheet/bin/python -m pip install --no-cache-dir --disable-pip-version-check --constraint .constraints.txt '.[fleet,objects]'
+    && /opt/loadsheet/bin/python -m pip install --no-cache-dir --disable-pip-version-check --require-hashes --requirement .constraints.hashed.txt \
+    && /opt/loadsheet/bin/python -m pip install --no-cache-dir --disable-pip-version-check --no-deps --no-build-isolation . \
+    && /opt/loadsheet/bin/python -m pip uninstall --yes --disable-pip-version-check hatchling
 
 FROM ${PYTHON}
 RUN groupadd --gid 10001 loadsheet \

@@ -1,10 +1,11 @@
 # Everything runs in .venv in this checkout. Needs Python 3.11+ and make; PYTHON names another interpreter.
 PYTHON ?= python3
 FUZZ_S ?= 40
+MUTANTS ?= 200
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint .constraints.txt
 
-.PHONY: demo test sweep deep fuzz lint bench wheel sbom audit man clean
+.PHONY: demo test sweep deep fuzz mutants lint bench wheel sbom audit man clean
 
 demo: .venv/demo  ## the samples through the shipped mappings against the embedded exchange
 	@rm -rf .loadsheet/demo && mkdir -p .loadsheet/demo && cp -R inbox_samples .loadsheet/demo/inbox
@@ -13,13 +14,17 @@ demo: .venv/demo  ## the samples through the shipped mappings against the embedd
 test: .venv/test lint  ## the whole suite, lint and types included
 	@$(BIN)/python -m pytest -n 2 --dist worksteal
 
-sweep: .venv/test  ## the long sweeps that CI runs as well, those that measure go alone
-	@$(BIN)/python -m pytest -m "sweep and not alone" -n 2 --dist worksteal --timeout 2400
+sweep: .venv/test  ## the long sweeps that CI runs as well, random examples in full; those that measure go alone
+	@LOADSHEET_EXAMPLES=all $(BIN)/python -m pytest -m "(sweep or examples) and not alone" -n 2 --dist worksteal --timeout 2400
 	@$(BIN)/python -m pytest -m "sweep and alone" --timeout 1500
 
 fuzz: .venv/test  ## coverage-guided fuzzing of reading, FUZZ_S seconds for each target (Linux; atheris has no wheels elsewhere)
 	@$(INSTALL) --editable '.[fuzz]'
 	@for target in csv xlsx xls xlsb ods header; do $(BIN)/python tests/fuzz/fuzz_reading.py $$target -seed=1 -max_total_time=$(FUZZ_S) || exit 1; done
+
+mutants: .venv/test  ## changes to the source that no test notices: MUTANTS, SEED (default: the day), MINUTES, BASE (commit), ROOMS; dist/mutants.json
+	@$(INSTALL) --editable '.[mutants]'
+	@$(BIN)/python -m tests.mutation.mutants --mutants $(MUTANTS) $(if $(SEED),--seed $(SEED)) $(if $(MINUTES),--minutes $(MINUTES)) $(if $(BASE),--base $(BASE)) $(if $(ROOMS),--rooms $(ROOMS))
 
 deep: .venv/test  ## the same over every single effect of a run: some hours
 	@LOADSHEET_SWEEP_EVERY=1 $(BIN)/python -m pytest -m "sweep and not alone" -n 2 --dist worksteal --timeout 9000

@@ -1,20 +1,61 @@
-"""What the sweeps tried is told at the end, in whatever processes they ran: `record_property("kills", 312)`. And the object store."""
+"""Rules for every test: how long it may take, how many examples it tries, and that the reports it leaves agree with each other.
+
+At the end of a run the sweeps say what they tried, in whatever processes they ran: `record_property("kills", 312)`.
+"""
 
 import os
+import signal
 from collections import Counter
 
 import pytest
-from hypothesis import settings
+from hypothesis import is_hypothesis_test, settings
+from outcome_check import check_outcomes_below
+
+os.environ.setdefault("LOADSHEET_ALLOW_ROOT", "true")  # containers of tests have no other user
 
 if not os.environ.get("CI"):  # where it is set, hypothesis has no deadline either
     settings.register_profile("patient", deadline=None)
     settings.load_profile("patient")
 
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # started in the background: children would inherit it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+TOO_LONG_S = 1.5
+FAR_TOO_LONG_S = 60.0  # a busy machine, and one that stands still for a while, is no reason to fail
+LONG = {"journey", "sweep", "alone", "examples"}
+_SETTINGS = "_hypothesis_internal_use_settings"  # where hypothesis keeps a test's settings; there is no public way to change them
+_FEWER = set()
+
+_UMASK = os.umask(0o022)
+
+
+@pytest.fixture(autouse=True)
+def _umask():
+    """Commands that run in this process change its umask; each test begins with the one of its own start."""
+    os.umask(_UMASK)
+
+
+@pytest.fixture
+def workspace(tmp_path):
+    """A folder as a shipper has it, with an empty inbox."""
+    from workspace import Workspace  # noqa: PLC0415 (only for those who use it)
+
+    return Workspace(tmp_path)
+
+
+@pytest.fixture(autouse=True)
+def _outcomes_agree(request):
+    """Whatever a test is about: what its runs reported agrees with itself. `outcomes_differ(reason)` marks one in which it may not."""
+    yield
+    folder = request.node.funcargs.get("tmp_path")
+    if folder is not None and request.node.get_closest_marker("outcomes_differ") is None:
+        check_outcomes_below(folder)
+
 
 @pytest.fixture(scope="module")
 def store():
     """A real S3-compatible server."""
-    from buckets import running_store  # noqa: PLC0415 (its client takes a second to load: only for those who use it)
+    from object_store import running_store  # noqa: PLC0415 (its client takes a second to load: only for those who use it)
 
     with running_store() as running:
         yield running
@@ -26,8 +67,43 @@ def bucket(store):
     return store.bucket()
 
 
+def pytest_collection_modifyitems(items):
+    """Tests of random examples are marked `examples`; without LOADSHEET_EXAMPLES=all they try a quarter of theirs."""
+    for item in items:
+        test = getattr(item, "obj", None)
+        if is_hypothesis_test(test):
+            item.add_marker("examples")
+            if os.environ.get("LOADSHEET_EXAMPLES") != "all":
+                _try_fewer(getattr(test, "__func__", test))
+
+
+def _try_fewer(test):
+    chosen = getattr(test, _SETTINGS, None) or settings()
+    if test not in _FEWER:  # the parameters of a test share its function
+        _FEWER.add(test)
+        setattr(test, _SETTINGS, settings(chosen, max_examples=max(1, chosen.max_examples // 4)))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    """A test without the mark of a journey fails if it takes far too long."""
+    report = yield
+    if report.passed and call.when == "call" and call.duration > FAR_TOO_LONG_S and not LONG & set(report.keywords):
+        report.outcome = "failed"
+        report.longrepr = (
+            f"it took {call.duration:.1f} s; a test should take {TOO_LONG_S} s at most, unless it is a journey"
+        )
+    return report
+
+
 def pytest_terminal_summary(terminalreporter):
-    """A line for each sweep that counted something, and the sums."""
+    """The tests that take too long; a line for each sweep that counted something, and the sums."""
+    passed = [report for report in terminalreporter.getreports("passed") if report.when == "call"]
+    slow = [each for each in passed if each.duration > TOO_LONG_S and not LONG & set(each.keywords)]
+    if slow:
+        terminalreporter.section(f"{len(slow)} tests over {TOO_LONG_S} s that are no journeys")
+        for report in sorted(slow, key=lambda each: -each.duration):
+            terminalreporter.line(f"{report.duration:.1f} s {report.nodeid}")
     done = [report for report in terminalreporter.getreports("passed") if report.user_properties]
     if not done:
         return

@@ -10,6 +10,7 @@ from datetime import datetime
 from functools import partial
 
 from loadsheet import arrivals, journal, seeing, telling
+from loadsheet.faults import isolated, listed
 from loadsheet.ledger import open_ledger
 from loadsheet.ledger.history import History
 from loadsheet.nights import Night
@@ -41,7 +42,9 @@ def _attended(
     settings: Settings, run: Callable[[], Result], clock: Clock, say: Callable[[str], None], board: seeing.Board | None
 ) -> Result:
     began = clock()
-    telling.began(settings, say)
+    faults: dict[str, str] = {}
+    with isolated("notice of the beginning", faults):
+        telling.began(settings, say)
     try:
         with journal.stage("run"), ExitStack() as stack:
             stack.push(partial(_on_fault, settings, began, clock, say, board))
@@ -56,8 +59,10 @@ def _attended(
     night = Night(settings.shipper, began, clock(), result.exit_code, result.stopped, summary, folder, result.left)
     if settings.outbox_address:
         night = replace(night, place=shown(settings.outbox / summary.run))
-    _after(settings, night, say, board)
-    return result
+    faults |= _after(settings, night, say, board)
+    if faults:
+        say(f"loadsheet: a fault of our own kept this from being done: {listed(faults)}; the next run tries it again")
+    return replace(result, exit_code=LoadsheetError.exit_code) if faults else result
 
 
 def _on_fault(
@@ -75,12 +80,19 @@ def _on_fault(
         _after(settings, Night(settings.shipper, began, clock(), fault.exit_code, fault), say, board)
 
 
-def _after(settings: Settings, night: Night, say: Callable[[str], None], board: seeing.Board | None) -> None:
+def _after(settings: Settings, night: Night, say: Callable[[str], None], board: seeing.Board | None) -> dict[str, str]:
+    """What is late, metrics and notices, each for itself; returns what a fault of our own kept from being done."""
+    faults: dict[str, str] = {}
     with _history(settings) as found:
-        late = _late(settings, found, night.began, say)
-        history = None if late is None else found
-        seeing.measure(settings, night, history, late or (), say, board=board)
-        telling.tell(settings, night, history, late or (), say)
+        history, late = None, None
+        with isolated("what is late", faults):
+            late = _late(settings, found, night.began, say)
+            history = None if late is None else found
+        with isolated("metrics", faults):
+            seeing.measure(settings, night, history, late or (), say, board=board)
+        with isolated("notices", faults):
+            telling.tell(settings, night, history, late or (), say)
+    return faults
 
 
 def _late(

@@ -132,7 +132,7 @@ class _Tally:
     def take(self, problem: Problem, key: str) -> None:
         """Count one problem and learn from its value."""
         self.count += 1
-        self.rows += int(problem.values.get("count", 1)) if problem.where.row else 0
+        self.rows += problem.number("count", 1) if problem.where.row else 0
         if key and key != self.last_key:
             self.keys, self.last_key = self.keys + 1, key
         if len(self.places) < PLACES_SHOWN and problem.where != NOWHERE and str(problem.where) not in self.places:
@@ -165,7 +165,7 @@ class _Tally:
             if unit is not None and len(self.units) < _VALUES_KEPT:
                 self.units[unit[1]] = None
         elif problem.code == "C312":
-            self.longest = max(self.longest, int(problem.values.get("length", 0)))
+            self.longest = max(self.longest, problem.number("length"))
         close = _NEAR.search(problem.hint)
         if close is not None and _short(value) in self.values:
             self.near[_short(value)] = close[1]
@@ -265,7 +265,7 @@ def _dates(tally: _Tally) -> str:
     if tally.styles and tally.values and not _CLOCK_ONLY.fullmatch(known):
         either = " or ".join(f'["{style}"]' for style in tally.styles[:2])
         return f"the values can be read in two ways: say which is meant, dates: {either}"
-    return ""
+    return f"expected: {known}" if known and not tally.same_text else ""
 
 
 def _swapped(style: str) -> str:
@@ -319,7 +319,9 @@ def _lengths(tally: _Tally) -> str:
 
 
 def _zeros(tally: _Tally) -> str:
-    return f'pad_left: {{to: {tally.first.values.get("width", "")}, with: "0"}} of the column puts the zeros back'
+    """Only where whoever looked at the values says that they can be padded: what is short on purpose would be another value."""
+    width = tally.first.values.get("pads_to")
+    return f'pad_left: {{to: {width}, with: "0"}} of the column puts the zeros back' if width else ""
 
 
 def _blank(tally: _Tally) -> str:
@@ -327,6 +329,10 @@ def _blank(tally: _Tally) -> str:
     if not (is_blank and tally.at.column):
         return ""
     return "fill the column in; or give it default: or fill_down: true in the mapping, if a blank means something"
+
+
+def _misplaced(tally: _Tally) -> str:
+    return "" if tally.same_hint else "compare these rows with the header: each value belongs below its own label"
 
 
 def _nothing(tally: _Tally) -> str:  # noqa: ARG001 (what a code without a proposal of its own has)
@@ -347,5 +353,7 @@ _PROPOSALS: dict[str, Callable[[_Tally], str]] = {
     "C312": _lengths,
     "C316": _numbers,
     "K501": _blank,
+    "R205": _misplaced,
+    "R207": lambda _: "correct the formula, or type the value in its place",
     "R223": _zeros,
 }

@@ -63,6 +63,19 @@ class RowMark(NamedTuple):
         return cls(int(found[1]), int(found[2]), int(found[3])) if found else None
 
 
+class FixedEntry(NamedTuple):
+    """What is known of an entry whose rows come back in a fix file: its key, and whether its sender may leave rows out."""
+
+    key: str
+    may_lose_rows: bool = False
+
+
+ROW_TOO_MANY = frozenset({"G401", "G402", "G403", "R236"})
+"""Problems that deleting a row mends: rows that contradict each other, an identifier or a row that stands there twice, a row without its
+partner. In a fix of any other entry a row that is missing is taken for an accident.
+"""
+
+
 def sheet_titles(tables: Iterable[tuple[str, str, str]]) -> dict[str, str]:
     """The sheet of a fix workbook for each table, given as name, file and sheet: called as the sender calls it (the sheet, or else the file),
     as far as a workbook allows and told apart where two are alike.

@@ -4,7 +4,7 @@ Owns: the order in which files are taken (parents before children), and where a 
 network. Every row that reading gives is counted here, apart from the mapping, and held against what the ledger recorded.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import date, datetime
@@ -16,8 +16,10 @@ from loadsheet import inbox, journal, stores, translation
 from loadsheet.contract import SENDING_ORDER
 from loadsheet.ledger import Drop, Ledger, Run, SourceFile, SourceTable
 from loadsheet.ledger.history import History
+from loadsheet.mapping import Document, Ignored, Route, Routes, route
 from loadsheet.mapping import Mapping as CompiledMapping
-from loadsheet.mapping import Route, Routes, route
+from loadsheet.mapping.broken import broken_among
+from loadsheet.mapping.far_dates import FarDates
 from loadsheet.mapping.misread import Misreadings
 from loadsheet.problems import DoesNotBalance, FileRefused, FolderError, LoadsheetError, Problem, Where
 from loadsheet.reading import Table, open_tables
@@ -108,6 +110,7 @@ def _take(
     routes = routes_of(names, by_name, mappings, ledger.history, settings)
     complete = [*routes.complete, *(fix.route for fix in returns.files.values())]
     left += overdue(settings, by_name, routes)
+    left += waiting_for_mappings(mappings, routes)
     left += found.left
     fault: LoadsheetError | None = None
     for name, problem in {**returns.refused, **routes.unmapped, **routes.ambiguous}.items():
@@ -306,6 +309,10 @@ class _Planning(NamedTuple):
     found: Opened
     drop: Drop
 
+    def _looked_at(self, documents: Iterable[Document | Ignored]) -> Iterator[Document | Ignored]:
+        now = datetime.fromisoformat(self.run.started_at)
+        return far_dates(self.settings, now).watch(documents, self.mapping.lineage, self.found.tables)
+
     def record(self, translated: translation.Translated, *, batches: Collection[int] = ()) -> Drop:
         """Plan what the drop was translated to; `batches` are those that staged it, or were to."""
         mapping, drop, misreadings = self.mapping, self.drop, Misreadings()
@@ -313,18 +320,23 @@ class _Planning(NamedTuple):
             self.run,
             drop,
             mapping.lineage,
-            self.found.naming(misreadings.watch(translated.documents())),
+            self.found.naming(misreadings.watch(self._looked_at(translated.documents()))),
             lambda: _unchanged(self.claimed, translated.rows()),
             changed=mapping.changed,
             # what comes back in a fix workbook is what was wrong: it says nothing about the rest
             doubts=partial(misreadings.problems, self.found.tables) if drop.fixes is None else tuple,
             error_share_max=error_share_max(mapping, self.settings) if drop.fixes is None else 1.0,
-            suspected=translated.suspected,
+            notes=translated.notes,
             staged=batches,
         )
         rows = sum(translated.rows().values())
         journal.info("entries planned", file=planned.name, mapping=mapping.name, rows=rows, entries=fates)
         return planned
+
+
+def far_dates(settings: Settings, now: datetime) -> FarDates:
+    """What points out dates far from the day of a run."""
+    return FarDates.around(now, years_back=settings.dates_years_back, years_ahead=settings.dates_years_ahead)
 
 
 def opened(
@@ -412,6 +424,11 @@ def _set_aside(settings: Settings, ledger: Ledger, this_run: Run, file: inbox.In
     _keep(settings, ledger, drop, file, [problem])
 
 
+def waiting_for_mappings(mappings: Sequence[CompiledMapping], routes: Routes) -> list[Problem]:
+    """What to say of mappings that do not load, and of the files that stay in the inbox because of that."""
+    return [*(one.problem for one in broken_among(mappings)), *routes.blocked.values()]
+
+
 def overdue(settings: Settings, by_name: Mapping[str, inbox.Candidate], routes: Routes) -> list[Problem]:
     """What to say of the files that wait for their companions: of one that has waited for too long, that it needs someone."""
     return [_overdue(settings, by_name[name], problem) for name, problem in routes.waiting.items()]
@@ -420,5 +437,5 @@ def overdue(settings: Settings, by_name: Mapping[str, inbox.Candidate], routes: 
 def _overdue(settings: Settings, candidate: inbox.Candidate, wait: Problem) -> Problem:
     if candidate.lain_s < settings.companion_wait_s:
         return wait
-    hours = f"{candidate.lain_s / 3600:.0f}"
+    hours = round(candidate.lain_s / 3600)
     return replace(wait, code="A111", values={**wait.values, "hours": hours}, level="error")

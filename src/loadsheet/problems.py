@@ -13,7 +13,8 @@ Owns: every code with its title and message template (once, here), and the excep
     ├── ExchangeUnreachable         75  try again later
     │   └── ListingNotServed        75  it answers, but serves no listing
     ├── TokenRefused                77  the exchange answered 401
-    └── DoesNotBalance              70  rows in and fates out differ
+    ├── DoesNotBalance              70  rows in and fates out differ
+    └── ReportsIncomplete           70  a report could not be written, by a fault of our own
 """
 
 from collections.abc import Mapping
@@ -29,6 +30,10 @@ class Kind:
 
     title: str
     template: str
+
+
+WAITS_FOR_MAPPING = frozenset({"A115", "A116"})
+"""The codes of what a run could not do because a mapping does not load: its exit code is that of a wrong mapping then."""
 
 
 CATALOGUE: dict[str, Kind] = {
@@ -54,6 +59,15 @@ CATALOGUE: dict[str, Kind] = {
     "A114": Kind(
         "Name of another file", "another file is shown as {found} as well and taken first; this one is for the next run"
     ),
+    "A115": Kind("Mapping does not load", "the mapping {mapping} does not load: {reason}"),
+    "A116": Kind(
+        "Waits for its mapping",
+        "{found} stays in the inbox: the mapping {mapping} {claim}, and does not load: {reason}",
+    ),
+    "A117": Kind(
+        "Hard link", "{found} is a hard link in a folder that others may write to; it stays where it is and is not read"
+    ),
+    "A118": Kind("Hidden files", "left out because their names begin with a dot (setting `ignore`): {names}"),
     # reading
     "R201": Kind("File cannot be read", "the file cannot be read: {reason}"),
     "R202": Kind("File is empty", "the file holds no rows"),
@@ -99,52 +113,59 @@ CATALOGUE: dict[str, Kind] = {
     "R236": Kind("Row of a fix file twice", "a row of {key} stands here more than once: rows {rows}"),
     "R237": Kind("Row of a fix file missing", "{key} lacks row {rows} of {of}"),
     "R238": Kind("Several sheets hold the table", "more than one sheet holds rows of the table: {sheets}"),
+    "R290": Kind(
+        "Not examined for damage", "a fault of our own kept the columns from being examined for damage: {reason}"
+    ),
     "R239": Kind("Only a header", "there is a header and no row below it"),
+    "R240": Kind(
+        "Cell or row twice", "{what} stands in the sheet {sheet} more than once; nothing says which one counts"
+    ),
+    "R241": Kind("Heading perhaps misspelt", 'column "{heading}" ({cell}) is not used. Did you mean "{meant}"?'),
+    "R242": Kind("Row of totals perhaps", 'a row begins with "{found}", as rows of totals do ({rows})'),
     # conversion
-    "C301": Kind("Value missing", "a value is required"),
-    "C302": Kind("Not a number", '"{found}" is not a number as {locale} writes it'),
+    "C301": Kind("Value missing", "a value is missing"),
+    "C302": Kind("Not a number", '"{found}" is not a number'),
     "C303": Kind("Not a whole number", '"{found}" is not a whole number'),
-    "C304": Kind("Not a date", '"{found}" is not a date; expected {expected}'),
-    "C305": Kind("Out of range", '"{found}" is outside the allowed range {expected}'),
-    "C306": Kind("Not in the list", '"{found}" is not a known {column}; expected one of {expected}'),
+    "C304": Kind("Not a date", '"{found}" is not a valid date or time; expected {expected}'),
+    "C305": Kind("Out of range", '"{found}" is out of range; expected {expected}'),
+    "C306": Kind("Not in the list", '"{found}" is not in the list: {expected}'),
     "C307": Kind("Unit that does not fit", '"{found}" has a unit that does not fit here; expected {expected}'),
     "C308": Kind("Not a country", '"{found}" is not a country'),
     "C309": Kind("Not a currency", '"{found}" is not a currency code'),
     "C310": Kind("Not yes or no", '"{found}" is neither yes nor no'),
     "C311": Kind("Not a time zone", '"{found}" is not the name of a time zone'),
-    "C312": Kind("Text too long", '"{found}" has {length} characters, allowed are {expected}'),
-    "C313": Kind("Not as the pattern demands", '"{found}" does not match {expected}'),
+    "C312": Kind("Text too long", '"{found}" has {length} characters; at most {expected} are allowed'),
+    "C313": Kind("Not in the expected form", '"{found}" is not in the expected form'),
     "C314": Kind("Time that does not exist", '"{found}" does not exist in {timezone}: the clocks went forward'),
     "C315": Kind("Time that exists twice", '"{found}" happens twice in {timezone}: the clocks went back'),
     "C316": Kind("Ambiguous number", '"{found}" can be read as {first} or as {second}'),
     "C317": Kind(
         "In a set of columns that is not read",
-        '"{found}" stands in one more set of columns than the {count} that are read',
+        '"{found}" is in an extra set of columns; only {count} sets are read',
     ),
+    "C318": Kind("Date far away", "the date {day} lies {bound}"),
     # grouping, joining, checks
     "G401": Kind("Rows disagree", "the rows of {key} disagree: {values}"),
-    "G402": Kind("Identifier twice", "{key} stands in rows {rows}"),
+    "G402": Kind("Identifier twice", "{key} is in more than one row: {rows}"),
     "G403": Kind("Partner row missing", "{key} has no row in {table}"),
     "G404": Kind("Partner row left over", "{key} has a row here but none in {table}"),
-    "G405": Kind("Row without identifier", "the row has no value in {column}, so it belongs to nothing"),
+    "G405": Kind("Row without identifier", "{column} is blank, so the row belongs to no record"),
     "G406": Kind("Check failed", "{say}"),
     "G407": Kind("Calculation failed", "{target} cannot be calculated: {reason}"),
-    "G408": Kind("Total does not agree", '{column} is stated as "{found}"; the rows above add up to {sum}'),
+    "G408": Kind("Total does not agree", '{column} says "{found}", but the rows above add up to {sum}'),
     "G409": Kind(
         "Totals missing",
-        "no row states the totals ({rule}) of the rows above; the file looks as if its end were cut off",
+        "there is no row with the totals; the end of the file may be cut off",
     ),
     # the contract's verdict on a finished record
     "K501": Kind("Not as the interface demands", "{path} {text}"),
     "K502": Kind("Value outside the named ones", '{path} is "{found}"; the interface names {expected}'),
     # what the ledger knows
-    "L601": Kind("Changed since it was accepted", "{key} was accepted before with other content: {fields}"),
-    "L602": Kind(
-        "Earlier outcome unknown", "an earlier submission of {key} has an unknown outcome, which has to be known first"
-    ),
-    "L603": Kind("Already waiting", "the same content of {key} is already waiting to be sent"),
-    "L605": Kind("Older version waits", "an older version of {key} is still waiting to be sent: {fields}"),
-    "L604": Kind("Refused before", "the same content of {key} was refused before: {text}"),
+    "L601": Kind("Changed since it was accepted", "{key} was accepted before with other values: {fields}"),
+    "L602": Kind("Earlier outcome unknown", "the outcome of an earlier call for {key} is unknown and is checked first"),
+    "L603": Kind("Already waiting", "{key} is already waiting to be sent with the same values"),
+    "L605": Kind("Older version waits", "an older version of {key} has not been sent yet: {fields}"),
+    "L604": Kind("Refused before", "{key} was refused before with the same values: {text}"),
     "L607": Kind("Waits for its order or tender", "waits for {parent}: {why}"),
     "L610": Kind(
         "Still waiting",
@@ -156,27 +177,38 @@ CATALOGUE: dict[str, Kind] = {
     ),
     "L609": Kind(
         "Held after the first were refused",
-        "the first {count} records of a mapping or folder never accepted before were all refused, so the rest was not sent: {text}",
+        "the first {count} records of a new mapping or folder were all refused, so the rest was not sent: {text}",
     ),
     "L611": Kind(
         "Held for the share of errors",
-        "{invalid} of {count} records of {found} are invalid, more than the {limit} at which nothing of it is sent",
+        "{invalid} of {count} records of {found} are invalid, more than {limit}, so nothing of it was sent",
     ),
     "L612": Kind(
         "Read the other way",
-        '"{proof}" is written with {written}, but the column is read with {read}: {count} more, such as "{found}", would be misread',
+        '"{proof}" is written with {written}, but the column is read with {read}: {count} more values, such as "{found}", would be misread',
     ),
     "L613": Kind(
         "Told of a run that did not finish",
         "run {run} did not finish; what it did and what became of its files is told here",
     ),
+    "L614": Kind(
+        "Cannot be verified",
+        "{count} of {total} {subject}s cannot be verified: the listing shows {listed} of {held} records ({why})",
+    ),
+    "L615": Kind("Reports of an earlier run are missing", "run {run} {lacks}"),
+    "L616": Kind(
+        "Invalid here, accepted before",
+        "this version is invalid; the exchange has the version of {key} that was accepted in run {run}",
+    ),
     "L606": Kind("Rows not accounted for", "a fault of our own: {reason}"),
     # what the exchange said
     "X701": Kind("Refused by the exchange", "the exchange refused it: {text}"),
-    "X702": Kind("Outcome unknown", "it was sent, but whether it was applied is not known: {text}"),
+    "X702": Kind("Outcome unknown", "it was sent, but the outcome is unknown: {text}"),
     "X703": Kind("Not sent yet", "it was not sent: {text}"),
 }
 
+
+NOT_EXAMINED = "R290"
 
 _FOR_ITS_SENDER = {"A101": "no mapping takes a file of the name {found}"}
 """Templates for the sender of a file where those of the catalogue name the files of other senders."""
@@ -202,8 +234,16 @@ class Where:
         place = f"{self.file}:{self.row}" if self.row else self.file
         return f"{place} {self.column}".strip() if self.column else place
 
+    def to_json(self) -> dict[str, Any]:
+        """The parts that are known, as JSON values."""
+        return {name: getattr(self, name) for name in Where.__slots__ if getattr(self, name)}
+
 
 NOWHERE = Where()
+
+_COUNTS = frozenset({"count", "invalid", "length", "limit", "numbers", "sends", "size"})
+"""Values that say how many, unlike numbers of rows and lines: those are shown with a sign between thousands."""
+_INTEGER_MAX = 2**53
 
 
 def column_letters(position: int) -> str:
@@ -218,14 +258,18 @@ def column_letters(position: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something wrong in the data: a code of the catalogue, a place, the value as the sender wrote it, and what to do."""
+    """Something wrong in the data: a code of the catalogue, a place, the value as the sender wrote it, and what to do. `also` are the other
+    cells that take part in it, such as the same date in another row of the order: any of them may be the wrong one.
+    """
 
     code: str
     where: Where = NOWHERE
     found: str = ""
     values: Mapping[str, Any] = field(default_factory=dict)
+    """What its message is filled with. Numbers are numbers here; `shown` writes them for people."""
     hint: str = ""
     level: Level = "error"
+    also: tuple[Where, ...] = ()
 
     @property
     def title(self) -> str:
@@ -235,7 +279,20 @@ class Problem:
     @property
     def text(self) -> str:
         """The message in one sentence, without place and hint."""
-        return CATALOGUE[self.code].template.format(**{"found": self.found, "column": self.where.column, **self.values})
+        filling = {"found": self.found, "column": self.where.column, **self.shown()}
+        return CATALOGUE[self.code].template.format(**filling)
+
+    def shown(self, thousands: str = ",") -> dict[str, str]:
+        """The values as people read them: counts with this sign between thousands."""
+        return {name: _shown(name, value, thousands) for name, value in self.values.items()}
+
+    def number(self, name: str, default: int = 0) -> int:
+        """One of the values as a number; the default if it is absent or no number. Ledgers hold some as texts such as 1,000."""
+        value = self.values.get(name, default)
+        if isinstance(value, int):
+            return value
+        digits = str(value).replace(",", "")
+        return int(digits) if digits.isascii() and digits.isdecimal() else default
 
     @property
     def text_for_its_sender(self) -> str:
@@ -251,20 +308,21 @@ class Problem:
 
     def to_json(self) -> dict[str, Any]:
         """The problem as JSON values, for the ledger and reports; `from_json` reads it back equal."""
-        place = {name: getattr(self.where, name) for name in Where.__slots__ if getattr(self.where, name)}
-        values = {name: str(value) for name, value in self.values.items()}
+        values = {name: value if _is_number(value) else str(value) for name, value in self.values.items()}
+        also = {"also": [where.to_json() for where in self.also]} if self.also else {}
         return {
             "code": self.code,
-            "where": place,
+            "where": self.where.to_json(),
             "found": self.found,
             "values": values,
             "hint": self.hint,
             "level": self.level,
+            **also,
         }
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Self:
-        """The problem that `to_json` wrote; its values come back as texts."""
+        """The problem that `to_json` wrote; values that are no whole numbers come back as texts."""
         return cls(
             stored["code"],
             Where(**stored["where"]),
@@ -272,7 +330,17 @@ class Problem:
             dict(stored["values"]),
             stored["hint"],
             stored["level"],
+            tuple(Where(**where) for where in stored.get("also", ())),
         )
+
+
+def _is_number(value: object) -> bool:
+    """Whether it is a whole number that every reader of JSON takes."""
+    return type(value) is int and abs(value) < _INTEGER_MAX
+
+
+def _shown(name: str, value: object, thousands: str) -> str:
+    return f"{value:,}".replace(",", thousands) if name in _COUNTS and _is_number(value) else str(value)
 
 
 class LoadsheetError(Exception):
@@ -381,13 +449,29 @@ class ListingNotServed(ExchangeUnreachable):
     """The exchange answers, but serves no listing to us: nothing it holds can be proved, and all else goes on."""
 
 
+class PageSizeRefused(ExchangeUnreachable):
+    """The exchange refuses to list so many records at once."""
+
+
 class TokenRefused(LoadsheetError):  # noqa: N818
     """The exchange answered 401. What was not sent is still ready."""
 
     exit_code = 77
 
 
+class NotAllSent(LoadsheetError):  # noqa: N818
+    """Records became ready only while the run accounted for its rows. Nothing is lost: the next run sends them."""
+
+    exit_code = 75
+
+
 class DoesNotBalance(LoadsheetError):  # noqa: N818
     """Rows read and fates reported differ: our own fault, never hidden."""
+
+    exit_code = 70
+
+
+class ReportsIncomplete(LoadsheetError):  # noqa: N818
+    """A fault of our own kept some reports from being written. What was sent is recorded, and the ledger can be used."""
 
     exit_code = 70

@@ -149,7 +149,7 @@ def as_dropped(tables: Mapping[str, Table], history: History, fixed: Drop | None
     first = {table.name: table.file for table in _first(fixed, history).tables} if fixed is not None else {}
     originals = {name: Original(header, first.get(name, "")) for name, header in headers.items()}
     given = [as_original(table, originals.get(name)) for name, table in tables.items()]
-    found = as_originals(given, history.keys_of)
+    found = as_originals(given, history.fixed_entries)
     return Opened(found.tables, fixed, found.entry_of)
 
 

@@ -3,21 +3,27 @@
 Owns: the values that they share and what a run came to. Their order stands in `pipeline`.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
 from loadsheet import journal, reconcile, reports
 from loadsheet.contract import BY_NAME
 from loadsheet.dispatch import Client, Delivered, Patience, deliver, look, resolve_by, resolve_unknown
+from loadsheet.faults import isolated
 from loadsheet.intake import Elsewhere
-from loadsheet.ledger import Drop, Ledger, Run, State
+from loadsheet.ledger import Drop, Ledger, MissingRecords, Run, State
 from loadsheet.problems import (
+    NOT_EXAMINED,
+    WAITS_FOR_MAPPING,
     DoesNotBalance,
     ExchangeUnreachable,
     FileRefused,
     LoadsheetError,
+    MappingError,
+    NotAllSent,
     Problem,
+    ReportsIncomplete,
     TokenRefused,
 )
 from loadsheet.readback import read_back
@@ -124,10 +130,33 @@ def account(
 ) -> Result:
     """Entries to reports: stages 6 and 7. `fault` is what ended the intake early, `left` what that has to say. Also told are runs that
     died, or failed, before their own reports.
+
+    A fault of our own in here never fails the run: it ends, with exit code 70, as few reports as can be, and their names in the ledger.
     """
+    unfinished = work.ledger.tell_of_unfinished(work.run)
+    faults: dict[str, str] = {}
+    with isolated(reports.ALL, faults):
+        return _accounted(work, client, sent, unfinished=unfinished, stopped=fault or sent.stopped, left=left)
+    if unfinished:  # it may be they that cannot be told: each gets the least, and this run is told without them
+        for run in unfinished:
+            _least(work, run, faults)
+        return account(work, client, sent, fault=fault, left=left)
+    written = _least(work, work.run, faults)
+    stopped = _stopped(written, fault or sent.stopped)
+    return Result(ReportsIncomplete.exit_code, written, stopped, tuple(left), sent.late)
+
+
+def _accounted(
+    work: Work,
+    client: Client,
+    sent: Delivered,
+    *,
+    unfinished: Sequence[Run],
+    stopped: LoadsheetError | None,
+    left: Sequence[Problem],
+) -> Result:
     settings, ledger, this_run, patience, _ = work
-    stopped, seen = fault or sent.stopped, sent.seen
-    unfinished = ledger.tell_of_unfinished(this_run)
+    seen = sent.seen
     if not isinstance(stopped, ExchangeUnreachable | TokenRefused):
         fresh = look(client, _subjects(ledger.history.drops_of(this_run)) - seen.keys())
         resolve_by(fresh, ledger, this_run, settings, patience=patience)
@@ -139,10 +168,18 @@ def account(
     ledger.follow(this_run, reconciliation.exceptions.standings)
     if not reconciliation.balances:
         stopped = DoesNotBalance("rows read and fates reported differ; see the reports")
-    exit_code = _exit_code(ledger, drops, reconciliation, left, stopped)
+    stopped = stopped or _not_examined(drops, this_run) or _not_all_sent(ledger, sent)
+    exit_code = stopped.exit_code if stopped else _exit_code(ledger, drops, reconciliation, left, settings)
+    exit_code = _lacking_mappings(exit_code, left)
     ended = replace(this_run, exit_code=exit_code, finished_at=ledger.now())
-    said = (*_told_here(ledger, unfinished), *_still_waiting(ledger, this_run))
-    lying = reports.left_in_inbox(left)
+    said = (
+        *_told_here(ledger, unfinished),
+        *_still_waiting(ledger, this_run),
+        *_still_missing(ledger, this_run),
+        *_unverified(reconciliation),
+    )
+    lying, missing = reports.left_in_inbox(left), _missing_records(ledger, drops, (this_run, *unfinished))
+    shown = reconciliation.as_seen(tuple(map(str, said)), sent.left, lying, missing)
     with journal.stage("reports"):
         written = reports.write(
             ledger.history,
@@ -152,12 +189,43 @@ def account(
             remarks=said,
             forecast=sent.left,
             inbox=lying,
+            missing_records=missing,
             allowed=ledger.still_mine,
         )
-    shown = reconciliation.as_seen(tuple(map(str, said)), sent.left, lying)
-    counted = {"entries": dict(written.summary.entries), "verdicts": dict(written.summary.verdicts)}
-    ledger.end_run(ended, exit_code=exit_code, summary=counted, shown=shown)
+    if written.incomplete:
+        exit_code, stopped = ReportsIncomplete.exit_code, _stopped(written, stopped)
+    ledger.end_run(ended, exit_code=exit_code, summary=written.in_ledger, shown=shown)
     return Result(exit_code, written, stopped, (*left, *said), sent.late)
+
+
+def _least(work: Work, run: Run, missing: Mapping[str, str]) -> reports.Written:
+    """End a run with the reports of last resort."""
+    settings, ledger = work.settings, work.ledger
+    ledger.still_mine()
+    ended = replace(run, exit_code=ReportsIncomplete.exit_code, finished_at=ledger.now())
+    written = reports.write_least(ledger.history, ended, settings, missing=missing)
+    ledger.end_run(ended, exit_code=ReportsIncomplete.exit_code, summary=written.in_ledger)
+    return written
+
+
+def _stopped(written: reports.Written, stopped: LoadsheetError | None) -> LoadsheetError | None:
+    """Why a run whose reports are incomplete ended so; what had stopped it before is said as well."""
+    incomplete = written.incomplete
+    return ReportsIncomplete(f"{incomplete}; {stopped}") if incomplete and stopped else incomplete
+
+
+def _lacking_mappings(exit_code: int, left: Sequence[Problem]) -> int:
+    """The exit code of a run that could not use every mapping: whatever else is wrong with files, that comes first."""
+    lacking = any(one.code in WAITS_FOR_MAPPING for one in left)
+    return MappingError.exit_code if lacking and exit_code in (0, 1, FileRefused.exit_code) else exit_code
+
+
+def _missing_records(ledger: Ledger, drops: Sequence[Drop], told: Sequence[Run]) -> dict[int, MissingRecords]:
+    """By drop, what the last version of its file had and it has not, of the drops that these runs read."""
+    found: dict[int, MissingRecords] = {}
+    for run in told:
+        found |= ledger.history.missing_records([drop for drop in drops if drop.run == run.name])
+    return found
 
 
 def _told_here(ledger: Ledger, unfinished: Sequence[Run]) -> Iterator[Problem]:
@@ -166,11 +234,37 @@ def _told_here(ledger: Ledger, unfinished: Sequence[Run]) -> Iterator[Problem]:
             yield Problem("L613", values={"run": run.name}, level="warning")
 
 
+def _not_examined(drops: Sequence[Drop], this_run: Run) -> LoadsheetError | None:
+    """That a fault of our own kept a table of this run from being examined for damage, if one did: its rows went on without."""
+    found = (one for drop in drops if drop.run == this_run.name for table in drop.tables for one in table.problems)
+    return next((ReportsIncomplete(str(one)) for one in found if one.code == NOT_EXAMINED), None)
+
+
+def _not_all_sent(ledger: Ledger, sent: Delivered) -> LoadsheetError | None:
+    """That records are ready which this run could have sent, if there are any: a lost answer was proved too late for it, for instance."""
+    if sent.limited or not ledger.ready(1):
+        return None
+    return NotAllSent("records became ready to be sent only at the end of this run", todo="the next run sends them")
+
+
+def _still_missing(ledger: Ledger, this_run: Run) -> Iterator[Problem]:
+    for run in ledger.history.runs_with_reports_missing(this_run):
+        hint = f"loadsheet report --run {run.name} makes them"
+        yield Problem("L615", values={"run": run.name, "lacks": reports.lacking(run)}, hint=hint, level="warning")
+
+
 def _still_waiting(ledger: Ledger, this_run: Run) -> Iterator[Problem]:
     count, oldest, since = ledger.history.still_waiting(this_run)
     if count:
         values = {"count": count, "oldest": oldest, "since": since[:10]}
         yield Problem("L610", values=values, hint="loadsheet retry --held --dry-run lists them", level="warning")
+
+
+def _unverified(reconciliation: reconcile.Reconciliation) -> Iterator[Problem]:
+    for leg, entries, every in reconciliation.unverified:
+        values = {"count": f"{entries:,}", "total": f"{every:,}", "listed": f"{leg.listed:,}", "held": f"{leg.total:,}"}
+        values |= {"subject": leg.subject, "why": leg.reason or "the listing is not complete"}
+        yield Problem("L614", values=values, hint=leg.todo, level="warning")
 
 
 def _subjects(drops: Sequence[Drop]) -> set[str]:
@@ -184,13 +278,14 @@ def _exit_code(
     drops: Sequence[Drop],
     reconciliation: reconcile.Reconciliation,
     left: Sequence[Problem],
-    stopped: LoadsheetError | None,
+    settings: Settings,
 ) -> int:
-    if stopped is not None:
-        return stopped.exit_code
     states = set(reconciliation.states)
     aside = any(drop.set_aside for drop in drops)
     if (aside or states) and states <= {State.INVALID}:
         return FileRefused.exit_code  # nothing usable in any file
-    needed = reconciliation.needs_someone > 0 or any(one.level == "error" for one in left)  # such a file stays for ever
+    needed = reconciliation.needs_someone > 0 or reconciliation.red_totals > 0
+    needed = needed or any(one.level == "error" for one in left)  # such a file stays for ever
+    share = settings.unverified_share_max
+    needed = needed or any(one.entries > share * one.all for one in reconciliation.unverified)
     return int(needed or aside or ledger.history.count_in(State.UNKNOWN) > 0)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import openpyxl
 import pytest
+from command_fork import loadsheet
 from orders import MAPPINGS, write_orders
-from warm import loadsheet
 
 
 @pytest.fixture

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import databases
 import pytest
-from camps import TOKEN, Camp, exchange, resends, until
-from killing import MAPPINGS, orders
-from laws import check_laws, read_ledger
-from nursery import nursery
+from command_processes import nursery
+from fleet_processes import TOKEN, Camp, exchange, resends, until
+from invariants import check_laws, read_ledger
+from killed_runs import MAPPINGS, orders
 from postgres import running_server
 
 ROOT = Path(__file__).parents[2]
@@ -96,6 +96,7 @@ def owners(camp):
     return {name.partition("/")[0] for (name,) in camp.ask("select owner from batches where kind = 'calls'")}
 
 
+@pytest.mark.journey
 def test_three_workers_do_what_one_process_does(tmp_path, born):
     told = {}
     for place, workers in (("alone", 0), ("fleet", 3)):
@@ -145,6 +146,7 @@ def holds_no_token(camp, born):
         assert TOKEN.encode() not in path.read_bytes(), path
 
 
+@pytest.mark.sweep
 def test_without_workers_a_run_does_it_itself_and_those_who_come_later_help(camp):
     drop(camp, range(200))  # enough to be still at it when a worker has started
     run = camp.start("run")
@@ -157,6 +159,7 @@ def test_without_workers_a_run_does_it_itself_and_those_who_come_later_help(camp
     assert camp.summary()["balance"]["balances"] is True
 
 
+@pytest.mark.journey
 def test_when_all_workers_die_others_finish_and_the_next_run_settles_what_is_unknown(camp):
     first = [camp.worker(), camp.worker()]
     camp.listens(2)
@@ -177,6 +180,7 @@ def test_when_all_workers_die_others_finish_and_the_next_run_settles_what_is_unk
     assert third.stop() == 143
 
 
+@pytest.mark.sweep
 def test_a_run_that_is_killed_while_it_waits_is_carried_on_by_the_next(patient_camp):
     camp = patient_camp
     camp.worker()
@@ -190,6 +194,7 @@ def test_a_run_that_is_killed_while_it_waits_is_carried_on_by_the_next(patient_c
     assert len({entry["drop_id"] for entry in camp.known().entries}) == 1
 
 
+@pytest.mark.sweep
 def test_a_run_and_its_workers_wait_for_a_server_that_is_started_again(tmp_path, born):
     with running_server() as server, pitched(tmp_path, born, server) as camp:
         camp.worker()
@@ -205,6 +210,7 @@ def test_a_run_and_its_workers_wait_for_a_server_that_is_started_again(tmp_path,
         all_is_well(camp)
 
 
+@pytest.mark.sweep
 def test_a_second_run_at_the_same_time_names_who_is_at_it(camp):
     drop(camp, range(200))  # enough to be still at it when the second has started
     run = camp.start("run")
@@ -216,6 +222,7 @@ def test_a_second_run_at_the_same_time_names_who_is_at_it(camp):
     all_is_well(camp, 200)
 
 
+@pytest.mark.sweep
 def test_a_worker_that_is_asked_to_stop_hands_its_batch_on_at_once(patient_camp):
     camp = patient_camp
     first = camp.worker()
@@ -235,6 +242,7 @@ def test_a_worker_that_is_asked_to_stop_hands_its_batch_on_at_once(patient_camp)
     assert second.wait() == 130
 
 
+@pytest.mark.journey
 def test_a_worker_that_stood_still_sends_no_more_of_what_was_taken_over_and_its_late_outcomes_count(camp):
     first = camp.worker()
     camp.listens()

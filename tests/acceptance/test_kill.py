@@ -12,9 +12,9 @@ from contextlib import closing
 import pytest
 import requests
 from command import start
+from command_fork import loadsheet
+from exchange_process import TOKEN, exchange
 from orders import MAPPINGS, order_id, write_orders
-from serving import TOKEN, exchange
-from warm import loadsheet
 
 ORDERS = 300
 
@@ -86,7 +86,9 @@ def test_a_run_that_is_killed_while_it_sends_is_told_by_the_next_one(tmp_path):
     (tmp_path / "inbox" / "nobody.csv").write_text("a,b\n1,2\n", encoding="utf-8")
     shutil.copytree(MAPPINGS, tmp_path / "mappings")
     with exchange(tmp_path / "exchange.db") as served:
-        running = start(tmp_path, "run", "--settle", "0", "--exchange", served.url, LOADSHEET_CONNECTIONS="1")
+        running = start(
+            tmp_path, "run", "--settle", "0", "--exchange", served.url, LOADSHEET_ASSUMPTIONS__CALLS_PER_SECOND="100"
+        )
         while running.poll() is None and not listed(served.url):
             time.sleep(0.05)
         running.send_signal(signal.SIGKILL)
@@ -98,7 +100,7 @@ def test_a_run_that_is_killed_while_it_sends_is_told_by_the_next_one(tmp_path):
 
 
 @pytest.mark.sweep
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 def test_killed_at_random_moments_again_and_again(tmp_path, seed):
     chance = random.Random(seed)
     try_once(tmp_path, [chance.uniform(0.8, 3.2) for _ in range(3)])

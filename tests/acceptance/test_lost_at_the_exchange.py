@@ -5,9 +5,9 @@ import shutil
 
 import requests
 from command import TOKEN
-from misbehaving import misbehaving
+from command_fork import loadsheet
+from faulty_exchange import misbehaving
 from orders import MAPPINGS, order_id, write_orders
-from warm import loadsheet
 
 
 def removed(served, key):

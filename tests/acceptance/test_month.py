@@ -10,12 +10,13 @@ from contextlib import closing
 
 import openpyxl
 import pytest
-from month import ORDERS, Month
+from month_of_runs import ORDERS, Month
 from orders import PACKAGES_EACH, order_id
 from small_disk import small_disk
 
 from loadsheet.ledger.schema import SCHEMA_VERSION
 
+pytestmark = pytest.mark.journey
 ROWS_EACH = 1 + PACKAGES_EACH  # rows of an order
 LATE, DEAD, FULL, BROKEN, ROTATED, WRONG, UPGRADED, SUMMER = 5, 11, 13, 18, 20, 25, 27, 29
 

@@ -3,13 +3,12 @@
 import io
 import json
 import shutil
-import signal
 import time
 from pathlib import Path
 
 import openpyxl
-from warm import loadsheet
-from watched import watching
+from command_fork import loadsheet
+from watch_process import watching
 
 ROOT = Path(__file__).parents[2]
 SAMPLES = ROOT / "inbox_samples"
@@ -139,8 +138,7 @@ def test_a_watch_looks_into_the_store_again_and_again(store, bucket, tmp_path):
         watched.until(lambda: watched.says("every 0.2 s: it lies in an object store"))
         drop(bucket, "order_updates.csv")
         watched.until(lambda: any("1 file," in line for line in watched.out))
-        watched.process.send_signal(signal.SIGTERM)
-        watched.process.wait(timeout=30)
+        watched.stop()
     assert bucket.keys("inbox/") == []
     assert run_json(bucket)[0]["drops"][0]["files"][0]["name"] == "order_updates.csv"
 

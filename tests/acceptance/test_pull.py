@@ -14,15 +14,16 @@ import openpyxl
 import pytest
 import requests
 from command import environment
+from command_fork import loadsheet
+from exchange_process import TOKEN, exchange
 from ledgers import order, tender
-from serving import TOKEN, exchange
-from warm import loadsheet
 
 from loadsheet.cli import invoke
 from loadsheet.contract import BY_NAME
 
 ODD = '=HYPERLINK("http://e.example";"pay")'
 EXACT = Decimal("1234567890123.123456789")
+PARTIAL = "2 of 3 orders listed: partial (the exchange lists at most 2 records)"
 WRITES = {"order": BY_NAME["order.create"], "tender": BY_NAME["tender.create"]}
 
 
@@ -181,19 +182,16 @@ def test_columns_choose_fields_and_whole_lists(served, tmp_path):
 def test_what_is_partial_says_so_first_and_exits_1(partial, tmp_path, form):
     done = pull(tmp_path, "orders", partial, "--to", f"o.{form}")
     assert done.returncode == 1
-    assert "2 of 3 orders listed: partial" in done.stderr
+    assert PARTIAL in done.stderr
+    assert "ask the operator of the exchange to raise its maximum page_size" in done.stderr
     path = tmp_path / f"o.{form}"
     if form == "xlsx":
         front = openpyxl.load_workbook(path)["Listing"]
-        assert front["A1"].value == "2 of 3 orders listed: partial"
+        assert front["A1"].value == PARTIAL
         assert "may be at the exchange all the same" in front["A2"].value
         return
     first = path.read_text(encoding="utf-8-sig").splitlines()[0]
-    assert first.startswith(
-        {"csv": "# 2 of 3 orders listed: partial"}.get(
-            form, '{"listed":"2 of 3 orders listed: partial","complete":false'
-        )
-    )
+    assert first.startswith(f"# {PARTIAL}" if form == "csv" else f'{{"listed":"{PARTIAL}","complete":false')
 
 
 def test_a_key_that_is_not_listed_is_absent_only_from_a_complete_listing(served, partial, tmp_path):

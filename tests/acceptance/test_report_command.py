@@ -10,9 +10,9 @@ import stat
 import jsonschema
 import openpyxl
 import pytest
+from command_fork import loadsheet
+from exchange_process import exchange
 from orders import MAPPINGS, order_id, write_orders
-from serving import exchange
-from warm import loadsheet
 
 from loadsheet.cli import invoke
 from loadsheet.ledger import open_ledger
@@ -99,6 +99,7 @@ def test_the_runs_of_a_day_are_told_as_one_with_each_entry_once(house):
     assert first != second
     assert whole["run"] == first[:10]
     assert whole["balance"]["balances"] is True
+    assert [part["exit_code"] for part in (*parts, whole)] == [1, 0, 1]
     assert whole["balance"]["read"] == sum(part["balance"]["read"] for part in parts)
     for name in ("entries", "verdicts"):
         both = {key: sum(part[name].get(key, 0) for part in parts) for key in whole[name]}

@@ -8,8 +8,8 @@ import sqlite3
 from contextlib import closing
 
 import pytest
+from command_fork import loadsheet
 from orders import MAPPINGS, order_id, write_orders
-from warm import loadsheet
 
 
 @pytest.fixture

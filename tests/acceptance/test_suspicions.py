@@ -4,8 +4,8 @@ import json
 import shutil
 
 import openpyxl
+from command_fork import loadsheet
 from orders import MAPPINGS, order_id, write_orders
-from warm import loadsheet
 
 
 def test_damaged_values_are_pointed_out_and_sent_all_the_same(tmp_path):
@@ -39,4 +39,4 @@ def test_check_points_them_out_before_anything_is_sent(tmp_path):
     done = loadsheet(tmp_path, "check", orders, tmp_path / "inbox" / "packages.csv")
     assert done.returncode == 0, done.stderr
     assert "R22" in done.stderr
-    assert "1 warnings" in done.stderr
+    assert "1 warning" in done.stderr

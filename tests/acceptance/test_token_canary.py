@@ -4,9 +4,9 @@ import json
 from zipfile import ZipFile
 
 import pytest
-from orders import MAPPINGS, order_id, write_orders
-from scripted import Move, Scripted, answer
-from warm import loadsheet
+from exchange_process import exchange
+from orders import order_id
+from scripted_exchange import Move, Scripted, answer
 
 from loadsheet.contract import BY_NAME, Fault, refusal
 
@@ -28,7 +28,15 @@ def echoes(token):
     ]  # fmt: skip
 
 
-def speaks_of_it(broken):
+def escaped(said, token):
+    """An answer with the token as JSON may write it; HTTP's own length is set again."""
+    head, _, body = said.partition(b"\r\n\r\n")
+    body = body.replace(token.encode(), "".join(f"\\u{ord(sign):04X}" for sign in token).encode())
+    lines = [line for line in head.split(b"\r\n") if not line.lower().startswith(b"content-length")]
+    return b"\r\n".join([*lines, b"Content-Length: %d" % len(body), b"", body])
+
+
+def speaks_of_it(broken, escape):
     """An exchange that repeats the token wherever it can; its listing shows it as a key, or fails with it."""
 
     def move(number, request):
@@ -42,10 +50,10 @@ def speaks_of_it(broken):
                     "total_count": 1,
                     "total_pages": 1,
                 }
-                connection.sendall(answer(broken, token.encode()) if broken else answer(200, shown))
+                said = answer(broken, token.encode()) if broken else answer(200, shown)
             else:
-                said = echoes(token)
-                connection.sendall(said[number % len(said)])
+                said = echoes(token)[number % len(echoes(token))]
+            connection.sendall(escaped(said, token) if escape else said)
             return True
 
         return Move(act)
@@ -53,21 +61,30 @@ def speaks_of_it(broken):
     return move
 
 
-@pytest.mark.parametrize("broken", [0, 404])
-def test_no_output_of_any_command_holds_the_token(tmp_path, broken):
-    write_orders(tmp_path / "inbox", 14)
-    with Scripted(speaks_of_it(broken)) as server:
+@pytest.mark.journey
+def test_no_output_of_any_command_holds_the_token(workspace):
+    no_output_holds_it(workspace, broken=404, escape=False)
+
+
+@pytest.mark.sweep
+def test_nor_does_it_where_the_exchange_escapes_the_token_and_lists_it_as_a_key(workspace):
+    no_output_holds_it(workspace, broken=0, escape=True)
+
+
+def no_output_holds_it(workspace, *, broken, escape):
+    workspace.write_orders(14)
+    with Scripted(speaks_of_it(broken, escape)) as server:
         where = ("--exchange", server.url)
-        given = {
+        workspace.variables |= {
             "LOADSHEET_TOKEN": CANARY,
             "LOADSHEET_CANARY": "0",
             "LOADSHEET_CONNECTIONS": "1",
             "LOADSHEET_UNKNOWN_MAX": "100",
         }
         commands = [
-            ("run", "--settle", "0", "--mappings", MAPPINGS, *where, "--json"),
-            ("run", "--settle", "0", "--mappings", MAPPINGS, *where),
-            ("doctor", "--mappings", MAPPINGS, *where, "--json"),
+            ("run", *where, "--json"),
+            ("run", *where),
+            ("doctor", *where, "--json"),
             ("resolve", *where),
             ("resolve", *where, "--json"),
             ("retry", "--refused", "--dry-run", "--json"),
@@ -75,25 +92,45 @@ def test_no_output_of_any_command_holds_the_token(tmp_path, broken):
             ("show", order_id(3), "--json"),
             ("runs", "--json"),
             ("retry", "--refused", "--comment", "again"),
-            ("run", "--settle", "0", "--mappings", MAPPINGS, *where, "--json"),
-            ("check", "--mappings", MAPPINGS, "--json", tmp_path / ".loadsheet"),
+            ("run", *where, "--json"),
+            ("check", "--json", ".loadsheet"),
             ("config", "--all", "--origin"),
             ("config", "--all", "--json"),
-            ("run", "--dry-run", "--mappings", MAPPINGS, *where, "--json"),
+            ("run", "--dry-run", *where, "--json"),
         ]
-        done = [loadsheet(tmp_path, *words, **given) for words in commands]
+        done = [workspace.command(*words) for words in commands]
         assert any(CANARY in request.headers["authorization"] for request in server.requests)
     assert 70 not in {each.returncode for each in done}, done
     first = json.loads(done[0].stdout)
     assert {"refused", "unknown"} <= first["entries"].keys(), "the answers were met"
     assert [each.args for each in done if CANARY in each.stdout + each.stderr] == []
-    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert holding(workspace, CANARY) == []
+
+
+def holding(workspace, token):
+    """The files in which it stands, in workbooks as well."""
+    files = [path for path in workspace.folder.rglob("*") if path.is_file()]
     assert len(files) > 6
-    assert [path for path in files if CANARY.encode() in path.read_bytes()] == []
-    assert [path for path in files if path.suffix == ".xlsx" and leaks(path)] == []
+    return [path for path in files if token.encode() in path.read_bytes() or (path.suffix == ".xlsx" and leaks(path))]
 
 
 def leaks(workbook):
     """Whether the token stands in a workbook, which is packed."""
     with ZipFile(workbook) as parts:
         return any(CANARY.encode() in parts.read(name) for name in parts.namelist())
+
+
+def test_a_wrong_token_stands_in_no_file_and_no_output_and_may_come_from_a_file(workspace, tmp_path):
+    workspace.write_orders(3, first=1, wrong_every=2)
+    (workspace / "token").write_text(f"{CANARY}\n", encoding="utf-8")
+    with exchange(tmp_path / "exchange.db", token=CANARY) as served:
+        words = ("--exchange", served.url)
+        done = [workspace.run(*words, LOADSHEET_TOKEN=f"{CANARY}-wrong")]
+        done.append(workspace.command("doctor", *words, LOADSHEET_TOKEN=f"{CANARY}-wrong"))
+        done += [workspace.run(*words, LOADSHEET_TOKEN="", LOADSHEET_TOKEN_FILE=name) for name in ("nowhere", "token")]
+    (workspace / "token").unlink()
+    assert [each.returncode for each in done] == [77, 1, 78, 1]
+    assert all(CANARY not in each.stdout + each.stderr for each in done)
+    assert holding(workspace, CANARY) == []
+    done = workspace.command("exchange", "serve", "--port", "0", LOADSHEET_TOKEN="")
+    assert (done.returncode, done.stdout, "LOADSHEET_TOKEN" in done.stderr) == (78, "", True)

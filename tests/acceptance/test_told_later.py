@@ -6,10 +6,10 @@ import shutil
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from capsules import House
+from capsule_runs import House
+from command_fork import loadsheet
+from exchange_process import exchange
 from orders import MAPPINGS, write_orders
-from serving import exchange
-from warm import loadsheet
 
 from loadsheet.capsule.replaying import replay
 from loadsheet.problems import FolderError

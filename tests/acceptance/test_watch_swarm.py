@@ -5,7 +5,7 @@ import signal
 
 import pytest
 from orders import MAPPINGS, write_orders
-from watched import watching
+from watch_process import watching
 
 pytestmark = pytest.mark.sweep
 EVENTS = 40_000  # the queue holds 16,384 unless somebody enlarged it

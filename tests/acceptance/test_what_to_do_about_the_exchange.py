@@ -1,32 +1,37 @@
-"""What a run says about an exchange that does not do what it should: where the fault may lie, and what to do."""
+"""What a run says of an exchange that refuses, asks for a pause, speaks no TLS or is at another path, and what to do about it."""
 
-import shutil
+import re
 
 import pytest
-from misbehaving import misbehaving
-from orders import MAPPINGS, write_orders
-from warm import loadsheet
+from faulty_exchange import misbehaving
+
+from loadsheet.exchange import FaultClass
 
 
 @pytest.fixture
-def house(tmp_path):
-    shutil.copytree(MAPPINGS, tmp_path / "mappings")
-    write_orders(tmp_path / "inbox", 2, first=1)
-    return tmp_path
+def house(workspace):
+    workspace.write_orders(2, first=1)
+    return workspace
 
 
-def run(house, exchange, **more):
-    return loadsheet(house, "run", "--settle", "0", "--exchange", exchange, **more)
-
-
-def test_a_refused_token_and_a_wrong_path_are_told_with_what_to_do(house):
-    with misbehaving(house) as served:
+def test_a_refused_token_a_wrong_path_and_a_missing_tls_are_told_with_what_to_do(house, tmp_path):
+    with misbehaving(tmp_path) as served:
         url = served.exchange.url
-        refused = run(house, url, LOADSHEET_TOKEN="another-token-than-theirs")
-        astray = run(house, f"{url}/tmsapi/")
-        doctor = loadsheet(house, "doctor", "--exchange", f"{url}/tmsapi/")
+        refused = house.run("--exchange", url, LOADSHEET_TOKEN="another-token-than-theirs")
+        astray = house.run("--exchange", f"{url}/tmsapi/")
+        doctor = house.command("doctor", "--exchange", f"{url}/tmsapi/")
+        clear = house.run("--exchange", url.replace("http:", "https:"))
     assert refused.returncode == 77
     assert "replace the token (from LOADSHEET_TOKEN or the settings file), and run again" in refused.stderr
     assert astray.returncode == 75
     assert f"check `exchange` ({url}/tmsapi/), to which calls add /tmsapi/" in astray.stderr
     assert "check `exchange`, to which calls add /tmsapi/" in doctor.stdout
+    assert (clear.returncode, "(is it http://?)" in clear.stderr) == (75, True)
+
+
+def test_a_long_pause_that_the_exchange_asks_for_is_told_once(house, tmp_path):
+    busy = {"fault": FaultClass("status_before_effect"), "status": 429, "retry_after": "3600"}
+    with misbehaving(tmp_path, {**busy, "operation": "order.create"}) as served:
+        done = house.run("--exchange", served.exchange.url, LOADSHEET_UNREACHABLE_MAX="1")
+    assert done.returncode == 75
+    assert len(re.findall(r"^the exchange asks for a pause until \d\d:\d\d$", done.stderr, re.MULTILINE)) == 1

@@ -103,6 +103,13 @@ def test_a_change_of_clocks_in_between_spreads_nothing():
     assert only(history(days=70, spread=1), now=end(70)).by == "21:20"
 
 
+def test_a_day_that_is_not_over_demands_nothing():
+    weeks = history(days=28, files=2, but={date(2026, 2, 17)})
+    now = end(28) + timedelta(hours=21, minutes=10)
+    first_of_today = weeks[-1]._replace(name="acme_today.xlsx", came=now - timedelta(minutes=5), number=len(weeks))
+    assert only([*weeks, first_of_today], now=now).at_least == 2
+
+
 def test_a_single_very_late_night_does_not_make_the_limit():
     arrivals = history()
     odd = arrivals[20]._replace(came=arrivals[20].came + timedelta(hours=4))

@@ -6,7 +6,7 @@ import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from arriving import settings_in
+from inbox_files import settings_in
 from ledgers import ledger_in
 
 from loadsheet.cli.watch import _due_s

@@ -3,17 +3,13 @@
 import contextlib
 import io
 import json
-import os
-import pty
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from command import environment
-from command import loadsheet as real
+from command_fork import loadsheet as forked
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -27,41 +23,51 @@ ROOT = Path(__file__).parents[2]
 INBOX = ROOT / "inbox_samples"
 
 
+NEEDED = ("acme-flat", "carrier7-quotes", "nordic-join", "order-deletes", "order-updates")
+
+
+def with_mappings(folder, *names):
+    """The folder with these shipped mappings, their code tables and golden cases."""
+    shipped, own = ROOT / "mappings", folder / "mappings"
+    shutil.copytree(shipped / "lookups", own / "lookups")
+    for name in names:
+        shutil.copy(shipped / f"{name}.yaml", own)
+        if (shipped / "tests" / name).is_dir():
+            shutil.copytree(shipped / "tests" / name, own / "tests" / name)
+    return folder
+
+
 @pytest.fixture
 def house(tmp_path):
-    """A folder with the shipped mappings and their golden cases."""
-    shutil.copytree(ROOT / "mappings", tmp_path / "mappings")
-    return tmp_path
+    return with_mappings(tmp_path, *NEEDED)
 
 
-def loadsheet(folder, *words):
-    """The same command in this process, for a tenth of the time; what is `real` shows that the two agree."""
-    out, err = io.StringIO(), io.StringIO()
+class Terminal(io.StringIO):
+    """A stdout that says it is a terminal."""
+
+    def isatty(self):
+        return True
+
+
+def loadsheet(folder, *words, out=io.StringIO):
+    """The command in this process: most of the others of the suite start it as a user does."""
+    out, err = out(), io.StringIO()
     with contextlib.chdir(folder), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         code = cli.invoke([str(word) for word in words])
     return subprocess.CompletedProcess(words, code, out.getvalue(), err.getvalue())
 
 
-def on_a_terminal(folder, *words):
-    """What a command prints where stdout is a terminal."""
-    ours, theirs = pty.openpty()
-    command = [sys.executable, "-m", "loadsheet", *map(str, words)]
-    more = {"COLUMNS": "200", "TERM": "xterm"}
-    with subprocess.Popen(
-        command, cwd=folder, env=environment(**more), stdout=theirs, stderr=subprocess.DEVNULL
-    ) as process:
-        os.close(theirs)
-        found = b""
-        while True:
-            try:
-                piece = os.read(ours, 65_536)
-            except OSError:  # the other end is closed
-                break
-            if not piece:
-                break
-            found += piece
-        os.close(ours)
-    return process.returncode, re.sub(r"\x1b\[[0-9;]*m", "", found.decode().replace("\r\n", "\n"))
+@pytest.fixture
+def on_a_terminal(monkeypatch):
+    """What a command prints where stdout is a terminal of 200 columns, without its colours."""
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("TERM", "xterm")
+
+    def shown(folder, *words):
+        done = loadsheet(folder, *words, out=Terminal)
+        return done.returncode, re.sub(r"\x1b\[[0-9;]*m", "", done.stdout)
+
+    return shown
 
 
 def edited(folder, name, *changed):
@@ -78,7 +84,7 @@ def edited(folder, name, *changed):
 # ---- lint ----
 
 
-def test_a_mistake_is_shown_in_its_line_with_a_caret_on_a_terminal(house):
+def test_a_mistake_is_shown_in_its_line_with_a_caret_on_a_terminal(house, on_a_terminal):
     edited(house, "acme-flat", ("lookup: package_types", "lookup: pakage_types"))
     code, shown = on_a_terminal(house, "mapping", "lint", "mappings/new.yaml")
     assert code == 78
@@ -86,13 +92,8 @@ def test_a_mistake_is_shown_in_its_line_with_a_caret_on_a_terminal(house):
     assert place.startswith("mappings/new.yaml:")
     assert line[caret.index("^") :].startswith("pakage_types")
     assert hint.strip() == "= did you mean package_types?"
-
-
-def test_in_a_pipe_a_mistake_is_one_line(house):
-    edited(house, "acme-flat", ("lookup: package_types", "lookup: pakage_types"))
-    done = loadsheet(house, "mapping", "lint", "mappings/new.yaml")
-    (line,) = done.stdout.splitlines()
-    assert line.endswith('there is no lookup "pakage_types" (did you mean package_types?)')
+    (line,) = loadsheet(house, "mapping", "lint", "mappings/new.yaml").stdout.splitlines()
+    assert line.endswith('there is no lookup "pakage_types" (did you mean package_types?)'), "one line in a pipe"
 
 
 @given(
@@ -163,7 +164,7 @@ def test_preview_of_joined_files_and_with_a_mapping_by_name(house):
     assert "needs a file for packages" in alone.stderr
 
 
-def test_preview_is_a_table_on_a_terminal(house):
+def test_preview_is_a_table_on_a_terminal(house, on_a_terminal):
     code, shown = on_a_terminal(house, "mapping", "preview", INBOX / "acme_orders_2026-03.xlsx", "--rows", "1")
     assert code == 0
     (line,) = [line for line in shown.splitlines() if "packages[0].package_type" in line]
@@ -180,13 +181,15 @@ def test_preview_is_a_table_on_a_terminal(house):
 # ---- test ----
 
 
+@pytest.mark.journey
 def test_the_shipped_golden_cases_hold():
-    done = real(ROOT, "mapping", "test")
+    done = loadsheet(ROOT, "mapping", "test")
     assert done.returncode == 0, done.stdout
     assert done.stderr.endswith(" cases, 0 not as expected\n")
 
 
-def test_a_changed_mapping_fails_its_case_until_it_is_updated(house):
+def test_a_changed_mapping_fails_its_case_until_it_is_updated(tmp_path):
+    house = with_mappings(tmp_path, "carrier7-quotes")
     path = house / "mappings" / "carrier7-quotes.yaml"
     path.write_text(path.read_text(encoding="utf-8").replace("{const: carrier}", "{value: OTHER}"), encoding="utf-8")
     done = loadsheet(house, "mapping", "test")
@@ -199,20 +202,17 @@ def test_a_changed_mapping_fails_its_case_until_it_is_updated(house):
     assert loadsheet(house, "mapping", "test").returncode == 0
 
 
-def test_a_case_without_expectation_fails_and_a_folder_without_cases_is_an_error(house):
-    shutil.copy(INBOX / "order_deletes.csv", house / "mappings" / "tests" / "order-updates" / "other.csv")
-    assert "there is no other.expected.jsonl" in loadsheet(house, "mapping", "test").stdout
+def test_a_case_fails_without_its_expectation_and_where_a_refused_row_is_accepted_now(house):
     (house / "empty").mkdir()
-    assert loadsheet(house, "mapping", "test", "empty").returncode == 78
-
-
-def test_a_refused_row_that_is_accepted_now_is_told(house):
+    assert loadsheet(house, "mapping", "test", "empty").returncode == 78, "no case at all"
+    shutil.copy(INBOX / "order_deletes.csv", house / "mappings" / "tests" / "order-updates" / "other.csv")
     case = house / "mappings" / "tests" / "carrier7-quotes" / "rates.csv"
     text = case.read_text(encoding="utf-8").splitlines()
     text[-1] = text[-1].split(",")[0] + ",100.00," + ",".join(text[-1].split(",")[-5:])
     case.write_text("\n".join(text) + "\n", encoding="utf-8")
-    done = loadsheet(house, "mapping", "test")
-    assert "is accepted, but was to be refused" in done.stdout
+    told = loadsheet(house, "mapping", "test").stdout
+    assert "there is no other.expected.jsonl" in told
+    assert "is accepted, but was to be refused" in told
 
 
 # ---- diff ----
@@ -221,7 +221,7 @@ def test_a_refused_row_that_is_accepted_now_is_told(house):
 def test_diff_tells_which_fields_change_in_how_many_documents(house):
     new = edited(house, "nordic-join", ("version: 1", "version: 2"), ("PT3H", "PT2H"))
     words = ("mapping", "diff", "mappings/nordic-join.yaml", new, "--on", INBOX / "nordic" / "2026-03-04")
-    done = real(house, *words)
+    done = loadsheet(house, *words)
     assert done.returncode == 1
     assert "36  changed" in done.stdout
     assert "36  differ in pickup_enddatetime" in done.stdout
@@ -240,6 +240,18 @@ def test_diff_of_equal_mappings_is_clean(house):
     )
     assert done.returncode == 0, done.stdout
     assert "identical" in done.stdout
+
+
+@pytest.mark.parametrize("content", [{}, {"notes.txt": "see you on Monday\n"}])
+def test_diff_of_a_folder_that_holds_nothing_for_the_mappings_is_refused(house, content):
+    folder = house / "drop"
+    folder.mkdir()
+    for name, text in content.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    done = loadsheet(house, "mapping", "diff", "mappings/acme-flat.yaml", "mappings/acme-flat.yaml", "--on", folder)
+    assert done.returncode == 65
+    assert "there is nothing to compare" in done.stderr
+    assert "acme_" in done.stderr
 
 
 def test_diff_tells_what_fails_now_and_what_passes_now(house):
@@ -298,11 +310,10 @@ def test_a_number_written_otherwise_is_a_change():
 @pytest.fixture(scope="module")
 def night(tmp_path_factory):
     """A folder after a run of Acme's sample."""
-    folder = tmp_path_factory.mktemp("night")
-    shutil.copytree(ROOT / "mappings", folder / "mappings")
+    folder = with_mappings(tmp_path_factory.mktemp("night"), "acme-flat")
     (folder / "inbox").mkdir()
     shutil.copy(INBOX / "acme_orders_2026-03.xlsx", folder / "inbox")
-    done = real(folder, "run", "--settle", "0", "--exchange", "embedded")
+    done = forked(folder, "run", "--settle", "0", "--exchange", "embedded")
     assert done.returncode == 1, done.stderr
     return folder
 
@@ -310,7 +321,7 @@ def night(tmp_path_factory):
 def test_a_value_is_explained_from_cell_to_payload(night):
     lines = (night / "mappings" / "acme-flat.yaml").read_text(encoding="utf-8").splitlines()
     line = next(number for number, text in enumerate(lines, 1) if text.strip() == "package_type: {col: kind}")
-    done = real(night, "show", "A-4501", "--field", "packages[0].package_type")
+    done = loadsheet(night, "show", "A-4501", "--field", "packages[0].package_type")
     assert done.returncode == 0, done.stderr
     assert [line.strip() for line in done.stdout.splitlines()[1:6]] == [
         'packages[0].package_type = "Drum"',

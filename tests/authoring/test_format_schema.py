@@ -6,7 +6,7 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from warm import loadsheet
+from command_fork import loadsheet
 
 from loadsheet.authoring.formatschema import DIALECT, mapping_schema
 from loadsheet.authoring.meanings import MEANINGS
@@ -29,9 +29,8 @@ def test_the_schema_is_one_of_its_dialect():
     VALIDATOR.check_schema(SCHEMA)
 
 
-@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
-def test_every_shipped_mapping_is_valid(path):
-    assert faults(read_yaml(path).values) == []
+def test_every_shipped_mapping_is_valid():
+    assert {path.name: found for path in SHIPPED if (found := faults(read_yaml(path).values))} == {}
 
 
 def test_the_mapping_of_the_readme_is_valid(tmp_path):
@@ -70,11 +69,15 @@ def broken(values):
     yield "unknown field", unknown
 
 
-@pytest.mark.parametrize("name", ["acme-flat", "carrier-status", "spring-tenders", "order-deletes"])
-def test_mutations_are_refused_by_the_schema_and_by_lint(tmp_path, name):
-    values = read_yaml(ROOT / "mappings" / f"{name}.yaml").values
-    for what, changed in broken(values):
-        assert faults(changed), what
+def test_mutations_are_refused_by_the_schema():
+    for name in ("acme-flat", "carrier-status", "spring-tenders", "order-deletes"):
+        for what, changed in broken(read_yaml(ROOT / "mappings" / f"{name}.yaml").values):
+            assert faults(changed), (name, what)
+
+
+@pytest.mark.parametrize("name", ["carrier-status", "order-deletes"])
+def test_what_the_schema_refuses_lint_refuses_too(tmp_path, name):
+    for what, changed in broken(read_yaml(ROOT / "mappings" / f"{name}.yaml").values):
         path = tmp_path / "mutated.yaml"
         path.write_text(json.dumps(changed, default=float, ensure_ascii=False), encoding="utf-8")
         assert lint(path, Assumptions()), what

@@ -12,10 +12,10 @@ from decimal import Decimal
 import openpyxl
 import pytest
 import strategies
-from examples import GOOD
+from command_fork import loadsheet
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from warm import loadsheet
+from payload_examples import GOOD
 
 from loadsheet.authoring.template import write_template
 from loadsheet.contract import BY_NAME, DATE_SHAPES, WRITES, Assumptions, Kind, NumberForm, When, plain
@@ -226,8 +226,8 @@ def test_many_records_typed_into_a_template_come_out_as_they_went_in(house, data
     house.check(data.draw(records_of(house, 12)))
 
 
-@pytest.mark.parametrize("name", ["order.create", "order.status"])
-def test_the_real_commands_write_the_template_and_read_it_back(tmp_path, name):
+def test_the_real_commands_write_the_template_and_read_it_back(tmp_path):
+    name = "order.create"
     house = House(tmp_path, BY_NAME[name])
     done = loadsheet(tmp_path, "mapping", "template", "whole", "--out", "blank-again.xlsx")
     assert done.returncode == 0, done.stderr

@@ -21,8 +21,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
 import pytest
-from calling import AUTHORISED, encode, served
-from examples import ORDER
+from exchange_calls import AUTHORISED, encode
+from exchange_process import served
+from payload_examples import ORDER
 from postgres import running_server
 from sqlalchemy import create_engine, insert, update
 from tests.benchmarks.load import CONNECTIONS, Measured, load

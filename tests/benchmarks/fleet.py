@@ -19,8 +19,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
-from camps import TAKEOVER_S, Camp, until
-from nursery import nursery
+from command_processes import nursery
+from fleet_processes import TAKEOVER_S, Camp, until
 from orders import MAPPINGS, write_orders
 from postgres import running_server
 from tests.benchmarks.sink import sink

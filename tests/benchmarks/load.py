@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from calling import encode
-from examples import ORDER
-from serving import TOKEN
+from exchange_calls import encode
+from exchange_process import TOKEN
+from payload_examples import ORDER
 
 CONNECTIONS = 64
 _MARK = b"KEY-0000000000"

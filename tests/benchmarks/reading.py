@@ -20,7 +20,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
 import xlsxwriter
-from family import memory_mb
+from process_memory import memory_mb
 
 COLUMNS = 40
 BATCH = 20_000

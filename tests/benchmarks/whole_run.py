@@ -22,8 +22,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
 import pandas  # noqa: F401, ICN001 (a run imports it when it is needed; starting is not what is measured)
 import xlsxwriter  # noqa: F401 (likewise)
+from exchange_process import TOKEN, exchange
 from orders import MAPPINGS, write_orders
-from serving import TOKEN, exchange
 from tests.benchmarks.sink import sink
 
 from loadsheet.cli.check import documents_of

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 import pytest
-from capsules import House
+from capsule_runs import House
 from openpyxl import load_workbook
 
 from loadsheet.exchange import FaultClass
@@ -53,7 +53,7 @@ def nights(tmp_path_factory):
 @pytest.fixture(scope="session")
 def little_house(tmp_path_factory):
     """A house with one night behind it, of one small file."""
-    house = House(tmp_path_factory.mktemp("little"))
+    house = House(tmp_path_factory.mktemp("little"), "alder-parcels")
     house.drop("alder_2026-03-10.csv")
     house.night()
     return house

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from capsules import MAPPINGS, SAMPLES, House
+from capsule_runs import SAMPLES, House, copy_mappings
 
 from loadsheet.capsule import record
 from loadsheet.capsule.contents import member_of, read_manifest, rows_of
@@ -103,6 +103,7 @@ def test_a_night_of_what_was_sent_before_a_fix_file_and_a_file_nobody_knows_is_r
     assert len(done.same) == len(nights.told[1].reports)
 
 
+@pytest.mark.journey
 def test_a_replay_needs_nothing_but_the_capsule_and_no_network(nights, tmp_path):
     path = shutil.copy(nights.capsule(nights.second), tmp_path / "carried.zip")
     (tmp_path / "loadsheet.toml").write_text('language = "de"\n[assumptions]\n', encoding="utf-8")
@@ -362,7 +363,9 @@ def test_a_record_that_was_changed_is_seen(nights, tmp_path):
         (tmp_path / record.NAME).write_text("".join(changed), encoding="utf-8")
         assert record.read(tmp_path).broken == broken
     (tmp_path / record.NAME).write_text(lines[1], encoding="utf-8")
-    assert "line 1 of the record" in verify(nights.capsule(nights.second), record.read(tmp_path)).wrong[0]
+    second, changed = nights.capsule(nights.second), record.read(tmp_path)
+    assert "line 1 of the record" in verify(second, changed).wrong[0]
+    assert verify(second, changed, verify(second, changed).head).vouched_by == "kept head", "the record is not asked"
 
 
 def test_the_command_makes_shows_verifies_and_replays(little, tmp_path, capsys):
@@ -396,19 +399,16 @@ def test_the_command_makes_shows_verifies_and_replays(little, tmp_path, capsys):
     assert "is not replayed, because it was tampered with" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("words", "code", "said"),
-    [
-        (["make", "1999-01-01-01"], 65, "there is no run 1999-01-01-01; `loadsheet runs` lists"),
+def test_wrong_usage_says_what_is_wrong(nights, capsys):
+    state = ["--state", str(nights.house.settings.state)]
+    for words, code, said in (
+        (["make", "1999-01-01-01", *state], 65, "there is no run 1999-01-01-01; `loadsheet runs` lists"),
         (["verify", "nowhere.zip"], 2, "does not exist"),
         (["replay", "nowhere.zip"], 2, "does not exist"),
         (["mend"], 2, "No such command"),
-    ],
-)
-def test_wrong_usage_says_what_is_wrong(nights, capsys, words, code, said):
-    more = ["--state", str(nights.house.settings.state)] if words[0] == "make" else []
-    assert invoke(["capsule", *words, *more]) == code
-    assert said in capsys.readouterr().err
+    ):
+        assert invoke(["capsule", *words]) == code
+        assert said in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["../../outside", "/tmp/outside", "2026-03-05-01/..", ""])
@@ -427,8 +427,9 @@ def test_a_capsule_that_was_made_to_write_elsewhere_is_refused(little, tmp_path,
             replay(made, tmp_path / "told")
 
 
+@pytest.mark.outcomes_differ("reports are taken away")
 def test_a_set_aside_file_that_is_gone_is_named_and_a_report_that_is_gone_is_said(tmp_path):
-    house = House(tmp_path)
+    house = House(tmp_path, "alder-parcels")
     (house.settings.inbox / "holiday.csv").write_text("nobody knows this\n", encoding="utf-8")
     run = house.night()
     (kept,) = read_manifest(Members(house.capsule(run))).drops[0].files
@@ -459,7 +460,7 @@ def test_a_folder_that_is_not_empty_and_a_newer_capsule_are_refused(little, tmp_
 
 
 def test_a_run_of_the_command_seals_itself_where_the_settings_say_so(tmp_path, capsys, monkeypatch):
-    shutil.copytree(MAPPINGS, tmp_path / "mappings")
+    copy_mappings(tmp_path / "mappings", "alder-parcels")
     (tmp_path / "inbox").mkdir()
     shutil.copy(SAMPLES / "alder_2026-03-10.csv", tmp_path / "inbox")
     (tmp_path / "loadsheet.toml").write_text('capsules = "each"\n', encoding="utf-8")
@@ -470,24 +471,6 @@ def test_a_run_of_the_command_seals_itself_where_the_settings_say_so(tmp_path, c
     assert "and the record says so too" in capsys.readouterr().out
     assert invoke(["run", "--settle", "0"]) == 0  # nothing to do: nothing to seal
     assert list((tmp_path / ".loadsheet" / "capsules").iterdir()) == [path]
-
-
-def test_fix_files_that_are_texts_are_replayed_as_their_originals_were_read(tmp_path):
-    house = House(tmp_path, feedback="csv")
-    house.drop("alder_2026-03-10.csv", "nordic")
-    first = house.night()
-    fixes = sorted((house.settings.outbox / first).glob("*.fix.csv"))
-    assert len(fixes) == 3  # one, and two that are read together
-    for path in fixes:
-        text = path.read_bytes().replace(b"stone", b"kg")
-        place = house.settings.inbox / path.name.replace("__", "/")
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_bytes(text)
-    second = house.night()
-    done = replay(house.capsule(second))
-    assert (done.differences, done.other, done.is_same) == ((), (), True)
-    assert done.drops == 2
-    assert [drop.fixes for drop in read_manifest(Members(house.capsule(second))).drops] == [1, 2]
 
 
 @pytest.mark.parametrize(
@@ -511,22 +494,8 @@ def test_a_state_that_does_not_follow_from_what_was_answered_is_told(little, tmp
     assert any(one.field == "state" and told in one.replayed for one in done.differences), done.differences
 
 
-def test_a_night_without_files_that_sends_what_was_left_is_replayed_as_its_reports(tmp_path):
-    house = House(tmp_path)
-    house.drop("alder_2026-03-10.csv")
-    first = house.night({"fault": FaultClass.HTML, "operation": "order.create", "at": (1,)})
-    second = house.night()
-    manifest = read_manifest(Members(house.capsule(second)))
-    assert (manifest.drops, len(manifest.touched)) == ((), 1)
-    done = replay(house.capsule(second))
-    assert (done.drops, done.is_same) == (0, True)
-    assert len(done.same) == len(house.last.reports) >= 5
-    assert replay(house.capsule(first)).is_same
-    assert house.said == []
-
-
 def test_the_mapping_in_a_shippers_folder_is_replayed_for_the_files_of_that_folder(tmp_path):
-    house = House(tmp_path)
+    house = House(tmp_path, "nordic-join")
     mappings, inbox = house.settings.mappings, house.settings.inbox
     (mappings / "nordic").mkdir()
     text = (mappings / "nordic-join.yaml").read_text(encoding="utf-8")
@@ -541,3 +510,43 @@ def test_the_mapping_in_a_shippers_folder_is_replayed_for_the_files_of_that_fold
     (kept,) = done.manifest.mappings
     assert kept.shipper == "nordic"
     assert not list(inbox.rglob("*.csv"))
+
+
+@pytest.mark.journey
+def test_nights_of_lost_answers_fix_texts_no_files_and_new_versions_are_replayed_as_they_were(tmp_path):
+    house = House(tmp_path, "alder-parcels", "nordic-join", feedback="csv")
+    house.drop("alder_2026-03-10.csv", "nordic")
+    first = house.night({"fault": FaultClass.HTML, "operation": "order.create", "at": (1,)})
+
+    nothing = house.night()
+    manifest = read_manifest(Members(house.capsule(nothing)))
+    assert manifest.drops == ()
+    assert manifest.touched, "it sent what was left"
+    done = replay(house.capsule(nothing))
+    assert (done.drops, done.is_same) == (0, True)
+    assert len(done.same) == len(house.last.reports) >= 5
+
+    house.drop("alder_2026-03-10.csv")
+    path = house.settings.inbox / "alder_2026-03-10.csv"
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(line for line in lines if not line.startswith(b"AF-11,")))
+    done = replay(house.capsule(house.night()))
+    assert [drop.missing_records.count for drop in house.last.drops if drop.run == house.last.run] == [1]
+    assert (done.differences, done.other) == ((), ()), "without the last version"
+
+    fixes = sorted((house.settings.outbox / first).glob("*.fix.csv"))
+    assert len(fixes) == 3  # one, and two that are read together
+    for path in fixes:
+        place = house.settings.inbox / path.name.replace("__", "/")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(path.read_bytes().replace(b"stone", b"kg"))
+    mended = house.night()
+    done = replay(house.capsule(mended))
+    assert (done.differences, done.other, done.is_same, done.drops) == ((), (), True, 2)
+    assert [drop.fixes for drop in read_manifest(Members(house.capsule(mended))).drops] == [1, 2]
+    assert replay(house.capsule(first)).is_same
+
+    house.drop("alder_2026-03-10.csv")
+    done = replay(house.capsule(house.night()))
+    assert (done.differences, done.other) == ((), ()), "its wrong order was accepted from the fix file"
+    assert house.said == []

@@ -53,8 +53,17 @@ def test_dates_that_fit_two_styles_get_no_format_but_the_question():
 
 def test_one_value_of_no_style_takes_the_proposal_away():
     cause = only(cell("C304", "03/25/2026", 2, expected="31/03/2026"), cell("C304", "soon", 3, expected="31/03/2026"))
-    assert cause.proposal == ""
+    assert cause.proposal == "expected: 31/03/2026"  # no format to set, but what the column takes
     assert cause.say == "column Pickup: not a date in 2 rows"
+
+
+def test_excel_errors_and_rows_of_different_wrong_lengths_say_what_to_do():
+    error = only(cell("R207", "#N/A", 2), cell("R207", "#REF!", 3))
+    assert error.proposal == "correct the formula, or type the value in its place"
+    long = cell("R205", "x", 2, column="", cells=12, columns=11, hint="a value stands beyond the last column")
+    short = cell("R205", "", 3, column="", cells=5, columns=11, hint="a cell is missing")
+    assert only(long, short).proposal == "compare these rows with the header: each value belongs below its own label"
+    assert only(long, long).proposal == "a value stands beyond the last column"
 
 
 def test_a_time_of_day_is_no_date_in_another_style():
@@ -130,9 +139,10 @@ def test_words_far_from_a_list_and_many_of_them_point_to_the_wrong_column():
             "fill the column in; or give it default: or fill_down: true in the mapping, if a blank means something",
         ),
         (
-            cell("R223", "1100", 2, width="5", count="11", rows="rows 2"),
+            cell("R223", "1100", 2, width=5, pads_to=5, count=11, rows="rows 2"),
             'pad_left: {to: 5, with: "0"} of the column puts the zeros back',
         ),
+        (cell("R223", "1100", 2, width=5, count=11, rows="rows 2"), ""),
         (cell("G406", "x", 2, say="no", check="window"), ""),
     ],
 )
@@ -184,6 +194,12 @@ def test_memory_is_bounded_by_causes_and_not_by_problems():
     assert len(ranked) == 1_001
     assert sum(cause.count for cause in ranked) == 30_000
     assert (ranked[0].column, ranked[0].file) == ("", "")
+
+
+@pytest.mark.parametrize(("values", "told"), [(50, "lacks v0, v1"), (51, "over 50 different words")])
+def test_fifty_different_values_of_a_cause_are_kept(values, told):
+    cause = only(*(cell("C306", f"v{number}", number, expected="A") for number in range(values)))
+    assert told in cause.proposal
 
 
 @given(st.data())

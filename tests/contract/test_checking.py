@@ -60,14 +60,29 @@ IDS = {"order_id": "1", "sender_id": "a", "receiver_id": "b"}
 TENDER = {"tender_id": "1", "sender_id": "a", "receiver_id": "b", "tender_status": "OPEN"}
 
 
-def test_orders_send_numbers_and_tenders_send_them_as_strings():
-    package = {"package_type": "Box", "item_name": "x"}
-    assert not faults("order.update", IDS | {"total_weight": Decimal("1.50")})
-    assert faults("order.update", IDS | {"total_weight": "1.50"}) == {"total_weight": "must be a number"}
-    assert not faults("tender.create", TENDER | {"packages": [package | {"weight": "1.50"}]})
-    assert "packages[0].weight" in faults("tender.create", TENDER | {"packages": [package | {"weight": 1}]})
-    assert not faults("order.update", IDS | {"total_weight": "1.50"}, number_forms="both")
-    assert not faults("tender.create", TENDER | {"packages": [package | {"weight": 1}]}, number_forms="both")
+PACKAGE = {"package_type": "Box", "item_name": "x"}
+EVENT = {"order_id": "1", "totalWeight": "12.50", "statusHistory": [{"quantity": "4"}]}
+
+
+@pytest.mark.parametrize(
+    ("operation", "sampled", "other", "field"),
+    [
+        ("order.update", IDS | {"total_weight": Decimal("1.50")}, IDS | {"total_weight": "1.50"}, "total_weight"),
+        (
+            "tender.create",
+            TENDER | {"packages": [PACKAGE | {"weight": "1.50"}]},
+            TENDER | {"packages": [PACKAGE | {"weight": Decimal("1.50")}]},
+            "packages[0].weight",
+        ),
+        ("order.status", EVENT, EVENT | {"totalWeight": Decimal("12.50")}, "totalWeight"),
+        ("order.status", EVENT, EVENT | {"statusHistory": [{"quantity": 4}]}, "statusHistory[0].quantity"),
+    ],
+)
+def test_a_number_is_taken_in_both_forms_unless_only_that_of_the_samples_is(operation, sampled, other, field):
+    assert not faults(operation, sampled)
+    assert not faults(operation, other)
+    assert not faults(operation, sampled, number_forms="declared")
+    assert set(faults(operation, other, number_forms="declared")) == {field}
 
 
 @pytest.mark.parametrize("wrong", ["NaN", "Infinity"])

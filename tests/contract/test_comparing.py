@@ -2,11 +2,11 @@ from decimal import Decimal
 
 import msgspec
 import pytest
-from examples import ORDER, TENDER
 from hypothesis import given
 from hypothesis import strategies as st
+from payload_examples import ORDER, TENDER
 
-from loadsheet.contract import BY_NAME, Difference, Tolerances, different_fields
+from loadsheet.contract import BY_NAME, Difference, Tolerances, different_fields, same_content
 
 ORDERS = BY_NAME["order.create"].record
 TENDERS = BY_NAME["tender.create"].record
@@ -130,3 +130,60 @@ def test_any_record_equals_itself_and_any_two_can_be_compared(sent, other):
         assert {
             found.path.split("[")[0].split(".")[0] for found in different_fields(ORDERS, sent, {**sent, name: other})
         } <= {name}
+
+
+# ---- lists ----
+
+LINES = [{"item_name": "Rug", "weight": 22}, {"item_name": "Lamp", "weight": "1.50"}, {"item_name": "Rug", "weight": 3}]
+
+
+def listed(*places, **changed):
+    return {"packages": [{**LINES[place], **changed} for place in places]}
+
+
+def test_lines_in_another_order_are_the_same_unless_order_counts():
+    record = BY_NAME["order.create"].record
+    held = {
+        "packages": [{**line, "weight": f"{line['weight']}.0"} if line["weight"] != "1.50" else line for line in LINES]
+    }
+    held["packages"].reverse()
+    assert different_fields(record, listed(0, 1, 2), held) == []
+    assert different_fields(record, listed(0, 1, 2), held, ordered=["packages"]) != []
+    assert different_fields(record, listed(0, 1, 2), held, ordered=None) != []
+
+
+def test_of_lines_in_another_order_the_one_that_differs_is_told():
+    record = BY_NAME["order.create"].record
+    held = listed(2, 0, 1)
+    held["packages"][1] = {"item_name": "Rug", "weight": 23}
+    (found,) = different_fields(record, listed(0, 1, 2), held)
+    assert (found.path, found.sent, found.held) == ("packages[0].weight", "22", "23")
+
+
+@pytest.mark.parametrize(
+    ("other", "ordered", "same"),
+    [
+        ('{"b":1,"a":[{"x":2,"y":1},{"x":1}]}', (), True),
+        ('{"b":1,"a":[{"x":2,"y":1},{"x":1}]}', ("a",), False),
+        ('{"b":1,"a":[{"x":2,"y":1},{"x":2}]}', (), False),
+        ('{"a":[{"x":2,"y":1},{"x":1}],"b":1}', ("c",), True),
+    ],
+)
+def test_content_is_the_same_whatever_the_order_of_keys_and_lines(other, ordered, same):
+    one = b'{"a":[{"x":1},{"y":1,"x":2}],"b":1}'
+    assert same_content(one, other.encode(), ordered) is same
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        (r'{"a":"x\r\ny"}', r'{"a":"x\ny"}', True),
+        (r'{"a":[{"b":"x\ry"}]}', r'{"a":[{"b":"x\ny"}]}', True),
+        (r'{"a":"\\r\r\n"}', r'{"a":"\\r\n"}', True),
+        (r'{"a":"x\\ry"}', r'{"a":"x\\ny"}', False),
+        (r'{"a":"x\r\n\r\ny"}', r'{"a":"x\ny"}', False),
+    ],
+)
+def test_content_is_the_same_whatever_ends_the_lines_of_its_texts(one, other, same):
+    assert same_content(one.encode(), other.encode(), ()) is same
+    assert same_content(other.encode(), one.encode(), ()) is same

@@ -13,11 +13,11 @@ from urllib.parse import urlsplit
 
 import click
 import pytest
+from exchange_process import exchange
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from postgres import running_server
 from ruamel.yaml import YAML
-from serving import exchange
 
 from loadsheet.cli import loadsheet
 from loadsheet.exchange.store import Store
@@ -80,11 +80,14 @@ def test_the_image_is_made_of_named_versions_and_of_nothing_from_the_network_but
     bases = [rest.split()[0] for rest in all_of("FROM")]
     assert set(bases) == {"${PYTHON}"}
     (base,) = [rest.removeprefix("PYTHON=") for rest in all_of("ARG")]
-    assert re.fullmatch(r"python:3\.\d+-slim-\w+", base)
+    assert re.fullmatch(r"python:3\.\d+-slim-\w+@sha256:[0-9a-f]{64}", base)
     minor = int(base.split(".")[1].split("-")[0])
     assert minor >= 11
     assert all_of("ADD") == []
-    assert "--constraint .constraints.txt" in " ".join(all_of("RUN"))
+    installs = [words for rest in all_of("RUN") for words in rest.split("&&") if "pip install" in words]
+    downloads = [words for words in installs if "--no-deps --no-build-isolation ." not in words]
+    assert len(downloads) == 1
+    assert "--require-hashes --requirement .constraints.hashed.txt" in downloads[0]
 
 
 def test_no_secret_is_made_part_of_the_image():
@@ -94,7 +97,7 @@ def test_no_secret_is_made_part_of_the_image():
 
 def test_what_is_copied_into_the_image_exists_and_reaches_the_builder():
     sources = [word for rest in all_of("COPY") if "--from" not in rest for word in rest.split()[:-1]]
-    assert {"src", ".constraints.txt", "pyproject.toml"} <= set(sources)
+    assert {"src", ".constraints.hashed.txt", "pyproject.toml"} <= set(sources)
     for source in sources:
         assert (ROOT / source).exists(), source
         assert goes_to_the_builder(source), source
@@ -236,12 +239,25 @@ def needed(package, seen):
             needed(each, seen)
 
 
+def pinned_in(name):
+    """The versions that a file pins packages to; continued lines are one."""
+    text = (ROOT / name).read_text(encoding="utf-8").replace("\\\n", " ")
+    lines = [line.split("--hash=") for line in text.splitlines() if line and not line.startswith("#")]
+    needs = [(Requirement(line), hashes) for line, *hashes in lines]
+    return {canonicalize_name(need.name): (str(need.specifier), hashes) for need, hashes in needs}
+
+
+def test_every_package_in_the_image_has_hashes_and_the_version_that_is_tested():
+    tested, hashed = pinned_in(".constraints.txt"), pinned_in(".constraints.hashed.txt")
+    assert {name: version for name, (version, _) in hashed.items()} == {name: tested[name][0] for name in hashed}
+    for name, (_, hashes) in hashed.items():
+        assert hashes, name
+        assert all(re.fullmatch(r"sha256:[0-9a-f]{64}", one.strip()) for one in hashes), name
+    assert not re.search(r"://|^-|#\s+via", (ROOT / ".constraints.hashed.txt").read_text(), re.MULTILINE)
+
+
 def test_every_package_in_the_image_is_pinned():
-    pinned = {
-        canonicalize_name(line.split("==")[0])
-        for line in (ROOT / ".constraints.txt").read_text().splitlines()
-        if "==" in line
-    }
+    pinned = set(pinned_in(".constraints.hashed.txt"))
     text = (ROOT / "pyproject.toml").read_text(encoding="utf-8").split("\ndependencies = [", 1)[1].split("\n]", 1)[0]
     seen = set()
     for line in re.findall(r'^\s*"([^"]+)"', text, re.MULTILINE):

@@ -6,11 +6,12 @@ import shlex
 import shutil
 import subprocess
 import sys
+import urllib.request
 from pathlib import Path
 
 import click
 import pytest
-from unitfilter import directives
+from systemd_filter import directives
 
 from loadsheet.cli import COMMANDS, loadsheet
 
@@ -40,12 +41,12 @@ def units(folder):
 
 
 @analysed
-@pytest.mark.parametrize("name", ["house", "the night's 100% $HOME", "häuser"])
+@pytest.mark.parametrize("name", ["house", "the night's 100% $HOME häuser"])
 def test_systemd_finds_nothing_wrong_with_the_units_wherever_they_were_made(deployed, tmp_path, name):
     made = deployed("systemd", *ZONE, folder=tmp_path / name, config='exchange = "https://example.com"')
     done = analyse("verify", "--man=no", *units(made))
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
-    assert len(units(made)) == 7
+    assert len(units(made)) == 8
 
 
 @analysed
@@ -76,11 +77,12 @@ def test_the_default_time_comes_on_the_night_the_clocks_change_and_another_may_n
     assert len([day for day in days if "2026-03-28" <= day <= "2026-03-31"]) == nights, told
 
 
+@pytest.mark.sweep
 @filtered
 def test_behind_the_units_filter_files_are_still_read_by_processes_that_can_do_nothing_else(deployed):
     """Without the calls of Landlock in the filter the reading processes would be unprotected; that test would be skipped then."""
     unit = deployed("systemd", *ZONE) / "loadsheet.service"
-    launcher = ROOT / "tests" / "support" / "unitfilter.py"
+    launcher = ROOT / "tests" / "support" / "systemd_filter.py"
     suite = ROOT / "tests" / "reading" / "test_reading_isolation.py"
     chosen = [
         "-k",
@@ -107,7 +109,7 @@ def test_the_filter_of_the_test_above_refuses_what_the_unit_forbids(deployed):
         "a namespace": "ctypes.CDLL(None, use_errno=True).unshare(0x20000) and 1 / 0",
     }
     code = "import ctypes, mmap, os, socket\nfor deed in {!r}:\n  try: exec(deed); print('done', deed)\n  except (OSError, ZeroDivisionError): pass"
-    launcher = ROOT / "tests" / "support" / "unitfilter.py"
+    launcher = ROOT / "tests" / "support" / "systemd_filter.py"
     words = [sys.executable, launcher, unit, sys.executable, "-c", code.format(list(deeds.values()))]
     done = subprocess.run(words, capture_output=True, text=True, check=True)
     assert done.stdout == ""
@@ -134,13 +136,45 @@ def test_every_unit_starts_this_installation_with_words_that_loadsheet_knows(dep
         assert Path(program).name in ("loadsheet", "loadsheet.exe")
         assert os.access(program, os.X_OK)
         name, given = parsed(words)
-        assert name in COMMANDS
+        assert name in COMMANDS or words[0] in COMMANDS
         assert given["config"] == tmp_path / "50% of the house" / "loadsheet.toml"
         called[unit.name] = name
     assert called["loadsheet.service"] == called["loadsheet@.service"] == "run"
     assert called["loadsheet-watch.service"] == "watch"
     assert called["loadsheet-worker@.service"] == "worker"
+    assert called["loadsheet-exchange.service"] == "serve"
     assert called["loadsheet-notify@.service"] == "doctor"
+
+
+def test_the_exchange_has_a_token_and_writes_its_own_records_alone(deployed, tmp_path):
+    unit = directives(deployed("systemd", *ZONE, folder=tmp_path / "house") / "loadsheet-exchange.service")
+    assert (unit["StateDirectory"], unit["StateDirectoryMode"]) == (["loadsheet-exchange"], ["0700"])
+    assert "ReadWritePaths" not in unit
+    assert unit["LoadCredential"] == ["loadsheet_token:/etc/loadsheet/exchange_token"]
+    assert unit["Environment"] == ["LOADSHEET_TOKEN_FILE=%d/loadsheet_token"]
+    assert unit["RestartPreventExitStatus"] == ["2 78"]
+
+
+@filtered
+def test_behind_the_units_filter_the_exchange_serves_and_stops(deployed, tmp_path):
+    unit = deployed("systemd", *ZONE, config="settle_s = 1.0") / "loadsheet-exchange.service"
+    (tmp_path / "loadsheet-exchange").mkdir()
+    (tmp_path / "token").write_text("a-token")
+    (tmp_path / "token").chmod(0o600)
+    words = [word.replace("%S", str(tmp_path)) for word in commands_of(unit)]
+    launcher = ROOT / "tests" / "support" / "systemd_filter.py"
+    words = [sys.executable, launcher, unit, *words, "--port", "0"]
+    environment = {**os.environ, "LOADSHEET_TOKEN_FILE": str(tmp_path / "token")}
+    with subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            url = process.stdout.readline().strip().removeprefix("exchange listening on ")
+            with urllib.request.urlopen(f"{url}/openapi.json", timeout=30) as answer:
+                assert answer.status == 200
+            process.terminate()
+            assert process.wait(timeout=30) == 0
+        finally:
+            process.kill()
+    assert (tmp_path / "loadsheet-exchange" / "exchange.db").is_file()
 
 
 def test_exit_codes_for_people_are_no_failure_and_what_does_not_mend_itself_is_not_repeated(deployed):

@@ -3,12 +3,12 @@
 from collections import Counter
 
 import pytest
-import scripted
-import sendings
-from calling import TOKEN as EXCHANGE_TOKEN
+import ready_entries
+import scripted_exchange
+from exchange_calls import TOKEN as EXCHANGE_TOKEN
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from scripted import Move, Scripted, accepts, answer, says
+from scripted_exchange import Move, Scripted, accepts, answer, says
 
 from loadsheet.contract import BY_NAME, Assumptions, Fault, refusal
 from loadsheet.dispatch.settling import BatchRules
@@ -45,7 +45,7 @@ class Judging:
 
 
 def options(base=0, on_400="atomic", size=20, **more):
-    return sendings.settings(
+    return ready_entries.settings(
         exchange="https://exchange.example",
         assumptions={"status_index_base": base, "status_on_400": on_400, "status_records_max": size},
         **more,
@@ -61,10 +61,10 @@ def outcome_of(ledger, drop):
 @pytest.mark.parametrize("orders", [50, 7])
 def test_a_named_record_is_refused_and_the_others_are_applied_once(ledger, base, on_400, orders):
     run = ledger.begin_run()
-    drop = sendings.events(ledger, run, 50, orders=orders)
+    drop = ready_entries.events(ledger, run, 50, orders=orders)
     exchange = Judging(base, on_400)
     with Scripted(exchange) as server:
-        report = sendings.send_all(ledger, run, server.url, options(base, on_400))
+        report = ready_entries.send_all(ledger, run, server.url, options(base, on_400))
     entries = outcome_of(ledger, drop)
     for stop, entry in entries.items():
         unlucky = stop.endswith("7")
@@ -80,18 +80,18 @@ def test_a_named_record_is_refused_and_the_others_are_applied_once(ledger, base,
 
 def test_the_exchange_of_this_house_is_understood_either_way(ledger, tmp_path):
     run = ledger.begin_run()
-    sendings.orders(ledger, run, 10)
+    ready_entries.orders(ledger, run, 10)
     for base, on_400 in ((0, "atomic"), (1, "atomic"), (0, "partial"), (1, "partial")):
         given_to_both = options(base, on_400)
         payloads = [
             {"order_id": f"A-{number % 12:05}", "status_code": "PU", "status_location": f"{base}{on_400}{number}"}
             for number in range(36)
         ]
-        drop = sendings.plan(ledger, run, "order.status", payloads, file=f"{base}{on_400}.csv")
+        drop = ready_entries.plan(ledger, run, "order.status", payloads, file=f"{base}{on_400}.csv")
         database = f"sqlite:///{tmp_path / 'exchange.db'}"
         with Embedded(database, EXCHANGE_TOKEN, given_to_both.assumptions) as exchange:
-            sendings.send_all(ledger, run, exchange.url, given_to_both, token=EXCHANGE_TOKEN)
-        states = sendings.states(ledger, drop)
+            ready_entries.send_all(ledger, run, exchange.url, given_to_both, token=EXCHANGE_TOKEN)
+        states = ready_entries.states(ledger, drop)
         assert [states[number] for number in range(36)] == [
             "refused" if number % 12 >= 10 else "accepted" for number in range(36)
         ]
@@ -105,10 +105,10 @@ def test_the_exchange_of_this_house_is_understood_either_way(ledger, tmp_path):
 def test_an_index_that_names_nobody_splits_the_batch(ledger, exchange):
     run = ledger.begin_run()
     payloads = [{"order_id": f"A-{n:05}", "status_location": f"stop {n}"} for n in (7, 1, 2, 3, 17)]
-    drop = sendings.plan(ledger, run, "order.status", payloads)
+    drop = ready_entries.plan(ledger, run, "order.status", payloads)
     with Scripted(exchange) as server:
-        sendings.send_all(ledger, run, server.url, options(size=5))
-    assert sendings.states(ledger, drop) == ["refused", "accepted", "accepted", "accepted", "refused"]
+        ready_entries.send_all(ledger, run, server.url, options(size=5))
+    assert ready_entries.states(ledger, drop) == ["refused", "accepted", "accepted", "accepted", "refused"]
     assert exchange.sizes[0] == 5
     assert exchange.sizes.count(5) == 1
     assert max(exchange.sizes[1:]) <= 3, "it is halved until it is clear"
@@ -141,11 +141,11 @@ class Vague(Judging):
 @pytest.mark.parametrize("name", VAGUE)
 def test_a_refusal_that_names_no_record_halves_the_batch_if_nothing_was_applied(ledger, name):
     run = ledger.begin_run()
-    drop = sendings.events(ledger, run, 64)
+    drop = ready_entries.events(ledger, run, 64)
     exchange = Vague(VAGUE[name])
     with Scripted(exchange) as server:
-        sendings.send_all(ledger, run, server.url, options(connections=1, size=64))
-    states = sendings.states(ledger, drop)
+        ready_entries.send_all(ledger, run, server.url, options(connections=1, size=64))
+    states = ready_entries.states(ledger, drop)
     assert {number for number, state in enumerate(states) if state == "refused"} == {7, 17, 27, 37, 47, 57}
     assert max(exchange.applied.values()) == 1
     assert exchange.applied.total() == states.count("accepted") == 58
@@ -155,19 +155,30 @@ def test_a_refusal_that_names_no_record_halves_the_batch_if_nothing_was_applied(
 @pytest.mark.parametrize("name", VAGUE)
 def test_it_leaves_the_whole_batch_unknown_if_others_may_have_been_applied(ledger, name):
     run = ledger.begin_run()
-    drop = sendings.events(ledger, run, 6)
+    drop = ready_entries.events(ledger, run, 6)
     with Scripted(lambda *_: VAGUE[name]) as server:
-        sendings.send_all(ledger, run, server.url, options(on_400="partial"))
-    assert sendings.states(ledger, drop) == ["unknown"] * 6
+        ready_entries.send_all(ledger, run, server.url, options(on_400="partial"))
+    assert ready_entries.states(ledger, drop) == ["unknown"] * 6
     assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("name", VAGUE)
+def test_where_others_may_have_been_applied_or_not_each_record_is_sent_once_more_by_itself(ledger, name):
+    run = ledger.begin_run()
+    drop = ready_entries.events(ledger, run, 8)
+    exchange = Vague(VAGUE[name])
+    with Scripted(exchange) as server:
+        ready_entries.send_all(ledger, run, server.url, options(on_400="prove"))
+    assert ready_entries.states(ledger, drop) == ["accepted"] * 7 + ["refused"]
+    assert exchange.sizes == [8] + [1] * 8
 
 
 def test_an_unanswered_batch_is_unknown_as_a_whole(ledger):
     run = ledger.begin_run()
-    drop = sendings.events(ledger, run, 6)
-    with Scripted(lambda *_: scripted.applies_and_closes) as server:
-        sendings.send_all(ledger, run, server.url, options())
-    assert sendings.states(ledger, drop) == ["unknown"] * 6
+    drop = ready_entries.events(ledger, run, 6)
+    with Scripted(lambda *_: scripted_exchange.applies_and_closes) as server:
+        ready_entries.send_all(ledger, run, server.url, options())
+    assert ready_entries.states(ledger, drop) == ["unknown"] * 6
     assert set(server.applied.values()) == {1}
     (entry, *_) = ledger.history.entries_of(drop.id)
     (problem,) = entry.problems
@@ -176,23 +187,23 @@ def test_an_unanswered_batch_is_unknown_as_a_whole(ledger):
 
 def test_a_named_record_that_was_unknown_before_stays_unknown(ledger):
     run = ledger.begin_run()
-    drop = sendings.plan(
+    drop = ready_entries.plan(
         ledger, run, "order.status", [{"order_id": f"A-{n}", "status_location": f"stop {n}"} for n in (7, 17, 2)]
     )
-    with Scripted(lambda *_: scripted.closes_without_answer) as server:
-        sendings.send_all(ledger, run, server.url, options(size=1, connections=1, unknown_max=1))
-    assert sendings.states(ledger, drop) == ["unknown", "ready", "ready"]
+    with Scripted(lambda *_: scripted_exchange.closes_without_answer) as server:
+        ready_entries.send_all(ledger, run, server.url, options(size=1, connections=1, unknown_max=1))
+    assert ready_entries.states(ledger, drop) == ["unknown", "ready", "ready"]
     first = next(ledger.history.entries_of(drop.id))
-    ledger.settle(run, [sendings.Settlement(first.id, sendings.State.READY, "somebody said: again")])
+    ledger.settle(run, [ready_entries.Settlement(first.id, ready_entries.State.READY, "somebody said: again")])
     with Scripted(Judging()) as server:
-        sendings.send_all(ledger, run, server.url, options())
-    assert sendings.states(ledger, drop) == ["unknown", "refused", "accepted"]
+        ready_entries.send_all(ledger, run, server.url, options())
+    assert ready_entries.states(ledger, drop) == ["unknown", "refused", "accepted"]
 
 
 def test_nothing_is_taken_for_granted_by_default_but_for_our_own_exchange():
     assert (Assumptions().status_on_400, Assumptions().status_index_base) == ("prove", "prove")
-    assert BatchRules.of(sendings.settings(exchange="https://x.example")) == (None, "prove")
-    assert BatchRules.of(sendings.settings()) == (0, "atomic")
+    assert BatchRules.of(ready_entries.settings(exchange="https://x.example")) == (None, "prove")
+    assert BatchRules.of(ready_entries.settings()) == (0, "atomic")
     assert BatchRules.of(options(1, "partial")) == (1, "partial")
     assert BatchRules.of(options(1, "atomic")) == (None, "atomic"), (
         "asking again doubles nothing, so nothing is believed"
@@ -214,7 +225,7 @@ def test_every_event_is_applied_once_or_named_whatever_the_exchange_does(tmp_pat
     size = data.draw(st.integers(1, 12), "records in a call")
     folder = tmp_path_factory.mktemp("batches")
     served = Assumptions(status_index_base=base, status_on_400=on_400)
-    stranger = sendings.settings(
+    stranger = ready_entries.settings(
         exchange="https://exchange.example", assumptions={"status_records_max": size}, outstanding_unknown_max=1000
     )
     with (
@@ -222,14 +233,14 @@ def test_every_event_is_applied_once_or_named_whatever_the_exchange_does(tmp_pat
         Embedded(f"sqlite:///{folder / 'x.db'}", EXCHANGE_TOKEN, served, truth=folder / "truth.jsonl") as exchange,
     ):
         run = ledger.begin_run()
-        sendings.orders(ledger, run, count)
-        sendings.send_all(ledger, run, exchange.url, stranger, token=EXCHANGE_TOKEN)
+        ready_entries.orders(ledger, run, count)
+        ready_entries.send_all(ledger, run, exchange.url, stranger, token=EXCHANGE_TOKEN)
         payloads = [
             {"order_id": f"B-{n}" if n in bad else f"A-{n:05}", "status_code": "PU", "status_location": f"stop {n}"}
             for n in range(count)
         ]
-        drop = sendings.plan(ledger, run, "order.status", payloads, file="events.csv")
-        sendings.send_all(ledger, run, exchange.url, stranger, token=EXCHANGE_TOKEN)
+        drop = ready_entries.plan(ledger, run, "order.status", payloads, file="events.csv")
+        ready_entries.send_all(ledger, run, exchange.url, stranger, token=EXCHANGE_TOKEN)
         entries = list(ledger.history.entries_of(drop.id))
     truth = [line for line in read_truth(folder / "truth.jsonl") if line["operation"] == "order.status"]
     applied = Counter(line["key"] for line in truth)
@@ -245,23 +256,23 @@ def test_every_event_is_applied_once_or_named_whatever_the_exchange_does(tmp_pat
 def test_an_event_that_may_be_there_travels_alone_also_in_a_later_run(ledger):
     """In another batch it could be refused along with others, and be there a third time."""
     run = ledger.begin_run()
-    drop = sendings.events(ledger, run, 6)
-    with Scripted(lambda *_: scripted.applies_and_closes) as server:
-        sendings.send_all(ledger, run, server.url, options(on_400="prove"))
+    drop = ready_entries.events(ledger, run, 6)
+    with Scripted(lambda *_: scripted_exchange.applies_and_closes) as server:
+        ready_entries.send_all(ledger, run, server.url, options(on_400="prove"))
     ledger.settle(
         run,
         [
-            sendings.Settlement(entry.id, sendings.State.READY, "sent once more")
+            ready_entries.Settlement(entry.id, ready_entries.State.READY, "sent once more")
             for entry in ledger.history.entries_of(drop.id)
         ],
     )
-    more = sendings.plan(
+    more = ready_entries.plan(
         ledger, run, "order.status", [{"order_id": "B-1", "status_location": "stop 7"}], file="more.csv"
     )
     exchange = Judging(on_400="partial")
     with Scripted(exchange) as again:
-        sendings.send_all(ledger, run, again.url, options(on_400="prove"))
-    assert sendings.states(ledger, drop, more) == ["accepted"] * 6 + ["refused"]
+        ready_entries.send_all(ledger, run, again.url, options(on_400="prove"))
+    assert ready_entries.states(ledger, drop, more) == ["accepted"] * 6 + ["refused"]
     assert exchange.sizes == [1] * 7
     assert set(server.applied.values()) == {1}
     assert max(exchange.applied.values()) == 1

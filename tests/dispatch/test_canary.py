@@ -1,11 +1,12 @@
 """A mapping that was never accepted before: a few of its records go first and alone."""
 
+import itertools
 from collections import Counter
 
 import pytest
-import scripted
-import sendings
-from scripted import Move, Scripted, accepts, answer, says
+import ready_entries
+import scripted_exchange
+from scripted_exchange import Move, Scripted, accepts, says
 
 from loadsheet.contract import BY_NAME, Fault, refusal
 from loadsheet.dispatch.canary import HELD
@@ -16,12 +17,12 @@ CAUTIOUS = {"canary": 3}
 
 
 def orders(ledger, run, count, first=0, file="orders.csv"):
-    payloads = [sendings.ledgers.order(number) for number in range(first, first + count)]
-    return sendings.plan(ledger, run, "order.create", payloads, file=file)
+    payloads = [ready_entries.ledgers.order(number) for number in range(first, first + count)]
+    return ready_entries.plan(ledger, run, "order.create", payloads, file=file)
 
 
 def send(ledger, run, server, **more):
-    return sendings.send_all(ledger, run, server.url, sendings.settings(**CAUTIOUS, **more))
+    return ready_entries.send_all(ledger, run, server.url, ready_entries.settings(**CAUTIOUS, **more))
 
 
 def test_the_rest_follows_only_when_one_of_the_first_is_accepted(ledger):
@@ -30,12 +31,12 @@ def test_the_rest_follows_only_when_one_of_the_first_is_accepted(ledger):
     before = []
 
     def look(connection, request):
-        before.append(Counter(sendings.states(ledger, drop))["accepted"])
+        before.append(Counter(ready_entries.states(ledger, drop))["accepted"])
         return accepts.act(connection, request)
 
     with Scripted(lambda *_: Move(look, applies=True)) as server:
         report = send(ledger, run, server)
-    assert sendings.states(ledger, drop) == ["accepted"] * 30
+    assert ready_entries.states(ledger, drop) == ["accepted"] * 30
     assert before[0] == 0
     assert min(before[3:]) >= 1
     assert (report.held, report.stopped) == (0, None)
@@ -46,7 +47,7 @@ def test_if_all_of_the_first_are_refused_the_rest_is_held_for_a_person(ledger):
     drop = orders(ledger, run, 30)
     with Scripted(lambda *_: NO) as server:
         report = send(ledger, run, server)
-    assert sendings.states(ledger, drop) == ["refused"] * 3 + ["held"] * 27
+    assert ready_entries.states(ledger, drop) == ["refused"] * 3 + ["held"] * 27
     assert len(server.requests) == 3
     assert (report.refused, report.held, report.stopped) == (3, 27, None)
     held = list(ledger.history.entries_of(drop.id))[-1]
@@ -62,10 +63,10 @@ def test_what_somebody_let_go_is_not_tried_again(ledger):
     with Scripted(lambda *_: NO) as server:
         send(ledger, run, server)
     held = [entry for entry in ledger.history.entries_of(drop.id) if str(entry.state) == "held"]
-    ledger.settle(run, [sendings.Settlement(entry.id, sendings.State.READY, "let go") for entry in held])
+    ledger.settle(run, [ready_entries.Settlement(entry.id, ready_entries.State.READY, "let go") for entry in held])
     with Scripted(lambda *_: NO) as server:
         send(ledger, run, server)
-    assert sendings.states(ledger, drop) == ["refused"] * 12
+    assert ready_entries.states(ledger, drop) == ["refused"] * 12
     assert all(problem.code != "L609" for entry in ledger.history.entries_of(drop.id) for problem in entry.problems)
 
 
@@ -85,21 +86,21 @@ def test_a_mapping_that_was_accepted_before_is_not_tried_and_a_new_one_holds_up_
 
     with Scripted(lambda *_: Move(lambda c, r: script(0, r).act(c, r))) as server:
         send(ledger, run, server)
-    assert Counter(sendings.states(ledger, new)) == {"refused": 3, "held": 17}
-    assert sendings.states(ledger, known) == ["accepted"] * 20
+    assert Counter(ready_entries.states(ledger, new)) == {"refused": 3, "held": 17}
+    assert ready_entries.states(ledger, known) == ["accepted"] * 20
 
 
 def test_while_the_first_are_unknown_the_rest_waits_for_a_later_run(ledger):
     run = ledger.begin_run()
     drop = orders(ledger, run, 10)
-    with Scripted(lambda *_: scripted.applies_and_closes) as server:
+    with Scripted(lambda *_: scripted_exchange.applies_and_closes) as server:
         send(ledger, run, server)
-    assert Counter(sendings.states(ledger, drop)) == {"unknown": 3, "ready": 7}
+    assert Counter(ready_entries.states(ledger, drop)) == {"unknown": 3, "ready": 7}
     first = next(iter(ledger.history.entries_of(drop.id)))
-    ledger.settle(run, [sendings.Settlement(first.id, sendings.State.ACCEPTED, "the listing shows it")])
+    ledger.settle(run, [ready_entries.Settlement(first.id, ready_entries.State.ACCEPTED, "the listing shows it")])
     with Scripted(lambda *_: accepts) as server:
         send(ledger, run, server)
-    assert Counter(sendings.states(ledger, drop)) == {"accepted": 8, "unknown": 2}
+    assert Counter(ready_entries.states(ledger, drop)) == {"accepted": 8, "unknown": 2}
 
 
 def test_what_met_nobody_is_tried_again(ledger):
@@ -108,22 +109,22 @@ def test_what_met_nobody_is_tried_again(ledger):
     busy = says(429, b"", "Retry-After: 1\r\n")
     with Scripted(lambda number, _: busy if number < 4 else accepts) as server:
         send(ledger, run, server, unreachable_max=20)
-    assert sendings.states(ledger, drop) == ["accepted"] * 10
+    assert ready_entries.states(ledger, drop) == ["accepted"] * 10
 
 
 @pytest.mark.parametrize("orders_there", [12, 4])
 def test_the_first_events_travel_in_a_call_of_their_own_and_no_lane_is_overtaken(ledger, orders_there):
     run = ledger.begin_run()
-    known = sendings.events(ledger, run, 6)
+    known = ready_entries.events(ledger, run, 6)
     with Scripted(lambda *_: accepts) as server:
-        sendings.send_all(ledger, run, server.url)
+        ready_entries.send_all(ledger, run, server.url)
     payloads = [{"order_id": f"A-{n % orders_there:05}", "status_location": f"new {n}"} for n in range(24)]
-    new = sendings.plan(ledger, run, "order.status", payloads, file="new.csv")
+    new = ready_entries.plan(ledger, run, "order.status", payloads, file="new.csv")
     payloads = [{"order_id": f"A-{n % orders_there:05}", "status_location": f"late {n}"} for n in range(24)]
-    late = sendings.plan(ledger, run, "order.status", payloads, file="events.csv")
+    late = ready_entries.plan(ledger, run, "order.status", payloads, file="events.csv")
     with Scripted(lambda *_: accepts) as server:
         send(ledger, run, server)
-    assert set(sendings.states(ledger, known, new, late)) == {"accepted"}
+    assert set(ready_entries.states(ledger, known, new, late)) == {"accepted"}
     met, alone = {}, []
     for request in sorted(server.requests, key=lambda one: one.number):
         stops = [payload["status_location"] for payload in request.payloads]
@@ -136,21 +137,13 @@ def test_the_first_events_travel_in_a_call_of_their_own_and_no_lane_is_overtaken
         assert kinds == sorted(kinds, key=["new", "late"].index), "what came later on a lane waits for what is on trial"
 
 
-def test_off_means_off(ledger):
-    run = ledger.begin_run()
-    drop = orders(ledger, run, 8)
-    with Scripted(lambda *_: NO) as server:
-        sendings.send_all(ledger, run, server.url, sendings.settings(canary=0))
-    assert sendings.states(ledger, drop) == ["refused"] * 8
-
-
 def test_an_answer_that_refuses_the_first_for_different_reasons_says_both(ledger):
     run = ledger.begin_run()
     drop = orders(ledger, run, 9)
 
     def refuses(number, _request):
         text = "is odd" if number == 0 else "is dear"
-        return Move(lambda c, _r: c.sendall(answer(400, refusal(CREATE, [Fault("currency", text)]))) or True)
+        return says(400, refusal(CREATE, [Fault("currency", text)]))
 
     with Scripted(refuses) as server:
         send(ledger, run, server, connections=1)
@@ -158,53 +151,42 @@ def test_an_answer_that_refuses_the_first_for_different_reasons_says_both(ledger
     assert "currency: is odd; currency: is dear" in told
 
 
-def test_a_known_mapping_from_a_folder_that_is_new_is_tried_as_well(ledger):
-    run = ledger.begin_run()
-    orders(ledger, run, 5, file="acme/orders.csv")
+KNOWN, NEW = "acme/orders.csv", "newcomer/orders.csv"
+
+
+@pytest.mark.parametrize(
+    ("accepted", "then", "tried", "canary"),
+    [
+        ([KNOWN], KNOWN, False, 3),
+        ([KNOWN], NEW, True, 3),
+        ([KNOWN, NEW], NEW, False, 3),
+        (["orders.csv"], KNOWN, True, 3),  # the inbox itself is no shipper of a folder in it
+        (["a_me/orders.csv"], KNOWN, True, 3),  # nor is a folder of a like name
+        ([], NEW, False, 0),
+    ],
+)
+def test_a_known_mapping_is_tried_in_each_folder_that_is_new(ledger, accepted, then, tried, canary):
+    run, numbers = ledger.begin_run(), itertools.count(0, 100)
+    for file in accepted:
+        read_by_one_mapping(ledger, run, file, next(numbers))
     with Scripted(lambda *_: accepts) as server:
         send(ledger, run, server)
-    known = orders(ledger, run, 30, first=100, file="acme/orders.csv")
-    new = planned_from(ledger, run, "newcomer/orders.csv", like="acme/orders.csv", first=200)
+    drop = read_by_one_mapping(ledger, run, then, next(numbers))
     with Scripted(lambda *_: NO) as server:
-        report = send(ledger, run, server)
-    assert (
-        sendings.states(ledger, known) == ["refused"] * 30
-    )  # its folder and mapping are known: nothing of it is held back
-    assert sendings.states(ledger, new) == ["refused"] * 3 + ["held"] * 27
-    assert report.held == 27
+        settings = ready_entries.settings(canary=canary)
+        report = ready_entries.send_all(ledger, run, server.url, settings)
+    states = ready_entries.states(ledger, drop)
+    assert states == (["refused"] * 3 + ["held"] * 7 if tried else ["refused"] * 10)
+    assert report.held == states.count("held")
 
 
-def test_a_folder_whose_records_were_accepted_once_is_not_tried_again(ledger):
-    run = ledger.begin_run()
-    orders(ledger, run, 5, file="acme/orders.csv")
-    planned_from(ledger, run, "newcomer/orders.csv", like="acme/orders.csv", first=200)
-    with Scripted(lambda *_: accepts) as server:
-        send(ledger, run, server)
-    again = planned_from(ledger, run, "newcomer/orders.csv", like="acme/orders.csv", first=300)
-    with Scripted(lambda *_: NO) as server:
-        send(ledger, run, server)
-    assert sendings.states(ledger, again) == ["refused"] * 30
-
-
-@pytest.mark.parametrize(("known", "new"), [("orders.csv", "acme/orders.csv"), ("a_me/orders.csv", "acme/orders.csv")])
-def test_the_inbox_itself_and_a_folder_of_a_like_name_are_no_shipper_of_that_folder(ledger, known, new):
-    run = ledger.begin_run()
-    orders(ledger, run, 5, file=known)
-    with Scripted(lambda *_: accepts) as server:
-        send(ledger, run, server)
-    drop = planned_from(ledger, run, new, like=known, first=200)
-    with Scripted(lambda *_: NO) as server:
-        send(ledger, run, server)
-    assert sendings.states(ledger, drop) == ["refused"] * 3 + ["held"] * 27
-
-
-def planned_from(ledger, run, file, *, like, first, count=30):
-    """A drop of a file that the mapping of another one read."""
-    drop = sendings.ledgers.drop_of(("orders", file), mapping=f"order.create of {like}", operation="order.create")
+def read_by_one_mapping(ledger, run, file, first, count=10):
+    """A drop of a file, all of which are read by the same mapping."""
+    drop = ready_entries.ledgers.drop_of(("orders", file), mapping="orders", operation="order.create")
     documents = [
-        sendings.ledgers.document(
-            "order.create", sendings.ledgers.order(number), [("orders", row, ("x", "y", "01067", "12", "9"))]
+        ready_entries.ledgers.document(
+            "order.create", ready_entries.ledgers.order(number), [("orders", row, ("x", "y", "01067", "12", "9"))]
         )
         for row, number in enumerate(range(first, first + count), start=2)
     ]
-    return sendings.ledgers.plan(ledger, run, drop, documents)
+    return ready_entries.ledgers.plan(ledger, run, drop, documents)

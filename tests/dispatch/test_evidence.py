@@ -3,7 +3,7 @@
 import ledgers
 import msgspec
 import pytest
-import sendings
+import ready_entries
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -31,7 +31,7 @@ def seen(what, records, *, witnesses=KNOWN, was=None, total=None, pages=1, **set
     found = ledgers.listing(records, total=total)
     listing = Listing(found.results, 1000, found.total_count, pages)
     operation = BY_NAME[f"{what.operation.partition('.')[0]}.list"]
-    return Evidence(operation, listing, witnesses, sendings.settings(**settings)).of(what, was)
+    return Evidence(operation, listing, [what.key], witnesses, ready_entries.settings(**settings)).of(what, was)
 
 
 CREATE = entry("order.create", ledgers.order(0))
@@ -65,7 +65,10 @@ def test_absence_counts_only_in_a_whole_listing_of_the_right_kind_with_a_witness
     ("listed", "shown"),
     [
         ([ledgers.order(0)], Shown.AS_SENT),
-        ([ledgers.order(0, total_weight="412.50")], Shown.AS_SENT),
+        ([ledgers.order(0, total_weight="412.50", pickup_startdatetime="2026-03-05T08:00:00")], Shown.AS_SENT),
+        ([ledgers.order(0, order_status="NEW")], Shown.AS_SENT),
+        ([{"order_id": "A-00000"}], Shown.OTHERWISE),
+        ([{"tender_id": "T-1", **ledgers.order(0)}], Shown.ABSENT),
         ([ledgers.order(0, delivery_city="Essen")], Shown.OTHERWISE),
         ([ledgers.order(0), ledgers.order(0)], Shown.TWICE),
         ([ledgers.order(0, order_id="a-00000")], Shown.ALIKE),
@@ -75,6 +78,11 @@ def test_absence_counts_only_in_a_whole_listing_of_the_right_kind_with_a_witness
 )
 def test_a_create_is_there_only_as_it_was_sent(listed, shown):
     assert seen(CREATE, [WITNESS, *listed]).shown is shown
+
+
+def test_another_spelling_of_a_yes_is_the_same_record():
+    lost = entry("order.create", ledgers.order(0, dedicated_vehicle="yes"))
+    assert seen(lost, [WITNESS, ledgers.order(0, dedicated_vehicle="true")]).shown is Shown.AS_SENT
 
 
 def test_zeros_in_front_of_digits_make_a_key_alike():

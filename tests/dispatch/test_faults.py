@@ -1,12 +1,11 @@
 """Every class of misbehaviour on a real socket, and what the ledger knows afterwards: nothing lost, nothing sent twice."""
 
 import socket
-import time
 
 import pytest
-import scripted
-import sendings
-from scripted import Move, Scripted, accepts, says
+import ready_entries
+import scripted_exchange
+from scripted_exchange import Move, Scripted, accepts, says
 
 from loadsheet.contract import UNAUTHORISED, UNKNOWN_METHOD
 from loadsheet.dispatch import Stop
@@ -25,22 +24,22 @@ _TIMEOUT_S, _HANGS_S = 2.5, 4.0
 
 FAULTS = {
     # name: (move, state of the entry afterwards, whether the exchange has it)
-    "reset before the request is read": (scripted.resets_before_reading, "unknown"),
-    "closed before the request is read": (scripted.closes_before_reading, "unknown"),
-    "reset after the request was read": (scripted.resets_after_reading, "unknown"),
-    "closed without an answer": (scripted.closes_without_answer, "unknown"),
-    "applied, answer lost by reset": (scripted.applies_and_resets, "unknown"),
-    "applied, answer lost by close": (scripted.applies_and_closes, "unknown"),
-    "no answer in time": (scripted.hangs(_HANGS_S), "unknown"),
-    "applied, no answer in time": (scripted.hangs(_HANGS_S, applies=True), "unknown"),
-    "answer drips, headers too": (scripted.drips(0.05, headers_too=True), "unknown"),
-    "answer drips": (scripted.drips(0.05), "unknown"),
-    "answer cut in its headers": (scripted.cuts(0.1), "unknown"),
-    "answer cut in its body": (scripted.cuts(0.9), "unknown"),
-    "chunk cut": (scripted.cuts_chunk, "unknown"),
-    "old protocol cut": (scripted.cuts_old, "unknown"),
-    "packed bomb": (scripted.bombs, "unknown"),
-    "answer without end": (scripted.answers_without_end, "unknown"),
+    "reset before the request is read": (scripted_exchange.resets_before_reading, "unknown"),
+    "closed before the request is read": (scripted_exchange.closes_before_reading, "unknown"),
+    "reset after the request was read": (scripted_exchange.resets_after_reading, "unknown"),
+    "closed without an answer": (scripted_exchange.closes_without_answer, "unknown"),
+    "applied, answer lost by reset": (scripted_exchange.applies_and_resets, "unknown"),
+    "applied, answer lost by close": (scripted_exchange.applies_and_closes, "unknown"),
+    "no answer in time": (scripted_exchange.hangs(_HANGS_S), "unknown"),
+    "applied, no answer in time": (scripted_exchange.hangs(_HANGS_S, applies=True), "unknown"),
+    "answer drips, headers too": (scripted_exchange.drips(0.05, headers_too=True), "unknown"),
+    "answer drips": (scripted_exchange.drips(0.05), "unknown"),
+    "answer cut in its headers": (scripted_exchange.cuts(0.1), "unknown"),
+    "answer cut in its body": (scripted_exchange.cuts(0.9), "unknown"),
+    "chunk cut": (scripted_exchange.cuts_chunk, "unknown"),
+    "old protocol cut": (scripted_exchange.cuts_old, "unknown"),
+    "packed bomb": (scripted_exchange.bombs, "unknown"),
+    "answer without end": (scripted_exchange.answers_without_end, "unknown"),
     "no HTTP at all": (Move(lambda c, r: c.sendall(b"SSH-2.0-OpenSSH_9.2\r\n")), "unknown"),
     "two lengths": (says(200, b"{}", "Content-Length: 5\r\n"), "unknown"),
     "500": (says(500, {"error": "x"}), "unknown"),
@@ -61,37 +60,44 @@ FAULTS = {
     "documented refusal": (says(400, BAD_FIELD), "refused"),
     "refusal of a proxy": (says(400, HTML), "refused"),
     "accepted": (accepts, "accepted"),
-    "accepted, then closed": (scripted.accepts_and_closes, "accepted"),
-    "accepted in chunks after a 100": (scripted.accepts_in_chunks, "accepted"),
-    "accepted, packed unasked": (scripted.accepts_packed, "accepted"),
-    "accepted, with a second answer behind it": (scripted.answers_twice, "accepted"),
+    "accepted, then closed": (scripted_exchange.accepts_and_closes, "accepted"),
+    "accepted in chunks after a 100": (scripted_exchange.accepts_in_chunks, "accepted"),
+    "accepted, packed unasked": (scripted_exchange.accepts_packed, "accepted"),
+    "accepted, with a second answer behind it": (scripted_exchange.answers_twice, "accepted"),
 }
 OPTIONS = {"answer_bytes_max": 1_000_000, "connections": 1}
+PLENTY = {"unknown_max": 1000, "outstanding_unknown_max": 1000, "unreachable_max": 1000}
 HANGING = {name for name in FAULTS if "in time" in name or "drip" in name}
 
 
-@pytest.mark.parametrize("name", FAULTS)
-def test_one_bad_call_touches_no_other_and_is_never_repeated(ledger, name):
-    move, state = FAULTS[name]
+@pytest.mark.parametrize("hanging", [False, True], ids=["at once", "after a while"])
+def test_one_bad_call_touches_no_other_and_is_never_repeated(ledger, hanging):
+    """Each between two good ones, one after the other."""
+    names = [name for name in FAULTS if (name in HANGING) == hanging]
+    moves = [move for name in names for move in (accepts, FAULTS[name][0], accepts)]
     run = ledger.begin_run()
-    drop = sendings.orders(ledger, run, 6)
-    with Scripted(lambda number, _: move if number == 2 else accepts) as server:
-        options = {**OPTIONS, "call_timeout_s": _TIMEOUT_S} if name in HANGING else OPTIONS
-        report = sendings.send_all(ledger, run, server.url, sendings.settings(**options))
-    assert sendings.states(ledger, drop) == ["accepted", "accepted", state, "accepted", "accepted", "accepted"]
-    assert len(server.requests) == 6
+    drop = ready_entries.orders(ledger, run, len(moves))
+    more = {"call_timeout_s": _TIMEOUT_S} if hanging else {}
+    with Scripted(lambda number, _: moves[number]) as server:
+        report = ready_entries.send_all(ledger, run, server.url, ready_entries.settings(**OPTIONS, **PLENTY, **more))
+    entries = list(ledger.history.entries_of(drop.id))
+    good = [entry for place, entry in enumerate(entries) if place % 3 != 1]
+    assert {str(entry.state) for entry in good} == {"accepted"}
+    assert {name: str(entry.state) for name, entry in zip(names, entries[1::3], strict=True)} == {
+        name: FAULTS[name][1] for name in names
+    }
     assert max(server.applied.values()) == 1
-    assert (report.calls, report.stopped) == (6, None)
-    check_record(ledger, drop, state)
+    assert (report.calls, len(server.requests), report.stopped) == (len(moves), len(moves), None)
+    for name, entry in zip(names, entries[1::3], strict=True):
+        check_record(ledger, entry, FAULTS[name][1])
 
 
-def check_record(ledger, drop, state):
-    third = list(ledger.history.entries_of(drop.id))[2]
-    (attempt,) = ledger.history.attempts_of(third.id)
+def check_record(ledger, entry, state):
+    (attempt,) = ledger.history.attempts_of(entry.id)
     assert attempt.outcome == state
-    assert third.reason == attempt.detail != ""
-    assert [problem.code for problem in third.problems] == {"unknown": ["X702"], "refused": ["X701"]}.get(state, [])
-    assert [str(event.after) for event in ledger.history.events_of(third.id)] == ["ready", "sending", state]
+    assert entry.reason == attempt.detail != ""
+    assert [problem.code for problem in entry.problems] == {"unknown": ["X702"], "refused": ["X701"]}.get(state, [])
+    assert [str(event.after) for event in ledger.history.events_of(entry.id)] == ["ready", "sending", state]
 
 
 HALTING = {
@@ -110,29 +116,27 @@ HALTING = {
 }
 
 
-@pytest.mark.parametrize("name", HALTING)
-def test_what_would_hit_every_call_ends_the_sending_at_once(ledger, name):
-    move, stop, state = HALTING[name]
-    run = ledger.begin_run()
-    drop = sendings.orders(ledger, run, 6)
-    with Scripted(lambda number, _: move if number >= 2 else accepts) as server:
-        report = sendings.send_all(ledger, run, server.url, sendings.settings(**OPTIONS))
-    assert report.stopped is stop
-    assert report.why
-    assert sendings.states(ledger, drop) == ["accepted", "accepted", state, "ready", "ready", "ready"]
-    assert len(server.requests) == 3
-    assert sendings.count(ledger, "refused") == 0
+def test_what_would_hit_every_call_ends_the_sending_at_once(tmp_path):
+    for name, (move, stop, state) in HALTING.items():
+        (tmp_path / name).mkdir()
+        with ready_entries.ledgers.ledger_in(tmp_path / name) as ledger:
+            run = ledger.begin_run()
+            drop = ready_entries.orders(ledger, run, 4)
+            with Scripted(lambda number, _, move=move: move if number else accepts) as server:
+                report = ready_entries.send_all(ledger, run, server.url, ready_entries.settings(**OPTIONS))
+            assert (report.stopped, report.why != "", len(server.requests)) == (stop, True, 2), name
+            assert ready_entries.states(ledger, drop) == ["accepted", state, "ready", "ready"], name
 
 
 @pytest.mark.parametrize("status", [425, 429])
 def test_a_busy_exchange_is_left_alone_and_asked_again(ledger, status):
     run = ledger.begin_run()
-    drop = sendings.orders(ledger, run, 6)
+    drop = ready_entries.orders(ledger, run, 6)
     busy = says(status, b"", "Retry-After: 40\r\n")
-    naps = sendings.Naps()
+    naps = ready_entries.Naps()
     with Scripted(lambda number, _: busy if number in (2, 3) else accepts) as server:
-        report = sendings.send_all(ledger, run, server.url, sendings.settings(**OPTIONS), naps=naps)
-    assert sendings.states(ledger, drop) == ["accepted"] * 6
+        report = ready_entries.send_all(ledger, run, server.url, ready_entries.settings(**OPTIONS), naps=naps)
+    assert ready_entries.states(ledger, drop) == ["accepted"] * 6
     assert report.stopped is None
     assert naps.slept >= 80
     third = list(ledger.history.entries_of(drop.id))[2]
@@ -141,111 +145,102 @@ def test_a_busy_exchange_is_left_alone_and_asked_again(ledger, status):
 
 def test_a_busy_exchange_without_end_pauses_the_run_and_marks_nothing(ledger):
     run = ledger.begin_run()
-    drop = sendings.orders(ledger, run, 6)
+    drop = ready_entries.orders(ledger, run, 6)
     with Scripted(lambda *_: says(429)) as server:
-        report = sendings.send_all(ledger, run, server.url, sendings.settings(unreachable_max=4, connections=2))
-    assert (report.stopped, sendings.states(ledger, drop)) == (Stop.BUSY, ["ready"] * 6)
+        report = ready_entries.send_all(
+            ledger, run, server.url, ready_entries.settings(unreachable_max=4, connections=2)
+        )
+    assert (report.stopped, ready_entries.states(ledger, drop)) == (Stop.BUSY, ["ready"] * 6)
     assert len(server.requests) <= 2 + 3
 
 
 def test_nobody_there_leaves_everything_ready(ledger):
     run = ledger.begin_run()
-    drop = sendings.orders(ledger, run, 6)
+    drop = ready_entries.orders(ledger, run, 6)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         free = taken.getsockname()[1]
-    naps = sendings.Naps()
-    report = sendings.send_all(ledger, run, f"http://127.0.0.1:{free}", naps=naps)
+    naps = ready_entries.Naps()
+    report = ready_entries.send_all(ledger, run, f"http://127.0.0.1:{free}", naps=naps)
     assert report.stopped is Stop.UNREACHABLE
     assert "refused" in report.why
-    assert sendings.states(ledger, drop) == ["ready"] * 6
+    assert ready_entries.states(ledger, drop) == ["ready"] * 6
     assert 0.5 < naps.slept < 10
     assert {problem.code for entry in ledger.history.entries_of(drop.id) for problem in entry.problems} == set()
 
 
 def test_a_name_that_does_not_exist_leaves_everything_ready(ledger):
     run = ledger.begin_run()
-    drop = sendings.orders(ledger, run, 2)
-    options = sendings.settings(unreachable_max=1)
-    report = sendings.send_all(ledger, run, "https://exchange.invalid", options)
+    drop = ready_entries.orders(ledger, run, 2)
+    options = ready_entries.settings(unreachable_max=1)
+    report = ready_entries.send_all(ledger, run, "https://exchange.invalid", options)
     assert report.stopped is Stop.UNREACHABLE
-    assert sendings.states(ledger, drop) == ["ready"] * 2
+    assert ready_entries.states(ledger, drop) == ["ready"] * 2
 
 
 def test_an_exchange_that_comes_back_gets_everything(ledger):
     run = ledger.begin_run()
-    drop = sendings.orders(ledger, run, 20)
+    drop = ready_entries.orders(ledger, run, 20)
     with Scripted(lambda *_: accepts) as server:
         port = int(server.url.rsplit(":", 1)[1])
     revived = []
 
-    class Reviving(sendings.Naps):
+    class Reviving(ready_entries.Naps):
         def sleep(self, seconds):
             super().sleep(seconds)
             if self.slept > 2 and not revived:
                 revived.append(Scripted(lambda *_: accepts, port=port).__enter__())
 
     try:
-        report = sendings.send_all(ledger, run, server.url, naps=Reviving())
+        report = ready_entries.send_all(ledger, run, server.url, naps=Reviving())
     finally:
         for server in revived:
             server.__exit__()
     assert report.stopped is None
-    assert sendings.states(ledger, drop) == ["accepted"] * 20
+    assert ready_entries.states(ledger, drop) == ["accepted"] * 20
     assert max(revived[0].applied.values()) == 1
 
 
 def test_many_unknown_outcomes_in_a_row_end_the_sending(ledger):
     run = ledger.begin_run()
-    drop = sendings.orders(ledger, run, 30)
+    drop = ready_entries.orders(ledger, run, 30)
     with Scripted(lambda *_: says(500)) as server:
-        report = sendings.send_all(ledger, run, server.url, sendings.settings(unknown_max=5, connections=1))
+        report = ready_entries.send_all(ledger, run, server.url, ready_entries.settings(unknown_max=5, connections=1))
     assert report.stopped is Stop.UNKNOWN
-    states = sendings.states(ledger, drop)
+    states = ready_entries.states(ledger, drop)
     assert states == ["unknown"] * report.unknown + ["ready"] * (30 - report.unknown)
     assert 5 <= report.unknown <= 7
 
 
 def test_a_refusal_after_an_unknown_attempt_is_unknown(ledger):
     run = ledger.begin_run()
-    drop = sendings.orders(ledger, run, 1)
-    with Scripted(lambda number, _: scripted.applies_and_closes if number == 0 else says(400, BAD_FIELD)) as server:
-        sendings.send_all(ledger, run, server.url)
-        assert sendings.states(ledger, drop) == ["unknown"]
+    drop = ready_entries.orders(ledger, run, 1)
+    with Scripted(
+        lambda number, _: scripted_exchange.applies_and_closes if number == 0 else says(400, BAD_FIELD)
+    ) as server:
+        ready_entries.send_all(ledger, run, server.url)
+        assert ready_entries.states(ledger, drop) == ["unknown"]
         (entry,) = ledger.history.entries_of(drop.id)
-        ledger.settle(run, [sendings.Settlement(entry.id, sendings.State.READY, "send it again, said somebody")])
-        sendings.send_all(ledger, run, server.url)
+        ledger.settle(
+            run, [ready_entries.Settlement(entry.id, ready_entries.State.READY, "send it again, said somebody")]
+        )
+        ready_entries.send_all(ledger, run, server.url)
     (entry,) = ledger.history.entries_of(drop.id)
     assert str(entry.state) == "unknown"
     assert "refused after an attempt of unknown outcome" in entry.reason
     assert len(server.requests) == 2
 
 
-def test_a_connection_that_idled_is_not_used_again(ledger):
-    run = ledger.begin_run()
-    options = sendings.settings(connections=1, idle_connection_s=1.0)
-    with Scripted(lambda *_: accepts) as server, sendings.client_of(server.url, options) as client:
-        for number, pause in enumerate((0, 1.3, 0)):
-            sendings.plan(ledger, run, "order.create", [sendings.ledgers.order(number)])
-            (ready,) = ledger.ready(1)
-            operation = sendings.BY_NAME["order.create"]
-            ledger.mark_sending(run, [([ready], ready.payload)])
-            assert client.call(operation, ready.payload).status == 200
-            time.sleep(pause)
-    assert server.connections == 2
-
-
 def test_faults_among_many_calls_at_once_lose_and_double_nothing(ledger):
     moves = [move for name, (move, _) in FAULTS.items() if name not in HANGING]
     run = ledger.begin_run()
-    drop = sendings.orders(ledger, run, 300)
-    plenty = {"unknown_max": 1000, "outstanding_unknown_max": 1000}
-    options = sendings.settings(answer_bytes_max=1_000_000, connections=8, **plenty)
+    drop = ready_entries.orders(ledger, run, 200)
+    options = ready_entries.settings(**{**OPTIONS, **PLENTY, "connections": 8})
     script = Scripted(lambda number, _: moves[number // 5 % len(moves)] if number % 5 == 0 else accepts)
     with script as server:
-        report = sendings.send_all(ledger, run, server.url, options)
-    assert report.calls == 300
-    assert len(server.requests) in range(290, 301), "a call may meet a connection that is just being closed"
-    assert report.accepted + report.refused + report.unknown == 300
+        report = ready_entries.send_all(ledger, run, server.url, options)
+    assert report.calls == 200
+    assert len(server.requests) in range(190, 201), "a call may meet a connection that is just being closed"
+    assert report.accepted + report.refused + report.unknown == 200
     assert report.returned < 60, "only what waited to leave when a 503 asked for a pause comes back"
     applied = server.keys("order.create")
     assert max(applied.values()) == 1

@@ -3,12 +3,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loadsheet.dispatch.keeping import IN_MEMORY_BYTES_MAX, Kept
+from loadsheet.dispatch.masking import TokenMask
 
-SECRET = b"abcab"
+SECRET = b"abcabcab"
 
 
 def kept(pieces, secret=SECRET):
-    body = Kept(secret, b"***")
+    mask = TokenMask()
+    mask.add(secret.decode())
+    body = Kept(mask)
     for piece in pieces:
         body.add(piece)
     with body.finish() as file:

@@ -3,11 +3,12 @@
 import threading
 import time
 from collections import Counter
+from contextlib import contextmanager
 
 import ledgers
 import pytest
-import sendings
-from scripted import Scripted, accepts, accepts_after, says
+import ready_entries
+from scripted_exchange import Move, Scripted, accepts, says
 
 from loadsheet.dispatch import Client, Outcome, OutcomeKind
 from loadsheet.dispatch.gate import moment
@@ -70,7 +71,7 @@ def opened(gate, clock=moment):
 
 
 def test_nothing_leaves_before_there_is_a_lease_and_then_calls_leave_at_its_rate():
-    lessor = Lessor(per_second=2)
+    lessor = Lessor(per_second=2, connections=100)
     with FleetPace(lessor.renew, lessor.setback) as fleet, fleet.join() as gate:
         assert not gate.take(moment()), "the first one is due an interval after the lease"
         lessor.per_second = 100
@@ -135,7 +136,7 @@ def test_a_pause_of_others_pauses_us():
         asked = len(lessor.asks)
         lessor.wait_for(lambda: len(lessor.asks) > asked + 1)
         assert not gate.take(moment() + 1)
-        pace = Pace(sendings.settings(), time.monotonic, lambda: 1.0, gate)
+        pace = Pace(ready_entries.settings(), time.monotonic, lambda: 1.0, gate)
         assert pace.allowed(5, 0) == 0
         assert pace.wait_s() > 25
 
@@ -177,6 +178,17 @@ def test_what_is_asked_for_is_what_was_used_unless_calls_waited():
         lessor.wait_for(lambda: lessor.asks[-1].per_second == UNLIMITED)
 
 
+def test_the_rate_is_asked_for_by_the_time_that_passed_however_short():
+    now, lessor = [100.0], Lessor(per_second=UNLIMITED, connections=16)
+    fleet = FleetPace(lessor.renew, lessor.setback, clock=lambda: now[0])
+    member = fleet.join()
+    fleet._attend()
+    now[0] += 0.0625
+    assert all(member.take(now[0]) for _ in range(10))
+    fleet._attend()
+    assert lessor.asks[-1].per_second == 242, "half as much again as 10 in 0.0625 s, and 2"
+
+
 def test_connections_are_divided_among_those_who_send():
     lessor = Lessor(connections=5)
     with fleet_of(lessor) as fleet, fleet.join() as one:
@@ -184,7 +196,7 @@ def test_connections_are_divided_among_those_who_send():
         assert one.connections == 5
         with fleet.join() as other:
             assert (one.connections, other.connections) == (3, 2)
-            pace = Pace(sendings.settings(connections=8, connections_start=8), time.monotonic, lambda: 1.0, other)
+            pace = Pace(ready_entries.settings(connections=8, connections_start=8), time.monotonic, lambda: 1.0, other)
             assert pace.limit == 2
         assert (one.connections, other.connections) == (5, 0)
         lessor.connections = 0
@@ -216,7 +228,7 @@ def test_a_fault_of_our_own_comes_out_where_somebody_sends():
 def note_all(outcomes, **options):
     lessor = Lessor()
     with fleet_of(lessor) as fleet, fleet.join() as gate:
-        pace = Pace(sendings.settings(unknown_max=100, **options), time.monotonic, lambda: 1.0, gate)
+        pace = Pace(ready_entries.settings(unknown_max=100, **options), time.monotonic, lambda: 1.0, gate)
         for outcome in outcomes:
             pace.note(outcome, time.monotonic())
         lessor.wait_for(lambda: len(lessor.asks) > 2)
@@ -235,30 +247,69 @@ def test_what_the_exchange_says_to_one_goes_to_the_fleet():
     assert note_all([LOST, LOST, Outcome(OutcomeKind.ACCEPTED, "yes", 200), LOST]) == []
 
 
+def test_calls_that_another_still_has_under_way_leave_him_no_connection_twice():
+    lessor = Lessor(per_second=1000, connections=4)
+    with fleet_of(lessor) as fleet, fleet.join() as one:
+        assert [opened(one) for _ in range(4)] == [True] * 4
+        with fleet.join() as other:
+            assert (one.connections, other.connections) == (2, 2)
+            assert not other.take(moment() + 0.5)
+            assert other.opens_in(moment()) > 0
+            one.landed()
+            assert opened(other)
+            other.landed()
+
+
+@contextmanager
+def exchange_for(lessor, script, **options):
+    """A scripted exchange, the pace of a fleet, and what sends the ready entries of a ledger there by that pace."""
+    settings = ready_entries.settings(**options)
+    with Scripted(script) as server, fleet_of(lessor) as fleet:
+
+        def sends(ledger, run, **more):
+            with Client(server.url, ready_entries.TOKEN, settings) as client:
+                return ready_entries.send(ledger, client, run, settings, fleet_pace=fleet, **more)
+
+        yield server, fleet, sends
+
+
+class Busy:
+    """Takes a while for each call, and knows how many were under way at most."""
+
+    def __init__(self):
+        self.now = self.most = 0
+        self._lock = threading.Lock()
+
+    def __call__(self, _number, _request):
+        return Move(self._act, applies=True)
+
+    def _act(self, connection, request):
+        with self._lock:
+            self.now += 1
+            self.most = max(self.most, self.now)
+        time.sleep(0.01)
+        with self._lock:
+            self.now -= 1
+        return accepts.act(connection, request)
+
+
 def test_sending_goes_through_the_gate_of_the_fleet(ledger):
-    run = ledger.begin_run()
-    drop = sendings.orders(ledger, run, 30)
-    lessor, options = Lessor(per_second=60, connections=2), sendings.settings(connections=8, connections_start=8)
-    most = [0]
-
-    def script(_number, _request):
-        most[0] = max(most[0], *(ask.using for ask in lessor.asks))
-        return accepts_after(0.01)
-
-    with Scripted(script) as server, Client(server.url, sendings.TOKEN, options) as client, fleet_of(lessor) as fleet:
+    run, lessor, busy = ledger.begin_run(), Lessor(per_second=60, connections=2), Busy()
+    drop = ready_entries.orders(ledger, run, 30)
+    with exchange_for(lessor, busy, connections=8, connections_start=8) as (server, _, sends):
         began = time.monotonic()
-        report = sendings.send(ledger, client, run, options, fleet_pace=fleet)
+        report = sends(ledger, run)
         took = time.monotonic() - began
-    assert sendings.states(ledger, drop) == ["accepted"] * 30
+    assert ready_entries.states(ledger, drop) == ["accepted"] * 30
     assert took > 29 / 60 - 0.03
     assert server.connections <= 2
-    assert (most[0] <= 2, report.connections) == (True, 2)
+    assert (busy.most <= 2, report.connections) == (True, 2)
+    assert max(ask.using for ask in lessor.asks) <= 2
 
 
 def test_a_pause_of_others_takes_back_what_waits_and_nothing_is_lost(ledger):
-    run = ledger.begin_run()
-    drop = sendings.orders(ledger, run, 40)
-    lessor, options, stopping = Lessor(per_second=50), sendings.settings(connections=4), []
+    run, lessor, stopping = ledger.begin_run(), Lessor(per_second=50), []
+    drop = ready_entries.orders(ledger, run, 40)
 
     def script(number, _request):
         if number == 5:
@@ -266,69 +317,66 @@ def test_a_pause_of_others_takes_back_what_waits_and_nothing_is_lost(ledger):
             threading.Timer(0.6, stopping.append, [1]).start()
         return accepts
 
-    with Scripted(script) as server, Client(server.url, sendings.TOKEN, options) as client, fleet_of(lessor) as fleet:
-        report = sendings.send(ledger, client, run, options, fleet_pace=fleet, stopping=stopping)
-        states = Counter(sendings.states(ledger, drop))
+    with exchange_for(lessor, script, connections=4) as (server, _, sends):
+        report = sends(ledger, run, stopping=stopping)
+        states = Counter(ready_entries.states(ledger, drop))
         assert set(states) == {"accepted", "ready"}
         assert states["accepted"] == server.applied.total() == report.accepted < 25
         assert report.calls == report.accepted
-    sendings_after = sendings.settings()
     with Scripted(lambda *_: accepts) as again:
-        sendings.send_all(ledger, run, again.url, sendings_after)
-    assert sendings.states(ledger, drop) == ["accepted"] * 40
+        ready_entries.send_all(ledger, run, again.url)
+    assert ready_entries.states(ledger, drop) == ["accepted"] * 40
     assert not server.keys("order.create") & again.keys("order.create")
 
 
 def test_a_429_to_one_who_sends_holds_the_other_in_this_process_too(ledger):
-    run = ledger.begin_run()
-    sendings.orders(ledger, run, 6)
-    lessor, options = Lessor(), sendings.settings(connections=1)
-    stopping = []
+    run, lessor, stopping = ledger.begin_run(), Lessor(), []
+    ready_entries.orders(ledger, run, 6)
 
     def script(_number, _request):
         threading.Timer(0.2, stopping.append, [1]).start()
         return says(429, b"", "Retry-After: 9\r\n")
 
-    with Scripted(script) as server, Client(server.url, sendings.TOKEN, options) as client, fleet_of(lessor) as fleet:
+    with exchange_for(lessor, script, connections=1) as (server, fleet, sends):
         with fleet.join() as other:
-            sendings.send(ledger, client, run, options, fleet_pace=fleet, stopping=stopping)
+            sends(ledger, run, stopping=stopping)
             assert other.opens_in(moment()) > 7
         assert len(server.requests) == 1
     assert len(lessor.setbacks) == 1
 
 
 def test_two_who_send_in_one_process_share_its_lease(tmp_path):
-    lessor, options, moments = Lessor(per_second=60, connections=4), sendings.settings(connections=8), []
-    states, began = {}, []
-    ready = threading.Barrier(2, lambda: began.append(time.monotonic()))
+    """The second comes while the first has all connections in use."""
+    lessor, busy, states = Lessor(per_second=200, connections=4), Busy(), {}
+    seen = threading.Event()
 
-    def sends(name, url, fleet):
-        with ledgers.ledger_in(tmp_path / name) as ledger, Client(url, sendings.TOKEN, options) as client:
+    def script(number, request):
+        if number == 8:
+            seen.set()
+        return busy(number, request)
+
+    def sender(name, sends):
+        (tmp_path / name).mkdir()
+        with ledgers.ledger_in(tmp_path / name) as ledger:
             run = ledger.begin_run()
-            drop = sendings.orders(ledger, run, 35)
-            ready.wait(30)
-            sendings.send(ledger, client, run, options, fleet_pace=fleet)
-            states[name] = sendings.states(ledger, drop)
+            drop = ready_entries.orders(ledger, run, 40)
+            if name == "b":
+                seen.wait(30)
+            sends(ledger, run, stopping=[])
+            states[name] = ready_entries.states(ledger, drop)
 
-    def script(_number, _request):
-        moments.append(time.monotonic())
-        return accepts_after(0.01)
-
-    with Scripted(script) as server, fleet_of(lessor) as fleet:
-        for name in "ab":
-            (tmp_path / name).mkdir()
-        threads = [threading.Thread(target=sends, args=(name, server.url, fleet)) for name in "ab"]
+    with exchange_for(lessor, script, connections=8, connections_start=8) as (_, _, sends):
+        threads = [threading.Thread(target=sender, args=(name, sends)) for name in "ab"]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        assert server.connections <= 4
-    assert states == {"a": ["accepted"] * 35, "b": ["accepted"] * 35}
-    assert sum(moment < began[0] + 1 for moment in moments) <= 63
+    assert states == {"a": ["accepted"] * 40, "b": ["accepted"] * 40}
+    assert busy.most <= 4
 
 
 def test_who_comes_next_begins_with_as_many_calls_as_served_well_before():
-    lessor, options = Lessor(connections=50), sendings.settings(connections=50)
+    lessor, options = Lessor(connections=50), ready_entries.settings(connections=50)
     with fleet_of(lessor) as fleet:
         with fleet.join() as gate:
             assert opened(gate)

@@ -1,5 +1,5 @@
 import pytest
-import sendings
+import ready_entries
 
 from loadsheet.dispatch import Outcome, OutcomeKind, Stop
 from loadsheet.dispatch.pace import FIRST_PAUSE_S, LONGEST_PAUSE_S, Pace
@@ -12,11 +12,11 @@ GOOD = Outcome(OutcomeKind.ACCEPTED, "created", 200)
 
 @pytest.fixture
 def naps():
-    return sendings.Naps()
+    return ready_entries.Naps()
 
 
 def pace_of(naps, **changes):
-    return Pace(sendings.settings(**changes), naps.clock, lambda: 1.0, departures=naps.clock)
+    return Pace(ready_entries.settings(**changes), naps.clock, lambda: 1.0, departures=naps.clock)
 
 
 def miss(pace, naps, outcome=NOT_SENT):

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
-import sendings
+import ready_entries
 
 from loadsheet.contract import BY_NAME
 from loadsheet.dispatch.evidence import NO_LISTING, Shown, Sight
@@ -41,7 +41,7 @@ def case(operation, shown, *, waited=DAY, counts=True, sends=1, looks=(), detail
 
 
 def concluded(*words, settings=None, **more):
-    return conclude(case(*words, **more), sendings.settings(**(settings or {})))
+    return conclude(case(*words, **more), ready_entries.settings(**(settings or {})))
 
 
 SEEN_TWICE = {"looks": (look(1000),)}
@@ -197,10 +197,10 @@ def test_a_success_that_says_no_is_refused_once_it_is_proved_absent(operation):
     shown = Shown.ABSENT if operation in CREATES else Shown.AS_BEFORE
     told = case(operation, shown, **SEEN_TWICE)._replace(said_no=SAID)
     for given in ({}, GATED):
-        found = conclude(told, sendings.settings(**given))
+        found = conclude(told, ready_entries.settings(**given))
         assert (found.state, found.problem.code, found.problem.values["text"]) == (State.REFUSED, "X701", SAID)
     early = case(operation, shown, waited=899.0, **SEEN_TWICE)._replace(said_no=SAID)
-    assert conclude(early, sendings.settings(**GATED)).state is None, "it may still be applied"
+    assert conclude(early, ready_entries.settings(**GATED)).state is None, "it may still be applied"
 
 
 def test_a_no_counts_only_if_every_attempt_that_may_have_worked_got_it():

@@ -5,8 +5,8 @@ from contextlib import contextmanager
 
 import ledgers
 import pytest
-from scripted import Scripted, accepts_after, closes_without_answer, says
-from sendings import TOKEN, orders, settings, states
+from ready_entries import TOKEN, orders, settings, states
+from scripted_exchange import Scripted, accepts_after, closes_without_answer, says
 
 from loadsheet.dispatch import Client, send
 from loadsheet.ledger import Ledger

@@ -3,8 +3,8 @@
 import threading
 import time
 
-import sendings
-from scripted import Move, Scripted, accepts, accepts_after, answer, good_body, says
+import ready_entries
+from scripted_exchange import Move, Scripted, accepts, accepts_after, answer, good_body, says
 
 from loadsheet.dispatch import Client
 
@@ -13,10 +13,10 @@ REFUSED = says(401, b"{}")
 
 def test_calls_under_way_share_as_many_connections_as_there_may_be(ledger):
     run = ledger.begin_run()
-    drop = sendings.orders(ledger, run, 60)
+    drop = ready_entries.orders(ledger, run, 60)
     with Scripted(lambda *_: accepts_after(0.005)) as server:
-        report = sendings.send_all(ledger, run, server.url, sendings.settings(connections=4))
-    assert sendings.states(ledger, drop) == ["accepted"] * 60
+        report = ready_entries.send_all(ledger, run, server.url, ready_entries.settings(connections=4))
+    assert ready_entries.states(ledger, drop) == ["accepted"] * 60
     assert (report.calls, len(server.requests)) == (60, 60)
     assert 1 < server.connections <= 4
 
@@ -24,19 +24,23 @@ def test_calls_under_way_share_as_many_connections_as_there_may_be(ledger):
 def test_calls_over_tls_are_under_way_together_too(ledger, certificate, monkeypatch):
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate[0]))
     run = ledger.begin_run()
-    drop = sendings.orders(ledger, run, 40)
+    drop = ready_entries.orders(ledger, run, 40)
     with Scripted(lambda *_: accepts_after(0.005), tls=certificate[1]) as server:
-        sendings.send_all(ledger, run, localhost(server), sendings.settings(connections=4))
-    assert sendings.states(ledger, drop) == ["accepted"] * 40
+        ready_entries.send_all(ledger, run, localhost(server), ready_entries.settings(connections=4))
+    assert ready_entries.states(ledger, drop) == ["accepted"] * 40
     assert server.connections <= 4
 
 
 def test_a_request_too_large_for_one_piece_leaves_while_others_are_answered(ledger):
     run = ledger.begin_run()
-    large = sendings.plan(
-        ledger, run, "order.create", [sendings.ledgers.order(500, pickup_company="x" * 6_000_000)], file="large.csv"
+    large = ready_entries.plan(
+        ledger,
+        run,
+        "order.create",
+        [ready_entries.ledgers.order(500, pickup_company="x" * 6_000_000)],
+        file="large.csv",
     )
-    others = sendings.orders(ledger, run, 20, pickup_city="Y")
+    others = ready_entries.orders(ledger, run, 20, pickup_city="Y")
     answered = threading.Event()
 
     def slowly(connection, request):
@@ -55,22 +59,24 @@ def test_a_request_too_large_for_one_piece_leaves_while_others_are_answered(ledg
         return accepts.act(connection, request)
 
     with Scripted(script) as server:
-        sendings.send_all(ledger, run, server.url, sendings.settings(connections=2, call_timeout_s=10.0))
+        ready_entries.send_all(ledger, run, server.url, ready_entries.settings(connections=2, call_timeout_s=10.0))
     assert answered.is_set()
-    assert sendings.states(ledger, large, others) == ["accepted"] * 21
+    assert ready_entries.states(ledger, large, others) == ["accepted"] * 21
 
 
 def test_an_exchange_that_closes_without_a_word_loses_and_doubles_nothing(ledger):
     run = ledger.begin_run()
-    drop = sendings.orders(ledger, run, 30)
+    drop = ready_entries.orders(ledger, run, 30)
 
     def closes(connection, request):
         connection.sendall(answer(200, good_body(request)))
         return False
 
     with Scripted(lambda *_: Move(closes, applies=True)) as server:
-        sendings.send_all(ledger, run, server.url, sendings.settings(connections=1, unknown_max=100))
-    states = sendings.states(ledger, drop)  # a close that crosses the next request on its way makes that one unknown
+        ready_entries.send_all(ledger, run, server.url, ready_entries.settings(connections=1, unknown_max=100))
+    states = ready_entries.states(
+        ledger, drop
+    )  # a close that crosses the next request on its way makes that one unknown
     assert set(states) <= {"accepted", "unknown"}
     assert states.count("accepted") == server.applied.total() == len(server.applied)
     assert server.connections >= server.applied.total()
@@ -78,8 +84,12 @@ def test_an_exchange_that_closes_without_a_word_loses_and_doubles_nothing(ledger
 
 def test_a_connection_on_which_an_answer_overtook_its_request_is_not_used_again(ledger):
     run = ledger.begin_run()
-    sendings.plan(
-        ledger, run, "order.create", [sendings.ledgers.order(500, pickup_company="x" * 6_000_000)], file="large.csv"
+    ready_entries.plan(
+        ledger,
+        run,
+        "order.create",
+        [ready_entries.ledgers.order(500, pickup_company="x" * 6_000_000)],
+        file="large.csv",
     )
 
     def early(connection, request):
@@ -88,14 +98,14 @@ def test_a_connection_on_which_an_answer_overtook_its_request_is_not_used_again(
         return False
 
     with Scripted(lambda *_: Move(early, reads=False)) as server:
-        report = sendings.send_all(ledger, run, server.url, sendings.settings(connections=2))
+        report = ready_entries.send_all(ledger, run, server.url, ready_entries.settings(connections=2))
     assert server.connections == len(server.requests) == 1
     assert report.accepted == report.refused == 0
 
 
 def test_while_another_token_is_asked_for_the_refused_calls_wait_and_are_made_once_more(ledger):
     run = ledger.begin_run()
-    drop = sendings.orders(ledger, run, 30)
+    drop = ready_entries.orders(ledger, run, 30)
     asked = []
 
     def renew(refused):
@@ -106,23 +116,23 @@ def test_while_another_token_is_asked_for_the_refused_calls_wait_and_are_made_on
     def script(_, request):
         return accepts if request.headers["authorization"].endswith("another-token-9a1") else REFUSED
 
-    options = sendings.settings(connections=4, connections_start=4)
-    with Scripted(script) as server, Client(server.url, sendings.TOKEN, options, renew=renew) as client:
-        report = sendings.send(ledger, client, run, options)
-    assert asked == [sendings.TOKEN]
-    assert sendings.states(ledger, drop) == ["accepted"] * 30
+    options = ready_entries.settings(connections=4, connections_start=4)
+    with Scripted(script) as server, Client(server.url, ready_entries.TOKEN, options, renew=renew) as client:
+        report = ready_entries.send(ledger, client, run, options)
+    assert asked == [ready_entries.TOKEN]
+    assert ready_entries.states(ledger, drop) == ["accepted"] * 30
     assert report.stopped is None
     assert server.applied.total() == len(server.applied) == 30
 
 
 def test_a_token_that_cannot_be_replaced_ends_the_sending_with_all_else_settled(ledger):
     run = ledger.begin_run()
-    drop = sendings.orders(ledger, run, 30)
-    options = sendings.settings(connections=4)
+    drop = ready_entries.orders(ledger, run, 30)
+    options = ready_entries.settings(connections=4)
     script = Scripted(lambda number, _: accepts if number < 10 else REFUSED)
-    with script as server, Client(server.url, sendings.TOKEN, options, renew=lambda _: None) as client:
-        report = sendings.send(ledger, client, run, options)
-    states = sendings.states(ledger, drop)
+    with script as server, Client(server.url, ready_entries.TOKEN, options, renew=lambda _: None) as client:
+        report = ready_entries.send(ledger, client, run, options)
+    states = ready_entries.states(ledger, drop)
     assert set(states) == {"accepted", "ready"}
     assert states.count("accepted") == server.applied.total() == 10
     assert report.stopped == "the token was refused"
@@ -130,13 +140,13 @@ def test_a_token_that_cannot_be_replaced_ends_the_sending_with_all_else_settled(
 
 def test_a_connection_that_lies_idle_too_long_is_not_used_again(ledger):
     run = ledger.begin_run()
-    options = sendings.settings(connections=1, idle_connection_s=0.05)
-    with Scripted(lambda *_: accepts) as server, Client(server.url, sendings.TOKEN, options) as client:
-        sendings.orders(ledger, run, 1)
-        sendings.send(ledger, client, run, options)
+    options = ready_entries.settings(connections=1, idle_connection_s=0.05)
+    with Scripted(lambda *_: accepts) as server, Client(server.url, ready_entries.TOKEN, options) as client:
+        ready_entries.orders(ledger, run, 1)
+        ready_entries.send(ledger, client, run, options)
         time.sleep(0.1)
-        sendings.plan(ledger, run, "order.create", [sendings.ledgers.order(50)], file="more.csv")
-        sendings.send(ledger, client, run, options)
+        ready_entries.plan(ledger, run, "order.create", [ready_entries.ledgers.order(50)], file="more.csv")
+        ready_entries.send(ledger, client, run, options)
     assert server.applied.total() == server.connections == 2
 
 

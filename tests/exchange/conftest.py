@@ -1,5 +1,10 @@
+"""Exchanges and their databases. What comes before storage is tried on SQLite alone; what is stored, on each kind of database."""
+
+import contextlib
+
+import psycopg
 import pytest
-from calling import embedded, inside
+from exchange_calls import embedded, inside
 from postgres import running_server
 
 DATABASES = ("sqlite", "postgresql")
@@ -12,16 +17,31 @@ def postgres():
         yield server
 
 
+@pytest.fixture(scope="session")
+def emptied():
+    """Databases on it that earlier tests have left and that are empty again: to make one costs 300 files."""
+    return []
+
+
 @pytest.fixture
-def new_database(request, tmp_path):
+def new_database(request, tmp_path, emptied):
     """Makes empty databases of one kind; asked for by `kind`."""
+    taken = []
 
     def make(kind, name="exchange"):
         if kind == "sqlite":
             return f"sqlite:///{tmp_path / name}.db"
-        return request.getfixturevalue("postgres").new_database()
+        server = request.getfixturevalue("postgres")
+        taken.append(emptied.pop() if emptied else server.new_database())
+        return taken[-1]
 
-    return make
+    yield make
+    for url in taken:
+        with contextlib.suppress(psycopg.Error), psycopg.connect(url, options="-c lock_timeout=2s") as connection:
+            connection.execute("drop schema public cascade")
+            connection.execute("create schema public")
+            connection.commit()
+            emptied.append(url)
 
 
 @pytest.fixture(params=DATABASES)
@@ -31,25 +51,24 @@ def database(request, new_database):
 
 
 @pytest.fixture
-def exchange(database):
-    with embedded(database) as caller:
+def app(tmp_path):
+    """The application on a SQLite file of this test."""
+    with inside(tmp_path / "exchange.db") as caller:
         yield caller
 
 
 @pytest.fixture
-def app(database):
+def stored(database):
+    """The application on an empty database of each kind in turn."""
     with inside(database) as caller:
         yield caller
 
 
-@pytest.fixture(scope="module", params=DATABASES)
-def accepting(request, tmp_path_factory):
+@pytest.fixture(scope="module")
+def accepting(tmp_path_factory):
     """An exchange that takes every record that meets the contract, in whatever order records come."""
     forgiving = {"create_existing": "replace", "update_unknown": "replace", "delete_unknown": "accept"}
     forgiving |= {"quote_unknown": "accept", "confirm_unknown": "accept", "status_unknown": "accept"}
-    if request.param == "sqlite":
-        database = f"sqlite:///{tmp_path_factory.mktemp('accepting') / 'exchange.db'}"
-    else:
-        database = request.getfixturevalue("postgres").new_database()
-    with embedded(database, **forgiving) as caller:
+    forgiving |= {"confirm_decided": "replace", "quote_accepted": "replace", "number_forms": "declared"}
+    with embedded(tmp_path_factory.mktemp("accepting") / "exchange.db", **forgiving) as caller:
         yield caller

@@ -7,9 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 
 import pytest
-from calling import Inside, encode
-from examples import GOOD
-from serving import TOKEN
+from exchange_calls import Inside, encode
+from exchange_process import TOKEN
+from payload_examples import GOOD
 
 from loadsheet.contract import BY_NAME, Assumptions
 from loadsheet.exchange import Store, create_app

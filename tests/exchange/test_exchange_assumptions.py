@@ -3,8 +3,8 @@
 from contextlib import contextmanager
 
 import pytest
-from calling import embedded, encode, inside
-from examples import CONFIRMATION, EVENT, GOOD, ORDER, PARTIES, QUOTE, TENDER
+from exchange_calls import embedded, encode, inside
+from payload_examples import CONFIRMATION, EVENT, GOOD, ORDER, PARTIES, QUOTE, TENDER
 
 from loadsheet.contract import OPERATIONS, UNKNOWN_METHOD, Assumptions, ErrorShape, register
 
@@ -33,6 +33,10 @@ SETTINGS_OF_THE_EXCHANGE = {
     "quote_existing",
     "quote_by",
     "confirm_unknown",
+    "confirm_by",
+    "confirm_decided",
+    "decision_words",
+    "quote_accepted",
     "status_unknown",
     "status_on_400",
     "status_index_base",
@@ -167,6 +171,7 @@ def test_accept_sets_tender_status(under, setting, status):
         app.done("tender.quote", QUOTE)
         app.done("tender.confirm", {**CONFIRMATION, "status": "reject"})
         assert app.tenders()[0]["tender_status"] == "OPEN"
+        app.done("tender.quote", QUOTE)  # a rejected quote is decided; a new one is not
         app.done("tender.confirm", CONFIRMATION)
         assert app.tenders()[0]["tender_status"] == status
 
@@ -271,6 +276,67 @@ def test_confirm_unknown(under, setting, status):
         assert app.call("tender.confirm", CONFIRMATION).status == status
         app.done("tender.create", TENDER)
         assert app.call("tender.confirm", CONFIRMATION).status == status
+
+
+@pytest.mark.parametrize(
+    ("setting", "statuses"),
+    [("same", [200, 400, 200]), ("reject", [400, 400, 400]), ("replace", [200, 200, 200])],
+)
+@pytest.mark.parametrize("first", ["accept", "reject"])
+def test_confirm_decided(under, setting, statuses, first):
+    other = {"accept": "reject", "reject": "accept"}[first]
+    with under(confirm_decided=setting) as app:
+        app.done("tender.create", TENDER)
+        app.done("tender.quote", QUOTE)
+        app.done("tender.confirm", {**CONFIRMATION, "status": first})
+        again = [app.call("tender.confirm", {**CONFIRMATION, "status": word}) for word in (first, other, first)]
+        assert [answer.status for answer in again] == statuses
+        if statuses[1] == 400:
+            assert set(again[1].body["errors"]) == {"carrier_id"}
+        app.done("tender.quote", {**QUOTE, "carrier_id": "C-2"})
+        app.done("tender.confirm", {**CONFIRMATION, "carrier_id": "C-2", "status": other})  # each is decided for itself
+
+
+def test_a_quote_that_was_rejected_may_be_given_anew_and_is_undecided_then(under):
+    with under() as app:
+        app.done("tender.create", TENDER)
+        for rate in ("950.00", "900.00"):
+            app.done("tender.quote", {**QUOTE, "tenderRate": rate})
+            app.done("tender.confirm", {**CONFIRMATION, "status": "reject"})
+        app.done("tender.quote", {**QUOTE, "tenderRate": "850.00"})
+        app.done("tender.confirm", CONFIRMATION)
+
+
+@pytest.mark.parametrize(("setting", "status"), [("reject", 400), ("replace", 200)])
+def test_quote_accepted(under, setting, status):
+    with under(quote_accepted=setting) as app:
+        app.done("tender.create", TENDER)
+        app.done("tender.quote", QUOTE)
+        app.done("tender.confirm", CONFIRMATION)
+        assert app.call("tender.quote", {**QUOTE, "tenderRate": "1"}).status == status
+        undecided = {**CONFIRMATION, "status": "reject"}
+        assert app.call("tender.confirm", undecided).status == status
+        app.done("tender.delete", {"tender_id": TENDER["tender_id"]})
+        app.done("tender.create", TENDER)
+        app.done("tender.quote", QUOTE)
+        app.done("tender.confirm", undecided)
+
+
+@pytest.mark.parametrize("word", ["maybe", "Accept", "", "accepted"])
+@pytest.mark.parametrize(("setting", "status"), [("closed", 400), ("open", 200)])
+def test_decision_words(under, setting, status, word):
+    with under(decision_words=setting) as app:
+        app.done("tender.create", TENDER)
+        app.done("tender.quote", QUOTE)
+        answer = app.call("tender.confirm", {**CONFIRMATION, "status": word})
+        assert answer.status == status
+        if status == 400:
+            assert answer.body["errors"] == {"status": "must be one of accept, reject"}
+
+
+def test_confirm_by_is_about_parties():
+    """Their tokens are tried in test_exchange_tokens."""
+    assert Assumptions().confirm_by == "sender"
 
 
 @pytest.mark.parametrize(("setting", "status"), [("reject", 400), ("accept", 200)])

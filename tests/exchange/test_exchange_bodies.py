@@ -5,11 +5,11 @@ import socket
 from decimal import Decimal
 
 import pytest
-from calling import encode
-from examples import GOOD, ORDER
+from exchange_calls import encode
+from exchange_process import TOKEN
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from serving import TOKEN
+from payload_examples import GOOD, ORDER
 
 from loadsheet.contract import OPERATIONS, WRITES, ErrorShape, read_refusal
 from loadsheet.exchange.wire import DEPTH_MAX, BadBody, parse, stored
@@ -61,28 +61,11 @@ def test_a_body_that_is_no_strict_json_is_refused_in_the_shape_of_every_operatio
         assert fault.path == ("" if operation.error is ErrorShape.DETAILS else "body")
 
 
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ("12.50", Decimal("12.50")),
-        ("-0.0", Decimal("-0.0")),
-        ("1E+5", Decimal("1E+5")),
-        ("1e99", Decimal("1e99")),
-        ("0." + "1" * 100, Decimal("0." + "1" * 100)),
-        ("9" * 4000, int("9" * 4000)),
-        ('"\\ud83d\\ude00"', "😀"),
-        ('"\\u0000"', "\x00"),
-        ("[" * DEPTH_MAX + "]" * DEPTH_MAX, None),
-    ],
-)
-def test_whatever_is_strict_json_of_a_sound_size_is_taken(text, value):
-    assert value is None or parse(text.encode()) == value
-    assert value is None or repr(parse(text.encode())) == repr(value)
-
-
-def test_one_level_more_than_the_deepest_is_refused():
-    with pytest.raises(BadBody):
-        parse(b"[" * (DEPTH_MAX + 1) + b"]" * (DEPTH_MAX + 1))
+def test_whatever_is_strict_json_of_a_sound_size_is_taken():
+    for text in ("12.50", "-0.0", "1E+5", "1e99", "0." + "1" * 100):
+        assert repr(parse(text.encode())) == repr(Decimal(text)), text
+    assert parse(b"9" * 4000) == int("9" * 4000)
+    assert parse(b'["\\ud83d\\ude00", "\\u0000"]') == ["😀", "\x00"]
 
 
 values = st.recursive(
@@ -157,13 +140,11 @@ def test_no_bytes_as_a_body_bring_a_server_error(accepting, operation, body):
         assert read_refusal(operation, answer.body)
 
 
-@pytest.mark.parametrize(
-    "content_type", ["text/plain", "application/xml", "application/json; charset=latin-1", "/", ""]
-)
-def test_the_content_type_is_not_asked(app, content_type):
+def test_the_content_type_is_not_asked(accepting):
     # the interface says that bodies are JSON and shows no header for it
-    headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": content_type}
-    assert app.send("POST", "/tmsapi/createOrder", encode(ORDER), headers).status == 200
+    for content_type in ("text/plain", "application/xml", "application/json; charset=latin-1", "/", ""):
+        headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": content_type}
+        assert accepting.send("POST", "/tmsapi/createOrder", encode(ORDER), headers).status == 200
 
 
 def raw(exchange, request):

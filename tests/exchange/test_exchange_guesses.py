@@ -1,16 +1,18 @@
 """A flood of wrong tokens is slowed for its address, in bounded memory, and good tokens of the same address never wait for it."""
 
+import re
 import time
 from concurrent.futures import ThreadPoolExecutor
+from urllib.parse import urlencode
 
 import pytest
-from calling import AUTHORISED, OverSocket
-from examples import ORDER
-from serving import TOKEN
+from exchange_calls import AUTHORISED, OverSocket
+from exchange_process import TOKEN, exchange
+from payload_examples import ORDER
 
 from loadsheet.contract import BY_NAME, UNAUTHORISED, Assumptions, read_refusal
 from loadsheet.exchange import Embedded, Limits
-from loadsheet.exchange.guesses import ADDRESSES_MAX, WAIT_MAX_S, Guesses
+from loadsheet.exchange.guesses import KEYS_MAX, WAIT_MAX_S, Guesses
 
 WRONG = {"Authorization": "Bearer lsx_guessed"}
 LISTING = "/tmsapi/getOrders"
@@ -59,16 +61,23 @@ def test_each_address_has_its_own_count_and_a_network_of_ipv6_one():
     assert guesses.wait("2001:db8:0:1::1") == 0
 
 
+def test_one_wrong_token_has_a_count_of_its_own_wherever_it_comes_from():
+    _, guesses = ticking(1.0)
+    assert [guesses.wait(f"192.0.2.{number}", "lsx_leaked") for number in range(3)] == [0.0, 1.0, 2.0]
+    assert guesses.wait("192.0.2.9", "lsx_leaked") is None
+    assert guesses.wait("192.0.2.10", "lsx_other") == 0.0
+
+
 def test_addresses_without_number_take_bounded_memory():
     _, guesses = ticking(1.0)
-    for number in range(3 * ADDRESSES_MAX):
-        guesses.wait(f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}")
-    assert len(guesses._free_at) == ADDRESSES_MAX
+    for number in range(3 * KEYS_MAX):
+        guesses.wait(f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}", f"token-{number}")
+    assert (len(guesses._addresses), len(guesses._tokens)) == (KEYS_MAX, KEYS_MAX)
 
 
 def test_a_flood_is_slowed_and_good_tokens_of_its_address_are_served_at_once(tmp_path):
-    with serving(tmp_path, 5.0) as exchange, ThreadPoolExecutor(20) as threads:
-        until = time.monotonic() + 3
+    with serving(tmp_path, 2.0) as exchange, ThreadPoolExecutor(11) as threads:
+        until = time.monotonic() + 1.5
         began = time.monotonic()
 
         def flood(_):
@@ -84,7 +93,7 @@ def test_a_flood_is_slowed_and_good_tokens_of_its_address_are_served_at_once(tmp
             caller.close()
             return statuses
 
-        floods = [threads.submit(flood, number) for number in range(19)]
+        floods = [threads.submit(flood, number) for number in range(10)]
         good, times, number = OverSocket(exchange.url), [], 0
         while time.monotonic() < until:
             asked = time.monotonic()
@@ -95,8 +104,34 @@ def test_a_flood_is_slowed_and_good_tokens_of_its_address_are_served_at_once(tmp
         statuses = [status for lane in floods for status in lane.result()]
         took = time.monotonic() - began
     assert set(statuses) == {401, 429}
-    assert statuses.count(401) <= 5 * (took + 1) + 1
+    assert statuses.count(401) <= 2 * (took + 1) + 1
     assert sorted(times)[len(times) * 9 // 10] < WAIT_MAX_S  # they do not stand in the line of the wrong ones
+
+
+def test_a_flood_of_wrong_logins_never_locks_a_right_one_out(tmp_path):
+    with exchange(tmp_path / "exchange.db", wrong_tokens=3) as running, ThreadPoolExecutor(12) as threads:
+        began = time.monotonic()
+        until = began + 0.8
+        floods = [threads.submit(logins, running.url, lambda: f"wrong-{time.monotonic_ns()}", until) for _ in range(12)]
+        time.sleep(0.2)
+        right = logins(running.url, lambda: TOKEN, until)
+        wrong = [status for flood in floods for status in flood.result()]
+    assert set(right) == {303}
+    assert {403} <= set(wrong) <= {403, 429}
+    assert wrong.count(403) <= 3 * (time.monotonic() - began + 1) + 1
+
+
+def logins(url, token, until):
+    """The statuses of logins with these tokens, each from the form on."""
+    caller, statuses = OverSocket(url), []
+    while time.monotonic() < until:
+        form = caller.send("GET", "/", b"", {})
+        proof = re.search(rb'name="proof" value="([^"]+)"', form.raw)[1].decode()
+        fields = urlencode({"token": token(), "proof": proof}).encode()
+        cookie = form.headers["set-cookie"].partition(";")[0]
+        statuses.append(caller.send("POST", "/web/login", fields, {"Cookie": cookie}).status)
+    caller.close()
+    return statuses
 
 
 def test_without_a_limit_every_wrong_token_is_a_401_at_once(tmp_path):

@@ -1,4 +1,4 @@
-"""kill -9 at twice 100 random moments under load: what was answered 200 is there, and nothing is half there.
+"""kill -9 at twice 60 random moments under load: what was answered 200 is there, and nothing is half there.
 
 Each client thread has orders of its own and one call under way at a time. So after a kill the orders of a thread, with their
 whole history, are either as the last 200 left them or as the one call that was never answered would leave them.
@@ -12,13 +12,13 @@ import time
 from collections import Counter
 from contextlib import closing
 
-import command
 import pytest
-from calling import OverSocket
-from examples import EVENT, ORDER, PARTIES
+from exchange_calls import OverSocket
+from exchange_process import serving, starting
+from payload_examples import EVENT, ORDER, PARTIES
 
-KILLS, LANES, ORDERS_OF_A_LANE = 100, 4, 12
-LOAD_MAX_S, START_MAX_S = 0.3, 0.6
+KILLS, LANES, ORDERS_OF_A_LANE = 60, 4, 12
+LOAD_MAX_S, START_MAX_S = 0.3, 0.3
 KILLED_WHILE_STARTING = 0.1  # of the kills; the others come under load
 
 
@@ -110,39 +110,33 @@ def settle(lanes, found, tally):
 
 def serve_until_killed(folder, lanes, dice, tally):
     """One life of the exchange: it finds what the last one left, and is killed at some moment."""
-    threads = []
-    with command.start(folder, "exchange", "serve", "--port", "0") as process:
-        if dice.random() < KILLED_WHILE_STARTING:
-            time.sleep(dice.random() * START_MAX_S)
-            tally["killed while starting"] += 1
-        else:
-            url = address(process)
-            settle(lanes, kept(url, folder / "exchange.db"), tally)
-            threads = [threading.Thread(target=lane.keep_calling, args=(url, tally)) for lane in lanes]
-            for thread in threads:
-                thread.start()
-            time.sleep(dice.random() * LOAD_MAX_S)
-            tally["killed under load"] += 1
+    if dice.random() < KILLED_WHILE_STARTING:
+        process = starting(folder)
+        time.sleep(dice.random() * START_MAX_S)
+        tally["killed while starting"] += 1
+        process.kill()
+        return
+    with serving(folder) as (url, process):
+        settle(lanes, kept(url, folder / "exchange.db"), tally)
+        threads = [threading.Thread(target=lane.keep_calling, args=(url, tally)) for lane in lanes]
+        for thread in threads:
+            thread.start()
+        time.sleep(dice.random() * LOAD_MAX_S)
+        tally["killed under load"] += 1
         process.kill()
         for thread in threads:
             thread.join()
 
 
-def address(process):
-    """The URL that a started exchange says."""
-    return process.stdout.readline().removeprefix("exchange listening on ").strip()
-
-
 @pytest.mark.sweep
 @pytest.mark.timeout(1200)
-@pytest.mark.parametrize("seed", [1, 2])  # two tests, so that two processes share the 200 kills
+@pytest.mark.parametrize("seed", [1, 2])  # two tests, so that two processes share the kills
 def test_after_each_of_many_kills_all_that_was_answered_is_there(tmp_path, seed, record_property):
     dice, tally, lanes = random.Random(seed), Counter(), [Lane(number, seed) for number in range(LANES)]
     for _ in range(KILLS):
         serve_until_killed(tmp_path, lanes, dice, tally)
-    with command.start(tmp_path, "exchange", "serve", "--port", "0") as process:
-        settle(lanes, kept(address(process), tmp_path / "exchange.db"), tally)
-        process.terminate()
+    with serving(tmp_path) as (url, _):
+        settle(lanes, kept(url, tmp_path / "exchange.db"), tally)
     record_property("kills of the exchange", KILLS)
     record_property("answers of 200 found again", tally.total())
     assert tally["order.create"] > KILLS

@@ -7,11 +7,11 @@ import re
 import time
 from pathlib import Path
 
-import command
 import msgspec
 import pytest
-from examples import ORDER
-from misbehaving import request
+from exchange_process import serving
+from faulty_exchange import request
+from payload_examples import ORDER
 
 from loadsheet.exchange.truth import read_truth
 
@@ -19,15 +19,16 @@ GOOD, SLOW = 300, 200
 GROWTH_MAX_MB = 48  # from a third of the time to its end; sessions, caches and the heap's own slack are within it
 
 
-@pytest.mark.parametrize("seconds", [3, pytest.param(60, marks=[pytest.mark.sweep, pytest.mark.alone])])
+@pytest.mark.parametrize(
+    "seconds",
+    [pytest.param(3, marks=pytest.mark.journey), pytest.param(60, marks=[pytest.mark.sweep, pytest.mark.alone])],
+)
 def test_good_clients_are_served_among_slow_ones_and_memory_stays_flat(tmp_path, seconds, record_property):
-    words = ("exchange", "serve", "--port", "0", "--truth", "truth.jsonl")
-    with command.start(tmp_path, *words, LOADSHEET_EXCHANGE_HEADER_S="1.5", LOADSHEET_EXCHANGE_BODY_S="1.5") as process:
-        port = int(process.stdout.readline().rsplit(":", 1)[1])
-        answers, cut, sizes = asyncio.run(crowd(port, seconds, process.pid))
-        process.terminate()
-        _, said = process.communicate(timeout=60)
-    assert (process.returncode, said) == (0, "")
+    patience = {"LOADSHEET_EXCHANGE_HEADER_S": "1.5", "LOADSHEET_EXCHANGE_BODY_S": "1.5"}
+    with serving(tmp_path, "--truth", "truth.jsonl", **patience) as running:
+        answers, cut, sizes = asyncio.run(crowd(running.port, seconds, running.process.pid))
+        assert running.process.stop() == 0
+    assert running.process.said == f"exchange listening on {running.url}\n"
     assert {status for status, _ in answers.values()} == {200}
     slowest = sorted(took for _, took in answers.values())
     record_property("creates among slow sockets", len(answers))

@@ -3,7 +3,7 @@
 from decimal import Decimal
 
 import pytest
-from calling import encode
+from exchange_calls import encode
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from strategies import payloads, texts

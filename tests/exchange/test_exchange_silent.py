@@ -6,10 +6,10 @@ from contextlib import closing
 
 import psycopg
 import pytest
-from calling import AUTHORISED, Inside
-from examples import ORDER
-from serving import TOKEN
-from stalling import Stalling
+from exchange_calls import AUTHORISED, Inside
+from exchange_process import TOKEN
+from payload_examples import ORDER
+from stalled_postgres import Stalling
 
 from loadsheet.contract import BY_NAME, Assumptions, read_refusal
 from loadsheet.exchange import Store, TokenOffice, create_app

@@ -7,11 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime
 
-import command
 import pytest
-from calling import OverSocket, encode, inside
-from examples import CONFIRMATION, EVENT, GOOD, NEEDS, ORDER, QUOTE, TENDER
-from serving import TOKEN
+from command_fork import loadsheet
+from exchange_calls import OverSocket, encode, inside
+from exchange_process import TOKEN, serving
+from payload_examples import CONFIRMATION, EVENT, GOOD, NEEDS, ORDER, QUOTE, TENDER
 
 from loadsheet.contract import Assumptions
 from loadsheet.exchange import Embedded, deviations, read_personality
@@ -62,10 +62,9 @@ def test_a_line_carries_the_hash_of_the_bytes_as_they_came(tmp_path):
     assert log.stat().st_mode & 0o077 == 0
 
 
-@pytest.mark.parametrize("name", NEEDS)
-def test_what_is_refused_leaves_no_line(tmp_path, name):
+def test_what_is_refused_leaves_no_line(tmp_path):
     with truthful(tmp_path) as (caller, log):
-        assert caller.call(name, GOOD[name]).status == 400
+        assert {caller.call(name, GOOD[name]).status for name in NEEDS} == {400}
         assert lines(log) == []
 
 
@@ -122,9 +121,8 @@ def test_the_log_goes_on_after_a_restart(tmp_path):
 
 
 def test_a_killed_exchange_has_a_line_for_every_effect_that_was_answered(tmp_path):
-    words = ("exchange", "serve", "--port", "0", "--truth", "truth.jsonl")
-    with command.start(tmp_path, *words) as process:
-        caller = OverSocket(process.stdout.readline().rsplit(" ", 1)[1].strip())
+    with serving(tmp_path, "--truth", "truth.jsonl") as (url, process):
+        caller = OverSocket(url)
         answered = []
         for number in range(30):
             key = f"K-{number}"
@@ -164,7 +162,7 @@ def test_a_personality_wins_over_the_settings_and_leaves_the_others(tmp_path, na
     read = read_personality(tmp_path / name, Assumptions(create_existing="accept", unknown_path=404))
     assert read == Assumptions(create_existing="replace", page_size_max=7, unknown_path=404)
     assert deviations(read) == [
-        "page_size_max: 7 (default: 100000)",
+        "page_size_max: 7 (default: 0)",
         "create_existing: replace (default: reject)",
         "unknown_path: 404 (default: 405)",
     ]
@@ -197,19 +195,18 @@ def test_a_wrong_personality_says_what_is_wrong(tmp_path, name, text, said):
 def test_the_command_serves_a_personality_with_faults_and_says_what_deviates(tmp_path):
     (tmp_path / "p.toml").write_text('create_existing = "accept"')
     (tmp_path / "f.yaml").write_text("faults: [{fault: unauthorised, at: 3}]")
-    words = ("exchange", "serve", "--port", "0", "--personality", "p.toml", "--faults", "f.yaml", "--truth", "t.jsonl")
-    with command.start(tmp_path, *words, LOADSHEET_ASSUMPTIONS__CREATE_EXISTING="replace") as process:
-        caller = OverSocket(process.stdout.readline().rsplit(" ", 1)[1].strip())
+    words = ("--personality", "p.toml", "--faults", "f.yaml", "--truth", "t.jsonl")
+    with serving(tmp_path, *words, LOADSHEET_ASSUMPTIONS__CREATE_EXISTING="replace") as (url, process):
+        caller = OverSocket(url)
         assert [caller.call("order.create", ORDER).status for _ in range(3)] == [200, 200, 401]
         caller.close()
-        process.terminate()
-        _, said = process.communicate(timeout=20)
-    assert (process.returncode, said) == (0, "assumptions.create_existing: accept (default: reject)\n")
+        assert process.stop() == 0
+    assert "assumptions.create_existing: accept (default: reject)\n" in process.said
     assert lines(tmp_path / "t.jsonl") == [("order.create", "SO-1001", "created", 1)]
 
 
 def test_the_command_refuses_faults_on_another_address(tmp_path):
     (tmp_path / "f.yaml").write_text("faults: []")
-    done = command.loadsheet(tmp_path, "exchange", "serve", "--host", "0.0.0.0", "--faults", "f.yaml")
+    done = loadsheet(tmp_path, "exchange", "serve", "--host", "0.0.0.0", "--faults", "f.yaml")
     assert done.returncode == 78
     assert "this machine only" in done.stderr

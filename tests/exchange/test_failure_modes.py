@@ -1,25 +1,25 @@
 """The failure modes of an exchange, X1 to X27, and for each the tests that cover it, or what is not covered and why.
 
 X1 Missing, wrong, malformed, doubled token, or one in the query
-    test_an_unauthorised_call_is_answered_401_to_the_letter, test_the_token_in_the_query_is_no_authorisation,
+    test_an_unauthorised_call_is_answered_401_to_the_letter, test_the_token_stands_in_its_header_alone_maybe_between_spaces,
     test_the_token_is_looked_at_before_the_body_is_read, test_a_token_that_is_not_usable_opens_nothing
 X2 A party sees another's records
     test_what_belongs_to_others_is_answered_as_if_it_were_not_there, test_a_page_of_a_party_is_its_own_first_page,
     test_a_party_creates_only_what_names_it_and_sees_only_that, test_a_party_sees_its_own_records_and_calls_only
 X3 A party changes or deletes another's record
     test_no_setting_lets_others_change_a_record, test_of_a_batch_only_the_own_records_are_known,
-    test_a_party_cannot_write_itself_out_of_a_record, test_quote_by_says_which_carrier_may_quote_with_its_own_token
+    test_the_parties_of_a_record_are_changed_by_operators_only, test_quote_by_says_which_carrier_may_quote_with_its_own_token
 X4 A body too large, without length or without end
     test_body_bytes_max_is_kept_while_reading, test_a_body_without_end_is_refused_and_cut_off
     Not: 413. The interface names no such status, so it is a 400 in the operation's shape.
 X5 Slow headers, slow bodies, idle and many connections
-    test_headers_have_a_time, test_a_body_has_a_time_and_is_refused_in_its_operations_shape,
+    test_headers_have_a_time, test_every_operation_is_refused_in_its_own_shape_when_too_slow,
     test_an_idle_connection_is_closed_after_its_time, test_one_connection_too_many_is_told_to_come_again,
     test_slow_sockets_do_not_starve_a_good_client, test_good_clients_are_served_among_slow_ones_and_memory_stays_flat
 X6 JSON without measure or that is none: depth, huge numbers, names twice, NaN, not UTF-8
     test_a_body_that_is_no_strict_json_is_refused_in_the_shape_of_every_operation,
-    test_no_bytes_as_a_body_bring_a_server_error, test_one_level_more_than_the_deepest_is_refused,
-    test_twenty_thousand_cases_are_answered_as_the_document_says
+    test_no_bytes_as_a_body_bring_a_server_error, test_nesting_has_the_depth_that_the_register_says,
+    test_ten_thousand_cases_are_answered_as_the_document_says
 X7 SQL injection
     test_every_valid_record_is_accepted, test_every_valid_record_comes_back_equal_from_its_listing,
     test_identifiers_that_postgresql_could_not_index_work_all_the_same
@@ -83,9 +83,10 @@ X22 Migration with data in the tables
     test_a_start_after_a_kill_in_the_middle_finishes_the_upgrade,
     test_a_kill_at_any_step_of_making_a_new_database_leaves_none_or_all_of_it
 X23 Default address and default token
-    test_by_default_only_this_machine_is_listened_to, test_an_exchange_without_an_operators_token_serves_if_its_database_holds_one,
+    test_by_default_only_this_machine_is_listened_to,
     test_an_address_that_others_reach_is_refused_without_tls,
-    test_with_a_certificate_every_address_is_served_with_tls_alone, test_with_tls_in_front_another_address_is_served,
+    test_with_a_certificate_every_address_is_served_with_tls_alone,
+    test_with_tls_in_front_another_address_is_served_and_does_not_say_that_tls_stays,
     test_without_a_token_and_with_none_in_its_database_the_command_refuses_to_serve,
     test_a_made_token_is_printed_once_and_opens_the_exchange
     Not: a token made at the start. Without one the exchange refuses to serve and names the command that prints one, this once.
@@ -108,7 +109,6 @@ X27 Forged requests at a page with a session
     test_a_form_from_elsewhere_is_not_ours, test_the_cookies_are_for_this_page_alone
 """
 
-import ast
 import re
 from pathlib import Path
 
@@ -138,6 +138,5 @@ def test_by_default_only_this_machine_is_listened_to():
 
 
 def names_of_tests():
-    trees = (ast.parse(path.read_text(encoding="utf-8")) for path in Path(__file__).parents[1].rglob("test_*.py"))
-    kinds = ast.FunctionDef | ast.AsyncFunctionDef
-    return {node.name for tree in trees for node in ast.walk(tree) if isinstance(node, kinds)}
+    texts = (path.read_text(encoding="utf-8") for path in Path(__file__).parents[1].rglob("test_*.py"))
+    return {name for text in texts for name in re.findall(r"^(?:async )?def (test_\w+)", text, re.MULTILINE)}

@@ -8,9 +8,9 @@ from contextlib import closing
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from calling import inside
-from examples import CONFIRMATION, EVENT, ORDER
+from exchange_calls import inside
 from old_databases import FIRST_SCHEMA, LONG, make_first, opened
+from payload_examples import CONFIRMATION, EVENT, ORDER
 from sqlalchemy import inspect, text
 
 from loadsheet.exchange import Store

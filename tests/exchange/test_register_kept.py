@@ -3,8 +3,8 @@
 import re
 
 import pytest
-from calling import encode
-from examples import ORDER
+from exchange_calls import encode
+from payload_examples import ORDER
 
 from loadsheet.contract import Assumptions, register
 from loadsheet.dispatch.outcomes import STATUSES
@@ -14,7 +14,7 @@ from loadsheet.exchange.wire import BadBody, parse
 from loadsheet.settings import Settings
 
 SETTLED = {entry.question: entry for entry in register() if not entry.choices}
-SIZES = SETTLED["How large a number and how deep a nesting of JSON may be"]
+SIZES = SETTLED["How large a number and how deep a nesting of JSON may be, and how many values a body may hold"]
 UPDATES = SETTLED["What two updates of one record at the same time leave"]
 BUSY = SETTLED["What 425 and 429 mean"]
 GUESSES = SETTLED["How often an address may try tokens that are not authorised"]
@@ -22,7 +22,10 @@ GUESSES = SETTLED["How often an address may try tokens that are not authorised"]
 
 def sizes():
     return map(
-        int, re.search(r"(\d+) digits.* ends at (\d+) .* (\d+) of a whole .* (\d+) levels", SIZES.default).groups()
+        int,
+        re.search(
+            r"(\d+) digits.* ends at (\d+) .* (\d+) of a whole .* (\d+) levels, (\d+) values", SIZES.default
+        ).groups(),
     )
 
 
@@ -32,7 +35,7 @@ def with_value(text):
 
 
 def test_numbers_have_the_size_that_the_register_says(app):
-    digits, exponent, whole, _ = sizes()
+    digits, exponent, whole, *_ = sizes()
     good = ["0." + "1" * digits, f"1e{exponent}", f"-1E-{exponent}", "9" * whole, "1" * (digits - 3) + ".123"]
     for number, value in enumerate(good):
         body = with_value(value).replace(b"SO-1001", b"N-%d" % number)
@@ -43,8 +46,15 @@ def test_numbers_have_the_size_that_the_register_says(app):
     assert len(app.orders()) == len(good)
 
 
+def test_a_body_holds_as_many_values_as_the_register_says():
+    *_, values = sizes()
+    assert parse(b"[" + b"1," * (values - 2) + b"1]")
+    with pytest.raises(BadBody, match=f"more than {values} values"):
+        parse(b"[" + b"1," * values + b"1]")
+
+
 def test_nesting_has_the_depth_that_the_register_says():
-    *_, levels = sizes()
+    *_, levels, _ = sizes()
     assert parse(b"[" * levels + b"]" * levels)
     with pytest.raises(BadBody, match=f"deeper than {levels} levels"):
         parse(b"[" * (levels + 1) + b"]" * (levels + 1))

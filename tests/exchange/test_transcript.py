@@ -10,9 +10,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from calling import encode
-from examples import CONFIRMATION, EVENT, GOOD, ORDER, PARTIES, QUOTE, TENDER
-from serving import TOKEN, exchange
+from exchange_calls import encode
+from exchange_process import TOKEN, exchange
+from payload_examples import CONFIRMATION, EVENT, GOOD, ORDER, PARTIES, QUOTE, TENDER
 
 from loadsheet.contract import BY_NAME, OPERATIONS, Operation
 
@@ -21,7 +21,7 @@ CURL = shutil.which("curl")
 
 LISTINGS = {"tender.list": "?record=tender", "order.list": ""}
 STORY: tuple[tuple[str, object], ...] = (  # operation and its bad body, in an order in which each good body can succeed
-    ("tender.create", {"tender_id": "T-1", **PARTIES, "packages": [{"item_name": "Schrauben", "weight": 6.25}]}),
+    ("tender.create", {"tender_id": "T-1", **PARTIES, "packages": [{"item_name": "Schrauben", "weight": "6,25"}]}),
     ("tender.update", {**TENDER, "tender_status": 5, "createdon": "01.03.2026"}),
     ("tender.quote", {**QUOTE, "tender_id": "T-9"}),
     ("tender.confirm", {name: CONFIRMATION[name] for name in CONFIRMATION if name != "status"}),

@@ -1,12 +1,23 @@
 import databases
 import pytest
-from laboring import asking, house
+from worker_processes import asking, house
+
+from loadsheet.ledger.joining import forget_engines
+
+
+@pytest.fixture(scope="session")
+def made_before(tmp_path_factory):
+    """A database with the tables of a fleet of two shippers, which those of the tests are copies of."""
+    url = databases.server().new_database()
+    house(tmp_path_factory.mktemp("template"), url, "acme", "zeta")
+    forget_engines()
+    return url
 
 
 @pytest.fixture
-def database_url():
+def database_url(made_before):
     """A database of its own: what its fleets share is nobody else's."""
-    return databases.server().new_database()
+    return databases.server().new_database(like=made_before)
 
 
 @pytest.fixture

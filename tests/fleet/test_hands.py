@@ -7,11 +7,11 @@ from contextlib import contextmanager
 
 import databases
 import pytest
-from camps import Camp, exchange, resends
-from camps import until as until_in
-from killing import MAPPINGS, orders
-from laboring import answer, house, labor, took, until, working
-from nursery import nursery
+from command_processes import shared_nursery
+from fleet_processes import Camp, exchange, resends
+from fleet_processes import until as until_in
+from killed_runs import MAPPINGS, orders
+from worker_processes import answer, house, labor, took, until, working
 
 from loadsheet.dispatch import Patience
 from loadsheet.fleet.clients import Clients
@@ -28,13 +28,6 @@ from loadsheet.stages import Work
 PATIENCE_S = 240.0
 
 
-@pytest.fixture(scope="module")
-def born(tmp_path_factory):
-    """Where processes are started."""
-    with nursery(tmp_path_factory.mktemp("says")) as found:
-        yield found
-
-
 @contextmanager
 def waiting(settings):
     """What the stages of a new run share."""
@@ -42,34 +35,28 @@ def waiting(settings):
         yield Work(settings, ledger, ledger.begin_run(), Patience(ledger.now))
 
 
-def camp_of(folder, born, url, count):
-    given = {"mappings": str(MAPPINGS), "batch_entries": 10, "canary": 0, **resends(3), "connections": 2}
-    camp = Camp(folder, born, databases.server().new_database(), url, **given)
-    (folder / "inbox").mkdir()
-    (folder / "inbox" / "orders.csv").write_text(orders(range(count)), encoding="utf-8")
-    return camp
-
-
-def test_a_watch_that_works_by_itself_stops_after_its_calls_and_accounts_for_them(tmp_path, born):
+@pytest.mark.journey
+def test_a_watch_is_a_worker_no_longer_than_its_run_and_stops_after_its_calls(tmp_path):
+    born = shared_nursery()
     with exchange(born, tmp_path / "exchange", delay_s=0.5, create_existing="reject") as (url, truth):
-        camp = camp_of(tmp_path / "acme", born, url, 200)
-        watch = camp.start("watch")
-        until_in(lambda: camp.states().get("accepted"), PATIENCE_S)
-        watch.send(signal.SIGTERM)
-        assert watch.wait(PATIENCE_S) == 0
-        assert camp.states().keys() == {"accepted", "ready"}, "what is under way is settled, and nothing else is sent"
-        assert camp.summary()["entries"] == camp.states()
-        assert len(truth.lines()) == camp.states()["accepted"]
-        assert camp.ask("select count(*) from batches where state = 'open'") == [(0,)]
-
-
-def test_a_watch_is_a_worker_no_longer_than_its_run(tmp_path, born):
-    with exchange(born, tmp_path / "exchange", create_existing="reject") as (url, _):
-        camp = camp_of(tmp_path / "acme", born, url, 3)
+        given = {"mappings": str(MAPPINGS), "batch_entries": 10, "canary": 0, **resends(3), "connections": 2}
+        camp = Camp(tmp_path / "acme", born, databases.server().new_database(), url, **given)
+        inbox = camp.folder / "inbox"
+        inbox.mkdir()
+        (inbox / "orders.csv").write_text(orders(range(3)), encoding="utf-8")
         watch = camp.start("watch")
         until_in(lambda: camp.states() == {"accepted": 3}, PATIENCE_S)
         until_in(lambda: camp.ask("select count(*) from fleet.procrastinate_workers") == [(0,)], PATIENCE_S)
-        assert watch.stop() == 0
+        (inbox / "more.csv.part").write_text(orders(range(100, 300)), encoding="utf-8")
+        (inbox / "more.csv.part").rename(inbox / "orders_more.csv")
+        until_in(lambda: camp.states().get("accepted", 0) > 3, PATIENCE_S)
+        watch.send(signal.SIGTERM)
+        assert watch.wait(PATIENCE_S) == 0
+        states = camp.states()
+        assert states.keys() == {"accepted", "ready"}, "what is under way is settled, and nothing else is sent"
+        assert camp.summary()["entries"] == {"accepted": states["accepted"] - 3, "ready": states["ready"]}
+        assert len(truth.lines()) == states["accepted"]
+        assert camp.ask("select count(*) from batches where state = 'open'") == [(0,)]
 
 
 def test_a_run_that_is_asked_to_stop_leaves_its_batches_to_the_workers(tmp_path, acme):
@@ -94,7 +81,7 @@ def test_what_breaks_the_worker_inside_ends_the_run(tmp_path, acme, monkeypatch)
         raise ZeroDivisionError("the thread of the queue")
 
     monkeypatch.setattr("loadsheet.fleet.queue.Queue.run", broken)
-    hands = FleetHands(acme, lambda: 0, lambda: inside(acme, print, work=labor(tmp_path)), sleeps(500))
+    hands = FleetHands(acme, lambda: 0, lambda: inside(acme, print, work=labor(tmp_path)), time.sleep)
     with waiting(acme) as work, pytest.raises(ZeroDivisionError):
         hands._have(work, Kind.LOOKUP, {})
 
@@ -122,14 +109,3 @@ def test_what_no_worker_can_do_is_said_by_the_run_and_is_no_takeover(tmp_path, d
 def _real(settings, batch, hand):
     """What a worker does with a batch; there is no token here."""
     do(settings, batch, Bench(hand.name, hand.shared, hand.stopping, Clients(), Paces(hand.shared, hand.name)))
-
-
-def sleeps(times):
-    """A sleep that is not called for ever."""
-    left = iter(range(times))
-
-    def sleep(seconds):
-        assert next(left, None) is not None, "it waits for ever"
-        time.sleep(seconds)
-
-    return sleep

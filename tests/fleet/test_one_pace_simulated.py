@@ -100,7 +100,7 @@ class Process:
         self._later(max(self._gate.opens_in(world.now), 0.0005) + world.dice.random() * 0.003, self._send)
 
 
-@pytest.mark.parametrize("rate", [3, 10, 30, 100, 400])
+@pytest.mark.parametrize("rate", [3, 30, 250])
 @pytest.mark.parametrize("number", [1, 3, 8])
 def test_what_leaves_in_any_second_is_within_5_percent_of_the_rate_and_uses_it(rate, number):
     world = World(rate, f"{rate} {number}")
@@ -111,7 +111,7 @@ def test_what_leaves_in_any_second_is_within_5_percent_of_the_rate_and_uses_it(r
     assert world.between(1005.0, 1020.0) >= 15 * rate * (0.94 if rate >= number else 0.8)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(24))
 def test_whoever_comes_goes_dies_and_stands_still_the_rate_is_kept(seed):
     dice = random.Random(seed)
     rate, number = dice.choice([20, 100, 250]), dice.randint(2, 6)
@@ -140,7 +140,7 @@ def test_what_one_had_who_stands_still_goes_to_the_others_after_a_term_until_he_
     assert world.busiest() <= 105
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(6))
 def test_a_protest_to_one_stops_all_within_a_term_and_half_comes_back(seed):
     world = World(100, seed)
     processes = [Process(world, f"w{place}", 1000.0 + place / 10, 1100.0) for place in range(4)]

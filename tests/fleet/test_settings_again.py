@@ -1,8 +1,8 @@
 """What a worker keeps from batch to batch goes by the settings as they were read last."""
 
 import pytest
-from fleets import joined, shared_settings
 from pydantic import SecretStr
+from shared_ledger import joined, shared_settings
 
 from loadsheet.fleet.clients import Clients
 from loadsheet.fleet.pacing import Paces

@@ -4,19 +4,19 @@ import os
 import shutil
 import signal
 import sqlite3
-from contextlib import closing
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from arriving import settings_in
+from command_fork import loadsheet
 from databases import KINDS, new_url
-from fleets import joined, shared_settings
+from exchange_process import exchange
+from inbox_files import settings_in
 from ledgers import Ticking
 from orders import MAPPINGS
-from serving import exchange
+from shared_ledger import joined, shared_settings
 from sqlalchemy import update
-from warm import loadsheet
-from watched import watching
+from watch_process import watching
 
 from loadsheet.fleet.schedules import SharedTimetable, Timetable
 from loadsheet.ledger import open_ledger
@@ -48,24 +48,24 @@ def at(text):
     return datetime.fromisoformat(f"2026-03-{text}:00+00:00")
 
 
-def test_a_run_is_due_at_its_moment_and_after_it_not_until_the_next(url, clock):
-    settings = Settings(schedule=NIGHTLY)
-    with open_ledger(url, clock=clock) as ledger:
-        timetable = Timetable(settings, ledger, clock)
+@contextmanager
+def timetable_of(tmp_path, clock, **settings):
+    """The timetable of a watch that begins now, and ends with the block."""
+    with open_ledger(f"sqlite:///{tmp_path / 'ledger.db'}", clock=clock) as ledger:
+        yield Timetable(Settings(**settings), ledger, clock)
+
+
+def test_a_run_is_due_at_its_moment_and_after_it_not_until_the_next(tmp_path, clock):
+    with timetable_of(tmp_path, clock, schedule=NIGHTLY) as timetable:
         assert timetable.due_s() == pytest.approx(5_400, abs=1)
         clock.now = at("04T21:30")
         assert timetable.due_s() == 0
         assert timetable.late() == ""
         timetable.ran(clock())
         assert timetable.due_s() == pytest.approx(86_400, abs=1)
-
-
-def test_a_run_that_began_before_the_moment_does_not_stand_for_it(url, clock):
-    with open_ledger(url, clock=clock) as ledger:
-        timetable = Timetable(Settings(schedule=NIGHTLY), ledger, clock)
-        clock.now = at("04T21:40")
-        timetable.ran(at("04T21:29"))
-        assert timetable.due_s() == 0
+        clock.now = at("05T21:40")
+        timetable.ran(at("05T21:29"))
+        assert timetable.due_s() == 0, "a run that began before the moment does not stand for it"
 
 
 def test_what_was_missed_while_nobody_watched_is_caught_up_once_and_said(url, clock):
@@ -85,31 +85,25 @@ def test_what_was_missed_while_nobody_watched_is_caught_up_once_and_said(url, cl
         assert timetable.late() == "30 21 * * * UTC was due Fri 2026-03-06 21:30 (1 missed before it)"
 
 
-def test_without_catching_up_only_what_came_while_it_was_busy_is_due(url, clock):
-    settings = Settings(schedule=NIGHTLY, catch_up_s=0)
-    with open_ledger(url, clock=clock) as ledger:
-        Timetable(settings, ledger, clock)
+def test_without_catching_up_only_what_came_while_it_was_busy_is_due(tmp_path, clock):
+    settings = {"schedule": NIGHTLY, "catch_up_s": 0}
+    with timetable_of(tmp_path, clock, **settings):
+        pass
     clock.now = at("05T12:00")
-    with open_ledger(url, clock=clock) as ledger:
-        timetable = Timetable(settings, ledger, clock)
+    with timetable_of(tmp_path, clock, **settings) as timetable:
         assert timetable.due() == {}
         clock.now = at("06T02:00")  # a run of another shipper took so long
         assert len(timetable.due()) == 1
 
 
-def test_a_schedule_that_is_new_or_came_back_has_missed_nothing(url, clock):
-    for schedule in (NIGHTLY, "0 1 * * *", NIGHTLY):
-        with open_ledger(url, clock=clock) as ledger:
-            assert Timetable(Settings(schedule=schedule), ledger, clock).due() == {}
-        clock.pass_time(20 * 3_600)
-
-
-def test_who_has_no_schedule_keeps_nothing(url, clock):
-    with open_ledger(url, clock=clock) as ledger:
-        timetable = Timetable(Settings(), ledger, clock)
+def test_a_schedule_that_is_new_or_came_back_has_missed_nothing_and_without_one_nothing_is_kept(tmp_path, clock):
+    with timetable_of(tmp_path, clock) as timetable:
         timetable.ran(clock())
         assert timetable.due_s() is None
-        assert ledger.history.schedules_done() == {}
+    for schedule in (NIGHTLY, "0 1 * * *", NIGHTLY):
+        with timetable_of(tmp_path, clock, schedule=schedule) as timetable:
+            assert timetable.due() == {}
+        clock.pass_time(20 * 3_600)
 
 
 def test_of_several_watches_of_a_shared_ledger_one_runs():
@@ -170,7 +164,7 @@ def test_the_command_runs_by_schedule_and_remembers_it_when_it_is_started_again(
     (tmp_path / "loadsheet.toml").write_text(f'schedule = "{yesterday.minute} {yesterday.hour} * * *"\n')
     with watching(tmp_path) as watch:
         watch.until(lambda: watch.says("watching"))
-        watch.stop()
+        assert watch.stop() == 0
     assert watch.out == []
     ledger, (name,) = tmp_path / ".loadsheet" / "ledger.db", Settings.load(tmp_path / "loadsheet.toml").timetable
     with closing(sqlite3.connect(ledger)) as opened, opened:  # as if it had been away since the day before yesterday

@@ -6,8 +6,11 @@ from types import SimpleNamespace
 
 import databases
 import pytest
-from laboring import answer, hand_out, house, labor, took, until, working
+import ready_entries
+from ledgers import ledger_at
+from worker_processes import answer, hand_out, house, labor, took, until, working
 
+from loadsheet.dispatch import Delivered, Listings, Patience
 from loadsheet.fleet.housekeeping import Housekeeping
 from loadsheet.fleet.outage import Outage
 from loadsheet.fleet.worker import inside
@@ -16,39 +19,36 @@ from loadsheet.ledger.codec import stamp
 from loadsheet.ledger.postgres import address_of, shared_engine
 from loadsheet.ledger.shared import fires, jobs, recovery, workers
 from loadsheet.ledger.shared.fires import Known
-from loadsheet.problems import LedgerBusy, LedgerError, SettingsError
+from loadsheet.problems import ExchangeUnreachable, LedgerBusy, LedgerError, SettingsError, Superseded
+from loadsheet.stages import Work, account
 
 
-def test_a_worker_does_what_is_handed_out_before_and_after_it_began(tmp_path, acme):
-    (before,) = hand_out(acme)
-    with working(tmp_path) as worker:
-        until(lambda: answer(acme, before), worker=worker)
-        (after,) = hand_out(acme)
-        until(lambda: answer(acme, after), worker=worker)
-    assert worker.code == 0
-    assert [batch for batch, _ in took(tmp_path)] == [before, after]
+@pytest.fixture
+def engine(acme):
+    found = shared_engine(address_of(acme.database_url))
+    yield found
+    found.dispose()
 
 
-def test_several_workers_share_the_batches(tmp_path, acme):
+def serve_once(folder, *only):
+    with working(folder, *only, once=True) as worker:
+        assert worker.ended() == 0
+    return worker
+
+
+def test_several_workers_do_what_is_handed_out_before_and_after_they_began(tmp_path, acme):
     (tmp_path / "hold").touch()
-    made = hand_out(acme, 3, Kind.CALLS)
+    made = hand_out(acme, 1, Kind.CALLS)
     with working(tmp_path, places=1) as one, working(tmp_path, places=2) as other:
+        made += hand_out(acme, 2, Kind.CALLS)
         until(lambda: len(took(tmp_path)) == 3, worker=one)
+        made += hand_out(acme, 1, Kind.RECONCILIATION)
+        until(lambda: len(took(tmp_path)) == 4, worker=one)  # others than calls have places of their own
         (tmp_path / "hold").unlink()
         until(lambda: all(answer(acme, batch) for batch in made), worker=other)
-    names = [name.split("/")[0] for _, name in took(tmp_path)]
+    assert (one.code, other.code) == (0, 0)
+    names = [name.split("/")[0] for batch, name in took(tmp_path) if batch in made[:3]]
     assert sorted(names.count(name) for name in set(names)) == [1, 2]
-
-
-def test_batches_of_calls_have_places_of_their_own(tmp_path, acme):
-    (tmp_path / "hold").touch()
-    hand_out(acme, 2, Kind.CALLS)
-    with working(tmp_path, places=2) as worker:
-        until(lambda: len(took(tmp_path)) == 2, worker=worker)
-        hand_out(acme, 2, Kind.RECONCILIATION)
-        until(lambda: len(took(tmp_path)) == 3, worker=worker)
-        (tmp_path / "hold").unlink()
-        until(lambda: len(took(tmp_path)) == 4, worker=worker)
 
 
 def test_a_worker_that_stops_hands_back_at_once(tmp_path, database_url):
@@ -84,91 +84,53 @@ def test_a_fault_is_told_and_the_batch_is_tried_again(tmp_path, acme, ask):
     assert ask("select distinct status::text, attempts from procrastinate_jobs") == [("succeeded", 2)]
 
 
-def test_a_job_that_was_given_up_is_replaced_while_its_batch_is_open(tmp_path, database_url, ask):
-    acme = house(tmp_path, database_url, "acme", takeover_s=1.0)["acme"]  # as often it is looked for
-    (batch,) = hand_out(acme)
+def test_jobs_that_were_lost_given_up_or_in_nobodys_hand_are_made_anew_while_their_batches_are_open(
+    tmp_path, database_url, ask
+):
+    acme = house(tmp_path, database_url, "acme", takeover_s=1.0)["acme"]  # as often they are looked for
+    failing, lost = hand_out(acme, 2)
     ask("update procrastinate_jobs set attempts = 9")
+    ask(f"delete from procrastinate_jobs where args ->> 'batch' = '{lost}'")
     faults = [LedgerError("the ledger is upside down")]
 
     def work(settings, batch, hand):
-        if faults:
+        if batch == failing and faults:
             raise faults.pop()
         labor(tmp_path)(settings, batch, hand)
 
+    (tmp_path / "hold").touch()
     with working(tmp_path, work=work) as worker:
-        until(lambda: answer(acme, batch), worker=worker)
-    assert f"batch {batch} of acme: the ledger is upside down; it is given up for now" in worker.said
-    assert ask("select status::text, attempts from procrastinate_jobs order by id") == [
-        ("failed", 10),
-        ("succeeded", 1),
-    ]
+        until(lambda: took(tmp_path), worker=worker)
+        (late,) = hand_out(acme)
+        ask(  # as when the queue's answer was lost on its way to the worker that is to do the job now
+            "update procrastinate_jobs set status = 'doing', worker_id = (select max(worker_id) from procrastinate_jobs"
+            f" where status = 'doing') where args ->> 'batch' = '{late}' and status = 'todo'"
+        )
+        (tmp_path / "hold").unlink()
+        until(lambda: all(answer(acme, batch) for batch in (failing, lost, late)), worker=worker)
+    assert f"batch {failing} of acme: the ledger is upside down; it is given up for now" in worker.said
 
 
-def test_an_open_batch_without_a_job_gets_one(tmp_path, acme, ask):
-    lost, kept = hand_out(acme, 2)
-    ask("delete from procrastinate_jobs where args ->> 'batch' = '1'")
-    with working(tmp_path) as worker:
-        until(lambda: answer(acme, lost) and answer(acme, kept), worker=worker)
-    assert ask("select count(*) from procrastinate_jobs") == [(2,)]
-
-
-def test_of_several_one_sweeps_a_ledger_at_a_time(acme, ask):
+def test_of_several_one_sweeps_a_ledger_at_a_time(acme, ask, engine):
     address = address_of(acme.database_url)
-    engine = shared_engine(address)
     hand_out(acme)
     ask("delete from procrastinate_jobs")
     assert [recovery.sweep(engine, [address], 60.0) for _ in range(2)] == [1, 0]
     ask("delete from procrastinate_jobs")
     assert [recovery.sweep(engine, [address], every_s) for every_s in (60.0, 0.0, 0.0)] == [0, 1, 0]
-    engine.dispose()
-
-
-def test_a_job_that_is_in_nobodys_hand_is_put_back(tmp_path, database_url, ask):
-    """As when the queue's answer was lost on its way to the worker that is to do the job now."""
-    acme = house(tmp_path, database_url, "acme", takeover_s=1.0)["acme"]  # as often it is looked for
-    (tmp_path / "hold").touch()
-    with working(tmp_path) as worker:
-        (first,) = hand_out(acme)
-        until(lambda: took(tmp_path), worker=worker)
-        (second,) = hand_out(acme)  # which finishes what the first run left open
-        ask(
-            "update procrastinate_jobs set status = 'doing', worker_id = (select worker_id from procrastinate_jobs where"
-            " status = 'doing') where status = 'todo'"
-        )
-        (tmp_path / "hold").unlink()
-        until(lambda: answer(acme, second), worker=worker)
-    assert [batch for batch, _ in took(tmp_path)] == [first, second]
-
-
-def test_once_ends_when_nothing_is_left(tmp_path, acme):
-    made = hand_out(acme, 3)
-    with working(tmp_path, once=True) as worker:
-        assert worker.ended() == 0
-    assert all(answer(acme, batch) for batch in made)
 
 
 def test_a_worker_of_one_shipper_leaves_the_others_batches(tmp_path, database_url, ask):
     both = house(tmp_path, database_url, "acme", "zeta")
     acme, zeta = (hand_out(settings)[0] for settings in both.values())
-    with working(tmp_path, "ZETA", once=True) as worker:
-        worker.ended()
-        assert ask("select serves from workers") == [('["zeta"]',)]
+    serve_once(tmp_path, "ZETA")
+    assert ask("select serves from workers") == [('["zeta"]',)]
     assert answer(both["zeta"], zeta)
     assert answer(both["acme"], acme) is None
     assert ask("select status::text from procrastinate_jobs order by id") == [("todo",), ("succeeded",)]
 
 
-def test_settings_are_read_again_when_asked(tmp_path, database_url):
-    house(tmp_path, database_url, "acme")
-    with working(tmp_path) as worker:
-        until(lambda: worker.said, worker=worker)
-        zeta = house(tmp_path, database_url, "acme", "zeta")["zeta"]
-        (batch,) = hand_out(zeta)
-        worker.reread.set()
-        until(lambda: answer(zeta, batch), worker=worker)
-
-
-def test_wrong_settings_leave_those_from_before(tmp_path, database_url):
+def test_settings_are_read_again_when_asked_and_wrong_ones_change_nothing(tmp_path, database_url):
     acme = house(tmp_path, database_url, "acme")["acme"]
     with working(tmp_path) as worker:
         until(lambda: worker.said, worker=worker)
@@ -177,23 +139,22 @@ def test_wrong_settings_leave_those_from_before(tmp_path, database_url):
         until(lambda: any("from before stay" in text for text in worker.said), worker=worker)
         (batch,) = hand_out(acme)
         until(lambda: answer(acme, batch), worker=worker)
+        zeta = house(tmp_path, database_url, "acme", "zeta")["zeta"]
+        (batch,) = hand_out(zeta)
+        worker.reread.set()
+        until(lambda: answer(zeta, batch), worker=worker)
 
 
-def test_wrong_settings_of_one_shipper_are_nobody_elses_affair(tmp_path, database_url):
-    acme = house(tmp_path, database_url, "acme")["acme"]
+def test_wrong_settings_of_one_shipper_are_nobody_elses_affair(tmp_path, acme):
     with (tmp_path / "loadsheet.toml").open("a", encoding="utf-8") as file:
         file.write("[shippers.zeta]\nsettle_s = 'soon'\n")
     (batch,) = hand_out(acme)
-    with working(tmp_path, once=True) as worker:
-        worker.ended()
+    worker = serve_once(tmp_path)
     assert answer(acme, batch)
-    assert any(
-        "zeta" in text and "settle_s" in text and "left" in text.replace("leaves", "left") for text in worker.said
-    )
+    assert any("zeta" in text and "settle_s" in text for text in worker.said)
 
 
-def test_ledgers_in_two_databases_are_refused(tmp_path, database_url):
-    house(tmp_path, database_url, "acme")
+def test_ledgers_in_two_databases_are_refused(tmp_path, acme):
     with (tmp_path / "loadsheet.toml").open("a", encoding="utf-8") as file:
         file.write(f"[shippers.zeta]\ndatabase = '{databases.database()}'\n")
     with pytest.raises(SettingsError, match=r"acme, zeta lie in several databases.*--only"), working(tmp_path):
@@ -212,37 +173,39 @@ def test_a_worker_inside_a_process_serves_its_ledger_and_stands_in_no_register(t
     assert ask("select count(*) from procrastinate_workers") == [(0,)]
 
 
-def test_a_worker_stands_in_the_register_while_it_lives(tmp_path, acme, ask):
-    address = address_of(acme.database_url)
-    engine = shared_engine(address)
+def test_a_worker_stands_in_the_register_while_it_lives(tmp_path, acme, ask, engine):
+    def living(shipper):
+        with engine.connect() as connection:
+            return workers.living(connection, 60.0, shipper)
+
     (tmp_path / "hold").touch()
     (batch,) = hand_out(acme)
     with working(tmp_path, places=3) as worker:
         until(lambda: ask("select doing from workers") == [(f'["acme lookup {batch}"]',)], worker=worker)
-        with engine.connect() as connection:
-            (name,) = workers.living(connection, 60.0, "acme")
-            assert workers.living(connection, 60.0, "zeta") == []
+        (name,) = living("acme")
+        assert living("zeta") == []
         (tmp_path / "hold").unlink()
         until(lambda: ask("select doing, done, places from workers") == [("[]", 1, 3)], worker=worker)
     assert ask("select name, ended is not null from workers") == [(name, True)]
-    with engine.connect() as connection:
-        assert workers.living(connection, 60.0, "acme") == []
-    engine.dispose()
+    assert living("acme") == []
 
 
-def missed(acme, then):
-    """A schedule of acme was looked at an hour before this moment, and not since."""
-    (schedule,) = acme.timetable
+# runs of schedules
+
+
+def scheduled(tmp_path, database_url):
+    """A shipper whose schedule was due ten minutes ago and was looked at an hour before that, and not since: its settings and the moment."""
+    then = (datetime.now(UTC) - timedelta(minutes=10)).replace(second=0, microsecond=0)
+    acme = house(tmp_path, database_url, "acme", schedule=f"{then.minute} {then.hour} * * *")["acme"]
     engine = shared_engine(address_of(acme.database_url))
     with engine.begin() as connection:
-        fires.begin(connection, Known("acme", schedule.name), then - timedelta(hours=1))
+        fires.begin(connection, Known("acme", acme.timetable[0].name), then - timedelta(hours=1))
     engine.dispose()
+    return acme, then
 
 
 def test_settings_that_are_read_again_while_schedules_are_looked_at_do_no_harm(tmp_path, database_url, ask):
-    then = datetime.now(UTC) - timedelta(minutes=10)
-    acme = house(tmp_path, database_url, "acme", schedule=f"{then.minute} {then.hour} * * *")["acme"]
-    missed(acme, then)
+    acme, _ = scheduled(tmp_path, database_url)
     changing = SimpleNamespace(by_shipper={"acme": acme}, addresses={})  # acme is served no more, since just now
     engine = shared_engine(address_of(acme.database_url))
     kept = Housekeeping(engine, changing, None, Outage(print), enrolled=None, takeover_s=1.0, jobs_days=1, ticks=True)
@@ -252,9 +215,7 @@ def test_settings_that_are_read_again_while_schedules_are_looked_at_do_no_harm(t
 
 
 def test_a_run_that_is_due_is_started_once_by_one_of_the_workers(tmp_path, database_url, ask):
-    then = datetime.now(UTC) - timedelta(minutes=10)
-    acme = house(tmp_path, database_url, "acme", schedule=f"{then.minute} {then.hour} * * *")["acme"]
-    missed(acme, then)
+    _, then = scheduled(tmp_path, database_url)
     ran = []
 
     def run(settings, moment, hand):
@@ -263,23 +224,19 @@ def test_a_run_that_is_due_is_started_once_by_one_of_the_workers(tmp_path, datab
     with working(tmp_path, run=run) as one, working(tmp_path, run=run) as other:
         until(lambda: ran, worker=one)
         until(lambda: ask("select status::text from procrastinate_jobs") == [("succeeded",)], worker=other)
-    ((shipper, moment, stopping),) = ran
-    assert (shipper, moment, stopping) == ("acme", then.replace(second=0, microsecond=0), False)
+    assert ran == [("acme", then, False)]
     assert ask("select count(*) from fires") == [(1,)]
 
 
-def due(acme, moment):
+def due(engine, acme, moment):
     """Tell the queue of a run that was due at this moment."""
-    address = address_of(acme.database_url)
-    engine = shared_engine(address)
     with engine.begin() as connection:
-        jobs.announce_run(connection, address, stamp(moment))
-    engine.dispose()
+        jobs.announce_run(connection, address_of(acme.database_url), stamp(moment))
 
 
-def test_a_run_that_cannot_go_on_now_is_tried_as_long_as_it_would_be_caught_up(tmp_path, acme, ask):
-    then, ran = datetime.now(UTC) - timedelta(hours=1), []
-    due(acme, then)
+def test_a_run_that_cannot_go_on_now_is_tried_as_long_as_it_would_be_caught_up(tmp_path, acme, ask, engine):
+    ran = []
+    due(engine, acme, datetime.now(UTC) - timedelta(hours=1))
     ask("update procrastinate_jobs set attempts = 9")
 
     def run(_settings, moment, _hand):
@@ -290,68 +247,48 @@ def test_a_run_that_cannot_go_on_now_is_tried_as_long_as_it_would_be_caught_up(t
         for times in (1, 2):
             until(lambda times=times: len(ran) == times, worker=worker)
             until(lambda: ask("select status::text from procrastinate_jobs") == [("todo",)], worker=worker)
-            assert ask("select attempts, scheduled_at > now() + interval '4 minutes' from procrastinate_jobs") == [
-                (9, True)
-            ]
+            later = "select attempts, scheduled_at > now() + interval '4 minutes' from procrastinate_jobs"
+            assert ask(later) == [(9, True)]
             ask("update procrastinate_jobs set scheduled_at = now()")  # the queue looks every few seconds
         (told,) = [text for text in worker.said if "could not go on" in text]
-    assert told.startswith("the run of acme that was due ")
-    assert "; it is tried again every 5 minutes until " in told
-
-
-def test_a_run_that_is_too_late_to_be_caught_up_is_given_up(tmp_path, acme, ask):
-    due(acme, datetime.now(UTC) - timedelta(days=2))
-    ask("update procrastinate_jobs set attempts = 9")
-
-    def run(_settings, _moment, _hand):
-        raise LedgerBusy("the run of acme could not go on")
-
-    with working(tmp_path, run=run) as worker:
+        assert told.startswith("the run of acme that was due ")
+        assert "; it is tried again every 5 minutes until " in told
+        ask("delete from procrastinate_jobs")
+        due(engine, acme, datetime.now(UTC) - timedelta(days=2))
+        until(lambda: ask("select status::text, attempts from procrastinate_jobs") == [("todo", 1)], worker=worker)
+        ask("update procrastinate_jobs set attempts = 9, scheduled_at = now()")
         until(lambda: ask("select status::text from procrastinate_jobs") == [("failed",)], worker=worker)
     assert any(text.endswith("it is given up for now") for text in worker.said)
 
 
-def test_a_run_that_waits_to_be_tried_again_is_that_of_the_moment_that_comes_next(acme, ask):
+def test_a_run_that_waits_to_be_tried_again_is_that_of_the_moment_that_comes_next(tmp_path, acme, ask, engine):
     then = datetime.now(UTC) - timedelta(hours=1)
-    due(acme, then - timedelta(days=1))
+    due(engine, acme, then - timedelta(days=1))
     ask("update procrastinate_jobs set attempts = 9")
-    due(acme, then)
+    for _ in range(2):  # the second finds that one waits
+        due(engine, acme, then)
     assert ask("select args ->> 'due', attempts from procrastinate_jobs") == [(stamp(then), 0)]
-
-
-def test_a_worker_that_runs_nothing_leaves_runs_to_others(tmp_path, acme, ask):
-    engine = shared_engine(address_of(acme.database_url))
-    with engine.begin() as connection:
-        for _ in range(2):  # the second finds that one waits
-            jobs.announce_run(connection, address_of(acme.database_url), "2026-03-04T21:30:00.000Z")
-    engine.dispose()
-    with working(tmp_path, once=True) as worker:
-        worker.ended()
+    serve_once(tmp_path)  # a worker that runs nothing
     assert ask("select status::text, args ->> 'shipper' from procrastinate_jobs") == [("todo", "acme")]
 
 
-def test_old_jobs_workers_and_takeovers_are_removed(tmp_path, acme, ask):
+def test_old_jobs_workers_and_takeovers_are_removed(tmp_path, database_url, ask):
+    acme = house(tmp_path, database_url, "acme")["acme"]
     hand_out(acme, 2)
-    with working(tmp_path, once=True) as worker:
-        worker.ended()
+    serve_once(tmp_path)
     ask("update procrastinate_events set at = at - interval '8 days' where job_id = 1")
     ask("update workers set seen = seen - 8 * 86400")
     ask("update shared_meta set value = '0' where name = 'swept '")  # as an hour later
-    ask(
-        "insert into takeovers (at, shipper, batch, kind, before, after, unknown) values (1, 'acme', 1, 'look', 'a', 'b', 0)"
-    )
-    with working(tmp_path, once=True) as worker:
-        worker.ended()
+    columns = "at, shipper, batch, kind, before, after, unknown"
+    ask(f"insert into takeovers ({columns}) values (1, 'acme', 1, 'look', 'a', 'b', 0)")
+    serve_once(tmp_path)
     assert ask("select id from procrastinate_jobs") == [(2,)]
     assert ask("select count(*) from takeovers") == [(0,)]
     assert ask("select count(*) from workers") == [(1,)]
-
-
-def test_jobs_that_are_done_are_not_kept_if_they_are_not_to_be(tmp_path, database_url, ask):
-    acme = house(tmp_path, database_url, "acme", jobs_days=0)["acme"]
+    house(tmp_path, database_url, "acme", jobs_days=0)
     (batch,) = hand_out(acme)
-    with working(tmp_path, once=True) as worker:
-        worker.ended()
+    ask("delete from procrastinate_jobs where id = 2")
+    serve_once(tmp_path)
     assert answer(acme, batch)
     assert ask("select count(*) from procrastinate_jobs") == [(0,)]
 
@@ -367,15 +304,40 @@ def test_names_of_queues_fit_into_the_channels_that_tell_of_them(tmp_path, datab
     assert jobs.queue_of(jobs.CALLS, "loadsheet_acme") == "calls:loadsheet_acme"
     settings = house(tmp_path, database_url, long)[long]
     (batch,) = hand_out(settings)
-    with working(tmp_path, once=True) as worker:
-        worker.ended()
+    serve_once(tmp_path)
     assert answer(settings, batch)
 
 
 def test_a_ledger_without_shippers_is_served(tmp_path, database_url, ask):
     settings = house(tmp_path, database_url)[""]
-    (batch,) = hand_out(settings)
-    with working(tmp_path, once=True) as worker:
-        worker.ended()
-    assert answer(settings, batch)
+    made = hand_out(settings, 3)
+    serve_once(tmp_path)
+    assert all(answer(settings, batch) for batch in made)
     assert ask("select serves from workers") == [('[""]',)]
+
+
+class TakenOver:
+    """A worker's ledger whose batch somebody else takes right after the verdicts were recorded."""
+
+    def __init__(self, mine, take):
+        self._mine, self._take = mine, take
+
+    def __getattr__(self, name):
+        return getattr(self._mine, name)
+
+    def follow(self, *words):
+        self._mine.follow(*words)
+        self._take()
+
+
+def test_who_was_taken_over_writes_no_report_any_more(acme, tmp_path):
+    acme = acme.model_copy(update={"outbox": tmp_path / "outbox", "state": tmp_path})
+    with ledger_at(acme.database_url) as ledger:
+        run = ledger.begin_run()
+        ready_entries.orders(ledger, run, 2)
+        batch = ledger.batches.hand_out(run, Kind.RECONCILIATION, {})
+        mine = ledger.for_batch(ledger.batches.take(batch, "me"))
+        work = Work(acme, TakenOver(mine, lambda: ledger.batches.take(batch, "them")), run, Patience(ledger.now))
+        with pytest.raises(Superseded):
+            account(work, None, Delivered(ExchangeUnreachable("nobody answers"), Listings()), fault=None, left=())
+        assert not acme.outbox.exists()

@@ -1,54 +1,53 @@
-"""`loadsheet worker` as it is started: what it says, how it ends, and what its supervisor hears."""
+"""`loadsheet worker` as it is started: what it says and does, how it ends, and what its supervisor hears."""
 
+import shutil
 import signal
 import socket
 
 import pytest
-from command import start
-from laboring import house, until
-from warm import loadsheet
-from watched import Watched
+from command_fork import loadsheet
+from command_processes import shared_nursery
+from exchange_process import exchange
+from orders import MAPPINGS, write_orders
+from worker_processes import house, until
+
+ORDERS = 60
 
 
 @pytest.fixture
-def worker(tmp_path, acme):
-    """What starts a worker; killed at the end if it still lives."""
-    running = []
+def worker(tmp_path):
+    """What starts a worker, which is killed at the end if it still lives."""
+    born = []
 
-    def start_it(*words, **more):
-        running.append(Watched(start(tmp_path, "worker", *words, **more)))
-        return running[-1]
+    def start(*words, **more):
+        born.append(shared_nursery().start(tmp_path, "worker", *words, **more))
+        return born[-1]
 
-    yield start_it
-    for one in running:
-        if one.process.poll() is None:
-            one.process.kill()
-        one.ended()
-        one.process.stdout.close()
-        one.process.stderr.close()
+    yield start
+    for one in born:
+        one.kill()
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
-def test_a_worker_ends_by_a_signal(worker, ask, number, code):
+def serving(ask):
+    """What the workers that live serve."""
+    return [serves for (serves,) in ask("select serves from workers where ended is null")]
+
+
+def test_a_worker_reads_its_settings_again_by_sighup_and_ends_by_a_signal(worker, tmp_path, database_url, acme, ask):
     running = worker("--places", "3")
-    running.until(lambda: running.says("serves acme: 3 batches of calls at a time"))
-    running.until(lambda: ask("select places from workers where ended is null") == [(3,)])
-    assert running.stop(number) == code
-    assert running.out == []
-    assert running.err[-1] == "stopped; what is left is for others, or for the next start"
-    assert ask("select count(*) from workers where ended is null") == [(0,)]
-
-
-def test_settings_are_read_again_by_sighup(worker, tmp_path, database_url, ask):
-    running = worker()
-    running.until(lambda: ask("select serves from workers") == [('["acme"]',)])
+    until(lambda: serving(ask) == ['["acme"]'])
+    assert "serves acme: 3 batches of calls at a time" in running.said
+    assert ask("select places from workers") == [(3,)]
     house(tmp_path, database_url, "acme", "zeta")
-    running.process.send_signal(signal.SIGHUP)
-    running.until(lambda: ask("select serves from workers") == [('["acme", "zeta"]',)])
-    assert running.stop() == 143
+    running.send(signal.SIGHUP)
+    until(lambda: serving(ask) == ['["acme", "zeta"]'])
+    running.send(signal.SIGINT)
+    assert running.wait() == 130
+    assert running.said.endswith("stopped; what is left is for others, or for the next start\n")
+    assert serving(ask) == []
 
 
-def test_a_supervisor_hears_that_a_worker_is_ready_alive_and_stopping(worker, tmp_path):
+def test_a_supervisor_hears_that_a_worker_is_ready_alive_and_stopping(worker, tmp_path, acme):
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ear:
         ear.bind(str(tmp_path / "ear"))
         ear.settimeout(30)
@@ -56,34 +55,75 @@ def test_a_supervisor_hears_that_a_worker_is_ready_alive_and_stopping(worker, tm
         heard = [ear.recv(1000).decode().splitlines()[0] for _ in range(3)]
         assert heard[0] == "READY=1"
         assert "WATCHDOG=1" in heard
-        running.process.terminate()
+        running.send(signal.SIGTERM)
         until(lambda: ear.recv(1000).decode().startswith("STOPPING=1"))
-        assert running.ended() == 143
+        assert running.wait() == 143
 
 
-def test_a_ledger_in_a_file_needs_no_worker(tmp_path):
-    done = loadsheet(tmp_path, "worker")
-    assert done.returncode == 78
-    assert done.stdout == ""
-    assert "a worker serves ledgers on PostgreSQL, and there is none" in done.stderr
-    assert 'database = "postgresql://' in done.stderr
-
-
-def test_a_database_that_cannot_be_reached_is_said(tmp_path):
-    done = loadsheet(tmp_path, "worker", LOADSHEET_DATABASE=f"postgresql://nobody@/x?host={tmp_path}")
-    assert done.returncode == 75
-    assert "try again when the server can be reached" in done.stderr
+@pytest.mark.parametrize(
+    ("words", "database", "code", "says"),
+    [
+        ([], "", 78, ["serves ledgers on PostgreSQL", 'database = "postgresql://']),
+        ([], "postgresql://nobody@/x?host=/nowhere", 75, ["when the server can be reached"]),
+        (["--only", "acne"], None, 78, ["there is no shipper acne", "did you mean acme?"]),
+    ],
+)
+@pytest.mark.usefixtures("acme")
+def test_a_worker_that_cannot_work_says_why(tmp_path, words, database, code, says):
+    more = {} if database is None else {"LOADSHEET_DATABASE": database}
+    done = loadsheet(tmp_path, "worker", *words, **more)
+    assert (done.returncode, done.stdout) == (code, "")
+    for text in says:
+        assert text in done.stderr
     assert "Traceback" not in done.stderr
-
-
-def test_a_shipper_that_is_not_declared_is_refused(tmp_path, acme):
-    done = loadsheet(tmp_path, "worker", "--only", "acne")
-    assert done.returncode == 78
-    assert "there is no shipper acne" in done.stderr
-    assert "did you mean acme?" in done.stderr
 
 
 def test_once_is_for_schedulers(tmp_path, acme, ask):
     done = loadsheet(tmp_path, "worker", "--once")
     assert (done.returncode, done.stdout) == (0, "")
     assert ask("select count(*) from workers where ended is not null") == [(1,)]
+
+
+def house_with_orders(folder, url, exchange_url):
+    lines = [f'database = "{url}"', 'database_schema = "t"', f'exchange = "{exchange_url}"', "takeover_s = 20.0"]
+    (folder / "loadsheet.toml").write_text("\n".join([*lines, "batch_entries = 10", "settle_s = 0"]), encoding="utf-8")
+    write_orders(folder / "inbox", ORDERS)
+    shutil.copytree(MAPPINGS, folder / "mappings")
+
+
+@pytest.mark.journey
+def test_workers_do_what_a_run_hands_out(tmp_path, database_url, ask, worker):
+    with exchange(tmp_path / "exchange.db") as served:
+        house_with_orders(tmp_path, database_url, served.url)
+        both = [worker() for _ in range(2)]
+        until(lambda: any(one.poll() is not None for one in both) or len(serving(ask)) == 2)
+        done = loadsheet(tmp_path, "run")
+        assert done.returncode == 0, done.stderr
+        assert [one.stop() for one in both] == [143, 143], [one.said for one in both]
+    assert ask("select state, count(*) from t.entries group by state") == [("accepted", ORDERS)]
+    took = [owner.partition("/")[0] for (owner,) in ask("select owner from t.batches where kind = 'calls'")]
+    assert len(took) >= ORDERS // 10
+    assert set(took) <= {name for (name,) in ask("select name from workers")}
+    assert ask("select count(*) from takeovers") == [(0,)]
+    assert ask("select count(*) from procrastinate_jobs where status <> 'succeeded'") == [(0,)]
+
+
+def test_a_second_signal_is_obeyed_at_once(tmp_path, database_url, ask, worker):
+    """The exchange takes connections and never answers: the first signal waits for calls that are under way."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        house_with_orders(tmp_path, database_url, f"http://127.0.0.1:{silent.getsockname()[1]}")
+        running = worker()
+        until(lambda: serving(ask))
+        run = shared_nursery().start(tmp_path, "run")
+        until(lambda: "calls" in ask("select doing from workers")[0][0])
+        silent.accept()[0].close()
+        connection, _ = silent.accept()
+        running.send(signal.SIGTERM)
+        until(lambda: ask("select count(*) from workers where ended is null") == [(1,)])
+        assert running.poll() is None
+        until(lambda: running.poll() is not None or running.send(signal.SIGTERM))
+        assert running.wait() == 143
+        connection.close()
+        run.kill()
+    assert "stopped" not in running.said
+    assert len(serving(ask)) == 1, "it had no time to leave"

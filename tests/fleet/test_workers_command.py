@@ -1,16 +1,17 @@
-"""`loadsheet workers` as an operator meets it, on a real PostgreSQL."""
+"""`loadsheet workers` as an operator meets it, and the fleet that it shows, on a real PostgreSQL."""
 
 import json
 from datetime import timedelta
 
 import pytest
 from click.testing import CliRunner
-from fleets import Fleet, joined, shared_settings
+from shared_ledger import Fleet, joined, shared_settings
 
 from loadsheet.cli import loadsheet
 from loadsheet.fleet.schedules import tick
 from loadsheet.ledger.shared import clock, fires
 from loadsheet.ledger.shared.fires import Known
+from loadsheet.ledger.shared.sight import fleet_of, seen
 from loadsheet.problems import LedgerGone
 from loadsheet.settings import Settings
 
@@ -34,14 +35,7 @@ def file(settings, tmp_path):
 @pytest.fixture
 def fleet(settings):
     with joined(settings) as connection:
-        found = Fleet(connection)
-        found.worker("alfa-1-aa", serves=["acme"], doing=["calls 17 of acme"], done=1_204, version="1.2")
-        found.worker("beta-2-bb", seen=45)
-        found.takeover("alfa-1-aa/2f")
-        found.job("acme", "calls", age=400)
-        found.job("acme", "calls", status="doing")
-        found.pace(wants=[("alfa-1-aa", 20, 3)])
-        yield found
+        yield Fleet(connection)
 
 
 def ask(file, *words):
@@ -51,57 +45,49 @@ def ask(file, *words):
     return done.stdout
 
 
-def test_people_see_who_works_what_waits_and_when_runs_are_due(fleet, file):
-    told = ask(file)
-    lines = [line.split("\t") for line in told.splitlines()]
+def test_people_and_machines_see_who_works_what_waits_and_when_runs_are_due(fleet, settings, file):
+    fleet.worker("alfa-1-aa", serves=["acme"], doing=["calls 17 of acme"], done=1_204, version="1.2")
+    fleet.worker("beta-2-bb", seen=45)
+    fleet.takeover("alfa-1-aa/2f")
+    fleet.job("acme", "calls", age=400)
+    fleet.job("acme", "calls", status="doing")
+    fleet.pace(wants=[("alfa-1-aa", 20, 3)])
+    lines = [line.split("\t") for line in ask(file).splitlines()]
     assert lines[0] == ["1 worker lives; 1 waits in the queue, the oldest for 7 min; 1 takeover within a day"]
     rows = {line[0]: line for line in lines if len(line) > 1}
-    _name, state, host, process, version, _since, seen, serves, doing, done, took_over = rows["alfa-1-aa"]
+    _name, state, host, process, version, _since, when, serves, doing, done, took_over = rows["alfa-1-aa"]
     assert (state, host, process, version, serves) == ("lives", "alfa", "7", "1.2", "acme")
     assert (doing, done, took_over) == ("calls 17 of acme", "1204", "1")
-    assert seen.endswith(" s ago")
+    assert when.endswith(" s ago")
     assert rows["beta-2-bb"][1] == "silent"
     assert ["acme", "calls", "1", "1", "7 min"] in lines
     assert rows["https://exchange.example"][3:] == ["100%", "no"]
     scheduled = next(line for line in lines if "Europe" in "".join(line))
     assert scheduled[:4] == ["acme", "30 21 * * Mon-Fri Europe/Berlin", "", ""]
 
-
-def test_machines_get_the_same_as_json(fleet, file):
     told = json.loads(ask(file, "--json"))
     assert (told["shared"], told["alive"], told["waiting"], told["takeovers_of_day"]) == (True, 1, 1, 1)
     one, two = told["workers"]
-    assert one["name"] == "alfa-1-aa"
-    assert {
-        "host",
-        "process",
-        "version",
-        "since",
-        "seen",
-        "serves",
-        "doing",
-        "done",
-        "takeovers",
-        "state",
-    } <= one.keys()
-    assert two["state"] == "silent"
+    named = {"host", "process", "version", "since", "seen", "serves", "doing", "done", "takeovers", "state"}
+    assert named <= one.keys()
+    assert (one["name"], two["state"]) == ("alfa-1-aa", "silent")
     (queued,) = told["queue"]
-    assert {**queued, "oldest_s": 400} == {
-        "shipper": "acme",
-        "kind": "calls",
-        "waiting": 1,
-        "under_way": 1,
-        "oldest_s": 400,
-    }
+    queue = {"shipper": "acme", "kind": "calls", "waiting": 1, "under_way": 1, "oldest_s": 400}
+    assert {**queued, "oldest_s": 400} == queue
     (pace,) = told["paces"]
-    assert (pace["per_second"], pace["connections"], pace["workers"], pace["share"]) == (50, 8, 1, 1)
+    assert (pace["per_second"], pace["connections"], pace["share"]) == (50, 8, 1)
     assert told["takeovers"][0]["before"] == "dead-1"
     (schedule,) = told["schedules"]
     assert (schedule["shipper"], schedule["zone"], schedule["last"]) == ("acme", "Europe/Berlin", None)
     assert schedule["next"].endswith("30:00.000Z")
 
+    fleet.worker("evil-\x1b[31m-1", doing=["<b>\ttab"])
+    told = ask(file)
+    assert "\x1b" not in told, "what others wrote reaches no terminal as more than text"
+    assert all(len(line.split("\t")) in (1, 4, 5, 11) for line in told.splitlines())
 
-def test_a_schedule_that_fired_shows_when_and_by_whom(fleet, settings, file):
+
+def test_a_schedule_that_fired_shows_when_and_by_whom(fleet, file):
     acme = Settings.load(file, shipper="acme")
     known = Known("acme", acme.timetable[0].name)
     fires.begin(fleet.connection, known, clock.moment(clock.now(fleet.connection)) - timedelta(days=8))
@@ -113,8 +99,10 @@ def test_a_schedule_that_fired_shows_when_and_by_whom(fleet, settings, file):
     assert f"{fired.due.caught_up} missed before it\talfa-1-aa\t" in ask(file)
 
 
-def test_where_nobody_worked_yet_there_are_none(file):
+def test_where_nobody_worked_yet_there_are_none(settings, file):
     assert ask(file) == "0 workers live; 0 wait in the queue; 0 takeovers within a day\n"
+    with joined(settings):
+        assert fleet_of(settings).alive == 0
 
 
 def test_a_ledger_in_a_file_has_one_process_and_says_so(tmp_path):
@@ -122,19 +110,57 @@ def test_a_ledger_in_a_file_has_one_process_and_says_so(tmp_path):
     file.write_text("[shippers.acme]\n[shippers.bolt]\n")
     assert ask(file) == "the ledger is a file: one process at a time works on it, and there are no workers (database)\n"
     assert json.loads(ask(file, "--json")) == {"shared": False}
+    assert fleet_of(Settings()) is None
 
 
-def test_a_database_that_cannot_be_reached_is_exit_75(tmp_path):
+def test_a_database_that_cannot_be_reached_is_exit_75_without_the_password(tmp_path):
     file = tmp_path / "loadsheet.toml"
     file.write_text(f'database = "postgresql://me:hunter2@/there?host={tmp_path}"\n')
-    with pytest.raises(LedgerGone) as gone:
+    with pytest.raises(LedgerGone, match="try again when the server can be reached") as gone:
         ask(file)
     assert gone.value.exit_code == 75
     assert "hunter2" not in str(gone.value)
 
 
-def test_what_others_wrote_reaches_no_terminal_as_more_than_text(fleet, file):
-    fleet.worker("evil-\x1b[31m-1", doing=["<b>\ttab"])
-    told = ask(file)
-    assert "\x1b" not in told
-    assert all(len(line.split("\t")) in (1, 4, 5, 11) for line in told.splitlines())
+# what is seen
+
+
+def test_workers_live_until_they_are_silent_or_have_ended_and_their_takeovers_are_counted(fleet):
+    fleet.worker("b-1-aa", seen=2)
+    fleet.worker("a-1-bb", seen=29, serves=["acme"], doing=["calls 17 of acme", {"kind": "lookup", "batch": 3}], done=4)
+    fleet.worker("a-2-cc", seen=31)
+    fleet.worker("a-3-dd", seen=1, ended=1)
+    for age in (60, 3_600, 90_000):
+        fleet.takeover("a-1-bb/2f", age=age)
+    fleet.takeover("somebody else")
+    found = seen(fleet.connection, 30)
+    alive = [(one.name, one.alive) for one in found.workers]
+    assert alive == [("a-1-bb", True), ("b-1-aa", True), ("a-2-cc", False), ("a-3-dd", False)]
+    first, newest = found.workers[0], found.takeovers[0]
+    assert (first.host, first.serves, first.doing, first.done) == ("a", ("acme",), ("calls 17 of acme", "lookup 3"), 4)
+    assert 595 < (found.at - first.since).total_seconds() < 660
+    assert (found.alive, len(found.takeovers), found.takeovers_ever, first.takeovers) == (2, 3, 4, 2)
+    assert newest[1:5] == ("acme", 4, "calls", "dead-1")
+    assert newest.unknown == 3
+
+
+def test_the_queue_and_the_paces_are_told(fleet):
+    for age in (10, 400):
+        fleet.job("acme", "calls", age=age)
+    fleet.job("acme", "calls", status="doing", age=9_000)
+    fleet.job("acme", "calls", status="succeeded", age=90_000)
+    fleet.job("bolt", "run", age=20)
+    fleet.job("bolt", "lookup", status="doing")
+    fleet.pace(wants=[("a", 20, 3)])
+    fleet.pace(token="other", setback=(30.0, "429"))
+    found = seen(fleet.connection, 30)
+    queue = [(one.shipper, one.kind, one.waiting, one.under_way) for one in found.queue]
+    assert queue == [("acme", "calls", 2, 1), ("bolt", "lookup", 0, 1), ("bolt", "run", 1, 0)]
+    assert 400 <= found.queue[0].oldest_s == found.oldest_s < 460
+    assert (found.queue[1].oldest_s, found.waiting) == (0, 3)
+    one, two = sorted(found.paces, key=lambda pace: -pace.share)
+    told = (one.exchange, one.per_second, one.connections, one.share, one.reason)
+    assert told == ("https://exchange.example", 50, 8, 1, "")
+    assert 0 < one.leased_per_second <= 50
+    assert (two.share < 1, two.reason, two.workers) == (True, "429", 0)
+    assert 20 < two.paused_s <= 30

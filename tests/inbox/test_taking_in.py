@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from arriving import drop, lies_in, settings_in, taking
+from inbox_files import drop, lies_in, settings_in, taking
 from orders import write_orders
 
 from loadsheet.ledger import State

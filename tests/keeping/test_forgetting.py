@@ -1,20 +1,26 @@
 """What is forgotten at a person's request is gone, byte for byte; counts, totals and the deed stay."""
 
+import hashlib
+import json
 import os
 import shutil
 import signal
 import sys
+import zipfile
 from dataclasses import replace
+from pathlib import Path
 
 import databases
 import pytest
-from keeping_house import PERSON, house_in, orders, records
-from ledgers import drop_of, order, refused, send, unknown, upsert
-from sqlalchemy import Engine, event
+from ledgers import drop_of, order, refused, send, unknown, upsert, weight_problem
+from retention_runs import PERSON, house_in, orders, records
+from sqlalchemy import Engine, event, select
 
 from loadsheet.cli import invoke
+from loadsheet.inbox import InboxFile, archived_before
 from loadsheet.keeping.forgetting import Wanted, find, forget, plan
 from loadsheet.ledger import Choice, Remark, Settlement, State, first_broken, open_ledger
+from loadsheet.ledger.schema import metadata
 from loadsheet.problems import LedgerError
 
 OTHER = "Herr Anderer"
@@ -213,8 +219,161 @@ def test_reports_capsules_and_copies_are_named_and_go_on_wish(house):
     assert not copy.exists()
     assert earlier.exists()
     written = house.reported_again(run)
-    assert PERSON not in (written.folder / "orders.csv.results.csv").read_text(encoding="utf-8")
+    assert PERSON not in (written.folder / "forgotten-1.csv.results.csv").read_text(encoding="utf-8")
     assert run.name in (house.settings.outbox / "index.html").read_text(encoding="utf-8")
+
+
+def everywhere(house, text):
+    """Where a text stands: in names, links, bytes and packed bytes of files below the house, and in the rows of its database."""
+    found = [str(path) for path in house.place.rglob("*") if text in str(path.relative_to(house.place))]
+    for path in (path for path in house.place.rglob("*") if path.is_symlink() or path.is_file()):
+        if path.is_symlink():
+            content = [str(path.readlink()).encode()]
+        elif zipfile.is_zipfile(path):
+            with zipfile.ZipFile(path) as packed:
+                content = [name.encode() for name in packed.namelist()] + [
+                    packed.read(name) for name in packed.namelist()
+                ]
+        else:
+            content = [path.read_bytes()]
+        spelled = (text.encode(), json.dumps(text)[1:-1].encode())
+        found += [str(path)] if any(one in part for one in spelled for part in content) else []
+    with house.ledger.history.at_one_moment() as connection:
+        for table in metadata.sorted_tables:
+            for row in connection.execute(select(table)):
+                held = (value if isinstance(value, bytes) else str(value).encode() for value in row)
+                found += [f"{table.name}: {row}"] if any(text.encode() in value for value in held) else []
+    return found
+
+
+def logged(house, run, name):
+    """The log file of a run, and a notice that waits, as they name a file."""
+    log = house.place / "logs" / f"{run.name}.jsonl"
+    log.parent.mkdir(exist_ok=True)
+    log.write_text(f"{json.dumps({'event': 'entries planned', 'file': name})}\n", encoding="utf-8")
+    waits = {"kept": {}, "waiting": [{"title": name, "body": f"see {Path(name).stem}.fix.xlsx"}]}
+    (house.place / "notices.json").write_text(json.dumps(waits), encoding="utf-8")
+    return log
+
+
+def archived(house, drop, name):
+    """The original of a drop, where the inbox archives it and finds its bytes again."""
+    path = kept_original(house, drop, name)
+    inbox_file = InboxFile(name, path, path.stat().st_size, hashlib.sha256(name.encode()).hexdigest(), house.clock())
+    mark = house.place / "known" / "archived" / inbox_file.sha256[:2] / inbox_file.sha256
+    mark.parent.mkdir(parents=True, exist_ok=True)
+    mark.symlink_to(path)
+    return inbox_file
+
+
+def wrong(number, name, **changes):
+    """An order with a problem at a cell of a file."""
+    (one,) = orders(number, **changes)
+    return replace(one, payload=b"", content_hash="", problems=(weight_problem(name, 2 * number),))
+
+
+@pytest.mark.parametrize("name", ["post/Käthe Weber.csv", "A-00001.csv", 'the "new" one.csv'])
+def test_a_name_under_which_only_forgotten_records_came_is_nowhere_any_more(house, name):
+    run, drop = house.night(name, [wrong(1, name)], listed=[])
+    house.night("others.csv", orders(2), listed=records(2))
+    archived(house, drop, name)
+    logged(house, run, name)
+    bare = Path(name).name
+    stem = bare.removesuffix(".csv")
+    assert len(everywhere(house, stem)) > 8
+    deed = do(house, "A-00001", reports=True, with_key=True)
+    assert [text.partition(" becomes ")[2][:15] for text in deed.goes if "the name of this file" in text] == [
+        "forgotten-1.csv"
+    ]
+    assert not any("the name of this file" in text for text in deed.stays)
+    assert everywhere(house, stem) == []
+    assert json.loads((house.place / "notices.json").read_text())["waiting"][0]["body"] == "see forgotten-1.fix.xlsx"
+    written = house.reported_again(run)
+    assert "forgotten-1.csv" in (written.folder / "run.json").read_text(encoding="utf-8")
+    assert everywhere(house, stem) == []
+    assert house.ledger.check() == []
+    assert house.ledger.history.drop(drop.id).table("orders").file == "forgotten-1.csv"
+
+
+def test_forgetting_again_changes_no_name(house):
+    name = "Käthe Weber.csv"
+    _, drop = house.night(name, orders(1), listed=records(1))
+    do(house, "A-00001", reports=True)
+    before = house.ledger.history.drop(drop.id)
+    deed = do(house, "A-00001", reports=True)
+    assert not any("the name of this file" in text for text in deed.goes + deed.stays)
+    assert house.ledger.history.drop(drop.id) == before
+
+
+def test_a_name_under_which_others_came_stays_until_all_are_forgotten_or_it_is_wanted(house):
+    _, drop = house.night("orders.csv", orders(1, 2), listed=records(1, 2))
+    _, later = house.night("orders.csv", orders(3), listed=records(1, 2, 3))
+    said = "orders.csv: the name of this file, in the ledger, the archive and reports: records of others came under it (--names)"
+    for key in ("A-00001", "A-00002"):
+        assert [text for text in do(house, key).stays if "the name of this file" in text] == [said]
+        assert house.ledger.history.drop(drop.id).name == "orders.csv"
+    do(house, "A-00003")
+    assert {house.ledger.history.drop(one.id).name for one in (drop, later)} == {"forgotten-1.csv"}
+    _, many = house.night("more.csv", orders(4, 5), listed=records(1, 2, 3, 4, 5))
+    do(house, "A-00004", names=True)
+    assert house.ledger.history.drop(many.id).name == "forgotten-3.csv"
+
+
+@pytest.mark.parametrize(
+    ("name", "goes"),
+    [
+        ("Bestellung_A-00001.csv", True),
+        ("bestellung a00001 neu.csv", True),
+        ("A-000011.csv", False),
+        ("weber_märz.csv", True),
+        ("Frau X.csv", True),
+        ("orders_2026-03.csv", False),
+        ("dresden.csv", False),
+        ("Auftrag 7.csv", False),
+    ],
+)
+def test_a_name_that_tells_of_the_record_goes_though_others_came_under_it(house, name, goes):
+    one, other = orders(1), orders(2, delivery_company=OTHER)
+    one = [replace(one[0], rows=tuple(row._replace(cells=(*row.cells, "Dresden", "Auftrag")) for row in one[0].rows))]
+    other = [replace(other[0], rows=tuple(row._replace(cells=("B", OTHER, "Dresden")) for row in other[0].rows))]
+    _, drop = house.night(name, [*one, *other], listed=records(1, 2))
+    file = archived(house, drop, name)
+    do(house, "A-00001", reports=True)
+    now = house.ledger.history.drop(drop.id)
+    assert (now.name == "forgotten-1.csv") is goes
+    assert Path(now.files[0].kept_as).read_text(encoding="utf-8") == PERSON
+    assert file.path.exists() is not goes
+    assert bool(everywhere(house, Path(name).stem)) is not goes
+    earlier = archived_before(file, house.settings)
+    assert earlier == f"{drop.run}/{now.name}"
+
+
+def test_a_file_dropped_again_after_it_is_known_by_its_records_and_listed_under_its_own_name(house):
+    _, first = house.night("Weber.csv", orders(1), listed=records(1))
+    do(house, "A-00001", reports=True)
+    _, again = house.night("Weber.csv", orders(1), listed=records(1))
+    assert house.entries(again)[0].state is State.UNCHANGED
+    assert house.ledger.history.drop(again.id).name == "Weber.csv"
+    assert house.ledger.history.first_with(again.files[0].sha256, again.id).name == "forgotten-1.csv"
+    do(house, "A-00001", reports=True)
+    assert house.ledger.history.drop(first.id).name == "forgotten-1.csv"
+    assert house.ledger.history.drop(again.id).name == "forgotten-2.csv"
+    assert everywhere(house, "Weber.csv") == []
+
+
+def test_a_name_stays_while_a_file_of_it_is_not_in_the_archive(house):
+    _, drop = house.night("Weber.csv", orders(1, 2), listed=records(1, 2))
+    aside = house.place / "outbox" / drop.run / "set-aside" / "Weber.csv"
+    aside.parent.mkdir()
+    aside.write_text("x", encoding="utf-8")
+    house.ledger.archived(drop.id, "Weber.csv", str(aside))
+    said = f"Weber.csv: the name of this file, as {aside} is not in the archive"
+    assert any(text.startswith(said) for text in do(house, "A-00001", names=True).stays)
+    assert house.ledger.history.drop(drop.id).name == "Weber.csv"
+    aside.unlink()
+    do(house, "A-00001", names=True)
+    (file,) = house.ledger.history.drop(drop.id).files
+    assert (file.name, file.kept_as) == ("forgotten-1.csv", "")
 
 
 def test_a_folder_with_something_of_somebody_s_own_stays_and_says_what(house):
@@ -248,6 +407,21 @@ def test_without_yes_the_command_says_what_would_go_and_nothing_goes(left, capsy
     assert "Nothing was removed" in err
     with open_ledger(f"sqlite:///{left / 'ledger.db'}", exclusive=False) as ledger:
         assert ledger.upkeep.count_removed() == (0, "")
+
+
+def test_copies_made_elsewhere_are_named_while_they_are_there(left, capsys, monkeypatch):
+    monkeypatch.chdir(left)
+    first, second = left / "far" / "first.db", left / "second.db"
+    assert (
+        command(left, capsys, "backup", "--to", first)[0]
+        == command(left, capsys, "backup", "--to", "second.db")[0]
+        == 0
+    )
+    assert command(left, capsys, "backup")[0] == 0
+    second.unlink()
+    _, out, _ = command(left, capsys, "forget", "A-00001")
+    lines = [line for line in out.splitlines() if "backup --to" in line]
+    assert lines == [f"stays: {first}: a copy of the ledger, made with `ledger backup --to`: remove it yourself"]
 
 
 def test_with_yes_and_a_reason_it_is_done_and_recorded(left, capsys, monkeypatch):
@@ -287,9 +461,9 @@ def forget_and_die(place, point):
             with house_in(place) as house:
                 event.listen(Engine, "before_cursor_execute", count)
                 event.listen(Engine, "commit", count)
-                names = {"os.remove", "os.rename", "os.rmdir"}
+                names = {"os.remove", "os.rename", "os.rmdir", "os.link", "os.symlink"}
                 sys.addaudithook(lambda name, _: count() if name in names else None)
-                do(house, "A-00001", originals=True, reports=True)
+                do(house, "A-00001", reports=True)
             os._exit(0)
         finally:
             os._exit(3)
@@ -298,23 +472,39 @@ def forget_and_die(place, point):
     return status == signal.SIGKILL
 
 
+def of_other(number, name=""):
+    """An order of another person; wrong, if a file is named."""
+    one = wrong(number, name, delivery_company=OTHER) if name else orders(number, delivery_company=OTHER)[0]
+    return replace(one, rows=tuple(row._replace(cells=(f"A-{number:05}", OTHER)) for row in one.rows))
+
+
 @pytest.mark.parametrize("apart", [13, pytest.param(1, marks=[pytest.mark.sweep, pytest.mark.timeout(900)])])
 def test_killed_at_any_step_forgetting_is_done_again_and_the_books_balance(tmp_path, apart, record_property):
-    prepared, point, kills = tmp_path / "prepared", 1, 0
+    prepared, point, kills, shared = tmp_path / "prepared", 1, 0, "A-00001 etc.csv"
     with house_in(prepared) as house:
-        run, drop = house.night("orders.csv", orders(1), listed=records(1, goods_value=7))
+        run, drop = house.night("Weber.csv", orders(1), listed=records(1, goods_value=7))
+        _, many = house.night(
+            shared,
+            [*orders(1), of_other(2), of_other(3, shared)],
+            listed=[*records(1), *records(2, delivery_company=OTHER)],
+        )
+        logged(house, run, "Weber.csv")
     while True:
         place = shutil.copytree(prepared, tmp_path / "again")
         with house_in(place) as house:
-            kept_original(house, drop, "orders.csv")
+            archived(house, drop, "Weber.csv")
+            archived(house, many, shared)
         if not forget_and_die(place, point):
             break
         with house_in(place) as house:
             assert house.ledger.check() == []
-            do(house, "A-00001", originals=True, reports=True)
+            kept = {Path(one.kept_as) for one in house.ledger.upkeep.originals()}
+            assert all(path.read_text(encoding="utf-8") == PERSON for path in kept if path.name != "Weber.csv")
+            do(house, "A-00001", reports=True)
             assert house.ledger.check() == []
             assert files_with(house, PERSON) == []
-            assert not list((place / "archive").rglob("*.csv"))
+            assert everywhere(house, "Weber.csv") == everywhere(house, "A-00001 etc") == []
+            assert [path.name for path in (place / "archive").rglob("*.csv")] == ["forgotten-2.csv"]
             assert not (place / "outbox" / run.name).exists()
             assert house.told_again(run).balances
         shutil.rmtree(place)

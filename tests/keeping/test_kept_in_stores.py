@@ -1,8 +1,8 @@
 """What is kept and removed by age and on request, where archive and outbox lie in an object store."""
 
 import pytest
-from keeping_house import house_in, orders, records
 from ledgers import refused
+from retention_runs import house_in, orders, records
 
 from loadsheet import reports
 from loadsheet.keeping.checking import check

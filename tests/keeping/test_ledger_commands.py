@@ -1,8 +1,10 @@
 """`loadsheet ledger`: check, backup, restore, vacuum and export, as an operator types them."""
 
 import csv
+import io
 import json
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -14,8 +16,8 @@ import duckdb
 import pandas as pd
 import pytest
 from command import environment
-from keeping_house import PERSON, house_in, orders, records
 from ledgers import Ticking, ledger_in, refused, unknown
+from retention_runs import PERSON, house_in, orders, records
 
 from loadsheet.cli import invoke
 from loadsheet.ledger import State, open_ledger
@@ -23,12 +25,11 @@ from loadsheet.ledger.replacing import restore
 from loadsheet.problems import LedgerError
 
 
-@pytest.fixture
-def state(tmp_path, monkeypatch):
+@pytest.fixture(scope="module")
+def two_nights(tmp_path_factory):
     """The state folder of a house that has seen two nights."""
-    monkeypatch.chdir(tmp_path)
-    place = tmp_path / "state"
-    with house_in(place) as house:
+    place = tmp_path_factory.mktemp("nights") / "state"
+    with house_in(place, reports=False) as house:
         answers = {"A-00002": refused, "A-00003": unknown}
         one = orders(1, 2, 3)
         house.night("orders.csv", one, answers=lambda it: answers.get(it.key, lambda _: None)(it), listed=records(1))
@@ -37,6 +38,13 @@ def state(tmp_path, monkeypatch):
             for file in house.ledger.history.drop(drop).files:
                 house.ledger.archived(drop, file.name, "")
     return place
+
+
+@pytest.fixture
+def state(two_nights, tmp_path, monkeypatch):
+    """A copy of it for one test."""
+    monkeypatch.chdir(tmp_path)
+    return shutil.copytree(two_nights, tmp_path / "state")
 
 
 @pytest.fixture
@@ -119,7 +127,7 @@ def test_a_backup_is_made_while_another_process_holds_the_ledger(command, state)
 
 def test_what_was_restored_is_the_backup_and_what_was_there_lies_beside(command, state):
     copy = backed_up(command, state)
-    with house_in(state) as house:
+    with house_in(state, reports=False) as house:
         house.night("later.csv", orders(7), listed=records(1, 4, 7))
     code, out, err = command("restore", copy, "--yes")
     assert code == 0
@@ -147,6 +155,18 @@ def test_a_copy_of_the_present_is_restored_without_more_words(command, state):
     assert (code, err) == (0, "")
     with ledger_in(state) as ledger:
         assert len(ledger.history.runs()) == 2
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"), [("n\n", "not confirmed: nothing was done"), ("", "--yes answers where nobody can")]
+)
+def test_without_a_yes_nothing_is_restored_and_that_is_exit_code_2(command, state, monkeypatch, typed, said):
+    copy = backed_up(command, state)
+    before = (state / "ledger.db").stat().st_ino
+    monkeypatch.setattr("sys.stdin", io.StringIO(typed))
+    code, _, err = command("restore", copy)
+    assert (code, said in err) == (2, True), err
+    assert (state / "ledger.db").stat().st_ino == before
 
 
 def test_nothing_is_restored_while_somebody_holds_the_ledger(command, state):
@@ -253,8 +273,8 @@ def test_a_restore_that_is_killed_anywhere_leaves_the_old_ledger_or_the_new_one_
 
 
 def test_vacuum_gives_space_back_and_needs_the_ledger_for_itself(command, state):
-    with house_in(state) as house:
-        house.night("many.csv", orders(*range(10, 400)), listed=records(1, 4, *range(10, 400)))
+    with house_in(state, reports=False) as house:
+        house.night("many.csv", orders(*range(10, 200)), listed=records(1, 4, *range(10, 200)))
         house.days(40)
         house.keep(payload_days=30)
     before = (state / "ledger.db").stat().st_size
@@ -321,6 +341,7 @@ def test_a_single_file_has_the_entries_and_a_day_limits_them(command, state, tmp
     assert (code, "cannot be written" in err) == (75, True)
 
 
+@pytest.mark.journey
 def test_an_export_takes_bounded_memory(state, tmp_path):
     """A hundred times the rows do not take a hundred times the memory."""
     code = (

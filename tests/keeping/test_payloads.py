@@ -1,12 +1,11 @@
 """Payloads, cells and answers go after `payload_days`; what they were needed for is answered all the same."""
 
 import csv
-import shutil
 
 import databases
 import pytest
-from keeping_house import PERSON, House, house_in, orders, records
 from ledgers import document, drop_of, left_out, listing, plan, refused, tender, unknown, weight_problem
+from retention_runs import PERSON, House, house_in, orders, records
 
 from loadsheet import reconcile
 from loadsheet.dispatch.evidence import content_before
@@ -17,14 +16,17 @@ from loadsheet.ledger.retrying import judge_retry
 from loadsheet.problems import LedgerError
 
 
-@pytest.fixture(params=databases.KINDS)
+@pytest.fixture(params=databases.KINDS[:1])
 def kind(request):
     return request.param
 
 
+ON_BOTH = pytest.mark.parametrize("kind", databases.KINDS)
+
+
 @pytest.fixture
 def house(tmp_path, kind):
-    with house_in(tmp_path, kind=kind) as opened:
+    with house_in(tmp_path, kind=kind, reports=False) as opened:
         yield opened
 
 
@@ -41,6 +43,7 @@ def removed(house: House, drop):
     return {entry.key for entry in house.entries(drop) if entry.removed}
 
 
+@ON_BOTH
 def test_what_is_settled_and_old_is_emptied_and_all_that_is_open_stays(house):
     _, drop = house.night(
         "orders.csv", [*orders(1, 2, 3, 4, 5), invalid(6)], answers=answers, listed=records(1, 2, goods_value=7)
@@ -80,6 +83,7 @@ def test_with_no_days_set_nothing_ever_goes(house):
     assert house.said == []
 
 
+@ON_BOTH
 def test_an_exception_that_was_closed_is_emptied_with_its_values(house):
     _, drop = house.night("orders.csv", [*orders(1), invalid(6)], listed=records(1))
     house.night("fixed.csv", orders(6), listed=records(1, 6))
@@ -88,7 +92,7 @@ def test_an_exception_that_was_closed_is_emptied_with_its_values(house):
     assert removed(house, drop) == {"A-00001", "A-00006"}
     (problem,) = house.entries(drop)[1].problems
     assert (problem.code, problem.where.row, problem.found) == ("C302", 12, "…")
-    assert problem.text == '"…" is not a number as … writes it'
+    assert problem.text == '"…" is not a number'
 
 
 def test_while_its_record_may_still_be_sent_or_looked_for_an_accepted_entry_is_kept(house):
@@ -99,6 +103,7 @@ def test_while_its_record_may_still_be_sent_or_looked_for_an_accepted_entry_is_k
     assert removed(house, drop) == {"A-00002"}
 
 
+@ON_BOTH
 def test_rows_that_rules_left_out_lose_their_cells_once_nothing_of_the_file_is_kept(house):
     run, drop = house.night("orders.csv", [*orders(1), left_out(30, ("", PERSON))], listed=records(1))
     house.days(31)
@@ -119,6 +124,7 @@ def told(found):
     }
 
 
+@ON_BOTH
 def test_the_books_of_an_old_run_are_the_same_without_its_payloads(house):
     listed = [*records(1, 2), *records(3, total_weight=416), *records(4, goods_value=1004.991)]
     tender = {"A-00005": unknown}
@@ -171,7 +177,7 @@ def test_the_same_content_dropped_again_is_unchanged_and_other_content_is_held(h
     same, other = house.entries(again)
     assert same.state is State.UNCHANGED
     assert other.state is State.HELD
-    assert other.problems[0].text == f"A-00002 was accepted before with other content: {NOT_KEPT}"
+    assert other.problems[0].text == f"A-00002 was accepted before with other values: {NOT_KEPT}"
 
 
 def test_a_mapping_that_updates_what_changed_does_so_without_the_old_payload(house):
@@ -205,6 +211,7 @@ def test_retry_says_that_the_contents_are_gone_and_what_to_do(house):
     assert house.ledger.check() == []
 
 
+@ON_BOTH
 def test_what_the_exchange_said_goes_and_that_it_refused_stays(house):
     entry = closed_refusal(house)
     history = house.ledger.history
@@ -222,7 +229,6 @@ def test_what_the_exchange_said_goes_and_that_it_refused_stays(house):
 def test_the_reports_of_its_night_say_that_the_values_are_gone_and_ask_nobody_to_fix_them(house):
     entry = closed_refusal(house)
     (run,) = house.ledger.history.runs_named(house.ledger.history.drop(entry.drop).run)
-    shutil.rmtree(house.settings.outbox / run.name)
     written = house.reported_again(run)
     page = (written.folder / "run.html").read_text(encoding="utf-8")
     assert "its values were removed on 2026-04-04 and are not kept any more" in page

@@ -10,8 +10,8 @@ from contextlib import closing
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from keeping_house import PERSON, house_in, orders, records
 from ledgers import Ticking, left_out, refused
+from retention_runs import PERSON, house_in, orders, records
 from sqlalchemy import Engine, event
 
 from loadsheet.cli import invoke
@@ -209,7 +209,10 @@ def outcome(place):
         }  # fmt: skip
 
 
-@pytest.mark.parametrize("apart", [11, pytest.param(1, marks=[pytest.mark.sweep, pytest.mark.timeout(900)])])
+@pytest.mark.parametrize(
+    "apart",
+    [pytest.param(29, marks=pytest.mark.journey), pytest.param(1, marks=[pytest.mark.sweep, pytest.mark.timeout(900)])],
+)
 def test_killed_at_any_step_keeping_goes_on_the_next_night_and_nothing_is_lost(
     tmp_path, prepared, apart, record_property
 ):

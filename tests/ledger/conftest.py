@@ -19,3 +19,9 @@ def ledger_url(kind, tmp_path):
 def ledger(ledger_url):
     with ledger_at(ledger_url) as opened:
         yield opened
+
+
+@pytest.fixture
+def run(ledger):
+    """A run that has begun in it."""
+    return ledger.begin_run()

@@ -5,7 +5,7 @@ from collections import Counter
 
 import ledgers
 import pytest
-import sendings
+import ready_entries
 from small_disk import small_disk
 from sqlalchemy import event
 
@@ -29,7 +29,7 @@ def mark(ledger, run, count):
 def test_outcomes_are_recorded_on_a_full_disk_and_nothing_more_is_sent_until_there_is_space(disk):
     with open_ledger(disk.url) as ledger:
         run = ledger.begin_run()
-        drop = sendings.orders(ledger, run, 300)
+        drop = ready_entries.orders(ledger, run, 300)
         ledger._checkpoint()
         sent = mark(ledger, run, 256)
         disk.fill()
@@ -39,7 +39,7 @@ def test_outcomes_are_recorded_on_a_full_disk_and_nothing_more_is_sent_until_the
         disk.fill()  # the space that was given back is used up as well
         with pytest.raises(LedgerUnwritable, match="free some space and run again: what was not sent is still ready"):
             mark(ledger, run, 44)
-        assert Counter(sendings.states(ledger, drop)) == {"accepted": 256, "ready": 44}
+        assert Counter(ready_entries.states(ledger, drop)) == {"accepted": 256, "ready": 44}
         disk.free()
         ledger.settle(run, [ledgers.accepted(one) for one in mark(ledger, run, 44)])
         ledger.end_run(run, exit_code=0, summary={})
@@ -50,7 +50,7 @@ def test_outcomes_are_recorded_on_a_full_disk_and_nothing_more_is_sent_until_the
 def test_outcomes_that_fit_nowhere_are_said_and_unknown_the_next_time(disk):
     with open_ledger(disk.url) as ledger:
         run = ledger.begin_run()
-        drop = sendings.orders(ledger, run, 30)
+        drop = ready_entries.orders(ledger, run, 30)
         sent = mark(ledger, run, 20)
         disk.fill()
         ledger._place.give_reserve()
@@ -61,11 +61,11 @@ def test_outcomes_that_fit_nowhere_are_said_and_unknown_the_next_time(disk):
                 LedgerUnwritable, match="full; free some space and run again; what was being recorded was not"
             ):
                 ledger.settle(run, settled)
-        assert Counter(sendings.states(ledger, drop)) == {"sending": 20, "ready": 10}
+        assert Counter(ready_entries.states(ledger, drop)) == {"sending": 20, "ready": 10}
     disk.free()
     with open_ledger(disk.url) as ledger:
         run = ledger.begin_run()
-        assert Counter(sendings.states(ledger, drop)) == {"unknown": 20, "ready": 10}
+        assert Counter(ready_entries.states(ledger, drop)) == {"unknown": 20, "ready": 10}
         assert ledger.check() == []
 
 
@@ -84,10 +84,10 @@ def test_a_file_that_does_not_fit_is_not_recorded_at_all(disk):
         run = ledger.begin_run()
         disk.fill(left=200_000)
         with pytest.raises(LedgerUnwritable, match="full"):
-            sendings.orders(ledger, run, 2000)
+            ready_entries.orders(ledger, run, 2000)
         assert ledger.history.drops_of(run) == []
         disk.free()
-        assert len(sendings.states(ledger, sendings.orders(ledger, run, 2000))) == 2000
+        assert len(ready_entries.states(ledger, ready_entries.orders(ledger, run, 2000))) == 2000
 
 
 @pytest.mark.parametrize("left", [0, 20_000, 60_000, 200_000, 700_000])
@@ -95,12 +95,12 @@ def test_wherever_a_disk_becomes_full_what_was_recorded_stays_true(disk, left):
     recorded = []
     with open_ledger(disk.url) as ledger, contextlib.suppress(LedgerUnwritable):
         run = ledger.begin_run()
-        sendings.orders(ledger, run, 100)
+        ready_entries.orders(ledger, run, 100)
         disk.fill(left)
         while ready := mark(ledger, run, 7):
             ledger.settle(run, [ledgers.accepted(one) for one in ready])
             recorded += [one.id for one in ready]
-            sendings.events(ledger, run, 30)
+            ready_entries.events(ledger, run, 30)
     disk.free()
     with open_ledger(disk.url) as ledger:
         ledger.begin_run()
@@ -111,7 +111,7 @@ def test_wherever_a_disk_becomes_full_what_was_recorded_stays_true(disk, left):
 
 def test_a_disk_that_may_only_be_read_is_said(disk):
     with open_ledger(disk.url) as ledger:
-        drop = sendings.orders(ledger, ledger.begin_run(), 3)
+        drop = ready_entries.orders(ledger, ledger.begin_run(), 3)
     disk.remount("ro")
     try:
         with pytest.raises(LedgerUnwritable) as caught, open_ledger(disk.url):
@@ -121,13 +121,13 @@ def test_a_disk_that_may_only_be_read_is_said(disk):
     finally:
         disk.remount("rw")
     with open_ledger(disk.url) as ledger:
-        assert sendings.states(ledger, drop) == ["ready"] * 3
+        assert ready_entries.states(ledger, drop) == ["ready"] * 3
 
 
 def test_a_database_that_may_not_grow_takes_nothing_by_halves(tmp_path):
     with ledgers.ledger_in(tmp_path) as ledger:
         run = ledger.begin_run()
-        drop = sendings.orders(ledger, run, 3)
+        drop = ready_entries.orders(ledger, run, 3)
 
         def limit(connection, _record, _proxy):
             connection.execute("pragma max_page_count=60").fetchall()
@@ -135,8 +135,8 @@ def test_a_database_that_may_not_grow_takes_nothing_by_halves(tmp_path):
         event.listen(ledger._engine, "checkout", limit)
         for _ in range(2):
             with pytest.raises(LedgerError, match="full; free some space") as caught:
-                sendings.orders(ledger, run, 500)
+                ready_entries.orders(ledger, run, 500)
             assert caught.value.exit_code == 75
-        assert sendings.states(ledger, drop) == ["ready"] * 3
+        assert ready_entries.states(ledger, drop) == ["ready"] * 3
         assert ledger.history.count_in(State.READY) == 3
         assert ledger.check() == []

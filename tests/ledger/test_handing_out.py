@@ -7,7 +7,7 @@ from pathlib import Path
 import databases
 import ledgers
 import pytest
-import sendings
+import ready_entries
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -67,9 +67,8 @@ def accepted(one):
     return ledgers.accepted(one)._replace(attempt=one.attempts + 1)
 
 
-def test_what_is_planned_goes_out_in_batches_and_is_announced(shared, ledger):
-    run = ledger.begin_run()
-    sendings.orders(ledger, run, 7)
+def test_what_is_planned_goes_out_in_batches_and_is_announced(shared, ledger, run):
+    ready_entries.orders(ledger, run, 7)
     made = ledger.batches.open_of(run)
     assert shared.told == [batch.id for batch in made] == [1, 2, 3]
     assert {batch.kind for batch in made} == {Kind.CALLS}
@@ -83,13 +82,12 @@ def test_what_is_planned_goes_out_in_batches_and_is_announced(shared, ledger):
     assert ledger.batches.answer_of(1) == {"n": 3}
 
 
-def test_nothing_is_announced_of_a_plan_that_was_not_recorded(ledger, kind):
-    run = ledger.begin_run()
+def test_nothing_is_announced_of_a_plan_that_was_not_recorded(ledger, run, kind):
     made = [ledgers.document("order.create", ledgers.order(1), [("orders", 2, ("x",))])]
     with pytest.raises(DoesNotBalance):
         ledger.plan(run, ledgers.drop_of(("orders", "o.csv")), {}, made, lambda: {"orders": 2})
     assert ledger.batches.open_of(run) == []
-    sendings.orders(ledger, run, 1)
+    ready_entries.orders(ledger, run, 1)
     assert len(ledger.batches.open_of(run)) == 1
     if kind == "postgresql":
         with ledger._engine.connect() as connection:
@@ -97,15 +95,14 @@ def test_nothing_is_announced_of_a_plan_that_was_not_recorded(ledger, kind):
             assert connection.exec_driver_sql(jobs).scalar() == 1
 
 
-def test_who_is_taken_over_records_nothing_but_what_came_of_his_calls(ledger):
-    run = ledger.begin_run()
-    drop = sendings.orders(ledger, run, 3)
+def test_who_is_taken_over_records_nothing_but_what_came_of_his_calls(ledger, run):
+    drop = ready_entries.orders(ledger, run, 3)
     taken, mine = first_of(ledger, run)
     one, two, three = sent(mine, run)
     mine.settle(run, [accepted(one)])
     later, theirs = first_of(ledger, run, "them")
     assert (later.epoch, later.before, later.unknown) == (taken.epoch + 1, "me", 2)
-    assert sendings.states(ledger, drop) == ["accepted", "unknown", "unknown"]
+    assert ready_entries.states(ledger, drop) == ["accepted", "unknown", "unknown"]
     assert ledger.history.entry(two.id).reason == TAKEN_OVER
     for verb in (
         lambda: mine.settle(run, [accepted(two)]),
@@ -120,13 +117,12 @@ def test_who_is_taken_over_records_nothing_but_what_came_of_his_calls(ledger):
     assert theirs.ready(9) == []
     theirs.batches.close(later, {})
     assert mine.settle_late(run, [accepted(three)]) == 1  # also when the batch is done
-    assert sendings.states(ledger, drop) == ["accepted"] * 3
+    assert ready_entries.states(ledger, drop) == ["accepted"] * 3
     assert ledger.check() == []
 
 
-def test_what_was_sent_again_is_settled_by_its_last_attempt_alone(ledger):
-    run = ledger.begin_run()
-    drop = sendings.orders(ledger, run, 1)
+def test_what_was_sent_again_is_settled_by_its_last_attempt_alone(ledger, run):
+    drop = ready_entries.orders(ledger, run, 1)
     _, mine = first_of(ledger, run)
     (one,) = sent(mine, run)
     later, theirs = first_of(ledger, run, "them")
@@ -136,12 +132,11 @@ def test_what_was_sent_again_is_settled_by_its_last_attempt_alone(ledger):
     _, again = first_of(ledger, run, "again")
     sent(again, run)
     assert mine.settle_late(run, [accepted(one)]) == 0
-    assert sendings.states(ledger, drop) == ["sending"]
+    assert ready_entries.states(ledger, drop) == ["sending"]
 
 
-def test_a_batch_that_is_done_is_taken_by_nobody(ledger):
-    run = ledger.begin_run()
-    sendings.orders(ledger, run, 1)
+def test_a_batch_that_is_done_is_taken_by_nobody(ledger, run):
+    ready_entries.orders(ledger, run, 1)
     taken, mine = first_of(ledger, run)
     mine.batches.close(taken, {})
     assert ledger.batches.take(taken.id, "late") is None
@@ -151,9 +146,8 @@ def test_a_batch_that_is_done_is_taken_by_nobody(ledger):
     assert len(ledger.ready(9)) == 1  # what was not sent is ready still, in no batch
 
 
-def test_the_next_run_goes_on_with_calls_and_voids_the_rest(ledger):
-    run = ledger.begin_run()
-    drop = sendings.orders(ledger, run, 3)
+def test_the_next_run_goes_on_with_calls_and_voids_the_rest(ledger, run):
+    drop = ready_entries.orders(ledger, run, 3)
     taken, mine = first_of(ledger, run)
     some = sent(mine, run)
     look = ledger.batches.hand_out(run, Kind.LOOKUP, {"since": 1})
@@ -161,13 +155,12 @@ def test_the_next_run_goes_on_with_calls_and_voids_the_rest(ledger):
     assert [batch.id for batch in ledger.batches.open_of(again)] == [taken.id]
     assert ledger.batches.open_of(run) == []
     assert ledger.batches.answer_of(look) == {"void": True}
-    assert sendings.states(ledger, drop) == ["sending"] * 3  # its worker may be alive
+    assert ready_entries.states(ledger, drop) == ["sending"] * 3  # its worker may be alive
     mine.settle(run, [accepted(one) for one in some])
-    assert sendings.states(ledger, drop) == ["accepted"] * 3
+    assert ready_entries.states(ledger, drop) == ["accepted"] * 3
 
 
-def test_who_is_taken_over_can_find_out_before_he_puts_something_beside_the_ledger(ledger):
-    run = ledger.begin_run()
+def test_who_is_taken_over_can_find_out_before_he_puts_something_beside_the_ledger(ledger, run):
     ledger.batches.hand_out(run, Kind.RECONCILIATION, {})
     mine = first_of(ledger, run)[1]
     mine.still_mine()
@@ -178,9 +171,8 @@ def test_who_is_taken_over_can_find_out_before_he_puts_something_beside_the_ledg
         mine.still_mine()
 
 
-def test_what_nobody_has_taken_can_be_called_back(ledger):
-    run = ledger.begin_run()
-    sendings.orders(ledger, run, 7)
+def test_what_nobody_has_taken_can_be_called_back(ledger, run):
+    ready_entries.orders(ledger, run, 7)
     taken, _ = first_of(ledger, run)
     assert ledger.batches.drop_untaken(run, "stopped") == 2
     assert [batch.id for batch in ledger.batches.open_of(run)] == [taken.id]
@@ -188,21 +180,20 @@ def test_what_nobody_has_taken_can_be_called_back(ledger):
     assert ledger.batches.batch_up(run) == 1
 
 
-def test_what_was_put_back_can_be_called_back_too(ledger):
-    run = ledger.begin_run()
-    drop = sendings.orders(ledger, run, 3)
+def test_what_was_put_back_can_be_called_back_too(ledger, run):
+    drop = ready_entries.orders(ledger, run, 3)
     taken, mine = first_of(ledger, run)
     mine.batches.put_back(taken)
     assert ledger.batches.drop_untaken(run, "stopped") == 1
     assert ledger.batches.open_of(run) == []
-    assert sendings.states(ledger, drop) == ["ready"] * 3
+    assert ready_entries.states(ledger, drop) == ["ready"] * 3
 
 
 def test_of_what_is_on_trial_the_first_go_alone(ledger_url):
     made = Shared(ledger_url, entries=5, canary=2)
     ledger = made.ledger
     run = ledger.begin_run()
-    sendings.orders(ledger, run, 12)
+    ready_entries.orders(ledger, run, 12)
     taken, mine = first_of(ledger, run)
     some = sent(mine, run)
     assert len(some) == 2
@@ -335,4 +326,4 @@ TestOnPostgres.settings = machine(2)
 
 @pytest.mark.sweep
 class TestManyNights(HandingOut.TestCase):
-    settings = machine(150)
+    settings = machine(75)

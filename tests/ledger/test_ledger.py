@@ -7,8 +7,8 @@ from itertools import product
 import databases
 import ledgers
 import pytest
-import sendings
-from sendings import Settlement
+import ready_entries
+from ready_entries import Settlement
 from sqlalchemy import event
 
 from loadsheet.ledger import TRANSITIONS, Drop, State
@@ -29,8 +29,7 @@ def rows_of(ledger, *names):
 EVERYTHING = ("runs", "mappings", "drops", "files", "tables", "entries", "ignored", "attempts", "events")
 
 
-def test_a_drop_is_recorded_with_all_that_it_held(ledger):
-    run = ledger.begin_run()
+def test_a_drop_is_recorded_with_all_that_it_held(ledger, run):
     drop = ledgers.drop_of(("orders", "o.xlsx", "Orders"), ("packages", "p.csv"))
     rows = [("orders", 2, ("A-00001", "x")), ("packages", 7, ("A-00001", "9"))]
     items = [
@@ -58,14 +57,13 @@ def test_a_drop_is_recorded_with_all_that_it_held(ledger):
 
 
 @pytest.mark.parametrize("read", [{"orders": 2}, {"orders": 4}, {}, {"orders": 3, "packages": 1}])
-def test_a_drop_that_does_not_balance_is_not_recorded_at_all(ledger, read):
-    run = ledger.begin_run()
+def test_a_drop_that_does_not_balance_is_not_recorded_at_all(ledger, run, read):
     before = rows_of(ledger, *EVERYTHING)
     items = [ledgers.document("order.create", ledgers.order(n), [("orders", n, ("x",))]) for n in range(3)]
     with pytest.raises(DoesNotBalance, match="nothing was recorded"):
         ledger.plan(run, ledgers.drop_of(("orders", "o.csv")), {}, items, lambda: read)
     assert rows_of(ledger, *EVERYTHING) == before
-    sendings.orders(ledger, run, 3)
+    ready_entries.orders(ledger, run, 3)
 
 
 def test_documents_that_break_off_leave_nothing_behind(ledger):
@@ -80,29 +78,26 @@ def test_documents_that_break_off_leave_nothing_behind(ledger):
     assert rows_of(ledger, *EVERYTHING) == before
 
 
-def test_the_same_content_is_recognised_within_a_drop_and_across_drops(ledger):
-    run = ledger.begin_run()
+def test_the_same_content_is_recognised_within_a_drop_and_across_drops(ledger, run):
     twice = [ledgers.order(1), ledgers.order(1), ledgers.order(2)]
-    first = sendings.plan(ledger, run, "order.create", twice)
-    assert sendings.states(ledger, first) == ["ready", "unchanged", "ready"]
+    first = ready_entries.plan(ledger, run, "order.create", twice)
+    assert ready_entries.states(ledger, first) == ["ready", "unchanged", "ready"]
     ledgers.send(ledger, run)
-    second = sendings.plan(ledger, run, "order.create", twice, file="renamed.csv")
-    assert sendings.states(ledger, second) == ["unchanged"] * 3
+    second = ready_entries.plan(ledger, run, "order.create", twice, file="renamed.csv")
+    assert ready_entries.states(ledger, second) == ["unchanged"] * 3
     assert {entry.receipt for entry in entries(ledger, second)} == {"8800001", "8800003"}
     assert ledger.ready(10) == []
 
 
-def test_more_documents_than_one_chunk_are_planned_in_order(ledger):
-    run = ledger.begin_run()
-    drop = sendings.events(ledger, run, 1203, orders=3)
+def test_more_documents_than_one_chunk_are_planned_in_order(ledger, run):
+    drop = ready_entries.events(ledger, run, 1203, orders=3)
     found = entries(ledger, drop)
     assert [entry.id for entry in found] == list(range(1, 1204))
     assert [entry.rows[0].number for entry in found] == list(range(2, 1205))
     assert ledger.history.count_in(State.READY) == 1203
 
 
-def test_a_file_that_was_set_aside_is_a_drop_of_its_own(ledger):
-    run = ledger.begin_run()
+def test_a_file_that_was_set_aside_is_a_drop_of_its_own(ledger, run):
     drop = ledger.set_aside(run, ledgers.unreadable("bad.xlsx", Problem("R201", values={"reason": "it is no zip"})))
     assert (drop.set_aside, drop.tables, drop.mapping) == (True, (), "")
     assert ledger.history.drop(drop.id).files[0].problems[0].code == "R201"
@@ -115,7 +110,7 @@ def settle_to(ledger, run, entry, state):
     if state is State.HELD:
         ledger.settle(run, [Settlement(entry, State.HELD, "wait")])
         return
-    (one,) = [submission for submission in ledger.ready(10) if submission.id == entry]
+    (one,) = [submission for submission in ledger.ready(1000) if submission.id == entry]
     ledger.mark_sending(run, [([one], one.payload)])
     if state is not State.SENDING:
         ledger.settle(run, [Settlement(entry, state, "so it was", outcome=str(state))])
@@ -124,22 +119,27 @@ def settle_to(ledger, run, entry, state):
 REACHABLE = [State.READY, State.HELD, State.SENDING, State.ACCEPTED, State.REFUSED, State.UNKNOWN]
 
 
-@pytest.mark.parametrize(("before", "after"), [*product(REACHABLE, State)])
-def test_only_the_transitions_of_the_table_happen(ledger, before, after):
+def test_only_the_transitions_of_the_table_happen(ledger):
+    """Of each pair of states; with each change comes one that may be, and neither happens where the other may not."""
     run = ledger.begin_run()
-    drop = sendings.orders(ledger, run, 2)
-    settle_to(ledger, run, 1, before)
-    told = len(ledger.history.events_of(1))
-    change = [Settlement(2, State.HELD, "too"), Settlement(1, after, "because")]
-    if after in TRANSITIONS[before] and (before, after) != (State.HELD, State.ACCEPTED):  # it was never sent
-        ledger.settle(run, change)
-        assert sendings.states(ledger, drop) == [after, "held"]
-        assert ledger.history.events_of(1)[-1].reason == "because"
-    else:
-        with pytest.raises(LedgerError, match=f"is {before} and cannot become {after}"):
+    pairs = list(product(REACHABLE, State))
+    drop = ready_entries.orders(ledger, run, 2 * len(pairs))
+    expected = []
+    for place, (before, after) in enumerate(pairs):
+        entry, other = 2 * place + 1, 2 * place + 2
+        settle_to(ledger, run, entry, before)
+        told = len(ledger.history.events_of(entry))
+        change = [Settlement(other, State.HELD, "too"), Settlement(entry, after, "because")]
+        if after in TRANSITIONS[before] and (before, after) != (State.HELD, State.ACCEPTED):  # it was never sent
             ledger.settle(run, change)
-        assert sendings.states(ledger, drop) == [before, "ready"]
-        assert len(ledger.history.events_of(1)) == told
+            assert ledger.history.events_of(entry)[-1].reason == "because"
+            expected += [after, "held"]
+        else:
+            with pytest.raises(LedgerError, match=f"is {before} and cannot become {after}"):
+                ledger.settle(run, change)
+            assert len(ledger.history.events_of(entry)) == told
+            expected += [before, "ready"]
+    assert ready_entries.states(ledger, drop) == expected
 
 
 def test_the_table_of_transitions_knows_every_state():
@@ -150,30 +150,27 @@ def test_the_table_of_transitions_knows_every_state():
     assert all(State.SENDING not in after for before, after in TRANSITIONS.items() if before is not State.READY)
 
 
-def test_one_entry_settled_twice_at_once_settles_nothing(ledger):
-    run = ledger.begin_run()
-    drop = sendings.orders(ledger, run, 1)
+def test_one_entry_settled_twice_at_once_settles_nothing(ledger, run):
+    drop = ready_entries.orders(ledger, run, 1)
     settle_to(ledger, run, 1, State.SENDING)
     with pytest.raises(LedgerError):
         ledger.settle(run, [Settlement(1, State.ACCEPTED, "a"), Settlement(1, State.REFUSED, "b")])
-    assert sendings.states(ledger, drop) == ["sending"]
+    assert ready_entries.states(ledger, drop) == ["sending"]
 
 
-def test_an_entry_that_is_not_ready_any_more_is_not_marked(ledger):
-    run = ledger.begin_run()
-    drop = sendings.orders(ledger, run, 2)
+def test_an_entry_that_is_not_ready_any_more_is_not_marked(ledger, run):
+    drop = ready_entries.orders(ledger, run, 2)
     stale = ledger.ready(2)
     ledger.mark_sending(run, [([stale[0]], stale[0].payload)])
     with pytest.raises(LedgerError, match="1 of 2 entries are not ready any more; none was marked"):
         ledger.mark_sending(run, [([one], one.payload) for one in reversed(stale)])
-    assert sendings.states(ledger, drop) == ["sending", "ready"]
+    assert ready_entries.states(ledger, drop) == ["sending", "ready"]
     assert len(ledger.history.attempts_of(2)) == 0
 
 
-def test_what_is_ready_leaves_out_shut_lanes_and_keeps_its_order(ledger):
-    run = ledger.begin_run()
-    sendings.orders(ledger, run, 4)
-    sendings.events(ledger, run, 8, orders=4)
+def test_what_is_ready_leaves_out_shut_lanes_and_keeps_its_order(ledger, run):
+    ready_entries.orders(ledger, run, 4)
+    ready_entries.events(ledger, run, 8, orders=4)
     settle_to(ledger, run, 2, State.UNKNOWN)
     settle_to(ledger, run, 3, State.SENDING)
     settle_to(ledger, run, 4, State.REFUSED)
@@ -181,9 +178,8 @@ def test_what_is_ready_leaves_out_shut_lanes_and_keeps_its_order(ledger):
     assert [one.id for one in ledger.ready(2)] == [1, 5]
 
 
-def test_an_attempt_keeps_its_request_and_what_came_of_it(ledger):
-    run = ledger.begin_run()
-    sendings.events(ledger, run, 2)
+def test_an_attempt_keeps_its_request_and_what_came_of_it(ledger, run):
+    ready_entries.events(ledger, run, 2)
     both = ledger.ready(2)
     ledger.mark_sending(run, [(both, b"the body of both")])
     ledger.settle(
@@ -216,14 +212,14 @@ def test_an_attempt_keeps_its_request_and_what_came_of_it(ledger):
 def test_what_was_being_sent_when_the_process_died_is_unknown(ledger_url):
     with ledgers.ledger_at(ledger_url) as ledger:
         run = ledger.begin_run()
-        drop = sendings.orders(ledger, run, 3)
+        drop = ready_entries.orders(ledger, run, 3)
         settle_to(ledger, run, 1, State.ACCEPTED)
         settle_to(ledger, run, 2, State.SENDING)
     with ledgers.ledger_at(ledger_url) as ledger:
-        assert sendings.states(ledger, drop) == ["accepted", "sending", "ready"]
+        assert ready_entries.states(ledger, drop) == ["accepted", "sending", "ready"]
         again = ledger.begin_run()
         assert again.name == "2026-03-04-02"
-        assert sendings.states(ledger, drop) == ["accepted", "unknown", "ready"]
+        assert ready_entries.states(ledger, drop) == ["accepted", "unknown", "ready"]
         (attempt,) = ledger.history.attempts_of(2)
         assert attempt.outcome == "unknown"
         entry = ledger.history.entry(2)
@@ -232,8 +228,7 @@ def test_what_was_being_sent_when_the_process_died_is_unknown(ledger_url):
         assert ledger.history.drops_of(again) == [drop]
 
 
-def test_what_the_exchange_said_is_over_with_the_state_it_led_to(ledger):
-    run = ledger.begin_run()
+def test_what_the_exchange_said_is_over_with_the_state_it_led_to(ledger, run):
     warning, said = Problem("K502", level="warning"), Problem("X701", values={"text": "no"})
     documents = [ledgers.document("order.create", ledgers.order(1), [("orders", 2, ("x",))], warning)]
     drop = ledgers.plan(ledger, run, ledgers.drop_of(("orders", "o.csv")), documents)
@@ -255,21 +250,19 @@ def test_runs_are_numbered_by_day_and_closed_with_their_summary(ledger):
     assert [one.name for one in ledger.history.runs(limit=2)] == names[:0:-1]
 
 
-def test_entries_are_found_by_key_and_by_the_beginning_of_a_longer_one(ledger):
-    run = ledger.begin_run()
+def test_entries_are_found_by_key_and_by_the_beginning_of_a_longer_one(ledger, run):
     parties = {"sender_id": "A", "receiver_id": "B", "tenderRate": "1"}
-    sendings.plan(ledger, run, "tender.create", [ledgers.tender(1), ledgers.tender(12)], file="t.csv")
+    ready_entries.plan(ledger, run, "tender.create", [ledgers.tender(1), ledgers.tender(12)], file="t.csv")
     quotes = [{"tender_id": "T-0001", "carrier_id": c, **parties} for c in ("C%", "C_")]
-    sendings.plan(ledger, run, "tender.quote", quotes, file="q.csv")
+    ready_entries.plan(ledger, run, "tender.quote", quotes, file="q.csv")
     keys = [entry.key for entry in ledger.history.entries_by_key("T-0001")]
     assert keys == ["T-0001", "T-0001/C%", "T-0001/C_"]
     assert [entry.key for entry in ledger.history.entries_by_key("T-0001/C%")] == ["T-0001/C%"]
     assert ledger.history.entries_by_key("T-%") == []
 
 
-def test_memory_of_the_archive_is_kept(ledger):
-    run = ledger.begin_run()
-    drop = sendings.orders(ledger, run, 1)
+def test_memory_of_the_archive_is_kept(ledger, run):
+    drop = ready_entries.orders(ledger, run, 1)
     ledger.archived(drop.id, "orders.csv", "archive/x.csv")
     assert isinstance(drop, Drop)
     assert ledger.history.drop(drop.id).files[0].kept_as == "archive/x.csv"
@@ -291,24 +284,22 @@ def free_the_disk(ledger):
 
 
 @databases.ONLY_SQLITE
-def test_a_full_disk_stops_with_a_sentence_and_nothing_is_half_done(ledger):
-    run = ledger.begin_run()
-    drop = sendings.orders(ledger, run, 3)
+def test_a_full_disk_stops_with_a_sentence_and_nothing_is_half_done(ledger, run):
+    drop = ready_entries.orders(ledger, run, 3)
     before = rows_of(ledger, *EVERYTHING)
     fill_the_disk(ledger)
     with pytest.raises(LedgerError, match="free some space and run again") as caught:
-        sendings.plan(ledger, run, "order.create", [ledgers.order(n) for n in range(500)], file="more.csv")
+        ready_entries.plan(ledger, run, "order.create", [ledgers.order(n) for n in range(500)], file="more.csv")
     assert isinstance(caught.value.__cause__, sqlite3.OperationalError)
     assert rows_of(ledger, *EVERYTHING) == before
     free_the_disk(ledger)
     ledgers.send(ledger, run)
-    assert sendings.states(ledger, drop) == ["accepted"] * 3
+    assert ready_entries.states(ledger, drop) == ["accepted"] * 3
 
 
 @databases.ONLY_SQLITE
-def test_a_ledger_that_may_not_be_written_stops_every_verb_with_a_sentence(ledger):
-    run = ledger.begin_run()
-    sendings.orders(ledger, run, 1)
+def test_a_ledger_that_may_not_be_written_stops_every_verb_with_a_sentence(ledger, run):
+    ready_entries.orders(ledger, run, 1)
     (one,) = ledger.ready(1)
     with ledger._engine.connect() as connection:
         connection.exec_driver_sql("pragma query_only = on")
@@ -318,7 +309,7 @@ def test_a_ledger_that_may_not_be_written_stops_every_verb_with_a_sentence(ledge
         lambda: ledger.mark_sending(run, [([one], b"")]),
         lambda: ledger.settle(run, [Settlement(1, State.HELD, "x")]),
         lambda: ledger.archived(1, "orders.csv", "x"),
-        lambda: sendings.orders(ledger, run, 1),
+        lambda: ready_entries.orders(ledger, run, 1),
         lambda: ledger.set_aside(run, ledgers.unreadable("x", Problem("R202"))),
     ]
     for verb in verbs:
@@ -334,8 +325,7 @@ def two_ready(ledger, run):
     return ledgers.plan(ledger, run, drop, documents)
 
 
-def test_what_is_recorded_at_once_is_seen_within_and_one_commit(ledger):
-    run = ledger.begin_run()
+def test_what_is_recorded_at_once_is_seen_within_and_one_commit(ledger, run):
     drop = two_ready(ledger, run)
     commits = []
     event.listen(ledger._engine, "commit", commits.append)
@@ -351,8 +341,7 @@ def test_what_is_recorded_at_once_is_seen_within_and_one_commit(ledger):
     assert [entry.state for entry in entries(ledger, drop)] == [State.ACCEPTED, State.SENDING]
 
 
-def test_of_what_was_to_be_recorded_at_once_and_failed_nothing_is_there(ledger):
-    run = ledger.begin_run()
+def test_of_what_was_to_be_recorded_at_once_and_failed_nothing_is_there(ledger, run):
     drop = two_ready(ledger, run)
     (first, second) = ledger.ready(2)
     ledger.mark_sending(run, [((first,), first.payload)])

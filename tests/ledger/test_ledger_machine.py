@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from sendings import BY_NAME, Settlement
+from ready_entries import BY_NAME, Settlement
 
 from loadsheet.contract import Action
 from loadsheet.dispatch.lanes import build_calls
@@ -23,7 +23,7 @@ from loadsheet.problems import LedgerError
 OPERATIONS = ["order.create", "order.update", "order.status", "order.delete"]
 OUTCOMES = [State.READY, State.ACCEPTED, State.REFUSED, State.UNKNOWN]
 OPEN = (State.SENDING, State.UNKNOWN)
-documents = st.lists(st.tuples(st.sampled_from(OPERATIONS), st.integers(1, 3), st.integers(0, 2)), max_size=8)
+documents = st.lists(st.tuples(st.sampled_from(OPERATIONS), st.integers(1, 3), st.integers(0, 2)), max_size=5)
 
 
 class LedgerMachine(RuleBasedStateMachine):
@@ -203,11 +203,15 @@ class LedgerMachine(RuleBasedStateMachine):
     def it_knows_what_happened(self):
         if not hasattr(self, "ledger"):
             return
-        lanes = Counter()
+        lanes, all_events = Counter(), defaultdict(list)
+        with self.ledger._engine.connect() as connection:
+            for row in connection.exec_driver_sql("select entry_id, before, after from events order by id"):
+                all_events[row.entry_id].append(row)
+            attempts = Counter(connection.exec_driver_sql("select entry_id from attempts").scalars())
         for entry, held in self.entries():
             assert entry.state is held
-            assert entry.attempts == self.attempts[entry.id] == len(self.ledger.history.attempts_of(entry.id))
-            events = self.ledger.history.events_of(entry.id)
+            assert entry.attempts == self.attempts[entry.id] == attempts[entry.id]
+            events = all_events[entry.id]
             assert len(events) == self.changes[entry.id]
             assert entry.waits is Waits.DECISION or held in (State.READY, State.HELD)
             assert events[0].before == ""
@@ -220,10 +224,18 @@ class LedgerMachine(RuleBasedStateMachine):
         assert max(lanes.values(), default=0) <= 1, "one call at a time on a lane"
 
 
-TestLedgerMachine = LedgerMachine.TestCase
-TestLedgerMachine.settings = settings(
-    max_examples=25, stateful_step_count=20, deadline=None, suppress_health_check=[HealthCheck.too_slow]
-)
+@pytest.mark.journey
+class TestLedgerMachine(LedgerMachine.TestCase):
+    settings = settings(
+        max_examples=25, stateful_step_count=20, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    )
+
+
+@pytest.mark.sweep
+class TestManyNights(LedgerMachine.TestCase):
+    settings = settings(
+        max_examples=100, stateful_step_count=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    )
 
 
 class OnPostgres(LedgerMachine):
@@ -232,14 +244,8 @@ class OnPostgres(LedgerMachine):
     kind = "postgresql"
 
 
-TestOnPostgres = OnPostgres.TestCase
-TestOnPostgres.settings = settings(
-    max_examples=5, stateful_step_count=20, deadline=None, suppress_health_check=[HealthCheck.too_slow]
-)
-
-
 @pytest.mark.sweep
-class TestManyNights(LedgerMachine.TestCase):
+class TestOnPostgres(OnPostgres.TestCase):
     settings = settings(
-        max_examples=100, stateful_step_count=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+        max_examples=10, stateful_step_count=20, deadline=None, suppress_health_check=[HealthCheck.too_slow]
     )

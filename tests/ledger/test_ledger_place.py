@@ -11,7 +11,7 @@ from pathlib import Path
 
 import ledgers
 import pytest
-import sendings
+import ready_entries
 
 from loadsheet.ledger import State, open_ledger
 from loadsheet.ledger.place import Place, network_kind
@@ -34,7 +34,7 @@ def night(url, count=3, *, at=NIGHT, **given):
     """A run that plans so many orders, sends all but the last, and ends well."""
     with open_ledger(url, clock=lambda: at, **given) as ledger:
         run = ledger.begin_run()
-        drop = sendings.orders(ledger, run, count)
+        drop = ready_entries.orders(ledger, run, count)
         ready = ledger.ready(max(count - 1, 1))
         ledger.mark_sending(run, [([one], one.payload) for one in ready])
         ledger.settle(run, [ledgers.accepted(one) for one in ready])
@@ -53,7 +53,7 @@ def sql(path, *statements):
 def test_only_its_owner_may_read_it(url, path):
     with open_ledger(url) as ledger:
         ledger.begin_run()
-        sendings.orders(ledger, ledger.begin_run(), 2)
+        ready_entries.orders(ledger, ledger.begin_run(), 2)
         found = {file.name: stat.S_IMODE(file.stat().st_mode) for file in path.parent.iterdir()}
         assert {name: oct(mode) for name, mode in found.items() if mode & 0o077} == {"ledger.db.holder": "0o644"}
         assert {"ledger.db", "ledger.db-wal", "ledger.db-shm", "last_run_of_ledger.db.json"} <= set(found)
@@ -119,7 +119,7 @@ def test_the_log_is_folded_in_when_a_run_ends(url, path):
         sizes = []
         for number in range(4):
             run = ledger.begin_run()
-            sendings.plan(ledger, run, "order.create", [ledgers.order(number * 300 + at) for at in range(300)])
+            ready_entries.plan(ledger, run, "order.create", [ledgers.order(number * 300 + at) for at in range(300)])
             ledger.end_run(run, exit_code=0, summary={})
             sizes.append(path.with_name("ledger.db-wal").stat().st_size)
             assert path.stat().st_size > number * 300_000
@@ -129,7 +129,7 @@ def test_the_log_is_folded_in_when_a_run_ends(url, path):
 def test_a_long_reader_neither_stops_the_end_of_a_run_nor_loses_anything(url):
     with open_ledger(url) as ledger, open_ledger(url, exclusive=False) as reader:
         run = ledger.begin_run()
-        sendings.orders(ledger, run, 3)
+        ready_entries.orders(ledger, run, 3)
         entries = reader.history.entries_in(State.READY)
         next(entries)
         ledger.end_run(run, exit_code=0, summary={})
@@ -148,7 +148,7 @@ def swap_pages(path):
 
 def test_damage_is_found_when_the_last_run_did_not_end(url, path):
     with open_ledger(url, clock=lambda: NIGHT) as ledger:
-        sendings.orders(ledger, ledger.begin_run(), 300)
+        ready_entries.orders(ledger, ledger.begin_run(), 300)
     swap_pages(path)
     with (
         pytest.raises(
@@ -240,8 +240,8 @@ def test_a_ledger_that_was_put_back_is_refused_until_it_is_accepted(url, path, t
 def test_what_an_older_ledger_would_send_is_unknown_once_it_is_accepted(url, path, tmp_path):
     with open_ledger(url, clock=lambda: NIGHT) as ledger:
         run = ledger.begin_run()
-        drop = sendings.orders(ledger, run, 3)
-        child = sendings.events(ledger, run, 1)
+        drop = ready_entries.orders(ledger, run, 3)
+        child = ready_entries.events(ledger, run, 1)
         ready = ledger.ready(1)
         ledger.mark_sending(run, [(ready, ready[0].payload)])
         ledger.settle(run, [ledgers.accepted(ready[0])])
@@ -250,15 +250,15 @@ def test_what_an_older_ledger_would_send_is_unknown_once_it_is_accepted(url, pat
     night(url, at=NIGHT + timedelta(hours=1))
     shutil.copy(tmp_path / "old.db", path)
     with open_ledger(url, clock=lambda: NIGHT + timedelta(hours=2), accept_older=True) as ledger:
-        assert sendings.states(ledger, drop) == ["accepted", "ready", "ready"]
+        assert ready_entries.states(ledger, drop) == ["accepted", "ready", "ready"]
         run = ledger.begin_run()
         assert run.name == "2026-03-04-03"  # the second one is forgotten here, and was reported
         assert ledger.ready(10) == []
-        assert sendings.states(ledger, child) == ["unknown"]
-        assert sendings.states(ledger, drop) == ["accepted", "unknown", "unknown"]
+        assert ready_entries.states(ledger, child) == ["unknown"]
+        assert ready_entries.states(ledger, drop) == ["accepted", "unknown", "unknown"]
         (problem,) = ledger.history.entry(2).problems
         assert "put back from a backup; it may have been sent since" in problem.text
-        assert sendings.states(ledger, sendings.orders(ledger, run, 3)) == ["unchanged", "held", "held"]
+        assert ready_entries.states(ledger, ready_entries.orders(ledger, run, 3)) == ["unchanged", "held", "held"]
         assert ledger.check() == []
         ledger.end_run(run, exit_code=1, summary={})
     with open_ledger(url) as ledger:  # from now on it is the newest
@@ -297,14 +297,14 @@ def test_a_backup_is_a_whole_ledger_also_while_a_run_goes_on(url, tmp_path):
     target.parent.mkdir()
     with open_ledger(url) as ledger:
         run = ledger.begin_run()
-        drop = sendings.orders(ledger, run, 50)
+        drop = ready_entries.orders(ledger, run, 50)
         ledger.back_up(target)
-        sendings.orders(ledger, run, 60)
+        ready_entries.orders(ledger, run, 60)
         with pytest.raises(LedgerUnwritable, match=r"the backup .* cannot be written"):
             ledger.back_up(tmp_path / "nowhere" / "ledger.db")
     assert stat.S_IMODE(target.stat().st_mode) == 0o600
     assert [file.name for file in target.parent.iterdir()] == ["ledger.db"]
     with open_ledger(f"sqlite:///{target}") as copy:
-        assert sendings.states(copy, drop) == ["ready"] * 50
+        assert ready_entries.states(copy, drop) == ["ready"] * 50
         assert copy.history.count_in(State.READY) == 50
         assert copy.check() == []

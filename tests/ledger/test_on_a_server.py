@@ -8,9 +8,9 @@ import databases
 import ledgers
 import psycopg
 import pytest
-import sendings
+import ready_entries
 from postgres import running_server
-from sendings import Settlement
+from ready_entries import Settlement
 from sqlalchemy import select, update
 
 from loadsheet.ledger import State, open_ledger
@@ -56,9 +56,8 @@ def test_two_writers_never_interleave(ledger, ledger_url):
         engine.dispose()
 
 
-def test_who_reads_sees_one_moment_while_others_write(ledger):
-    run = ledger.begin_run()
-    sendings.orders(ledger, run, 1200)
+def test_who_reads_sees_one_moment_while_others_write(ledger, run):
+    ready_entries.orders(ledger, run, 1200)
     stream = ledger.history.entries_in(State.READY)
     first = next(stream)
     ledgers.send(ledger, run)
@@ -66,13 +65,12 @@ def test_who_reads_sees_one_moment_while_others_write(ledger):
     assert ledger.history.count_in(State.READY) == 0
     with ledger.history.at_one_moment() as connection:
         before = connection.execute(select(entries.c.state).distinct()).scalars().all()
-        sendings.orders(ledger, run, 1, file="more.csv")
+        ready_entries.orders(ledger, run, 1, file="more.csv")
         assert connection.execute(select(entries.c.state).distinct()).scalars().all() == before
 
 
-def test_a_stream_that_is_given_up_keeps_no_connection(ledger):
-    run = ledger.begin_run()
-    sendings.orders(ledger, run, 1200)
+def test_a_stream_that_is_given_up_keeps_no_connection(ledger, run):
+    ready_entries.orders(ledger, run, 1200)
     for _ in range(20):  # more than the pool has
         stream = ledger.history.entries_in(State.READY)
         next(stream)
@@ -100,33 +98,30 @@ def test_texts_are_ordered_as_in_a_file(ledger, ledger_url):
     assert set(databases.ask(f"{told} and collation_name = 'C'", schema_of(ledger_url))) == names
 
 
-def test_a_key_that_only_begins_alike_in_other_letters_is_another(ledger):
-    run = ledger.begin_run()
+def test_a_key_that_only_begins_alike_in_other_letters_is_another(ledger, run):
     orders = [{**ledgers.order(1), "order_id": key} for key in ("so-1", "SO-1", "SO-1/2")]
-    sendings.plan(ledger, run, "order.create", orders, file="o.csv")
+    ready_entries.plan(ledger, run, "order.create", orders, file="o.csv")
     assert [entry.key for entry in ledger.history.entries_by_key("so-1")] == ["so-1"]
     assert [entry.key for entry in ledger.history.entries_by_key("SO-1")] == ["SO-1", "SO-1/2"]
 
 
-def test_keys_may_be_as_long_as_cells(ledger):
-    run = ledger.begin_run()
+def test_keys_may_be_as_long_as_cells(ledger, run):
     long = "".join(chr(0x4E00 + (number * 7919) % 20000) for number in range(4000))
     orders = [{**ledgers.order(1), "order_id": long + end} for end in ("1", "2")]
-    drop = sendings.plan(ledger, run, "order.create", orders, file="o.csv")
+    drop = ready_entries.plan(ledger, run, "order.create", orders, file="o.csv")
     ledger.saw(run, [f"order:{long}3"])
-    assert sendings.states(ledger, drop) == ["ready", "ready"]
-    again = sendings.plan(ledger, run, "order.create", orders, file="p.csv")
-    assert sendings.states(ledger, again) == ["unchanged", "unchanged"]
+    assert ready_entries.states(ledger, drop) == ["ready", "ready"]
+    again = ready_entries.plan(ledger, run, "order.create", orders, file="p.csv")
+    assert ready_entries.states(ledger, again) == ["unchanged", "unchanged"]
     assert len(ledger.history.entries_by_key(long + "1")) == 2
 
 
-def test_a_nul_in_an_answer_or_a_cell_is_no_fault(ledger):
-    run = ledger.begin_run()
-    drop = sendings.orders(ledger, run, 1)
+def test_a_nul_in_an_answer_or_a_cell_is_no_fault(ledger, run):
+    drop = ready_entries.orders(ledger, run, 1)
     (one,) = ledger.ready(1)
     ledger.mark_sending(run, [([one], one.payload)])
     ledger.settle(run, [Settlement(1, State.REFUSED, "a\x00b", receipt="\x00", outcome="refused")])
-    assert sendings.states(ledger, drop) == ["refused"]
+    assert ready_entries.states(ledger, drop) == ["refused"]
     assert ledger.history.entry(1).reason == "a\ufffdb"
 
 
@@ -140,16 +135,14 @@ def cut():
     )
 
 
-def test_between_transactions_nobody_notices(ledger):
-    run = ledger.begin_run()
+def test_between_transactions_nobody_notices(ledger, run):
     cut()
-    drop = sendings.orders(ledger, run, 2)
+    drop = ready_entries.orders(ledger, run, 2)
     cut()
-    assert sendings.states(ledger, drop) == ["ready", "ready"]
+    assert ready_entries.states(ledger, drop) == ["ready", "ready"]
 
 
-def test_in_the_middle_it_is_said_and_nothing_is_there(ledger):
-    run = ledger.begin_run()
+def test_in_the_middle_it_is_said_and_nothing_is_there(ledger, run):
 
     def documents():
         yield from (ledgers.document("order.create", ledgers.order(n), [("orders", n + 2, ("x",))]) for n in range(700))
@@ -173,7 +166,7 @@ def lost_in_the_middle(mine, run, outcomes):
 def test_outcomes_are_recorded_once_although_the_connection_was_lost(ledger, recorded):
     """The commit went through and its answer was lost, or it never did: who settles again need not know."""
     run = ledger.begin_run()
-    drop = sendings.orders(ledger, run, 3)
+    drop = ready_entries.orders(ledger, run, 3)
     ledger.batches.batch_up(run)
     taken = ledger.batches.take(ledger.batches.open_of(run)[0].id, "me")
     mine = ledger.for_batch(taken)
@@ -187,7 +180,7 @@ def test_outcomes_are_recorded_once_although_the_connection_was_lost(ledger, rec
             lost_in_the_middle(mine, run, outcomes)
     for _ in range(2):
         mine.settle_again(run, outcomes, underway=[])
-        assert sendings.states(ledger, drop) == ["accepted", "accepted", "ready"]  # the third never left
+        assert ready_entries.states(ledger, drop) == ["accepted", "accepted", "ready"]  # the third never left
     assert [len(ledger.history.events_of(entry.id)) for entry in ledger.history.entries_of(drop.id)] == [3, 3, 3]
     assert ledger.check() == []
 
@@ -207,7 +200,7 @@ def test_a_restart_ends_what_is_under_way_with_75_and_the_next_goes_on(fragile):
     url = fragile.new_database() + "&schema=s"
     with ledgers.ledger_at(url) as ledger:
         run = ledger.begin_run()
-        drop = sendings.orders(ledger, run, 2)
+        drop = ready_entries.orders(ledger, run, 2)
         fragile.stop("immediate")
         with pytest.raises(LedgerGone, match="try again when the server can be reached") as caught:
             ledger.ready(1)
@@ -217,7 +210,7 @@ def test_a_restart_ends_what_is_under_way_with_75_and_the_next_goes_on(fragile):
         fragile.start()
         assert len(ledger.ready(9)) == 2
         ledgers.send(ledger, run)
-        assert sendings.states(ledger, drop) == ["accepted", "accepted"]
+        assert ready_entries.states(ledger, drop) == ["accepted", "accepted"]
         assert ledger.check() == []
 
 
@@ -304,8 +297,8 @@ def test_shippers_are_strangers_to_each_other(ledger_url):
     other = databases.new_url("postgresql", None, shipper="other")
     with ledgers.ledger_at(ledger_url) as ledger, ledgers.ledger_at(other) as theirs:
         run, their_run = ledger.begin_run(), theirs.begin_run()
-        sendings.orders(ledger, run, 2)
-        sendings.orders(theirs, their_run, 1)
+        ready_entries.orders(ledger, run, 2)
+        ready_entries.orders(theirs, their_run, 1)
         assert (len(ledger.ready(9)), len(theirs.ready(9))) == (2, 1)
 
 
@@ -330,9 +323,9 @@ def test_an_older_schema_is_upgraded_when_somebody_runs(ledger_url):
         pass
     with ledgers.ledger_at(ledger_url) as ledger:
         run = ledger.begin_run()
-        drop = sendings.orders(ledger, run, 2)
+        drop = ready_entries.orders(ledger, run, 2)
         ledgers.send(ledger, run)
-        assert sendings.states(ledger, drop) == ["accepted", "accepted"]
+        assert ready_entries.states(ledger, drop) == ["accepted", "accepted"]
         assert (run.id, ledger.check()) == (2, [])
 
 

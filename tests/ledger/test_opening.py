@@ -10,7 +10,7 @@ from pathlib import Path
 
 import ledgers
 import pytest
-import sendings
+import ready_entries
 
 from loadsheet.ledger import State, open_ledger
 from loadsheet.ledger.schema import SCHEMA_VERSION
@@ -39,14 +39,14 @@ def path(tmp_path):
 
 def fill(url, count=3):
     with open_ledger(url) as ledger:
-        return sendings.orders(ledger, ledger.begin_run(), count)
+        return ready_entries.orders(ledger, ledger.begin_run(), count)
 
 
 def test_a_ledger_is_made_with_its_folder_and_kept(url, path):
     drop = fill(url)
     assert path.is_file()
     with open_ledger(url) as ledger:
-        assert sendings.states(ledger, drop) == ["ready"] * 3
+        assert ready_entries.states(ledger, drop) == ["ready"] * 3
     assert [file.name for file in path.parent.iterdir() if not file.name.startswith("ledger.db")] == [
         "last_run_of_ledger.db.json"
     ]
@@ -90,7 +90,7 @@ def test_a_process_does_not_open_its_own_ledger_twice(url):
 def test_without_the_lock_it_may_only_be_read(url):
     drop = fill(url)
     with open_ledger(url, exclusive=False) as ledger:
-        assert sendings.states(ledger, drop) == ["ready"] * 3
+        assert ready_entries.states(ledger, drop) == ["ready"] * 3
         with pytest.raises(LedgerError, match="may only be read"):
             ledger.begin_run()
     with pytest.raises(LedgerError, match="there is no ledger"), open_ledger(url + "x", exclusive=False):
@@ -102,7 +102,7 @@ def test_a_reader_sees_what_is_committed_while_another_writes(url):
     with open_ledger(url) as writer, open_ledger(url, exclusive=False) as reader:
         run = writer.begin_run()
         writer.mark_sending(run, [([one], one.payload) for one in writer.ready(1)])
-        assert sendings.states(reader, drop) == ["sending", "ready", "ready"]
+        assert ready_entries.states(reader, drop) == ["sending", "ready", "ready"]
 
 
 @pytest.mark.parametrize("version", [SCHEMA_VERSION + 1, SCHEMA_VERSION + 7])

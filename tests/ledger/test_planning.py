@@ -8,7 +8,7 @@ import pytest
 
 from loadsheet.contract import BY_NAME
 from loadsheet.ledger import State
-from loadsheet.ledger.planning import Known, chosen, differences, judge
+from loadsheet.ledger.planning import Known, chosen, differences, judge, recognized
 from loadsheet.mapping.documents import Document, Instead, SourceRow
 from loadsheet.problems import Problem
 
@@ -192,3 +192,60 @@ def test_an_upsert_creates_what_is_not_there_and_updates_what_is(lane, content, 
     entries = [known(*entry, identity=number) for number, entry in enumerate(lane, 1)]
     made = chosen(upsert, entries)
     assert (made.operation, judge(made, entries).state) == (operation, state)
+
+
+# ---- rows in another order ----
+
+
+def lines(*names, ordered=()):
+    payload = msgspec.json.encode({"order_id": "A-1", "packages": [{"item_name": name} for name in names]})
+    made = document(CREATE)
+    return replace(made, payload=payload, content_hash=hashlib.sha256(payload).hexdigest(), ordered=ordered)
+
+
+def kept(made, identity, payload=None):
+    payload = made.payload if payload is None else payload
+    return Known(identity, CREATE, made.key, State.ACCEPTED, made.content_hash, payload, "88001", ())
+
+
+def test_a_record_whose_lines_come_in_another_order_is_unchanged_under_the_hash_it_was_kept_by():
+    lane = [kept(lines("a", "b"), 1)]
+    found = recognized(lines("b", "a"), lane)
+    assert found.content_hash == lane[0].content_hash
+    assert found.payload == lines("b", "a").payload
+    assert judge(found, lane).state is State.UNCHANGED
+
+
+def test_the_last_of_several_versions_that_say_the_same_counts():
+    lane = [kept(lines("a", "b"), 1), kept(lines("b", "a"), 2)]
+    assert recognized(lines("a", "b"), lane).content_hash == lane[1].content_hash
+
+
+@pytest.mark.parametrize("lane", [
+    [kept(lines("a", "c"), 1)],
+    [kept(lines("a", "b"), 1, payload=b"")],  # its contents are not kept any more
+])  # fmt: skip
+def test_what_does_not_say_the_same_or_is_not_kept_is_not_recognized(lane):
+    assert recognized(lines("b", "a"), lane) == lines("b", "a")
+
+
+def test_where_order_is_content_other_order_is_other_content():
+    lane = [kept(lines("a", "b"), 1)]
+    found = recognized(lines("b", "a", ordered=("packages",)), lane)
+    assert judge(found, lane).state is State.HELD
+
+
+# ---- line ends in texts ----
+
+
+@pytest.mark.parametrize("operation", [CREATE, UPDATE, EVENT])
+@pytest.mark.parametrize("end", ["\r\n", "\r"])
+def test_a_record_accepted_with_other_line_ends_in_its_texts_is_unchanged(operation, end):
+    lane = [known(operation, ACCEPTED, f"ring twice{end}wait")]
+    made = recognized(document(operation, "ring twice\nwait"), lane)
+    assert (judge(made, lane, seen=True).state, made.payload) == (
+        State.UNCHANGED,
+        document(operation, "ring twice\nwait").payload,
+    )
+    other = recognized(document(operation, "ring twice\n\nwait"), lane)
+    assert judge(other, lane, seen=True).state is not State.UNCHANGED

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import databases
 import pytest
-from keeping_house import PERSON, orders
 from ledgers import Ticking, drop_of, plan, refused, send
+from retention_runs import PERSON, orders
 from sqlalchemy import create_engine, event
 
 from loadsheet.ledger import Ledger, Standing, State

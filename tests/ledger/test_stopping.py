@@ -60,7 +60,7 @@ def test_each_says_why_and_leaves_an_event(ledger):
     held, *_ = ledger.history.entries_of(drop.id)
     (problem,) = held.problems
     assert (problem.code, problem.where.file) == ("L611", "a.csv")
-    assert problem.text == "1 of 3 records of a.csv are invalid, more than the 20 % at which nothing of it is sent"
+    assert problem.text == "1 of 3 records of a.csv are invalid, more than 20 %, so nothing of it was sent"
     assert [event.after for event in ledger.history.events_of(held.id)] == ["ready", "held"]
 
 

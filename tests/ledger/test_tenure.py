@@ -6,7 +6,7 @@ from contextlib import ExitStack
 import databases
 import ledgers
 import pytest
-import sendings
+import ready_entries
 
 from loadsheet.ledger import open_ledger
 from loadsheet.ledger.joining import who
@@ -44,7 +44,7 @@ def test_it_is_free_when_its_holder_ends(ledger_url):
 
 def test_who_is_silent_is_taken_over_and_records_nothing_more(ledger, ledger_url):
     run = ledger.begin_run()
-    drop = sendings.orders(ledger, run, 2)
+    drop = ready_entries.orders(ledger, run, 2)
     (one, two) = ledger.ready(2)
     ledger.mark_sending(run, [([one], one.payload)])
     silence(ledger_url)
@@ -52,7 +52,7 @@ def test_who_is_silent_is_taken_over_and_records_nothing_more(ledger, ledger_url
         other.begin_run()
         verbs = [
             ledger.begin_run,
-            lambda: sendings.orders(ledger, run, 1, file="more.csv"),
+            lambda: ready_entries.orders(ledger, run, 1, file="more.csv"),
             lambda: ledger.mark_sending(run, [([two], two.payload)]),
             lambda: ledger.settle(run, [ledgers.accepted(one)]),
             lambda: ledger.hold_waiting(run),
@@ -64,9 +64,9 @@ def test_who_is_silent_is_taken_over_and_records_nothing_more(ledger, ledger_url
         for verb in verbs:
             with pytest.raises(Superseded, match="another process has taken over since; nothing was recorded"):
                 verb()
-        assert sendings.states(other, drop) == ["unknown", "ready"]
+        assert ready_entries.states(other, drop) == ["unknown", "ready"]
         assert ledger.settle_late(run, [ledgers.accepted(one)._replace(attempt=1)]) == 1  # what is known is known
-        assert sendings.states(other, drop) == ["accepted", "ready"]
+        assert ready_entries.states(other, drop) == ["accepted", "ready"]
         assert other.check() == []
 
 

@@ -2,8 +2,8 @@
 
 import ledgers
 import pytest
-import sendings
-from sendings import Settlement
+import ready_entries
+from ready_entries import Settlement
 
 from loadsheet.ledger import State, Waits
 from loadsheet.problems import LedgerError
@@ -13,16 +13,16 @@ PARTIES = {"sender_id": "ACME", "receiver_id": "CARGO"}
 
 def status(ledger, run, number=0, place="dock", **more):
     payload = {"order_id": f"A-{number:05}", "status_code": "PU", "status_location": place}
-    return sendings.plan(ledger, run, "order.status", [payload], file=f"s{place}.csv", seen=False, **more)
+    return ready_entries.plan(ledger, run, "order.status", [payload], file=f"s{place}.csv", seen=False, **more)
 
 
 def update(ledger, run, city, number=0):
     payload = {"order_id": f"A-{number:05}", **PARTIES, "delivery_city": city}
-    return sendings.plan(ledger, run, "order.update", [payload], file=f"u{city}.csv", seen=False)
+    return ready_entries.plan(ledger, run, "order.update", [payload], file=f"u{city}.csv", seen=False)
 
 
 def delete(ledger, run, number=0):
-    return sendings.plan(ledger, run, "order.delete", [{"order_id": f"A-{number:05}"}], file="d.csv", seen=False)
+    return ready_entries.plan(ledger, run, "order.delete", [{"order_id": f"A-{number:05}"}], file="d.csv", seen=False)
 
 
 def only(ledger, drop):
@@ -45,16 +45,15 @@ def send(ledger, run, state=State.ACCEPTED):
     return sent
 
 
-def test_a_child_leaves_after_its_create_is_accepted_whichever_came_first(ledger):
-    run = ledger.begin_run()
+def test_a_child_leaves_after_its_create_is_accepted_whichever_came_first(ledger, run):
     early = status(ledger, run)
     assert only(ledger, early).waits is Waits.PARENT
     assert ledger.ready(10) == []
-    sendings.orders(ledger, run, 1)
+    ready_entries.orders(ledger, run, 1)
     late = status(ledger, run, place="gate")
     assert [one.operation for one in ledger.ready(10)] == ["order.create"], "a child does not block its create"
     assert send(ledger, run) == ["order.create", "order.status", "order.status"]
-    assert sendings.states(ledger, early, late) == ["accepted", "accepted"]
+    assert ready_entries.states(ledger, early, late) == ["accepted", "accepted"]
 
 
 @pytest.mark.parametrize(
@@ -65,10 +64,9 @@ def test_a_child_leaves_after_its_create_is_accepted_whichever_came_first(ledger
         (State.UNKNOWN, "whether it arrived is not known"),
     ],
 )
-def test_what_still_waits_at_the_end_is_held_and_says_why(ledger, fate, why):
-    run = ledger.begin_run()
+def test_what_still_waits_at_the_end_is_held_and_says_why(ledger, run, fate, why):
     if fate:
-        sendings.orders(ledger, run, 1)
+        ready_entries.orders(ledger, run, 1)
     drop = status(ledger, run)
     send(ledger, run, fate)
     assert ledger.hold_waiting(run) == 1
@@ -79,8 +77,7 @@ def test_what_still_waits_at_the_end_is_held_and_says_why(ledger, fate, why):
     assert ledger.hold_waiting(run) == 0
 
 
-def test_an_invalid_create_keeps_its_children_waiting_and_says_so(ledger):
-    run = ledger.begin_run()
+def test_an_invalid_create_keeps_its_children_waiting_and_says_so(ledger, run):
     drop = ledgers.drop_of(("orders", "o.csv"))
     bad = ledgers.document(
         "order.create", ledgers.order(0), [("orders", 2, ("x",))], ledgers.weight_problem("o.csv", 2)
@@ -97,15 +94,14 @@ def test_a_held_child_is_ready_again_when_its_create_is_planned_and_goes_when_it
     ledger.hold_waiting(first)
     second = ledger.begin_run()
     assert ledger.release(second) == 0
-    sendings.orders(ledger, second, 1)
+    ready_entries.orders(ledger, second, 1)
     assert ledger.release(second) == 1
     entry = only(ledger, drop)
     assert (entry.state, entry.waits, code(entry)) == (State.READY, Waits.PARENT, [])
     assert send(ledger, second) == ["order.create", "order.status"]
 
 
-def test_a_listing_that_shows_the_order_lets_its_children_go_for_good(ledger):
-    run = ledger.begin_run()
+def test_a_listing_that_shows_the_order_lets_its_children_go_for_good(ledger, run):
     drop = status(ledger, run)
     assert ledger.history.waiting_lanes() == ["order:A-00000"]
     ledger.saw(run, {"order:A-00000"})
@@ -114,22 +110,20 @@ def test_a_listing_that_shows_the_order_lets_its_children_go_for_good(ledger):
     assert ledger.history.waiting_lanes() == []
     assert send(ledger, run) == ["order.status"]
     assert only(ledger, status(ledger, run, place="gate")).waits is Waits.DECISION
-    assert sendings.states(ledger, drop) == ["accepted"]
+    assert ready_entries.states(ledger, drop) == ["accepted"]
 
 
-def test_orphans_go_where_the_setting_says_so(ledger):
-    run = ledger.begin_run()
+def test_orphans_go_where_the_setting_says_so(ledger, run):
     held = status(ledger, run)
     ledger.hold_waiting(run)
     ready = status(ledger, run, 1)
     assert ledger.release(run, orphans=True) == 2
     assert send(ledger, run) == ["order.status", "order.status"]
-    assert sendings.states(ledger, held, ready) == ["accepted", "accepted"]
+    assert ready_entries.states(ledger, held, ready) == ["accepted", "accepted"]
 
 
-def test_a_child_of_what_was_deleted_waits(ledger):
-    run = ledger.begin_run()
-    sendings.orders(ledger, run, 1)
+def test_a_child_of_what_was_deleted_waits(ledger, run):
+    ready_entries.orders(ledger, run, 1)
     assert send(ledger, run) == ["order.create"]
     delete(ledger, run)
     assert send(ledger, run) == ["order.delete"]
@@ -138,9 +132,8 @@ def test_a_child_of_what_was_deleted_waits(ledger):
     assert "it was deleted" in only(ledger, drop).problems[0].text
 
 
-def test_what_was_ready_behind_a_delete_waits_once_that_is_accepted(ledger):
-    run = ledger.begin_run()
-    sendings.orders(ledger, run, 1)
+def test_what_was_ready_behind_a_delete_waits_once_that_is_accepted(ledger, run):
+    ready_entries.orders(ledger, run, 1)
     assert send(ledger, run) == ["order.create"]
     delete(ledger, run)
     drop = update(ledger, run, "Essen")
@@ -149,11 +142,10 @@ def test_what_was_ready_behind_a_delete_waits_once_that_is_accepted(ledger):
     assert "it was deleted" in only(ledger, drop).problems[0].text
 
 
-def test_a_delete_that_came_before_the_create_does_not_take_away_what_was_created_after_it(ledger):
-    run = ledger.begin_run()
+def test_a_delete_that_came_before_the_create_does_not_take_away_what_was_created_after_it(ledger, run):
     early = delete(ledger, run)
     ledger.hold_waiting(run)
-    sendings.orders(ledger, run, 1)
+    ready_entries.orders(ledger, run, 1)
     ledger.release(run)
     assert send(ledger, run) == ["order.create"]
     ledger.release(run)
@@ -164,10 +156,9 @@ def test_a_delete_that_came_before_the_create_does_not_take_away_what_was_create
 
 
 @pytest.mark.parametrize("orphans", [True, False])
-def test_a_listing_that_shows_what_was_created_since_lets_no_earlier_delete_go(ledger, orphans):
-    run = ledger.begin_run()
+def test_a_listing_that_shows_what_was_created_since_lets_no_earlier_delete_go(ledger, run, orphans):
     early = delete(ledger, run)
-    sendings.orders(ledger, run, 1)
+    ready_entries.orders(ledger, run, 1)
     assert send(ledger, run) == ["order.create"]
     ledger.saw(run, ["order:A-00000"])
     ledger.release(run, orphans=orphans)
@@ -176,26 +167,24 @@ def test_a_listing_that_shows_what_was_created_since_lets_no_earlier_delete_go(l
     assert "it was created after this" in only(ledger, early).problems[0].text
 
 
-def test_a_delete_in_the_run_of_its_create_goes_after_it(ledger):
-    run = ledger.begin_run()
-    sendings.orders(ledger, run, 1)
+def test_a_delete_in_the_run_of_its_create_goes_after_it(ledger, run):
+    ready_entries.orders(ledger, run, 1)
     delete(ledger, run)
     assert send(ledger, run) == ["order.create", "order.delete"]
 
 
-def test_a_waiting_child_that_comes_again_is_not_sent_twice(ledger):
-    run = ledger.begin_run()
+def test_a_waiting_child_that_comes_again_is_not_sent_twice(ledger, run):
     first = status(ledger, run)
     ledger.hold_waiting(run)
     again = status(ledger, ledger.begin_run())
-    assert sendings.states(ledger, first, again) == ["held", "unchanged"]
+    assert ready_entries.states(ledger, first, again) == ["held", "unchanged"]
     ledger.saw(run, {"order:A-00000"})
     ledger.release(run)
     assert send(ledger, run) == ["order.status"]
 
 
 def lost_create(ledger, run, **changes):
-    drop = sendings.plan(ledger, run, "order.create", [ledgers.order(0, **changes)], file=f"{changes}.csv")
+    drop = ready_entries.plan(ledger, run, "order.create", [ledgers.order(0, **changes)], file=f"{changes}.csv")
     send(ledger, run, State.UNKNOWN)
     return drop
 
@@ -215,7 +204,7 @@ def test_what_waited_for_an_earlier_outcome_is_judged_by_what_came_out(ledger, f
     first = ledger.begin_run()
     lost = lost_create(ledger, first)
     second = ledger.begin_run()
-    drop = sendings.plan(ledger, second, "order.create", [ledgers.order(0, delivery_city=city)], file="again.csv")
+    drop = ready_entries.plan(ledger, second, "order.create", [ledgers.order(0, delivery_city=city)], file="again.csv")
     assert only(ledger, drop).waits is Waits.EARLIER
     assert ledger.release(second) == 0
     ledger.settle(second, [Settlement(only(ledger, lost).id, fate, "looked up")])
@@ -232,15 +221,18 @@ def given_up(ledger, run, drop):
 
 @pytest.mark.parametrize("city", ["Dresden", "Essen"])
 @pytest.mark.parametrize("before", [True, False])
-def test_what_was_given_up_is_sent_by_no_later_drop_until_a_person_decides(ledger, city, before):
-    run = ledger.begin_run()
+def test_what_was_given_up_is_sent_by_no_later_drop_until_a_person_decides(ledger, run, city, before):
     lost = lost_create(ledger, run)
     if before:
-        again = sendings.plan(ledger, run, "order.create", [ledgers.order(0, delivery_city=city)], file="again.csv")
+        again = ready_entries.plan(
+            ledger, run, "order.create", [ledgers.order(0, delivery_city=city)], file="again.csv"
+        )
         given_up(ledger, run, lost)
     else:
         given_up(ledger, run, lost)
-        again = sendings.plan(ledger, run, "order.create", [ledgers.order(0, delivery_city=city)], file="again.csv")
+        again = ready_entries.plan(
+            ledger, run, "order.create", [ledgers.order(0, delivery_city=city)], file="again.csv"
+        )
     for _ in range(2):  # as often as it is looked at
         assert ledger.release(run) == 0
         entry = only(ledger, again)
@@ -256,9 +248,8 @@ def test_what_was_given_up_is_sent_by_no_later_drop_until_a_person_decides(ledge
 
 
 @pytest.mark.parametrize("operation", ["order.update", "order.delete", "order.status"])
-def test_what_was_given_up_of_an_order_that_is_there_is_sent_by_no_copy(ledger, operation):
-    run = ledger.begin_run()
-    sendings.orders(ledger, run, 1)
+def test_what_was_given_up_of_an_order_that_is_there_is_sent_by_no_copy(ledger, run, operation):
+    ready_entries.orders(ledger, run, 1)
     send(ledger, run)
     make = {"order.update": lambda: update(ledger, run, "Essen"), "order.delete": lambda: delete(ledger, run)}
     make |= {"order.status": lambda: status(ledger, run)}
@@ -272,12 +263,11 @@ def test_what_was_given_up_of_an_order_that_is_there_is_sent_by_no_copy(ledger, 
 
 
 @pytest.mark.parametrize(("city", "state"), [("Dresden", State.UNCHANGED), ("Essen", State.HELD)])
-def test_what_was_given_up_and_is_there_after_all_counts_as_accepted(ledger, city, state):
-    run = ledger.begin_run()
+def test_what_was_given_up_and_is_there_after_all_counts_as_accepted(ledger, run, city, state):
     lost = lost_create(ledger, run)
     given_up(ledger, run, lost)
     status(ledger, run)
-    again = sendings.plan(ledger, run, "order.create", [ledgers.order(0, delivery_city=city)], file="again.csv")
+    again = ready_entries.plan(ledger, run, "order.create", [ledgers.order(0, delivery_city=city)], file="again.csv")
     ledger.settle(run, [Settlement(only(ledger, lost).id, State.ACCEPTED, "found at the exchange")])
     ledger.release(run)
     assert (only(ledger, again).state, only(ledger, again).waits) == (state, Waits.DECISION)
@@ -285,32 +275,29 @@ def test_what_was_given_up_and_is_there_after_all_counts_as_accepted(ledger, cit
     assert send(ledger, run) == ["order.status"]
 
 
-def test_what_is_held_and_was_never_sent_cannot_be_accepted(ledger):
-    run = ledger.begin_run()
+def test_what_is_held_and_was_never_sent_cannot_be_accepted(ledger, run):
     (entry,) = ledger.history.entries_of(status(ledger, run).id)
     ledger.hold_waiting(run)
     with pytest.raises(LedgerError, match="is held and cannot become accepted"):
         ledger.settle(run, [Settlement(entry.id, State.ACCEPTED, "found")])
 
 
-def test_copies_that_waited_together_are_sent_once(ledger):
-    run = ledger.begin_run()
+def test_copies_that_waited_together_are_sent_once(ledger, run):
     lost = lost_create(ledger, run)
     drops = [
-        sendings.plan(ledger, run, "order.create", [ledgers.order(0)], file=f"{number}.csv") for number in range(3)
+        ready_entries.plan(ledger, run, "order.create", [ledgers.order(0)], file=f"{number}.csv") for number in range(3)
     ]
     given_up(ledger, run, lost)
     ledger.release(run)
-    assert sendings.states(ledger, *drops) == ["held", "unchanged", "unchanged"]
+    assert ready_entries.states(ledger, *drops) == ["held", "unchanged", "unchanged"]
     ledger.settle(run, [Settlement(only(ledger, lost).id, State.READY, "sent again by decision")])
     ledger.release(run)
-    assert sendings.states(ledger, *drops) == ["unchanged", "unchanged", "unchanged"]
+    assert ready_entries.states(ledger, *drops) == ["unchanged", "unchanged", "unchanged"]
     assert send(ledger, run) == ["order.create"]
 
 
-def test_work_behind_an_unknown_outcome_is_held_at_the_end_and_goes_in_its_order(ledger):
-    run = ledger.begin_run()
-    sendings.orders(ledger, run, 1)
+def test_work_behind_an_unknown_outcome_is_held_at_the_end_and_goes_in_its_order(ledger, run):
+    ready_entries.orders(ledger, run, 1)
     send(ledger, run)
     lost = update(ledger, run, "Essen")
     send(ledger, run, State.UNKNOWN)
@@ -323,14 +310,15 @@ def test_work_behind_an_unknown_outcome_is_held_at_the_end_and_goes_in_its_order
     assert [b"Bonn" in one.payload for one in ledger.ready(10)] == [True, False]
 
 
-def test_a_changed_create_is_an_update_where_the_mapping_says_so(ledger):
-    run = ledger.begin_run()
-    sendings.orders(ledger, run, 1)
+def test_a_changed_create_is_an_update_where_the_mapping_says_so(ledger, run):
+    ready_entries.orders(ledger, run, 1)
     send(ledger, run)
 
     def again(city):
         order = [ledgers.order(0, delivery_city=city)]
-        return only(ledger, sendings.plan(ledger, run, "order.create", order, file=f"{city}.csv", changed="update"))
+        return only(
+            ledger, ready_entries.plan(ledger, run, "order.create", order, file=f"{city}.csv", changed="update")
+        )
 
     first = again("Dresden")
     assert (first.operation, first.state) == ("order.create", State.UNCHANGED)
@@ -351,13 +339,12 @@ def test_a_changed_create_is_an_update_where_the_mapping_says_so(ledger):
         (False, ("order.create of new.csv",), ("order.update", "ready", [])),
     ],
 )
-def test_a_create_behind_a_delete_that_is_refused_is_judged_anew(ledger, same, updating, becomes):
-    run = ledger.begin_run()
-    sendings.orders(ledger, run, 1)
+def test_a_create_behind_a_delete_that_is_refused_is_judged_anew(ledger, run, same, updating, becomes):
+    ready_entries.orders(ledger, run, 1)
     assert send(ledger, run) == ["order.create"]
     gone = delete(ledger, run)
     record = ledgers.order(0) if same else ledgers.order(0, currency="CHF")
-    new = sendings.plan(ledger, run, "order.create", [record], file="new.csv")
+    new = ready_entries.plan(ledger, run, "order.create", [record], file="new.csv")
     assert only(ledger, new).state is State.READY
     (first,) = ledger.ready(1)
     ledger.mark_sending(run, [([first], first.payload)])
@@ -370,12 +357,11 @@ def test_a_create_behind_a_delete_that_is_refused_is_judged_anew(ledger, same, u
     assert (entry.operation, str(entry.state), code(entry)) == becomes
 
 
-def test_what_waited_for_an_earlier_outcome_is_an_update_where_its_mapping_says_so(ledger):
-    run = ledger.begin_run()
-    sendings.orders(ledger, run, 1)
+def test_what_waited_for_an_earlier_outcome_is_an_update_where_its_mapping_says_so(ledger, run):
+    ready_entries.orders(ledger, run, 1)
     send(ledger, run, State.UNKNOWN)
-    new = sendings.plan(ledger, run, "order.create", [ledgers.order(0, currency="CHF")], file="new.csv")
-    other = sendings.plan(ledger, run, "order.create", [ledgers.order(0, currency="SEK")], file="other.csv")
+    new = ready_entries.plan(ledger, run, "order.create", [ledgers.order(0, currency="CHF")], file="new.csv")
+    other = ready_entries.plan(ledger, run, "order.create", [ledgers.order(0, currency="SEK")], file="other.csv")
     (lost,) = ledger.history.entries_in(State.UNKNOWN)
     ledger.settle(run, [Settlement(lost.id, State.ACCEPTED, "shown by the listing")])
     ledger.release(run, updating=("order.create of new.csv",))
@@ -396,8 +382,7 @@ def stood(ledger, drop):
     return entry.operation, str(entry.state), entry.waits, b"total_packages" in entry.payload
 
 
-def test_an_upsert_behind_a_create_that_is_refused_creates_in_the_same_run(ledger):
-    run = ledger.begin_run()
+def test_an_upsert_behind_a_create_that_is_refused_creates_in_the_same_run(ledger, run):
     first, second, third = (upsert(ledger, run, city) for city in ("Essen", "Bonn", "Kiel"))
     assert stood(ledger, second) == ("order.update", "ready", Waits.PARENT, False)
     (one,) = ledger.ready(10)
@@ -421,8 +406,7 @@ def test_an_upsert_behind_a_create_that_is_refused_creates_in_the_same_run(ledge
     ],
 )
 @pytest.mark.parametrize("held_before", [False, True])
-def test_an_upsert_behind_an_unknown_create_is_what_came_out(ledger, fate, becomes, held_before):
-    run = ledger.begin_run()
+def test_an_upsert_behind_an_unknown_create_is_what_came_out(ledger, run, fate, becomes, held_before):
     lost = upsert(ledger, run, "Essen")
     send(ledger, run, State.UNKNOWN)
     second = upsert(ledger, run, "Bonn")
@@ -442,8 +426,7 @@ def test_an_upsert_behind_an_unknown_create_is_what_came_out(ledger, fate, becom
         (State.REFUSED, ("order.update", "ready", Waits.DECISION, False)),
     ],
 )
-def test_an_upsert_behind_an_unknown_delete_is_what_came_out(ledger, fate, becomes):
-    run = ledger.begin_run()
+def test_an_upsert_behind_an_unknown_delete_is_what_came_out(ledger, run, fate, becomes):
     upsert(ledger, run, "Essen")
     send(ledger, run)
     gone = delete(ledger, run)
@@ -455,22 +438,20 @@ def test_an_upsert_behind_an_unknown_delete_is_what_came_out(ledger, fate, becom
     assert stood(ledger, again) == becomes
 
 
-def test_an_upsert_that_waits_creates_nothing_beside_a_later_create(ledger):
-    run = ledger.begin_run()
+def test_an_upsert_that_waits_creates_nothing_beside_a_later_create(ledger, run):
     lost = upsert(ledger, run, "Essen")
     send(ledger, run, State.UNKNOWN)
     waits = upsert(ledger, run, "Bonn")
     ledger.hold_waiting(run)
     ledger.settle(run, [Settlement(only(ledger, lost).id, State.REFUSED, "looked up")])
-    plain = sendings.plan(ledger, run, "order.create", [ledgers.order(0, delivery_city="Kiel")], file="plain.csv")
+    plain = ready_entries.plan(ledger, run, "order.create", [ledgers.order(0, delivery_city="Kiel")], file="plain.csv")
     ledger.release(run)
     assert stood(ledger, waits) == ("order.update", "ready", Waits.PARENT, False)
     assert send(ledger, run) == ["order.create", "order.update"]
     assert only(ledger, plain).state is State.ACCEPTED
 
 
-def test_an_upsert_that_waits_is_unchanged_when_it_comes_again_and_goes_once(ledger):
-    run = ledger.begin_run()
+def test_an_upsert_that_waits_is_unchanged_when_it_comes_again_and_goes_once(ledger, run):
     lost = upsert(ledger, run, "Essen")
     send(ledger, run, State.UNKNOWN)
     waits = upsert(ledger, run, "Bonn")

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
-from sendings import BY_NAME, Settlement
+from ready_entries import BY_NAME, Settlement
 
 from loadsheet.ledger import State, Waits
 
@@ -174,4 +174,4 @@ TestOnPostgres.settings = nights(3)
 @pytest.mark.sweep
 @pytest.mark.timeout(1200)
 def test_many_nights():
-    run_state_machine_as_test(NightMachine, settings=nights(400))
+    run_state_machine_as_test(NightMachine, settings=nights(200))

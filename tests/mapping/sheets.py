@@ -1,28 +1,74 @@
 """Small mappings and tables for the tests of the room: real mapping files on disk, tables as reading hands them over."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
+from functools import cache
 from pathlib import Path
 
 import msgspec
 
 from loadsheet.contract import Assumptions
-from loadsheet.mapping import Document, Ignored, load, translate
+from loadsheet.mapping import Document, Ignored, lint, load, translate
+from loadsheet.reading import open_tables
 from loadsheet.reading.tables import Row, Table
+from loadsheet.settings import Settings
 
 ASSUMED = Assumptions()
 NOW = datetime(2026, 3, 6, tzinfo=UTC)
 decode = msgspec.json.Decoder(float_hook=Decimal).decode
 EXAMPLES = Path(__file__).parent / "examples"
+DROPS = {
+    "acme-flat": {"main": "acme_orders_1.csv"},
+    "nordic-join": {"orders": "nordic/orders.csv", "packages": "nordic/packages.csv"},
+    "carrier-status": {"main": "status_1.csv"},
+    "pairs": {"main": "drops/hamburg/pairs_2026-11.csv"},
+    "milestones": {"main": "drops/milestones.csv"},
+    "records": {"main": "drops/records.csv"},
+    "changes": {"main": "drops/changes.csv"},
+    "override": {"main": "drops/override.csv"},
+    "nested": {"orders": "drops/orders.csv", "packages": "drops/packages.csv", "cargo": "drops/cargo.csv"},
+}
+
+
+@cache
+def example(name):
+    """A mapping of the room's examples and the tables of its files, read once."""
+    mapping = load(EXAMPLES / f"{name}.yaml", ASSUMED)
+    return mapping, tables_of(mapping, EXAMPLES, DROPS[name])
+
+
+def tables_of(mapping, folder, files):
+    """The tables of a mapping's files, by role, with their rows kept."""
+    found = {}
+    for role, layouts in mapping.layouts.items():
+        found |= open_tables(folder / files[role], files[role], layouts, Settings())
+    return {key: with_rows(one, one.rows()) for key, one in found.items()}
+
+
+def with_rows(of, rows):
+    """The table with these rows instead of its own."""
+    kept = list(rows)
+    return replace(of, rows=lambda: iter(kept))
 
 
 def load_text(folder, text, assumptions=ASSUMED, **lookups):
     """A mapping from its text; `lookups` are the code tables' texts by file name without .csv."""
-    for name, content in lookups.items():
-        (folder / f"{name}.csv").write_text(content, encoding="utf-8")
-    path = folder / "mapping.yaml"
+    return load(written(folder, "mapping.yaml", text, lookups), assumptions)
+
+
+def findings(folder, text, assumptions=ASSUMED, **lookups):
+    """What lint says of a mapping of this text, such as `m.yaml:3:9: ...`; `lookups` as above."""
+    path = written(folder, "m.yaml", text, lookups)
+    return [str(found).removeprefix(f"{folder}/") for found in lint(path, assumptions)]
+
+
+def written(folder, name, text, lookups):
+    for table, content in lookups.items():
+        (folder / f"{table}.csv").write_text(content, encoding="utf-8")
+    path = folder / name
     path.write_text(text, encoding="utf-8")
-    return load(path, assumptions)
+    return path
 
 
 def table(plan, rows, *, sheet="", file="drop.csv", problems=None, header=None):

@@ -4,11 +4,11 @@ import json
 
 import openpyxl
 import pytest
-from sheets import ASSUMED, NOW, load_text
-from warm import loadsheet
+from command_fork import loadsheet
+from sheets import NOW, findings, load_text
 
 from loadsheet.cli.left_out import LeftOut
-from loadsheet.mapping import Document, Ignored, lint, translate
+from loadsheet.mapping import Document, Ignored, translate
 from loadsheet.mapping.documents import SourceRow
 from loadsheet.reading import open_tables
 from loadsheet.settings import Settings
@@ -72,6 +72,7 @@ def test_check_says_which_rows_are_left_out_by_which_rule(tmp_path):
         'a.csv: 1 row left out, comment: # (row 6 "# late ones")',
         'a.csv: 1 row left out, totals: begins with total (row 8 "Total")',
         'a.csv: 2 rows left out, footer: row 10 begins with source, and all below (rows 10 "Source: TMS", 11 "T3")',
+        "a.csv: 1 blank row skipped",
         "2 documents could be sent; 0 errors, 0 warnings",
     ]
     told = json.loads(loadsheet(tmp_path, "check", "a.csv", "--json").stdout)
@@ -97,11 +98,8 @@ def test_of_many_rows_left_out_the_first_are_shown():
     ],
 )
 def test_a_wrong_rule_is_refused_with_its_place(tmp_path, written, said):
-    path = tmp_path / "m.yaml"
-    path.write_text(MAPPING.replace(RULES, written), encoding="utf-8")
-    found = [str(one).removeprefix(f"{tmp_path}/") for one in lint(path, ASSUMED)]
-    assert len(found) == 1
-    assert found[0].startswith(said)
+    (found,) = findings(tmp_path, MAPPING.replace(RULES, written))
+    assert found.startswith(said)
 
 
 @pytest.mark.parametrize(
@@ -119,9 +117,7 @@ def test_a_wrong_rule_is_refused_with_its_place(tmp_path, written, said):
     ],
 )
 def test_a_wrong_list_of_beginnings_is_refused(tmp_path, written, said):
-    path = tmp_path / "m.yaml"
-    path.write_text(MAPPING.replace("totals: {begins_with: [Total, Summe]}", written), encoding="utf-8")
-    found = [str(one) for one in lint(path, ASSUMED)]
+    found = findings(tmp_path, MAPPING.replace("totals: {begins_with: [Total, Summe]}", written))
     assert any(said in one for one in found), found
 
 
@@ -163,11 +159,8 @@ def test_rows_around_a_table_of_several_kinds_are_ignored_once(tmp_path):
 
 
 def test_what_stands_around_rows_of_several_kinds_is_said_of_the_first(tmp_path):
-    path = tmp_path / "m.yaml"
-    path.write_text(KINDS.replace("is: D}, join", 'is: D}, comment: "#", join'), encoding="utf-8")
-    assert [str(one).removeprefix(f"{tmp_path}/") for one in lint(path, ASSUMED)] == [
-        "m.yaml:8:41: comment is said of heads"
-    ]
+    text = KINDS.replace("is: D}, join", 'is: D}, comment: "#", join')
+    assert findings(tmp_path, text) == ["m.yaml:8:41: comment is said of heads"]
 
 
 def test_what_a_workbook_hides_is_left_out_by_the_mappings_word(tmp_path):

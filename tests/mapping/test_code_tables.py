@@ -1,9 +1,7 @@
 """Code tables with several keys and with wildcards (M28), what is said where they have no row, and which settings are refused."""
 
 import pytest
-from sheets import ASSUMED, codes, documents, load_text
-
-from loadsheet.mapping import lint
+from sheets import codes, documents, findings, load_text
 
 RATES = """\
 country,zip,mode,zone,days
@@ -34,12 +32,6 @@ payload:
 
 def made(folder, *rows, text=MAPPING, rates=RATES):
     return documents(load_text(folder, text, rates=rates), [list(row) for row in rows])
-
-
-def findings(folder, text, rates=RATES):
-    (folder / "rates.csv").write_text(rates, encoding="utf-8")
-    (folder / "m.yaml").write_text(text, encoding="utf-8")
-    return [str(found) for found in lint(folder / "m.yaml", ASSUMED)]
 
 
 @pytest.mark.parametrize(
@@ -141,7 +133,7 @@ payload: {order_id: {col: order}, sender_id: {value: A}, receiver_id: {value: B}
 )  # fmt: skip
 def test_what_does_not_fit_is_refused_at_load(tmp_path, old, new, said):
     assert MAPPING.count(old) == 1
-    assert any(said in line for line in findings(tmp_path, MAPPING.replace(old, new)))
+    assert any(said in line for line in findings(tmp_path, MAPPING.replace(old, new), rates=RATES))
 
 
 @pytest.mark.parametrize(
@@ -152,4 +144,4 @@ def test_what_does_not_fit_is_refused_at_load(tmp_path, old, new, said):
     ],
 )
 def test_a_table_that_contradicts_itself_is_refused(tmp_path, row, said):
-    assert any(said in line for line in findings(tmp_path, MAPPING, f"{RATES}{row}\n"))
+    assert any(said in line for line in findings(tmp_path, MAPPING, rates=f"{RATES}{row}\n"))

@@ -3,7 +3,7 @@
 import pytest
 from sheets import ASSUMED, decode, documents, load_text
 
-from loadsheet.contract import WRITES, Kind, NumberForm, When, check
+from loadsheet.contract import BY_NAME, WRITES, Kind, NumberForm, When, check
 
 CELLS = {
     Kind.STRING: ("text", "some text", "some text"),
@@ -29,6 +29,13 @@ source:
   timezone: Europe/Berlin
 columns:
 """
+
+
+def cell_of(field):
+    """A column's type, a cell and what it becomes; a field whose list of words is closed by default takes one of them."""
+    if field.closed_by == "decision_words":
+        return ("text", field.known[0], field.known[0])
+    return CELLS[field.kind]
 
 
 class Filling:
@@ -62,7 +69,7 @@ class Filling:
 
     def _column(self, field):
         name = f"c{len(self.columns)}"
-        kind, cell, _ = CELLS[field.kind]
+        kind, cell, _ = cell_of(field)
         self.columns[name] = kind
         self.cells.append(cell)
         return name
@@ -76,7 +83,7 @@ class Filling:
                 inner = self._expected(field.record)
                 found[field.name] = [inner] if field.kind is Kind.ARRAY else inner
             else:
-                found[field.name] = OFFSETS.get(field.kind) or CELLS[field.kind][2]
+                found[field.name] = OFFSETS.get(field.kind) or cell_of(field)[2]
                 if field.kind is Kind.NUMERIC and record.numbers is NumberForm.JSON_NUMBER:
                     found[field.name] = float(found[field.name])
         return found
@@ -130,3 +137,11 @@ def test_m12_each_required_field_that_is_blank_is_refused(tmp_path, operation):
         errors = [problem for problem in document.problems if problem.level == "error"]
         assert {problem.where.path for problem in errors if problem.code == "K501"} >= {path}
         assert not document.usable
+
+
+def test_a_word_that_is_refused_is_not_warned_of_as_well(tmp_path):
+    filling = Filling(BY_NAME["tender.confirm"])
+    place = next(number for number, cell in enumerate(filling.cells) if cell == "accept")
+    filling.cells[place] = "perhaps"
+    (document,) = documents(load_text(tmp_path, filling.text), [filling.cells])
+    assert [problem.code for problem in document.problems] == ["K501"]

@@ -36,7 +36,7 @@ M11 Identifiers that look alike
 M12 A required field that is blank
     test_m12_each_required_field_that_is_blank_is_refused, test_an_order_requires_33_fields_on_create_and_three_on_update
 M13 Numbers where texts are due, and texts where numbers are
-    test_m13_every_field_can_be_filled_from_a_column, test_orders_send_numbers_and_tenders_send_them_as_strings
+    test_m13_every_field_can_be_filled_from_a_column, test_a_number_is_taken_in_both_forms_unless_only_that_of_the_samples_is
 M14 Numbers as a locale writes them
     test_m14_numbers_are_read_as_the_declared_locale_writes_them, test_m14_an_ambiguous_number_is_refused_with_both_readings,
     test_m14_no_text_is_read_otherwise_than_the_strict_parser_reads_it
@@ -84,11 +84,10 @@ M29 The same input, other bytes
 M30 Text that looks like a formula
     test_m30_formula_like_text_is_data, test_no_reader_sees_a_formula
 M31 Errors in a whole file
-    test_nothing_of_a_drop_with_too_many_errors_is_sent, test_what_is_right_of_it_goes_when_a_person_says_so,
+    test_nothing_of_a_drop_with_too_many_errors_is_sent_until_a_person_says_so,
     test_check_folds_problems_by_cause_and_says_that_a_run_would_hold_the_rest
 """
 
-import ast
 import re
 from pathlib import Path
 
@@ -112,8 +111,8 @@ def test_every_failure_mode_of_mapping_stands_in_the_table_once():
 
 
 def test_every_mode_of_mapping_names_tests_that_exist():
-    trees = (ast.parse(path.read_text(encoding="utf-8")) for path in Path(__file__).parents[1].rglob("test_*.py"))
-    there = {node.name for tree in trees for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+    texts = (path.read_text(encoding="utf-8") for path in Path(__file__).parents[1].rglob("test_*.py"))
+    there = {name for text in texts for name in re.findall(r"^\s*def (test_\w+)", text, re.MULTILINE)}
     named = {mode: set(re.findall(r"\btest_\w+", text)) for mode, text in COVERED.items()}
     assert {mode: missing for mode, names in named.items() if (missing := names - there)} == {}
     assert [mode for mode, names in named.items() if not names] == []

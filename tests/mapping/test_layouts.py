@@ -2,29 +2,19 @@
 
 import random
 from collections import Counter
-from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sheets import ASSUMED, EXAMPLES, NOW, codes, decode, documents, load_text
-from test_mapping_examples import DROPS
+from sheets import DROPS, NOW, codes, decode, documents, example, load_text, with_rows
 
-from loadsheet.mapping import Document, load, locate, translate
+from loadsheet.mapping import Document, locate, translate
 from loadsheet.reading import open_tables
 from loadsheet.settings import Settings
 
 
-def opened(name):
-    mapping = load(EXAMPLES / f"{name}.yaml", ASSUMED)
-    tables = {}
-    for role, file in DROPS[name].items():
-        tables |= open_tables(EXAMPLES / file, file, mapping.layouts[role], Settings())
-    return mapping, tables
-
-
 def found_in(name, **options):
-    mapping, tables = opened(name)
+    mapping, tables = example(name)
     return mapping, tables, list(translate(mapping, tables, now=NOW, **options))
 
 
@@ -63,13 +53,13 @@ def test_every_row_of_every_layout_is_counted_once(name, memory_rows):
     st.sampled_from([0, 4, 999]),
 )
 def test_m8_shuffled_rows_give_the_same_payloads_in_every_layout(name, seed, memory_rows):
-    mapping, tables = opened(name)
+    mapping, tables = example(name)
     dice = random.Random(seed)
     mixed = {}
     for role, table in tables.items():
         rows = list(table.rows())
         dice.shuffle(rows)
-        mixed[role] = replace(table, rows=lambda rows=rows: iter(rows))
+        mixed[role] = with_rows(table, rows)
     expected = [item for item in translate(mapping, tables, now=NOW) if isinstance(item, Document) and item.usable]
     got = [
         item
@@ -198,7 +188,7 @@ def test_an_upsert_carries_both_payloads():
 
 
 def test_a_mapping_with_several_operations_says_which():
-    mapping, _ = opened("changes")
+    mapping, _ = example("changes")
     assert mapping.operation.name == "tender.create"
     assert [operation.name for operation in mapping.operations] == ["tender.create", "tender.update", "tender.delete"]
 
@@ -237,7 +227,7 @@ def test_a_filled_cell_of_a_further_set_is_told_and_its_record_waits(tmp_path, h
     assert (codes(good), codes(bad)) == ([], ["C317"])
     (problem,) = bad.problems
     assert (problem.found, problem.where.row, problem.where.column) == ("7", 3, head)
-    assert problem.text == '"7" stands in one more set of columns than the 2 that are read'
+    assert problem.text == '"7" is in an extra set of columns; only 2 sets are read'
 
 
 @pytest.mark.parametrize("sets", ["[A, B]", "{'1': one, '3': two}", "3"])
@@ -247,3 +237,26 @@ def test_only_what_is_numbered_has_a_further_set(tmp_path, sets):
     (tmp_path / "a.csv").write_text(text, encoding="utf-8")
     tables = open_tables(tmp_path / "a.csv", "a.csv", mapping.layouts["main"], Settings())
     assert [codes(document) for document in translate(mapping, tables, now=NOW)] == [[]]
+
+
+@pytest.mark.parametrize(
+    ("item", "weight", "qty", "found"),
+    [
+        ("", "7.5", "", ["C301"]),
+        ("", "0.00", "1", []),
+        ("", " - ", "", []),
+        ("Rum", "", "", ["C301"]),
+        ("", "x", "", ["C301", "C302"]),
+    ],
+)
+def test_a_set_of_which_only_a_required_value_is_filled_is_not_left_out(tmp_path, item, weight, qty, found):
+    sets = SETS.replace("ignore_rows: 'not item'", "filled_by: [item]") % "2"
+    sets = sets.replace("  weight: {", '  qty:    {label: "Qty {set}", type: integer}\n    weight: {')
+    mapping = load_text(tmp_path, sets)
+    text = f"ID,City,Item 1,Kg 1,Item 2,Qty 2,Kg 2\nA,Essen,Tea,1,{item},{qty},{weight}\n"
+    (tmp_path / "a.csv").write_text(text, encoding="utf-8")
+    tables = open_tables(tmp_path / "a.csv", "a.csv", mapping.layouts["main"], Settings())
+    (document,) = translate(mapping, tables, now=NOW)
+    assert sorted(codes(document)) == found
+    if not found:
+        assert len(decode(document.payload)["packages"]) == 1

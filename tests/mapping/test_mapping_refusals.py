@@ -1,6 +1,9 @@
 """Whatever is wrong with a mapping file is refused at load, with its line and what to write instead (M1, M2, M3)."""
 
+from functools import partial
+
 import pytest
+import sheets
 from sheets import ASSUMED, load_text
 
 from loadsheet.contract import Assumptions
@@ -52,11 +55,7 @@ checks:
 STATES = "code,name,colour\nO,OPEN,green\nC,CLOSED,red\n"
 
 
-def findings(tmp_path, text, assumptions=ASSUMED):
-    (tmp_path / "states.csv").write_text(STATES, encoding="utf-8")
-    path = tmp_path / "m.yaml"
-    path.write_text(text, encoding="utf-8")
-    return [str(found).removeprefix(f"{tmp_path}/") for found in lint(path, assumptions)]
+findings = partial(sheets.findings, states=STATES)
 
 
 def test_the_mapping_that_the_bad_ones_are_made_from_is_good(tmp_path):
@@ -150,7 +149,7 @@ CHANGES = {
             "(say under yes: and no: which words mean which)"
         ),
         "{label: Tender, type: country, one_of: [A]}": "m.yaml:12:42: one_of means nothing for type country",
-        "{label: Tender, type: integer, default: x}": "m.yaml:12:51: default x is not a value of this column (de_DE writes 1.234,5)",
+        "{label: Tender, type: integer, default: x}": "m.yaml:12:51: default x is not a value of this column (write it like 1.234,5)",
     },
     "type: text, lookup: states": {
         "type: text, lookup: sates": 'm.yaml:13:46: there is no lookup "sates" (did you mean states?)',
@@ -308,9 +307,9 @@ def test_all_findings_of_a_file_are_said_in_one_pass(tmp_path):
 
 
 def test_load_raises_the_first_finding_and_lists_the_others(tmp_path):
-    (tmp_path / "states.csv").write_text(STATES, encoding="utf-8")
+    text = GOOD.replace("{col: tender}", "{col: tendr}").replace("col: item", "col: itm")
     with pytest.raises(MappingError) as raised:
-        load_text(tmp_path, GOOD.replace("{col: tender}", "{col: tendr}").replace("col: item", "col: itm"))
+        load_text(tmp_path, text, states=STATES)
     assert (raised.value.line, raised.value.column) == (26, 24)
     assert raised.value.exit_code == 78
     assert len(str(raised.value).splitlines()) == 2
@@ -330,8 +329,7 @@ def test_m1_what_older_yaml_would_change_stays_as_it_is_written(tmp_path):
         .replace("label: Kind", "label: on")
         .replace("label: Item", "label: 12:30")
     )
-    (tmp_path / "states.csv").write_text(STATES, encoding="utf-8")
-    mapping = load_text(tmp_path, text)
+    mapping = load_text(tmp_path, text, states=STATES)
     assert [column.label for column in mapping.plan.tables[0].columns][3:5] == ["on", "12:30"]
 
 
@@ -366,9 +364,9 @@ def test_m2_an_expression_reaches_nothing_but_its_columns(tmp_path, escape):
 
 
 def test_a_lookup_with_two_meanings_for_one_code_is_refused(tmp_path):
-    (tmp_path / "m.yaml").write_text(GOOD.replace("colour]}", "colour], ignore_case: true}"), encoding="utf-8")
-    (tmp_path / "states.csv").write_text(STATES + "o,OTHER,blue\n", encoding="utf-8")
-    assert 'states.csv gives "o" two meanings, in lines 2 and 4' in str(lint(tmp_path / "m.yaml", ASSUMED)[0])
+    text = GOOD.replace("colour]}", "colour], ignore_case: true}")
+    (said, *_) = findings(tmp_path, text, states=f"{STATES}o,OTHER,blue\n")
+    assert 'states.csv gives "o" two meanings, in lines 2 and 4' in said
 
 
 def test_what_the_assumptions_allow_is_not_refused(tmp_path):
@@ -427,12 +425,6 @@ def test_a_wrong_join_is_refused(tmp_path, old, new, said):
     assert any(said in line for line in findings(tmp_path, JOINED.replace(old, new)))
 
 
-def test_load_needs_no_network_and_no_clock(tmp_path):
-    (tmp_path / "states.csv").write_text(STATES, encoding="utf-8")
-    (tmp_path / "m.yaml").write_text(GOOD, encoding="utf-8")
-    assert load(tmp_path / "m.yaml", ASSUMED).hash == load(tmp_path / "m.yaml", ASSUMED).hash
-
-
 def test_only_what_can_be_updated_with_the_same_record_may_say_that_it_is_when_it_changed(tmp_path):
     wanted = GOOD.replace("checks:", "changed: update\nchecks:")
     assert findings(tmp_path, wanted) == []
@@ -450,3 +442,79 @@ def test_the_share_of_errors_is_written_with_its_sign(tmp_path):
     for share in ("20", "0.2", "101%", "a fifth"):
         (said,) = findings(tmp_path, wanted.replace("12.5%", share))
         assert f"m.yaml:39:19: stop_at: must be a share such as 20%, found {share}" in said
+
+
+# ---- other files ----
+
+BASED = "extends: {base}\nmapping: mine\nversion: 1\n"
+
+
+def found_in(folder, name="mine.yaml"):
+    return [str(finding).removeprefix(f"{folder}/") for finding in lint(folder / name, ASSUMED, folder)]
+
+
+@pytest.mark.parametrize("text", ["[" * 500, "a: " + "[" * 500 + "]" * 500, "- " * 20_000, "{a: " * 20_000])
+def test_a_file_that_is_nested_far_too_deeply_is_refused_with_its_line(tmp_path, text):
+    (tmp_path / "mine.yaml").write_text(f"# a comment\n{text}\n", encoding="utf-8")
+    (finding,) = found_in(tmp_path)
+    assert finding.startswith("mine.yaml:2:")
+    assert finding.endswith("the file is nested more than 40 levels deep")
+
+
+SECRET = "secret:x:0:0:root"
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A folder of mappings with all that is no mapping and no code table in it, and secrets around it."""
+    folder = tmp_path / "mappings"
+    (folder / "folder.yaml").mkdir(parents=True)
+    (folder / "folder.csv").mkdir()
+    for name in ("notes.yaml", "notes.csv.gz", "notes.txt.bak"):
+        (folder / name).write_text(f"{SECRET}\n{SECRET}\n", encoding="utf-8")
+    (folder / "list.yaml").write_text(f"- {SECRET}\n", encoding="utf-8")
+    (folder / "binary.yaml").write_bytes(b"\x89PNG\x00\x01" + SECRET.encode())
+    (folder / "binary.csv").write_bytes(b"PK\x00\x01" + SECRET.encode())
+    (tmp_path / "secret.yaml").write_text(f"{SECRET}\n", encoding="utf-8")
+    (tmp_path / "secret.csv").write_text(f"{SECRET}\n", encoding="utf-8")
+    for suffix in ("yaml", "csv"):
+        (folder / f"link.{suffix}").symlink_to(tmp_path / f"secret.{suffix}")
+        (folder / f"loop.{suffix}").symlink_to(folder / f"loop.{suffix}")
+    return folder
+
+
+@pytest.mark.parametrize(
+    "base",
+    ["/etc/passwd", "/etc/passwd.yaml", "../secret.yaml", "folder.yaml", "link.yaml", "loop.yaml", "notes.yaml", "list.yaml", "binary.yaml", "notes.txt.bak", "none.yaml"],
+)  # fmt: skip
+def test_what_is_extended_is_a_mapping_of_the_folder(folder, base):
+    (folder / "mine.yaml").write_text(BASED.format(base=base), encoding="utf-8")
+    found = found_in(folder)
+    assert found
+    assert SECRET not in "".join(found)
+
+
+@pytest.mark.parametrize(
+    "table",
+    ["/etc/passwd", "../secret.csv", "folder.csv", "link.csv", "loop.csv", "notes.csv.gz", "binary.csv", "none.csv", "/dev/zero"],
+)  # fmt: skip
+def test_a_code_table_is_a_file_of_the_folder(folder, table):
+    text = GOOD.replace("file: states.csv", f"file: {table}")
+    (folder / "mine.yaml").write_text(text, encoding="utf-8")
+    found = found_in(folder)
+    assert found
+    assert SECRET not in "".join(found)
+
+
+def test_a_mapping_of_a_shipper_extends_one_of_the_folder_above(folder):
+    (folder / "base").mkdir()
+    (folder / "base" / "all.yaml").write_text(GOOD.replace("mapping: tenders\nversion: 1\n", ""), encoding="utf-8")
+    (folder / "base" / "states.csv").write_text("code,name,colour\nA,ACCEPTED,green\n", encoding="utf-8")
+    (folder / "nordic").mkdir()
+    (folder / "nordic" / "mine.yaml").write_text(BASED.format(base="../base/all.yaml"), encoding="utf-8")
+    assert found_in(folder, "nordic/mine.yaml") == []
+    (folder / "nordic" / "mine.yaml").write_text(BASED.format(base="../../secret.yaml"), encoding="utf-8")
+    assert found_in(folder, "nordic/mine.yaml")[0].endswith(
+        "../../secret.yaml is not in the folder of mappings "
+        "(write a path relative to the mapping, to a file in the folder of mappings)"
+    )

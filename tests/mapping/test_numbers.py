@@ -64,7 +64,7 @@ def test_m14_an_ambiguous_number_is_refused_with_both_readings():
         ("de_CH", "1.234,56", "write 1.23456 or 1234.56"),
         ("de_CH", "1.234.567,8", "did you mean 1234567.8?"),
         ("fr_FR", "1.234,56", "did you mean 1234,56?"),
-        ("fr_FR", "1.2.3", "fr_FR writes 1\N{NARROW NO-BREAK SPACE}234,5"),
+        ("fr_FR", "1.2.3", "write it like 1\N{NARROW NO-BREAK SPACE}234,5"),
         ("de_DE", "-1.5", "write -15 or -1,5"),
     ],
 )

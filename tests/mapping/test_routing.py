@@ -144,8 +144,10 @@ def test_a_folder_with_wrong_mappings_says_all_of_it(folder, tmp_path):
 
 
 def test_two_files_cannot_give_one_mapping(folder):
-    with pytest.raises(MappingError, match=r'"same" is the name of a.yaml already'):
-        folder(a=simple("same", "a.csv"), b=simple("same", "b.csv"))
+    loaded = folder(a=simple("same", "a.csv"), b=simple("same", "b.csv"))
+    assert [mapping.path.name for mapping in loaded] == ["a.yaml"]
+    (broken,) = loaded.broken  # its own files wait, and no others
+    assert (broken.path, broken.finding.text) == ("b.yaml", '"same" is the name of a.yaml already')
 
 
 def test_a_shipper_with_mappings_of_its_own_is_judged_by_them_alone(tmp_path):
@@ -200,9 +202,9 @@ def test_a_mistake_in_a_shippers_mapping_is_found_like_any_other(tmp_path):
     assert str(tmp_path / "nordic" / "a.yaml") in str(raised.value)
 
 
-def test_twenty_thousand_sets_are_put_together(folder):
+def test_six_thousand_sets_are_put_together(folder):
     mappings = folder(sets=SETS)
-    names = [f"nordic/{batch}/{name}" for name in ("orders.csv", "lines.csv", "READY") for batch in range(20_000)]
+    names = [f"nordic/{batch}/{name}" for name in ("orders.csv", "lines.csv", "READY") for batch in range(6_000)]
     found = route(names, mappings)
-    assert len(found.complete) == 20_000
+    assert len(found.complete) == 6_000
     assert all(len({name.split("/")[1] for name in (*one.files.values(), one.trigger)}) == 1 for one in found.complete)

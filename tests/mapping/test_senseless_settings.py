@@ -1,9 +1,7 @@
 """Settings that are each right and together senseless are refused when a mapping is loaded (M1)."""
 
 import pytest
-from sheets import ASSUMED
-
-from loadsheet.mapping import lint
+from sheets import findings
 
 MAPPING = """\
 mapping: x
@@ -41,12 +39,6 @@ checks:
   - {id: heavy, rule: 'kg != 7', say: no}
   - {id: light, rule: 'kg != 7', say: no}
 """
-
-
-def findings(folder, text):
-    path = folder / "m.yaml"
-    path.write_text(text, encoding="utf-8")
-    return [str(found).removeprefix(f"{folder}/") for found in lint(path, ASSUMED)]
 
 
 def test_the_mapping_that_the_senseless_ones_are_made_from_is_good(tmp_path):

@@ -6,17 +6,15 @@ from functools import cache
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sheets import ASSUMED, EXAMPLES, NOW, load_text
+from sheets import ASSUMED, DROPS, EXAMPLES, NOW, example, load_text, with_rows
 from sheets import table as table_of
-from test_mapping_examples import DROPS
 
 from loadsheet.contract import Assumptions
 from loadsheet.mapping import Document, load, translate
 from loadsheet.mapping.shortcut import Doubt
 from loadsheet.problems import FileRefused, MappingError
-from loadsheet.reading import Native, open_tables
+from loadsheet.reading import Native
 from loadsheet.reading.tables import Row
-from loadsheet.settings import Settings
 
 STRICT = Assumptions(known_values="closed", text_length_max=40, array_length_max=2)
 FILLED = Assumptions(empty_required="reject", null_fields="absent")
@@ -55,16 +53,6 @@ class Ways:
 
 
 @cache
-def rows_of(name):
-    """The tables of an example with their rows, read once."""
-    mapping = load(EXAMPLES / f"{name}.yaml", ASSUMED)
-    tables = {}
-    for role, file in DROPS[name].items():
-        tables |= open_tables(EXAMPLES / file, file, mapping.layouts[role], Settings())
-    return {table: (found, list(found.rows())) for table, found in tables.items()}
-
-
-@cache
 def compiled(name, assumptions):
     try:
         return load(EXAMPLES / f"{name}.yaml", assumptions)
@@ -89,7 +77,7 @@ def _told(mapping, tables):
 
 @pytest.mark.parametrize("name", DROPS)
 def test_both_ways_make_the_same_documents_of_every_layout(name):
-    short, exact, made = both(compiled(name, ASSUMED), {table: found for table, (found, _) in rows_of(name).items()})
+    short, exact, made = both(*example(name))
     assert short == exact
     assert made >= sum(isinstance(found, Document) and found.usable and not found.problems for found in exact) > 0
 
@@ -126,13 +114,14 @@ def test_both_ways_make_the_same_documents_whatever_stands_in_the_cells(data):
     name = data.draw(st.sampled_from(sorted(DROPS)))
     mapping = compiled(name, data.draw(st.sampled_from([ASSUMED, STRICT, FILLED, OTHERWISE])))
     tables = {}
-    for table, (found, rows) in rows_of(name).items():
+    for table, found in example(name)[1].items():
+        rows = list(found.rows())
         places = st.tuples(st.integers(0, len(rows) - 1), st.integers(0, len(found.header) - 1), CELLS)
         changed = [list(row.cells) for row in rows]
         for row, column, cell in data.draw(st.lists(places, max_size=4)):
             changed[row][column] = cell
         kept = [Row(row.number, tuple(cells)) for row, cells in zip(rows, changed, strict=True)]
-        tables[table] = replace(found, sheet="Sheet1", rows=lambda kept=kept: iter(kept))
+        tables[table] = replace(with_rows(found, kept), sheet="Sheet1")
     short, exact, _ = both(mapping, tables)
     assert short == exact
 

@@ -1,9 +1,9 @@
 """Text files whose quotes, escapes and blanks are declared: read so in a process of their own and in ours, refused where they clash."""
 
 import pytest
-from sheets import ASSUMED, NOW, decode
+from sheets import NOW, decode, findings, load_text
 
-from loadsheet.mapping import lint, load, translate
+from loadsheet.mapping import translate
 from loadsheet.reading import open_tables
 from loadsheet.settings import Settings
 
@@ -38,17 +38,11 @@ CASES = {
 }
 
 
-def mapping_of(folder, marks):
-    path = folder / "marks.yaml"
-    path.write_text(MAPPING.format(marks=marks), encoding="utf-8")
-    return path
-
-
 @pytest.mark.parametrize("apart", ["child", "none"])
 @pytest.mark.parametrize("case", CASES)
 def test_declared_marks_are_read_as_they_are_declared(tmp_path, case, apart):
     marks, row, expected = CASES[case]
-    mapping = load(mapping_of(tmp_path, marks), ASSUMED)
+    mapping = load_text(tmp_path, MAPPING.format(marks=marks))
     (tmp_path / "drop.csv").write_text(f"ID,City,Item\n{row}", encoding="utf-8")
     tables = open_tables(tmp_path / "drop.csv", "drop.csv", mapping.layouts["main"], Settings(reading_process=apart))
     (document,) = translate(mapping, tables, now=NOW)
@@ -70,10 +64,9 @@ def test_declared_marks_are_read_as_they_are_declared(tmp_path, case, apart):
     ],
 )
 def test_marks_that_clash_are_refused_at_load_with_their_line(tmp_path, marks, finding):
-    path = mapping_of(tmp_path, marks)
-    (found,) = [str(error).removeprefix(f"{path}:") for error in lint(path, ASSUMED)]
-    assert found.startswith(finding)
+    (found,) = findings(tmp_path, MAPPING.format(marks=marks))
+    assert found.startswith(f"m.yaml:{finding}")
 
 
 def test_the_double_quote_may_delimit_where_nothing_is_quoted(tmp_path):
-    assert lint(mapping_of(tmp_path, "quote: none\n  delimiter: ['\"']"), ASSUMED) == []
+    assert findings(tmp_path, MAPPING.format(marks="quote: none\n  delimiter: ['\"']")) == []

@@ -53,7 +53,7 @@ L18 The wall clock is put back
     test_a_wall_clock_put_back_lengthens_a_pause, test_a_wall_clock_put_forward_shortens_no_pause
     Order is that of integer ids, never of times.
 L19 Hashes or ids that clash
-    test_another_spelling_of_the_same_values_is_the_same_record
+    test_a_create_is_there_only_as_it_was_sent, test_another_spelling_of_a_yes_is_the_same_record
     Not: a forced clash of SHA-256. Ids are the database's primary keys.
 L20 The same operation planned twice
     test_copies_that_waited_together_are_sent_once, test_a_killed_night_is_finished_by_the_next,
@@ -155,7 +155,7 @@ D36 A storm when the exchange comes back
 D37 One key that hangs
     test_a_slow_call_holds_up_nobody_else, test_nothing_on_a_lane_is_sent_behind_an_unknown_outcome
 D38 A signal to end
-    test_a_signal_lets_calls_under_way_finish, test_sigterm_lets_the_calls_under_way_finish_and_the_rest_is_for_the_next_start
+    test_a_signal_lets_calls_under_way_finish, test_a_watch_that_is_killed_or_stopped_while_it_works_goes_on_where_it_was
 D39 Proxies and .netrc of the environment
     test_the_environment_changes_nothing
 D40 Base URLs with credentials, queries, plain HTTP
@@ -172,7 +172,6 @@ D44 A change of what was refused or is unknown
     test_a_create_behind_a_delete_that_is_refused_is_judged_anew
 """
 
-import ast
 import re
 from pathlib import Path
 
@@ -195,5 +194,7 @@ def test_every_mode_of_ledger_and_dispatch_names_tests_that_exist_or_says_why_no
 
 
 def names_of_tests():
-    trees = (ast.parse(path.read_text(encoding="utf-8")) for path in Path(__file__).parents[1].rglob("test_*.py"))
-    return {node.name for tree in trees for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+    files = Path(__file__).parents[1].rglob("test_*.py")
+    return {
+        name for file in files for name in re.findall(r"^def (\w+)", file.read_text(encoding="utf-8"), re.MULTILINE)
+    }

@@ -7,15 +7,15 @@ import time
 from collections import Counter
 
 import pytest
-from camps import Camp, exchange, resends
-from departures import Departures, busiest
-from killing import MAPPINGS, orders
-from laws import check_laws
-from nursery import nursery
+from call_times import Departures, busiest
+from command_processes import nursery
+from fleet_processes import Camp, exchange, resends
+from invariants import check_laws
+from killed_runs import MAPPINGS, orders
 from postgres import running_server
 
-COUNT = int(os.environ.get("LOADSHEET_CHAOS_ORDERS", "20000"))
-EVENTS = int(os.environ.get("LOADSHEET_CHAOS_EVENTS", "200"))
+COUNT = int(os.environ.get("LOADSHEET_CHAOS_ORDERS", "10000"))
+EVENTS = int(os.environ.get("LOADSHEET_CHAOS_EVENTS", "100"))
 SEED = int(os.environ.get("LOADSHEET_CHAOS_SEED", "9"))
 PER_SECOND, WORKERS = 100, 3
 LATE_S = 0.6  # the exchange tells when it committed an effect: so much later for one than for another, beside servers that start

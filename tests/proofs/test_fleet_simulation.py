@@ -21,10 +21,10 @@ from loadsheet.ledger import Settlement, State, batches, late, leaving
 from loadsheet.ledger.fences import Fence
 from loadsheet.ledger.schema import entries
 
-SEEDS = 16
-SWEPT, PARTS = 1_000, 4
-TRIED = 40
-"""So many seeds at most until something goes wrong without a guard; nearly always the first one does."""
+SEEDS = 5
+SWEPT, PARTS = 500, 4
+TRIED = 60
+"""So many seeds at most until something goes wrong without a guard: nearly always the first one does."""
 _MEMORY = Path("/dev/shm")
 
 
@@ -40,7 +40,12 @@ def database(monkeypatch):
 
 def test_no_seed_loses_or_doubles(database):
     told = [asdict(simulate(database, f"fleet {seed}")) for seed in range(SEEDS)]
-    assert all(sum(one[name] for one in told) for name in told[0]), "some fault never happened"
+    assert never_happened(told) <= {"late"}, "a late effect is rare"
+
+
+def never_happened(told):
+    """The faults that none of these seeds has."""
+    return {name for name in told[0] if not any(one[name] for one in told)}
 
 
 def test_a_seed_repeats_exactly(database):
@@ -50,8 +55,9 @@ def test_a_seed_repeats_exactly(database):
 @pytest.mark.sweep
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("part", range(PARTS))
-def test_a_thousand_seeds(database, record_property, part):
+def test_five_hundred_seeds(database, record_property, part):
     told = [asdict(simulate(database, f"fleet {seed}")) for seed in range(part, SWEPT, PARTS)]
+    assert not never_happened(told)
     record_property("seeds", len(told))
     for name in told[0]:
         record_property(name, sum(one[name] for one in told))
@@ -103,28 +109,13 @@ GUARDS = {
     "what was taken over is unknown": (_taken_over_is_ready, PAUSED),
     "leases never add up to more": (_leases_add_up, {}),
     "what is unknown waits": (_no_pause, {"late": 0.3}),
+    "the order across batches": (_nothing_is_ahead, {"misjudged": 0.3, "twice": 0.3}),
 }
-
-
-def _goes_wrong(database, faults, most):
-    def all_of_them():
-        for seed in range(most):
-            simulate(database, f"without {seed}", **faults)
-
-    with pytest.raises(AssertionError):
-        all_of_them()
 
 
 @pytest.mark.parametrize("guard", GUARDS)
 def test_each_guard_is_needed(database, monkeypatch, guard):
     remove, faults = GUARDS[guard]
     remove(monkeypatch)
-    _goes_wrong(database, faults, TRIED)
-
-
-@pytest.mark.sweep
-@pytest.mark.timeout(600)
-def test_the_order_across_batches_is_needed(database, monkeypatch):
-    """The rarest of them: it takes some fifty seeds."""
-    _nothing_is_ahead(monkeypatch)
-    _goes_wrong(database, {"misjudged": 0.3, "twice": 0.3}, 300)
+    with pytest.raises(AssertionError):
+        all(simulate(database, f"without {seed}", **faults) for seed in range(TRIED))

@@ -11,8 +11,8 @@ import sqlite3
 from contextlib import closing
 
 import pytest
-from effects import EVERY, Effect, Workshop, preload, read_record
-from killing import SCENARIOS, prepare
+from effects import EVERY, Effect, read_record
+from killed_runs import SCENARIOS, prepare
 
 SECTOR = 512
 
@@ -70,16 +70,14 @@ def applied(content, writes):
     return bytes(held)
 
 
-def record(tmp_path, name):
+def record(shop, tmp_path, name):
     """A night of a scenario, effect by effect, from the disk it began with."""
-    library = preload(tmp_path)
-    with Workshop(library, "nightwork") as shop:
-        night = prepare(shop, SCENARIOS[name], tmp_path / "night")
-        disk = Disk(night.place)
-        with night.served(shop) as url:
-            words = {"words": ["run", "--exchange", url], "environment": night.environment}
-            done = shop.do(words, night.place, record=tmp_path / "record")
-        assert done.code in (0, 1), done
+    night = prepare(shop, SCENARIOS[name], tmp_path / "night")
+    disk = Disk(night.place)
+    with night.served(shop) as url:
+        words = {"words": ["run", "--exchange", url], "environment": night.environment}
+        done = shop.do(words, night.place, record=tmp_path / "record")
+    assert done.code in (0, 1), done
     return night, disk, read_record(tmp_path / "record")
 
 
@@ -104,9 +102,9 @@ def read_attempts(place):
         return {digest for (digest,) in ledger.execute("select distinct request_hash from attempts")}
 
 
-def losses(tmp_path, name, every, variants):
+def losses(shop, tmp_path, name, every, variants):
     """Play the record, and lose the power at every so many effects in several ways. Returns how many disks were looked at."""
-    night, disk, effects = record(tmp_path, name)
+    night, disk, effects = record(shop, tmp_path, name)
     chance, sent, disks = random.Random(name), set(), 0
     for number, effect in enumerate(effects):
         if effect.what == "send" and effect.data.startswith(b"POST "):
@@ -120,12 +118,12 @@ def losses(tmp_path, name, every, variants):
     return disks
 
 
-@pytest.mark.parametrize("name", ["new orders", "status batches"])
-def test_a_power_loss_keeps_every_call_that_had_left(tmp_path, name):
-    assert losses(tmp_path, name, every=12, variants=1) > 50
+@pytest.mark.journey
+def test_a_power_loss_keeps_every_call_that_had_left(shop, tmp_path):
+    assert losses(shop, tmp_path, "new orders", every=24, variants=1) > 50
 
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_a_power_loss_at_every_write(tmp_path, name, record_property):
-    record_property("disks after a power loss", losses(tmp_path, name, every=max(EVERY // 4, 1), variants=4))
+def test_a_power_loss_at_every_write(shop, tmp_path, name, record_property):
+    record_property("disks after a power loss", losses(shop, tmp_path, name, every=max(EVERY // 4, 1), variants=4))

@@ -73,16 +73,39 @@ def lying(path, change, *, more=None, **told):
     return path
 
 
+def repeated(text, megabytes, before="", after=""):
+    """The same megabyte of a short text again and again: as deflate packs it, its checksum and its size. Packed once, then repeated."""
+    million = text.encode() * (1_000_000 // len(text))
+    squeeze = zlib.compressobj(9, zlib.DEFLATED, -15)
+    head = squeeze.compress(before.encode()) + squeeze.flush(zlib.Z_FULL_FLUSH)
+    block = squeeze.compress(million) + squeeze.flush(zlib.Z_FULL_FLUSH)
+    tail = squeeze.compress(after.encode()) + squeeze.flush()
+    checksum = zlib.crc32(before.encode())
+    for _ in range(megabytes):
+        checksum = zlib.crc32(million, checksum)
+    size = len(before) + megabytes * 1_000_000 + len(after)
+    return head + block * megabytes + tail, zlib.crc32(after.encode(), checksum), size
+
+
+def with_large(path, large, *names):
+    """A workbook with this content in parts of these names."""
+    parts = [part for part in sound_parts() if part[0] not in names] + [(name, 8, *large) for name in names]
+    path.write_bytes(hand_packed(parts, [_as_it_is] * len(parts)))
+    return path
+
+
 def one_large_part(path):
-    return book(path, **{"xl/media/x.xml": b" " * 300_000_000})
+    return with_large(path, repeated(" ", 150), "xl/media/x.xml")
 
 
 def one_large_sheet(path):
-    return write_parts(path, workbook_parts(ROWS + inline("x" * 200_000_000, number=3)))
+    name = "xl/worksheets/sheet1.xml"
+    before, after = workbook_parts(ROWS + inline("@", number=3))[name].split("@")
+    return with_large(path, repeated("x", 150, before, after), name)
 
 
 def many_parts_below_the_grace(path):
-    return book(path, **{f"xl/media/{number}.xml": b" " * 9_000_000 for number in range(40)})
+    return with_large(path, repeated(" ", 9), *(f"xl/media/{number}.xml" for number in range(40)))
 
 
 def an_endless_beginning(path):
@@ -152,16 +175,12 @@ def nested(path):
 
 
 def a_gzip_of_one_letter(path):
-    with gzip.open(path, "wb", 9) as file:
-        file.write(b"Order\n")
-        for _ in range(300):
-            file.write(b"a\n" * 500_000)
+    path.write_bytes(b"\x1f\x8b\x08\0\0\0\0\0\0\xff" + repeated("a\n", 150, "Order\n")[0] + bytes(8))
     return path
 
 
 def a_zip_of_one_letter(path):
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("orders.csv", b"Order\n" + b"a\n" * 100_000_000)
+    path.write_bytes(hand_packed([("orders.csv", 8, *repeated("a\n", 150, "Order\n"))], [_as_it_is]))
     return path
 
 

@@ -3,10 +3,8 @@
 Owns no behaviour: two tables from what can be met to the names of the tests that prove it, and the check that those exist.
 """
 
-import ast
+import re
 from pathlib import Path
-
-import pytest
 
 TESTS = Path(__file__).parents[1]
 
@@ -68,7 +66,7 @@ CLASSES = {
         "test_m16_dates_are_read_by_declared_formats_only",
         "test_an_offset_in_the_text_is_converted_and_not_dropped",
     ],
-    "11 both date systems": ["test_every_format_gives_the_same_cells", "test_both_date_systems_give_the_same_dates"],
+    "11 both date systems": ["test_every_format_gives_the_same_cells", "test_the_date_system_of_1904_is_honoured"],
     "12 null tokens": ["test_null_tokens_are_blank_only_where_the_mapping_says_so"],
     "13 hidden sheets, rows and columns": [
         "test_what_is_hidden_or_merged_is_read_and_told_in_every_format",
@@ -85,12 +83,12 @@ CLASSES = {
     "17 duplicate ids": ["test_m10_an_identifier_twice_refuses_all_its_rows_where_rows_are_not_grouped"],
     "18 bombs and entities": [
         "test_an_archive_that_unpacks_to_too_much_is_refused_with_the_limit",
-        "test_a_huge_declared_range_costs_nothing",
+        "test_a_range_that_is_only_declared_costs_nothing",
         "test_more_filled_rows_than_a_sheet_has_are_refused",
     ],
     "19 cut off or empty": [
         "test_an_empty_file_says_so",
-        "test_a_file_cut_off_anywhere_is_refused_as_damaged",
+        "test_a_workbook_cut_at_any_byte_is_refused",
         "test_a_file_cut_off_anywhere_is_refused_or_read_as_it_was",
         "test_an_empty_sheet_or_no_sheet_is_refused_in_every_format",
     ],
@@ -118,7 +116,7 @@ TRAPS = {
         "test_an_ods_formula_without_value_and_a_flag_kept_as_a_formula",
     ],
     "a huge declared range": [
-        "test_a_huge_declared_range_costs_nothing",
+        "test_a_range_that_is_only_declared_costs_nothing",
         "test_repeated_rows_and_cells_of_an_ods_are_read_as_often_as_they_stand",
     ],
     "hostile bytes": ["test_any_bytes_give_tables_or_a_refusal", "test_damaged_bytes_give_tables_or_one_refusal"],
@@ -132,20 +130,9 @@ TRAPS = {
 }
 
 
-def names_of_tests():
-    for path in TESTS.rglob("test_*.py"):
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
-            if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
-                yield node.name
-
-
-KNOWN = frozenset(names_of_tests())
-
-
-@pytest.mark.parametrize("what", [*CLASSES, *TRAPS])
-def test_each_class_of_files_has_its_tests(what):
-    assert set(CLASSES.get(what) or TRAPS[what]) <= KNOWN
-
-
-def test_all_classes_are_in_the_table():
+def test_each_class_of_files_and_each_trap_has_its_tests():
+    texts = (path.read_text(encoding="utf-8") for path in TESTS.rglob("test_*.py"))
+    known = {name for text in texts for name in re.findall(r"^def (test_\w+)", text, re.MULTILINE)}
+    missing = {what: set(tests) - known for what, tests in (CLASSES | TRAPS).items()}
+    assert {what: tests for what, tests in missing.items() if tests} == {}
     assert sorted(int(name.split()[0]) for name in CLASSES) == list(range(1, 27))

@@ -1,8 +1,6 @@
 """Delimited text: encodings, delimiters, line ends, quotes, lengths; every defect named by its line."""
 
-import csv
 import re
-import tracemalloc
 
 import pytest
 from reading_corpus import cells_of, layout, open_one, refusal, rows_of, text_file
@@ -13,11 +11,6 @@ from loadsheet.settings import Settings
 ASKED = layout("Order", "City", "Weight", optional=("City", "Weight"))
 TEXT = "Order,City,Weight\nA1,Köln,1.5\n00012,Łódź,2\n"
 CELLS = [["A1", "Köln", "1.5"], ["00012", "Łódź", "2"]]
-
-
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32"])
-def test_a_byte_order_mark_decides(tmp_path, encoding):
-    assert cells_of(text_file(tmp_path, TEXT, encoding=encoding), ASKED) == CELLS
 
 
 @pytest.mark.parametrize("mark", ["utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"])
@@ -45,7 +38,7 @@ def test_a_declared_encoding_gives_the_exact_text(tmp_path, encoding, word):
 
 
 def test_declared_encodings_are_tried_in_order_over_the_whole_file(tmp_path):
-    text = "Order,City\n" + "A,plain\n" * 100_000 + "A,Köln\n"
+    text = "Order,City\n" + "A,plain\n" * 40_000 + "A,Köln\n"
     table = open_one(text_file(tmp_path, text, encoding="cp1252"), layout("Order", encodings=("utf-8-sig", "cp1252")))
     assert table.found["encoding"] == "CP1252"
     assert list(table.rows())[-1].cells == ("A", "Köln")
@@ -54,7 +47,7 @@ def test_declared_encodings_are_tried_in_order_over_the_whole_file(tmp_path):
 @pytest.mark.parametrize("place", [0, 3, 262_143, 262_144, 262_145, 600_000])
 @pytest.mark.parametrize("encoding", ["utf-8", "shift_jis"])
 def test_a_bad_byte_is_named_by_offset_and_line(tmp_path, place, encoding):
-    good = b"Order,City\r\n" + "A1,東京\r\n".encode(encoding) * 100_000
+    good = b"Order,City\r\n" + "A1,東京\r\n".encode(encoding) * 75_000
     cut = place - 1 if place and good[place - 1] > 0x7F else place
     while good[cut] > 0x7F:  # stay between characters
         cut += 1
@@ -111,6 +104,32 @@ def test_a_legacy_file_is_not_taken_for_damaged_utf_8(tmp_path, encoding, text):
 def test_an_unknown_encoding_is_the_mappings_fault(tmp_path):
     for name in ("latin-99", "rot13", "hex"):
         assert name in refusal(text_file(tmp_path, TEXT), layout("Order", encodings=(name,))).text
+
+
+@pytest.mark.parametrize(
+    ("mark", "content", "said"),
+    [
+        (b"\xff\xfe", "utf-32-le", "UTF-16"),
+        (b"\xff\xfe", "utf-32-be", "UTF-32"),
+        (b"\xff\xfe", "utf-16-be", "UTF-16"),
+        (b"\xff\xfe", "utf-8", "UTF-16"),
+        (b"\xfe\xff", "utf-16-le", "UTF-16"),
+        (b"\xfe\xff", "utf-32-le", "UTF-16"),
+        (b"\xff\xfe\0\0", "utf-16-le", "UTF-32"),
+        (b"\xff\xfe\0\0", "utf-8", "UTF-32"),
+        (b"\xef\xbb\xbf", "utf-16-le", "UTF-8"),
+    ],
+)
+def test_a_mark_of_another_encoding_than_the_content_has_is_refused_as_such(tmp_path, mark, content, said):
+    problem = refusal(text_file(tmp_path, mark + TEXT.encode(content)), ASKED)
+    assert problem.code == "R201"
+    assert f"its byte order mark says {said}, but its content is not" in problem.text
+
+
+@pytest.mark.parametrize("mark", ["utf-8", "utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"])
+def test_a_table_in_chinese_with_a_mark_is_read(tmp_path, mark):
+    text = "\ufeff订单,城市\n" + "".join(f"订单号码甲乙丙丁{'东' * 50},北京市朝阳区\n" for _ in range(60))
+    assert len(rows_of(text_file(tmp_path, text.encode(mark)), layout("订单"))) == 60
 
 
 def test_a_mark_that_contradicts_the_bytes_is_refused(tmp_path):
@@ -177,7 +196,7 @@ def test_row_numbers_are_the_physical_lines_of_their_beginnings(tmp_path):
     table = open_one(text_file(tmp_path, text), ASKED)
     assert [(row.number, *row.cells) for row in table.rows()] == [
         (4, "A1", "two\nlines"),
-        (7, "A2", "x\r\ny"),
+        (7, "A2", "x\ny"),
         (10, "A3", "z"),
     ]
     assert (table.header_row, table.found["rows above the header"]) == (3, "1")
@@ -196,6 +215,7 @@ def test_short_and_long_rows_are_reported_and_the_others_go_on(tmp_path):
     assert (dropped.cells, dropped.problem) == (("A2", "Bonn", "1"), None)
     assert (long.cells, long.problem.code, long.problem.found) == (("A3", "Köln", "1"), "R205", "5")
     assert str(long.problem).startswith("orders.csv:4: R205 error")
+    assert [where.column for where in long.problem.also] == ["Order", "City", "Weight"], "any may be in the wrong place"
     assert (good.number, good.problem) == (5, None)
 
 
@@ -300,45 +320,6 @@ def test_tables_with_different_layouts_come_from_one_file(tmp_path):
     two = Layout("two", (WantedColumn("c", ("City",)),), encodings=("iso8859-1",))
     tables = open_tables(path, "x", [one, two], Settings())
     assert [(name, table.columns) for name, table in tables.items()] == [("one", {"o": 0}), ("two", {"c": 1})]
-
-
-def test_places_name_file_line_and_label(tmp_path):
-    table = open_one(text_file(tmp_path, TEXT), ASKED)
-    assert str(table.where(3, 1)) == "orders.csv:3 City"
-
-
-def test_200_000_rows_stream_with_flat_memory(tmp_path):
-    path = tmp_path / "big.csv"
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(["Order", "City", "Note"])
-        writer.writerows([f"A{number}", "Köln", "a, quoted note"] for number in range(200_000))
-    tracemalloc.start()
-    try:
-        table = open_one(path, layout("Order"))
-        assert sum(row.problem is None for row in table.rows()) == 200_000
-        assert tracemalloc.get_traced_memory()[1] < 20_000_000
-    finally:
-        tracemalloc.stop()
-    assert sum(1 for _ in table.rows()) == 200_000  # a second pass reads anew
-
-
-def test_another_quote_and_an_escape_can_be_declared(tmp_path):
-    text = "a;b\n'x;y';1\n'it''s';2\nplain \"quotes\";3\n"
-    asked = layout("a", "b", quote="'")
-    assert cells_of(text_file(tmp_path, text), asked) == [["x;y", "1"], ["it's", "2"], ['plain "quotes"', "3"]]
-    escaped = layout("a", "b", escape="\\")
-    text = 'a,b\n"x \\"y\\", z",1\nbare\\, comma,2\n"back\\\\slash",3\n'
-    assert cells_of(text_file(tmp_path, text), escaped) == [
-        ['x "y", z', "1"],
-        ["bare, comma", "2"],
-        ["back\\slash", "3"],
-    ]
-
-
-def test_where_nothing_is_quoted_quotes_are_letters(tmp_path):
-    text = 'a\tb\n5" pipe\t"half open\n'
-    assert cells_of(text_file(tmp_path, text), layout("a", "b", quote="")) == [['5" pipe', '"half open']]
 
 
 def test_a_declared_quote_that_is_never_closed_is_named(tmp_path):

@@ -45,7 +45,7 @@ def test_r34_whichever_read_fails_the_file_is_read_in_the_second_try_or_the_run_
     expected = [tuple(row.shown) for row in open_tables(path, path.name, [ASKED], Settings())["rows"].rows()]
     assert len(expected) >= 40
     failed = 0
-    for first in (*range(5), *range(5, READS_MAX, 6)):
+    for first in (*range(3), *range(3, READS_MAX, 8)):
         try:
             found = read(path, nursery, first, 255)
         except DiskFault:

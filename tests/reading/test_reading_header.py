@@ -2,6 +2,7 @@
 
 import pytest
 from reading_corpus import layout, open_one, refusal, rows_of, text_file, wanted
+from reading_writers import WRITERS, Sheet
 
 from loadsheet.reading import Layout, WantedColumn, fold
 from loadsheet.reading.header import find_header
@@ -23,6 +24,8 @@ def test_labels_are_compared_without_case_space_and_punctuation_around(written):
         ("Empfänger", "empfanger"),
         ("E\u0301tat", "état"),
         ("Délai\u00a0de\u2009livraison", "delai de livraison"),
+        ("Jour d\u2019enlèvement", "jour d'enlevement"),
+        ("Ship\u2011to \u2013 \u201cname\u201d", 'ship-to - "name'),
     ],
 )
 def test_accents_line_breaks_and_wide_spaces_do_not_matter(written, same):
@@ -120,3 +123,35 @@ def test_looking_for_the_header_reads_no_further_than_it_must():
 def test_a_layout_that_cannot_be_read_is_refused_when_it_is_built(delimiter):
     with pytest.raises(ValueError, match="delimiter"):
         layout("Order", delimiters=(delimiter,))
+
+
+SPREAD = [["Order", "Consignee", ""], [], ["", "Name", "City"], [], ["", "", "(main)"], ["A1", "Bo", "Ulm"]]
+SPREAD_LABELS = ("Order", "Consignee / Name", "Consignee / City / (main)")
+
+
+@pytest.mark.parametrize("optional", [(), SPREAD_LABELS])
+@pytest.mark.parametrize("how", [{}, {"header_row": 1}, {"header_rows": 5}, {"header_row": 1, "header_rows": 5}])
+@pytest.mark.parametrize("form", ["empty lines", "lines of commas", "xlsx"])
+def test_labels_over_several_rows_with_blank_rows_among_them_are_found(tmp_path, form, how, optional):
+    path = tmp_path / ("orders.xlsx" if form == "xlsx" else "orders.csv")
+    if form == "xlsx":
+        WRITERS["xlsx"](path, [Sheet([row or [None] for row in SPREAD])])
+    else:
+        blank = "" if form == "empty lines" else ",,"
+        path.write_text("".join((",".join(row) or blank) + "\n" for row in SPREAD))
+    table = open_one(path, layout(*SPREAD_LABELS, optional=optional, **how))
+    assert (table.columns, table.found["header row"]) == (dict(zip(SPREAD_LABELS, range(3), strict=True)), "1 to 5")
+    assert [row.cells for row in table.rows()] == [("A1", "Bo", "Ulm")]
+
+
+@pytest.mark.parametrize("how", [{"header_rows": 2}, {"header_row": 1, "header_rows": 2}])
+def test_declared_rows_are_all_read_though_the_first_holds_what_is_required(tmp_path, how):
+    path = text_file(tmp_path, "Order,Consignee,\n,Name,City\nA1,Bo,Ulm\n")
+    labels = ("Order", "Consignee / Name", "Consignee / City")
+    table = open_one(path, layout(*labels, optional=labels[1:], **how))
+    assert (tuple(table.columns), len(list(table.rows()))) == (labels, 1)
+
+
+def test_the_first_row_of_data_is_never_taken_for_a_declared_row_of_the_header(tmp_path):
+    path = text_file(tmp_path, "Order,City\n,Ulm\nA2,Bonn\n")
+    assert [row.number for row in rows_of(path, layout("Order", "City", header_rows=2))] == [2, 3]

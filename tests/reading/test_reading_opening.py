@@ -8,7 +8,7 @@ import zipfile
 
 import pytest
 from reading_corpus import attempt, cells_of, inline, layout, refusal, text_file, workbook_parts, write_parts
-from reading_writers import WRITERS, Sheet, Typed, ods_parts
+from reading_writers import WRITERS, Sheet, Typed
 from xlwt.CompoundDoc import XlsDoc
 
 from loadsheet.problems import FileRefused, Problem
@@ -157,7 +157,7 @@ def test_the_first_rows_of_a_text_are_shown_under_the_delimiter_that_fits(tmp_pa
 
 def test_an_archive_that_unpacks_to_too_much_is_refused_with_the_limit(tmp_path):
     bomb = gzip.compress(b"Order\n" + b"A1\n" * 20_000_000, 6)
-    assert "at most 10,000,000 bytes" in refusal(text_file(tmp_path, bomb, "a.csv.gz"), ASKED).text
+    assert "(a fixed limit)" in refusal(text_file(tmp_path, bomb, "a.csv.gz"), ASKED).text
     small = text_file(tmp_path, gzip.compress(b"Order\n" + b"A1\n" * 500), "b.csv.gz")
     assert "more than 1,000 bytes" in refusal(small, ASKED, inflated_bytes_max=1_000).text
 
@@ -202,14 +202,6 @@ def test_damaged_records_inside_a_sound_xlsb_give_tables_or_one_refusal(tmp_path
 def test_texts_that_begin_like_something_else_are_read(tmp_path, label):
     first = label.split(";")[0]
     assert cells_of(text_file(tmp_path, f"{label}\n1;2\n"), layout(first)) == [["1", "2"]]
-
-
-@pytest.mark.parametrize("part", ["content.xml", "styles.xml", "META-INF/manifest.xml"])
-def test_document_types_in_an_ods_are_refused(tmp_path, part):
-    parts = ods_parts([Sheet([["Order"], ["A1"]])])
-    content = parts[part].removeprefix('<?xml version="1.0" encoding="UTF-8"?>')
-    parts[part] = f'<!DOCTYPE x [<!ENTITY a "b">]>{content}'
-    assert "document type" in refusal(write_parts(tmp_path / "a.ods", parts), ASKED).text
 
 
 def test_an_empty_file_says_so(tmp_path):

@@ -50,7 +50,7 @@ def tables(draw, text=TEXT):
 
 def read_back(path, header, **more):
     """The cells, or the problem the file is refused with."""
-    rows = attempt(path, layout(*header, **more))
+    rows = attempt(path, layout(*header, **more), reading_process="none")
     if isinstance(rows, Problem):
         return rows
     assert [row.problem for row in rows if row.problem] == []
@@ -64,7 +64,7 @@ def read_back(path, header, **more):
     encoding=st.sampled_from(["utf-8", "utf-8-sig", "utf-16", "utf-32"]),
 )
 @ONE_FOLDER
-def test_a_table_written_as_csv_is_read_back_identical(tmp_path, table, delimiter, quoting, encoding):
+def test_a_table_written_as_csv_is_read_back_identical_but_for_line_ends(tmp_path, table, delimiter, quoting, encoding):
     header, rows = table
     text = io.StringIO(newline="")
     csv.writer(text, delimiter=delimiter, quoting=quoting, lineterminator="\r\n").writerows([header, *rows])
@@ -76,7 +76,7 @@ def test_a_table_written_as_csv_is_read_back_identical(tmp_path, table, delimite
         assert (read.code, len(header) > 2) == ("R206", True)
         assert any("\n" in cell and delimiter in cell for row in rows for cell in row)
     else:
-        assert read == rows
+        assert read == [[cell.replace("\r\n", "\n").replace("\r", "\n") for cell in row] for row in rows]
 
 
 @given(table=tables(TEXT.map(lambda text: text.replace("\r", ""))), in_memory=st.booleans())
@@ -106,7 +106,7 @@ def test_a_number_written_to_a_workbook_is_the_same_number(tmp_path, number):
 
 
 def gives_tables_or_a_refusal(path):
-    found = attempt(path, layout("c0", "c1", optional=("c1",)))
+    found = attempt(path, layout("c0", "c1", optional=("c1",)), reading_process="none")
     assert isinstance(found, Problem) or all(row.cells and str(row.problem) for row in found)
 
 

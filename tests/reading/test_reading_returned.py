@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loadsheet.fixes import STANDS, RowMark
+from loadsheet.fixes import STANDS, FixedEntry, RowMark
 from loadsheet.problems import Problem
 from loadsheet.reading.returned import Original, as_original, as_originals, first_mark, has_marks
 from loadsheet.reading.tables import Native, PlainNumber, Row, Table
 
 HEADER = ("Order", "Kind", "Weight")
-KEYS = {1: "A-1", 2: "A-2"}
+KNOWN = {1: FixedEntry("A-1"), 2: FixedEntry("A-2"), 3: FixedEntry("A-3", may_lose_rows=True)}
 
 
 def fixed(rows, header=("What to fix", *HEADER, "_row"), *, name="rows", sheet="Orders", original=HEADER, wanted=None):
@@ -27,7 +27,7 @@ def row(order, mark, weight="1"):
 
 def taken(*tables):
     """Per table its rows, and the text of each problem by the number of its row."""
-    found = as_originals(tables, lambda wanted: {entry: KEYS[entry] for entry in wanted if entry in KEYS})
+    found = as_originals(tables, lambda wanted: {entry: KNOWN[entry] for entry in wanted if entry in KNOWN})
     rows = {name: list(table.rows()) for name, table in found.tables.items()}
     return rows, {name: {one.number: one.problem.text for one in own if one.problem} for name, own in rows.items()}
 
@@ -95,6 +95,14 @@ def test_a_missing_row_is_said_at_those_that_are_there_on_every_sheet():
 def test_a_row_that_was_emptied_is_missing():
     _, wrong = taken(fixed([row("A-1", "1:1/2"), ("see", "", "", "", "1:2/2")]))
     assert wrong == {"rows": {2: "A-1 lacks row 2 of 2"}}
+
+
+def test_rows_that_were_to_be_deleted_may_be_missing_and_may_still_not_be_there_twice():
+    _, wrong = taken(fixed([row("A-3", "3:1/3")]))
+    assert wrong == {"rows": {}}
+    _, wrong = taken(fixed([row("A-3", "3:1/3"), row("A-3", "3:1/3")]))
+    said = "a row of A-3 stands here more than once: rows 2, 3"
+    assert wrong == {"rows": {2: said, 3: said}}
 
 
 def test_entries_that_are_not_there_at_all_and_rows_without_mark_are_no_fault():

@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 from reading_corpus import layout, open_one, text_file
 from reading_writers import WRITERS, Sheet, Typed
 
+from loadsheet.mapping.moments import format_reader
 from loadsheet.reading import Row, Table
+from loadsheet.reading.layouts import ColumnUse
 from loadsheet.reading.sentinel import Sentinel, examine
 
 ONE_FOLDER = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -106,6 +108,91 @@ def test_zeros_lost_everywhere_are_suspected_where_the_label_speaks_of_a_code(tm
     assert warnings_about(tmp_path, cells, "Weight") == ()
 
 
+def seen(columns, uses=None):
+    """The warnings about columns that hold these texts, by code."""
+    header, cells = tuple(columns), list(zip(*columns.values(), strict=True))
+    rows = [Row(number, row) for number, row in enumerate(cells, 2)]
+    places = {label: place for place, label in enumerate(header)}
+    sentinel = Sentinel(Table("rows", "a.csv", "", header, 1, places, lambda: iter(rows), {}), uses or {})
+    assert list(sentinel.watch(rows)) == rows
+    return {problem.code: problem for problem in sentinel.problems()}
+
+
+GERMAN_CODES = [f"{number:05}" for number in range(10115, 10215)] + ["01067", "04109", "07743"]
+SWISS_CODES = ["3012", "8001", "4051"]
+
+
+def test_padding_is_proposed_where_all_values_but_a_few_have_one_width():
+    warning = seen({"Postal code": [*GERMAN_CODES, "8056"]})["R223"]
+    assert (warning.values["width"], warning.values["pads_to"]) == (5, 5)
+    assert "let the mapping pad" in warning.hint
+
+
+NOT_TO_BE_PADDED = {
+    "many are shorter": {"Postal code": ["01067", "04109", *SWISS_CODES]},
+    "some are longer": {"Postal code": [*GERMAN_CODES, "8056", "123456"]},
+    "texts stand among them": {"Postal code": [*GERMAN_CODES, "8056", "SW1A 1AA"]},
+    "few of another country": {
+        "Country": ["DE"] * len(GERMAN_CODES) + ["CH"] * 3,
+        "Postal code": [*GERMAN_CODES, *SWISS_CODES],
+    },
+}
+
+
+@pytest.mark.parametrize("columns", NOT_TO_BE_PADDED.values(), ids=NOT_TO_BE_PADDED)
+def test_padding_is_not_proposed_where_short_values_may_be_right(columns):
+    warning = seen(columns)["R223"]
+    assert "pads_to" not in warning.values
+    assert "pad" not in warning.hint
+
+
+QUIET = {
+    "phone numbers of any length": {
+        "Phone": ["01712345678", "0301234567", "030123456", "491712345", "4917123456789"] * 30
+    },
+    "phone numbers with a few long ones": {
+        "Phone": ["0301234567"] * 100 + ["03012345678901"] * 86 + ["301234567"] * 163
+    },
+    "postcodes of two countries": {"Land": ["DE", "CH"] * 50, "PLZ": ["01067", "3012"] * 50},
+    "names like months": {"Name": ["MARTINA 77", "Marchand 12", "A 1", "B 2", "C 3", "Junior 05", "DECKER 10"] * 3},
+    "16 digits, of which every tenth ends in 0": {"Id": [str(4_000_000_000_000_001 + number) for number in range(500)]},
+    "postcodes of many countries": {"Postcode": ["SW1A 1AA", "1012 AB", "00-950", "75001", "D-10115", "K1A 0B1"] * 9},
+    "product codes": {"Code": ["A-17", "12-AB", "7-Z", "3/4", "1E10", "X05-03", "0815", "4711"] * 9},
+}
+
+
+@pytest.mark.parametrize("columns", QUIET.values(), ids=QUIET)
+def test_ordinary_columns_are_silent(columns):
+    assert seen(columns) == {}
+
+
+def test_what_excel_made_of_codes_is_found_among_them():
+    assert seen({"Code": ["A-17", "B-12", "MAR-77", "DEC-01", "C-3", "D-4", "E-5"]})["R224"].found == "MAR-77"
+
+
+def test_a_column_that_is_padded_or_read_as_numbers_has_lost_no_zeros():
+    columns = {"Postal code": [*GERMAN_CODES, "8056"]}
+    assert seen(columns, {"Postal code": ColumnUse(pads_to=5)}) == {}
+    assert seen(columns, {"Postal code": ColumnUse("number")}) == {}
+    assert list(seen(columns, {"Postal code": ColumnUse(pads_to=4)})) == ["R223"]
+
+
+def test_date_styles_are_named_as_the_column_declares_them():
+    formats = [("YY-MM-DD", format_reader("%y-%m-%d", None)), ("DD.MM.YYYY", format_reader("%d.%m.%Y", None))]
+    short = ["26-05-19", "05-06-07", "27-12-31"]
+    assert seen({"Day": short}, {"Day": ColumnUse("moment", 0, (formats[0],))}) == {}
+    styles = seen({"Day": [*short, "19.05.2026"]}, {"Day": ColumnUse("moment", 0, tuple(formats))})["R225"].values[
+        "styles"
+    ]
+    assert styles == "YY-MM-DD (3, rows 2, 3, 4); DD.MM.YYYY (1, row 5)"
+
+
+def test_a_date_among_the_words_of_a_date_column_was_no_text_before():
+    columns = {"Day": ["asap", "03-May", "open", "on call", "later"]}
+    assert list(seen(columns)) == ["R224"]
+    assert seen(columns, {"Day": ColumnUse("moment")}) == {}
+
+
 def test_number_cells_among_texts_with_zeros_have_lost_theirs(tmp_path):
     (warning,) = warnings_about_workbook(tmp_path, ["01067", 8056, "04109"])
     assert (warning.code, warning.found, warning.where.cell) == ("R223", "8056", "A3")
@@ -131,7 +218,7 @@ def test_real_dates_among_texts_and_among_dates_as_text(tmp_path):
 
 def test_numbers_stored_as_text_among_numbers(tmp_path):
     (warning,) = warnings_about_workbook(tmp_path, [1, 2.5, "3.7", 4])
-    assert (warning.code, warning.found, warning.values["numbers"]) == ("R227", "3.7", "3")
+    assert (warning.code, warning.found, warning.values["numbers"]) == ("R227", "3.7", 3)
     assert warnings_about_workbook(tmp_path, [1, "A", 3]) == ()
 
 
@@ -176,7 +263,7 @@ def test_a_second_pass_shows_the_same_and_many_rows_are_counted_not_listed(tmp_p
     for _ in range(2):
         assert sum(1 for _ in sentinel.watch(table.rows())) == 3_600
         (warning,) = sentinel.problems()
-        assert warning.values == {"count": "3,600", "rows": "rows 2, 3, 4, 5, 6 and 3,595 more"}
+        assert warning.values == {"count": 3600, "rows": "rows 2, 3, 4, 5, 6 and 3,595 more"}
 
 
 @given(st.lists(st.text(max_size=20), max_size=30))
@@ -185,3 +272,11 @@ def test_any_texts_pass_and_every_warning_is_a_sentence(cells):
     sentinel = Sentinel(Table("rows", "a.csv", "", ("c",), 1, {"c": 0}, lambda: iter(rows), {}))
     assert list(sentinel.watch(rows)) == rows
     assert all(problem.text and problem.hint for problem in sentinel.problems())
+
+
+def test_rows_that_begin_with_a_word_for_sums_are_pointed_out():
+    columns = {"Order": ["A1", "Total", "A2", "Summe:", "Total Energies"], "Notes": ["x", "", "Total", "", ""]}
+    warning = seen(columns)["R242"]
+    assert (warning.where.column, warning.values["rows"], warning.found) == ("Order", "rows 3, 5", "Total")
+    assert "totals: begins_with" in warning.hint
+    assert seen({"Order": ["A1", "Total Energies"], "Notes": ["Total", "Total"]}) == {}

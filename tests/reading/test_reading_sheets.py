@@ -1,5 +1,7 @@
 """Which sheet is read: the one that is named, else the only one that holds the table; what would be lost refuses the file."""
 
+from xml.sax.saxutils import escape
+
 import pytest
 from reading_corpus import inline, layout, open_one, refusal, wanted, workbook_parts, write_parts
 from reading_writers import WRITERS, Sheet, Typed
@@ -102,3 +104,23 @@ def test_of_the_other_sheets_only_the_tops_are_read():
             Book("a.xlsx", "workbook", sheets, {}, rows, lambda _: Traits()), [layout("Id", around=around)], Settings()
         )
     assert len(seen) < 100
+
+
+@pytest.mark.parametrize("form", [*(form for form in WRITERS if form != "ods"), "csv"])  # .ods has paragraphs
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r", "_x000D_\n"])
+def test_line_ends_within_a_cell_are_line_feeds_whoever_saved_the_file(tmp_path, form, end):
+    if form == "csv":
+        path = tmp_path / "a.csv"
+        path.write_bytes(f'Id,City{end}A1,"Ulm{end}West"{end}'.replace("_x000D_", "\r").encode())
+    elif form == "xlsx":
+        written = escape(end).replace("\r", "_x000D_")
+        path = write_parts(
+            tmp_path / "a.xlsx", workbook_parts(inline(*HEAD, number=1) + inline("A1", f"Ulm{written}West", number=2))
+        )
+    else:
+        path = WRITERS[form](
+            tmp_path / f"a.{form}", [Sheet([HEAD, ["A1", f"Ulm{end.replace('_x000D_', chr(13))}West"]])]
+        )
+    (row,) = open_one(path, ASKED).rows()
+    assert row.cells == ("A1", "Ulm\nWest")
+    assert row.problem is None

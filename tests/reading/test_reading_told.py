@@ -42,7 +42,10 @@ def cut_off(folder):
             ["Mehr als ein Blatt enthält Zeilen der Tabelle: Week 10, Week 11", "blenden Sie die Blätter aus"],
         ),
         (hidden_sheets, ["alle ihre Blätter sind ausgeblendet: Week 10", "blenden Sie das Blatt"]),
-        (a_cell_beyond, ["hinter der letzten Spalte", "löschen Sie ihn oder geben Sie seiner Spalte"]),
+        (
+            a_cell_beyond,
+            ["hinter der letzten Spalte", "setzen Sie ihn unter seine Überschrift, wenn er gebraucht wird"],
+        ),
         (another_delimiter, ["mit einem anderen Trennzeichen", "mit dem vereinbarten Trennzeichen"]),
         (cut_off, ["alles Übrige darin ist UTF-8", "speichern Sie sie als „CSV UTF-8“"]),
     ],

@@ -1,32 +1,15 @@
 import sqlite3
-from collections import Counter
+from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
 from ledgers import document, drop_of, ledger_in, left_out, order, plan, send, unreadable, weight_problem
-from nights import nights, played, views
 
+from loadsheet.mapping.documents import SHARED
 from loadsheet.problems import Problem
-from loadsheet.reconcile import FATES, IGNORED, settle
+from loadsheet.reconcile import FATES, settle
 from loadsheet.settings import Settings
 
 SETTINGS = Settings()
-
-
-@settings(max_examples=40, deadline=None)
-@given(nights, views)
-def test_rows_read_are_the_sum_of_their_fates(night, view):
-    with played(night, view) as (ledger, run, listings):
-        found = settle(ledger.history, listings, run, SETTINGS)
-        assert found.balances
-        assert not list(found.faults())
-        expected = Counter()
-        for drop in ledger.history.drops_of(run):
-            expected.update(entry.state for entry in ledger.history.entries_of(drop.id) for _ in entry.rows)
-            expected.update(IGNORED for _ in ledger.history.ignored_of(drop.id))
-        assert {fate: count for fate, count in found.balance.rows.items() if count} == dict(expected)
-        assert found.balance.read == expected.total() == sum(spec["rows"] for items in night for spec in items)
-        assert found.balance.entries == found.verdicts.total()
 
 
 @pytest.fixture
@@ -90,3 +73,25 @@ def test_a_run_that_found_nothing_balances(tmp_path):
         assert found.balances
         assert not found.matches
         assert not found.totals
+
+
+@pytest.mark.parametrize("shared", [0, 1], ids=["its own document last", "its own document first"])
+@pytest.mark.parametrize("wrong", ["first", "second", "neither"])
+def test_a_row_of_which_one_document_is_invalid_counts_as_invalid(tmp_path, wrong, shared):
+    with ledger_in(tmp_path) as ledger:
+        run = ledger.begin_run()
+        row = ("orders", 2, ("A-00001", "", "", "", ""))
+        problems = {"first": ((weight_problem("in.csv", 2),), ()), "second": ((), (weight_problem("in.csv", 2),))}
+        events = [
+            document("order.status", {"order_id": "A-00001", "status_code": code}, [row], *some)
+            for code, some in zip(("DEP", "ARR"), problems.get(wrong, ((), ())), strict=True)
+        ]
+        events[shared] = replace(events[shared], items={SHARED: (0,)})
+        ledger.saw(run, {"order:A-00001"})
+        drop = drop_of(("orders", "in.csv"), operation="order.status")
+        ledger.plan(run, drop, {}, events, lambda: {"orders": 1})
+        send(ledger, run)
+        found = settle(ledger.history, {}, run, SETTINGS)
+        fate = "accepted" if wrong == "neither" else "invalid"
+        assert {name: count for name, count in found.balance.rows.items() if count} == {fate: 1}
+        assert found.balances

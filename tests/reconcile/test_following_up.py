@@ -4,8 +4,6 @@ from dataclasses import replace
 from decimal import Decimal
 
 import pytest
-from hypothesis import given
-from hypothesis import settings as examples
 from ledgers import (
     Ticking,
     document,
@@ -20,10 +18,9 @@ from ledgers import (
     unknown,
     weight_problem,
 )
-from nights import nights, played, views
 
 from loadsheet.ledger import Remark, Settlement, State
-from loadsheet.reconcile import NEEDS_SOMEONE, settle
+from loadsheet.reconcile import settle
 from loadsheet.settings import Settings
 
 SETTINGS = Settings()
@@ -201,21 +198,6 @@ def test_words_on_what_is_no_exception_are_not_kept(house):
     house.night([create(1)], held=[order(1)])
     assert house.says(1, "explained") == 0
     assert house.says(99, "explained") == 0
-
-
-@examples(max_examples=40, deadline=None)
-@given(nights, views)
-def test_each_entry_that_needs_someone_is_an_exception_and_no_other_is(night, view):
-    with played(night, view) as (ledger, run, listings):
-        found = settle(ledger.history, listings, run, SETTINGS)
-        needing = {entry for entry, match in found.matches.items() if match.verdict in NEEDS_SOMEONE}
-        assert {one.entry for one in found.exceptions.standings} == needing
-        assert {one.entry for one in found.exceptions.open} | {one.entry for one in found.exceptions.closed} == needing
-        ledger.follow(run, found.exceptions.standings)
-        later = settle(ledger.history, listings, run, SETTINGS)
-        assert [one._replace(closed_run="") for one in later.exceptions.standings] == list(found.exceptions.standings)
-        assert later.fields == found.fields
-        assert later.shares == found.shares
 
 
 def test_figures_are_told_by_verdict(house):

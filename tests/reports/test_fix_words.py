@@ -4,8 +4,10 @@ import string
 import pytest
 
 from loadsheet.ledger import ColumnGuide
+from loadsheet.mapping.pattern_examples import form_of
 from loadsheet.problems import CATALOGUE, Problem, Where
-from loadsheet.reports.fixing.words import takes_of, told
+from loadsheet.reports.fixing.errors import Errors
+from loadsheet.reports.fixing.words import Told, takes_of, told
 from loadsheet.reports.fixing.words_de import GERMAN
 from loadsheet.reports.fixing.words_en import ENGLISH
 
@@ -27,10 +29,35 @@ def test_templates_use_what_problems_of_that_code_have(words):
         assert places(template) <= known, code
 
 
-@pytest.mark.parametrize("code", [code for code in CATALOGUE if SENDERS.fullmatch(code)])
-def test_german_has_words_for_every_problem_that_a_sender_can_meet(code):
-    assert code in GERMAN.problems
-    assert GERMAN.problems[code] != CATALOGUE[code].template or code == "G406"
+def test_german_has_words_for_every_problem_that_a_sender_can_meet():
+    codes = [code for code in CATALOGUE if SENDERS.fullmatch(code) and code != "G406"]
+    same = [code for code in codes if GERMAN.problems.get(code, CATALOGUE[code].template) == CATALOGUE[code].template]
+    assert codes
+    assert same == []
+    assert "G406" in GERMAN.problems
+
+
+def test_every_problem_of_a_row_says_what_to_do():
+    codes = [code for code in CATALOGUE if re.fullmatch(r"[CGK]\d+|L60[1-9]|L61[12]|X\d+", code)]
+    silent = [
+        (code, words.language)
+        for code in codes
+        for words in (ENGLISH, GERMAN)
+        if not told(
+            Problem(code, AT, "?", dict.fromkeys(places(CATALOGUE[code].template) - {"found"}, "x")), words, {}
+        ).todo
+    ]
+    assert len(codes) > 40
+    assert silent == []
+
+
+def test_a_pattern_is_shown_by_its_parts_and_an_example():
+    pattern = r"(?P<street>.+), (?P<zip>[0-9]{4} ?[A-Z]{2}) (?P<city>.+)"
+    said = told(Problem("C313", AT, "Kade 8", hint=form_of(pattern, "Kade 8, 9711 LM Groningen")), ENGLISH, {})
+    assert said.text == '"Kade 8" is not in the expected form'
+    assert said.todo == "Expected: street, zip, city; example: Kade 8, 9711 LM Groningen"
+    assert form_of(pattern) == "expected: street, zip, city"
+    assert form_of("[A-Z]{2}-[0-9]{3}") == "example: AB-123"
 
 
 def test_both_languages_say_what_to_do_for_the_same_problems_and_have_as_many_headings():
@@ -51,7 +78,7 @@ def test_phrases_are_patterns_whose_groups_their_words_use(words):
     ("problem", "text", "todo", "suggestion"),
     [
         (
-            Problem("C302", AT, "zwölf", {"locale": "de_DE"}, "de_DE writes 1.234,5"),
+            Problem("C302", AT, "zwölf", {"locale": "de_DE"}, "write it like 1.234,5"),
             "„zwölf“ ist keine Zahl",
             "Schreiben Sie die Zahl wie 1.234,5",
             "",
@@ -104,7 +131,7 @@ def test_the_guide_to_a_column_says_what_it_takes_where_the_problem_does_not():
     guide = ColumnGuide("a number, in kg, like the pattern [0-9]+, blank means 1")
     problem = Problem("C305", AT, "-1", {"expected": "from 0 to 9"})
     assert told(problem, ENGLISH, {}, guide).todo == "This column takes a number, in kg, blank means 1"
-    assert told(problem, ENGLISH, {}).todo == "Write a value from 0 to 9"
+    assert told(problem, ENGLISH, {}).todo == "Write a value that fits: from 0 to 9"
 
 
 @pytest.mark.parametrize(
@@ -143,3 +170,18 @@ def test_a_cell_of_another_kind_of_row_is_called_by_its_own_name():
 def test_a_value_is_only_suggested_where_it_is_the_whole_cell(code, found, hint, suggestion):
     problem = Problem(code, AT, found, {"expected": "x", "first": "1", "second": "2"}, hint)
     assert told(problem, ENGLISH, {}).suggestion == suggestion
+
+
+def test_counts_have_the_sign_between_thousands_of_the_language():
+    errors = Errors()
+    for number in range(2_400):
+        code, column = ("C302", "Gewicht") if number < 1_300 else ("C308", "Land")
+        errors.add(
+            Problem(code, Where("in.csv", row=number, column=column), "x"), None, Told(column, code, "", ""), "A-1"
+        )
+    errors.documents = 1_000
+    assert errors.summary(GERMAN) == (
+        "2.400 Probleme mit 2 Ursachen in 1.000 Sätzen. Ist die Spalte „Gewicht“ berichtigt, sind 1.300 davon erledigt."
+    )
+    assert "2,400 problems" in errors.summary(ENGLISH)
+    assert GERMAN.counted(GERMAN.read_held, 1_000).startswith("1.000 weitere Sätze")

@@ -6,14 +6,14 @@ import re
 import subprocess
 
 import pytest
-from axe import violations
-from browsing import chromium, look
-from fleets import a_fleet
+from accessibility import violations
+from browser import chromium, look
 from ledgers import document, order, unreadable
-from nightly import night, rows
+from run_with_every_outcome import night, rows
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select, WebDriverWait
+from shared_ledger import a_fleet
 
 from loadsheet.problems import Problem, Where
 from loadsheet.reconcile import settle

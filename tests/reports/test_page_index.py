@@ -6,9 +6,9 @@ import shutil
 from html import unescape
 
 import pytest
-from fleets import Fleet, a_fleet, joined, shared_settings
 from ledgers import ledger_in
-from nightly import night
+from run_with_every_outcome import night
+from shared_ledger import Fleet, a_fleet, joined, shared_settings
 
 from loadsheet.ledger import Standing
 from loadsheet.reconcile import Exceptions

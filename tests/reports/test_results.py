@@ -1,5 +1,4 @@
 import csv
-from contextlib import contextmanager
 
 import pytest
 from ledgers import (
@@ -7,7 +6,6 @@ from ledgers import (
     accepted,
     document,
     drop_of,
-    ledger_in,
     left_out,
     order,
     plan,
@@ -17,24 +15,12 @@ from ledgers import (
     unreadable,
     weight_problem,
 )
+from reported_runs import run_begun, written
 
 from loadsheet.ledger import Drop
 from loadsheet.problems import Problem, Where
-from loadsheet.reconcile import settle
-from loadsheet.reports import write
-from loadsheet.settings import Settings
 
-ZWOELF = 'Gewicht: "zwölf" is not a number as de writes it [C302]'
-
-
-@contextmanager
-def night(tmp_path):
-    with ledger_in(tmp_path) as ledger:
-        yield ledger, ledger.begin_run(), Settings(outbox=tmp_path / "outbox")
-
-
-def written(ledger, run, settings):
-    return write(ledger.history, settle(ledger.history, {}, run, settings), run, settings)
+ZWOELF = 'Gewicht: "zwölf" is not a number [C302]'
 
 
 def lines(report, name):
@@ -47,7 +33,7 @@ def cell(number, text="x"):
 
 
 def test_the_rows_of_a_file_come_back_in_their_own_order_with_what_became_of_them(tmp_path):
-    with night(tmp_path) as (ledger, run, settings):
+    with run_begun(tmp_path) as (ledger, run, settings):
         items = [
             document("order.create", order(2), [("orders", 5, cell(2)), ("orders", 2, cell(2))]),
             document("order.create", order(1), [("orders", 3, cell(1))], weight_problem("in.csv", 3, hint="write 12")),
@@ -59,14 +45,14 @@ def test_the_rows_of_a_file_come_back_in_their_own_order_with_what_became_of_the
         assert lines(report, "in.csv.results.csv") == [
             ["row", "outcome", "problem", "what to do", *HEADER, "operation", "key", "service order", "verdict"],
             ["2", "accepted", "", "", *cell(2), "order.create", "A-00002", "8800001", "not verifiable"],
-            ["3", "invalid", ZWOELF, "write 12", *cell(1), "order.create", "A-00001", "", "not sent: invalid"],
+            ["3", "invalid", ZWOELF, "Write 12", *cell(1), "order.create", "A-00001", "", "not sent: invalid"],
             ["4", "ignored", "row begins with Summe", "", "", "Summe", "", "", "99", "", "", "", ""],
             ["5", "accepted", "", "", *cell(2), "order.create", "A-00002", "8800001", "not verifiable"],
         ]
 
 
 def test_each_row_tells_its_own_problems_and_the_others_why_they_are_held_with_it(tmp_path):
-    with night(tmp_path) as (ledger, run, settings):
+    with run_begun(tmp_path) as (ledger, run, settings):
         rows = [("orders", 2, cell(1)), ("packages", 2, cell(1)), ("packages", 3, cell(1))]
         nowhere = Problem("G406", values={"say": "the weights do not add up"})
         warning = weight_problem("packages.csv", 2, level="warning")
@@ -84,7 +70,7 @@ def test_each_row_tells_its_own_problems_and_the_others_why_they_are_held_with_i
         assert said == [
             "the weights do not add up [G406]",
             "refused with packages.csv row 4",
-            "it was sent, but whether it was applied is not known: no answer within 60 s [X702]",
+            "it was sent, but the outcome is unknown: no answer within 60 s [X702]",
         ]
         said = [line[2] for line in lines(report, "packages.csv.results.csv")[1:]]
         assert said == [
@@ -93,10 +79,20 @@ def test_each_row_tells_its_own_problems_and_the_others_why_they_are_held_with_i
             "PLZ: the exchange refused it: pickup_pincode is invalid [X701]",
             "unknown with orders.csv row 4",
         ]
+        todo = [line[3] for name in ("orders", "packages") for line in lines(report, f"{name}.csv.results.csv")[1:]]
+        assert todo == [
+            "Correct the red cells of the record",
+            "See row 4",
+            "Nothing to do: the next run asks the exchange",
+            "Write a number",
+            "Write a number",
+            "Correct the value; if it is right, ask the exchange",
+            "See row 4",
+        ]
 
 
 def test_each_sheet_of_a_workbook_gets_its_own_file(tmp_path):
-    with night(tmp_path) as (ledger, run, settings):
+    with run_begun(tmp_path) as (ledger, run, settings):
         rows = [("orders", 2, cell(1)), ("packages", 2, cell(1))]
         tables = (("orders", "book.xlsx", "Aufträge"), ("packages", "book.xlsx", "Pakete/2"))
         plan(ledger, run, drop_of(*tables), [document("order.create", order(1), rows)])
@@ -105,7 +101,7 @@ def test_each_sheet_of_a_workbook_gets_its_own_file(tmp_path):
 
 
 def test_a_sheet_that_holds_two_tables_comes_back_as_one_file(tmp_path):
-    with night(tmp_path) as (ledger, run, settings):
+    with run_begun(tmp_path) as (ledger, run, settings):
         rows = [("heads", 2, cell(1)), ("lines", 3, cell(1)), ("lines", 4, cell(1))]
         plan(ledger, run, drop_of(("heads", "in.csv"), ("lines", "in.csv")), [document("order.create", order(1), rows)])
         report = written(ledger, run, settings)
@@ -113,7 +109,7 @@ def test_a_sheet_that_holds_two_tables_comes_back_as_one_file(tmp_path):
 
 
 def test_no_results_file_overwrites_another(tmp_path):
-    with night(tmp_path) as (ledger, run, settings):
+    with run_begun(tmp_path) as (ledger, run, settings):
         for name in ("a/in.csv", "a__in.csv", "A/IN.csv"):
             item = document("order.status", {"order_id": name}, [("orders", 2, cell(1, name))])
             plan(ledger, run, drop_of(("orders", name), mapping=name), [item])
@@ -124,7 +120,7 @@ def test_no_results_file_overwrites_another(tmp_path):
 
 
 def test_a_file_of_an_earlier_run_says_so_in_its_name(tmp_path):
-    with night(tmp_path) as (ledger, run, settings):
+    with run_begun(tmp_path) as (ledger, run, settings):
         plan(ledger, run, drop_of(("orders", "in.csv")), [document("order.create", order(1), [("orders", 2, cell(1))])])
         ledger.end_run(run, exit_code=75, summary={})
         later = ledger.begin_run()
@@ -133,19 +129,19 @@ def test_a_file_of_an_earlier_run_says_so_in_its_name(tmp_path):
 
 
 def test_a_file_that_was_set_aside_is_answered_too(tmp_path):
-    with night(tmp_path) as (ledger, run, settings):
+    with run_begun(tmp_path) as (ledger, run, settings):
         ledger.set_aside(run, unreadable("broken.xlsx", Problem("R202", Where("broken.xlsx"), hint="send it again")))
         report = written(ledger, run, settings)
         assert lines(report, "broken.xlsx.results.csv")[1][:4] == [
             "",
             "set aside",
             "the file holds no rows [R202]",
-            "send it again",
+            "Send it again",
         ]
 
 
 def test_the_senders_own_headings_are_never_mistaken_for_ours(tmp_path):
-    with night(tmp_path) as (ledger, run, settings):
+    with run_begun(tmp_path) as (ledger, run, settings):
         header = ("Row", "key", "=HEAD", "Gewicht", "Wert")
         item = document("order.create", order(1), [("orders", 2, cell(1))])
         plan(ledger, run, drop_of(("orders", "in.csv"), header=header), [item])
@@ -156,7 +152,7 @@ def test_the_senders_own_headings_are_never_mistaken_for_ours(tmp_path):
 
 
 def test_many_lines_in_any_order_are_put_into_that_of_the_file(tmp_path):
-    with night(tmp_path) as (ledger, run, settings):
+    with run_begun(tmp_path) as (ledger, run, settings):
         numbers = [(number * 7919) % 3001 + 2 for number in range(3001)]
         items = [
             document("order.status", {"order_id": str(number)}, [("orders", number, cell(number, "two\nlines"))])
@@ -168,20 +164,43 @@ def test_many_lines_in_any_order_are_put_into_that_of_the_file(tmp_path):
         assert all(line[4] == f"A-{int(line[0]):05}" and line[5] == "two\nlines" for line in found)
 
 
-@pytest.mark.parametrize("text", ["=1+1", "@SUM(1)", "\t=x", "\r=x", "a;=1"])
-def test_nothing_that_was_sent_or_answered_becomes_a_formula(tmp_path, text):
-    with night(tmp_path) as (ledger, run, settings):
-        problem = weight_problem("in.csv", 2, found=text, hint=text, level="warning")
-        record = {"order_id": text, "status_code": text}
-        item = document("order.status", record, [("orders", 2, (text,) * 5)], problem)
-        plan(ledger, run, drop_of(("orders", "in.csv"), header=(text, *HEADER[1:])), [item])
-        send(ledger, run, lambda one: refused(one, text))
-        for line in lines(written(ledger, run, settings), "in.csv.results.csv"):
-            assert not [field for field in line if field[:1] in tuple("=@\t\r") or ";=" in field]
+def test_nothing_that_was_sent_or_answered_becomes_a_formula(tmp_path):
+    texts = ("=1+1", "@SUM(1)", "\t=x", "\r=x", "a;=1")
+    with run_begun(tmp_path) as (ledger, run, settings):
+        for number, text in enumerate(texts):
+            file = f"in{number}.csv"
+            problem = weight_problem(file, 2, found=text, hint=text, level="warning")
+            item = document(
+                "order.status", {"order_id": text, "status_code": text}, [("orders", 2, (text,) * 5)], problem
+            )
+            plan(ledger, run, drop_of(("orders", file), mapping=file, header=(text, *HEADER[1:])), [item])
+        send(ledger, run, lambda one: refused(one, one.key))
+        report = written(ledger, run, settings)
+        for number in range(len(texts)):
+            _, line = found = lines(report, f"in{number}.csv.results.csv")
+            assert line[1] == "refused"
+            assert not [field for one in found for field in one if field[:1] in tuple("=@\t\r") or ";=" in field]
+
+
+@pytest.mark.parametrize("answer", [accepted, lambda one: refused(one, "no\x1b[2J\u202e")])
+def test_no_control_character_that_was_sent_or_answered_reaches_results_or_pages(tmp_path, answer):
+    hidden = "\x00\x1b[2J\x7f\x9b\u202ex\u2066"
+    with run_begun(tmp_path) as (ledger, run, settings):
+        problem = weight_problem("in.csv", 2, found=hidden, hint=hidden, level="warning")
+        record = {"order_id": f"A{hidden}", "status_code": hidden}
+        item = document("order.status", record, [("orders", 2, (hidden, "two\nlines\t", "", "", ""))], problem)
+        plan(ledger, run, drop_of(("orders", "in.csv"), header=(hidden, *HEADER[1:])), [item])
+        send(ledger, run, answer)
+        report = written(ledger, run, settings)
+        assert [line[5] for line in lines(report, "in.csv.results.csv")[1:]] == ["two\nlines\t"]
+        for path in (report.folder / "in.csv.results.csv", report.folder / "run.html", settings.outbox / "index.html"):
+            text = path.read_text(encoding="utf-8")
+            assert "\ufffd[2J" in text or path.name == "index.html"
+            assert not set(text) & set(hidden) - set("x[2J"), path.name
 
 
 def test_an_accepted_entry_without_rows_harms_nothing(tmp_path):
-    with night(tmp_path) as (ledger, run, settings):
+    with run_begun(tmp_path) as (ledger, run, settings):
         plan(ledger, run, drop_of(("orders", "in.csv")), [document("order.create", order(1), [])])
         send(ledger, run, accepted)
         assert lines(written(ledger, run, settings), "in.csv.results.csv")[1:] == []

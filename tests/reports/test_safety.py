@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from loadsheet.control_characters import visible
 from loadsheet.reports.safety import CELL_MAX, csv_line, csv_row, csv_text, sheet_text
 
 PAYLOADS = (
@@ -58,13 +59,23 @@ def test_a_line_is_the_same_as_its_texts(texts):
 
 @given(
     st.lists(
-        st.text(st.sampled_from("ab1=+-@;,\t\r\n '\"|.\uff1d\uff0d\u201c\xa0\0"), max_size=6), min_size=2, max_size=5
+        st.text(st.sampled_from("ab1=+-@;,\t\r\n '\"|.\uff1d\uff0d\u201c\xa0\0\x1b\x9b\u202e"), max_size=6),
+        min_size=2,
+        max_size=5,
     )
 )
 def test_a_row_is_what_a_csv_writer_makes_of_the_line(texts):
     written = io.StringIO(newline="")
-    csv.writer(written).writerow(csv_line(texts))
+    csv.writer(written).writerow(csv_line([visible(text) for text in texts]))
     assert csv_row(texts) == written.getvalue()
+
+
+def test_a_row_for_people_keeps_tabs_and_line_ends_and_shows_control_characters():
+    kept, hidden = "two\nlines\tand\r\n\u200cش\xa0é", "\0\x1b[2J\x7f\x9b\u202eevil\u2066\u200f"
+    assert next(csv.reader(io.StringIO(csv_row([kept, hidden]), newline=""))) == [
+        kept,
+        "\ufffd\ufffd[2J\ufffd\ufffd\ufffdevil\ufffd\ufffd",
+    ]
 
 
 def test_a_text_too_long_for_a_cell_is_cut_with_a_mark():

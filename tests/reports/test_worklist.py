@@ -5,8 +5,8 @@ from datetime import date, datetime, timedelta
 
 import openpyxl
 import pytest
-from houses import House, create, told
 from ledgers import Ticking, document, drop_of, ledger_in, order, refused, send, weight_problem
+from reported_runs import House, create, told
 
 from loadsheet.ledger import Remark
 from loadsheet.mapping.documents import Source
@@ -168,11 +168,15 @@ def test_the_summary_says_what_changed_since_the_run_before_and_draws_the_last_o
     assert len(openpyxl.load_workbook(report.folder / "reconciliation.xlsx")["Summary"]._charts) == 2
 
 
-@pytest.mark.parametrize("lock", ["~$reconciliation.xlsx", ".~lock.reconciliation.xlsx#"])
-def test_a_workbook_that_is_open_stays_and_the_next_one_has_another_name(house, lock):
+def test_a_workbook_that_is_open_stays_and_the_next_one_has_another_name(house):
     first = house.night([create(1)], held=[order(1)])
     before = (first.folder / "reconciliation.xlsx").read_bytes()
-    (first.folder / lock).write_bytes(b"")
+    for name in ("~$reconciliation.xlsx", ".~lock.reconciliation.xlsx#"):
+        lock = first.folder / name
+        lock.touch()
+        assert free_name(first.folder) == "reconciliation_2.xlsx"
+        lock.unlink()
+    lock.touch()
     again = house.again(held=[order(1, delivery_city="Köln")])
     assert "reconciliation_2.xlsx" in again.names
     assert (first.folder / "reconciliation.xlsx").read_bytes() == before
@@ -180,7 +184,7 @@ def test_a_workbook_that_is_open_stays_and_the_next_one_has_another_name(house, 
         "reconciliation.xlsx is open in another program; the workbook is in reconciliation_2.xlsx"
         in again.summary.remarks
     )
-    (first.folder / lock).unlink()
+    lock.unlink()
     assert free_name(first.folder) == "reconciliation.xlsx"
 
 
@@ -205,15 +209,36 @@ def test_buckets_follow_each_other():
     assert days == sorted(days)
 
 
-@pytest.mark.parametrize("unit", ['=1+1"', "EUR", "eur", "<b>", 'a"),1,("', "x" * 300, " ", "\n"])
-def test_foreign_units_stay_out_of_headings_and_formulas(house, unit):
-    wrong = create(2, weight_problem("in1.csv", 3), currency=unit, gross_weight_uom=unit)
-    report = house.night([create(1), create(4, currency="EUR"), wrong])
-    book = openpyxl.load_workbook(report.folder / "reconciliation.xlsx")
+def test_foreign_units_stay_out_of_headings_and_formulas(house):
+    units = ('=1+1"', "EUR", "eur", "<b>", 'a"),1,("', "x" * 300, " ", "\n")
+    wrong = [
+        create(number, weight_problem("in1.csv", number + 1), currency=unit, gross_weight_uom=unit)
+        for number, unit in enumerate(units, start=10)
+    ]
+    book = openpyxl.load_workbook(
+        house.night([create(1), create(4, currency="EUR"), *wrong]).folder / "reconciliation.xlsx"
+    )
     for sheet in book:
         for table in sheet.tables.values():
             heads = [column.name.casefold() for column in table.tableColumns]
             assert len(set(heads)) == len(heads)
             assert [str(cell.value).casefold() for cell in sheet[table.ref][0]] == heads
     formulas = [cell.value for line in book["Ageing"].iter_rows() for cell in line if cell.data_type == "f"]
-    assert unit.isalpha() or not any(unit.strip() and unit in formula for formula in formulas)
+    assert formulas
+    foreign = [unit for unit in units if unit.strip() and not unit.isalpha()]
+    assert [formula for formula in formulas if any(unit in formula for unit in foreign)] == []
+
+
+@pytest.mark.parametrize("deleted", [True, False])
+def test_an_invalid_document_says_which_version_of_it_the_exchange_has(house, deleted):
+    house.night([create(1)])
+    accepted_in = house.run.name
+    if deleted:
+        house.night([document("order.delete", {"order_id": "A-00001"}, [("orders", 2, ("A-00001",))])])
+    report = house.night([create(1, weight_problem("in.csv", 2))], held=[] if deleted else [order(1)])
+    (line,) = told(report)
+    copy = f"this version is invalid; the exchange has the version of A-00001 that was accepted in run {accepted_in}"
+    (results,) = report.folder.glob("*.results.csv")
+    page = (report.folder / "run.html").read_text(encoding="utf-8")
+    for text in (line["What is wrong"], results.read_text(encoding="utf-8-sig"), page):
+        assert (copy in text) is not deleted

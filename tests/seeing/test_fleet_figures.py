@@ -4,8 +4,8 @@ import time
 import urllib.request
 
 import pytest
-from fleets import Fleet, a_fleet, joined, shared_settings
-from seen import samples
+from monitored_runs import samples
+from shared_ledger import Fleet, a_fleet, joined, shared_settings
 
 from loadsheet.ledger.shared.sight import fleet_of
 from loadsheet.seeing import Board, shown

@@ -8,9 +8,9 @@ import socket
 import time
 
 import pytest
+from monitored_runs import Clock, Exchange, house, samples
 from orders import MAPPINGS, write_orders
-from seen import Clock, Exchange, house, samples
-from watched import watching
+from watch_process import watching
 
 from loadsheet.problems import SettingsError
 from loadsheet.seeing import Board, shown
@@ -245,6 +245,7 @@ def test_without_a_supervisor_nothing_happens(board, name):
 # a real watch
 
 
+@pytest.mark.journey
 def test_a_watch_under_a_supervisor_answers_runs_and_says_when_it_stops(tmp_path, request):
     supervisor = Supervisor(str(tmp_path / "notify"))
     request.addfinalizer(supervisor.close)

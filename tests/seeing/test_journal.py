@@ -12,11 +12,11 @@ from urllib.parse import quote
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from monitored_runs import TOKEN, Exchange, house, order_id, write_orders
+from notification_servers import web
 from orders import MAPPINGS
-from receiving import web
-from scripted import answer
-from seen import TOKEN, Exchange, house, order_id, write_orders
-from sendings import Naps, ledgers, orders, settings
+from ready_entries import Naps, ledgers, orders, settings
+from scripted_exchange import answer
 
 from loadsheet import journal
 from loadsheet.cli import invoke

@@ -4,11 +4,11 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from houses import House, create
+from databases import server
 from ledgers import Ticking, ledger_in
-from postgres import running_server
-from seen import TOKEN, Exchange, house, order_id, samples, write_orders
-from sendings import events, orders
+from monitored_runs import TOKEN, Exchange, house, order_id, samples, write_orders
+from ready_entries import events, orders
+from reported_runs import House, create
 from sqlalchemy import create_engine
 
 from loadsheet.ledger import Settlement, State, open_ledger
@@ -33,7 +33,7 @@ def of(found, name):
 
 def test_a_night_is_measured_as_the_ledger_and_the_run_have_it(tmp_path):
     exchange = Exchange(refused=[order_id(1)], lost=[order_id(2)])
-    with house(tmp_path, exchange, metrics_file=tmp_path / "loadsheet.prom") as here:
+    with house(tmp_path, exchange, metrics_file=tmp_path / "loadsheet.prom", token=TOKEN) as here:
         before = here.clock.now
         assert here.night(6, wrong_every=5).exit_code == 1
         found = here.figures()
@@ -59,12 +59,15 @@ def test_a_night_is_measured_as_the_ledger_and_the_run_have_it(tmp_path):
     assert before.timestamp() < of(found, "last_success_timestamp_seconds")[()] <= ended <= here.clock.now.timestamp()
     assert of(found, "run_duration_seconds")[()] == pytest.approx(ended - before.timestamp(), abs=5)
     assert len(of(found, "build_info")) == 1
+    assert TOKEN not in (tmp_path / "loadsheet.prom").read_text(encoding="utf-8")
 
 
-def test_the_buckets_of_call_durations_add_up(tmp_path):
+def test_the_buckets_of_call_durations_add_up_and_only_calls_of_the_run_count(tmp_path):
     with house(tmp_path, metrics_file=tmp_path / "loadsheet.prom") as here:
         here.night(5)
         found = here.figures()
+        here.night(1, first=50)
+        assert of(here.figures(), "calls") == {("order.create", "accepted"): 1}
     buckets = {
         dict(key[1:])["le"]: value for key, value in found.items() if key[0] == "loadsheet_call_duration_seconds_bucket"
     }
@@ -136,22 +139,14 @@ def settled(submission, outcome, duration_ms):
     return Settlement(submission.id, State(outcome), outcome, outcome=outcome, status=200, duration_ms=duration_ms)
 
 
-def test_only_calls_of_the_run_count(tmp_path):
-    with house(tmp_path, metrics_file=tmp_path / "loadsheet.prom") as here:
-        here.night(5)
-        here.night(1, first=50)
-        assert of(here.figures(), "calls") == {("order.create", "accepted"): 1}
-
-
-def test_postgresql_answers_the_same_questions(tmp_path):
-    with running_server() as postgres:
-        engine = create_engine(postgres.new_database().replace("postgresql://", "postgresql+psycopg://"))
-        metadata.create_all(engine)
-        with engine.connect() as connection:
-            assert standings(connection, ["2026-03-04T02:15:00.000Z"]).opened_by == (0,)
-            assert calls_by_outcome(connection, "2026-03-04-01") == {}
-            assert call_times(connection, "2026-03-04-01", [0.1, 1.0]) == []
-        engine.dispose()
+def test_postgresql_answers_the_same_questions():
+    engine = create_engine(server().new_database().replace("postgresql://", "postgresql+psycopg://"))
+    metadata.create_all(engine)
+    with engine.connect() as connection:
+        assert standings(connection, ["2026-03-04T02:15:00.000Z"]).opened_by == (0,)
+        assert calls_by_outcome(connection, "2026-03-04-01") == {}
+        assert call_times(connection, "2026-03-04-01", [0.1, 1.0]) == []
+    engine.dispose()
 
 
 # files
@@ -183,13 +178,6 @@ def test_a_metrics_file_that_cannot_be_written_is_said_and_changes_nothing_else(
     assert said.startswith(
         f"loadsheet: the metrics file {tmp_path}/nowhere/loadsheet.prom cannot be written (No such file"
     )
-
-
-def test_no_figure_knows_the_token(tmp_path):
-    exchange = Exchange(refused=[order_id(0)])
-    with house(tmp_path, exchange, metrics_file=tmp_path / "loadsheet.prom", token=TOKEN) as here:
-        here.night(2)
-    assert TOKEN not in (tmp_path / "loadsheet.prom").read_text(encoding="utf-8")
 
 
 def test_a_watch_shows_all_shippers_in_one_answer_that_names_each_metric_once():

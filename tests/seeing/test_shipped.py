@@ -9,11 +9,11 @@ from urllib.parse import urlencode
 import pytest
 from datasette.app import Datasette
 from datasette.utils import parse_metadata
-from fleets import a_fleet
-from nightly import night
+from monitored_runs import Exchange, house, order_id
 from prometheus_client.parser import text_string_to_metric_families
 from ruamel.yaml import YAML
-from seen import Exchange, house, order_id
+from run_with_every_outcome import night
+from shared_ledger import a_fleet
 
 import loadsheet.seeing
 from loadsheet.ledger import Standing

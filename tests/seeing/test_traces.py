@@ -3,10 +3,10 @@
 import sys
 
 import pytest
+from monitored_runs import TOKEN, Exchange, house, order_id
+from notification_servers import web
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
-from receiving import web
-from seen import TOKEN, Exchange, house, order_id
 
 from loadsheet.ledger import open_ledger
 from loadsheet.problems import LedgerBusy, SettingsError

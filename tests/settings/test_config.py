@@ -17,6 +17,7 @@ SECRET = "s3cret-canary"
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("LOADSHEET_ALLOW_ROOT", raising=False)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home"))
     return tmp_path
 

@@ -6,10 +6,10 @@ import sys
 
 import keyring
 import keyring.core
+import memory_keyring
 import pytest
-import safes
-import sendings
-from scripted import Scripted, accepts, says
+import ready_entries
+from scripted_exchange import Scripted, accepts, says
 
 from loadsheet.contract import BY_NAME, UNAUTHORISED
 from loadsheet.credentials import another_token, exposed, read_token, required_token
@@ -102,15 +102,15 @@ class Door:
 def test_an_expired_token_loses_and_doubles_nothing(ledger, connections, calls_each):
     door = Door(calls_each=calls_each)
     run = ledger.begin_run()
-    drop = sendings.orders(ledger, run, 20)
-    options = sendings.settings(connections=connections)
+    drop = ready_entries.orders(ledger, run, 20)
+    options = ready_entries.settings(connections=connections)
     with (
         Scripted(door.move) as server,
         Client(server.url, "token-number-1", options, renew=door.renew) as client,
     ):
         report = send(ledger, client, run, options)
     assert max(server.applied.values()) == 1
-    states = sendings.states(ledger, drop)
+    states = ready_entries.states(ledger, drop)
     if connections == 1 or report.stopped is None:
         assert states == ["accepted"] * 20
     assert set(states) <= {"accepted", "ready"}
@@ -119,8 +119,8 @@ def test_an_expired_token_loses_and_doubles_nothing(ledger, connections, calls_e
 def test_a_token_that_stays_refused_is_asked_for_once(ledger):
     asked = []
     run = ledger.begin_run()
-    drop = sendings.orders(ledger, run, 5)
-    options = sendings.settings(connections=2)
+    drop = ready_entries.orders(ledger, run, 5)
+    options = ready_entries.settings(connections=2)
     with (
         Scripted(lambda *_: says(401, UNAUTHORISED)) as server,
         Client(server.url, "canary-old-token", options, renew=asked.append) as client,
@@ -128,14 +128,14 @@ def test_a_token_that_stays_refused_is_asked_for_once(ledger):
         report = send(ledger, client, run, options)
     assert report.stopped is Stop.TOKEN_REFUSED
     assert asked == ["canary-old-token"]
-    assert set(sendings.states(ledger, drop)) == {"ready"}
+    assert set(ready_entries.states(ledger, drop)) == {"ready"}
 
 
 def test_the_probe_shows_the_token_it_was_given_only(tmp_path):
     """`ask` sends just what it is told: it never renews."""
     with (
         Scripted(lambda *_: says(401, UNAUTHORISED)) as server,
-        Client(server.url, "canary-old-token", sendings.settings(), renew=lambda _: "another") as client,
+        Client(server.url, "canary-old-token", ready_entries.settings(), renew=lambda _: "another") as client,
     ):
         assert client.ask(CREATE, b"{}").status == 401
     assert len(server.requests) == 1
@@ -145,10 +145,10 @@ def test_the_probe_shows_the_token_it_was_given_only(tmp_path):
 def desk(tmp_path, monkeypatch):
     """A folder to work in, on a desk whose keyring is empty."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "safes.InMemory")
+    monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "memory_keyring.InMemory")
     keyring.core.init_backend()
-    monkeypatch.setattr(safes.InMemory, "held", {})
-    monkeypatch.setattr(safes.InMemory, "locked", False)
+    monkeypatch.setattr(memory_keyring.InMemory, "held", {})
+    monkeypatch.setattr(memory_keyring.InMemory, "locked", False)
     return tmp_path
 
 
@@ -172,7 +172,7 @@ def test_words_of_the_environment_switch_the_keyring_on_and_off(desk, monkeypatc
 
 @pytest.mark.usefixtures("desk")
 def test_a_locked_keyring_is_named_and_what_it_says_is_not_repeated(monkeypatch):
-    monkeypatch.setattr(safes.InMemory, "locked", True)
+    monkeypatch.setattr(memory_keyring.InMemory, "locked", True)
     with pytest.raises(SettingsError, match=r"keyring cannot be asked .KeyringLocked.; unlock it") as refused:
         required_token(Settings.load(token_keyring=True))
     assert "s3cret" not in str(refused.value)

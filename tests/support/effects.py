@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from datetime import date
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -23,8 +24,15 @@ import pytest
 
 CHANGE, SYNC, NETWORK = 1, 2, 4
 HERE = Path(__file__).parent
-EVERY = int(os.environ.get("LOADSHEET_SWEEP_EVERY", "8"))
+EVERY = int(os.environ.get("LOADSHEET_SWEEP_EVERY", "16"))
 """Sweeps over all effects of a run take every so many of them; `make deep` takes all, which is a matter of an hour."""
+SHIFT = int(os.environ.get("LOADSHEET_SWEEP_SHIFT", date.today().toordinal()))
+"""Which of them: another part of all effects each day. A failure names the effect, so it can be tried alone."""
+
+
+def every(count: int, step: int) -> range:
+    """Every so many of the effects 1 to `count`, from the day's own first one."""
+    return range(SHIFT % step + 1, count + 1, step)
 
 
 @dataclass(frozen=True)

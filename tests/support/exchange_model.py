@@ -32,6 +32,7 @@ class Model:
         self.held: dict[str, dict[str, Payload]] = {"order": {}, "tender": {}}
         self.quotes: dict[tuple[str, str], Payload] = {}
         self.confirmations: list[tuple[tuple[str, str], Payload]] = []
+        self.decided: dict[tuple[str, str], bool] = {}
         self.events: list[tuple[str, Payload]] = []
 
     def listed(self, subject: str) -> list[Payload]:
@@ -87,6 +88,7 @@ class Model:
             self.events = [event for event in self.events if event[0] != key]
         else:
             self.quotes = {quote: record for quote, record in self.quotes.items() if quote[0] != key}
+            self.decided = {quote: said for quote, said in self.decided.items() if quote[0] != key}
             self.confirmations = [said for said in self.confirmations if said[0][0] != key]
         return DONE
 
@@ -96,6 +98,10 @@ class Model:
             return REFUSED
         if quote in self.quotes and self._assumed.quote_existing == "reject":
             return REFUSED
+        if self.decided.get(quote) and self._assumed.quote_accepted == "reject":
+            return REFUSED
+        if self.decided.pop(quote, None) is not None:
+            self.confirmations = [said for said in self.confirmations if said[0] != quote]
         self.quotes[quote] = payload
         return DONE
 
@@ -103,6 +109,11 @@ class Model:
         quote = str(payload["tender_id"]), str(payload["carrier_id"])
         if quote not in self.quotes and self._assumed.confirm_unknown == "reject":
             return REFUSED
+        accepts = payload["status"].lower() == "accept"
+        if quote in self.decided and self._assumed.confirm_decided != "replace":
+            same = self.decided[quote] == accepts and self._assumed.confirm_decided == "same"
+            return DONE if same else REFUSED
+        self.decided[quote] = accepts
         self.confirmations.append((quote, payload))
         tender = self.held["tender"].get(quote[0])
         if tender and payload["status"] == "accept" and self._assumed.accept_sets_tender_status:

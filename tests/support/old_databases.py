@@ -3,7 +3,7 @@
 import json
 from contextlib import contextmanager
 
-from examples import CONFIRMATION, EVENT, ORDER, QUOTE, TENDER
+from payload_examples import CONFIRMATION, EVENT, ORDER, QUOTE, TENDER
 from sqlalchemy import create_engine, text
 
 FIRST_SCHEMA = """

@@ -13,9 +13,9 @@ import pwd
 import shutil
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import psycopg
 import pytest
@@ -37,6 +37,7 @@ class Server:
         self._names = (f"test_{number}" for number in itertools.count())
         if self._user:
             shutil.chown(folder, self._user)
+        self._guard = _end_with_us(folder)
         self._run("initdb", "-D", self._data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
         self.start()
 
@@ -49,15 +50,19 @@ class Server:
         """Stop it; `immediate` is a crash."""
         self._run("pg_ctl", "-D", self._data, "-w", "-m", mode, "stop")
 
+    def close(self) -> None:
+        """Stop it for good and remove its folder."""
+        self._guard.communicate()
+
     def url(self, database: str) -> str:
         """The URL of one of its databases."""
         return f"postgresql://postgres@/{database}?host={self.folder}"
 
-    def new_database(self) -> str:
-        """The URL of a new, empty database."""
-        name = next(self._names)
+    def new_database(self, like: str = "") -> str:
+        """The URL of a new, empty database; or of a copy of the one at the URL `like`, to which nobody is connected."""
+        name, template = next(self._names), urlsplit(like).path[1:] or "template1"
         with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
-            connection.execute(f"create database {name}")
+            connection.execute(f"create database {name} template {template}")
         return self.url(name)
 
     def _run(self, program: str, *words: object) -> None:
@@ -84,19 +89,30 @@ def running_server() -> Iterator[Server]:
     """A server while the block lasts. Where none can be had: a skip with the reason, in CI a failure."""
     folder = Path(tempfile.mkdtemp(prefix="pg-"))  # short: the name of a socket file ends at some 100 letters
     try:
-        try:
-            server = Server(folder)
-        except NoServer as reason:
-            if os.environ.get("CI"):
-                raise
-            pytest.skip(f"no PostgreSQL can be had here: {reason}")
-        try:
-            yield server
-        finally:
-            with contextlib.suppress(NoServer):  # a test may have stopped it
-                server.stop("immediate")
+        server = Server(folder)
+    except NoServer as reason:
+        shutil.rmtree(folder, ignore_errors=True)
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(f"no PostgreSQL can be had here: {reason}")
+    try:
+        yield server
     finally:
-        _remove(folder)
+        server.close()
+
+
+def _end_with_us(folder: Path) -> subprocess.Popen[str]:
+    """A process that stops the server of this folder and removes the folder as soon as we close its stdin, or are killed.
+
+    In a session of its own: what ends a run of the tests by its process group does not end it.
+    """
+    script = """
+        cat
+        pid=$(head -n 1 "$0/data/postmaster.pid" 2>/dev/null) && kill -QUIT "$pid"
+        while [ -n "$pid" ] && kill -0 "$pid" 2>/dev/null; do sleep 0.05; done
+        rm -rf "$0"
+    """
+    return subprocess.Popen(["sh", "-c", script, folder], stdin=subprocess.PIPE, text=True, start_new_session=True)
 
 
 def _other_user() -> str | None:
@@ -144,11 +160,3 @@ def _runs(binaries: Path, user: str | None) -> bool:
     except (OSError, subprocess.SubprocessError):
         return False
     return True
-
-
-def _remove(folder: Path) -> None:
-    for _ in range(20):
-        shutil.rmtree(folder, ignore_errors=True)
-        if not folder.exists():
-            return
-        time.sleep(0.1)

@@ -16,6 +16,13 @@ moments = st.datetimes(min_value=datetime(2000, 1, 1), max_value=datetime(2099, 
 zones = st.sampled_from(["Europe/Berlin", "America/New_York", "Asia/Kolkata", "UTC"])
 
 
+def _texts_of(field: Field):
+    if not field.known:
+        return texts
+    closed = field.closed_by == "decision_words"  # the list that is closed by default
+    return st.sampled_from(field.known) if closed else st.sampled_from(field.known) | texts
+
+
 def values(field: Field, form: NumberForm, *, creates: bool):
     """Any valid value of one field in a record whose numbers take this form."""
     if field.record is not None:
@@ -25,7 +32,7 @@ def values(field: Field, form: NumberForm, *, creates: bool):
         source = {Kind.DATE: moments.map(datetime.date), Kind.TIME: moments.map(datetime.time)}.get(field.kind, moments)
         return source.map(lambda value: value.strftime(DATE_SHAPES[field.kind][0]))
     return {
-        Kind.STRING: st.sampled_from(field.known) | texts if field.known else texts,
+        Kind.STRING: _texts_of(field),
         Kind.STRING_OR_NUMERIC: idents,
         Kind.NUMERIC: numbers if form is NumberForm.JSON_NUMBER else numbers.map(plain),
         Kind.FLAG: st.sampled_from(["yes", "no", "true", "false"]),

@@ -5,9 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 from databases import ask
-from houses import House
 from ledgers import Ticking, ledger_in
-from receiving import mailbox, web
+from notification_servers import mailbox, web
+from reported_runs import House
 
 from loadsheet.arrivals import overdue
 from loadsheet.nights import Night

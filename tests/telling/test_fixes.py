@@ -6,13 +6,14 @@ from dataclasses import replace
 
 import openpyxl
 import pytest
-from houses import create
 from ledgers import drop_of, order, plan, unreadable, weight_problem
+from reported_runs import create
 
 from loadsheet.problems import Problem, SettingsError, Where
 from loadsheet.settings import Settings
 from loadsheet.telling import places
 from loadsheet.telling.memory import Notice
+from loadsheet.telling.wording import fix_mail
 
 
 def wrong(number):
@@ -78,7 +79,7 @@ def test_a_file_that_could_not_be_read_is_mailed_as_such(mailed, post):
 
 def test_a_mail_that_nobody_takes_holds_up_no_other(mailed, post):
     post.refuses = True
-    for number in range(2, 7):
+    for number in range(2, 5):
         dropped(mailed, wrong(number), file=f"{number}.csv")
     post.refuses, post.most = False, 40_000
     huge = Notice("fixes", "", "warning", "huge", "x" * 60_000)
@@ -86,9 +87,9 @@ def test_a_mail_that_nobody_takes_holds_up_no_other(mailed, post):
         kept = memory.read()
         memory.write(replace(kept, outbox=(huge, replace(huge, title="vast"), *kept.outbox)))
     mailed.night()
-    assert [mail["Subject"] for mail in post.mails] == ["To be fixed: 6.csv"]
+    assert [mail["Subject"] for mail in post.mails] == ["To be fixed: 4.csv"]
     mailed.night()
-    assert [mail["Subject"][-5:] for mail in post.mails] == ["6.csv", "2.csv", "3.csv", "4.csv", "5.csv"]
+    assert [mail["Subject"][-5:] for mail in post.mails] == ["4.csv", "2.csv", "3.csv"]
     with places.held(mailed.settings, print) as memory:
         assert [notice.title for notice in memory.read().outbox] == ["huge", "vast"]
 
@@ -169,3 +170,15 @@ def test_an_inbox_behind_a_link_is_still_the_inbox(tmp_path):
     (tmp_path / "back").symlink_to(tmp_path / "inbox", target_is_directory=True)
     with pytest.raises(SettingsError, match="lies in the inbox"):
         Settings.load(inbox=tmp_path / "inbox", fixes_to=tmp_path / "back")
+
+
+@pytest.mark.parametrize(
+    ("language", "files", "title"),
+    [
+        ("en", 3, "To be fixed: 0.csv, 1.csv, 2.csv"),
+        ("en", 4, "To be fixed: 0.csv, 1.csv, 2.csv and 1 more"),
+        ("de", 5, "Bitte korrigieren: 0.csv, 1.csv, 2.csv und 2 weitere"),
+    ],
+)
+def test_the_title_of_a_mail_names_three_files(language, files, title):
+    assert fix_mail(language, [(f"{number}.csv", number) for number in range(files)])[0] == title

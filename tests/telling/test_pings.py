@@ -3,7 +3,7 @@
 import socket
 
 import pytest
-from receiving import web
+from notification_servers import web
 
 from loadsheet.attending import attend
 from loadsheet.ledger import utc_now

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 from databases import ask
-from fleets import shared_memory
-from houses import create
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from ledgers import order, unknown
-from receiving import web
+from notification_servers import web
+from reported_runs import create
+from shared_ledger import shared_memory
 
 from loadsheet.nights import Night
 from loadsheet.problems import ExchangeUnreachable, LedgerBusy, MappingError, Problem, Where

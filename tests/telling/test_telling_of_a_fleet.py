@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 from databases import ask
-from fleets import shared_memory
+from shared_ledger import shared_memory
 
 from loadsheet.problems import LedgerGone
 from loadsheet.settings import Settings

@@ -12,13 +12,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from loadsheet.authoring.actions import Chooser, chooser
-from loadsheet.authoring.endings import SUM_WORDS
 from loadsheet.authoring.matching import Filled, Match, best_operation, match
 from loadsheet.authoring.milestones import Sets, in_sets
 from loadsheet.authoring.observing import CHECK, Column, Sheet
 from loadsheet.authoring.vocabulary import vocabulary, words_of
 from loadsheet.contract import BY_NAME, Operation
-from loadsheet.reading import fold
+from loadsheet.reading import SUM_WORDS, fold
 
 FILL_IN = "FILL IN"
 __all__ = ["CHECK", "FILL_IN", "Draft", "DraftColumn", "DraftTable", "draft", "leftovers"]

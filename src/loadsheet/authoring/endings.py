@@ -7,11 +7,8 @@ import re
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from loadsheet.reading import fold
+from loadsheet.reading import SUM_WORDS, fold
 
-SUM_WORDS = frozenset(
-    {"sum", "total", "summe", "gesamt", "totaal", "suma", "totale", "summa", "gesamtsumme", "totals", "grand total", "gesamt summe"}
-)  # fmt: skip
 _NOTES = 5  # rows at the end that may be notes
 _WIDE = 3  # columns of a table; of a narrower one a row with one cell is a row
 

@@ -165,6 +165,10 @@ def _list_of(item: Json, record: Record, defs: Json) -> Json:
         "type": "object",
         "properties": {
             "each": {"type": "string", "description": "A table: one item for each of its rows."},
+            "ordered": {
+                "type": "boolean",
+                "description": "The order of the rows is content: another order is a change.",
+            },
             "item": item,
         },
         "required": ["each", "item"],

@@ -15,11 +15,11 @@ import xlsxwriter  # type: ignore[import-untyped]  # has annotations but no py.t
 from xlsxwriter.format import Format  # type: ignore[import-untyped]  # as above
 from xlsxwriter.worksheet import Worksheet  # type: ignore[import-untyped]  # as above
 
-from loadsheet.authoring.texts import text_like
 from loadsheet.authoring.wording import WORDS, Words, allowed, note
 from loadsheet.mapping import Mapping as CompiledMapping
 from loadsheet.mapping.conversion import ColumnPlan
 from loadsheet.mapping.guiding import MOMENT, Language, expected
+from loadsheet.mapping.pattern_examples import text_like
 from loadsheet.mapping.wrong import Wrong
 from loadsheet.problems import MappingError, column_letters
 from loadsheet.reading import Layout
@@ -132,8 +132,8 @@ def _example(column: ColumnPlan, codes: Sequence[str], parts: Sequence[ColumnPla
         return {"time": MOMENT.time(), "date": MOMENT.date()}.get(spec.type, MOMENT)
     if spec.type in {"integer", "decimal", "quantity"}:
         usual = Decimal(10) if spec.type == "integer" else Decimal("12.5")
-        low, high = spec.min if spec.min is not None else usual, spec.max if spec.max is not None else usual
-        return max(low, min(usual, high))
+        at_least = usual if spec.min is None else max(usual, spec.min)
+        return at_least if spec.max is None else min(at_least, spec.max)
     usual_texts = {"country": "DE", "currency": "EUR", "timezone": "Europe/Berlin"}
     return usual_texts.get(spec.type) or _example_text(column, parts)
 

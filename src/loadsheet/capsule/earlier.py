@@ -47,6 +47,11 @@ class Before:
     def _is_seen(self, row: Row) -> bool:
         return bool(row["run_id"] <= self._manifest.run_id and row["at"] < self._at)
 
+    def _is_earlier_event(self, row: Row) -> bool:
+        if self._first_entry is None or self._cut is None:
+            return False  # nothing was planned that could be judged by them
+        return bool(row["entry_id"] < self._first_entry and row["id"] < self._cut)
+
     def _is_begun(self, row: Row) -> bool:
         return bool(row["id"] <= self._manifest.run_id)
 
@@ -60,6 +65,7 @@ class Before:
         "files": _is_of_earlier_drop,
         "tables": _is_of_earlier_drop,
         "seen": _is_seen,
+        "events": _is_earlier_event,  # they say in which run an earlier version was accepted
     }
 
     def _entries(self, rows: Iterator[Row]) -> Iterator[Row]:

@@ -226,6 +226,7 @@ class _Replay:
                 remarks=recalled.remarks,
                 forecast=recalled.forecast,
                 inbox=recalled.inbox,
+                missing_records=recalled.missing_records,
                 drops=drops,
             )
         return self._held_against(written.folder)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from loadsheet.cli.moments import clock
-from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, OUTBOX, STATE, load, together
+from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, OUTBOX, STATE, Target, load, together
 from loadsheet.cli.output import print_json, print_lines, say
 from loadsheet.ledger import Run, open_ledger
 from loadsheet.ledger.history import History
@@ -32,7 +32,7 @@ def capsule() -> None:
 @click.option(
     "--to",
     "target",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=Target(),
     help="The file to write (default: STATE/capsules/RUN.capsule.zip).",
 )
 @together(MAPPINGS, OUTBOX, STATE, CONFIG, JSON)

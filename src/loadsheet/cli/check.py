@@ -2,9 +2,8 @@
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,14 +15,22 @@ from loadsheet.cli.left_out import LeftOut
 from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, load, together
 from loadsheet.cli.output import print_json, say
 from loadsheet.inbox import InboxFile
-from loadsheet.intake import error_share_max, open_route
+from loadsheet.intake import error_share_max, far_dates, open_route
 from loadsheet.ledger import State
 from loadsheet.ledger.stopping import why_stopped
 from loadsheet.mapping import Document, Ignored, Mapping, Route, load_folder, route, translate
 from loadsheet.mapping.misread import Misreadings
-from loadsheet.problems import FileRefused, Problem
-from loadsheet.reading import Row, Sentinel, Table, make_ready
+from loadsheet.problems import (
+    NOT_EXAMINED,
+    WAITS_FOR_MAPPING,
+    FileRefused,
+    LoadsheetError,
+    MappingError,
+    Problem,
+)
+from loadsheet.reading import Table, make_ready
 from loadsheet.settings import Settings
+from loadsheet.translation import Watched
 
 NEEDS_SOMEONE, NOTHING_USABLE = 1, FileRefused.exit_code
 
@@ -60,11 +67,12 @@ def check(
     make_ready(settings)
     loaded = load_folder(settings.mappings, settings.assumptions)
     usable, count, errors, causes, problems, lines = 0, 0, 0, Causes(), [], _Lines()
-    left_out = LeftOut()
+    left_out, codes = LeftOut(), set[str]()
     for found in documents_of(files, loaded, settings, left_out):
         for problem in _problems_of(found):
             causes.add(problem, found.document.key if isinstance(found, Checked) else "")
             count, errors = count + 1, errors + (problem.level == "error")
+            codes.add(problem.code)
             if as_json and not payloads:
                 problems.append(problem.to_json())
             elif every:
@@ -74,14 +82,27 @@ def check(
             lines.add(_line(found))
     lines.flush()
     if as_json and not payloads:
-        told = {"left_out": left_out.count, "left_out_by": left_out.to_json()}
+        told = {"left_out": left_out.count, "left_out_by": left_out.to_json(), "tables": left_out.tables}
         print_json({"usable": usable, "errors": errors, **told, "causes": causes.ranked(), "problems": problems})
     else:
         for cause in causes.ranked():
             say(sentences_on(cause))
         for line in left_out.sentences():
             say(line)
-        say(f"{usable} documents could be sent; {errors} errors, {count - errors} warnings")
+        said = f"{_counted(errors, 'error')}, {_counted(count - errors, 'warning')}"
+        say(f"{_counted(usable, 'document')} could be sent; {said}")
+    return _exit_code(usable, errors, codes)
+
+
+def _counted(count: int, unit: str) -> str:
+    return f"{count} {unit}{'' if count == 1 else 's'}"
+
+
+def _exit_code(usable: int, errors: int, codes: set[str]) -> int:
+    if NOT_EXAMINED in codes:
+        return LoadsheetError.exit_code
+    if codes & WAITS_FOR_MAPPING:
+        return MappingError.exit_code
     if not errors:
         return 0  # as a run ends: a file without a row needs nobody
     return NEEDS_SOMEONE if usable else NOTHING_USABLE
@@ -104,12 +125,13 @@ def documents_of(
     files: Sequence[Path], mappings: Sequence[Mapping], settings: Settings, left_out: LeftOut | None = None
 ) -> Iterator[Checked | Problem | Unusable]:
     """Every document of these files; Unusable for each file that cannot be used when it is opened or read, or of which nothing would go, a
-    Problem for one that nothing takes or that waits, and warnings of what looks damaged in one. `left_out` takes the rows that rules
-    leave out.
+    Problem for one that nothing takes or that waits, and warnings of what looks damaged in one. `left_out` takes what is left out
+    of the files.
     """
     by_name = {_name(path, mappings): path for path in files}
     routes = route(list(by_name), mappings)
-    yield from (*routes.unmapped.values(), *routes.ambiguous.values(), *routes.waiting.values())
+    aside = (routes.blocked, routes.unmapped, routes.ambiguous, routes.waiting)
+    yield from (problem for problems in aside for problem in problems.values())
     for chosen in routes.complete:
         opened = {role: unclaimed(name, by_name[name]) for role, name in chosen.files.items()}
         before = 0
@@ -127,31 +149,25 @@ def _documents(
     """What one mapping makes of the files of a route."""
     tables = open_route(chosen, opened, settings)
     fates: Counter[State] = Counter()
-    warnings: list[Problem] = []
     misreadings = Misreadings()
-    for found in misreadings.watch(translated(chosen.mapping, tables, warnings.append)):
+    watched = Watched(chosen.mapping, tables)
+    now = datetime.now(UTC)
+    made = far_dates(settings, now).watch(
+        translate(chosen.mapping, watched.tables, now=now), chosen.mapping.lineage, tables
+    )
+    for found in misreadings.watch(made):
         if isinstance(found, Ignored):
             table = tables[found.row.table]
             left_out.add(found, table.file, table.sheet)
         else:
             fates[State.READY if found.usable else State.INVALID] += 1
             yield Checked(found, tables, chosen.mapping)
-    yield from warnings
+    for name, notes in watched.notes().items():
+        left_out.note(tables[name], notes)
+        yield from notes.problems
     name, share_max = next(iter(opened.values())).name, error_share_max(chosen.mapping, settings)
     for problem in why_stopped(name, fates, share_max, misreadings.problems(tables)):
         yield Unusable(problem, fates.pop(State.READY, 0))
-
-
-def translated(
-    mapping: Mapping, tables: dict[str, Table], note: Callable[[Problem], object]
-) -> Iterator[Document | Ignored]:
-    """What a mapping makes of tables, row by row; when they are through, `note` hears what looks damaged in them."""
-    sentinels = {name: Sentinel(table) for name, table in tables.items()}
-    watched = {name: table.watched(partial(_watched, sentinels[name], table)) for name, table in tables.items()}
-    yield from translate(mapping, watched, now=datetime.now(UTC))
-    for sentinel in sentinels.values():
-        for problem in sentinel.problems():
-            note(problem)
 
 
 def sentences_on(cause: Cause) -> str:
@@ -164,10 +180,6 @@ def sentences_on(cause: Cause) -> str:
     if cause.proposal:
         lines.append(f"    {cause.proposal}")
     return "\n".join(lines)
-
-
-def _watched(sentinel: Sentinel, table: Table) -> Iterator[Row]:
-    return sentinel.watch(table.rows())
 
 
 def _name(path: Path, mappings: Sequence[Mapping]) -> str:

@@ -73,7 +73,7 @@ def _kind(kind: str, doc: str) -> None:
 
 _kind(
     "systemd",
-    "systemd: a service and its timer, a watching service, one for each shipper, and who is told of failures.",
+    "systemd: a service and its timer, a watching service, one for each shipper, our exchange, and who is told of failures.",
 )
 _kind("cron", "A line for a crontab, with what it needs to know of clock changes.")
 _kind("windows", "A task for the Windows Task Scheduler, as XML.")

@@ -1,6 +1,7 @@
 """`loadsheet exchange ...`: the exchange alone, and the register of assumptions."""
 
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 
 import click
@@ -13,6 +14,7 @@ from loadsheet.contract import register
 from loadsheet.credentials import read_token
 from loadsheet.exchange import FaultClass, Limits, Tls, deviations, read_faults, read_personality
 from loadsheet.exchange import serve as serve_exchange
+from loadsheet.file_modes import write_privately
 from loadsheet.settings import Settings
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
@@ -63,6 +65,7 @@ def serve(
     if (tls_cert is None) != (tls_key is None):
         raise click.UsageError("--tls-cert and --tls-key go together.")
     settings = load(config)
+    write_privately(partial(click.echo, err=True), allow_root=settings.allow_root)
     assumptions = read_personality(personality, settings.assumptions) if personality else settings.assumptions
     for line in deviations(assumptions):
         click.echo(f"assumptions.{line}", err=True)

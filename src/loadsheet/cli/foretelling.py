@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,7 +17,7 @@ import msgspec
 
 from loadsheet import inbox, intake
 from loadsheet.causes import Causes
-from loadsheet.cli.check import sentences_on, translated, unclaimed
+from loadsheet.cli.check import sentences_on, unclaimed
 from loadsheet.contract import SENDING_ORDER
 from loadsheet.ledger import Ledger, State, open_ledger
 from loadsheet.ledger.foreseeing import Foresight
@@ -24,11 +25,12 @@ from loadsheet.ledger.moved import refuse_beside_a_file
 from loadsheet.ledger.opening import is_there
 from loadsheet.ledger.states import Waits
 from loadsheet.ledger.stopping import why_stopped
-from loadsheet.mapping import Document, Route, load_folder
+from loadsheet.mapping import Document, Route, load_folder, translate
 from loadsheet.mapping.misread import Misreadings
-from loadsheet.problems import FileRefused, Problem
+from loadsheet.problems import WAITS_FOR_MAPPING, FileRefused, MappingError, Problem
 from loadsheet.returning import FixFile, Opened, recognise
 from loadsheet.settings import Settings
+from loadsheet.translation import Watched
 
 NOTHING_USABLE, NEEDS_SOMEONE = FileRefused.exit_code, 1
 WAITING = "waiting"  # for an order or tender that is not there and does not come with this run
@@ -67,13 +69,18 @@ def foretell(settings: Settings) -> Foretold:
     mappings = load_folder(settings.mappings, settings.assumptions)
     found = _Found()
     with _ledger(settings) as ledger, tempfile.TemporaryDirectory(prefix="loadsheet-") as folder:
+        inbox.check_inbox(settings)
         seen = inbox.peek(settings) if settings.inbox_address or settings.inbox.exists() else inbox.Scan(())
         seen = inbox.brought(seen, settings.model_copy(update={"state": Path(folder)}))
         by_name = {candidate.name: candidate for candidate in seen.candidates}
         returns = recognise(seen.candidates, ledger.history, mappings, settings)
         names = [name for name in by_name if not returns.holds(name)]
         routes = intake.routes_of(names, by_name, mappings, ledger.history, settings)
-        found.left += [*intake.overdue(settings, by_name, routes), *seen.left]
+        found.left += [
+            *intake.overdue(settings, by_name, routes),
+            *intake.waiting_for_mappings(mappings, routes),
+            *seen.left,
+        ]
         found.aside |= {**returns.refused, **routes.unmapped, **routes.ambiguous}
         complete = [*routes.complete, *(fix.route for fix in returns.files.values())]
         foresight = ledger.foresight()
@@ -122,13 +129,20 @@ def _foresee(
     misreadings = Misreadings()
     try:
         drop = opened()
-        made = drop.naming(misreadings.watch(translated(mapping, drop.tables, found.causes.add)))
+        watched = Watched(mapping, drop.tables)
+        now = datetime.now(UTC)
+        translated = translate(mapping, watched.tables, now=now)
+        looked_at = intake.far_dates(settings, now).watch(translated, mapping.lineage, drop.tables)
+        made = drop.naming(misreadings.watch(looked_at))
         documents = (one for one in made if isinstance(one, Document))
         for document, verdict in foresight.verdicts(documents, changed=mapping.changed):
-            waits = verdict.state is State.READY and verdict.waits is Waits.PARENT
+            waits = verdict.waits is Waits.PARENT
             states[WAITING if waits else verdict.state.value] += 1
             for problem in (*document.problems, *([verdict.problem] if verdict.problem else [])):
                 found.causes.add(problem, document.key)
+        for notes in watched.notes().values():
+            for problem in notes.problems:
+                found.causes.add(problem)
     except FileRefused as refused:
         found.aside |= dict.fromkeys(names, refused.problem)
         return
@@ -189,6 +203,8 @@ def _sum_line(found: _Found, already: dict[str, int], limit: int) -> str:
 
 
 def _exit_code(found: _Found, already: dict[str, int]) -> int:
+    if any(problem.code in WAITS_FOR_MAPPING for problem in found.left):
+        return MappingError.exit_code
     states = {name for name, count in found.states.items() if count}
     if (found.aside or states) and states <= {"invalid"}:
         return NOTHING_USABLE

@@ -27,6 +27,7 @@ NOTHING_KNOWN = 1
 @click.option("--reports", is_flag=True, help="Also the reports and capsules of the runs that tell of it.")
 @click.option("--backups", is_flag=True, help="Also all copies of the ledger that we made.")
 @click.option("--with-key", is_flag=True, help="Also the key: dropped again, the same record is sent as a new one.")
+@click.option("--names", is_flag=True, help="Also names of files in which records of other keys came.")
 @together(OUTBOX, STATE, EXCHANGE, CONFIG, JSON)
 def forget(
     key: str,
@@ -38,6 +39,7 @@ def forget(
     reports: bool,
     backups: bool,
     with_key: bool,
+    names: bool,
     outbox: Path | None,
     state: Path | None,
     exchange: str | None,
@@ -46,11 +48,14 @@ def forget(
 ) -> int:
     """Remove payloads, cells, answers and comments of every entry of KEY for good; counts, states and totals stay.
 
+    File names go too, replaced by `forgotten-NUMBER.csv`: one under which only forgotten records came, one that contains KEY, and one with
+    a word that stands in this record and in no other of its files. Dropped again, a file is listed under its own name.
+
     Says what goes and what stays, by path. The deed is a decision in the chain, with who, when and why, and a hash in the place of
     the key. Nothing is sent. What is ready or unknown has to be settled first.
     """
     settings = load(config, outbox=outbox, state=state, exchange=exchange)
-    wanted = Wanted(originals, reports, backups, with_key)
+    wanted = Wanted(originals, reports, backups, with_key, names)
     if yes and not because.strip():
         raise click.UsageError("what is removed for good needs --because TEXT: it is kept with the deed")
     with held_ledger(settings) if yes else open_ledger(settings.database_url, exclusive=False) as ledger:

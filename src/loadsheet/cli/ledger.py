@@ -6,12 +6,13 @@ from typing import Any, Literal
 
 import click
 
+from loadsheet.cli.asking import confirm
 from loadsheet.cli.forget import forget
 from loadsheet.cli.moments import clock
-from loadsheet.cli.options import CONFIG, JSON, STATE, load, load_each, sound, together, worst_of
+from loadsheet.cli.options import CONFIG, JSON, STATE, Target, load, load_each, sound, together, worst_of
 from loadsheet.cli.output import print_json, print_lines, say
 from loadsheet.cli.reaching import held_ledger
-from loadsheet.keeping.backups import BY_THE_SERVER, backup_folder, make_backup
+from loadsheet.keeping.backups import BY_THE_SERVER, backup_folder, make_backup, note_copy
 from loadsheet.keeping.checking import check as check_all
 from loadsheet.keeping.exporting import export as export_tables
 from loadsheet.ledger import open_ledger
@@ -52,7 +53,7 @@ def check(*, state: Path | None, config: Path | None, as_json: bool) -> int:
 
 
 @ledger.command()
-@click.option("--to", "target", type=click.Path(dir_okay=False, path_type=Path), help="File to write.")
+@click.option("--to", "target", type=Target(), help="File to write.")
 @together(STATE, CONFIG, JSON)
 def backup(*, target: Path | None, state: Path | None, config: Path | None, as_json: bool) -> int:
     """Copy the ledger as it stands, whole and durable, while a run or a watch may go on.
@@ -60,11 +61,14 @@ def backup(*, target: Path | None, state: Path | None, config: Path | None, as_j
     Without --to the copy goes to STATE/backups under the time; it is never removed by itself.
     """
     settings = load(config, state=state)
+    if settings.is_shared:
+        raise click.UsageError(f"{BY_THE_SERVER}: pg_dump for one, or base backups with its log")
     target = target or backup_folder(settings) / f"ledger-{clock()():%Y-%m-%dT%H%M%SZ}.db"
     if target.exists():
         raise click.UsageError(f"{target} is there already; give another name")
     with open_ledger(settings.database_url, exclusive=False) as opened:
         make_backup(opened, target)
+    note_copy(settings, target)
     if as_json:
         print_json({"backup": str(target), "bytes": target.stat().st_size})
     else:
@@ -84,7 +88,7 @@ def restore(file: Path, *, yes: bool, state: Path | None, config: Path | None, a
     """
     settings = load(config, state=state)
     if not yes:
-        click.confirm(f"Put {file} in the place of the ledger?", abort=True, err=True)
+        confirm(f"Put {file} in the place of the ledger?")
     done = put_back(settings.database_url, file, clock())
     if as_json:
         replaced = str(done.replaced) if done.replaced else None
@@ -108,6 +112,8 @@ def restore(file: Path, *, yes: bool, state: Path | None, config: Path | None, a
 def vacuum(*, state: Path | None, config: Path | None, as_json: bool) -> int:
     """Write the database anew without the gaps that removed contents left. Needs as much space again while it lasts."""
     settings = load(config, state=state)
+    if settings.is_shared:
+        raise click.UsageError("the ledger is on PostgreSQL, which vacuums by itself: this is for a ledger in a file")
     with held_ledger(settings) as opened:
         before, after = opened.upkeep.vacuum()
     if as_json:
@@ -118,9 +124,7 @@ def vacuum(*, state: Path | None, config: Path | None, as_json: bool) -> int:
 
 
 @ledger.command()
-@click.option(
-    "--to", "target", required=True, type=click.Path(path_type=Path), help="Folder, or a file for entries only."
-)
+@click.option("--to", "target", required=True, type=Target(dir_okay=True), help="Folder, or a file for entries only.")
 @click.option(
     "--format", "kind", type=click.Choice(["parquet", "csv"]), help="Default: as the file ends, else parquet."
 )
@@ -166,7 +170,7 @@ def move(*, source: Path | None, yes: bool, state: Path | None, config: Path | N
     if source is not None and len(every) > 1:
         raise click.UsageError(f"--from is about one shipper: add --shipper {'|'.join(every)}")
     if not yes:
-        click.confirm(f"Move {len(every)} {'ledger' if len(every) == 1 else 'ledgers'} for good?", abort=True, err=True)
+        confirm(f"Move {len(every)} {'ledger' if len(every) == 1 else 'ledgers'} for good?")
     told: list[dict[str, object]] = []
     code = worst_of(_guarded(name, settings, source, told) for name, settings in every.items())
     if as_json:

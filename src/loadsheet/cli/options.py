@@ -1,5 +1,6 @@
 """Options that several commands share, and how they become settings: those that all share, or those of one shipper."""
 
+import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from loadsheet.problems import SettingsError
+from loadsheet.problems import FolderError, SettingsError
 from loadsheet.settings import Settings, shippers_in
 
 Command = Callable[..., Any]
@@ -19,6 +20,24 @@ _FOLDER = click.Path(file_okay=False, path_type=Path)
 
 _SHIPPER = "loadsheet.shipper"  # where the option is kept: commands need not hand it on
 _OF_ONE = frozenset({"inbox", "outbox", "state", "exchange"})  # settings that a shipper has of its own
+
+
+class Target(click.Path):
+    """What a command writes. Folders that are missing on the way to it are made."""
+
+    def __init__(self, *, dir_okay: bool = False) -> None:
+        super().__init__(dir_okay=dir_okay, path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        """The path, in a folder that is there. Raises FolderError."""
+        path = Path(os.fsdecode(super().convert(value, param, ctx)))
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise FolderError(
+                f"{path} cannot be written: the folder {path.parent} cannot be made ({error.strerror})"
+            ) from error
+        return path
 
 
 def together(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
@@ -123,6 +142,11 @@ def sound(settings: Settings | SettingsError) -> Settings:
     if isinstance(settings, SettingsError):
         raise settings
     return settings
+
+
+def any_allows_root(found: Iterable[Settings | SettingsError]) -> bool:
+    """Whether one of these settings lets loadsheet run as root without a warning."""
+    return any(isinstance(one, Settings) and (one.allow_root or one.quiet) for one in found)
 
 
 def worst_of(codes: Iterable[int]) -> int:

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from loadsheet.capabilities import write_capabilities
-from loadsheet.cli.options import CONFIG, EXCHANGE, JSON, load, together
+from loadsheet.cli.options import CONFIG, EXCHANGE, JSON, Target, load, together
 from loadsheet.cli.output import print_json, print_table, say
 from loadsheet.cli.reaching import reached
 from loadsheet.dispatch.probing import PAUSE_S, Probed
@@ -26,7 +26,7 @@ NEEDS_SOMEONE = 1
 )
 @click.option(
     "--out",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=Target(),
     default=Path("capabilities.yaml"),
     show_default=True,
     help="File for what was found; the setting `capabilities` reads it.",

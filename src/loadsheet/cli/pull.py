@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from loadsheet.cli.moments import clock
-from loadsheet.cli.options import CONFIG, EXCHANGE, JSON, STATE, load, together
+from loadsheet.cli.options import CONFIG, EXCHANGE, JSON, STATE, Target, load, together
 from loadsheet.cli.output import print_json, print_table, say
 from loadsheet.cli.reaching import reached
 from loadsheet.contract import BY_NAME, glance
@@ -28,7 +28,7 @@ _HEADS = ("Key", "Status", "From", "To", "Pickup", "Packages")  # as many as a n
     "--to",
     "target",
     metavar="FILE",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=Target(),
     help=f"File to write, ending in {', '.join(FORMS)}.",
 )
 @click.option(
@@ -144,5 +144,7 @@ def _tell(pulled: Pulled, written: list[Path], *, as_json: bool) -> int:
     if written and not as_json:
         say(f"written: {', '.join(map(str, written))}")
     if not pulled.complete:
+        if pulled.listing.todo:
+            say(f"to see the others: {pulled.listing.todo}")
         return PARTIAL
     return NOT_LISTED if lacking else 0

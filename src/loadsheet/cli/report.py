@@ -14,15 +14,17 @@ from loadsheet.cli.output import print_lines, print_raw_json, say
 from loadsheet.cli.reaching import held_ledger, reached
 from loadsheet.contract import BY_NAME
 from loadsheet.dispatch import Listings, look
+from loadsheet.file_modes import write_privately
 from loadsheet.ledger import Drop, Ledger, Run, open_ledger
 from loadsheet.ledger.history import History
-from loadsheet.problems import FolderError
+from loadsheet.problems import FileRefused, FolderError
 from loadsheet.readback import read_back, unread
 from loadsheet.settings import Settings
 from loadsheet.settings.places import shown
 
 NOTHING_THERE = 65
 _DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
+_NEEDS_SOMEONE = (1, FileRefused.exit_code)
 _LOOKED_AT = 100
 
 
@@ -71,13 +73,20 @@ def report(
         return 0
     _check(name, day)
     settings = load(config, outbox=outbox, state=state, exchange=exchange)
+    write_privately(say, allow_root=True)
     with open_ledger(settings.database_url, exclusive=False) as ledger:
         told = _told(ledger.history, name, day)
         if told is None:
             say(f"{_wanted(name, day)}; `loadsheet runs` lists what there is")
             return NOTHING_THERE
         _keep_words(settings, ledger, told.run.name)
-        written = _write(ledger.history, told, settings, ask=ask)
+        written, found = _write(ledger.history, told, settings, ask=ask)
+    if written.incomplete is not None:
+        raise written.incomplete
+    if not day and reports.lacking(told.run):
+        with held_ledger(settings) as ours:
+            opened = [one for one in found.exceptions.standings if one.run == told.run.name]
+            ours.reports_made(told.run, written.in_ledger, opened)
     if as_json:
         print_raw_json(written.summary.to_json())
     else:
@@ -103,7 +112,9 @@ def _wanted(name: str | None, day: str | None) -> str:
 
 
 def _told(history: History, name: str | None, day: str | None) -> Told | None:
-    """What is to be told of; None if there is no such thing. A day is told with the number and the exit code of its last run."""
+    """What is to be told of; None if there is no such thing. A day is told with the number and the exit code of its last run; where that
+    is 0 and a run before it ended with rows that need someone, with 1.
+    """
     if not name and not day:
         latest = history.runs(_LOOKED_AT)
         chosen = next((run for run in latest if history.shown_in(run)), next(iter(latest), None))
@@ -113,8 +124,13 @@ def _told(history: History, name: str | None, day: str | None) -> Told | None:
     if not runs:
         return None
     first, last = runs[0], runs[-1]
-    run = replace(last, name=day, started_at=first.started_at) if day else last
+    run = replace(last, name=day, started_at=first.started_at, exit_code=_exit_code(runs)) if day else last
     return Told(run, tuple(runs), tuple(history.drops_of(*runs)))
+
+
+def _exit_code(runs: Sequence[Run]) -> int | None:
+    last = runs[-1].exit_code
+    return int(any(run.exit_code in _NEEDS_SOMEONE for run in runs)) if last == 0 else last
 
 
 def _keep_words(settings: Settings, ledger: Ledger, folder: str) -> None:
@@ -134,11 +150,13 @@ def _unread_in(folder: str, settings: Settings, ledger: Ledger) -> list[str]:
     return [name for name in unread(settings, ledger) if name.startswith(f"{folder}/")]
 
 
-def _write(history: History, told: Told, settings: Settings, *, ask: bool) -> reports.Written:
+def _write(
+    history: History, told: Told, settings: Settings, *, ask: bool
+) -> tuple[reports.Written, reconcile.Reconciliation]:
     recalled = reconcile.Recalled([(run, history.shown_in(run)) for run in told.runs])
     seen = _listings(told.drops, settings) if ask else recalled
     reconciliation = reconcile.settle(history, seen, told.run, settings, drops=told.drops)
-    return reports.write(
+    written = reports.write(
         history,
         reconciliation,
         told.run,
@@ -146,8 +164,10 @@ def _write(history: History, told: Told, settings: Settings, *, ask: bool) -> re
         remarks=recalled.remarks,
         forecast=recalled.forecast,
         inbox=recalled.inbox,
+        missing_records=recalled.missing_records,
         drops=told.drops,
     )
+    return written, reconciliation
 
 
 def _listings(drops: Sequence[Drop], settings: Settings) -> Listings:

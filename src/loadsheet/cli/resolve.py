@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import click
 
+from loadsheet.cli.asking import confirm, confirm_by_typing
 from loadsheet.cli.options import CONFIG, EXCHANGE, JSON, STATE, load, together
 from loadsheet.cli.output import print_json, print_lines, say
 from loadsheet.cli.reaching import held_ledger, holder_of, reached
@@ -213,11 +214,9 @@ def _make_sure(key: str, doubts: list[Doubt], choice: str, *, yes: bool, doublin
     if yes:
         return
     if grave:
-        typed = click.prompt(f"It may be there already, and twice then. Type {key} to send it again", err=True)
-        if typed.strip() != key:
-            raise click.Abort
+        confirm_by_typing(f"It may be there already, and twice then. Type {key} to send it again", key)
     else:
-        click.confirm(f"{choice}: {len(doubts)} of {key}?", abort=True, err=True)
+        confirm(f"{choice}: {len(doubts)} of {key}?")
 
 
 def _decide(settings: Settings, doubts: list[Doubt], choice: str, who: str, comment: str) -> None:

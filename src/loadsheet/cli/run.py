@@ -28,6 +28,7 @@ from loadsheet.cli.options import (
     MAPPINGS,
     OUTBOX,
     STATE,
+    any_allows_root,
     load_each,
     serves_all,
     sound,
@@ -37,6 +38,8 @@ from loadsheet.cli.options import (
 from loadsheet.cli.output import print_json, print_lines, print_raw_json, progress, say
 from loadsheet.cli.reaching import hands_for, held_ledger, say_strays
 from loadsheet.credentials import source
+from loadsheet.faults import isolated, listed
+from loadsheet.file_modes import write_privately
 from loadsheet.inbox import make_inbox
 from loadsheet.keeping import keep
 from loadsheet.ledger import State
@@ -108,6 +111,7 @@ def run(
     """
     given |= {"run_entries_max": limit, "arrived_since": since, "log_level": "info" if verbose else None}
     found = load_each(config, **given)
+    write_privately(say, allow_root=quiet or any_allows_root(found.values()))
     manner = Manner(as_json=as_json, exit_zero=exit_zero, quiet=quiet, verbose=verbose)
     act = _foretold if dry_run else _ran
     with _terminable():
@@ -171,7 +175,8 @@ def _guarded(settings: Settings | SettingsError, act: Callable[[Settings], Told]
 def _ran(settings: Settings, manner: Manner) -> Told:
     make_inbox(settings)
     left_ready: list[int] = []
-    result = attend(settings, lambda: _once(settings, left_ready), clock=clock(), say=say)
+    faults: dict[str, str] = {}
+    result = attend(settings, lambda: _once(settings, left_ready, faults), clock=clock(), say=say)
     silent = (manner.quiet or settings.quiet) and not manner.verbose and not result.exit_code
     for problem in result.left:
         if not silent:
@@ -183,7 +188,14 @@ def _ran(settings: Settings, manner: Manner) -> Told:
         say(f"{left_ready[0]} entries stay ready ({limit}); the next run goes on from there")
     code = 0 if manner.exit_zero and result.exit_code in _NEEDS_SOMEONE else result.exit_code
     written = result.reports
-    lines = () if silent else tuple(written.sentences)
+    lines: tuple[str, ...] = ()
+    with isolated("the summary", faults):
+        lines = () if silent else tuple(written.sentences)
+    if faults:
+        code = LoadsheetError.exit_code
+        say(
+            f"loadsheet: run {written.summary.run} is recorded; a fault of our own kept this from being done: {listed(faults)}"
+        )
     return Told(code, lines, written.summary.to_json(), _why(result.stopped, settings))
 
 
@@ -195,13 +207,15 @@ def _why(stopped: LoadsheetError | None, settings: Settings) -> str:
     return str(stopped) if stopped else ""
 
 
-def _once(settings: Settings, left_ready: list[int]) -> Result:
+def _once(settings: Settings, left_ready: list[int], faults: dict[str, str]) -> Result:
     with held_ledger(settings) as ledger, hands_for(settings) as hands, progress("sending") as advance:
         result = pipeline.run(settings, ledger, hands, progress=advance)
         if settings.run_entries_max and result.stopped is None:
             left_ready.append(ledger.history.count_in(State.READY))
-        seal_night(settings, ledger.history, result.reports.summary.run, clock()(), say)
-        keep(settings, ledger, clock()(), say)
+        with isolated("the capsule", faults):
+            seal_night(settings, ledger.history, result.reports.summary.run, clock()(), say)
+        with isolated("keeping", faults):
+            keep(settings, ledger, clock()(), say)
     return result
 
 

@@ -27,6 +27,7 @@ from loadsheet.cli.options import (
     MAPPINGS,
     OUTBOX,
     STATE,
+    any_allows_root,
     load_each,
     serves_all,
     sound,
@@ -35,6 +36,8 @@ from loadsheet.cli.options import (
 )
 from loadsheet.cli.output import print_lines, say
 from loadsheet.cli.reaching import hands_for, held_ledger, say_strays
+from loadsheet.faults import isolated, listed
+from loadsheet.file_modes import write_privately
 from loadsheet.fleet.parting import Parted
 from loadsheet.fleet.schedules import SharedTimetable, Timetable
 from loadsheet.inbox import make_inbox
@@ -42,7 +45,7 @@ from loadsheet.keeping import keep
 from loadsheet.ledger import Ledger, State, open_ledger
 from loadsheet.ledger.joining import make, who
 from loadsheet.mapping import load_folder
-from loadsheet.problems import LoadsheetError, SettingsError
+from loadsheet.problems import LoadsheetError, ReportsIncomplete, SettingsError
 from loadsheet.reports import RunSummary
 from loadsheet.settings import Settings
 from loadsheet.settings.places import shown as place_shown
@@ -82,6 +85,7 @@ def watch(
     found = load_each(
         config, inbox=inbox, mappings=mappings, outbox=outbox, state=state, exchange=exchange, settle_s=settle_s
     )
+    write_privately(say, allow_root=any_allows_root(found.values()))
     with ExitStack() as stack:
         held = {name: _held(name, settings, stack, several=len(found) > 1) for name, settings in found.items()}
         missing = {name: one for name, one in held.items() if isinstance(one, int)}
@@ -162,7 +166,8 @@ def _held(name: str, settings: Settings | SettingsError, stack: ExitStack, *, se
 
 
 def _hold(settings: Settings, stack: ExitStack, warn: Callable[[str], None]) -> _Held:
-    load_folder(settings.mappings, settings.assumptions)  # whoever starts a watch wants to know at once
+    for broken in load_folder(settings.mappings, settings.assumptions).broken:  # said at once, not by the first run
+        warn(str(broken.problem))
     make_inbox(settings)
     ledger, hands = stack.enter_context(_ledger(settings)), stack.enter_context(_hands(settings))
     timetable = SharedTimetable(settings, who()) if settings.is_shared else Timetable(settings, ledger, clock())
@@ -245,17 +250,26 @@ def _run_once(held: _Held, desk: _Desk) -> Ended:
     else:
         whose = f"{settings.shipper}: " if desk.several else ""
         print_lines([whose + _line(summary, result.reports.place or result.reports.folder)])
-    if result.stopped is None:
+    stopped = result.stopped
+    if isinstance(stopped, ReportsIncomplete):  # what was sent is recorded: no reason to watch no more
+        say(f"loadsheet: {stopped}")
+        stopped = None
+    if stopped is None:
         held.timetable.ran(began)
-    return Ended(result.exit_code, result.stopped, result.left)
+    return Ended(result.exit_code, stopped, result.left)
 
 
 def _night(held: _Held, desk: _Desk) -> Result:
     settings = held.settings
     with _for_a_run(held, desk.stopping) as (ledger, hands):
         result = pipeline.run(settings, ledger, hands, progress=desk.board.progress)
-        seal_night(settings, ledger.history, result.reports.summary.run, clock()(), say)
-        keep(settings, ledger, clock()(), say)
+        faults: dict[str, str] = {}
+        with isolated("the capsule", faults):
+            seal_night(settings, ledger.history, result.reports.summary.run, clock()(), say)
+        with isolated("keeping", faults):
+            keep(settings, ledger, clock()(), say)
+        if faults:
+            _warn(f"a fault of our own kept this from being done: {listed(faults)}")
     return result
 
 

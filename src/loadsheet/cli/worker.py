@@ -16,6 +16,7 @@ from loadsheet import journal, seeing
 from loadsheet.cli import INTERRUPTED, TERMINATED
 from loadsheet.cli.options import CONFIG, shipper_given, together
 from loadsheet.cli.output import say
+from loadsheet.file_modes import write_privately
 from loadsheet.problems import SettingsError
 from loadsheet.settings import Settings
 
@@ -38,6 +39,7 @@ def worker(*, config: Path | None, only: tuple[str, ...], places: int | None, on
     others at once. A second signal ends it at once, and they take over after takeover_s. SIGHUP has the settings read again.
     """
     settings = Settings.load(config)
+    write_privately(say, allow_root=settings.allow_root)
     names = only or tuple(filter(None, (shipper_given(),)))
     try:
         from loadsheet.fleet.runs import run_due  # noqa: PLC0415 (the queue is an option, which need not be installed)

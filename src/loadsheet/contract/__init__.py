@@ -18,8 +18,25 @@ from loadsheet.contract.answers import (
     success,
 )
 from loadsheet.contract.assumptions import Assumption, Assumptions, register
-from loadsheet.contract.checking import Checker, body_checker, check, check_body, checker, model, value_checker
-from loadsheet.contract.comparing import EXACT, Difference, Tolerances, different_fields, outermost
+from loadsheet.contract.checking import (
+    Checker,
+    body_checker,
+    check,
+    check_body,
+    checker,
+    model,
+    required_fields,
+    value_checker,
+)
+from loadsheet.contract.comparing import (
+    EXACT,
+    Difference,
+    Tolerances,
+    different_fields,
+    may_differ_in_form,
+    outermost,
+    same_content,
+)
 from loadsheet.contract.examples import (
     example_answer,
     example_body,
@@ -48,14 +65,18 @@ from loadsheet.contract.measures import (
     Measure,
     Scale,
     amounts,
+    exactly,
     fields_of,
     figures_only,
     measures_of,
     scale_of,
     unit_field,
+    units_in,
+    units_lacking,
 )
 from loadsheet.contract.operations import (
     BY_NAME,
+    LISTED_KEYS,
     OPERATIONS,
     PATH_PREFIX,
     SENDING_ORDER,
@@ -80,13 +101,14 @@ from loadsheet.contract.schema import (
     request_schema,
     success_schema,
 )
-from loadsheet.contract.states import order_change, tender_change
+from loadsheet.contract.states import is_acceptance, order_change, tender_change
 
 __all__ = [
     "BY_NAME",
     "DATE_SHAPES",
     "EXACT",
     "EXPECTED",
+    "LISTED_KEYS",
     "MEASURES",
     "NUMBER_TEXT",
     "OPERATIONS",
@@ -134,6 +156,7 @@ __all__ = [
     "checker",
     "components",
     "different_fields",
+    "exactly",
     "example_answer",
     "example_body",
     "example_fault",
@@ -146,9 +169,11 @@ __all__ = [
     "figures_only",
     "glance",
     "in_date_shape",
+    "is_acceptance",
     "listed_name",
     "listed_subject",
     "listing",
+    "may_differ_in_form",
     "measures_of",
     "model",
     "moment",
@@ -167,6 +192,8 @@ __all__ = [
     "refusal_schema",
     "register",
     "request_schema",
+    "required_fields",
+    "same_content",
     "scale_of",
     "scan_listing",
     "shown",
@@ -175,6 +202,8 @@ __all__ = [
     "success_schema",
     "tender_change",
     "unit_field",
+    "units_in",
+    "units_lacking",
     "update_of",
     "value_checker",
 ]

@@ -46,9 +46,10 @@ class Assumptions(BaseModel):
         Literal["declared", "both"],
         Open(
             "Conventions",
-            "Are numbers accepted as JSON strings and as JSON numbers, or only in the form the record declares?",
+            "Are numbers accepted as JSON strings and as JSON numbers, or only in the form of the interface's samples? Sent is always "
+            "that form: order payloads numbers, all others strings",
         ),
-    ] = "declared"
+    ] = "both"
     flag_form: Annotated[
         FlagForm, Open("Conventions", "Which of the two flag forms is sent? Both are accepted.", "translator")
     ] = FlagForm.YES_NO
@@ -118,9 +119,15 @@ class Assumptions(BaseModel):
         ),
     ] = "query"
     page_size_default: Annotated[PositiveInt, Open("Limits", "page_size when none is given")] = 100
-    page_size_max: Annotated[PositiveInt, Open("Limits", "Maximum page_size; a larger one is cut to it", "both")] = (
-        100_000
-    )
+    page_size_max: Annotated[
+        NonNegativeInt,
+        Open(
+            "Limits",
+            "Maximum page_size (0: none)? Our exchange cuts a larger one to it; the translator asks for no more than that, and with 0 "
+            "for as many records as total_count says",
+            "both",
+        ),
+    ] = 0
     customer_order_key: Annotated[
         str, Open("Create order", "CUSTOMER_ORDER is a neutral rendering: the key's real name", "both")
     ] = "CUSTOMER_ORDER"
@@ -149,13 +156,39 @@ class Assumptions(BaseModel):
         Literal["parties", "involved", "any"],
         Open(
             "Tender carrier quote",
-            "Which carrier may quote a tender with its own token: only its sender or receiver, also one that the tender names "
-            "among its carriers (by company, equal to the token's party), or any?",
+            "Who may quote a tender with a party's token: its receiver and the carriers that it names (by company, equal to the "
+            "token's party), each only for itself; anybody, only for itself; or the tender's sender and receiver, for every carrier?",
         ),
     ] = "involved"
     confirm_unknown: Annotated[
         Literal["reject", "accept"],
         Open("Errors", "A confirmation of a quote that was never given: 400, or kept all the same?"),
+    ] = "reject"
+    confirm_by: Annotated[
+        Literal["sender", "parties"],
+        Open("Tender confirm carrier quote", "Who decides on quotes: the tender's sender alone, or its receiver too?"),
+    ] = "sender"
+    confirm_decided: Annotated[
+        Literal["same", "reject", "replace"],
+        Open(
+            "States and transitions",
+            "A second decision on a quote: 200 without effect if it is the same and 400 if it is the opposite, 400 in both cases, or "
+            "does the later decision replace the earlier?",
+        ),
+    ] = "same"
+    decision_words: Annotated[
+        Literal["closed", "open"],
+        Open(
+            "Quote confirmation", "Is a status other than accept and reject refused, or taken for a rejection?", "both"
+        ),
+    ] = "closed"
+    quote_accepted: Annotated[
+        Literal["reject", "replace"],
+        Open(
+            "States and transitions",
+            "A new quote by a carrier whose quote was accepted: 400, or does it replace the accepted one, undecided? After a rejection "
+            "it is undecided again.",
+        ),
     ] = "reject"
     status_unknown: Annotated[
         Literal["reject", "accept"], Open("Errors", "A status update for an unknown order: 400, or kept all the same?")
@@ -202,18 +235,20 @@ _SETTLED = (
     Assumption("Package", "stackable of a tender package is typed Numeric in one place", "a string flag, as in the samples", "", "", "both"),
     Assumption("Carrier", "pincode is Numeric in the summary, a string in samples", "both taken, a string sent", "", "", "both"),
     Assumption("Order", "How many packages an order must have ('per package rules')", "none or more", "", "", "both"),
-    Assumption("Order status update", "Form of the numeric totals and history quantity", "strings, as in the sample", "", "assumptions.number_forms", "both"),
+    Assumption("Order status update", "Form of the numeric totals and history quantity", "both taken, strings sent, as in the sample", "", "assumptions.number_forms", "both"),
     Assumption("Carrier quote", "How precise an ISO 8601 response_datetime is", "UTC to the second, with Z", "", "", "translator"),
     Assumption("Get tenders and Get orders", "How another page is asked for", "not at all: one page, the first", "", "", "both"),
+    Assumption("States and transitions", "Whether several quotes of one tender may be accepted", "yes: each quote is decided for itself", "", "", "exchange"),
     Assumption("Create order", "What data.order_id.customer_id and carrier_id hold", "sender_id and receiver_id", "", "", "exchange"),
     Assumption("Authentication", "How a token is obtained, its lifetime and its scopes", "given by environment, file or command", "", "token, token_file", "both"),
     Assumption("Events", "Events, callbacks or notifications", "none", "", "", "both"),
     Assumption("Errors", "The exact texts of messages", "our own fixed sentences", "", "", "exchange"),
     Assumption("Errors", "How a wrong field inside a list is named", "packages[0].item_name, counted from 0", "", "", "both"),
     Assumption("Errors", "When 405 is answered", "any known path with another method", "", "assumptions.unknown_path", "exchange"),
-    Assumption("Conventions", "How large a number and how deep a nesting of JSON may be", "100 digits with a fraction or an exponent (which ends at 100 too), 4300 of a whole number, 64 levels; beyond that 400", "", "", "exchange"),
+    Assumption("Conventions", "How large a number and how deep a nesting of JSON may be, and how many values a body may hold", "100 digits with a fraction or an exponent (which ends at 100 too), 4300 of a whole number, 64 levels, 200000 values; beyond that 400", "", "", "exchange"),
+    Assumption("Update tender, Update order", "Whether an update may name another sender or receiver", "no: 400, but for an operator's token", "", "", "exchange"),
     Assumption("States and transitions", "What two updates of one record at the same time leave", "each sets the fields that it carries, one after the other: of different fields both stay, of one field (an array is one) the later; no version is asked for", "", "", "exchange"),
-    Assumption("Authentication", "How often an address may try tokens that are not authorised", "401 at once so many times a second as the setting says, then later and later, then 429", "", "exchange_wrong_tokens_per_second", "exchange"),
+    Assumption("Authentication", "How often an address may try tokens that are not authorised", "for each address and each such token: 401 at once so many times a second as the setting says, then later and later, then 429", "", "exchange_wrong_tokens_per_second", "exchange"),
     Assumption("Errors", "What 425 and 429 mean", "nothing happened: the same call is sent again after Retry-After; the exchange never answers 425", "", "", "both"),
     Assumption("Errors", "Status codes other than 200, 400, 401 and 405", "429 beyond a limit of calls, connections, large pages or wrong tokens, 503 while the store cannot write; any other that comes is an unknown outcome", "", "", "both"),
     Assumption("Versioning", "Versioning scheme", "none; paths carry no version", "", "", "both"),

@@ -7,7 +7,8 @@ there. Every wrong field of a record is reported at once.
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from functools import cache
-from typing import Annotated, Any, Literal
+from itertools import islice
+from typing import Annotated, Any, Literal, NamedTuple
 from zoneinfo import available_timezones
 
 from pydantic import (
@@ -39,8 +40,9 @@ _BODY_FAULT = "must be a JSON object"
 Checker = Callable[[object], tuple[Fault, ...]]
 
 
-def checker(operation: Operation, assumptions: Assumptions) -> Checker:
-    """The check of one request record, compiled once: any JSON value in, every wrong field out.
+def checker(operation: Operation, assumptions: Assumptions, *, faults_max: int | None = None) -> Checker:
+    """The check of one request record, compiled once: any JSON value in, every wrong field out, or one fault for more than
+    `faults_max` of them.
 
     Numbers are int or Decimal, as a JSON reader with exact decimals gives them. No fault means that the record meets the
     contract under these assumptions.
@@ -51,10 +53,25 @@ def checker(operation: Operation, assumptions: Assumptions) -> Checker:
         try:
             validate(payload)
         except ValidationError as error:
+            if faults_max is not None and error.error_count() > faults_max:
+                return _too_many(faults_max)
             return _faults(error.errors(include_url=False))
         return ()
 
     return check_record
+
+
+def _too_many(faults_max: int) -> tuple[Fault, ...]:
+    return (Fault("", f"has more than {faults_max} wrong fields"),)
+
+
+def required_fields(operation: Operation) -> frozenset[str]:
+    """The fields that every record of an operation has."""
+    return frozenset(field.name for field in operation.record.fields if _is_required(field, operation.creates))
+
+
+def _is_required(field: Field, creates: bool) -> bool:  # noqa: FBT001 (one flag, named)
+    return field.when is When.ALWAYS or (field.when is When.ON_CREATE and creates)
 
 
 def value_checker(
@@ -64,7 +81,7 @@ def value_checker(
 
     @cache
     def adapter() -> TypeAdapter[Any]:  # made when it is asked for: most fields never need it
-        return TypeAdapter(_definition(field, record, operation.creates, assumptions)[0])
+        return TypeAdapter(_definition(field, record, operation.creates, _OfValues.among(assumptions))[0])
 
     def is_right(value: object) -> bool:
         try:
@@ -81,9 +98,9 @@ def check(operation: Operation, payload: object, assumptions: Assumptions) -> tu
     return checker(operation, assumptions)(payload)
 
 
-def body_checker(operation: Operation, assumptions: Assumptions) -> Checker:
+def body_checker(operation: Operation, assumptions: Assumptions, *, faults_max: int | None = None) -> Checker:
     """The check of a whole request body, compiled once; for batched operations each record of `data` with its index."""
-    check_record = checker(operation, assumptions)
+    check_record = checker(operation, assumptions, faults_max=faults_max)
     if not operation.batched:
         return check_record
 
@@ -95,11 +112,13 @@ def body_checker(operation: Operation, assumptions: Assumptions) -> Checker:
             return (Fault("data", f"must hold 1 to {assumptions.status_records_max} records, found {len(records)}"),)
         if len(body) > 1 and assumptions.unknown_fields == "reject":
             return tuple(Fault(name, _WORDS["extra_forbidden"]) for name in body if name != "data")
-        return tuple(
+        found = (
             Fault(fault.path, fault.text, index)
             for index, record in enumerate(records)
             for fault in check_record(record)
         )
+        faults = tuple(islice(found, None if faults_max is None else faults_max + 1))
+        return faults if faults_max is None or len(faults) <= faults_max else _too_many(faults_max)
 
     return check_batch
 
@@ -112,11 +131,30 @@ def check_body(operation: Operation, body: object, assumptions: Assumptions) -> 
 @cache
 def model(operation: Operation, assumptions: Assumptions) -> type[BaseModel]:
     """The pydantic model of an operation's request record under these assumptions (also a source of JSON Schema)."""
-    return _compile(operation.record, operation.creates, assumptions)
+    return _compile(operation.record, operation.creates, _OfValues.among(assumptions))
+
+
+class _OfValues(NamedTuple):
+    """The assumptions that the models depend on. Exchanges that differ in others share their models."""
+
+    number_forms: str
+    text_length_max: int
+    known_values: str
+    decision_words: str
+    timezones: str
+    empty_required: str
+    null_fields: str
+    unknown_fields: str
+    listing_only_fields: str
+    array_length_max: int
+
+    @classmethod
+    def among(cls, assumptions: Assumptions) -> "_OfValues":
+        return cls(*(getattr(assumptions, name) for name in cls._fields))
 
 
 @cache
-def _compile(record: Record, creates: bool, assumptions: Assumptions) -> type[BaseModel]:  # noqa: FBT001 (cache key)
+def _compile(record: Record, creates: bool, assumptions: _OfValues) -> type[BaseModel]:  # noqa: FBT001 (cache key)
     extra: Literal["forbid", "ignore"] = "forbid" if assumptions.unknown_fields == "reject" else "ignore"
     fields = [
         field for field in record.fields if field.when is not When.LISTED or assumptions.listing_only_fields == "accept"
@@ -126,12 +164,12 @@ def _compile(record: Record, creates: bool, assumptions: Assumptions) -> type[Ba
     return create_model(record.name.replace(" ", ""), __config__=config, **definitions)
 
 
-def _definition(field: Field, record: Record, creates: bool, assumptions: Assumptions) -> tuple[Any, Any]:  # noqa: FBT001 (one flag, named)
-    required = field.when is When.ALWAYS or (field.when is When.ON_CREATE and creates)
+def _definition(field: Field, record: Record, creates: bool, assumptions: _OfValues) -> tuple[Any, Any]:  # noqa: FBT001 (one flag, named)
+    required = _is_required(field, creates)
     annotation = _annotation(field, record.numbers, creates, assumptions)
     if required and assumptions.empty_required == "reject":
         annotation = Annotated[annotation, AfterValidator(_not_empty)]
-    if field.known and assumptions.known_values == "closed":
+    if field.known and getattr(assumptions, field.closed_by) == "closed":
         annotation = Annotated[annotation, AfterValidator(_one_of(field.known))]
     if not required and assumptions.null_fields == "absent":
         annotation = annotation | None
@@ -141,7 +179,7 @@ def _definition(field: Field, record: Record, creates: bool, assumptions: Assump
     return (annotation, ModelField(..., **described) if required else ModelField(None, **described))
 
 
-def _annotation(field: Field, numbers: NumberForm, creates: bool, assumptions: Assumptions) -> Any:  # noqa: FBT001 (one flag, named)
+def _annotation(field: Field, numbers: NumberForm, creates: bool, assumptions: _OfValues) -> Any:  # noqa: FBT001 (one flag, named)
     text = Annotated[StrictStr, StringConstraints(max_length=assumptions.text_length_max)]
     if field.record is not None:
         inner = _compile(field.record, creates, assumptions)
@@ -160,7 +198,7 @@ def _annotation(field: Field, numbers: NumberForm, creates: bool, assumptions: A
     return by_kind.get(field.kind, text)
 
 
-def _numeric(numbers: NumberForm, assumptions: Assumptions) -> Any:
+def _numeric(numbers: NumberForm, assumptions: _OfValues) -> Any:
     number_text = Annotated[StrictStr, AfterValidator(_number_text)]
     if assumptions.number_forms == "both":
         return _Number | number_text

@@ -6,15 +6,22 @@ same. Pure: knows neither ledger nor listing.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import date, datetime, time
 from decimal import Decimal, InvalidOperation
 from typing import Any, NamedTuple
+
+import msgspec
 
 from loadsheet.contract.kinds import DATE_SHAPES, NUMBER_TEXT, Kind, flag_meaning, plain
 from loadsheet.contract.measures import Scale, scale_of
 from loadsheet.contract.records import Field, Record
 
+_DECODE = msgspec.json.Decoder(float_hook=Decimal).decode
+_ENCODE = msgspec.json.Encoder(decimal_format="number", order="deterministic").encode
+_NEXT_ITEM, _LINE_FEED, _CARRIAGE_RETURN = b"},{", rb"\n", rb"\r"  # as compact JSON has them
+_MOST_PAIRED = 200  # items of a list that are tried against each other
+_INDEX = re.compile(r"\[[0-9]+\]")
 _CLOCK_OFFSET = re.compile(r"([+-]?)(\d{1,2}):(\d\d)")
 
 
@@ -39,14 +46,48 @@ EXACT = Tolerances()
 
 
 def different_fields(
-    record: Record, sent: Mapping[str, Any], held: Mapping[str, Any], tolerances: Tolerances = EXACT
+    record: Record,
+    sent: Mapping[str, Any],
+    held: Mapping[str, Any],
+    tolerances: Tolerances = EXACT,
+    ordered: Collection[str] | None = (),
 ) -> list[Difference]:
     """The sent fields that the held record lacks or shows otherwise, in the order of `sent`; none if all agree.
 
     Both are decoded JSON with numbers as int or Decimal. Fields that were not sent are not compared. Lists are compared item
-    by item; lists of different lengths are one difference, as `3 items` and `2 items`.
+    by item, in any order but for those at the `ordered` paths (None: all are); lists of different lengths are one difference, as `3 items`
+    and `2 items`.
     """
-    return list(_differences(record, sent, held, tolerances, ""))
+    return list(_differences(record, sent, held, _Rules(tolerances, ordered), ""))
+
+
+def same_content(one: bytes, other: bytes, ordered: Collection[str]) -> bool:
+    """Whether two JSON records differ in nothing but the order of items in lists that are not among the `ordered` paths
+    (`packages[].items`), and how their texts end lines (CRLF, CR or LF). Spellings count: 12.50 is not 12.5.
+    """
+    if len(one) != len(other) and not (_CARRIAGE_RETURN in one or _CARRIAGE_RETURN in other):
+        return False
+    return _sorted_bytes(_DECODE(one), ordered, "") == _sorted_bytes(_DECODE(other), ordered, "")
+
+
+def may_differ_in_form(record: bytes) -> bool:
+    """Whether another JSON record can be the same as this one by `same_content`, other than byte by byte."""
+    return any(mark in record for mark in (_NEXT_ITEM, _LINE_FEED, _CARRIAGE_RETURN))
+
+
+def _sorted_bytes(value: Any, ordered: Collection[str], path: str) -> bytes:
+    return _ENCODE(_sorted(value, ordered, path))
+
+
+def _sorted(value: Any, ordered: Collection[str], path: str) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _sorted(inner, ordered, f"{path}.{name}" if path else name) for name, inner in value.items()}
+    if isinstance(value, str):
+        return value.replace("\r\n", "\n").replace("\r", "\n")
+    if not isinstance(value, list):
+        return value
+    items = [_sorted(item, ordered, f"{path}[]") for item in value]
+    return items if path in ordered else sorted(items, key=_ENCODE)
 
 
 def outermost(path: str) -> str:
@@ -54,8 +95,19 @@ def outermost(path: str) -> str:
     return path.partition(".")[0].partition("[")[0]
 
 
+class _Rules(NamedTuple):
+    """By how much numbers may differ, and in which lists order counts (None: in all)."""
+
+    tolerances: Tolerances
+    ordered: Collection[str] | None
+
+    def has_order(self, path: str) -> bool:
+        """Whether the order of the list at a payload path counts."""
+        return self.ordered is None or (bool(self.ordered) and _INDEX.sub("[]", path) in self.ordered)
+
+
 def _differences(
-    record: Record, sent: Mapping[str, Any], held: Mapping[str, Any], tolerances: Tolerances, prefix: str
+    record: Record, sent: Mapping[str, Any], held: Mapping[str, Any], rules: _Rules, prefix: str
 ) -> Iterator[Difference]:
     for name, mine in sent.items():
         theirs = held.get(name)
@@ -66,25 +118,57 @@ def _differences(
         field = record.field(name)
         if theirs is None and field is not None:
             theirs = next((held[other] for other in (field.name, *field.spellings) if other in held), None)
-        yield from _compare(field, mine, theirs, tolerances, f"{prefix}{name}")
+        yield from _compare(field, mine, theirs, rules, f"{prefix}{name}")
 
 
-def _compare(field: Field | None, mine: Any, theirs: Any, tolerances: Tolerances, path: str) -> Iterator[Difference]:
+def _compare(field: Field | None, mine: Any, theirs: Any, rules: _Rules, path: str) -> Iterator[Difference]:
     if _nothing(mine) and _nothing(theirs):
         return
     inner = field.record if field is not None else None
     if inner is not None and isinstance(mine, Mapping) and isinstance(theirs, Mapping):
-        yield from _differences(inner, mine, theirs, tolerances, f"{path}.")
+        yield from _differences(inner, mine, theirs, rules, f"{path}.")
     elif inner is not None and isinstance(mine, list) and isinstance(theirs, list) and len(mine) == len(theirs):
+        if not rules.has_order(path):
+            theirs = _aligned(inner, mine, theirs, rules, path)
         for index, (one, other) in enumerate(zip(mine, theirs, strict=True)):
-            yield from _compare_items(inner, one, other, tolerances, f"{path}[{index}]")
-    elif not _same(field, mine, theirs, tolerances):
+            yield from _compare_items(inner, one, other, rules, f"{path}[{index}]")
+    elif not _same(field, mine, theirs, rules.tolerances):
         yield Difference(path, _told(mine), _told(theirs))
 
 
-def _compare_items(record: Record, one: Any, other: Any, tolerances: Tolerances, path: str) -> Iterator[Difference]:
+def _aligned(record: Record, mine: list[Any], theirs: list[Any], rules: _Rules, path: str) -> list[Any]:
+    """Their items in the order of mine, as far as the same are there; what is left of them keeps its order."""
+
+    def agree(one: Any, other: Any) -> bool:
+        return next(_compare_items(record, one, other, rules, path), None) is None
+
+    left = [place for place, pair in enumerate(zip(mine, theirs, strict=True)) if not agree(*pair)]
+    found = theirs.copy()
+    free: dict[bytes, list[Any]] = {}
+    for place in left:
+        free.setdefault(_ENCODE(theirs[place]), []).append(theirs[place])
+    rest = []
+    for place in left:
+        if same := free.get(_ENCODE(mine[place])):
+            found[place] = same.pop()
+        else:
+            rest.append(place)
+    others = [item for items in free.values() for item in items]
+    unlike = []
+    for place in rest:
+        at = next((at for at, other in enumerate(others[:_MOST_PAIRED]) if agree(mine[place], other)), None)
+        if at is None:
+            unlike.append(place)
+        else:
+            found[place] = others.pop(at)
+    for place, other in zip(unlike, others, strict=True):
+        found[place] = other
+    return found
+
+
+def _compare_items(record: Record, one: Any, other: Any, rules: _Rules, path: str) -> Iterator[Difference]:
     if isinstance(one, Mapping) and isinstance(other, Mapping):
-        yield from _differences(record, one, other, tolerances, f"{path}.")
+        yield from _differences(record, one, other, rules, f"{path}.")
     elif one != other:
         yield Difference(path, _told(one), _told(other))
 

@@ -21,6 +21,7 @@ BLOCK_BYTES = 1_048_576
 _CUTS_TRIED = 32
 
 _OPENING = re.compile(rb'"results"\s*:\s*\[')
+_COUNTS = ("page_size", "total_count", "total_pages")
 _BETWEEN = b" \t\r\n,"
 _FIRST_NAME = re.compile(rb'\s*\{\s*"[^"\\]*"')
 
@@ -35,12 +36,16 @@ class UndocumentedAnswer(ValueError):  # noqa: N818 (an answer, and the name say
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """One answer of a listing. It is complete if it holds as many records as it says there are."""
+    """One answer of a listing. It is complete if it holds as many records as it says there are; `reason` says why it is not,
+    `todo` what to do about it, where that is known.
+    """
 
     results: Sequence[Json]
     page_size: int
     total_count: int
     total_pages: int
+    reason: str = ""
+    todo: str = ""
 
     @property
     def complete(self) -> bool:
@@ -110,7 +115,8 @@ def scan_listing(body: BinaryIO, *, block_bytes: int = BLOCK_BYTES) -> Listing:
 
 
 def _listing(results: Sequence[Json], members: Mapping[str, Any]) -> Listing:
-    return Listing(results, *(count_of(members, name) for name in ("page_size", "total_count", "total_pages")))
+    page_size, total_count, total_pages = (count_of(members, name) for name in _COUNTS)
+    return Listing(results, page_size, total_count, total_pages)
 
 
 def count_of(holder: Mapping[str, Any], name: str) -> int:

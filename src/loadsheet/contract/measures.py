@@ -4,11 +4,14 @@ Owns: the field names behind control totals and tolerances. Knows no settings: h
 """
 
 from collections.abc import Iterator
-from decimal import Decimal, InvalidOperation
+from contextlib import contextmanager
+from decimal import Decimal, InvalidOperation, localcontext
 from enum import StrEnum
 from typing import Any, NamedTuple
 
 from loadsheet.contract.operations import Action, Operation
+
+_DIGITS = 1_000  # more than the sum of any two numbers of a workbook has
 
 
 class Scale(StrEnum):
@@ -58,6 +61,15 @@ def measures_of(operation: Operation) -> tuple[Measure, ...]:
     return MEASURES[operation.subject] if operation.action in (Action.CREATE, Action.UPDATE) else ()
 
 
+@contextmanager
+def exactly() -> Iterator[None]:
+    """Sums and differences of figures keep all their digits in here; Python's own 28 would round them, and fail on longer ones. Serves as a
+    decorator as well.
+    """
+    with localcontext(prec=_DIGITS):
+        yield
+
+
 def fields_of(measures: tuple[Measure, ...]) -> tuple[str, ...]:
     """The fields of a record in which these figures and their units stand."""
     return tuple(
@@ -85,6 +97,17 @@ def figures_only(measures: tuple[Measure, ...], record: dict[str, Any]) -> dict[
                 for known, holder in zip(before, holders, strict=True)
             ]
     return kept
+
+
+def units_in(measures: tuple[Measure, ...], record: dict[str, Any]) -> dict[str, str]:
+    """The units and currencies that a decoded record names for its own figures, by the fields in which they stand."""
+    return {one.unit: str(record[one.unit]) for one in measures if not one.items and record.get(one.unit)}
+
+
+def units_lacking(measures: tuple[Measure, ...], record: dict[str, Any]) -> tuple[str, ...]:
+    """The fields of units and currencies that a decoded record leaves out beside a figure of its own."""
+    figures = (one for one in measures if one.unit and not one.items and _number(record.get(one.field)) is not None)
+    return tuple(one.unit for one in figures if not record.get(one.unit))
 
 
 def amounts(measures: tuple[Measure, ...], record: dict[str, Any]) -> Iterator[tuple[Measure, str, Decimal]]:

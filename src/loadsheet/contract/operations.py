@@ -154,6 +154,8 @@ OPERATIONS: tuple[Operation, ...] = (
 BY_NAME: dict[str, Operation] = {operation.name: operation for operation in OPERATIONS}
 WRITES: tuple[Operation, ...] = tuple(operation for operation in OPERATIONS if operation.is_write)
 _LISTED_KEYS = tuple((one.subject, one.record.key[0]) for one in OPERATIONS if not one.is_write)  # tenders stand first
+LISTED_KEYS = tuple(name for _, name in _LISTED_KEYS)
+"""The fields of a listed record that say what it is: enough for `listed_subject`, and for the key and lane of its listing."""
 
 
 def listed_subject(record: Mapping[str, Any]) -> str:

@@ -25,7 +25,7 @@ class When(StrEnum):
 class Field:
     """One field of a record: its exact name, its kind, its meaning as help text, and when it is required.
 
-    `known` is an open list: the interface names these values but does not close the list. `spellings` are further
+    `known` is an open list: the interface names these values but does not close the list; the assumption `closed_by` may. `spellings` are further
     names under which the interface shows the same field. `note` states a contradiction of the interface and our side of it.
     """
 
@@ -35,6 +35,7 @@ class Field:
     when: When = When.OPTIONAL
     record: "Record | None" = None
     known: tuple[str, ...] = ()
+    closed_by: str = "known_values"
     spellings: tuple[str, ...] = ()
     note: str = ""
 
@@ -314,7 +315,9 @@ def _quote(name: str, *more: Field) -> Record:
 
 
 QUOTE = _quote("Carrier quote", _array("additional_services", "Additional services", ADDITIONAL_SERVICE))
-CONFIRMATION = _quote("Quote confirmation", _text("status", "The decision", When.ALWAYS, known=DECISIONS))
+CONFIRMATION = _quote(
+    "Quote confirmation", _text("status", "The decision", When.ALWAYS, known=DECISIONS, closed_by="decision_words")
+)
 
 _WINDOW = Record(
     "Estimated window",

@@ -180,7 +180,7 @@ def _field(field: Field, numbers: NumberForm, assumptions: Assumptions, *, neede
     if needed and assumptions.empty_required == "reject" and schema.get("type") in ("string", ["string", "number"]):
         schema["minLength"] = max(1, schema.get("minLength", 0))
     if field.known:
-        schema["enum" if assumptions.known_values == "closed" else "examples"] = list(field.known)
+        schema["enum" if getattr(assumptions, field.closed_by) == "closed" else "examples"] = list(field.known)
     if not needed and assumptions.null_fields == "absent":
         schema = {"anyOf": [schema, {"type": "null"}]}
     meaning = ". ".join(text.rstrip(".") for text in (field.meaning, field.note) if text)

@@ -70,6 +70,7 @@ _UNITS = (
     "loadsheet@.timer",
     "loadsheet-watch.service",
     "loadsheet-worker@.service",
+    "loadsheet-exchange.service",
     "loadsheet-notify@.service",
 )
 

@@ -2,10 +2,12 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from loadsheet.contract import Fault
 from loadsheet.ledger import Entry, Origin
-from loadsheet.mapping.lineage import locate
+from loadsheet.mapping.documents import SourceRow
+from loadsheet.mapping.lineage import Trace, locate, trace
 from loadsheet.problems import NOWHERE, Problem, Where
 
 _FIELD = re.compile(r"([A-Za-z]\w*(?:\[\d+\])?(?:\.[A-Za-z]\w*(?:\[\d+\])?)*): (.+)")
@@ -46,11 +48,28 @@ def _named(entry: Entry, origin: Origin, fault: Fault) -> Iterator[Fault]:
 
 def _refusal(entry: Entry, origin: Origin, fault: Fault) -> Problem:
     text = f"{fault.path}: {fault.text}" if fault.path else fault.text
-    places = locate(origin.lineage, entry.rows, entry.items, fault.path) if fault.path else ()
-    if not places:
+    traces = trace(origin.lineage, entry.rows, entry.items, fault.path) if fault.path else ()
+    if not traces:
         return Problem("X701", first_row(entry, origin, fault.path), values={"text": text})
-    place = places[0]
-    table, row = origin.tables[place.table], entry.rows[place.row]
-    where = table.where(row.number, place.label, fault.path)
-    found = row.cells[table.header.index(place.label)] if where.column and row.cells else ""
-    return Problem("X701", where, found, {"text": text})
+    first = traces[0]
+    row = entry.rows[first.row]
+    where = origin.tables[row.table].where(row.number, first.label, fault.path)
+    found = _cell(origin, row, first.label) if where.column else ""
+    here = replace(where, path="")
+    stated = (where for traced in traces for where in _stating(entry, origin, traced))
+    also = dict.fromkeys(other for other in stated if other.column and other != here)
+    return Problem("X701", where, found, {"text": text}, also=tuple(also))
+
+
+def _stating(entry: Entry, origin: Origin, traced: Trace) -> Iterator[Where]:
+    """The cells that state a value: if it is one of the whole record, those of all rows that say the same."""
+    row = entry.rows[traced.row]
+    said = _cell(origin, row, traced.label)
+    for other in entry.rows if traced.source.rows == "first" and said else [row]:
+        if other is row or (other.table == row.table and _cell(origin, other, traced.label) == said):
+            yield origin.tables[other.table].where(other.number, traced.label)
+
+
+def _cell(origin: Origin, row: SourceRow, label: str) -> str:
+    header = origin.tables[row.table].header
+    return row.cells[header.index(label)] if row.cells and label in header else ""

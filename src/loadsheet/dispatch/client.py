@@ -9,6 +9,7 @@ import ipaddress
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from types import TracebackType
 from typing import Self
 from urllib.parse import urlencode, urlsplit
@@ -18,9 +19,11 @@ import msgspec
 from loadsheet import journal
 from loadsheet.contract import PAGE_SIZE, Listing, Operation, UndocumentedAnswer, scan_listing
 from loadsheet.dispatch.connections import Deadlines, trusted_authorities
+from loadsheet.dispatch.masking import TokenMask
 from loadsheet.dispatch.outcomes import Reply, excerpt
+from loadsheet.dispatch.page_sizes import PageSizes, explained
 from loadsheet.dispatch.transport import Desk
-from loadsheet.problems import ExchangeUnreachable, ListingNotServed, SettingsError, TokenRefused
+from loadsheet.problems import ExchangeUnreachable, ListingNotServed, PageSizeRefused, SettingsError, TokenRefused
 from loadsheet.settings import Settings
 
 LISTING_TRIES = 3
@@ -28,6 +31,7 @@ LISTING_PAUSE_S = 0.5
 MARGIN = 100  # records that may be added to a listing between two looks at it
 _OK, _UNAUTHORISED = 200, 401
 _NOT_SERVED = (403, 404, 405, 410, 501)
+_SIZE_REFUSED = (400, 413, 422)
 
 
 class Client:
@@ -42,7 +46,8 @@ class Client:
         self, base_url: str, token: str, settings: Settings, *, renew: Callable[[str], str | None] | None = None
     ) -> None:
         self.base_url = _checked_url(base_url, allow_insecure=settings.allow_insecure)
-        self._token = _checked_token(token)
+        self._mask = TokenMask()
+        self._token = self._checked_token(token)
         self._renew = renew
         self._renewing = threading.Lock()
         self._hopeless = ""  # the refused token for which there was no other
@@ -51,6 +56,7 @@ class Client:
         self._opened: list[Desk] = []
         self._spare: list[Desk] = []
         self._deadlines = Deadlines(settings.call_timeout_s)
+        self._page_sizes = PageSizes(settings.state, self.base_url)
         self._trust = trusted_authorities() if self.base_url.startswith("https:") else None
 
     def __enter__(self) -> Self:
@@ -113,7 +119,7 @@ class Client:
                 if another is None:
                     self._hopeless = refused
                 else:
-                    self._token = _checked_token(another)
+                    self._token = self._checked_token(another)
             return self._token != refused
 
     def ask(self, operation: Operation, body: bytes = b"", *, query: str = "") -> Reply:
@@ -131,7 +137,8 @@ class Client:
         """One answer of a listing, numbers as int or Decimal; its records stay encoded, and those of a long one in a file. A look
         changes nothing, so one that meets nobody is repeated.
 
-        Raises TokenRefused for a 401, ListingNotServed where there is none, ExchangeUnreachable for anything else that is no listing.
+        Raises TokenRefused for a 401, ListingNotServed where there is none, PageSizeRefused for a 400 and its kin, ExchangeUnreachable
+        for anything else that is no listing.
         """
         for tries in range(1, LISTING_TRIES + 1):
             reply = self._look(operation, page_size)
@@ -155,6 +162,8 @@ class Client:
             told = f"the listing at {self.base_url} cannot be used: {said}"
             if reply.status in _NOT_SERVED:
                 raise ListingNotServed(told, todo=f"check `exchange`, to which calls add {operation.path}")
+            if reply.status in _SIZE_REFUSED:
+                raise PageSizeRefused(told, todo="ask whoever runs the exchange which page_size it takes")
             raise ExchangeUnreachable(told, todo="ask whoever runs the exchange, or try again later")
         body = reply.kept or io.BytesIO(reply.body)
         try:
@@ -167,17 +176,35 @@ class Client:
     def whole_listing(self, operation: Operation) -> Listing:
         """A listing with all its records, as far as the exchange gives them: asked first how many there are, then for all.
 
-        It may still be incomplete (`Listing.complete`). Raises what `listing` raises.
+        It may still be incomplete (`Listing.complete`), and says why then. Raises what `listing` raises, but for a page size that is
+        refused: then smaller ones are asked for.
         """
-        listing = self.listing(operation, 1)
+        listing, most = self.listing(operation, 1), self._settings.assumptions.page_size_max
         for _ in range(LISTING_TRIES):
             if listing.complete:
                 break
             wanted = listing.total_count + listing.total_count // 5 + MARGIN
-            listing = self.listing(operation, min(wanted, self._settings.assumptions.page_size_max))
+            asked = min(wanted, most) if most else wanted
+            listing, taken = self._page_of(operation, asked, listing)
+            listing = explained(listing, asked=asked, taken=taken, allowed=most)
+            if taken < wanted or listing.page_size < taken:
+                break  # nothing but a larger page could show more
         told = {"records": len(listing.results), "total": listing.total_count, "complete": listing.complete}
         journal.info("listing read", operation=operation.name, **told)
         return listing
+
+    def _page_of(self, operation: Operation, asked: int, shorter: Listing) -> tuple[Listing, int]:
+        """A listing of so many records or, where the exchange refuses that, of as many as it lists, and for how many it was asked;
+        `shorter` is that of one record.
+        """
+        with suppress(PageSizeRefused):
+            return self.listing(operation, asked), asked
+        for size in self._page_sizes.below(asked):
+            with suppress(PageSizeRefused):
+                listing = self.listing(operation, size)
+                self._page_sizes.remember(size)
+                return listing, size
+        return shorter, 1
 
     def _look(self, operation: Operation, page_size: int) -> Reply:
         assumptions = self._settings.assumptions
@@ -186,15 +213,15 @@ class Client:
         if operation.subject == "tender" and assumptions.tender_listing_query:
             query.append(assumptions.tender_listing_query)
         body = b"" if assumptions.page_size_in == "query" else msgspec.json.encode(asked)
-        return self._authorised(operation, body, "&".join(query))
+        return self._authorised(operation, body, "&".join(query), long=page_size > 1)
 
-    def _authorised(self, operation: Operation, body: bytes, query: str) -> Reply:
+    def _authorised(self, operation: Operation, body: bytes, query: str, *, long: bool = False) -> Reply:
         desk, keep = self._desk(), not operation.is_write
-        reply = desk.send(operation, body, query=query, keep=keep)
+        reply = desk.send(operation, body, query=query, keep=keep, long=long)
         if reply.status == _UNAUTHORISED and self.renewed(desk.token):
             if reply.kept:
                 reply.kept.close()
-            return self._desk().send(operation, body, query=query, keep=keep)
+            return self._desk().send(operation, body, query=query, keep=keep, long=long)
         return reply
 
     def _desk(self) -> Desk:
@@ -206,9 +233,17 @@ class Client:
         return desk
 
     def _new_desk(self) -> Desk:
-        desk = Desk(self.base_url, self._token, self._settings, self._deadlines, self._trust)
+        desk = Desk(self.base_url, self._token, self._settings, self._deadlines, self._trust, mask=self._mask)
         self._opened.append(desk)
         return desk
+
+    def _checked_token(self, token: str) -> str:
+        # The library would show a header that it cannot send, and with it the token: so it is checked here, and not shown.
+        if not token or not token.isascii() or not token.isprintable() or " " in token:
+            raise SettingsError("token: a token is needed, of printable ASCII characters without a space")
+        journal.hide(token)
+        self._mask.add(token)
+        return token
 
 
 def _checked_url(base_url: str, *, allow_insecure: bool) -> str:
@@ -233,11 +268,3 @@ def _is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
-
-
-def _checked_token(token: str) -> str:
-    # The library would show a header that it cannot send, and with it the token: so it is checked here, and not shown.
-    if not token or not token.isascii() or not token.isprintable() or " " in token:
-        raise SettingsError("token: a token is needed, of printable ASCII characters without a space")
-    journal.hide(token)
-    return token

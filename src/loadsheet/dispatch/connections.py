@@ -3,6 +3,7 @@
 urllib3 connects (addresses, TLS and its checks). Owns: what a connection trusts, its age, and the total deadline of the call on it.
 """
 
+import math
 import socket
 import ssl
 import threading
@@ -107,8 +108,8 @@ class WatchedTls(Watched, HTTPSConnection):
 
 
 class Deadlines:
-    """Ends calls that outlast the total deadline, however busily bytes drip in. All calls have the same time, so the one that
-    began first is over first, and none can be over sooner than that time from now.
+    """Ends calls that outlast their deadline, however busily bytes drip in. `limit_s` is the shortest time that a call has: none
+    that begins from now on can be over sooner.
     """
 
     def __init__(self, limit_s: float) -> None:
@@ -147,5 +148,5 @@ class Deadlines:
 
     def _next_s(self) -> float:
         with self._lock:
-            first = next(iter(self._running), None)
-        return self._limit_s if first is None else max(0.0, first.deadline - time.monotonic())
+            first = min((watch.deadline for watch in self._running), default=math.inf)
+        return min(self._limit_s, max(0.0, first - time.monotonic()))

@@ -22,13 +22,14 @@ _ADDED = BY_NAME["order.create"].path
 
 
 class Delivered(NamedTuple):
-    """What delivering came to: why it ended before everything was sent, if it did, the listings that were looked at since, and, if it
-    ended early, what is left to send.
+    """What delivering came to: why it ended before everything was sent, if it did, the listings that were looked at since, if it
+    ended early what is left to send, and whether a limit or a signal left records ready on purpose.
     """
 
     stopped: LoadsheetError | None
     seen: Listings
     forecast: Forecast | None = None
+    limited: bool = False
 
     @property
     def left(self) -> str:
@@ -81,9 +82,9 @@ def deliver_by(
     most = settings.run_entries_max or None
     sent, seen = sending(most), Listings()
     if sent.limited:  # nothing waits for anything but the next run
-        return Delivered(None, seen)
+        return Delivered(None, seen, limited=True)
     if sent.interrupted:  # whoever runs us survived the signal: what is ready stays so
-        return Delivered(None, seen, sent.forecast)
+        return Delivered(None, seen, sent.forecast, limited=True)
     if sent.stopped is None:
         seen = looking()
         ledger.release(run, updating=updating)
@@ -91,7 +92,7 @@ def deliver_by(
             rest = None if most is None else most - sent.accepted - sent.refused - sent.unknown
             sent, seen = sending(rest), Listings()
             if sent.limited:
-                return Delivered(None, seen)
+                return Delivered(None, seen, limited=True)
     if sent.stopped is None:
         if held := ledger.hold_waiting(run):
             journal.warning("entries held, waiting for their order or tender", count=held)

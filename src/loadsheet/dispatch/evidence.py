@@ -5,14 +5,23 @@ sent and with what was there before. Pure; what follows from a sight is for `pro
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from decimal import Decimal
 from enum import StrEnum
 from typing import Any, NamedTuple
 
 import msgspec
 
-from loadsheet.contract import BY_NAME, Action, Listing, Operation, Tolerances, different_fields, listed_subject
+from loadsheet.contract import (
+    BY_NAME,
+    LISTED_KEYS,
+    Action,
+    Listing,
+    Operation,
+    Tolerances,
+    different_fields,
+    listed_subject,
+)
 from loadsheet.ledger import Entry
 from loadsheet.settings import Settings
 
@@ -55,21 +64,37 @@ NO_LISTING = Sight(Shown.NO_LISTING)
 
 
 class Evidence:
-    """What one listing proves. `witnesses` are the latest records of its kind that the exchange accepted, newest first."""
+    """What one listing proves of the records of these keys. `witnesses` are the latest records of its kind that the exchange accepted,
+    newest first. Of all others nothing is kept, so that a listing may be as long as it will.
+    """
 
     def __init__(
-        self, operation: Operation, listing: Listing, witnesses: Sequence[Witness], settings: Settings
+        self,
+        operation: Operation,
+        listing: Listing,
+        keys: Collection[str],
+        witnesses: Sequence[Witness],
+        settings: Settings,
     ) -> None:
         self._operation = operation
         self._freshness = settings.fresh_witness
         self._tolerances = Tolerances(Decimal(str(settings.weight_tolerance)), Decimal(str(settings.money_tolerance)))
         self._listing = listing
         self._held: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
-        for record in listing.results:
-            if listed_subject(record) == operation.subject:
-                self._held[operation.key_of(record)].append(record)
-        self._alike = {_folded(key) for key in self._held}
-        self._newest = max((one.since for one in witnesses if one.key in self._held), default="")
+        self._alike: set[str] = set()
+        wanted, folded, shown = set(keys), {_folded(key) for key in keys}, set[str]()
+        since = {one.key: one.since for one in reversed(witnesses)}
+        for position, head in enumerate(listing.heads(LISTED_KEYS)):
+            if listed_subject(head) != operation.subject:
+                continue
+            key = operation.key_of(head)
+            if key in wanted:
+                self._held[key].append(listing.results[position])
+            if _folded(key) in folded:
+                self._alike.add(_folded(key))
+            if key in since:
+                shown.add(key)
+        self._newest = max((since[key] for key in shown), default="")
 
     def of(self, entry: Entry, before: Mapping[str, Any] | None) -> Sight:
         """What is seen of an entry. `before` is the record as it was before this entry, None if nobody knows."""
@@ -82,10 +107,6 @@ class Evidence:
             return Sight(shown, not why, why)
         shown, detail = self._compared(entry, records[0], before)
         return Sight(shown, not why, why, detail)
-
-    def keys(self) -> Iterable[str]:
-        """The keys of the records that it shows."""
-        return self._held.keys()
 
     def _why_not(self, entry: Entry) -> str:
         """Why absence from this listing would mean nothing for the entry; empty if it does."""
@@ -108,12 +129,14 @@ class Evidence:
                 return Shown.OTHERWISE, "nobody knows what it was"
             different = different_fields(self._operation.record, before, record, self._tolerances)
             return (Shown.OTHERWISE, _told(different)) if different else (Shown.AS_BEFORE, "")
-        different = different_fields(operation.record, sent, record, self._tolerances)
-        if not different:
-            return Shown.AS_SENT, ""
+        was = None
         if before is not None and operation.action is Action.UPDATE:
             was = {name: before.get(name) for name in sent}
-            if not different_fields(operation.record, was, record, self._tolerances):
+        for ordered in (None, entry.ordered):  # in another order of its lines it may be either: the same order decides
+            different = different_fields(operation.record, sent, record, self._tolerances, ordered)
+            if not different:
+                return Shown.AS_SENT, ""
+            if was is not None and not different_fields(operation.record, was, record, self._tolerances, ordered):
                 return Shown.AS_BEFORE, ""
         return Shown.OTHERWISE, _told(different)
 

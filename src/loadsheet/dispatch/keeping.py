@@ -3,27 +3,25 @@
 import tempfile
 from typing import IO, BinaryIO, cast
 
+from loadsheet.dispatch.masking import TokenMask
+
 IN_MEMORY_BYTES_MAX = 8_388_608
 
 
 class Kept:
     """Takes the pieces of one body as they arrive. An exchange that repeats our token must not get it into reports."""
 
-    def __init__(self, secret: bytes, mask: bytes) -> None:
-        """An empty `secret` stands for none."""
-        self._secret, self._mask = secret, mask
-        self._held = b""  # the end of what came, in which the secret may have begun
+    def __init__(self, mask: TokenMask) -> None:
+        self._mask = mask
+        self._held = b""  # the end of what came, in which a token may have begun
         self._file: IO[bytes] = tempfile.SpooledTemporaryFile(max_size=IN_MEMORY_BYTES_MAX)  # noqa: SIM115 (whoever reads it closes it)
 
     def add(self, piece: bytes) -> None:
         """The next piece."""
-        if not self._secret:
-            self._file.write(piece)
-            return
-        whole = (self._held + piece).replace(self._secret, self._mask)
-        begun = len(whole) - len(self._secret) + 1
-        self._file.write(whole[: max(begun, 0)])
-        self._held = whole[max(begun, 0) :]
+        whole = self._mask.masked(self._held + piece)
+        begun = max(len(whole) - self._mask.reach, 0)
+        self._file.write(whole[:begun])
+        self._held = whole[begun:]
 
     def finish(self) -> BinaryIO:
         """The body, whole, from its beginning."""

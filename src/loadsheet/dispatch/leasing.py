@@ -96,17 +96,21 @@ class FleetPace:
             if member.found is not None:
                 self._found.append(member.found)
 
-    def take(self, now: float) -> bool:
-        """Whether a call may leave now; then it has to."""
+    def take(self, now: float, member: "Member") -> bool:
+        """Whether a call of this member may leave now; then it has to."""
         with self._lock:
-            if now >= self._until or now < self._paused_until:
+            is_shut = now >= self._until or now < self._paused_until or self.is_full
+            if is_shut or not self._gate.take(now):
                 self._held_up = True
                 return False
-            if self._gate.take(now):
-                self._departed += 1
-                return True
-            self._held_up = True
-            return False
+            self._departed += 1
+            member.under_way += 1
+            return True
+
+    @property
+    def is_full(self) -> bool:
+        """Whether calls are under way on all connections that are leased: a member may still use those that are now another's part."""
+        return sum(member.under_way for member in self._members) >= self._lease.connections
 
     def shut_for(self, now: float) -> float:
         """Seconds for which nothing leaves whatever the rate, as far as anybody knows: a pause, or no lease."""
@@ -234,9 +238,8 @@ class Member(Gate):
 
     def take(self, now: float) -> bool:
         """Whether a call may leave now; then it has to."""
-        if not self._fleet.take(now):
+        if not self._fleet.take(now, self):
             return False
-        self.under_way += 1
         self._most = max(self._most, self.under_way)
         return True
 
@@ -246,7 +249,8 @@ class Member(Gate):
 
     def opens_in(self, now: float) -> float:
         """Seconds until a call may leave, as far as anybody knows; 0: one may now."""
-        return self._fleet.shut_for(now) or self._fleet.rate().opens_in(now)
+        shut_s = self._fleet.shut_for(now) or (_SOON_S if self._fleet.is_full else 0.0)
+        return shut_s or self._fleet.rate().opens_in(now)
 
     def room(self, now: float) -> int:
         """How many calls can leave soon, at most."""

@@ -6,7 +6,7 @@ Owns: which listings a run looks at when its calls are over. One listing serves 
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 
-from loadsheet.contract import BY_NAME, Listing, Operation, listed_subject
+from loadsheet.contract import BY_NAME, LISTED_KEYS, Listing, Operation, listed_subject
 from loadsheet.dispatch.client import Client
 from loadsheet.dispatch.protocol import Patience
 from loadsheet.dispatch.resolving import resolve_by
@@ -31,7 +31,7 @@ def look_after(ledger: Ledger, client: Client, run: Run, settings: Settings, pat
     subjects = {operation.subject for operation in unknown if operation.proved_by}
     listings = look(client, subjects | {lane.partition(":")[0] for lane in lanes})
     resolve_by(listings, ledger, run, settings, patience=patience)
-    if shown := lanes & shown_lanes(listings):
+    if shown := shown_lanes(listings, lanes):
         ledger.saw(run, shown)
     return listings
 
@@ -46,13 +46,13 @@ def look(client: Client, subjects: Collection[str]) -> Listings:
     return listings
 
 
-def shown_lanes(listings: Mapping[str, Listing | None]) -> set[str]:
-    """The lanes whose order or tender these listings show."""
+def shown_lanes(listings: Mapping[str, Listing | None], wanted: Collection[str]) -> set[str]:
+    """Which of the wanted lanes have an order or tender that these listings show."""
     listed: dict[str, Operation] = {one.subject: one for one in BY_NAME.values() if not one.is_write}
     return {
-        listed[subject].lane_of(record)
+        lane
         for subject, listing in listings.items()
         if listing is not None
-        for record in listing.results
-        if listed_subject(record) == subject
+        for head in listing.heads(LISTED_KEYS)
+        if listed_subject(head) == subject and (lane := listed[subject].lane_of(head)) in wanted
     }

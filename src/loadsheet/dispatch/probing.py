@@ -144,7 +144,7 @@ def _most(box: Sandbox) -> Answer:
         return settled("page_size_max", None, sent, came, "none of them was taken")
     box.page_size_max = min(found.page_size, size)
     if found.page_size >= HUGE_PAGE:
-        return settled("page_size_max", None, sent, came, "it was named as asked for: there is no maximum to be seen")
+        return settled("page_size_max", 0, sent, came, "it was named as asked for: there is no maximum", seen=False)
     finding = f"{found.page_size} was " + ("named" if size == HUGE_PAGE else "the first that was taken")
     return settled("page_size_max", found.page_size, sent, came, finding, seen=False)
 

@@ -130,7 +130,9 @@ def unknown_ids(box: Sandbox) -> list[Answer]:
 
 
 def quotes(box: Sandbox, tender: str) -> list[Answer]:
-    """A decision on a quote that was never given, a quote given twice, and what an accepted quote makes of its tender."""
+    """A decision on a quote that was never given, a quote given twice, what an accepted quote makes of its tender, and what is
+    answered to decisions and quotes after a decision.
+    """
     quote, confirm = BY_NAME["tender.quote"], BY_NAME["tender.confirm"]
     never, carrier = (box.specimens.carrier(confirm, tender, f"LSPROBE-CARRIER-{number}") for number in (1, 2))
     unknown = box.write(confirm.name, never)
@@ -146,7 +148,40 @@ def quotes(box: Sandbox, tender: str) -> list[Answer]:
     never_given = by_status(
         box, "confirm_unknown", sent, [unknown], (confirm.name,), accepted="accept", refused="reject"
     )
-    return [never_given, twice, acceptance]
+    return [never_given, twice, acceptance, _second_decision(box, carrier), *_other_decisions(box, tender)]
+
+
+def _second_decision(box: Sandbox, accepted: Payload) -> Answer:
+    """The same decision on an accepted quote again, then the opposite one."""
+    confirm = BY_NAME["tender.confirm"]
+    sent = "the acceptance of an accepted quote, and its rejection"
+    came = [box.write(confirm.name, accepted), box.write(confirm.name, specimens.decided(accepted, "reject"))]
+    kinds = tuple(said.kind for said in came)
+    values: dict[tuple[str, ...], Value] = {
+        ("accepted", "refused"): "same",
+        ("refused", "refused"): "reject",
+        ("accepted", "accepted"): "replace",
+    }
+    value = values.get(kinds) if confirm.name in box.taken else None
+    return settled("confirm_decided", value, sent, came, f"{kinds[0]}, then {kinds[1]}" if value else "not clear")
+
+
+def _other_decisions(box: Sandbox, tender: str) -> list[Answer]:
+    """A decision that is neither accept nor reject, and a new quote after an acceptance, each with a carrier of its own."""
+    quote, confirm = BY_NAME["tender.quote"], BY_NAME["tender.confirm"]
+    odd, accepted = (box.specimens.carrier(confirm, tender, f"LSPROBE-CARRIER-{number}") for number in (3, 4))
+    for decision in (odd, accepted):
+        given = box.specimens.carrier(quote, tender, decision[quote.record.key[1]])
+        box.write(quote.name, given)
+    word = box.write(confirm.name, specimens.decided(odd, "LSPROBE"))
+    decided = box.write(confirm.name, accepted)
+    again = box.write(quote.name, given)
+    sent, operations = "a decision LSPROBE", (confirm.name,)
+    words = by_status(box, "decision_words", sent, [word], operations, accepted="open", refused="closed")
+    name, sent = "quote_accepted", "a new quote after its acceptance"
+    if decided.kind != "accepted":
+        return [words, settled(name, None, sent, [decided, again], "the first was not accepted")]
+    return [words, by_status(box, name, sent, [again], (quote.name,), accepted="replace", refused="reject")]
 
 
 def _acceptance(box: Sandbox, tender: str, decision: Payload) -> Answer:

@@ -72,8 +72,9 @@ def cases_by(
     """Every unknown entry that these listings, or no listing at all, can say something about."""
     history = ledger.history
     unknown = list(history.entries_in(State.UNKNOWN))
+    keys = {entry.key for entry in unknown}
     evidence = {
-        operation.subject: Evidence(operation, listing, _witnesses(history, operation), settings)
+        operation.subject: Evidence(operation, listing, keys, _witnesses(history, operation), settings)
         for operation in BY_NAME.values()
         if unknown and not operation.is_write and (listing := listings.get(operation.subject)) is not None
     }

@@ -78,6 +78,12 @@ def unnamed_values(payload: Payload, record: Record) -> Payload:
     return {**payload, **{field.name: "LSPROBE" for field in record.fields if field.known and field.name in payload}}
 
 
+def decided(payload: Payload, word: str) -> Payload:
+    """A decision on a quote in this word."""
+    name = next(field.name for field in BY_NAME["tender.confirm"].record.fields if field.known)
+    return {**payload, name: word}
+
+
 def other_zone(payload: Payload, record: Record) -> Payload:
     """The record in a time zone that does not exist."""
     name = next(field.name for field in record.fields if field.kind is Kind.TIMEZONE)

@@ -11,6 +11,7 @@ import time
 import zlib
 from contextlib import suppress
 from http.client import HTTPException
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import requests
@@ -20,20 +21,36 @@ from urllib3.exceptions import ConnectTimeoutError, HTTPError, ProtocolError
 from loadsheet.contract import Operation
 from loadsheet.dispatch.connections import Deadlines, Watch, Watched, WatchedTls
 from loadsheet.dispatch.keeping import Kept
+from loadsheet.dispatch.masking import TokenMask
 from loadsheet.dispatch.outcomes import DEADLINE, PACKED, TOO_LARGE, Failure, Reply
 from loadsheet.settings import Settings
 
 _READ_BYTES = 65_536
-_HEAD_BYTES_MAX = 262_144  # status line and headers of an answer
-_SECRET_LENGTH = 8
+_HEAD_BYTES_MAX = 262_144  # status line and headers of an answer, and again the trailers behind its body
 _BEGINNING_BYTES = 4_096  # of a body that is kept: what a message about it may quote
-_MASK = b"***"
 _NO_TLS = ("WRONG_VERSION_NUMBER", "UNEXPECTED_EOF_WHILE_READING", "RECORD_LAYER_FAILURE")
 """What OpenSSL says of a server that speaks in the clear."""
 _NOT_NOW = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 ERRORS = (requests.RequestException, HTTPError, HTTPException, OSError)
 """What a call may meet on the network."""
 _HEADERS_USED = (b"content-encoding", b"retry-after", b"date")
+
+
+class _Limit(NamedTuple):
+    """How long a call may take and how many bytes its answer may have, and which settings say so."""
+
+    seconds: float
+    size: int
+    seconds_in: str
+    size_in: str
+
+
+def _limit_of_calls(settings: Settings) -> _Limit:
+    return _Limit(settings.call_timeout_s, settings.answer_bytes_max, "call_timeout_s", "answer_bytes_max")
+
+
+def _limit_of_listings(settings: Settings) -> _Limit:
+    return _Limit(settings.listing_timeout_s, settings.listing_bytes_max, "listing_timeout_s", "listing_bytes_max")
 
 
 class _Answer:
@@ -46,20 +63,26 @@ class _Answer:
     def begin(self, kept: Kept | None = None) -> None:
         """The next answer is awaited, its body in `kept` if there is one."""
         self.kept = kept
-        self.status, self.size, self.read = 0, 0, 0
+        self.status, self.size, self.read, self.behind = 0, 0, 0, 0
         self.headers: dict[bytes, bytes] = {}
-        self.pieces: list[bytes] = []
+        self.body = bytearray()
+        self._of_body = False  # whether what was received last held a part of the body
         self.headed = self.whole = self.stays = False
 
     def feed(self, data: bytes) -> None:
-        """Take in what came. Raises ProtocolError for what is no HTTP."""
+        """Take in what came. Raises ProtocolError for what is no HTTP, and for a head, or trailers, without end."""
         self.read += len(data)
+        self._of_body = False
         try:
             self.parser.feed_data(data)
         except (HttpParserError, HttpParserUpgrade) as error:
             self.stays = False
             if not self.whole:
                 raise ProtocolError(f"the answer is no HTTP: {error}") from error
+        self.behind = 0 if self._of_body else self.behind + len(data)
+        if self.behind > _HEAD_BYTES_MAX and not self.whole:
+            part = "what follows the body" if self.headed else "the head"
+            raise ProtocolError(f"{part} of the answer is larger than {_HEAD_BYTES_MAX} bytes")
 
     def end(self) -> None:
         """The connection was closed. Raises ProtocolError if that is not how this answer ends."""
@@ -77,9 +100,13 @@ class _Answer:
         self.stays = self.stays and not self.whole
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A header."""
-        if not self.whole:
+        """A header. What comes behind the body (a trailer) is none, and is dropped."""
+        if not self.headed:
             self.headers[name.lower()] = value
+
+    def on_chunk_header(self) -> None:
+        """A chunk of the body begins."""
+        self._of_body = True
 
     def on_headers_complete(self) -> None:
         """The body follows, unless this only announces the answer (100 to 199)."""
@@ -89,9 +116,10 @@ class _Answer:
 
     def on_body(self, body: bytes) -> None:
         """A piece of the body."""
+        self._of_body = True
         if not self.whole:
             if self.kept is None:
-                self.pieces.append(body)
+                self.body += body
             else:
                 self.kept.add(body)
             self.size += len(body)
@@ -108,13 +136,20 @@ class Desk:
     """What calls are made with, one after the other: a connection, and the head of a request for each operation."""
 
     def __init__(
-        self, base_url: str, token: str, settings: Settings, deadlines: Deadlines, trust: ssl.SSLContext | None
+        self,
+        base_url: str,
+        token: str,
+        settings: Settings,
+        deadlines: Deadlines,
+        trust: ssl.SSLContext | None,
+        *,
+        mask: TokenMask,
     ) -> None:
         self._base_url = base_url
         self._settings = settings
         self._deadlines = deadlines
         self.token = token
-        self._token = token.encode()
+        self._mask = mask
         self._watch = Watch(settings.idle_connection_s)
         parts = urlsplit(base_url)
         host, port, limit = parts.hostname or "", parts.port, settings.connect_timeout_s
@@ -126,6 +161,7 @@ class Desk:
         self._answer = _Answer()
         self._plain = trust is None
         self._began, self._request, self._gone = 0.0, b"", 0
+        self._limit = _limit_of_calls(settings)
         self._headers = {
             "Authorization": f"Bearer {token}",
             "Accept-Encoding": "identity",
@@ -134,18 +170,22 @@ class Desk:
         }
         self._heads: dict[tuple[str, str, str], bytes] = {}
 
-    def send(self, operation: Operation, body: bytes, *, query: str = "", keep: bool = False) -> Reply:
-        """One call, once, and everything that may come of it. With `keep` the body of the answer is kept apart, however long."""
+    def send(
+        self, operation: Operation, body: bytes, *, query: str = "", keep: bool = False, long: bool = False
+    ) -> Reply:
+        """One call, once, and everything that may come of it. With `keep` the body of the answer is kept apart; one that is `long` has
+        the limits of a whole listing.
+        """
         if not keep:
-            return self._send(operation, body, query, None)
-        kept = Kept(self._token if len(self._token) >= _SECRET_LENGTH else b"", _MASK)
-        reply = self._send(operation, body, query, kept)
+            return self._send(operation, body, query, None, long=long)
+        kept = Kept(self._mask)
+        reply = self._send(operation, body, query, kept, long=long)
         if reply.kept is None:
             kept.close()
         return reply
 
-    def _send(self, operation: Operation, body: bytes, query: str, kept: Kept | None) -> Reply:
-        self.begin(operation, body, query=query)
+    def _send(self, operation: Operation, body: bytes, query: str, kept: Kept | None, *, long: bool) -> Reply:
+        self.begin(operation, body, query=query, long=long)
         try:
             if not self.is_connected:
                 self.connect(waits=True)
@@ -176,13 +216,14 @@ class Desk:
         """Whether the connection may be used again after this answer."""
         return self._answer.stays and self._gone == len(self._request) and not self._watch.cut
 
-    def begin(self, operation: Operation, body: bytes, *, query: str = "") -> None:
-        """A call begins: from now on its total deadline counts."""
+    def begin(self, operation: Operation, body: bytes, *, query: str = "", long: bool = False) -> None:
+        """A call begins: from now on its total deadline counts. That of a `long` one is that of a whole listing."""
         self._began = time.monotonic()
+        self._limit = _limit_of_listings(self._settings) if long else _limit_of_calls(self._settings)
         self._request = b"%b%d\r\n\r\n%b" % (self._head(operation, query), len(body), body)
         self._gone = 0
         self._answer.begin()
-        self._watch.begin(self._began + self._settings.call_timeout_s)
+        self._watch.begin(self._began + self._limit.seconds)
         self._deadlines.watch(self._watch)
 
     def forget(self) -> None:
@@ -268,24 +309,25 @@ class Desk:
             answer.feed(data)
         else:
             answer.end()
-        if answer.read > _HEAD_BYTES_MAX and not answer.headed:
-            raise ProtocolError(f"the head of the answer is larger than {_HEAD_BYTES_MAX} bytes")
-        return answer.whole or answer.size > self._settings.answer_bytes_max
+        return answer.whole or answer.size > self._limit.size
 
     def _reply(self, began: float) -> Reply:
         answer = self._answer
         encoding, after, date = [answer.headers.get(name, b"").decode("latin-1") for name in _HEADERS_USED]
         kept = answer.kept.finish() if answer.kept else None
-        packed = b"".join(answer.pieces)
+        packed = bytes(answer.body)
         if kept is not None:
-            if encoding.lower() in ("", "identity") and answer.size <= self._settings.answer_bytes_max:
+            plain = encoding.lower() in ("", "identity")
+            if answer.size > (self._limit if plain else _limit_of_calls(self._settings)).size:
+                return Reply(answer.status, failure=_too_large(self._limit), duration_ms=_elapsed_ms(began))
+            if plain:
                 beginning = kept.read(_BEGINNING_BYTES)
                 return Reply(answer.status, beginning, after, date, duration_ms=_elapsed_ms(began), kept=kept)
             packed = kept.read()
         found = self._unpack(packed, encoding)
         if isinstance(found, Failure):
             return Reply(answer.status, failure=found, duration_ms=_elapsed_ms(began))
-        return Reply(answer.status, self._without_token(found), after, date, duration_ms=_elapsed_ms(began))
+        return Reply(answer.status, self._mask.masked(found), after, date, duration_ms=_elapsed_ms(began))
 
     def _unpack(self, packed: bytes, encoding: str) -> bytes | Failure:
         allowed = self._settings.answer_bytes_max
@@ -299,9 +341,10 @@ class Desk:
             if len(found) <= allowed and not unpacker.eof:
                 return Failure(PACKED, "the packed answer is cut short", left=True)
         elif encoding.lower() not in ("", "identity"):
-            return Failure(PACKED, f"the answer is packed as {encoding[:40]!r}, which was not asked for", left=True)
+            coding = self._mask.masked(encoding.encode("latin-1")).decode("latin-1")  # an exchange may echo anything
+            return Failure(PACKED, f"the answer is packed as {coding[:40]!r}, which was not asked for", left=True)
         if len(found) > allowed:
-            return Failure(TOO_LARGE, f"the answer is larger than {allowed} bytes (answer_bytes_max)", left=True)
+            return _too_large(_limit_of_calls(self._settings))
         return found
 
     def _failure(self, error: Exception) -> Failure:
@@ -311,18 +354,18 @@ class Desk:
         said = f"{kind.__name__}: {_said(error)}"
         if not self._watch.left and any(words in said for words in _NO_TLS):
             said += " (is it http://?)"
-        text = self._without_token(said.encode()).decode("utf-8", "replace")
+        text = self._mask.masked(said.encode()).decode("utf-8", "replace")
         return Failure(f"{kind.__module__}.{kind.__qualname__}", text, self._watch.left)
 
     def _overdue(self) -> Failure:
-        limit = self._settings.call_timeout_s
-        return Failure(DEADLINE, f"the call was not over within {limit:g} s (call_timeout_s)", self._watch.left)
+        limit = self._limit
+        return Failure(
+            DEADLINE, f"the call was not over within {limit.seconds:g} s ({limit.seconds_in})", self._watch.left
+        )
 
-    def _without_token(self, said: bytes) -> bytes:
-        # An exchange that repeats the token must not get it into ledger and reports. A word is not taken for a secret.
-        if len(self._token) >= _SECRET_LENGTH and self._token in said:
-            return said.replace(self._token, _MASK)
-        return said
+
+def _too_large(limit: _Limit) -> Failure:
+    return Failure(TOO_LARGE, f"the answer is larger than {limit.size} bytes ({limit.size_in})", left=True)
 
 
 def _elapsed_ms(began: float) -> int:

@@ -28,7 +28,7 @@ from loadsheet.contract import (
 )
 from loadsheet.exchange.calls import NOTE, Note
 from loadsheet.exchange.effects import Call, key_text
-from loadsheet.exchange.guesses import PER_SECOND, WAIT_MAX_S, Guesses
+from loadsheet.exchange.guesses import WAIT_MAX_S, Guesses
 from loadsheet.exchange.paging import Pages
 from loadsheet.exchange.store import Store, StoreFailed
 from loadsheet.exchange.tokens import Caller, Doorkeeper
@@ -47,24 +47,22 @@ _BEARER = b"Bearer "
 _JSON = (b"content-type", b"application/json")
 _NOT_AN_OBJECT = "must be a JSON object"
 _NOT_A_PAGE_SIZE = "must be a whole number of 1 or more"
-_PAGE_DIGITS_MAX = 18  # beyond it a number is surely above every maximum, and int() would begin to cost
+_FAULTS_MAX = 1_000  # so many are named in an answer
+_PAGE_SIZE_MAX = 10**18 - 1  # no store holds more records, and int() of many more digits would begin to cost
 
 
-def create_app(
-    store: Store, token: str | None, assumptions: Assumptions, *, wrong_tokens_per_second: float = PER_SECOND
-) -> ASGIApp:
+def create_app(store: Store, token: str | None, assumptions: Assumptions, *, guesses: Guesses | None = None) -> ASGIApp:
     """The exchange as an ASGI application (of HTTP alone, without a lifespan) on an open store.
 
-    `token` is the operator's own, beside those that the database holds; None: there is no other. `wrong_tokens_per_second` is how
-    many 401s one address gets without waiting (0: no limit). Raises SettingsError for a token that no header can carry.
+    `token` is the operator's own, beside those that the database holds; None: there is no other. `guesses` counts
+    wrong tokens, here and wherever else it is used. Raises SettingsError for a token that no header can carry.
     """
     if token is not None and (not token or not token.isascii() or not token.isprintable() or " " in token):
         raise SettingsError("token: empty, or with spaces or letters outside ASCII; use letters, digits and -._~+/=")
     listings = [operation for operation in OPERATIONS if not operation.is_write]
     ends: dict[str, End] = {operation.path: _Write(operation, store, assumptions) for operation in WRITES}
     ends |= {path: _Listing(store, assumptions, listings) for path in {end.path for end in listings}}
-    guesses = Guesses(wrong_tokens_per_second)
-    return _Exchange(Doorkeeper(token, store.token), guesses, ends, _Elsewhere(assumptions))
+    return _Exchange(Doorkeeper(token, store.token), guesses or Guesses(), ends, _Elsewhere(assumptions))
 
 
 class _Exchange:
@@ -77,11 +75,11 @@ class _Exchange:
         self._doorkeeper, self._guesses, self._ends, self._elsewhere = doorkeeper, guesses, ends, elsewhere
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        given = [value for name, value in scope["headers"] if name == b"authorization"]
+        token = _bearer_token(scope)
         try:
-            caller = await self._caller(given)
+            caller = await self._doorkeeper.caller(token) if token else None
             if caller is None:
-                await self._unauthorised(scope, send)
+                await self._unauthorised(scope, send, token)
                 return
             if note := scope.get(NOTE):
                 note.party = key_text(caller.party)
@@ -89,16 +87,11 @@ class _Exchange:
         except StoreFailed:
             await store_failed(scope, send)
 
-    async def _unauthorised(self, scope: Scope, send: Send) -> None:
-        if await self._guesses.held_back(scope.get("client")):
+    async def _unauthorised(self, scope: Scope, send: Send, token: str) -> None:
+        if await self._guesses.held_back(scope.get("client"), token):
             await _respond(send, 401, _UNAUTHORISED, ((b"www-authenticate", b"Bearer"),))
         else:
             await turn_away(scope, send, 429, self._guesses.said(), ceil(WAIT_MAX_S))
-
-    async def _caller(self, given: Sequence[bytes]) -> Caller | None:
-        if len(given) != 1 or not (shown := given[0].strip()).startswith(_BEARER):
-            return None
-        return await self._doorkeeper.caller(shown.removeprefix(_BEARER).decode("latin-1"))
 
 
 class _Write:
@@ -106,7 +99,7 @@ class _Write:
 
     def __init__(self, operation: Operation, store: Store, assumptions: Assumptions) -> None:
         self._operation, self._store, self._assumptions = operation, store, assumptions
-        self._check = body_checker(operation, assumptions)
+        self._check = body_checker(operation, assumptions, faults_max=_FAULTS_MAX)
         self._all_counts = assumptions.unknown_fields == "reject" and assumptions.null_fields == "reject"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send, caller: Caller) -> None:
@@ -189,9 +182,8 @@ class _Listing:
         digits = str(self._asked(query, body)).lstrip("0")
         if not (digits.isascii() and digits.isdigit()):
             return None
-        if len(digits) > _PAGE_DIGITS_MAX:
-            return self._assumptions.page_size_max
-        return min(int(digits), self._assumptions.page_size_max)
+        allowed = self._assumptions.page_size_max or _PAGE_SIZE_MAX
+        return allowed if len(digits) > len(str(_PAGE_SIZE_MAX)) else min(int(digits), allowed)
 
     def _asked(self, query: dict[str, str], body: bytes) -> object:
         if PAGE_SIZE in query:
@@ -215,6 +207,14 @@ class _Elsewhere:
 
     async def __call__(self, _scope: Scope, _receive: Receive, send: Send, _caller: Caller) -> None:
         await _unknown_method(send, self._status, ())
+
+
+def _bearer_token(scope: Scope) -> str:
+    """The token that a request shows; empty if it shows none, or several."""
+    given: list[bytes] = [value for name, value in scope["headers"] if name == b"authorization"]
+    if len(given) != 1 or not (shown := given[0].strip()).startswith(_BEARER):
+        return ""
+    return shown.removeprefix(_BEARER).decode("latin-1")
 
 
 def _counted(record: Record, value: dict[str, Any], assumptions: Assumptions) -> dict[str, Any]:

@@ -106,7 +106,7 @@ class Noting:
         """The key fields of the records in a body that was not found good, as far as it can be read at all."""
         try:
             read = self._readers[operation.name].decode(body)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return ()
         return [msgspec.structs.asdict(record) for record in (read.data if operation.batched else [read])]
 

@@ -16,6 +16,15 @@ _SOUND = re.compile(
 ).fullmatch
 
 
+_SAFE = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
+_TLS_FROM_NOW_ON = (b"strict-transport-security", b"max-age=31536000")
+
+
+def safe_headers(*, tls: bool) -> tuple[tuple[bytes, bytes], ...]:
+    """The headers that every answer has unless it says otherwise: nobody keeps it or guesses its type, and TLS stays."""
+    return (*_SAFE, _TLS_FROM_NOW_ON) if tls else _SAFE
+
+
 class Cycle(RequestResponseCycle):
     """One request and its answer. An answer that is there as a whole leaves as a whole: its head waits for the body, because
     every write is a call of the system, and another one for the client that reads.
@@ -26,7 +35,10 @@ class Cycle(RequestResponseCycle):
     async def send(self, message: Any) -> None:
         """Take a part of the answer from the application."""
         if message["type"] == "http.response.start" and not self.response_started:
-            self._head = message
+            given = {name for name, _ in message["headers"]}
+            safe = safe_headers(tls=self.scope["scheme"] == "https")
+            more = [header for header in safe if header[0] not in given]
+            self._head = {**message, "headers": [*message["headers"], *more]}
             return
         head, self._head = self._head, None
         if head is None:

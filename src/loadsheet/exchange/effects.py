@@ -16,6 +16,7 @@ from loadsheet.contract import (
     Fault,
     Operation,
     carrier_of,
+    is_acceptance,
     offered_to,
     order_change,
     parties_of,
@@ -33,6 +34,11 @@ KEY_LENGTH_MAX = (
 _HASHED = "sha256:"
 _EXISTS = "exists already"
 _UNKNOWN = "is not known"
+_NOT_FOR_YOU = "is quoted by the carriers that are invited, each for itself"
+_NOT_YOUR_DECISION = "is decided on by the sender of the tender"
+_QUOTE_ACCEPTED = "has a quote for this tender that was accepted"
+_DECIDED = "has a quote that was decided on already: {}"
+_OTHER_PARTIES = "can be changed with an operator's token only"
 _NOT_YOURS = "sender or receiver must be the party of your token"
 
 
@@ -144,8 +150,10 @@ class Books:
     quotes: Shelf
     confirmations: Journal
     events: Journal
+    decisions: dict[Key, bool] = field(default_factory=dict)  # by quote: whether it was accepted
     cleared_tenders: set[str] = field(default_factory=set)
     cleared_orders: set[str] = field(default_factory=set)
+    cleared_quotes: set[Key] = field(default_factory=set)  # quotes that are undecided again
 
     def subjects(self, operation: Operation) -> Shelf:
         """The tenders or the orders, whichever the operation is about."""
@@ -179,6 +187,8 @@ def _create(books: Books, call: Call, assumptions: Assumptions) -> Effect:
         return _refused(call, _EXISTS)
     if held and assumptions.create_existing == "accept":
         return Effect(number=held.number)
+    if held and (others := _other_parties(call, stored(held.content), record)):
+        return Effect(others)
     return _put(shelf, key, record, "replaced" if held else "created")
 
 
@@ -186,8 +196,8 @@ def _update(books: Books, call: Call, assumptions: Assumptions) -> Effect:
     shelf, key, record = _subject(books, call)
     held = shelf.held.get(key)
     if held and call.may_see(held):
-        if not call.is_named_in({**stored(held.content), **record}):  # nobody may write itself out of a record
-            return _not_yours()
+        if others := _other_parties(call, stored(held.content), record):
+            return Effect(others)
         shelf.merge(key, record)
         return Effect(number=held.number, happened=(Happened(key, "updated", held.number),))
     if assumptions.update_unknown == "accept":
@@ -208,6 +218,7 @@ def _delete(books: Books, call: Call, assumptions: Assumptions) -> Effect:
     else:
         books.cleared_tenders.add(key[0])
         books.confirmations.added = [row for row in books.confirmations.added if row[0][0] != key[0]]
+        books.decisions = {quote: accepted for quote, accepted in books.decisions.items() if quote[0] != key[0]}
         books.quotes.held = {quote: held for quote, held in books.quotes.held.items() if quote[0] != key[0]}
     return Effect(happened=(happened,))
 
@@ -218,37 +229,61 @@ def _quote(books: Books, call: Call, assumptions: Assumptions) -> Effect:
         return _not_yours()
     held = books.tenders.held.get(tender)
     allowed = _may_quote(call, held, quote, assumptions)
+    if not allowed and call.may_see(held):
+        return _refused(call, _NOT_FOR_YOU)
     if not (held and allowed) and assumptions.quote_unknown == "reject":
         return _refused(call, _UNKNOWN)
     if not allowed:
         return Effect()
-    if quote in books.quotes.held and assumptions.quote_existing == "reject":
-        return _refused(call, "has quoted for this tender already", key_field=1)
+    if stays := _why_a_quote_stays(books, quote, assumptions):
+        return _refused(call, stays, key_field=1)
+    if books.decisions.pop(quote, None) is not None:
+        books.cleared_quotes.add(quote)
+        books.confirmations.added = [row for row in books.confirmations.added if row[0] != quote]
     return _put(books.quotes, quote, record, "quoted")
 
 
+def _why_a_quote_stays(books: Books, quote: Key, assumptions: Assumptions) -> str:
+    """Why a quote that is there cannot be replaced; empty if it can."""
+    if quote in books.quotes.held and assumptions.quote_existing == "reject":
+        return "has quoted for this tender already"
+    accepted = books.decisions.get(quote) and assumptions.quote_accepted == "reject"
+    return _QUOTE_ACCEPTED if accepted else ""
+
+
 def _may_quote(call: Call, tender: Held | None, quote: Key, assumptions: Assumptions) -> bool:
-    """Whether the caller may quote: a tender's parties for every carrier, a carrier only for itself."""
-    if not call.party or call.may_see(tender):
+    """Whether the caller may give or change this quote: one that is invited only its own."""
+    if not call.party:
         return True
+    if assumptions.quote_by == "parties":
+        return call.may_see(tender) or (tender is None and call.party == quote[1])
     if call.party != quote[1]:
         return False
     if tender is None or assumptions.quote_by == "any":
         return True
-    carriers = map(key_text, offered_to(stored(tender.content)))
-    return assumptions.quote_by == "involved" and call.party in carriers
+    invited = map(key_text, offered_to(stored(tender.content)))
+    return call.party in (tender.parties[-1], *invited)
 
 
 def _confirm(books: Books, call: Call, assumptions: Assumptions) -> Effect:
     tender, quote, record = _quote_keys(call)
     held = books.tenders.held.get(tender)
     hidden = bool(call.party) and not call.may_see(held)
-    if assumptions.confirm_unknown == "reject" and (hidden or quote not in books.quotes.held):
-        if hidden or not held:
-            return _refused(call, _UNKNOWN)
-        return _refused(call, "has not quoted for this tender", key_field=1)
+    strange = assumptions.confirm_unknown == "reject"
+    if strange and (hidden or (not held and quote not in books.quotes.held)):
+        return _refused(call, _UNKNOWN)
     if hidden and held:
         return Effect()
+    if held and call.party and assumptions.confirm_by == "sender" and call.party != held.parties[0]:
+        return _refused(call, _NOT_YOUR_DECISION)
+    if strange and quote not in books.quotes.held:
+        return _refused(call, "has not quoted for this tender", key_field=1)
+    accepted, before = is_acceptance(record), books.decisions.get(quote)
+    if before is not None and assumptions.confirm_decided != "replace":
+        same = before == accepted and assumptions.confirm_decided == "same"
+        decided = _DECIDED.format("accepted" if before else "rejected")
+        return Effect() if same else _refused(call, decided, key_field=1)
+    books.decisions[quote] = accepted
     number = books.confirmations.add(quote, _text(record))
     change = tender_change(record, assumptions)
     if change and held:
@@ -307,6 +342,17 @@ def _quote_keys(call: Call) -> tuple[Key, Key, Payload]:
 
 def _parties(record: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(map(key_text, parties_of(record)))
+
+
+def _other_parties(call: Call, held: Mapping[str, Any], record: Mapping[str, Any]) -> tuple[Fault, ...]:
+    """The parties that a record names otherwise than the one that is held: a party neither hands a record on nor takes it over."""
+    if not call.party:
+        return ()
+    return tuple(
+        Fault(name, _OTHER_PARTIES)
+        for name, before, after in zip(PARTY_FIELDS, _parties(held), _parties({**held, **record}), strict=True)
+        if before != after
+    )
 
 
 def _not_yours() -> Effect:

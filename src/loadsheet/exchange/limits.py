@@ -23,7 +23,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from uvicorn.server import ServerState
 
 from loadsheet.contract import OPERATIONS, UNKNOWN_METHOD, Fault, refusal
-from loadsheet.exchange.cycle import Cycle
+from loadsheet.exchange.cycle import Cycle, safe_headers
 from loadsheet.exchange.guesses import PER_SECOND
 from loadsheet.exchange.turned_away import operation_of, turn_away
 from loadsheet.exchange.wire import encode
@@ -113,7 +113,8 @@ class LimitedProtocol(HttpToolsProtocol):
         self.timeout_keep_alive = limits.keep_alive_s  # type: ignore[assignment]  # the loop takes fractions too
         self._stage, self._stages = _Stage.HEAD, 0
         self._watched = -1
-        self._unfinished = self._dropped = self._fed = 0
+        self._unfinished = self._behind = self._dropped = self._fed = 0
+        self._of_body = False  # whether what was received last held a part of a body
         self._upgrading = False
         self._deadline: asyncio.TimerHandle | None = None
         self._stalled: asyncio.TimerHandle | None = None
@@ -139,7 +140,7 @@ class LimitedProtocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         """Feed the parser; what is wrong with the request is answered at once."""
         self._unset_keepalive_if_required()
-        self._fed = len(data)
+        self._fed, self._of_body = len(data), False
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
@@ -152,6 +153,10 @@ class LimitedProtocol(HttpToolsProtocol):
         self._unfinished = self._unfinished + len(data) if self._stage is _Stage.HEAD else 0
         if self._unfinished > self._limits.header_bytes_max:
             self._refuse(self._too_large)
+            return
+        self._behind = self._behind + len(data) if self._stage is _Stage.BODY and not self._of_body else 0
+        if self._behind > self._limits.header_bytes_max:
+            self._refuse(f"has more than {self._limits.header_bytes_max} bytes of trailers behind its body")
             return
         self._watch()
 
@@ -179,6 +184,15 @@ class LimitedProtocol(HttpToolsProtocol):
         self._dropped = 0
         self._enter(_Stage.HEAD)
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A header. What comes behind the body (a trailer) is none, and is dropped."""
+        if self._stage is _Stage.HEAD:
+            super().on_header(name, value)
+
+    def on_chunk_header(self) -> None:
+        """A chunk of the body begins."""
+        self._of_body = True
+
     def on_headers_complete(self) -> None:
         """The headers are read: the application begins, or waits until the requests before it are answered.
 
@@ -190,6 +204,10 @@ class LimitedProtocol(HttpToolsProtocol):
         # A header counts at most a quarter more than its bytes on the wire, so a short message need not be counted.
         if self._unfinished + self._fed > self._limits.header_bytes_max // 2 and self._is_too_large():
             raise ValueError(self._too_large)  # the parser makes its own error of it and stops
+        if not self._names_one_host():
+            raise ValueError("Host")  # RFC 9112, section 3.2
+        if not self._is_coded_as_chunks():
+            raise ValueError("Transfer-Encoding")  # RFC 9112, section 6.1
         if self._upgrading:
             return
         self._note_target()
@@ -203,6 +221,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def on_body(self, body: bytes) -> None:
         """A part of the body. What comes behind an answer that did not wait for it is dropped, up to a measure."""
+        self._of_body = True
         if self._upgrading:
             return
         cycle = self.cycle
@@ -223,13 +242,27 @@ class LimitedProtocol(HttpToolsProtocol):
             self.cycle.more_body = False
             self.cycle.message_event.set()
 
+    def _names_one_host(self) -> bool:
+        hosts = sum(name == b"host" for name, _ in self.headers)
+        return hosts == 1 or (hosts == 0 and self.parser.get_http_version() == "1.0")
+
+    def _is_coded_as_chunks(self) -> bool:
+        """Whether the body comes as it is or in chunks: nothing else is undone here, and HTTP/1.0 knows no codings."""
+        codings = [value.strip().lower() for name, value in self.headers if name == b"transfer-encoding"]
+        return all(coding == b"chunked" for coding in codings) and not (
+            codings and self.parser.get_http_version() == "1.0"
+        )
+
     def _note_target(self) -> None:
         """What the first line says, into the scope."""
         version, target = self.parser.get_http_version(), httptools.parse_url(self.url)
+        if target.fragment is not None:
+            raise ValueError("fragment")  # RFC 9112, section 3.2
         path = target.path.decode("ascii")
         self.scope["method"] = self.parser.get_method().decode("ascii")
         self.scope["http_version"] = version
-        self.scope["path"] = unquote(path) if "%" in path else path
+        # An escaped slash stays escaped: a proxy in front that allows some paths would take it for another path than we.
+        self.scope["path"] = path if "%2f" in path.lower() else unquote(path)
         self.scope["raw_path"] = target.path
         self.scope["query_string"] = target.query or b""
 
@@ -312,7 +345,8 @@ class LimitedProtocol(HttpToolsProtocol):
         said = UNKNOWN_METHOD if status == 405 else refusal(operation, (Fault("", text),))  # noqa: PLR2004 (the status)
         body = encode(said)
         phrase = {400: b"Bad Request", 405: b"Method Not Allowed"}[status]
-        sized = b"content-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n" % len(body)
+        sized = b"content-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n" % len(body)
+        sized += b"".join(b"%b: %b\r\n" % header for header in safe_headers(tls=self.scheme == "https")) + b"\r\n"
         return b"HTTP/1.1 %d %s\r\n" % (status, phrase) + sized, body
 
     def _go_on_without_upgrade(self, rest: bytes) -> None:

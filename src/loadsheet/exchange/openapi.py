@@ -128,7 +128,8 @@ def _listing(operations: Sequence[Operation], assumptions: Assumptions) -> Json:
     examples = {operation.name: {"value": example_answer(operation, assumptions)} for operation in operations}
     refused = refusal(operations[0], (Fault(PAGE_SIZE, NOT_A_PAGE_SIZE),))
     size = {"type": "integer", "minimum": 1, "default": assumptions.page_size_default}
-    asked = f"Records in the answer; more than {assumptions.page_size_max} are cut to that."
+    most = assumptions.page_size_max
+    asked = f"Records in the answer; more than {most} are cut to that." if most else "Records in the answer."
     return {
         "operationId": _operation_id(operations[0]),
         "tags": list(dict.fromkeys(operation.subject for operation in operations)),

@@ -17,6 +17,7 @@ from loadsheet.contract import BY_NAME, Assumptions, example_steps, glance, mome
 from loadsheet.exchange.browsing import Browser
 from loadsheet.exchange.calls import CALLS_KEPT, Calls, Noting
 from loadsheet.exchange.effects import key_text
+from loadsheet.exchange.guesses import Guesses
 from loadsheet.exchange.manual import chapters, fixed_errors, open_points
 from loadsheet.exchange.openapi import document
 from loadsheet.exchange.rendering import HEADERS, render, static
@@ -50,16 +51,17 @@ class Faces:
         version: str,
         docs_open: bool = True,
         tls_in_front: bool = False,
+        guesses: Guesses | None = None,
         failed_s: float = 1.0,
     ) -> None:
         """`docs_open` shows manual and OpenAPI document to everybody; else they need a login, as the other pages do.
 
-        With `tls_in_front` cookies are sent over TLS alone, although requests reach us without it.
+        With `tls_in_front` cookies are sent over TLS alone, although requests reach us without it. `guesses` counts failed logins.
         """
         self._calls = Calls()
         self._api = Noting(api, self._calls)
         self._browser, self._assumptions = Browser(store), assumptions
-        self._sessions = Sessions(doorkeeper, store, failed_s=failed_s)
+        self._sessions = Sessions(doorkeeper, store, guesses=guesses, failed_s=failed_s)
         self._docs_open, self._tls_in_front = docs_open, tls_in_front
         self._document = encode(document(assumptions, version))
         self._pages: dict[str, Handler] = {

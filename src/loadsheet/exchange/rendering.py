@@ -13,6 +13,7 @@ from urllib.parse import urlencode
 import msgspec
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from loadsheet.control_characters import visible
 from loadsheet.exchange.wire import encode
 
 HEADERS = {
@@ -69,12 +70,18 @@ def _environment() -> Environment:
     environment = Environment(
         loader=PackageLoader("loadsheet.exchange"),
         autoescape=True,
+        finalize=_visible,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     environment.filters |= {"json": _json, "moment": _moment, "tone": _tone, "count": "{:,}".format, "query": _query}
     return environment
+
+
+def _visible(value: object) -> object:
+    """What a template shows, without control characters."""
+    return visible(value) if type(value) is str else value  # what is markup already is our own
 
 
 def _json(value: object) -> str:

@@ -21,6 +21,7 @@ from loadsheet.exchange.address import LOOPBACK, Tls, check_address
 from loadsheet.exchange.app import create_app
 from loadsheet.exchange.faults import Faults, FaultScript, Fired
 from loadsheet.exchange.front import front
+from loadsheet.exchange.guesses import Guesses
 from loadsheet.exchange.limits import Limits, RateLimit, limited_protocol
 from loadsheet.exchange.pages import Faces
 from loadsheet.exchange.store import BUSY_TIMEOUT_S, Store
@@ -69,8 +70,8 @@ class Embedded:
     def __enter__(self) -> Self:
         with ExitStack() as opened:
             store = opened.enter_context(_opened(self._database_url, self._truth))
-            guesses = self._limits.wrong_tokens_per_second
-            app = create_app(store, self._token, self._assumptions, wrong_tokens_per_second=guesses)
+            guesses = Guesses(self._limits.wrong_tokens_per_second)
+            app = create_app(store, self._token, self._assumptions, guesses=guesses)
             listener = opened.enter_context(closing(_listener(LOOPBACK, 0)))
             opened.enter_context(_running(app, listener, self._limits))
             self.url = _url(listener)
@@ -115,7 +116,8 @@ def serve(
     with _opened(database_url, truth, database_s) as store:
         if token is None and all(each.state(utc_now()) != "usable" for each in store.tokens()):
             raise SettingsError(_NOBODY_MAY_CALL)
-        api = create_app(store, token, assumptions, wrong_tokens_per_second=limits.wrong_tokens_per_second)
+        guesses = Guesses(limits.wrong_tokens_per_second)
+        api = create_app(store, token, assumptions, guesses=guesses)
         app = Faces(
             api,
             store=store,
@@ -124,6 +126,7 @@ def serve(
             version=version("loadsheet"),
             docs_open=docs_open,
             tls_in_front=tls_in_front,
+            guesses=guesses,
         )
         with ExitStack() as opened:
             facing = listener = opened.enter_context(closing(_listener(host, port)))

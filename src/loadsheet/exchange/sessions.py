@@ -16,13 +16,13 @@ from typing import NamedTuple
 from starlette.requests import Request
 from starlette.responses import Response
 
+from loadsheet.exchange.guesses import Guesses
 from loadsheet.exchange.store import OpenSession, Store, session_rows
 from loadsheet.exchange.tokens import Caller, Doorkeeper
 
 SESSION_S = 8 * 3600
 FORM_S = 3600
 FAILED_S = 1.0  # every failed login takes so long, whatever was wrong with it
-WAITING_MAX = 16  # failed logins that wait at the same time, in this process; more are turned away at once
 SESSION_COOKIE = "loadsheet_session"
 FORM_COOKIE = "loadsheet_form"
 
@@ -35,7 +35,7 @@ class Session(NamedTuple):
 
 
 class TooManyLogins(Exception):  # noqa: N818 (named for what happened)
-    """So many logins fail at this moment that no more are looked at."""
+    """The token is wrong, and so were too many before it, from the same address or with the same token."""
 
 
 class Sessions:
@@ -46,12 +46,13 @@ class Sessions:
         doorkeeper: Doorkeeper,
         store: Store,
         *,
+        guesses: Guesses | None = None,
         failed_s: float = FAILED_S,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._doorkeeper, self._store = doorkeeper, store
         self._failed_s, self._clock = failed_s, clock
-        self._waiting = 0
+        self._guesses = guesses or Guesses()
 
     async def current(self, request: Request) -> Session | None:
         """The session that the request's cookie names, if it is open and its token still good."""
@@ -67,19 +68,14 @@ class Sessions:
     async def login(self, request: Request, token: str, response: Response) -> bool:
         """Open a session for a good token and put its cookie into the response; False for any other, after a while.
 
-        Raises TooManyLogins.
+        A good token is never turned away, however many wrong ones come. Raises TooManyLogins.
         """
-        if self._waiting >= WAITING_MAX:
-            raise TooManyLogins
         came = time.monotonic()
-        self._waiting += 1
-        try:
-            caller = await self._doorkeeper.caller(token)
-            if caller is None:
-                await asyncio.sleep(max(0.0, came + self._failed_s - time.monotonic()))
-                return False
-        finally:
-            self._waiting -= 1
+        if await self._doorkeeper.caller(token) is None:
+            if not await self._guesses.held_back(request.client, token):
+                raise TooManyLogins
+            await asyncio.sleep(max(0.0, came + self._failed_s - time.monotonic()))
+            return False
         cookie, now = secrets.token_urlsafe(32), int(self._clock())
         mark = self._doorkeeper.mark_of(token, cookie)
         opened = OpenSession(_hashed(cookie), mark, secrets.token_urlsafe(32), now + SESSION_S)

@@ -4,6 +4,7 @@ Owns: the rules of JSON (RFC 8259) and our bounds on nesting and on the size of 
 """
 
 import json
+import re
 from decimal import (
     Clamped,
     Context,
@@ -21,6 +22,7 @@ from typing import Any, NoReturn
 import msgspec
 
 DEPTH_MAX = 64
+VALUES_MAX = 200_000  # in one body, nested ones included
 DIGITS_MAX = (
     100  # of a number with a fraction or an exponent, and the largest exponent; whole numbers end at 4,300 digits
 )
@@ -34,6 +36,7 @@ _EXACT = Context(
 )
 _TOO_BIG = "holds a number with too many digits"
 _UNREAD = object()
+_TEXT = re.compile(rb'"(?:[^"\\]|\\.)*+"', re.DOTALL)
 _TOO_DEEP = f"is nested deeper than {DEPTH_MAX} levels"
 
 
@@ -45,10 +48,12 @@ def parse(body: bytes) -> object:
     """The JSON value of a request body; numbers as int, or as Decimal with every digit as received.
 
     Raises BadBody for anything else: not UTF-8, a byte order mark, no JSON, NaN or Infinity, half a surrogate pair, a name
-    twice in one object, a number or a nesting without measure.
+    twice in one object, a number, a nesting or a count of values without measure.
     """
     if not body:
         raise BadBody("is empty")
+    if _signs(body) > VALUES_MAX and _signs(_TEXT.sub(b"", body)) > VALUES_MAX:
+        raise BadBody(f"holds more than {VALUES_MAX} values")
     value = _read_fast(body)
     if value is _UNREAD:
         value = _read_strictly(body)
@@ -75,11 +80,12 @@ def _read_fast(body: bytes) -> object:
         return _UNREAD
     try:
         value = _FAST.decode(body)
+        colons = encode(value).count(b":")
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, DecimalException, ValueError):
         return _UNREAD  # what is wrong with it, the strict reader says
     # Of two equal names msgspec keeps the last without a word. Without escapes every text that is kept is written as it was
     # read, so a name that was lost shows in the number of colons, wherever else colons stand.
-    return value if body.count(b":") == encode(value).count(b":") else _UNREAD
+    return value if body.count(b":") == colons else _UNREAD
 
 
 def _read_strictly(body: bytes) -> object:
@@ -102,16 +108,21 @@ def _read_strictly(body: bytes) -> object:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    record = dict(pairs)
-    if len(record) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise BadBody(f"holds the name {twice[:100]!r} twice in one object")
+    record: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in record:
+            raise BadBody(f"holds the name {name[:100]!r} twice in one object")
+        record[name] = value
     return record
 
 
 def _no_constant(name: str) -> NoReturn:
     raise BadBody(f"is not JSON ({name} is no number)")
+
+
+def _signs(body: bytes) -> int:
+    """As many values, at most, as there are in these bytes, if no text has such signs in it."""
+    return body.count(b",") + body.count(b"{") + body.count(b"[")
 
 
 def _depth(value: object) -> int:

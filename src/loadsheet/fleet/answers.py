@@ -57,13 +57,14 @@ def sending_heard(told: Values) -> SendingReport:
 
 def delivered_told(sent: Delivered) -> Values:
     """What delivering came to; listings that were looked at are not told: who accounts looks again."""
-    return {"stopped": error_told(sent.stopped), "forecast": msgspec.to_builtins(sent.forecast)}
+    forecast = msgspec.to_builtins(sent.forecast)
+    return {"stopped": error_told(sent.stopped), "forecast": forecast, "limited": sent.limited}
 
 
 def delivered_heard(told: Values) -> Delivered:
     """The same, heard."""
     forecast = told["forecast"] and msgspec.convert(told["forecast"], Forecast)
-    return Delivered(error_heard(told["stopped"]), Listings(), forecast)
+    return Delivered(error_heard(told["stopped"]), Listings(), forecast, told["limited"])
 
 
 def result_told(result: Result) -> Values:

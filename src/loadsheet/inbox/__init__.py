@@ -7,11 +7,12 @@ data: what could hurt a path or a terminal is written as %XX. Knows nothing of w
 """
 
 from loadsheet.inbox.claiming import InboxFile, claim, give_back, is_unchanged
-from loadsheet.inbox.identity import make_inbox
-from loadsheet.inbox.keeping import archive, archived_before, found_again, purge, set_aside
+from loadsheet.inbox.identity import check_inbox, make_inbox
+from loadsheet.inbox.keeping import archive, archived_before, found_again, move_mark, purge, set_aside
 from loadsheet.inbox.looking import Candidate, Scan, brought, glance, peek, scan, strays
+from loadsheet.inbox.moving import forget_empty_folders
 from loadsheet.inbox.names import shown_name
-from loadsheet.inbox.objects import ALONE, Claims, recorded
+from loadsheet.inbox.objects import ALONE, Claims, forget_fetched, recorded
 
 __all__ = [
     "ALONE",
@@ -22,12 +23,16 @@ __all__ = [
     "archive",
     "archived_before",
     "brought",
+    "check_inbox",
     "claim",
+    "forget_empty_folders",
+    "forget_fetched",
     "found_again",
     "give_back",
     "glance",
     "is_unchanged",
     "make_inbox",
+    "move_mark",
     "peek",
     "purge",
     "recorded",

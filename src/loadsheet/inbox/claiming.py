@@ -118,7 +118,8 @@ def _opened(candidate: Candidate, path: Path) -> InboxFile | None:
         before = os.fstat(file.fileno())
         seen = signature_of(before)
         leases = volumes.tells_of_writers(volumes.kind_of(path.parent))
-        if seen is None or (leases and is_written_to(file.fileno())):
+        linked = before.st_nlink > 1  # since it was looked at: else it would be a copy
+        if seen is None or linked or (leases and is_written_to(file.fileno())):
             return None
         sha256 = hashlib.file_digest(file, "sha256").hexdigest()
         if signature_of(os.fstat(file.fileno())) != seen:

@@ -12,12 +12,13 @@ from typing import NamedTuple
 
 import msgspec
 
-from loadsheet.problems import FolderError
+from loadsheet.problems import FolderError, SettingsError
 from loadsheet.settings import Settings
 
 MARKER = ".loadsheet-inbox"
 _FILE = "inboxes.json"
 _MARKER_BYTES_MAX = 100
+_BUILT_IN: Path = Settings.model_fields["inbox"].default
 
 
 class _Known(NamedTuple):
@@ -27,16 +28,40 @@ class _Known(NamedTuple):
 
 
 def make_inbox(settings: Settings) -> None:
-    """Make an inbox that is a folder, and the folders above it, if it is not there; one in a store needs no making."""
-    if not settings.inbox_address:
+    """Make the built-in inbox, or that of a shipper below an inbox, if it is not there. Raises SettingsError if another one was chosen
+    that does not exist.
+    """
+    check_inbox(settings)
+    if not settings.inbox_address and _is_ours_to_make(settings):
         settings.inbox.mkdir(parents=True, exist_ok=True)
+
+
+def check_inbox(settings: Settings) -> None:
+    """Raises SettingsError if an inbox was chosen that is a folder and does not exist. One that was there before is not our business: the
+    look into it says that it is gone.
+    """
+    inbox = settings.inbox
+    if settings.inbox_address or inbox.exists() or _is_ours_to_make(settings):
+        return
+    if _name_of(inbox) in _known(settings.state / _FILE):
+        return
+    raise SettingsError(
+        f"the inbox {inbox} does not exist. Create the folder, or correct the setting `inbox` (--inbox)"
+    )
+
+
+def _is_ours_to_make(settings: Settings) -> bool:
+    inbox = settings.inbox
+    if settings.shippers and inbox.name == settings.shipper:
+        return inbox.parent == _BUILT_IN or inbox.parent.is_dir()
+    return inbox == _BUILT_IN
 
 
 def recognise(inbox: Path, state: Path) -> None:
     """Remember an inbox that is new, and pass one that is known. Raises FolderError if it is not there or is another folder."""
     path = state / _FILE
     known = _known(path)
-    name = os.fsencode(inbox.absolute()).decode("utf-8", "backslashreplace")
+    name = _name_of(inbox)
     before = known.get(name)
     try:
         status = inbox.stat()
@@ -56,6 +81,10 @@ def recognise(inbox: Path, state: Path) -> None:
             (inbox / MARKER).write_text(wanted, encoding="ascii")
     if before != (now := _Known(wanted, *place)):
         _remember(path, {**known, name: now})
+
+
+def _name_of(inbox: Path) -> str:
+    return os.fsencode(inbox.absolute()).decode("utf-8", "backslashreplace")
 
 
 def _marker(inbox: Path) -> str:

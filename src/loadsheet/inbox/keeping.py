@@ -37,7 +37,7 @@ def archive(file: InboxFile, settings: Settings, day: date, run: str) -> Path:
         target = free(target)
         _move_claimed(file, target, settings)
         with suppress(OSError):  # some file systems know no modes
-            target.chmod(0o440)
+            target.chmod(0o400)
     _remember(_known(settings, "archived", file.sha256), target)
     if file.held is not None:
         file.held.let_go()
@@ -238,6 +238,18 @@ def _forget_marks(settings: Settings) -> None:
             with suppress(OSError):
                 mark.unlink()
                 forget_empty_folders(mark.parent, marks)
+
+
+def move_mark(settings: Settings, sha256: str, before: str, place: str) -> None:
+    """Have what leads to archived bytes lead to another place; with none, lead nowhere, unless other bytes like these lie elsewhere."""
+    mark = _known(settings, "archived", sha256)
+    with suppress(OSError):
+        leads_to = os.readlink(mark)  # noqa: PTH115 (says why it cannot)
+        if place or leads_to in (before, str(Path(before).absolute()), str(Path(before))) or _recall(mark) is None:
+            mark.unlink()
+            forget_empty_folders(mark.parent, settings.state / "known")
+            if place:
+                _remember(mark, Path(place))
 
 
 def _recall(mark: Path) -> Path | None:

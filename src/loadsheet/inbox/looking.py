@@ -9,6 +9,7 @@ import shutil
 import stat
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -23,6 +24,8 @@ from loadsheet.problems import FolderError, Problem, Where
 from loadsheet.settings import Settings
 from loadsheet.stores import Object
 
+_HIDDEN_NAMED = 10
+_OF_SYSTEMS = (".DS_Store", "._*", ".directory", ".nfs*", ".~lock.*")  # hidden files that programs leave behind
 _MEANS_VERSION = "?versionId="  # in a name: the library of the store takes what follows for a version
 _KINDS = (
     (stat.S_ISLNK, "symbolic link"),
@@ -77,7 +80,7 @@ def scan(
     if strange and not settings.done_marker:  # then the marker decides, and not how long a file has been quiet
         sleep(settings.settle_s)
         quiet.update(look.still(strange))
-    return look.result(quiet, clock())
+    return look.result(quiet, clock(), report_hidden=True)
 
 
 def glance(settings: Settings, *, up: Callable[[], float] = uptime) -> Scan:
@@ -92,7 +95,7 @@ def peek(settings: Settings, *, clock: Callable[[], float] = time.time, up: Call
     May be called beside the process that holds the ledger. Raises FolderError.
     """
     look = _Look(settings, up(), remember=False)
-    return look.result({seen.path for seen in look.seen if look.is_quiet(seen, clock())}, clock())
+    return look.result({seen.path for seen in look.seen if look.is_quiet(seen, clock())}, clock(), report_hidden=True)
 
 
 def strays(settings: Settings, taken: Iterable[Path]) -> list[str]:
@@ -119,6 +122,7 @@ class _Found:
 
     files: list[_Seen] = field(default_factory=list)
     left: list[Problem] = field(default_factory=list)
+    hidden: list[str] = field(default_factory=list)
 
 
 class _Look:
@@ -131,7 +135,7 @@ class _Look:
         self._settings, self._now = settings, now
         self.memory = Sightings.read(settings.state, now)
         found = _found(settings)
-        self._left = found.left
+        self._left, self._hidden = found.left, found.hidden
         pattern = settings.done_marker
         self._markers = {seen.path: seen.signature for seen in found.files if is_marker(seen.bare, pattern)}
         unmarked = [seen for seen in found.files if seen.path not in self._markers]
@@ -169,14 +173,14 @@ class _Look:
         now = {one.path: one.signature for one in _found(self._settings).files}
         return {one.path for one in seen if now.get(one.path) == one.signature}
 
-    def result(self, quiet: set[str], wall: float | None = None) -> Scan:
-        """Sorts what is there, and remembers it for the next look; `wall` as for `is_quiet`."""
+    def result(self, quiet: set[str], wall: float | None = None, *, report_hidden: bool = False) -> Scan:
+        """Sorts what is there, and remembers it for the next look; `wall` as for `is_quiet`. Hidden files are reported once."""
         if self._remembers:
             shutil.rmtree(self._settings.state / "copying", ignore_errors=True)
         orphans = _orphans(self._settings)
         taken = {orphan.name for orphan in orphans}
         candidates: dict[str, Candidate] = {}
-        left = list(self._left)
+        left = [*self._left, *(self._new_hidden() if report_hidden else ())]
         here = not self._settings.inbox_address
         leases = volumes.tells_of_writers(volumes.kind_of(self._settings.inbox)) if quiet and here else False
         since: dict[Signature, float] = {}
@@ -192,13 +196,22 @@ class _Look:
             elif seen.object or os.path.lexists(seen.path):
                 candidates[seen.name] = Candidate(seen.name, Path(seen.path), lain_s, seen.signature, seen.object)
         if self._remembers:
-            self.memory.keep(since)
+            self.memory.keep(since, self._hidden if report_hidden else self.memory.hidden)
         arrived = sorted(candidates.values(), key=lambda candidate: (-candidate.lain_s, candidate.name))
         return Scan(
             (*orphans, *arrived),
             tuple(sorted(left, key=lambda problem: (problem.code, problem.found))),
             self._again_s(left),
         )
+
+    def _new_hidden(self) -> Iterator[Problem]:
+        """The hidden files that no earlier look has reported, in one line."""
+        names = [name for name in self._hidden if name not in self.memory.hidden]
+        if names:
+            more = len(names) - _HIDDEN_NAMED
+            said = ", ".join(names[:_HIDDEN_NAMED]) + (f" and {more:,} more" if more > 0 else "")
+            hint = "rename those that are to be read"
+            yield Problem("A118", values={"names": said, "count": len(names)}, hint=hint, level="warning")
 
     def _first_seen(self, seen: Signature, wall: float | None) -> float:
         """Since when a file that was never seen like this has been lying there: since its last change, if the clock may be believed."""
@@ -217,7 +230,7 @@ class _Look:
             there = seen.object or os.path.lexists(seen.path)
             return Problem("A104", where, seen.name, level="warning") if there else None
         if seen.signature.size > settings.file_bytes_max:
-            values = {"size": f"{seen.signature.size:,}", "limit": f"{settings.file_bytes_max:,}"}
+            values = {"size": seen.signature.size, "limit": settings.file_bytes_max}
             return Problem("A108", where, seen.name, values, "split it, or raise the limit")
         if seen.object:  # a store shows an object when it is whole
             return self._judge_opened(seen, lain_s, Verdict.WHOLE if seen.signature.size else Verdict.EMPTY)
@@ -229,6 +242,8 @@ class _Look:
             return Problem("A104", where, seen.name, level="warning")
         if verdict is Verdict.UNREADABLE:
             return Problem("A105", where, seen.name)
+        if verdict is Verdict.LINKED:
+            return Problem("A117", where, seen.name, hint="drop a copy, or remove its other name")
         if verdict in (Verdict.EMPTY, Verdict.CUT_OFF) and lain_s < self._settings.unfinished_wait_s:
             return Problem("A107", where, seen.name, {"lacks": str(verdict)}, level="warning")
         return None  # or it is gone, which the caller sees for itself
@@ -315,13 +330,26 @@ def _walk(top: Path, patterns: Sequence[str]) -> _Found:
             continue
         for entry in entries:
             if entry.name == MARKER or is_ignored(entry.name, patterns):
+                if _is_hidden(entry, patterns):
+                    found.hidden.append(_name(entry.path, top))
                 continue
             if entry.is_dir(follow_symlinks=False):
                 folders.append(entry.path)
             else:
                 _note(entry, top, found)
+    found.hidden.sort()
     found.files.sort(key=lambda seen: os.fsencode(seen.path))
     return found
+
+
+def _is_hidden(entry: os.DirEntry[str], patterns: Sequence[str]) -> bool:
+    """Whether it is a file with content that is left out only because its name begins with a dot."""
+    others = (*(pattern for pattern in patterns if pattern != ".*"), *_OF_SYSTEMS)
+    if entry.name == MARKER or not entry.name.startswith(".") or is_ignored(entry.name, others):
+        return False
+    with suppress(OSError):
+        return entry.is_file(follow_symlinks=False) and entry.stat(follow_symlinks=False).st_size > 0
+    return False
 
 
 def _entries(folder: str) -> Iterator[os.DirEntry[str]]:
@@ -341,7 +369,7 @@ def _note(entry: os.DirEntry[str], top: Path, found: _Found) -> None:
         return
     kind = next((kind for is_kind, kind in _KINDS if is_kind(status.st_mode)), "special file")
     hint = "drop the file itself" if kind == "symbolic link" else "remove it"
-    found.left.append(Problem("A109", Where(name), name, {"kind": kind}, hint, "warning"))
+    found.left.append(Problem("A109", Where(name), name, {"kind": kind}, hint))
 
 
 def _name(path: str, top: Path) -> str:

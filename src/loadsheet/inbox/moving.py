@@ -26,7 +26,7 @@ _GONE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 
 def move(source: Path, target: Path, settings: Settings, name: str, *, copy: bool = False) -> bool:
     """Move a regular file to a place that is free; with `copy` its bytes, so that another name of it leads elsewhere. False if the
-    source is not there or is no regular file. Raises FolderError naming `name`, and the source stays.
+    source is not there, is no regular file, or is a link that others may have put there. Raises FolderError naming `name`, and the source stays.
     """
     try:
         make_folder(target.parent, settings)
@@ -48,6 +48,16 @@ def move(source: Path, target: Path, settings: Settings, name: str, *, copy: boo
             return False
         raise refusal(error, name, "moved") from error
     return True
+
+
+def is_untrusted_link(status: os.stat_result, path: Path) -> bool:
+    """Whether a file has another name, and others than us may write to its folder: they may have linked a file there that we may
+    read and they may not.
+    """
+    if status.st_nlink < 2 or os.name != "posix":  # noqa: PLR2004 (two names)
+        return False
+    folder = path.parent.stat()
+    return bool(folder.st_mode & (stat.S_IWGRP | stat.S_IWOTH)) or folder.st_uid not in (0, os.geteuid())
 
 
 def make_folder(folder: Path, settings: Settings) -> None:
@@ -122,7 +132,7 @@ def _move_across(source: Path, folder: int | None, target: Path, settings: Setti
     partial = _partial(target, settings)
     with os.fdopen(os.open(_inside(source, folder), READ, dir_fd=folder), "rb") as original:
         before = os.fstat(original.fileno())
-        if not stat.S_ISREG(before.st_mode):
+        if not stat.S_ISREG(before.st_mode) or is_untrusted_link(before, source):
             return False
         try:
             make_folder(partial.parent, settings)

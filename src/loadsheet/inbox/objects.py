@@ -94,6 +94,12 @@ def forget_brought(settings: Settings, wanted: Iterable[Object]) -> None:
                 shutil.rmtree(folder, ignore_errors=True)
 
 
+def forget_fetched(settings: Settings) -> None:
+    """Remove what was fetched to read it; it can be fetched again."""
+    for folder in (settings.state / FETCHED).glob("[bk]*/*"):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 def claimed(found: Object, path: Path, settings: Settings, run: str, claims: Claims) -> "Held | None":
     """Claim a version that was brought to `path`, and keep it in the archive of a store; None if somebody else has it, or it is gone.
     Raises FolderError; then nothing is claimed.

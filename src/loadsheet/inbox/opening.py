@@ -7,8 +7,9 @@ import os
 import signal
 import sys
 from enum import StrEnum
+from pathlib import Path
 
-from loadsheet.inbox.moving import READ
+from loadsheet.inbox.moving import READ, is_untrusted_link
 from loadsheet.inbox.sightings import Signature, signature_of
 
 if sys.platform == "linux":
@@ -27,6 +28,7 @@ class Verdict(StrEnum):
     EMPTY = "is empty"
     CUT_OFF = "is a workbook without its end"
     UNREADABLE = "unreadable"
+    LINKED = "linked"  # a hard link that others may have put there
     GONE = "gone"
 
 
@@ -61,8 +63,11 @@ def is_written_to(descriptor: int) -> bool:
 
 
 def _verdict(descriptor: int, path: str, seen: Signature, *, leases: bool) -> Verdict:
-    if signature_of(os.fstat(descriptor)) != seen or (leases and is_written_to(descriptor)):
+    status = os.fstat(descriptor)
+    if signature_of(status) != seen or (leases and is_written_to(descriptor)):
         return Verdict.WRITTEN_TO
+    if is_untrusted_link(status, Path(path)):
+        return Verdict.LINKED
     if seen.size == 0:
         return Verdict.EMPTY
     cut_off = path.lower().endswith(_ZIPPED) and not _has_its_end(descriptor, seen.size)

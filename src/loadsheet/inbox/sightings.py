@@ -8,7 +8,7 @@ restart of the machine the memory is empty. A memory that cannot be read or writ
 import os
 import stat
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple, Self
@@ -59,13 +59,17 @@ def uptime() -> float:
 class _Kept(msgspec.Struct):
     boot: str
     seen: list[tuple[Signature, float]]
+    hidden: list[str] = []
 
 
 class Sightings:
-    """Since when each file has been lying there as it is. Build one with `Sightings.read`."""
+    """Since when each file has been lying there as it is, and which hidden files were reported. Build one with `Sightings.read`."""
 
-    def __init__(self, since: dict[int, tuple[Signature, float]], boot: str, path: Path) -> None:
+    def __init__(
+        self, since: dict[int, tuple[Signature, float]], boot: str, path: Path, hidden: Sequence[str] = ()
+    ) -> None:
         self._since, self._boot, self._path = since, boot, path
+        self.hidden = tuple(hidden)
 
     @classmethod
     def read(cls, state: Path, now: float, *, boot_id: Path = _BOOT) -> Self:
@@ -78,7 +82,7 @@ class Sightings:
         except (OSError, msgspec.DecodeError):
             kept = _Kept(boot, [])
         known = kept.seen if kept.boot == boot else []
-        return cls({seen.inode: (seen, since) for seen, since in known if since <= now}, boot, path)
+        return cls({seen.inode: (seen, since) for seen, since in known if since <= now}, boot, path, kept.hidden)
 
     def since(self, seen: Signature) -> float | None:
         """When it was first seen exactly like this, by `uptime()`; None if it never was."""
@@ -89,16 +93,16 @@ class Sightings:
         """Whether this file was seen before, as it is or otherwise."""
         return seen.inode in self._since
 
-    def keep(self, since: Mapping[Signature, float]) -> None:
-        """Remember what is there now, and since when, and forget the rest."""
+    def keep(self, since: Mapping[Signature, float], hidden: Sequence[str] = ()) -> None:
+        """Remember what is there now, and since when, and which hidden files were reported, and forget the rest."""
         fresh = {seen.inode: (seen, moment) for seen, moment in since.items()}
-        if fresh == self._since:
+        if fresh == self._since and tuple(hidden) == self.hidden:
             return
-        self._since = fresh
+        self._since, self.hidden = fresh, tuple(hidden)
         unfinished = self._path.with_name(f"{_FILE}.tmp")
         with suppress(OSError):
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            unfinished.write_bytes(msgspec.json.encode(_Kept(self._boot, list(fresh.values()))))
+            unfinished.write_bytes(msgspec.json.encode(_Kept(self._boot, list(fresh.values()), list(hidden))))
             unfinished.replace(self._path)
 
 

@@ -9,10 +9,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from loadsheet.ledger import Ledger
-from loadsheet.problems import FolderError, LedgerError
+from loadsheet.problems import FolderError
 from loadsheet.settings import Settings
 
 BY_THE_SERVER = "the ledger is on PostgreSQL: its backups are made by the server's own means, and none by us"
+_ELSEWHERE = "elsewhere.txt"  # in the folder of copies: the paths of those outside of it, one a line
 _DAILY = re.compile(r"ledger-\d{4}-\d\d-\d\d\.db")
 
 
@@ -34,11 +35,7 @@ def back_up_daily(settings: Settings, ledger: Ledger, now: datetime) -> int:
 
 
 def make_backup(ledger: Ledger, target: Path) -> None:
-    """Copy the ledger to a file in a folder for our eyes alone. Raises LedgerUnwritable and FolderError, and LedgerError for a ledger that
-    is no file.
-    """
-    if not ledger.upkeep.is_file:
-        raise LedgerError(f"{BY_THE_SERVER}: pg_dump for one, or base backups with its log")
+    """Copy a ledger that is a file to a file in a folder for our eyes alone. Raises LedgerUnwritable and FolderError."""
     try:
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
@@ -54,6 +51,26 @@ def backup_folder(settings: Settings) -> Path:
 def daily_backups(folder: Path) -> list[Path]:
     """The daily copies, oldest first."""
     return sorted(path for path in folder.glob("ledger-*.db") if _DAILY.fullmatch(path.name))
+
+
+def note_copy(settings: Settings, target: Path) -> None:
+    """Remember where a copy outside of our folder was put, so that `ledger forget` can name it. It is a good copy without that too."""
+    folder, path = backup_folder(settings), target.absolute()
+    if path.parent == folder.absolute():
+        return
+    with suppress(OSError):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with (folder / _ELSEWHERE).open("a", encoding="utf-8", errors="surrogateescape") as noted:
+            noted.write(f"{path}\n")
+
+
+def copies_elsewhere(settings: Settings) -> list[Path]:
+    """The copies outside of our folder that are still where `ledger backup --to` put them."""
+    try:
+        noted = (backup_folder(settings) / _ELSEWHERE).read_text(encoding="utf-8", errors="surrogateescape")
+    except OSError:
+        return []
+    return [path for path in map(Path, dict.fromkeys(noted.splitlines())) if path.is_file()]
 
 
 def copies(settings: Settings, ledger_file: Path) -> list[Path]:

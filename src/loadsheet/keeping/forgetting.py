@@ -8,12 +8,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from loadsheet import stores
-from loadsheet.keeping.backups import copies
+from loadsheet import inbox, stores
+from loadsheet.keeping.backups import copies, copies_elsewhere
+from loadsheet.keeping.renaming import in_the_way, remove_original, rename_in_texts, rename_originals
 from loadsheet.keeping.retention import abridge
-from loadsheet.keeping.tidying import remove_folders, strange_files
+from loadsheet.keeping.tidying import remove_folders, renew_index, strange_files
 from loadsheet.ledger import Ledger, Run
 from loadsheet.ledger.forgetting import Mine, Original, refuse_unsettled
+from loadsheet.ledger.forgetting_names import FileName
 from loadsheet.problems import FolderError, LedgerError, LedgerUnwritable
 from loadsheet.settings import EMBEDDED, Settings
 from loadsheet.settings.places import address_of, shown
@@ -25,19 +27,20 @@ _EVER = "9999"
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """What a person wants gone beside what the ledger says: whole originals that hold rows of others too, reports and capsules, copies of
-    the ledger, and the key itself.
+    the ledger, the key itself, and names of files in which rows of others came too.
     """
 
     originals: bool = False
     reports: bool = False
     backups: bool = False
     with_key: bool = False
+    names: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Traces:
     """Where a key stands: its entries, the originals they came from, the runs whose reports are there, capsules of these, and copies of the
-    ledger.
+    ledger, those elsewhere too. `names` are those of the files it came in.
     """
 
     key: str
@@ -46,6 +49,8 @@ class Traces:
     reports: tuple[Path, ...]
     capsules: tuple[Path, ...]
     copies: tuple[Path, ...]
+    copies_elsewhere: tuple[Path, ...]
+    names: tuple[FileName, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +64,8 @@ class Deed:
 def find(settings: Settings, ledger: Ledger, ledger_file: Path, key: str) -> Traces:
     """Where a key stands."""
     mine = ledger.upkeep.entries_of_key(key)
-    runs = ledger.upkeep.runs_of(mine)
+    names = ledger.upkeep.file_names_of(key, mine)
+    runs = ledger.upkeep.runs_of(mine, names)
     folders = [settings.outbox / name for name in dict.fromkeys([*runs, *(name[:10] for name in runs)])]
     sealed = {*settings.outbox_here.rglob(CAPSULES), *(settings.state / "capsules").rglob(CAPSULES)}
     capsules = sorted(path for path in sealed if runs and path.name >= runs[0])  # earlier ones cannot know of it
@@ -70,6 +76,8 @@ def find(settings: Settings, ledger: Ledger, ledger_file: Path, key: str) -> Tra
         tuple(folder for folder in folders if _is_there(folder)),
         tuple(capsules),
         tuple(copies(settings, ledger_file)),
+        tuple(copies_elsewhere(settings)),
+        tuple(names),
     )
 
 
@@ -103,6 +111,13 @@ def plan(settings: Settings, found: Traces, wanted: Wanted) -> Deed:
     ):
         goes += [f"{path}: {what}" for path in paths if chosen]
         stays += [f"{path}: {what} ({option})" for path in paths if not chosen]
+    stays += [
+        f"{path}: a copy of the ledger, made with `ledger backup --to`: remove it yourself"
+        for path in found.copies_elsewhere
+    ]
+    for name in found.names:
+        said, is_gone = _told_of(settings, name, found, wanted)
+        (goes if is_gone else stays).append(said)
     stays.append(_elsewhere(settings))
     if settings.is_shared:
         stays.append(
@@ -118,15 +133,23 @@ def forget(
     removed, and LedgerUnwritable if the database cannot be written anew: `loadsheet ledger vacuum` does that later.
     """
     refuse_unsettled(found.entries, found.key)
-    originals = [Path(one.kept_as) for one in found.originals if wanted.originals or not one.shared]
-    _remove(originals)
-    ledger.upkeep.let_go(originals)
+    originals = [one for one in found.originals if wanted.originals or not one.shared]
+    going = _going(found, wanted)
+    names = [one for one in found.names if _goes(one, wanted) and not in_the_way(settings, one, going)]
+    for one in originals:
+        remove_original(settings, one.kept_as)
+        inbox.move_mark(settings, one.sha256, one.kept_as, "")
+    inbox.forget_fetched(settings)
+    ledger.upkeep.let_go([Path(one.kept_as) for one in originals])
+    rename_originals(settings, ledger, names)
     if wanted.reports:
         _remove(found.capsules)
         remove_folders(settings, ledger, [folder.name for folder in found.reports])
     if wanted.backups:
         _remove(found.copies)
-    ledger.upkeep.forget(run, found.key, who=who, because=because, with_key=wanted.with_key)
+    rename_in_texts(settings, ledger, names)
+    ledger.upkeep.forget(run, found.key, who=who, because=because, with_key=wanted.with_key, names=names)
+    renew_index(settings, ledger)
     for look in ledger.upkeep.old_looks(_EVER):
         ledger.upkeep.abridge(look, abridge)
     try:
@@ -135,6 +158,26 @@ def forget(
     except LedgerError as error:
         told = f"{found.key} was forgotten, but its bytes may still stand in the file: {error}"
         raise LedgerUnwritable(f"{told}; then `loadsheet ledger vacuum` does the rest") from error
+
+
+def _told_of(settings: Settings, one: FileName, found: Traces, wanted: Wanted) -> tuple[str, bool]:
+    """What becomes of a file name, and whether it goes."""
+    told = f"{one.name}: the name of this file"
+    if not _goes(one, wanted):
+        return f"{told}, in the ledger, the archive and reports: records of others came under it (--names)", False
+    if place := in_the_way(settings, one, _going(found, wanted)):
+        return f"{told}, as {place} is not in the archive: remove it, or have `loadsheet run` put it there", False
+    because = one.because or "--names"
+    left = "" if wanted.reports and wanted.backups else "; reports, capsules and copies that stay hold it still"
+    return f"{told} becomes {one.pseudonym} in the ledger, the archive, logs and notices ({because}){left}", True
+
+
+def _goes(one: FileName, wanted: Wanted) -> bool:
+    return bool(one.because) or wanted.names
+
+
+def _going(found: Traces, wanted: Wanted) -> list[str]:
+    return [one.kept_as for one in found.originals if wanted.originals or not one.shared]
 
 
 def _is_there(folder: Path) -> bool:
@@ -158,6 +201,7 @@ def _remove(paths: Iterable[Path]) -> None:
 def _elsewhere(settings: Settings) -> str:
     other = f"{settings.state / 'exchange.db'}" if settings.exchange == EMBEDDED else settings.exchange
     return (
-        f"what others hold: the exchange ({other}), files set aside unread, log files in {settings.state / 'logs'} (they name keys), "
+        "copies of the ledger that were moved or copied on; "
+        f"what others hold: the exchange ({other}), files set aside unread, log files in {settings.state / 'logs'} (they name keys; those of other machines name files), "
         "mails and copies that left this machine"
     )

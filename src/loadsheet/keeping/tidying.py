@@ -18,7 +18,7 @@ from loadsheet.ledger import Ledger
 from loadsheet.problems import FolderError
 from loadsheet.readback import unread
 from loadsheet.reconcile import Exceptions
-from loadsheet.reports import SUMMARY, publish_index
+from loadsheet.reports import SUMMARY, close_reports, publish_index
 from loadsheet.reports.web import INDEX, fleet_seen, write_index
 from loadsheet.settings import Settings
 from loadsheet.settings.places import address_of, shown
@@ -62,7 +62,7 @@ def remove_folders(settings: Settings, ledger: Ledger, names: Collection[str]) -
                 (settings.outbox_here / name).rename(settings.outbox_here / f"{_GOING}{name}")
         going = _leftovers(settings.outbox_here)
         if going or settings.outbox_address:
-            _write_index(settings, ledger)
+            renew_index(settings, ledger)
         for name in ours if settings.outbox_address else ():
             _remove_objects(shown(settings.outbox / name))
         for folder in going:
@@ -121,10 +121,12 @@ def _leftovers(outbox: Path) -> list[Path]:
     return sorted(outbox.glob(f"{_GOING}*"))
 
 
-def _write_index(settings: Settings, ledger: Ledger) -> None:
+def renew_index(settings: Settings, ledger: Ledger) -> None:
+    """Write the index anew, if there is one, as the ledger and the reports are now."""
     for newest in ledger.history.runs(1):
         if (settings.outbox_here / INDEX).exists():
             exceptions = Exceptions(tuple(ledger.history.exceptions_at(newest)))
             shown, fleet = settings.index_runs_max, fleet_seen(settings)
             write_index(settings.outbox_here, ledger.history, newest, exceptions, runs_max=shown, fleet=fleet)
+            close_reports(settings.outbox_here / INDEX, settings)
             publish_index(settings)

@@ -8,6 +8,7 @@ from loadsheet.ledger.clocks import Clock, utc_now
 from loadsheet.ledger.deciding import Choice, first_broken
 from loadsheet.ledger.exceptions import Remark, Standing, WorkbookRead
 from loadsheet.ledger.leaving import Submission
+from loadsheet.ledger.missing_records import MissingRecords
 from loadsheet.ledger.opening import open_ledger
 from loadsheet.ledger.states import (
     NEEDS_SOMEONE,
@@ -48,6 +49,7 @@ __all__ = [
     "Finding",
     "IgnoredRow",
     "Ledger",
+    "MissingRecords",
     "Origin",
     "Remark",
     "Run",

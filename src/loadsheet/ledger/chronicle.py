@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, desc, func, or_, select
 
-from loadsheet.ledger import arrived, codec, firing, measures, unfinished
+from loadsheet.ledger import arrived, codec, firing, measures, missing_records, unfinished
 from loadsheet.ledger.schema import drops, entries, events, files, findings, ignored, looks, mappings, runs, tables
 from loadsheet.ledger.slices import Slice
 from loadsheet.ledger.statements import at_one_moment, streamed
@@ -27,6 +27,14 @@ class Chronicle:
         query = select(runs).order_by(desc(runs.c.id)).limit(limit)
         with self._engine.connect() as connection:
             return [_run(row) for row in connection.execute(query)]
+
+    def runs_with_reports_missing(self, before: Run | None = None, limit: int = 10) -> list[Run]:
+        """The latest runs, before this one if one is given, that ended without some of their reports, oldest first."""
+        query = select(runs).where(runs.c.finished_at != "", runs.c.summary.contains('"missing"', autoescape=True))
+        query = query if before is None else query.where(runs.c.id < before.id)
+        with self._engine.connect() as connection:
+            found = connection.execute(query.order_by(desc(runs.c.id)).limit(limit))
+            return [_run(row) for row in found][::-1]
 
     def runs_named(self, name: str) -> list[Run]:
         """The run of this name, or all runs of this day (`2026-03-04`), oldest first; none if there is none."""
@@ -116,6 +124,11 @@ class Chronicle:
             mine = or_(drops.c.run_id.in_(wanted), *(drops.c.id.in_(some) for some in touched))
             query = select(drops.c.id).where(mine).order_by(drops.c.id)
             return [self._drop(connection, identity) for identity in connection.scalars(query).all()]
+
+    def missing_records(self, read: Sequence[Drop]) -> dict[int, missing_records.MissingRecords]:
+        """By drop, the records of the last version of its file that are missing from it; these drops are of one run."""
+        with self._engine.connect() as connection:
+            return missing_records.missing_records(connection, read)
 
     def runs_changing(self, drop: int) -> list[str]:
         """The names of the runs that planned a drop or changed one of its entries, oldest first; in the place of one that did not end, that

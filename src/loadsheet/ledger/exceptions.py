@@ -6,7 +6,7 @@ closes it, is decided elsewhere. Opens no transaction: the verbs of `Ledger` do.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 from sqlalchemy import Connection, desc, func, insert, or_, select, update
@@ -20,6 +20,7 @@ from loadsheet.remarks import OPEN, WORDS
 
 _OURSELVES = "loadsheet"
 _CHUNK = 500
+_T = TypeVar("_T")
 _READ = "workbooks_read"
 _found = msgspec.json.Decoder(tuple[Difference, ...]).decode
 
@@ -162,8 +163,8 @@ def note_workbooks(connection: Connection, read: Mapping[str, WorkbookRead]) -> 
         connection.execute(insert(meta).values(name=_READ, value=value))
 
 
-def chunks(wanted: Sequence[int]) -> Iterator[Sequence[int]]:
-    """Entries in parts that one query can take."""
+def chunks(wanted: Sequence[_T]) -> Iterator[Sequence[_T]]:
+    """Entries, or names, in parts that one query can take."""
     for start in range(0, len(wanted), _CHUNK):
         yield wanted[start : start + _CHUNK]
 

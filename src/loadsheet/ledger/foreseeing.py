@@ -4,13 +4,13 @@ Owns: the memory of what was foreseen, so that documents are judged by those bef
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 from sqlalchemy import Engine
 
 from loadsheet.contract import BY_NAME
-from loadsheet.ledger.planning import Changed, Known, Verdict, as_update, chosen, judge
+from loadsheet.ledger.planning import Changed, Known, Verdict, as_update, chosen, judge, recognized, stands
 from loadsheet.ledger.recording import ON_LANE, known_lanes, seen_lanes
 from loadsheet.ledger.states import State, Waits
 from loadsheet.mapping.documents import Document
@@ -36,14 +36,23 @@ class Foresight:
                 lanes, shown = known_lanes(connection, wanted), seen_lanes(connection, wanted)
             for given in chunk:
                 lane = [*lanes.get(given.lane, ()), *self._foreseen[given.lane]] if given.usable else []
-                document = chosen(given, lane)
+                document = chosen(recognized(given, lane), lane)
                 document = as_update(document, lane) if changed == "update" else document
                 verdict = judge(document, lane, seen=document.lane in shown)
                 if verdict.waits is Waits.PARENT and any(_is_coming(known) for known in lane):
                     verdict = verdict._replace(waits=Waits.DECISION)
                 if verdict.state in ON_LANE or (verdict.state is State.HELD and verdict.waits):
                     self._foreseen[given.lane].append(_known(document, verdict))
-                yield document, verdict
+                yield document, _as_it_counts(document, verdict, lane, seen=document.lane in shown)
+
+
+def _as_it_counts(document: Document, verdict: Verdict, lane: Sequence[Known], *, seen: bool) -> Verdict:
+    """The verdict as the reports count it: what repeats a held entry is held as that one is, unless its order or tender is coming."""
+    if not verdict.waits_again:
+        return verdict
+    if BY_NAME[document.operation].creates or stands(((one.operation, one.state) for one in lane), seen=seen):
+        return verdict._replace(state=State.HELD)
+    return verdict if any(map(_is_coming, lane)) else verdict._replace(state=State.HELD, waits=Waits.PARENT)
 
 
 def _is_coming(known: Known) -> bool:

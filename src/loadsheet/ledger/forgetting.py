@@ -14,6 +14,7 @@ from loadsheet.ledger import codec
 from loadsheet.ledger.changing import change
 from loadsheet.ledger.deciding import FORGET, chain
 from loadsheet.ledger.exceptions import chunks
+from loadsheet.ledger.forgetting_names import FileName, rename, runs_listing, runs_naming
 from loadsheet.ledger.purging import GONE, empty
 from loadsheet.ledger.schema import decisions, drops, entries, events, files, ignored, remarks, runs, seen
 from loadsheet.ledger.statements import streamed_within
@@ -45,6 +46,7 @@ class Original(NamedTuple):
     drop: int
     name: str
     kept_as: str
+    sha256: str
     shared: bool
 
 
@@ -64,22 +66,26 @@ def originals_of(connection: Connection, mine: Sequence[Mine]) -> list[Original]
     for drop in sorted({one.drop for one in mine}):
         all_of = set(connection.scalars(select(entries.c.id).where(entries.c.drop_id == drop)))
         left_out = connection.scalar(select(ignored.c.id).where(ignored.c.drop_id == drop).limit(1)) is not None
-        query = select(files.c.name, files.c.kept_as).where(files.c.drop_id == drop, files.c.kept_as != "")
+        query = select(files.c.name, files.c.kept_as, files.c.sha256).where(
+            files.c.drop_id == drop, files.c.kept_as != ""
+        )
         shared = left_out or bool(all_of - own)
         kept = connection.execute(query.order_by(files.c.id)).all()
-        found += [Original(drop, row.name, row.kept_as, shared) for row in kept]
+        found += [Original(drop, row.name, row.kept_as, row.sha256, shared) for row in kept]
     return found
 
 
-def runs_of(connection: Connection, mine: Sequence[Mine]) -> list[str]:
-    """The names of the runs in whose reports these entries may stand, oldest first."""
-    touching = set(connection.scalars(select(drops.c.run_id).where(drops.c.id.in_({one.drop for one in mine}))))
+def runs_of(connection: Connection, mine: Sequence[Mine], names: Sequence[FileName] = ()) -> list[str]:
+    """The names of the runs in whose reports these entries, or these names, may stand, oldest first."""
+    touching = runs_naming(connection, names)
+    touching |= set(connection.scalars(select(drops.c.run_id).where(drops.c.id.in_({one.drop for one in mine}))))
     for some in chunks([one.id for one in mine]):
         touching |= set(connection.scalars(select(events.c.run_id).where(events.c.entry_id.in_(some))))
     # a run tells of whole drops: of those that another entry of theirs was changed by as well
     for drop in {one.drop for one in mine}:
         beside = select(events.c.run_id).join(entries, entries.c.id == events.c.entry_id)
         touching |= set(connection.scalars(beside.where(entries.c.drop_id == drop).distinct()))
+        touching |= runs_listing(connection, select(drops.c.id).where(drops.c.id == drop))
     return list(connection.scalars(select(runs.c.name).where(runs.c.id.in_(touching)).order_by(runs.c.id)))
 
 
@@ -98,11 +104,19 @@ def refuse_unsettled(mine: Sequence[Mine], key: str) -> None:
 
 
 def forget(
-    connection: Connection, run: Run, key: str, now: str, *, who: str, because: str, with_key: bool
+    connection: Connection,
+    run: Run,
+    key: str,
+    now: str,
+    *,
+    who: str,
+    because: str,
+    with_key: bool,
+    names: Sequence[FileName] = (),
 ) -> list[Mine]:
     """Remove everything that was said in and of the entries of a key, and record who did so and why, with a hash for the key. What was
-    held can never be sent any more and becomes invalid. With `with_key` the key itself goes too. Returns the entries. Raises
-    NotSettled if one of them is not settled.
+    held can never be sent any more and becomes invalid. With `with_key` the key itself goes too. Pseudonyms take the place of these
+    file names. Returns the entries. Raises NotSettled if one of them is not settled.
     """
     mine = entries_of_key(connection, key)
     refuse_unsettled(mine, key)
@@ -119,6 +133,9 @@ def forget(
     if with_key:
         _take_key(connection, mine, key)
         told += ", and the key"
+    if names:
+        rename(connection, names)
+        told += f"; file names replaced by {', '.join(one.pseudonym for one in names)}"
     if wordless:
         told += f"; without their words: {', '.join(wordless)}"
     chain(connection, [Decision(one.id, now, who, FORGET, because, told, "") for one in mine])

@@ -8,9 +8,10 @@ from typing import Any
 
 from sqlalchemy import Select, desc, func, or_, select
 
+from loadsheet.fixes import ROW_TOO_MANY, FixedEntry
 from loadsheet.ledger import codec, exceptions, trials
 from loadsheet.ledger.chronicle import Chronicle
-from loadsheet.ledger.planning import ALREADY
+from loadsheet.ledger.planning import ALREADY, waits_as
 from loadsheet.ledger.schema import (
     attempts,
     decisions,
@@ -69,10 +70,40 @@ class History(Chronicle):
             found.update(*(entries_of[entry] for entry in known[fix] & entries_of.keys()))
         known[drop] = frozenset(found)
 
+    def repeats(self, unchanged: Sequence[int]) -> dict[int, State]:
+        """Of these unchanged entries, those that repeat one which was not accepted when they were planned: the state of that one now, or,
+        where it became unchanged itself, of the one that it repeats.
+        """
+        states: dict[int, State] = {}
+        with self._engine.connect() as connection:
+            repeated = {row.id: row.id for row in _STANDINGS.rows(connection, list(unchanged))}
+            while repeated:
+                rows = {row.id: row for row in _STANDINGS.rows(connection, sorted({*repeated.values()}))}
+                nearer: dict[int, int] = {}
+                for entry, other in repeated.items():
+                    found = rows[other]
+                    before = waits_as(found.reason) if found.state == State.UNCHANGED else 0
+                    if before:
+                        nearer[entry] = before
+                    elif other != entry:
+                        states[entry] = State.ACCEPTED if found.state == State.UNCHANGED else State(found.state)
+                repeated = nearer
+        return states
+
     def keys_of(self, wanted: Sequence[int]) -> dict[int, str]:
         """The keys of these entries, as far as there are any."""
         with self._engine.connect() as connection:
             return {row.id: row.key for row in _KEYS.rows(connection, wanted) if row.key}
+
+    def fixed_entries(self, wanted: Sequence[int]) -> dict[int, FixedEntry]:
+        """What a fix file has to know of these entries, as far as they are there."""
+        with self._engine.connect() as connection:
+            return {
+                row.id: FixedEntry(
+                    row.key or "", any(one.code in ROW_TOO_MANY for one in codec.decode_problems(row.problems))
+                )
+                for row in _FIXED.rows(connection, wanted)
+            }
 
     def entries_of(self, drop: int, *states: State) -> Iterator[Entry]:
         """All entries of a drop, or those in these states, in the order in which they were planned."""
@@ -260,4 +291,6 @@ _DROPS = Chosen(select(entries.c.id, entries.c.drop_id), entries.c.id)
 _FIXING = select(
     *(entries.c[name] for name in ("id", "drop_id", "state", "reason", "items")),
 ).join(drops, drops.c.id == entries.c.drop_id)
+_STANDINGS = Chosen(select(*(entries.c[name] for name in ("id", "state", "reason"))), entries.c.id)
 _KEYS = Chosen(select(entries.c.id, entries.c.key), entries.c.id)
+_FIXED = Chosen(select(entries.c.id, entries.c.key, entries.c.problems), entries.c.id)

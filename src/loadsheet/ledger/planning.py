@@ -4,13 +4,14 @@ The ledger, not the file, decides what is sent: the same file, a renamed copy an
 Owns: what counts as the same content, as a change, and as an order or tender that is there for its children.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from loadsheet.contract import BY_NAME, Action, update_of
+from loadsheet.contract import BY_NAME, Action, may_differ_in_form, same_content, update_of
 from loadsheet.ledger.states import State, Waits
 from loadsheet.mapping.documents import Document, Instead
 from loadsheet.problems import Problem
@@ -20,6 +21,8 @@ Changed = Literal["hold", "update"]
 
 ALREADY = "already with the exchange"
 """How the reason of an entry begins that is unchanged because its record was accepted before, and not because it waits."""
+
+_WAITING_AS = re.compile(r"already waiting as entry (\d+)")
 
 NOT_KEPT = "which fields cannot be said, as what was accepted is not kept any more"
 """What stands for the differences from a record whose contents were removed."""
@@ -52,13 +55,16 @@ class Known(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """The state in which a document is planned, why, and a problem to add to its own, if there is one."""
+    """The state in which a document is planned, why, and a problem to add to its own, if there is one. An unchanged one that `waits_again`
+    repeats an entry that is held.
+    """
 
     state: State
     reason: str = ""
     problem: Problem | None = None
     receipt: str = ""
     waits: Waits = Waits.DECISION
+    waits_again: bool = False
 
 
 _NEW = Verdict(State.READY)
@@ -77,6 +83,29 @@ def judge(document: Document, lane: Sequence[Known], *, seen: bool = False) -> V
     if stands(((known.operation, known.state) for known in lane), seen=seen):
         return verdict
     return verdict._replace(reason=f"waits for {parent_of(document.lane)}", waits=Waits.PARENT)
+
+
+def recognized(document: Document, lane: Sequence[Known]) -> Document:
+    """The document by the hash of the last entry of its lane that says the same in another order of rows, or with other line ends in
+    its texts, if one does: so that it is known by what it says. What is not kept any more is known by its own hash alone.
+    """
+    if not lane or not document.usable:
+        return document
+    forms = [Instead(document.operation, document.payload, document.content_hash)]
+    forms += [document.instead] if document.instead is not None else []
+    own, *others = [_recognized(form, document, lane) for form in forms]
+    return replace(document, content_hash=own.content_hash, instead=others[0] if others else None)
+
+
+def _recognized(form: Instead, document: Document, lane: Sequence[Known]) -> Instead:
+    if not may_differ_in_form(form.payload):
+        return form
+    for known in reversed(lane):
+        if known.content_hash == form.content_hash:
+            return form
+        if known.key == document.key and same_content(known.payload, form.payload, document.ordered):
+            return form._replace(content_hash=known.content_hash)
+    return form
 
 
 def as_update(document: Document, lane: Sequence[Known]) -> Document:
@@ -128,6 +157,12 @@ def stands(lane: Iterable[tuple[str, State]], *, seen: bool = False) -> bool:
         if state is State.ACCEPTED and action in (Action.CREATE, Action.DELETE):
             there = action is Action.CREATE
     return there
+
+
+def waits_as(reason: str) -> int:
+    """The entry that an unchanged one repeats, by its reason, where that one was not accepted yet when this was judged; else 0."""
+    found = _WAITING_AS.fullmatch(reason)
+    return int(found[1]) if found else 0
 
 
 def parent_of(lane: str) -> str:
@@ -231,7 +266,8 @@ def _judge_equal(document: Document, known: Known) -> Verdict:
     if known.state is State.ACCEPTED:
         return Verdict(State.UNCHANGED, f"{ALREADY} (entry {known.id})", receipt=known.receipt)
     waiting = Problem("L603", values={"key": document.key}, level="warning")
-    return Verdict(State.UNCHANGED, f"already waiting as entry {known.id}", waiting)
+    reason, held = f"already waiting as entry {known.id}", known.state is State.HELD
+    return Verdict(State.UNCHANGED, reason, waiting, waits_again=held)
 
 
 def _in_doubt(document: Document, doubts: Sequence[Known]) -> Verdict:

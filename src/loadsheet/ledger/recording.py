@@ -4,19 +4,21 @@ Owns: the statements of planning. Opens no transaction: the verbs of `Ledger` do
 """
 
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
 from sqlalchemy import Connection, and_, exists, func, insert, literal_column, or_, select, text, update
 
+from loadsheet.contract import WRITES, Action
 from loadsheet.ledger import codec
 from loadsheet.ledger.changing import record_events
-from loadsheet.ledger.planning import Changed, Known, Verdict, as_update, chosen, judge, other_form
-from loadsheet.ledger.schema import attempts, drops, entries, files, ignored, mappings, seen, tables
+from loadsheet.ledger.planning import Changed, Known, Verdict, as_update, chosen, judge, other_form, recognized
+from loadsheet.ledger.schema import attempts, drops, entries, events, files, ignored, mappings, runs, seen, tables
 from loadsheet.ledger.statements import Chosen, fixed, insert_many
-from loadsheet.ledger.states import Drop, Run, State, Waits
-from loadsheet.mapping.documents import Document, Ignored, Instead, Lineage
+from loadsheet.ledger.states import BLANK_ROWS, UNUSED, Drop, Run, State, Waits
+from loadsheet.mapping.documents import Document, Ignored, Instead, Lineage, TableNotes
+from loadsheet.problems import Problem
 
 _LOOK_AFTER, _LOOK_AFTER_TIMES = 1000, 4
 _ANALYZE = text("analyze entries")
@@ -80,6 +82,14 @@ def record_drop(connection: Connection, run: Run, drop: Drop) -> int:
     return identity
 
 
+def noted(drop: Drop, name: str, notes: Mapping[str, TableNotes]) -> dict[str, str]:
+    """The columns of a table of this drop that hold what was seen of it when its rows were read."""
+    seen = notes.get(name) or TableNotes()
+    more = {UNUSED: "\n".join(seen.unused), BLANK_ROWS: f"{seen.blank_rows:,}" if seen.blank_rows else ""}
+    found = {**drop.table(name).found, **{what: how for what, how in more.items() if how}}
+    return {"problems": codec.encode_problems(seen.problems), "found": codec.encode(found)}
+
+
 def record_ignored(connection: Connection, drop: int, left_out: Sequence[Ignored]) -> None:
     """Record rows that rules left out."""
     records = [(drop, item.row.table, item.row.number, codec.encode(item.row.cells), item.rule) for item in left_out]
@@ -95,13 +105,18 @@ def record_entries(
     """
     wanted = {document.lane for document in documents if document.usable}
     lanes, shown = known_lanes(connection, wanted), seen_lanes(connection, wanted)
+    there = _accepted_versions(connection, documents)
     next_id = (connection.scalar(select(func.max(entries.c.id))) or 0) + 1  # safe: one writer at a time
     records, changes, states = [], [], []
     for identity, given in enumerate(documents, start=next_id):
         lane = lanes.setdefault(given.lane, [])
+        given = recognized(given, lane)  # noqa: PLW2901 (from here on it is known by that)
         document = chosen(given, lane)
         document = as_update(document, lane) if changed == "update" else document
         verdict = judge(document, lane, seen=document.lane in shown)
+        if verdict.state is State.INVALID and document.lane in there:
+            values = {"key": document.key, "run": there[document.lane]}
+            verdict = verdict._replace(problem=Problem("L616", values=values, level="warning"))
         other = other_form(given, document, lane)
         if verdict.state in ON_LANE or (verdict.state is State.HELD and verdict.waits):
             lane.append(_known(identity, document, verdict))
@@ -150,6 +165,17 @@ def known_of(row: Any) -> Known:
     state = State(row.state)
     given_up = state is State.HELD and row.waits == Waits.DECISION  # see _GIVEN_UP
     return Known(row.id, row.operation, row.key, state, row.content_hash, row.payload, row.receipt, problems, given_up)
+
+
+def _accepted_versions(connection: Connection, documents: Sequence[Document]) -> dict[str, str]:
+    """For the records of invalid documents that the exchange has: by lane, the run in which the version there was accepted."""
+    wanted = {one.lane for one in documents if not one.usable and one.key and one.operation in _VERSIONS}
+    last: dict[str, tuple[int, str]] = {}
+    for row in sorted(_ACCEPTED.rows(connection, sorted(wanted)), key=itemgetter(0)) if wanted else ():
+        last[row.lane] = (row.id, row.operation)
+    versions = {entry: lane for lane, (entry, operation) in last.items() if operation in _VERSIONS}
+    found = _ACCEPTED_IN.rows(connection, sorted(versions)) if versions else ()
+    return {versions[row.entry_id]: row.name for row in found}
 
 
 def seen_lanes(connection: Connection, wanted: Collection[str]) -> set[str]:
@@ -209,6 +235,20 @@ _GIVEN_UP = and_(
     exists().where(attempts.c.entry_id == entries.c.id, attempts.c.outcome.in_(fixed("", "unknown"))),
 )
 _ON_LANES = Chosen(select(*_KNOWN).where(or_(_STAYS, _WAITS, _GIVEN_UP)), entries.c.lane)
+_VERSIONS = frozenset(write.name for write in WRITES if write.action in (Action.CREATE, Action.UPDATE))
+_RECORDS = (*sorted(_VERSIONS), *(write.name for write in WRITES if write.action is Action.DELETE))
+_ACCEPTED = Chosen(
+    select(*(entries.c[name] for name in ("id", "lane", "operation"))).where(
+        entries.c.state.in_(fixed(State.ACCEPTED.value)), entries.c.operation.in_(fixed(*_RECORDS))
+    ),
+    entries.c.lane,
+)
+_ACCEPTED_IN = Chosen(
+    select(events.c.entry_id, runs.c.name)
+    .join(runs, runs.c.id == events.c.run_id)
+    .where(events.c.after.in_(fixed(State.ACCEPTED.value))),
+    events.c.entry_id,
+)
 _SEEN = Chosen(select(seen.c.lane), seen.c.lane)
 _ENTRY = insert_many(entries, "removed", "figures", "batch_id")
 _IGNORED = insert_many(ignored, "id")

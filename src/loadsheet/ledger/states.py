@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from loadsheet.fixes import STANDS
-from loadsheet.mapping.documents import ColumnGuide, Lineage, SourceRow
+from loadsheet.mapping.documents import ColumnGuide, Lineage, SourceRow, ordered_in
 from loadsheet.problems import Problem, Where, column_letters
 
 
@@ -75,6 +75,10 @@ class Run:
         return name == self.name or name.startswith(f"{self.name}-")
 
 
+UNUSED, BLANK_ROWS = "columns not used", "blank rows skipped"
+"""In `SourceTable.found`: the columns that nothing reads, a line each, and how many blank rows were skipped."""
+
+
 @dataclass(frozen=True, slots=True)
 class SourceTable:
     """A table as it was read: the mapping's name for it, its file and sheet, its header, and how many rows were read; what
@@ -89,6 +93,11 @@ class SourceTable:
     rows: int = 0
     found: Mapping[str, str] = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
+
+    @property
+    def unused(self) -> tuple[str, ...]:
+        """The columns of its file that nothing reads, by heading, else by letter."""
+        return tuple(filter(None, self.found.get(UNUSED, "").split("\n")))
 
     def where(self, row: int, label: str = "", path: str = "") -> Where:
         """The place of a row or, with the label of a column, of a cell."""
@@ -195,6 +204,11 @@ class Entry(NamedTuple):
     waits: Waits = Waits.DECISION
     removed: str = ""
     figures: bytes = b""
+
+    @property
+    def ordered(self) -> frozenset[str]:
+        """The lists of its record of which the mapping declares the order."""
+        return ordered_in(self.items)
 
 
 class Trace(NamedTuple):

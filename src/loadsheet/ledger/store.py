@@ -29,7 +29,7 @@ from loadsheet.ledger.naming import free_name
 from loadsheet.ledger.noting import note, note_held
 from loadsheet.ledger.place import Mark, Surroundings
 from loadsheet.ledger.planning import Changed
-from loadsheet.ledger.recording import Planner, new_mapping, record_drop, record_entries, record_ignored
+from loadsheet.ledger.recording import Planner, new_mapping, noted, record_drop, record_entries, record_ignored
 from loadsheet.ledger.restoring import doubt
 from loadsheet.ledger.schema import files, looks, runs, tables
 from loadsheet.ledger.slices import Row, put_in
@@ -37,7 +37,7 @@ from loadsheet.ledger.statements import at_one_moment
 from loadsheet.ledger.states import Drop, Finding, Run, Settlement, SourceFile, State
 from loadsheet.ledger.stopping import stop, why_stopped
 from loadsheet.ledger.upkeep import Upkeep
-from loadsheet.mapping.documents import Document, Ignored, Lineage
+from loadsheet.mapping.documents import Document, Ignored, Lineage, TableNotes
 from loadsheet.problems import DoesNotBalance, LedgerUnwritable, Problem
 
 CHUNK = 500
@@ -141,6 +141,13 @@ class Ledger:
         self._empty_log()
         journal.ended(exit_code, summary.get("entries", {}))
 
+    def reports_made(self, run: Run, summary: Mapping[str, Any], opened: Sequence[exceptions.Standing]) -> None:
+        """The reports that a run ended without were made since then: its summary is this one, and what it opened is recorded."""
+        known = self.history.exceptions_of([one.entry for one in opened])
+        with self._writing() as connection:
+            connection.execute(update(runs).where(runs.c.id == run.id).values(summary=codec.encode(summary)))
+            exceptions.follow(connection, run, [one for one in opened if one.entry not in known], self.now())
+
     def tell_of_unfinished(self, run: Run) -> list[Run]:
         """Have a run tell of all that earlier runs did which ended without their reports, as if it had done it (see `History.drops_of`);
         returns these runs, oldest first. Should it not end either, the next one tells of them, and of it.
@@ -168,14 +175,14 @@ class Ledger:
         rows_read: Callable[[], Mapping[str, int]],
         *,
         changed: Changed = "hold",
-        suspected: Callable[[], Mapping[str, Sequence[Problem]]] = dict,
+        notes: Callable[[], Mapping[str, TableNotes]] = dict,
         doubts: Callable[[], Sequence[Problem]] = tuple,
         error_share_max: float = 1.0,
         staged: Collection[int] = (),
     ) -> tuple[Drop, Counter[State]]:
         """Record a drop and all its documents in one transaction, each with its verdict. `drop.id` is given here.
 
-        `rows_read` is asked afterwards how many rows each table had, and `suspected` what looks damaged in which of them;
+        `rows_read` is asked afterwards how many rows each table had, and `notes` what was seen of them;
         `changed` says what becomes of a create whose record was accepted with other content. If more than `error_share_max` (0 to 1)
         of the documents are invalid, or there are `doubts` about all (asked afterwards), the others are held. `staged` are the batches whose documents these are. Raises DoesNotBalance, and
         records nothing, if a row ended in no document or in two.
@@ -206,10 +213,10 @@ class Ledger:
                 raise DoesNotBalance(f"{drop.name}: {told}; nothing was recorded")
             if why := why_stopped(drop.name, fates, error_share_max, doubts()):
                 stop(connection, run, replace(drop, id=identity), fates, self.now(), why=why)
+            seen = notes()
             for name, count in read.items():
                 matching = (tables.c.drop_id == identity) & (tables.c.name == name)
-                problems = codec.encode_problems(suspected().get(name, ()))
-                connection.execute(update(tables).where(matching).values(rows=count, problems=problems))
+                connection.execute(update(tables).where(matching).values(rows=count, **noted(drop, name, seen)))
             if self.batches.plans_go_out:
                 if makes:
                     waiting.call_children(connection, run, self.now())

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Engine, func, insert, or_, select, update
 
-from loadsheet.ledger import exporting, forgetting, purging
+from loadsheet.ledger import exporting, forgetting, forgetting_names, purging
 from loadsheet.ledger.exporting import Export
 from loadsheet.ledger.schema import decisions, drops, entries, exceptions, files, looks, meta, runs
 from loadsheet.ledger.statements import at_one_moment, streamed
@@ -116,17 +116,38 @@ class Upkeep:
         with self._engine.connect() as connection:
             return forgetting.originals_of(connection, mine)
 
-    def runs_of(self, mine: Sequence[forgetting.Mine]) -> list[str]:
-        """The names of the runs in whose reports these entries may stand, oldest first."""
+    def runs_of(self, mine: Sequence[forgetting.Mine], names: Sequence[forgetting_names.FileName] = ()) -> list[str]:
+        """The names of the runs in whose reports these entries, or these file names, may stand, oldest first."""
         with self._engine.connect() as connection:
-            return forgetting.runs_of(connection, mine)
+            return forgetting.runs_of(connection, mine, names)
 
-    def forget(self, run: Run, key: str, *, who: str, because: str, with_key: bool = False) -> list[forgetting.Mine]:
-        """Remove everything that was said in and of the entries of a key, in one transaction, and chain the decision. Raises LedgerError,
-        and changes nothing, if one of them is not settled.
+    def file_names_of(self, key: str, mine: Sequence[forgetting.Mine]) -> list[forgetting_names.FileName]:
+        """The names of the files that these entries of a key came in, and those that contain the key, with their pseudonyms."""
+        with self._engine.connect() as connection:
+            return forgetting_names.names_of(connection, key, [one.id for one in mine])
+
+    def keep_as(self, file: int, place: str) -> None:
+        """Record where the bytes of a file lie now (empty: nowhere)."""
+        with self._writing() as connection:
+            connection.execute(update(files).where(files.c.id == file).values(kept_as=place))
+
+    def forget(
+        self,
+        run: Run,
+        key: str,
+        *,
+        who: str,
+        because: str,
+        with_key: bool = False,
+        names: Sequence[forgetting_names.FileName] = (),
+    ) -> list[forgetting.Mine]:
+        """Remove everything that was said in and of the entries of a key, and these file names, in one transaction, and chain the decision.
+        Raises LedgerError, and changes nothing, if one of them is not settled.
         """
         with self._writing() as connection:
-            return forgetting.forget(connection, run, key, self._now(), who=who, because=because, with_key=with_key)
+            return forgetting.forget(
+                connection, run, key, self._now(), who=who, because=because, with_key=with_key, names=names
+            )
 
     # what others read
 

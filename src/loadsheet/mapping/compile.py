@@ -110,14 +110,14 @@ class Mapping:
     shipper: str = ""
 
 
-def lint(path: Path, assumptions: Assumptions) -> list[MappingError]:
-    """Everything that is wrong with a mapping file, from top to bottom; nothing if it can be used."""
-    return examine(path, assumptions)[1]
+def lint(path: Path, assumptions: Assumptions, home: Path | None = None) -> list[MappingError]:
+    """Everything that is wrong with a mapping file, from top to bottom; nothing if it can be used. See `examine` for `home`."""
+    return examine(path, assumptions, home)[1]
 
 
-def load(path: Path, assumptions: Assumptions) -> Mapping:
+def load(path: Path, assumptions: Assumptions, home: Path | None = None) -> Mapping:
     """The compiled mapping. Raises one MappingError at the first finding whose text lists the others as well."""
-    mapping, findings = examine(path, assumptions)
+    mapping, findings = examine(path, assumptions, home)
     if mapping is None or findings:
         raise together(findings)
     return mapping
@@ -130,9 +130,13 @@ def together(findings: list[MappingError]) -> MappingError:
     return MappingError(text, file=first.file, line=first.line, column=first.column) if others else first
 
 
-def examine(path: Path, assumptions: Assumptions) -> tuple[Mapping | None, list[MappingError]]:
-    """The compiled mapping, or None and everything that is wrong with the file."""
-    file = read_with_base(path)
+def examine(
+    path: Path, assumptions: Assumptions, home: Path | None = None
+) -> tuple[Mapping | None, list[MappingError]]:
+    """The compiled mapping, or None and everything that is wrong with the file. `home` is the folder of mappings, which what it extends
+    and its code tables may not lie outside of.
+    """
+    file = read_with_base(path, home)
     mapping = None
     if file.values is not None:
         spec = read_part(MappingSpec, file, file.values, ())

@@ -15,6 +15,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from loadsheet.mapping.calculation import Type
+from loadsheet.mapping.combinations import contradictions
 from loadsheet.mapping.language import Column
 from loadsheet.mapping.lookups import Lookup
 from loadsheet.mapping.moments import Fold, check_zone_word, formats_reader, settle
@@ -69,7 +70,7 @@ class ColumnPlan:
     """One compiled column. `cells` names the column whose cells it reads (its own name but for the part of a split one);
     `zoned`: its moments are still without a zone when `convert` gives them; `choices` are the texts that a cell may hold, if the
     mapping lists them; `writes` is the first format that its dates and times may have as texts, if any is declared (of dates: the first
-    without a time of day).
+    without a time of day); `formats` are all of them, with the `locale` of their month names.
     """
 
     name: str
@@ -82,6 +83,8 @@ class ColumnPlan:
     heading: str = ""
     choices: tuple[str, ...] = ()
     writes: str = ""
+    formats: tuple[str, ...] = ()
+    locale: str | None = None
 
     @property
     def label(self) -> str:
@@ -90,9 +93,8 @@ class ColumnPlan:
 
     def part(self, whole: "ColumnPlan") -> "ColumnPlan":
         """This column as the part of `whole` that its `split` names by this column's name."""
-        return replace(
-            self, convert=part_reader(self.name, self.convert, whole.spec), cells=whole.cells, heading=whole.label
-        )
+        convert = part_reader(self.name, self.convert, whole.convert, whole.spec.split or "")
+        return replace(self, convert=convert, cells=whole.cells, heading=whole.label)
 
 
 def plan_column(
@@ -104,6 +106,8 @@ def plan_column(
     for key in spec.misplaced():
         file.refuse((*loc, key), f"{key} means nothing for type {spec.type}", at_key=True)
     lookup = _lookup(spec, lookups, file, loc)
+    for clash in contradictions(spec, lookup):
+        file.refuse((*loc, clash.key), clash.text, clash.hint, at_key=True)
     if spec.lookup_with and spec.lookup is None:
         file.refuse((*loc, "lookup_with"), "lookup_with needs a lookup", at_key=True)
     if lookup is not None and len(spec.lookup_with) != lookup.more_keys:
@@ -125,7 +129,19 @@ def plan_column(
     slot, choices = _slot(spec, index, lookup, default), _choices(spec, lookup)
     formats = spec.formats or (habits.dates if spec.type in {"date", "datetime"} else ())
     writes = next((one for one in formats if spec.type != "date" or not _CLOCK.search(one)), "")
-    return ColumnPlan(name, spec, slot, convert, zoned, finish, name, choices=choices, writes=writes)
+    return ColumnPlan(
+        name,
+        spec,
+        slot,
+        convert,
+        zoned,
+        finish,
+        name,
+        choices=choices,
+        writes=writes,
+        formats=tuple(formats),
+        locale=spec.locale or habits.locale,
+    )
 
 
 def _lookup(spec: Column, lookups: Mapping[str, Lookup], file: YamlFile, loc: Loc) -> Lookup | None:
@@ -287,7 +303,7 @@ def _range(spec: Column) -> Callable[[Decimal], Any]:
     low, high, places, whole = spec.min, spec.max, spec.places, spec.type == "integer"
     expected = " ".join([*([f"from {low}"] if low is not None else []), *([f"to {high}"] if high is not None else [])])
     out_of_range, not_whole = Wrong("C305", {"expected": expected}), Wrong("C303")
-    too_fine = Wrong("C305", {"expected": f"(at most {places} digits after the decimal point)"})
+    too_fine = Wrong("C305", {"expected": f"at most {places} digits after the decimal point"})
 
     def check(number: Decimal) -> Any:
         if whole and number != number.to_integral_value():

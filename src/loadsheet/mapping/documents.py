@@ -1,6 +1,6 @@
 """The values of mapping: documents, the rows they came from, the rows left out by rule, and what senders are told of columns."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -27,7 +27,8 @@ class Document:
     `payload` is the request record as JSON (UTF-8, numbers exact), empty if it could not be built; `content_hash` is the
     SHA-256 (hex) of the record with sorted keys, so that key order does not matter; `rows` are all its source rows;
     `items` says for payload lists that the mapping writes out entry by entry which entries are there, where some were left out
-    (and more for `locate`, see below). `instead` is what to send if the ledger finds the record to exist already.
+    (and more for `locate`, see below). `instead` is what to send if the ledger finds the record to exist already. `ordered` are the
+    paths of the lists in which the order is content: in all others it is that of the sheet's rows, and says nothing.
     """
 
     operation: str
@@ -39,6 +40,7 @@ class Document:
     problems: tuple[Problem, ...] = ()
     items: dict[str, tuple[int, ...]] = field(default_factory=dict)
     instead: "Instead | None" = None
+    ordered: tuple[str, ...] = ()
 
     @property
     def own_rows(self) -> tuple[SourceRow, ...]:
@@ -82,6 +84,19 @@ def list_of(path: str) -> str:
     return f"{path}[]"
 
 
+_ORDERED = "(ordered) "
+
+
+def in_order(paths: Iterable[str]) -> dict[str, tuple[int, ...]]:
+    """The entries of `items` that say of which lists the mapping declares the order (`ordered: true`)."""
+    return {f"{_ORDERED}{path}": () for path in paths}
+
+
+def ordered_in(items: Iterable[str]) -> frozenset[str]:
+    """The lists that `items` says to be ordered."""
+    return frozenset(name.removeprefix(_ORDERED) for name in items if name.startswith(_ORDERED))
+
+
 def own_rows(rows: tuple[SourceRow, ...], items: Mapping[str, Sequence[int]]) -> tuple[SourceRow, ...]:
     """Those of a document's rows that it accounts for itself: all, but where one row of a file gives several documents."""
     shared = items.get(SHARED)
@@ -115,6 +130,16 @@ class ColumnGuide:
     takes: str = ""
     choices: tuple[str, ...] = ()
     required: bool = False
+
+
+class TableNotes(NamedTuple):
+    """What was seen of a table when all its rows were read: warnings, the columns that nothing reads (by heading, else by letter), and how
+    many blank rows were skipped.
+    """
+
+    problems: tuple[Problem, ...] = ()
+    unused: tuple[str, ...] = ()
+    blank_rows: int = 0
 
 
 Lineage = dict[str, tuple[Source, ...]]

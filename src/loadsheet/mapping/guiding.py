@@ -11,6 +11,7 @@ from typing import Literal
 from loadsheet.mapping.conversion import ColumnPlan
 from loadsheet.mapping.documents import ColumnGuide
 from loadsheet.mapping.language import SET
+from loadsheet.mapping.pattern_examples import text_like
 from loadsheet.mapping.patterns import group_names
 from loadsheet.mapping.plans import TablePlan, in_every_set
 
@@ -90,8 +91,9 @@ def expected(column: ColumnPlan, language: Language) -> str:
         parts.append(
             f"{'höchstens' if german else 'at most'} {spec.max_length} {'Zeichen' if german else 'characters'}"
         )
-    if spec.pattern:
-        parts.append(f"{'nach dem Muster' if german else 'like the pattern'} {spec.pattern}")
+    example = spec.example if spec.example is not None else text_like(spec.pattern or "")
+    if spec.pattern and example:
+        parts.append(f"{'etwa' if german else 'such as'} {example}")
     if spec.split:
         parts.append(f"{'bestehend aus' if german else 'made of'} {', '.join(group_names(spec.split))}")
     if spec.default is not None:

@@ -12,19 +12,24 @@ from loadsheet.mapping.yamlfile import Loc, YamlFile, read_yaml
 KEY = "extends"
 
 
-def read_with_base(path: Path) -> YamlFile:
-    """Reads a mapping file and the one it extends, if it does, as one."""
+def read_with_base(path: Path, home: Path | None = None) -> YamlFile:
+    """Reads a mapping file and the one it extends, if it does, as one. Other files are read from the folder `home` alone (without one:
+    from the mapping's own folder and the one above).
+    """
     file = read_yaml(path)
+    file.home = home
     if not isinstance(file.values, dict) or KEY not in file.values:
         return file
     named, base = file.values.pop(KEY), None
-    if not isinstance(named, str) or not named or Path(named).is_absolute():
+    if not isinstance(named, str) or not named.lower().endswith((".yaml", ".yml")):
         file.refuse((KEY,), f"extends takes the path of a mapping, relative to this one, found {named}")
-    else:
-        base = read_yaml(path.parent / named)
+    elif place := file.beside(named, (KEY,)):
+        base = read_yaml(place)
         if isinstance(base.values, dict) and KEY in base.values:
             text = f"a mapping that others extend cannot extend one itself (it is extended by {path.name})"
             base.refuse((KEY,), text, at_key=True)
+        elif base.values is not None and not isinstance(base.values, dict):
+            base.refuse((), "must be a mapping of keys to values")
         file.findings += base.findings
     if base is None or not isinstance(base.values, dict) or KEY in base.values:
         file.values = None  # half a mapping: what else is wrong with it would only follow

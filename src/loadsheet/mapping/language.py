@@ -115,7 +115,9 @@ class TableSpec(Part):
     """Where one table is found. `file` is a role of `source.companions`, or a name for the main file.
 
     With `sets`, each row gives one row for every filled set of columns: a label `Item {set}` stands for `Item 1`, `Item 2` ...;
-    `from` takes those sets from the rows of another table, to which they then belong. With `kind`, the table is the rows of one kind.
+    `from` takes those sets from the rows of another table, to which they then belong. With `filled_by`, only these columns and those
+    that are `required` make a set count as filled: optional ones, and zeros, may be filled in beforehand. With `kind`, the table is the
+    rows of one kind.
 
     `header_rows`: over how many rows the labels are spread. Rows that are none of the table's, ignored and counted:
     `units_row` (true: the first row under the header; auto: if it holds nothing but units), `comment` (what comments begin with),

@@ -15,6 +15,7 @@ from loadsheet.mapping.language import LookupSpec
 from loadsheet.mapping.suggestions import did_you_mean, some
 from loadsheet.mapping.yamlfile import Loc, YamlFile
 
+_TABLES = frozenset({".csv", ".tsv", ".txt"})
 Codes = tuple[str | None, ...]
 """The values that a key stands for, in the order of `Lookup.columns`; a blank one is None."""
 
@@ -72,7 +73,9 @@ def folded(text: str, *, ignore_case: bool) -> str:
 
 def read_lookup(name: str, spec: LookupSpec, file: YamlFile, loc: Loc) -> Lookup | None:
     """Reads a code table. What is wrong with it becomes a finding of the mapping file, and the answer is None."""
-    path = file.owner((*loc, "file")).parent / spec.file
+    path = file.beside(spec.file, (*loc, "file"))
+    if path is None:
+        return None
     values = [*spec.key, *(spec.value if isinstance(spec.value, list) else [spec.value])]
     try:
         content = path.read_bytes()
@@ -91,9 +94,9 @@ def read_lookup(name: str, spec: LookupSpec, file: YamlFile, loc: Loc) -> Lookup
     unknown = [column for column in values if column not in header]
     for column in unknown:
         where = (*loc, "key" if column in spec.key else "value")
-        file.refuse(
-            where, f'{spec.file} has no column "{column}"', did_you_mean(column, header) or f"it has {some(header)}"
-        )
+        hint = did_you_mean(column, header) or f"it has {some(header)}"
+        is_table = path.suffix.lower() in _TABLES  # of any other file nothing is quoted
+        file.refuse(where, f'{spec.file} has no column "{column}"', hint if is_table else "is it a code table?")
     if unknown:
         return None
     if isinstance(spec.value, list) and spec.missing == "keep":
@@ -104,7 +107,9 @@ def read_lookup(name: str, spec: LookupSpec, file: YamlFile, loc: Loc) -> Lookup
 
 
 def _rows(text: str, wanted: list[str]) -> tuple[list[str], list[tuple[int, list[str]]]]:
-    """Header and numbered rows, read with the delimiter that shows most of the wanted columns."""
+    """Header and numbered rows, read with the delimiter that shows most of the wanted columns. Raises csv.Error."""
+    if "\0" in text:
+        raise csv.Error("it holds NUL characters")
     best: list[tuple[int, list[str]]] = []
     for delimiter in (",", ";", "\t"):
         reader = csv.reader(StringIO(text, newline=""), delimiter=delimiter)

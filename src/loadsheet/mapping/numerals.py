@@ -43,7 +43,7 @@ def number_reader(locale: str) -> Callable[[str], Decimal | Wrong]:
     group, point = get_group_symbol(language), get_decimal_symbol(language)
     simple = re.compile(rf"([0-9]{{1,28}})(?:{re.escape(point)}([0-9]{{1,12}}))?")
     allowed = re.compile(rf"[0-9{re.escape(group + point)}.,]*[0-9][0-9{re.escape(group + point)}.,]*")
-    example = f"{locale} writes {format_decimal(Decimal('1234.5'), locale=language)}"
+    example = f"write it like {format_decimal(Decimal('1234.5'), locale=language)}"
     not_a_number = Wrong("C302", {"locale": locale}, example)
     foreign = {".", ","} - {group, point}  # Babel would take a dot for the point of a locale that has another one
 

@@ -100,7 +100,16 @@ def together(chunks: Iterable[Chunk], groups: Callable[[], Iterable[int]]) -> It
 
 
 _Made = tuple[
-    str, str, str, bytes, str, tuple[SourceRow, ...], tuple[Problem, ...], dict[str, tuple[int, ...]], Instead | None
+    str,
+    str,
+    str,
+    bytes,
+    str,
+    tuple[SourceRow, ...],
+    tuple[Problem, ...],
+    dict[str, tuple[int, ...]],
+    Instead | None,
+    tuple[str, ...],
 ]
 _Packed = tuple[int, int, list[_Made], list[int], list[Ignored]]
 _encode = msgspec.msgpack.Encoder(enc_hook=str).encode
@@ -122,6 +131,7 @@ def pack(chunk: Chunk) -> bytes:
             item.problems,
             item.items,
             item.instead,
+            item.ordered,
         )
         for item in chunk.items
         if isinstance(item, Document)

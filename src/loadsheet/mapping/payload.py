@@ -6,7 +6,7 @@ sent empty is written `{value: []}`.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, NamedTuple
@@ -25,7 +25,7 @@ from loadsheet.contract import (
     value_checker,
 )
 from loadsheet.mapping.calculation import CALCULATION_ERRORS, reason
-from loadsheet.mapping.documents import Lineage, list_of
+from loadsheet.mapping.documents import Lineage, in_order, list_of
 from loadsheet.mapping.leaves import OMIT, Around, Make, concrete, plan_leaf
 from loadsheet.mapping.measured import check_units
 from loadsheet.mapping.names import Draft, Names, Needs
@@ -41,13 +41,18 @@ _TEXTS = frozenset({Kind.STRING, Kind.OFFSET_HOURS, Kind.STRING_OR_NUMERIC, Kind
 @dataclass(frozen=True, slots=True)
 class PayloadPlan:
     """The compiled payload: `make` fills a record, or what can be filled of it; `short` makes a record that is right, much faster, and
-    raises one of `shortcut.DOUBTS` for any other; `notes` are lines for the author.
+    raises one of `shortcut.DOUBTS` for any other; `notes` are lines for the author. `ordered` are the lists that the mapping calls so,
+    `written_out` those whose entries it writes out, and `declared` says
+    the first of every document (see `documents.in_order`).
     """
 
     make: Make
     short: Make
     lineage: Lineage
     notes: tuple[str, ...]
+    ordered: tuple[str, ...] = ()
+    written_out: tuple[str, ...] = ()
+    declared: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
 
 def plan_payload(
@@ -65,7 +70,15 @@ def plan_payload(
     nodes = planner.fields(spec, operation.record, None, "", loc)
     planner.check_constants(loc)
     short = generate([node.short for node in nodes], OMIT)
-    return PayloadPlan(_object(nodes), short, planner.lineage, tuple(planner.notes))
+    return PayloadPlan(
+        _object(nodes),
+        short,
+        planner.lineage,
+        tuple(planner.notes),
+        tuple(planner.ordered),
+        tuple(planner.written_out),
+        in_order(planner.ordered),
+    )
 
 
 class _Node(NamedTuple):
@@ -98,6 +111,8 @@ class _Planner:
     ) -> None:
         self.lineage: Lineage = {}
         self.notes: list[str] = []
+        self.ordered: dict[str, None] = {}
+        self.written_out: dict[str, None] = {}
         self._operation = operation
         self._names = names
         self._file = names.file
@@ -229,7 +244,11 @@ class _Planner:
         if isinstance(value, dict) and set(value) == {"value"} and value["value"] == []:
             self.lineage[around.path] = ()
             return _Made(lambda _: [], Empty())
-        if isinstance(value, dict) and set(value) == {"each", "item"} and isinstance(value["item"], dict):
+        if isinstance(value, dict) and set(value) - {"ordered"} == {"each", "item"} and isinstance(value["item"], dict):
+            if not isinstance(value.get("ordered", False), bool):
+                self._file.refuse((*loc, "ordered"), "ordered takes true or false")
+            elif value.get("ordered"):
+                self.ordered[around.path] = None
             return self._each(value, record, around, loc)
         if isinstance(value, dict) and set(value) == {"list"} and isinstance(value["list"], list):
             return self._written_out(value["list"], record, around, (*loc, "list"))
@@ -270,6 +289,7 @@ class _Planner:
 
     def _written_out(self, entries: list[Any], record: Record, around: Around, loc: Loc) -> _Made:
         item, path = around.item, around.path
+        self.written_out[path] = None
         made: list[_Entry] = []
         short: list[tuple[Evaluate | None, tuple[Short, ...]]] = []
         for number, entry in enumerate(entries):

@@ -38,12 +38,14 @@ class FinishPlan:
 @dataclass(frozen=True, slots=True)
 class SetsPlan:
     """Column sets: each word as it stands in the labels, with what it means; `columns` are those that every set has, `filled_by` those
-    of them of which one must be filled for a set to count (places in `columns`).
+    of them of which one must be filled for a set to count (places in `columns`), `required` the others that cannot be left out: a value
+    other than zero in one of them makes the set count as well.
     """
 
     words: tuple[tuple[str, str], ...]
     columns: tuple[ColumnPlan, ...]
     filled_by: tuple[int, ...]
+    required: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

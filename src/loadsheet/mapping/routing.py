@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from loadsheet.contract import Assumptions
 from loadsheet.mapping import compile as compiled
+from loadsheet.mapping.broken import Broken, Loaded, broken_among, broken_mapping
 from loadsheet.mapping.compile import examine, together
 from loadsheet.mapping.filenames import PLACEHOLDER, match
 from loadsheet.mapping.suggestions import nearest
@@ -36,38 +37,40 @@ class Route:
 
 @dataclass(frozen=True, slots=True)
 class Routes:
-    """Where each name goes: into a complete route, or with a problem into one of the other three."""
+    """Where each name goes: into a complete route, or with a problem into one of the others. What is `blocked` stays in the inbox, as its
+    mapping does not load.
+    """
 
     complete: tuple[Route, ...] = ()
     waiting: Mapping[str, Problem] = field(default_factory=dict)
     unmapped: Mapping[str, Problem] = field(default_factory=dict)
     ambiguous: Mapping[str, Problem] = field(default_factory=dict)
+    blocked: Mapping[str, Problem] = field(default_factory=dict)
 
 
-def load_folder(folder: Path, assumptions: Assumptions) -> tuple[compiled.Mapping, ...]:
-    """Every mapping of a folder (`*.yaml`, `*.yml`), by file name, and those of the shippers in the folders below it. Raises one
-    MappingError for all that is wrong in any of them, also if two files give the same mapping name or the folder does not exist.
+def load_folder(folder: Path, assumptions: Assumptions) -> Loaded:
+    """Every mapping of a folder (`*.yaml`, `*.yml`) that loads, by file name, and those of the shippers in the folders below it; those
+    that do not load, or take the name of another, are `broken`. Raises one MappingError if none loads, or if there is no such folder.
     """
     if not folder.is_dir():
         raise MappingError(
             "there is no such folder", file=str(folder), hint="set mappings to the folder of mapping files"
         )
-    examined = [(path, *examine(path, assumptions)) for path in mapping_files(folder)]
-    if findings := [finding for _, _, found in examined for finding in found]:
+    examined = [(path, *examine(path, assumptions, folder)) for path in mapping_files(folder)]
+    mappings: dict[str, compiled.Mapping] = {}
+    broken: list[Broken] = []
+    findings: list[MappingError] = []
+    for path, mapping, found in examined:
+        if mapping is not None and mapping.name in mappings:
+            said = f'"{mapping.name}" is the name of {mappings[mapping.name].path.name} already'
+            found = [MappingError(said, file=str(path))]  # noqa: PLW2901 (one more finding)
+        elif mapping is not None:
+            mappings[mapping.name] = mapping if path.parent == folder else of_shipper(mapping, path.parent.name)
+        findings += found
+        broken += [broken_mapping(path, folder, found[0])] if found else []
+    if findings and not mappings:
         raise together(findings)
-    mappings = tuple(
-        mapping if path.parent == folder else of_shipper(mapping, path.parent.name)
-        for path, mapping, _ in examined
-        if mapping is not None
-    )
-    first: dict[str, Path] = {}
-    for mapping in mappings:
-        if mapping.name in first:
-            raise MappingError(
-                f'"{mapping.name}" is the name of {first[mapping.name].name} already', file=str(mapping.path)
-            )
-        first[mapping.name] = mapping.path
-    return mappings
+    return Loaded(mappings.values(), broken)
 
 
 def of_shipper(mapping: compiled.Mapping, shipper: str) -> compiled.Mapping:
@@ -111,7 +114,8 @@ def route(
     slash matches the bare file name in any folder. `names` are all that is there: companions are looked for among them. A fix file
     goes where its original went, by the name in `fixes`, else by its own without `.fix`; it lies where files of that mapping lie.
     """
-    by_shipper: dict[str, list[compiled.Mapping]] = {"": []}
+    broken = broken_among(mappings)
+    by_shipper: dict[str, list[compiled.Mapping]] = {"": [], **{one.shipper.casefold(): [] for one in broken}}
     for mapping in mappings:
         by_shipper.setdefault(mapping.shipper.casefold(), []).append(mapping)
     concerned = {name: by_shipper[_shipper_of(name, by_shipper)] for name in names}
@@ -119,6 +123,12 @@ def route(
         name: [claim for mapping in concerned[name] for claim in _claims(name, mapping, fixes.get(name))]
         for name in names
     }
+    blocked = {
+        name: problem
+        for name, found in claims.items()
+        if (problem := _blocked(name, broken, by_shipper, is_taken=bool(found))) is not None
+    }
+    claims = {name: found for name, found in claims.items() if name not in blocked}
     ambiguous = {
         name: _ambiguous(name, found)
         for name, found in claims.items()
@@ -135,7 +145,19 @@ def route(
         for found, waits in _sets(mapping, own_of[mapping.name]):
             complete += [found] if found is not None else []
             waiting |= waits
-    return Routes(tuple(complete), waiting, unmapped, ambiguous)
+    return Routes(tuple(complete), waiting, unmapped, ambiguous, blocked)
+
+
+def _blocked(
+    name: str, broken: Sequence[Broken], by_shipper: Mapping[str, object], *, is_taken: bool
+) -> Problem | None:
+    """Why a file stays in the inbox: a mapping that does not load names it, or may, and no other does."""
+    area = _shipper_of(name, by_shipper) if broken else ""
+    near = [one for one in broken if one.shipper.casefold() == area]
+    first = next((one for one in near if one.takes(name)), None)
+    if first is None and not is_taken:
+        first = next((one for one in near if not one.all_known), None)
+    return first.waiting(name) if first is not None else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +187,8 @@ def _shipper_of(name: str, by_shipper: Mapping[str, object]) -> str:
 
 def is_for(mapping: compiled.Mapping, name: str, mappings: Sequence[compiled.Mapping]) -> bool:
     """Whether a mapping takes files that lie where this one does: those of its shipper, or of all who have no mappings of their own."""
-    shippers = {other.shipper.casefold(): other for other in (*mappings, mapping)}
+    shippers = dict.fromkeys(other.shipper.casefold() for other in (*mappings, mapping))
+    shippers |= dict.fromkeys(other.shipper.casefold() for other in broken_among(mappings))
     return _shipper_of(name, shippers) == mapping.shipper.casefold()
 
 

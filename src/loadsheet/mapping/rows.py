@@ -162,6 +162,17 @@ class RowReader:
         """Where in the file's row the cell is; None for derived values and for columns that the file lacks."""
         return self.view.position(index, row)
 
+    def decided_by(self, index: int, wrong: Wrong) -> Sequence[int]:
+        """The other columns of the row that have a part in the refusal of a value: what a computed one is computed from, the further keys of a
+        code table, the time zone of a moment.
+        """
+        if index >= len(self.plan.columns):
+            return (index,)
+        if wrong.code in ("C314", "C315") and self.plan.zone is not None:
+            return (self.plan.zone,)
+        finish = next((one for one in self.plan.finishes if one.column.slot.index == index), None)
+        return finish.others if finish is not None and wrong.code == "C306" else ()
+
     def _convert(
         self, row: Sequence[str], cells: Sequence[_Cell]
     ) -> tuple[list[Any], dict[int, Wrong], dict[int, Wrong]]:

@@ -200,7 +200,12 @@ class Sourcing:
                 hint = did_you_mean(name, names) or f"known: {some(names, 30)}"
                 self._file.refuse((*loc, "filled_by", number), f'"{name}" is no column of the sets', hint)
         by = tuple(place for place, name in enumerate(names) if not spec.filled_by or name in spec.filled_by)
-        return SetsPlan(tuple((spec.sets or {}).items()), columns, by)
+        required = tuple(
+            place
+            for place, column in enumerate(columns)
+            if place not in by and column.spec.required and column.spec.default is None
+        )
+        return SetsPlan(tuple((spec.sets or {}).items()), columns, by, required)
 
     # ---- kinds ----
 

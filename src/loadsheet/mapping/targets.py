@@ -5,10 +5,10 @@ has. `order.upsert` is an order to be created or, where the ledger knows it, upd
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from loadsheet.contract import BY_NAME, SENDING_ORDER, WRITES, Assumptions, Checker, Operation, checker
+from loadsheet.contract import BY_NAME, SENDING_ORDER, WRITES, Assumptions, Checker, Operation, checker, required_fields
 from loadsheet.mapping.calculation import Type
 from loadsheet.mapping.documents import Lineage
 from loadsheet.mapping.language import MappingSpec, Target
@@ -35,11 +35,13 @@ class TargetPlan:
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A record for one operation; `instead` is the same for a record that exists already."""
+    """A record for one operation; `required` are the fields that it may not lack, `ordered` the lists in which order is content, `instead` is the same for a record that exists already."""
 
     operation: Operation
     payload: PayloadPlan
     check_record: Checker
+    required: frozenset[str]
+    ordered: tuple[str, ...] = ()
     instead: "Variant | None" = None
 
 
@@ -184,9 +186,7 @@ class _Planner:
         """The variant of an operation, or of both sides of an upsert."""
         operation, *others = _operations(name)
         found = self._variant(operation)
-        return (
-            Variant(found.operation, found.payload, found.check_record, self._variant(others[0])) if others else found
-        )
+        return replace(found, instead=self._variant(others[0])) if others else found
 
     def _variant(self, operation: Operation) -> Variant:
         if operation.name not in self._variants:
@@ -204,7 +204,13 @@ class _Planner:
             for path, sources in plan.lineage.items():
                 self.lineage[path] = tuple(dict.fromkeys((*self.lineage.get(path, ()), *sources)))
             self.notes += plan.notes
-            self._variants[operation.name] = Variant(operation, plan, checker(operation, around.assumptions))
+            self._variants[operation.name] = Variant(
+                operation,
+                plan,
+                checker(operation, around.assumptions),
+                required_fields(operation),
+                (*plan.ordered, *plan.written_out),
+            )
         return self._variants[operation.name]
 
     def _tree(self, operation: Operation) -> tuple[Mapping[str, Any], Loc]:

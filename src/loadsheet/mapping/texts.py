@@ -1,7 +1,7 @@
-"""Texts: trimmed, composed, padded, measured, matched, and looked up in lists and code tables.
+"""Texts: trimmed, composed, padded, measured, matched, looked up in lists and code tables, and split.
 
-Owns: the order of these steps, and which of them wait until the whole row is read: a padding with a condition, and a code table with
-several keys. Knows no row, no number and no date.
+Owns: the order of these steps (`mappings/README.md` states it), and which of them wait until the whole row is read: a padding with a
+condition, and a code table with several keys. Knows no row, no number and no date.
 """
 
 import unicodedata
@@ -11,8 +11,9 @@ from typing import Any
 
 from loadsheet.mapping.language import Column
 from loadsheet.mapping.lookups import Lookup, folded
+from loadsheet.mapping.pattern_examples import form_of
 from loadsheet.mapping.patterns import PatternError, matcher
-from loadsheet.mapping.suggestions import did_you_mean, some
+from loadsheet.mapping.suggestions import did_you_mean_value, some
 from loadsheet.mapping.wrong import FOLLOWS, Noted, SettingError, Wrong
 from loadsheet.reading.tables import Native
 
@@ -49,7 +50,7 @@ def text_reader(spec: Column, lookup: Lookup | None) -> _Parse:
     start = _start(spec)
     if spec.lookup_with or (spec.pad_left is not None and spec.pad_left.when is not None):
         return start  # finished by the row
-    finish = _in_turn([*_checks(spec), *_codes(spec, lookup)])
+    finish = _in_turn([*_checks(spec), *_codes(spec, lookup), *_split(spec)])
     if spec.pad_left is not None:
         to, letter = spec.pad_left.to, spec.pad_left.with_
         return lambda cell: finish(start(cell).rjust(to, letter))
@@ -82,16 +83,28 @@ def finish_by_row(spec: Column, lookup: Lookup | None) -> Finish | None:
     return Finish(finish, tuple(spec.lookup_with), pad.when, pad.to, pad.with_)
 
 
-def part_reader(name: str, convert: _Parse, whole: Column) -> _Parse:
-    """The converter of a part: of the cell of `whole`, the group of its `split` of this name."""
-    match = matcher(whole.split or "")
+def before_codes(spec: Column, *, padded: bool) -> Callable[[str], str | None]:
+    """A function from a text to what is left of it where codes are looked up; None if it is refused before. Raises SettingError."""
+    start, check, pad = _start(spec), _in_turn(_checks(spec)), spec.pad_left if padded else None
+
+    def read(text: str) -> str | None:
+        text = start(bare(text))
+        value = check(text if pad is None else text.rjust(pad.to, pad.with_))
+        return None if isinstance(value, Wrong) else value.value if isinstance(value, Noted) else value
+
+    return read
+
+
+def part_reader(name: str, convert: _Parse, whole: _Parse, split: str) -> _Parse:
+    """The converter of a part: of the value that `whole` makes of the cell, the group of this name in its `split`."""
+    match = matcher(split)
 
     def read(cell: str) -> Any:
-        text = bare(cell.shown if isinstance(cell, Native) else cell)
-        if not text or text in whole.blank:
-            return convert("")
-        found = match(unicodedata.normalize("NFC", text))
-        return FOLLOWS if found is None else convert(found[name] or "")
+        value = whole(cell)
+        if isinstance(value, Wrong):
+            return FOLLOWS
+        found = match((value.value if isinstance(value, Noted) else value) or "")
+        return convert("" if found is None else found[name] or "")
 
     return read
 
@@ -123,14 +136,19 @@ def _in_turn(steps: Sequence[_Parse]) -> _Parse:
                 return value
             if isinstance(value, Noted):
                 value, noted = value
+            if value is None:  # a code that means nothing
+                break
         return value if noted is None else Noted(value, noted)
 
     return finish
 
 
 def _checks(spec: Column) -> list[_Parse]:
-    patterns = (("pattern", spec.pattern), ("split", spec.split))
-    return [*_length(spec), *(_matching(key, pattern) for key, pattern in patterns if pattern is not None)]
+    return [*_length(spec), *([] if spec.pattern is None else [_matching("pattern", spec.pattern, spec.example)])]
+
+
+def _split(spec: Column) -> list[_Parse]:
+    return [] if spec.split is None else [_matching("split", spec.split, spec.example)]
 
 
 def _length(spec: Column) -> list[_Parse]:
@@ -152,12 +170,12 @@ def _length(spec: Column) -> list[_Parse]:
     return [check]
 
 
-def _matching(key: str, pattern: str) -> _Parse:
+def _matching(key: str, pattern: str, example: object) -> _Parse:
     try:
         match = matcher(pattern)
     except PatternError as error:
         raise SettingError(key, f"{key}: {error}") from None
-    wrong = Wrong("C313", {"expected": pattern})
+    wrong = Wrong("C313", hint=form_of(pattern, example))
     return lambda text: wrong if match(text) is None else text
 
 
@@ -173,7 +191,7 @@ def _codes(spec: Column, lookup: Lookup | None) -> list[_Parse]:
 
     def choose(text: str) -> Any:
         meaning = by_key.get(folded(text, ignore_case=spec.ignore_case))
-        return wrong._replace(hint=did_you_mean(text, meanings)) if meaning is None else meaning
+        return wrong._replace(hint=did_you_mean_value(text, meanings)) if meaning is None else meaning
 
     return [choose]
 
@@ -208,4 +226,4 @@ def _found_with(lookup: Lookup) -> Callable[[str, Sequence[str]], Any]:
 def _why_missing(lookup: Lookup, text: str, others: Sequence[str]) -> str:
     if lookup.knows(text):
         return f"the table has no row for it together with {' and '.join(other or 'a blank' for other in others)}"
-    return did_you_mean(text, lookup.keys)
+    return did_you_mean_value(text, lookup.keys)

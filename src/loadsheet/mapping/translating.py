@@ -13,20 +13,20 @@ from typing import Any
 
 import msgspec
 
-from loadsheet.contract import Fault
 from loadsheet.mapping import compile as compiled
 from loadsheet.mapping import nesting
-from loadsheet.mapping.calculation import CALCULATION_ERRORS, reason
 from loadsheet.mapping.documents import Document, Ignored, Instead, SourceRow
 from loadsheet.mapping.gather import MEMORY_ROWS, Group, gather
-from loadsheet.mapping.lineage import trace
+from loadsheet.mapping.group_checks import GroupChecks
 from loadsheet.mapping.names import Draft
 from loadsheet.mapping.nesting import Standing, joined_within, partners, values_of
 from loadsheet.mapping.placing import Places
+from loadsheet.mapping.record_check import RecordCheck
 from loadsheet.mapping.rows import ReadRow, RowReader
 from loadsheet.mapping.shortcut import DOUBTS
 from loadsheet.mapping.targets import Variant
 from loadsheet.mapping.wrong import follows
+from loadsheet.reading.soundness import OF_ONE_CELL
 from loadsheet.reading.tables import Row, Table
 
 _ENCODE = msgspec.json.Encoder(decimal_format="number").encode
@@ -80,7 +80,9 @@ class _Desk:
         self._plan = mapping.plan
         self._readers = readers
         self._draft = draft
-        self._places = Places(readers, mapping.lineage, draft)
+        self._places = Places(readers, mapping.lineage, draft, self._plan.one_value if self._plan.is_grouped else ())
+        self._record_check = RecordCheck(readers, self._places, mapping.lineage, draft)
+        self._checks = GroupChecks(self._plan, self._places, draft)
         self._group = Group(None, ())
         self._lacking: set[int] = set()  # tables of which rows of the document are missing
         self._is_plain = not any(reader.plan.is_view for reader in readers)
@@ -138,6 +140,7 @@ class _Desk:
     ) -> Document:
         self._group = group
         self._places.begin(group)
+        self._record_check.begin()
         draft = self._draft
         draft.clear()
         if items:
@@ -159,9 +162,9 @@ class _Desk:
             self._plan.targets.chooser in draft.main_wrong
         ):  # what would be missing for an operation not chosen says nothing
             return self._refused(variant, self._key(variant, variant.payload.make(draft)))
-        self._say_checks(read)
+        self._checks.say_checks(read)
         payload, instead = self._shortly(variant) or self._exactly(variant)
-        if any(problem.level == "error" for problem in self._places.problems):
+        if self._places.has_errors:
             return self._refused(variant, self._key(variant, payload), payload)
         return self._made(variant, payload, instead)
 
@@ -172,6 +175,25 @@ class _Desk:
                 if row.problem is not None and (reader.table.name, row.number) not in said:
                     said.add((reader.table.name, row.number))
                     self._places.problems.append(row.problem)
+                    if row.problem.code in OF_ONE_CELL and reader.plan.sets is None:
+                        self._say_beside(reader, row)
+
+    def _say_beside(self, reader: RowReader, row: Row) -> None:
+        """Says what is wrong with the other cells of a row of which reading refused one."""
+        found = reader.read(row)
+        bad = row.problem.where if row.problem is not None else None
+        for index, wrong in sorted(found.wrong.items()):
+            place = reader.position(index, row)
+            if not follows(wrong) and place is not None and reader.table.where(row.number, place) != bad:
+                self._places.say(
+                    wrong.code,
+                    reader.plan.position,
+                    row,
+                    index,
+                    values=wrong.values,
+                    hint=wrong.hint,
+                    level=wrong.level,
+                )
 
     def _variant(self, main: Sequence[ReadRow]) -> Variant:
         """What the record's operation makes of it; if that cannot be read, its problem is said already."""
@@ -192,6 +214,11 @@ class _Desk:
         except DOUBTS:
             draft.start_payload(items)
             return None
+        if not payload.keys() >= variant.required or (
+            variant.instead is not None and not other.keys() >= variant.instead.required
+        ):  # the last guard: the exact way says what is missing
+            draft.start_payload(items)
+            return None
         return payload, _instead(variant.instead, other) if variant.instead is not None else None
 
     def _exactly(self, variant: Variant) -> tuple[dict[str, Any], Instead | None]:
@@ -200,10 +227,11 @@ class _Desk:
         payload = variant.payload.make(draft)
         if variant.instead is not None:
             other = variant.instead.payload.make(draft)
-            self._say_payload(variant.instead, other)
+            self._record_check.say(variant.instead, other)
             draft.faults, draft.unnamed, draft.skipped = [], [], []
             instead = _instead(variant.instead, other)
-        self._say_payload(variant, payload)
+        self._record_check.say(variant, payload)
+        self._record_check.guard()
         return payload, instead
 
     def _made(self, variant: Variant, payload: dict[str, Any], instead: Instead | None) -> Document:
@@ -216,11 +244,13 @@ class _Desk:
             hashlib.sha256(_ENCODE_SORTED(payload)).hexdigest(),
             self._places.source,
             tuple(self._places.problems),
-            self._draft.items,
+            {**self._draft.items, **variant.payload.declared} if variant.payload.ordered else self._draft.items,
             instead,
+            variant.ordered,
         )
 
     def _refused(self, variant: Variant, key: str, payload: Mapping[str, Any] | None = None) -> Document:
+        self._record_check.guard()
         operation = variant.operation
         lane = operation.lane_of(payload or {operation.record.key[0]: key})
         return Document(
@@ -271,8 +301,17 @@ class _Desk:
                 for index, wrong in sorted({**said, **row.noted}.items()):
                     if keyless and index in self._readers[position].plan.key and wrong.code == "C301":
                         continue  # a missing key is said by itself
-                    code, values, hint = wrong.code, wrong.values, wrong.hint
-                    self._places.say(code, position, row.row, index, values=values, hint=hint, level=wrong.level)
+                    also = [(position, row.row, other) for other in self._readers[position].decided_by(index, wrong)]
+                    self._places.say(
+                        wrong.code,
+                        position,
+                        row.row,
+                        index,
+                        values=wrong.values,
+                        hint=wrong.hint,
+                        level=wrong.level,
+                        also=also,
+                    )
                 if keyless:
                     self._say_keyless(position, row)
 
@@ -284,7 +323,8 @@ class _Desk:
             if row.values[index] is None and (index not in row.wrong or row.wrong[index].code == "C301")
         ]
         for index in blank[:1]:
-            self._places.say("G405", position, row.row, index, values={"column": plan.label(index)})
+            also = [(position, row.row, other) for other in blank[1:]]
+            self._places.say("G405", position, row.row, index, values={"column": plan.label(index)}, also=also)
 
     # ---- grouping ----
 
@@ -297,21 +337,24 @@ class _Desk:
             rows = group.rows[position]
             if group.rows[0] and not rows and join.missing == "error" and not join.to:
                 table = self._readers[position].plan.name
-                self._places.say(
-                    "G403", 0, group.rows[0][0], main.key[0], values={"key": self._shown_key, "table": table}
-                )
+                values = {"key": self._shown_key, "table": table}
+                keys = [(0, row, index) for row in group.rows[0] for index in main.key]
+                self._places.say("G403", 0, group.rows[0][0], main.key[0], values=values, also=keys)
                 lacking.append(position)
             elif rows and not group.rows[0]:
                 own = self._readers[position].plan.key
-                to = self._readers[join.to].plan.name
-                self._places.say("G404", position, rows[0], own[0], values={"key": self._shown_key, "table": to})
+                values = {"key": self._shown_key, "table": self._readers[join.to].plan.name}
+                keys = [(position, row, index) for row in rows for index in own]
+                self._places.say("G404", position, rows[0], own[0], values=values, also=keys)
         if lacking:
             self._note_wrong(read, lacking)
         if self._plan.is_grouped:
-            self._say_disagreement(read[0])
+            self._checks.say_disagreement(read[0], self._shown_key)
         elif len(group.rows[0]) > 1:
             numbers = ", ".join(str(row.number) for row in group.rows[0])
-            self._places.say("G402", 0, group.rows[0][0], main.key[0], values={"key": self._shown_key, "rows": numbers})
+            values = {"key": self._shown_key, "rows": numbers}
+            keys = [(0, row, index) for row in group.rows[0] for index in main.key]
+            self._places.say("G402", 0, group.rows[0][0], main.key[0], values=values, also=keys)
 
     def _say_inner(self, read: Sequence[Sequence[ReadRow]]) -> None:
         """Joins the tables that belong to rows of other joined ones, and says whose partner is missing."""
@@ -320,13 +363,18 @@ class _Desk:
             reader, to = self._readers[position], self._readers[join.to]
             met = partners(join, values_of(read[position]), values_of(read[join.to]))
             nested[position] = met.of
-            unread = any(row.wrong for row in (*read[position], *read[join.to])) or not read[0]
+            unread = (
+                not read[0]
+                or not self._lacking.isdisjoint((position, join.to))
+                or any(row.wrong for row in (*read[position], *read[join.to]))
+            )
             for index in () if unread else met.strangers:
                 own, key = (
                     read[position][index],
                     self._shown_inner(read[position][index], [pair[0] for pair in join.on]),
                 )
-                self._places.say("G404", position, own.row, join.on[-1][0], values={"key": key, "table": to.plan.name})
+                cells, values = [(position, own.row, pair[0]) for pair in join.on], {"key": key, "table": to.plan.name}
+                self._places.say("G404", position, own.row, join.on[-1][0], values=values, also=cells)
             for index, mine in enumerate(met.of):
                 if not mine and join.missing == "error" and not unread:
                     other, key = (
@@ -334,7 +382,8 @@ class _Desk:
                         self._shown_inner(read[join.to][index], [pair[1] for pair in join.on]),
                     )
                     values = {"key": key, "table": reader.plan.name}
-                    self._places.say("G403", join.to, other.row, join.on[-1][1], values=values)
+                    cells = [(join.to, other.row, pair[1]) for pair in join.on]
+                    self._places.say("G403", join.to, other.row, join.on[-1][1], values=values, also=cells)
                     lacking.append(position)
         self._draft.nested = nested
         if lacking:
@@ -357,91 +406,6 @@ class _Desk:
                 rows[position] = [row for index, row in enumerate(rows[position]) if index not in strangers]
         return Group(group.key, tuple(rows)) if rows != list(group.rows) else group
 
-    def _say_disagreement(self, rows: Sequence[ReadRow]) -> None:
-        if len(rows) < 2:  # noqa: PLR2004 (one row agrees with itself)
-            return
-        first = rows[0]
-        same = [first.values[index] for index in self._plan.one_value]
-        if all([row.values[index] for index in self._plan.one_value] == same for row in rows):
-            return
-        for index in self._plan.one_value:
-            fine = (first.values[index], None) if index in self._plan.once else (first.values[index],)
-            other = next((row for row in rows[1:] if row.values[index] not in fine), None)
-            if other is None or any(index in row.wrong for row in rows):
-                continue
-            label = self._readers[0].plan.label(index)
-            told = [(row, self._places.cell(0, row.row, index) or row.values[index]) for row in (first, other)]
-            shown = [f'row {row.row.number} "{"" if text is None else text}"' for row, text in told]
-            values = {"key": self._shown_key, "values": f"{label} is {' and '.join(shown)}"}
-            hint = "all rows of one record must say the same here"
-            self._places.say("G401", 0, other.row, index, values=values, hint=hint)
-
-    # ---- checks ----
-
-    def _say_checks(self, read: Sequence[Sequence[ReadRow]]) -> None:
-        draft = self._draft
-        for check in self._plan.checks:
-            if check.position is None:
-                self._check(check, read[0][0].row)
-                continue
-            everything, children = draft.lists, check.children
-            for index, row in enumerate(read[check.position]):
-                draft.row = row.values
-                if children:
-                    draft.lists = everything
-                    draft.narrow(children, index)
-                draft.row_wrong = draft.rows_wrong[check.position][index] if draft.all_wrong else frozenset()
-                self._check(check, row.row)
-            draft.lists = everything
-        draft.row, draft.row_wrong = draft.main, draft.main_wrong
-
-    def _check(self, check: compiled.CheckPlan, row: Row) -> None:
-        if self._draft.lacks(check.needs):
-            return
-        position, index = check.cells[0] if check.cells else (0, None)
-        at = row if position == (check.position or 0) else self._group.rows[0][0]
-        try:
-            if not check.rule.evaluate(self._draft):
-                self._places.say(
-                    "G406", position, at, index, values={"say": check.say, "check": check.id}, level=check.level
-                )
-        except CALCULATION_ERRORS as error:
-            self._places.say(
-                "G407", position, at, index, values={"target": f"check {check.id}", "reason": reason(error)}
-            )
-
-    # ---- payload ----
-
-    def _say_payload(self, variant: Variant, payload: dict[str, Any]) -> None:
-        draft = self._draft
-        for path, code, values in draft.faults:
-            self._places.say_at(path, code, values)
-        told = {path for path, _, _ in draft.faults}.union(draft.skipped)
-        for fault in variant.check_record(payload):
-            if not _is_told(fault, told) and not self._was_refused(fault.path):
-                self._places.say_at(fault.path, "K501", {"path": fault.path or "the record", "text": fault.text})
-        for path, found, known in draft.unnamed:
-            self._places.say_at(
-                path, "K502", {"path": path, "found": found, "expected": ", ".join(known)}, level="warning"
-            )
-
-    def _was_refused(self, path: str) -> bool:
-        """Whether a cell behind this path was refused itself, so that the field lacks a value because of that."""
-        if not self._draft.all_wrong:
-            return False
-        readers = {reader.plan.name: reader.plan for reader in self._readers}
-        for found in trace(self._mapping.lineage, self._places.source, self._draft.items, path):
-            plan = readers[found.source.table]
-            slot = plan.shape.slots.get(found.source.column)
-            if slot is not None and (plan.position, slot.index) in self._draft.all_wrong:
-                return True
-        return False
-
 
 def _instead(variant: Variant, payload: dict[str, Any]) -> Instead:
     return Instead(variant.operation.name, _ENCODE(payload), hashlib.sha256(_ENCODE_SORTED(payload)).hexdigest())
-
-
-def _is_told(fault: Fault, told: set[str]) -> bool:
-    """Whether a fault only follows from a problem said before: at its own path, or at a list or object around it."""
-    return any(fault.path == path or fault.path.startswith((f"{path}.", f"{path}[")) for path in told)

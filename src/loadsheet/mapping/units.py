@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from babel import Locale
 
 from loadsheet.mapping.numerals import canonical
-from loadsheet.mapping.suggestions import did_you_mean
+from loadsheet.mapping.suggestions import did_you_mean, did_you_mean_value
 from loadsheet.mapping.wrong import Wrong
 from loadsheet.reading.tables import Native
 
@@ -203,16 +203,15 @@ class Quantity:
         try:
             meant = unit_named(word, self._extra)
         except ValueError:
-            return self._wrong._replace(hint=did_you_mean(word, _words_for(self._unit, self._extra)))
+            return self._wrong._replace(hint=did_you_mean_value(word, _words_for(self._unit, self._extra)))
         found = factor(meant, self._unit)
         return self._wrong._replace(hint=_another_measure(word, meant, self._unit)) if found is None else found
 
 
-def _words_for(unit: str, extra: Mapping[str, str]) -> list[str]:
-    """The words for units that measure the same."""
-    return [
-        word for word, meant in [*extra.items(), *ALIASES.items()] if is_unit(meant) and factor(meant, unit) is not None
-    ]
+def _words_for(unit: str, extra: Mapping[str, str]) -> dict[str, str]:
+    """The words for units that measure the same, and pint's names for them."""
+    words = {**ALIASES, **extra}
+    return {word: meant for word, meant in words.items() if is_unit(meant) and factor(meant, unit) is not None}
 
 
 def _another_measure(word: str, meant: str, unit: str) -> str:

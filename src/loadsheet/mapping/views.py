@@ -5,6 +5,7 @@ file, its cells are those of the file's row with more behind them (taken from ab
 so that it can be sorted on disk like any other and its problems find their cells. Converts nothing.
 """
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
@@ -13,11 +14,13 @@ from loadsheet.mapping.filenames import part_of
 from loadsheet.mapping.language import SET
 from loadsheet.mapping.plans import TablePlan, in_every_set
 from loadsheet.mapping.suggestions import some
+from loadsheet.mapping.texts import bare
 from loadsheet.problems import Problem
 from loadsheet.reading.header import fold
 from loadsheet.reading.layouts import WantedColumn
 from loadsheet.reading.tables import Row, Table
 
+_NOTHING = re.compile(r"[\s0.,-]*")  # a blank, a zero, a dash
 KIND = "(kind)"
 """The name, in a layout, of the column that tells kinds of rows apart."""
 
@@ -68,7 +71,7 @@ class View:
         above = plan.kind.above if plan.kind is not None else ()
         self._start = self._width + len(above)
         self._places = self._places_of_sets()
-        self._further = self._places_of_further_set()
+        self.further = self._places_of_further_set()
         self.constants = {
             column.slot.index: part_of(table.first_name or table.file, column.spec.file, plan.patterns)
             for column in plan.columns
@@ -155,16 +158,20 @@ class View:
             return
         for number, places in enumerate(self._places):
             cells = [row.cells[place] if place is not None else "" for place in places]
-            if any(cells[place].strip() for place in sets.filled_by):
+            if any(cells[place].strip() for place in sets.filled_by) or any(
+                not _NOTHING.fullmatch(cells[place]) for place in sets.required
+            ):
                 yield Part(number, Row(row.number, (*row.cells, *cells, sets.words[number][1])))
 
     def _in_further_set(self, row: Row) -> Problem | None:
-        place = next((place for place in self._further if row.cells[place].strip()), None)
-        if place is None:
+        filled = [place for place in self.further if row.cells[place].strip()]
+        if not filled:
             return None
+        place, *others = filled
         where = self._table.where(row.number, place)
+        also = tuple(self._table.where(row.number, other) for other in others)
         hint = "put it into a row of its own, or have the mapping read more sets"
-        return Problem("C317", where, row.shown[place], {"count": len(self._places)}, hint)
+        return Problem("C317", where, row.shown[place], {"count": len(self._places)}, hint, also=also)
 
     @property
     def unfilled(self) -> str:
@@ -215,7 +222,7 @@ def _true_problem(row: Row) -> Problem | None:
     problem = row.problem
     if problem is None or problem.code != "R205":
         return problem
-    return problem if int(problem.values["cells"]) > int(problem.values["columns"]) else None
+    return problem if problem.number("cells") > problem.number("columns") else None
 
 
 class Filling:
@@ -238,7 +245,7 @@ class Filling:
 
     def _take(self, cells: list[str], places: tuple[int, ...]) -> None:
         for place in places:
-            if not cells[place].strip():
+            if not bare(cells[place]):
                 cells[place] = self._last.get(place, "")
 
     def give(self, row: Row) -> None:
@@ -257,16 +264,16 @@ def filling(plan: TablePlan, view: View) -> Filling | None:
     }
     if not places:
         return None
-    by = _columns_behind(plan, plan.key or plan.fills_by)
+    by = columns_behind(plan, plan.key or plan.fills_by)
     keys = tuple(place for index in sorted(by) if (place := view.positions.get(index)) is not None)
     always = tuple(place for index, place in places.items() if index in by or not by)
     return Filling(always, tuple(place for place in places.values() if place not in always), keys)
 
 
-def _columns_behind(plan: TablePlan, indexes: Iterable[int]) -> set[int]:
+def columns_behind(plan: TablePlan, indexes: Iterable[int]) -> set[int]:
     """The columns among these values, and those that the derived ones among them are computed from."""
     made_from = {derived.index: derived.needs for derived in plan.derived}
     found: set[int] = set()
     for index in indexes:
-        found |= _columns_behind(plan, made_from[index]) if index in made_from else {index}
+        found |= columns_behind(plan, made_from[index]) if index in made_from else {index}
     return found

@@ -4,6 +4,7 @@ Owns: Babel's names of territories and its list of currency codes. A word counts
 Knows no column and no cell.
 """
 
+import unicodedata
 from collections.abc import Callable, Iterable
 from functools import cache
 from zoneinfo import available_timezones
@@ -11,7 +12,7 @@ from zoneinfo import available_timezones
 from babel import Locale
 from babel.core import get_global
 
-from loadsheet.mapping.suggestions import did_you_mean
+from loadsheet.mapping.suggestions import did_you_mean_value
 from loadsheet.mapping.wrong import SettingError, Wrong
 
 _NO_COUNTRIES = frozenset({"EU", "EZ", "QO", "UN", "XA", "XB", "ZZ"})  # CLDR's territories that are none
@@ -20,39 +21,31 @@ _SIGNS = {  # of one currency only
     "€": "EUR", "zł": "PLN", "Kč": "CZK", "₹": "INR", "₺": "TRY", "₪": "ILS", "₴": "UAH", "₫": "VND", "฿": "THB",
     "US$": "USD", "A$": "AUD", "C$": "CAD", "S$": "SGD", "HK$": "HKD", "NZ$": "NZD", "R$": "BRL",
 }  # fmt: skip
-_ALIKE = 75  # of 100: names of countries end alike, and Nordland is not Ireland
-_MEANT = {
-    word: code
-    for code, words in {
-        "GB": "england, scotland, schottland, wales, britain, great britain, grossbritannien, großbritannien, northern ireland, nordirland, "
-        "angleterre, grande bretagne, gran bretagna, inghilterra, inglaterra, gran bretaña, storbritannien, wielka brytania, anglia",
-        "NL": "holland, hollande, olanda, holanda, holandia",
-        "US": "america, amerika, united states of america, vereinigte staaten von amerika, états unis d'amérique, the united states",
-        "CZ": "czech republic, tschechische republik, tschechei, république tchèque, repubblica ceca, república checa",
-        "SK": "slovak republic, slowakische republik",
-        "CH": "helvetia, swiss, swiss confederation",
-        "AE": "emirates, uae, vae, emirate",
-        "BA": "bosnia, bosnien",
-        "BY": "white russia, weissrussland, weißrussland",
-        "CI": "ivory coast",
-        "DE": "federal republic of germany, bundesrepublik deutschland, brd",
-        "HK": "hong kong, hongkong",
-        "IE": "eire, republic of ireland, republik irland",
-        "KR": "korea, republic of korea",
-        "MD": "moldavia, moldawien",
-        "MK": "macedonia, mazedonien",
-        "MM": "burma, birma",
-        "MO": "macau, macao",
-        "RU": "russian federation, russische föderation",
-        "SZ": "swaziland, swasiland",
-        "TL": "east timor, osttimor",
-        "TR": "turkey, türkiye, turkiye",
-        "VA": "vatican, vatikan",
-        "ZA": "rsa",
-    }.items()
-    for word in words.split(", ")
-}
-"""What countries and parts of them are called beside CLDR's names: proposed, as nobody need mean the whole by the part."""
+_ALIASES = {
+    "AE": "emirates, uae, vae, emirate, united arab emirates, vereinigte arabische emirate", "BA": "bosnia, bosnien, bosnia herzegovina",
+    "BN": "brunei darussalam", "BO": "plurinational state of bolivia", "BY": "white russia, weissrussland, republic of belarus",
+    "CD": "drc, dr congo, congo drc, congo kinshasa, democratic republic of the congo, zaire", "CG": "congo brazzaville, republic of the congo",
+    "CH": "helvetia, swiss confederation", "CI": "ivory coast, elfenbeinküste", "CN": "prc, people's republic of china", "CV": "cape verde, cabo verde, kapverden",
+    "CZ": "czech republic, tschechische republik, tschechei, république tchèque, repubblica ceca, república checa",
+    "DE": "federal republic of germany, bundesrepublik deutschland, brd", "FM": "federated states of micronesia", "FK": "falkland islands, malvinas",
+    "GB": "uk, britain, great britain, grossbritannien, united kingdom of great britain and northern ireland, grande bretagne, gran bretagna, "
+    "gran bretaña, storbritannien, wielka brytania",
+    "GM": "gambia", "BS": "bahamas", "HK": "hong kong, hongkong", "IE": "eire, republic of ireland, republik irland", "IR": "islamic republic of iran",
+    "KP": "dprk, democratic people's republic of korea", "KR": "republic of korea, korea south, rok", "LA": "lao pdr, lao people's democratic republic, lao",
+    "LY": "libyan arab jamahiriya", "MD": "moldavia, moldawien, republic of moldova", "MK": "macedonia, mazedonien, republic of north macedonia, fyrom",
+    "MM": "burma, birma, myanmar", "MO": "macau, macao", "NL": "holland, hollande, olanda, holanda, holandia, netherlands, the netherlands",
+    "PS": "palestine, palästina, state of palestine", "RU": "russian federation, russische föderation", "SK": "slovak republic, slowakische republik",
+    "SY": "syrian arab republic", "SZ": "swaziland, swasiland", "TL": "east timor, osttimor", "TR": "turkey, türkiye, turkiye",
+    "TW": "taiwan province of china, republic of china", "TZ": "united republic of tanzania",
+    "US": "usa, united states of america, the united states, vereinigte staaten von amerika, états unis d'amérique",
+    "VA": "vatican, vatikan, holy see", "VE": "bolivarian republic of venezuela", "VN": "viet nam", "ZA": "rsa",
+}  # fmt: skip
+"""What countries are called beside CLDR's names: other spellings, official and former names."""
+_PARTS = {
+    "GB": "england, scotland, schottland, wales, northern ireland, nordirland, angleterre, inghilterra, inglaterra, anglia",
+    "US": "america, amerika", "CH": "swiss", "KR": "korea",
+}  # fmt: skip
+"""What may mean less or more than a country: proposed, never taken."""
 _YES_NO = {
     "en": ("yes y true 1", "no n false 0"),
     "cs": ("ano", "ne"),
@@ -75,24 +68,55 @@ def country_reader(locale: str | None) -> Callable[[str], str | Wrong]:
     """A function from text to the two-letter code (ISO 3166): names in the locale's language, then in English, two- and
     three-letter codes; C308 with a proposal otherwise.
     """
-    codes = _countries(locale)
+    codes, plainly = _countries(locale), _plainly(locale)
     language = Locale.parse(locale or "en")
-    names = [name for name in codes if len(name) > 3]  # noqa: PLR2004 (names, not codes)
+    names = {name: code for name, code in codes.items() if len(name) > 3}  # noqa: PLR2004 (names, not codes)
+    parts = {_plain(word): code for code, words in _PARTS.items() for word in words.split(", ")}
 
     def read(text: str) -> str | Wrong:
-        code = codes.get(text.casefold())
+        code = codes.get(text.casefold()) or plainly.get(_named(text)) or plainly.get(_named(_turned(text)))
         if code is not None:
             return code
-        plain = _plain(text)
-        meant = _MEANT.get(plain) or codes.get(plain)
-        named = f"did you mean {language.territories[meant]}?" if meant else did_you_mean(text, names, _ALIKE)
+        meant = parts.get(_plain(text))
+        named = f"did you mean {language.territories[meant]}?" if meant else did_you_mean_value(text, names)
         return Wrong("C308", hint=named)
 
     return read
 
 
 def _plain(text: str) -> str:
-    return " ".join(text.casefold().replace(".", "").replace("-", " ").split())
+    """A name without case, accents and punctuation: `Türkiye` is `turkiye`, `U.S.A.` is `usa`."""
+    apart = unicodedata.normalize(
+        "NFKD", text.replace("&", " and ").replace(".", ". " if " " in text else "").casefold()
+    )
+    letters = (" " if not one.isalnum() else one for one in apart if not unicodedata.combining(one))
+    words = "".join(letters).split()
+    return " ".join("saint" if word == "st" else word for word in words)
+
+
+def _named(text: str) -> str:
+    return _plain(text).removeprefix("the ")
+
+
+def _turned(text: str) -> str:
+    """A name that is written behind its comma first: `Korea, Republic of` is `Republic of Korea`."""
+    name, _, before = text.partition(",")
+    return f"{before} {name}"
+
+
+@cache
+def _plainly(locale: str | None) -> dict[str, str]:
+    """The countries by their names without case, accents and punctuation, other names included; never a code of two letters, as `D.E.`
+    may be anything. A name that would mean two countries means none.
+    """
+    found: dict[str, set[str]] = {}
+    for code, words in _ALIASES.items():
+        for word in words.split(", "):
+            found.setdefault(_named(word), set()).add(code)
+    named = {name: code for name, code in _countries(locale).items() if len(name) > 3}  # noqa: PLR2004 (names, not codes)
+    for name, code in named.items():
+        found.setdefault(_named(name), {code}).add(code)
+    return {name: codes.pop() for name, codes in found.items() if len(codes) == 1}
 
 
 @cache
@@ -114,11 +138,11 @@ def currency_reader(locale: str | None = None) -> Callable[[str], str | Wrong]:
     signs that only one currency has (`€`; `$` is that of many); C309 with a proposal otherwise.
     """
     codes = _currencies(locale)
-    proposed = [name.upper() if len(name) == _CODE else name for name in codes]
+    proposed = {name.upper() if len(name) == _CODE else name: code for name, code in codes.items()}
 
     def read(text: str) -> str | Wrong:
         code = _SIGNS.get(text) or codes.get(text.casefold())
-        return code or Wrong("C309", hint=did_you_mean(text, proposed))
+        return code or Wrong("C309", hint=did_you_mean_value(text, proposed))
 
     return read
 
@@ -151,7 +175,7 @@ def zone_reader() -> Callable[[str], str | Wrong]:
 
     def read(text: str) -> str | Wrong:
         name = by_folded.get(text.casefold().replace(" ", "_"))
-        return name or Wrong("C311", hint=did_you_mean(text, zone_names()))
+        return name or Wrong("C311", hint=did_you_mean_value(text, zone_names()))
 
     return read
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.events import CollectionEndEvent, CollectionStartEvent
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from loadsheet.problems import MappingError
@@ -32,7 +33,7 @@ _LEADING_ZERO = re.compile(r"[-+]?0[0-9_]+")
 @dataclass(slots=True)
 class YamlFile:
     """The values of a file and the findings about it. Positions count from 1, as editors do. `base` is the file that it extends, if
-    it does, `owners` the places whose values (and marks) are from there.
+    it does, `owners` the places whose values (and marks) are from there; `home` is the folder that other files may be read from.
     """
 
     path: Path
@@ -42,6 +43,28 @@ class YamlFile:
     key_marks: dict[Loc, tuple[int, int]] = field(default_factory=dict)
     base: Path | None = None
     owners: dict[Loc, Path] = field(default_factory=dict)
+    home: Path | None = None
+
+    def beside(self, named: str, loc: Loc) -> Path | None:
+        """The path of a file that a value names, relative to the file that the value is from; None, with the finding, if it leads out of
+        the folder of mappings (links followed) or is no regular file.
+        """
+        folder = self.owner(loc).parent
+        home = folder.parent if self.home is None else self.home
+        path = folder / named
+        try:
+            inside = not Path(named).is_absolute() and path.resolve().is_relative_to(home.resolve())
+            is_other = inside and path.exists() and not path.is_file()
+        except (OSError, RuntimeError, ValueError):  # a link to itself, a NUL in the name
+            inside, is_other = False, False
+        if not inside:
+            hint = "write a path relative to the mapping, to a file in the folder of mappings"
+            self.refuse(loc, f"{named} is not in the folder of mappings", hint)
+            return None
+        if is_other:
+            self.refuse(loc, f"{named} is not a regular file")
+            return None
+        return path
 
     def refuse(self, loc: Loc, text: str, hint: str = "", *, at_key: bool = False) -> None:
         """Adds a finding at a value (or at its key); a place that is not in the file is said at its nearest parent."""
@@ -80,6 +103,10 @@ def read_yaml(path: Path) -> YamlFile:
         line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
         text = f"not YAML: {error.problem or error.context}"
         file.findings.append(MappingError(text, file=str(path), line=line, column=column))
+    except RecursionError:
+        line, column = _too_deep(content)
+        text = f"the file is nested more than {_DEEPEST} levels deep"
+        file.findings.append(MappingError(text, file=str(path), line=line, column=column))
     except YAMLError as error:
         file.refuse((), f"not YAML: {' '.join(str(error).split())}")
     else:
@@ -88,6 +115,16 @@ def read_yaml(path: Path) -> YamlFile:
         else:
             file.values = _Reader(file).value(node, ())
     return file
+
+
+def _too_deep(content: bytes) -> tuple[int, int]:
+    """Where a file is nested more deeply than any mapping is."""
+    depth = 0
+    for event in YAML(typ="safe", pure=True).parse(StringIO(content.decode("utf-8-sig"))):
+        depth += isinstance(event, CollectionStartEvent) - isinstance(event, CollectionEndEvent)
+        if depth > _DEEPEST:
+            return event.start_mark.line + 1, event.start_mark.column + 1
+    return 1, 1
 
 
 class _Reader:

@@ -9,6 +9,7 @@ those that they were made from. `opening.glimpse` shows the first rows to somebo
 network, no clock.
 """
 
+from loadsheet.reading.around import SUM_WORDS
 from loadsheet.reading.header import fold
 from loadsheet.reading.isolation import make_ready, open_tables
 from loadsheet.reading.layouts import Layout, WantedColumn
@@ -16,6 +17,7 @@ from loadsheet.reading.sentinel import Sentinel
 from loadsheet.reading.tables import Native, NativeKind, Row, Table, Top
 
 __all__ = [
+    "SUM_WORDS",
     "Layout",
     "Native",
     "NativeKind",

@@ -21,6 +21,10 @@ UNITS = frozenset(_UNITS.split())
 
 _LONGER_MAX = 3  # a label with a mark, a space or a sign around it is no longer than this
 _BRACKETED = re.compile(r"(?![\[(][0-9\s.,+-]*[\])])(?:\[[^\[\]]{1,20}\]|\([^()]{1,20}\))")  # (12.5) is a number
+SUM_WORDS = frozenset(
+    {"sum", "total", "summe", "gesamt", "totaal", "suma", "totale", "summa", "gesamtsumme", "totals", "grand total", "gesamt summe"}
+)  # fmt: skip
+"""What rows of totals begin with, in small letters."""
 
 
 def sift(rows: Iterable[Row | None], layout: Layout, header: Header) -> Iterator[Row]:

@@ -4,11 +4,13 @@ A format (`xlsx`, `xlsb`, `xls`, `ods`) makes a `Book`; `workbook` finds the tab
 """
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Generator
+from contextlib import closing
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from loadsheet.problems import column_letters
+from loadsheet.problems import FileRefused, Problem, Where, column_letters
 
 
 class Dense(tuple[str, ...]):
@@ -60,6 +62,9 @@ class Spans:
 
 NO_ROWS = Spans()
 
+_ONE_OF_THEM = "open the file in the program it comes from, check the values, save it and send it again"
+
+
 _SILENT = "if they should show something, open the file in Excel, save it and send it again"
 
 
@@ -103,3 +108,25 @@ class Book:
     told: dict[str, str]
     rows: Callable[[str], Rows]
     prove: Callable[[str], Traits]
+
+    def rows_of(self, sheet: Sheet) -> Rows:
+        """The rows of a sheet as they come. Raises FileRefused, also at the first row number or cell that holds values a second time."""
+        seen, disordered, last = Spans(), set[int](), 0
+        with closing(self.rows(sheet.key)) as rows:
+            for number, cells in rows:
+                if number > last:
+                    seen.add(number, number)
+                    last = number
+                elif number in seen or number in disordered:
+                    raise self._repeated(sheet, number, f"row {number}")
+                else:
+                    disordered.add(number)
+                if not isinstance(cells, Dense) and len(cells) > len(dict(cells)):
+                    times = Counter(position for position, _ in cells)
+                    cell = f"{column_letters(times.most_common(1)[0][0])}{number}"
+                    raise self._repeated(sheet, number, f"the cell {cell}", cell)
+                yield number, cells
+
+    def _repeated(self, sheet: Sheet, number: int, what: str, cell: str = "") -> FileRefused:
+        where = Where(self.name, sheet.title, number, cell=cell)
+        return FileRefused(Problem("R240", where, "", {"what": what, "sheet": sheet.title}, _ONE_OF_THEM))

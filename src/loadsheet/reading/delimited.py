@@ -19,7 +19,7 @@ from loadsheet.reading.bounds import Bounds
 from loadsheet.reading.encoding import LINE_LENGTH_MAX, Survey, refused, survey
 from loadsheet.reading.header import NO_HEADER, TOP_ROWS, Header, accept, closeness, find_header, rows_looked_at
 from loadsheet.reading.layouts import Layout
-from loadsheet.reading.soundness import Frame, is_blank
+from loadsheet.reading.soundness import Frame, is_blank, with_line_feeds
 from loadsheet.reading.sources import Source
 from loadsheet.reading.tables import Row, Table, Top
 
@@ -182,7 +182,7 @@ class _Body:
             raise _never_closed(self.frame.file, self.start.dialect.delimiter, _Record(number, cells, fault, lines))
         hint = "quotes inside a value are doubled, and the whole value stands in quotes"
         found = self.start.dialect.delimiter.join(cells)[:100]
-        problem = Problem("R213", self.frame.where(number), found, {}, hint)
+        problem = Problem("R213", self.frame.where(number), found, {}, hint, also=self.frame.every_cell(number))
         return Row(number, self.frame.fit(cells), problem)
 
 
@@ -317,6 +317,8 @@ def _quoted_records(
         if dialect.comment and not cells:
             cells = taken[0].rstrip("\r\n").split(dialect.delimiter)
         span = len(taken)
+        if span > 1:
+            cells = with_line_feeds(cells)
         yield _Record(number, cells, "open" if span > 1 and _swallowed(taken, dialect, width) else "", span)
         number += span
 

@@ -28,6 +28,7 @@ _MARKS = (  # the longer ones first: UTF-32's begins with UTF-16's
 )
 _WITHOUT_MARK = {"utf-8-sig": "utf-8", "utf-16": "utf-16-le", "utf16": "utf-16-le", "utf-32": "utf-32-le"}
 _WIDE = ("utf-16", "utf_16", "utf16", "utf-32", "utf_32", "utf32")
+_PLAIN = 0.5  # of the signs of a table
 _BAD_BYTE = re.compile("[\udc80-\udcff]")  # as "surrogateescape" leaves it
 _BREAKS = re.compile(r"\r\n?|\n")
 
@@ -73,8 +74,9 @@ def survey(source: Source, name: str, encodings: Sequence[str], marks: str = '"'
         head = raw.read(4096)
     for mark, encoding in _MARKS:
         if head.startswith(mark):
-            if encoding.startswith("utf-16") and len(head) > len(mark) + 1 and head[2:].isascii() and 0 not in head:
-                raise refused(name, "its byte order mark says UTF-16 but its bytes are not", "save it as 'CSV UTF-8'")
+            if _contradicts(head[len(mark) :], encoding):
+                reason = f"its byte order mark says {encoding[:6].upper()}, but its content is not"
+                raise refused(name, reason, "save it as 'CSV UTF-8'")
             return _survey(source, name, encoding, len(mark), marks)
     if head.count(0) * 8 > len(head) and not any(encoding.lower().startswith(_WIDE) for encoding in encodings):
         raise refused(name, "it holds binary data, or UTF-16 without a byte order mark", "save it as 'CSV UTF-8'")
@@ -94,6 +96,29 @@ def survey(source: Source, name: str, encodings: Sequence[str], marks: str = '"'
         raise refused(name, "no encoding is declared for it", "set source.encoding in the mapping")
     _refuse_damaged_utf_8(source, failures)
     raise failures[0]
+
+
+def _contradicts(start: bytes, marked: str) -> bool:
+    """Whether the beginning of a text cannot be in the encoding that its byte order mark says: it makes NULs of it, or no ASCII at all
+    where another one makes plain text. Every table has ASCII in it: delimiters, line ends, digits.
+    """
+    text = start.decode(marked, "ignore")
+    if text.count("\0") * 8 > len(text):
+        return True
+    if _plain_share(start, marked):
+        return False
+    starts = (start, start[2:])  # the second: where the NULs of the mark belong to the text
+    return any(_plain_share(text, other) > _PLAIN for _, other in _MARKS for text in starts)
+
+
+def _plain_share(start: bytes, encoding: str) -> float:
+    """How much of the beginning of a text is printable ASCII in an encoding; 0 if it is not in it."""
+    try:
+        text = codecs.getincrementaldecoder(encoding)("strict").decode(start)
+    except UnicodeDecodeError:
+        return 0.0
+    plain = sum(character.isascii() and (character.isprintable() or character in "\t\r\n") for character in text)
+    return plain / len(text) if text and "\0" not in text else 0.0
 
 
 def _refuse_damaged_utf_8(source: Source, failures: Sequence[FileRefused]) -> None:

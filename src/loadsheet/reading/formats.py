@@ -19,6 +19,8 @@ from loadsheet.reading.worded import Section, sections_of, worded
 _DAY = 86_400
 _PLAIN = re.compile(r"-?[1-9][0-9]*|0|-?(0|[1-9][0-9]*)\.[0-9]*[1-9]")
 _PLAIN_LENGTH = 16  # 15 digits and a point: a double holds them exactly
+_DIGITS_MAX, _DIGITS_OF_A_RESULT = 15, 12
+"""How many digits spreadsheet programs show at most; and how many a number has at most whose digits behind those are rounding noise."""
 _TEXT_LENGTH_MAX = 400
 CODE_LENGTH_MAX = 255
 """In longer format codes no digits are looked for: no spreadsheet program makes them, and their texts would stand in every cell."""
@@ -112,9 +114,9 @@ def understand(code: str) -> Format:
 
 
 def read_number(text: str, how: Format, *, from_1904: bool) -> Native:
-    """A stored number as the cell it is. Digits are exact: those of the shortest decimal that is the same binary number, or,
-    for whole numbers, those that are stored. Dates outside the calendar and texts that are no number come back as errors or
-    plain numbers, never as something else.
+    """A stored number as the cell it is. Digits are exact: those of the shortest decimal that is the same binary number (without the
+    noise of binary arithmetic), or, for whole numbers, those that are stored. Dates outside the calendar and texts that are no number
+    come back as errors or plain numbers, never as something else.
     """
     if how is GENERAL and len(text) <= _PLAIN_LENGTH and _PLAIN.fullmatch(text):
         return PlainNumber(text)
@@ -138,10 +140,21 @@ def plain_number(text: str) -> str | None:
         return str(int(text))
     if len(text) > _TEXT_LENGTH_MAX or not _REAL.fullmatch(text) or not isfinite(number := float(text)):
         return None
-    plain = f"{Decimal(repr(number)):f}"
+    plain = f"{_without_noise(number):f}"
     if "." in plain:
         plain = plain.rstrip("0").rstrip(".")
     return "0" if plain == "-0" else plain
+
+
+def _without_noise(number: float) -> Decimal:
+    """A number as its shortest digits, or as a spreadsheet program shows it where the digits beyond those it shows are what is left of
+    binary arithmetic: 0.1 + 0.2 is stored as 0.30000000000000004, 4.35 * 100 as 434.99999999999994.
+    """
+    exact = Decimal(repr(number))
+    if len(exact.as_tuple().digits) <= _DIGITS_MAX or number.is_integer():
+        return exact
+    shown = Decimal(f"{number:.{_DIGITS_MAX}g}").normalize()
+    return shown if len(shown.as_tuple().digits) <= _DIGITS_OF_A_RESULT else exact
 
 
 def _moment(number: str, how: Format, *, from_1904: bool) -> Native | None:

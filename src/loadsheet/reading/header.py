@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from loadsheet.problems import FileRefused, Problem, Where
 from loadsheet.reading.layouts import Layout, WantedColumn
+from loadsheet.reading.soundness import is_blank
 from loadsheet.reading.tables import place
 
 TOP_ROWS = 50
@@ -24,6 +25,10 @@ BETWEEN = " / "
 """What stands between the parts of a label that is spread over several rows."""
 
 _SPACE = re.compile(r"\s+")
+_TYPED = str.maketrans(
+    "\u2018\u2019\u02bc\u2032\u201c\u201d\u2033\u2010\u2011\u2012\u2013\u2014\u2212", "''''\"\"\"------"
+)
+"""Quotes, apostrophes and dashes as word processors set them, and as keyboards have them."""
 _AROUND = " *:;,.!?\"'†"  # what people put around a label: "Weight *", "Order no.:"
 _JOINT = re.compile(
     r"\s*[/|>\\]+\s*|\s+[-\u2013\u2014]+\s+|:\s+"
@@ -82,28 +87,34 @@ class _Reading(NamedTuple):
 @lru_cache(maxsize=8192)
 def fold(label: str) -> str:
     """A label as it is compared: without case, accents, white space at the ends, doubled white space and line breaks,
-    invisible characters, and punctuation around it. `Straße *` and `STRASSE` are the same.
+    invisible characters, punctuation around it, and the difference between typed and typographic quotes and dashes.
+    `Straße *` and `STRASSE` are the same.
     """
     bare = label.casefold()
     if not bare.isascii():
         apart = unicodedata.normalize("NFKD", bare)
-        bare = "".join(character for character in apart if unicodedata.category(character) not in ("Mn", "Cf"))
+        bare = "".join(
+            character for character in apart if unicodedata.category(character) not in ("Mn", "Cf")
+        ).translate(_TYPED)
     return _SPACE.sub(" ", bare).strip(_AROUND)
 
 
 def rows_looked_at(layout: Layout) -> int:
     """The number of the last row that can belong to the header."""
-    return TOP_ROWS if layout.header_row == "auto" else layout.header_row + max(_sizes(layout)) - 1
+    if layout.header_row == "auto":
+        return TOP_ROWS
+    return layout.header_row + (TOP_ROWS if layout.header_rows == "auto" else layout.header_rows) - 1
 
 
 def find_header(rows: Iterable[tuple[int, Sequence[str]]], layout: Layout) -> Header:
     """The header among `rows` (number, cells): the first complete one, else the closest. Where no column is required, the row
-    with most of them. Labels in one row win over labels spread over several. Reads no further than it must.
+    with most of them. Labels in one row win over labels spread over several, unless the layout says over how many. Reads no
+    further than it must.
     """
     closest, wanted = NO_HEADER, _Wanted(layout)
     demanding = any(column.required for column in layout.columns)
-    for lines in _candidates(rows, layout):
-        header = wanted.seen_in(lines)
+    for alternatives in _candidates(rows, layout):
+        header = max((wanted.seen_in(lines) for lines in alternatives), key=closeness)
         if header.complete and demanding:
             return header
         if not closest.row or closeness(header) > closeness(closest):
@@ -159,30 +170,55 @@ def _meant(header: Header) -> str:
     return "".join(said)
 
 
-def _sizes(layout: Layout) -> tuple[int, ...]:
-    """Over how many rows labels are looked for, in order."""
-    if layout.header_rows == "auto":
-        return _BY_ITSELF
-    return (layout.header_rows, 1) if layout.header_rows > 1 else (1,)
+def _candidates(rows: Iterable[tuple[int, Sequence[str]]], layout: Layout) -> Iterator[list[list[_Line]]]:
+    """The rows that may be the header, by themselves and with others, as alternatives of which the closest counts."""
+    lines = _lines(rows, layout)
+    return _counted(lines, layout) if layout.header_rows == "auto" else _declared(lines, layout, layout.header_rows)
 
 
-def _candidates(rows: Iterable[tuple[int, Sequence[str]]], layout: Layout) -> Iterator[list[_Line]]:
-    """The rows that may be the header, by themselves and with those right above them."""
-    sizes, last, comment = _sizes(layout), rows_looked_at(layout), layout.around.comment
-    above: deque[_Line] = deque(maxlen=max(sizes))
+def _lines(rows: Iterable[tuple[int, Sequence[str]]], layout: Layout) -> Iterator[_Line]:
+    """The rows that are looked at, without comments."""
+    last, comment = rows_looked_at(layout), layout.around.comment
     for number, cells in rows:
         if number > last:
             return
         text = next((cell for cell in cells if cell.strip()), "")
-        if comment and text.lstrip().startswith(comment):
+        if not comment or not text.lstrip().startswith(comment):
+            yield _Line(number, tuple(cells))
+
+
+def _counted(lines: Iterable[_Line], layout: Layout) -> Iterator[list[list[_Line]]]:
+    """Each row by itself and with those above it. Blank rows among them are not counted, in a text file as in a workbook."""
+    above: deque[_Line] = deque(maxlen=max(_BY_ITSELF))
+    for line in lines:
+        if is_blank(line.cells):
+            if layout.header_row in ("auto", line.number):
+                yield [[line]]
             continue
-        if not text:
-            above.clear()
-        above.append(_Line(number, tuple(cells)))
-        for size in sizes:
-            lines = list(above)[-size:]
-            if len(lines) == size and layout.header_row in ("auto", lines[0].number):
-                yield lines
+        above.append(line)
+        for size in _BY_ITSELF:
+            together = list(above)[-size:]
+            if len(together) == size and layout.header_row in ("auto", together[0].number):
+                yield [together]
+        if layout.header_row != "auto" and above[0].number > layout.header_row:
+            return
+
+
+def _declared(lines: Iterable[_Line], layout: Layout, size: int) -> Iterator[list[list[_Line]]]:
+    """Each row with those below it that the layout says, by row number, else without counting blank rows, else by itself."""
+    if size == 1:
+        yield from ([[line]] for line in lines if layout.header_row in ("auto", line.number))
+        return
+    looked_at = list(lines)
+    filled = [line for line in looked_at if not is_blank(line.cells)]
+    if layout.header_row == "auto":
+        tops = [(line.number, line) for line in filled]
+    else:
+        tops = [(layout.header_row, line) for line in looked_at if line.number >= layout.header_row][:1]
+    for first, top in tops:
+        below = [line for line in filled if line.number > top.number]
+        by_number = [line for line in below if line.number < first + size]
+        yield [[top, *by_number], [top, *below[: size - 1]], [top]]
 
 
 class _Wanted:

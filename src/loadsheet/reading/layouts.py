@@ -3,6 +3,7 @@
 The mapping builds these; reading never sees a mapping file.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -16,6 +17,17 @@ class WantedColumn:
     name: str
     labels: tuple[str, ...]
     required: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnUse:
+    """How a column is read: as text, number or moment; the width that shorter values are padded to (0: they are not); and its date
+    formats in words, each with what reads a text of this format (None: the text is not of it).
+    """
+
+    kind: Literal["text", "number", "moment"] = "text"
+    pads_to: int = 0
+    formats: tuple[tuple[str, Callable[[str], object | None]], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

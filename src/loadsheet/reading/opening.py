@@ -70,8 +70,9 @@ def _unpacked(path: Path, name: str, bounds: Bounds) -> tuple[Source, str]:
     if head.startswith(_GZIP):
         return unpack(path, name, "", limit), "gzip"
     if head.startswith(_ZIP) and not _is_document(path, name, limit):
-        member = find_member(path, name, limit)
-        return unpack(path, name, member, limit), f"zip: {member}"
+        member, others = find_member(path, name, limit)
+        ignored = f"; {others} other file{'' if others == 1 else 's'} ignored" if others else ""
+        return unpack(path, name, member, limit), f"zip: {member}{ignored}"
     return path, ""
 
 

@@ -24,6 +24,7 @@ DAMAGED = "it is incomplete or damaged"
 SEND_AGAIN = "save it anew in the program it comes from and send it again"
 
 _CHUNK = 1 << 17
+_PIECES_MAX = 1_000  # of 8 KB; a cell of Excel has 32,767 characters
 _PROLOGUE_MAX, _PROLOGUE_CHUNK = 1 << 16, 1 << 10  # what stands before the first element of a part
 
 FAULTS = (
@@ -41,6 +42,21 @@ FAULTS = (
 
 
 T = TypeVar("T")
+
+
+class Pieces(list[str]):
+    """The text of one cell while it is parsed. Raises FileRefused when it is longer than the memory of a reader should hold."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self._name = name
+
+    def append(self, piece: str, /) -> None:
+        """Take a piece, which a parser makes of some thousand characters at most."""
+        if len(self) >= _PIECES_MAX:
+            limit = f"{_PIECES_MAX:,} pieces of text"
+            raise over_limit(self._name, "a cell of it never ends", limit, "a fixed limit", SEND_AGAIN)
+        super().append(piece)
 
 
 class _ForbiddenMarkup(Exception):  # noqa: N818 (never leaves this module)
@@ -181,7 +197,7 @@ def _check_prologue(package: Package, part: str) -> None:
             return  # malformed: said when the part is read, and parts that are not read do not matter
     if not begun and read >= _PROLOGUE_MAX:
         reason = f"its part {part} holds {read:,} bytes or more before its first element"
-        raise over_limit(package.name, reason, f"{_PROLOGUE_MAX:,}", "a fixed limit", SEND_AGAIN)
+        raise over_limit(package.name, reason, _PROLOGUE_MAX, "a fixed limit", SEND_AGAIN)
 
 
 def _declares(name: str, part: str) -> FileRefused:

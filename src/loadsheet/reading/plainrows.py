@@ -93,7 +93,7 @@ class RowPatterns:
     def _maker(self, kind: Kind) -> Callable[[str], str]:
         """What makes a cell of one kind of its stored text."""
         if kind.kind == "s":
-            return lambda text: self._shared((text or "-",))[0]
+            return lambda text: self._shared((text,))[0]
         if kind.kind in ("", "n"):
             return self._numbers[kind.style].__getitem__
         takes = resolve if kind.kind in ("str", "inlineStr") else _bare

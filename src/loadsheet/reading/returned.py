@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import NamedTuple
 
-from loadsheet.fixes import ROW_COLUMN, STANDS, RowMark
+from loadsheet.fixes import ROW_COLUMN, STANDS, FixedEntry, RowMark
 from loadsheet.problems import Problem, column_letters
 from loadsheet.reading.header import fold
 from loadsheet.reading.soundness import is_blank
@@ -91,12 +91,12 @@ class Originals(NamedTuple):
     entry_of: Callable[[str, int], int | None]
 
 
-def as_originals(fixed: Sequence[Fixed], keys: Callable[[Sequence[int]], Mapping[int, str]]) -> Originals:
+def as_originals(fixed: Sequence[Fixed], known: Callable[[Sequence[int]], Mapping[int, FixedEntry]]) -> Originals:
     """The tables of one fix file, whose rows carry what their marks show to be wrong. All rows are read once for that; what is
-    kept of a row is three numbers. `keys` gives the keys of entries for what is said. Raises FileRefused as `Table.rows` does.
+    kept of a row is three numbers. `known` looks entries up. Raises FileRefused as `Table.rows` does.
     """
     marks = _Marks(fixed)
-    faults = marks.faults(keys)
+    faults = marks.faults(known)
     tables = {
         one.table.name: replace(one.table, rows=_Checked(one, place, faults, is_sorted=place in marks.mixed))
         for place, one in enumerate(fixed)
@@ -176,13 +176,13 @@ class _Marks:
         if is_mixed and count <= _SORTED_MAX:
             self.mixed.add(place)
 
-    def faults(self, keys: Callable[[Sequence[int]], Mapping[int, str]]) -> dict[tuple[int, int], Problem]:
+    def faults(self, known: Callable[[Sequence[int]], Mapping[int, FixedEntry]]) -> dict[tuple[int, int], Problem]:
         """What is wrong, by table and row."""
         wrong = [(entry, seen) for entry, seen in self._by_entry() if not _is_whole(seen)]
-        named = keys([entry for entry, _ in wrong]) if wrong else {}
+        entries = known([entry for entry, _ in wrong]) if wrong else {}
         found: dict[tuple[int, int], Problem] = {}
         for entry, seen in wrong:
-            found |= self._said(seen, named.get(entry) or f"entry {entry}")
+            found |= self._said(seen, entries.get(entry, FixedEntry("")))
         return found
 
     def _by_entry(self) -> Iterator[tuple[int, list[_Seen]]]:
@@ -194,21 +194,22 @@ class _Marks:
         counts, place = divmod(self._numbers[index], len(self._fixed))
         return _Seen(*divmod(counts, _ROWS_MAX), place, self._rows[index])
 
-    def _said(self, seen: Sequence[_Seen], key: str) -> dict[tuple[int, int], Problem]:
+    def _said(self, seen: Sequence[_Seen], entry: FixedEntry) -> dict[tuple[int, int], Problem]:
         by_number = {number: list(own) for number, own in groupby(sorted(seen), key=lambda one: one.number)}
         of = max(one.of for one in seen)
         missing = [number for number in range(1, of + 1) if number not in by_number]
+        key = entry.key or "the record"
         found = {}
         for one in seen:
             where = self._fixed[one.place].table.where(one.row)
             if len(same := by_number[one.number]) > 1:
                 rows = ", ".join(self._named(other, one) for other in same[:_LISTED])
-                hint = f"delete the row that is too much; if it is a new one, clear {ROW_COLUMN} in it"
+                hint = "delete one of them; to keep both, drop the fix file that comes back as it is"
                 found[one.place, one.row] = Problem("R236", where, "", {"key": key, "rows": rows}, hint)
-            elif missing:
+            elif missing and not entry.may_lose_rows:
                 listed = ", ".join(map(str, missing[:_LISTED])) + (", ..." if missing[_LISTED:] else "")
                 values = {"rows": listed, "of": of, "key": key}
-                hint = f"put it back, or clear {ROW_COLUMN} in the other rows of {key} to leave it out on purpose"
+                hint = "add the row again; to leave it out, drop the fix file that comes back as it is"
                 found[one.place, one.row] = Problem("R237", where, "", values, hint)
         return found
 

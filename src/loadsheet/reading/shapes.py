@@ -10,7 +10,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-_MONTH = r"(?:jan|feb|m[aä]r|mrz|apr|ma[iyj]|jun|jul|aug|sep|o[ck]t|nov|de[cz]|janv|févr|mars|avr|juin|juil|août|sept|déc)[a-zû]{0,6}\.?"
+_MONTH = (
+    r"(?:jan(?:uary?|uari|uar|v(?:ier)?)?|jän(?:ner)?|feb(?:ruary|ruar|ruari|braio)?|févr?(?:ier)?|m[aä]r(?:ch|z|s|zo|t)?|mrz|mrt|maart"
+    r"|apr(?:il|ile)?|avr(?:il)?|ma[iyj]|june?|jui?n|juni|jui?l|july|juli|juillet|aug(?:ust|ustus)?|août|sept?(?:ember|embre)?"
+    r"|o[ck]t(?:ober|obre)?|nov(?:ember|embre)?|de[cz](?:ember|embre)?|déc(?:embre)?)\.?"
+)
 _SHAPES = re.compile(
     r"(?P<exponent>[0-9](?:[.,][0-9]+)?[eE]\+[0-9]{1,3})"
     r"|(?P<decimal>[+-]?[0-9]{1,3}(?:[.,' \u00a0][0-9]{3})*[.,][0-9]+|[+-][0-9]+|[0-9]+[.,][0-9]+)"
@@ -21,7 +25,7 @@ _SHAPES = re.compile(
     re.IGNORECASE,
 )
 _UNSEEN = re.compile("[\u00ad\u2028\u2029\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]")
-_MONTHS, _DIGITS_KEPT = 12, 15
+_MONTHS, DIGITS_KEPT = 12, 15
 _MONTHS_BEGIN = {"jan", "feb", "mar", "mär", "mrz", "apr", "mai", "may", "maj", "jun", "jui", "jul", "aug", "sep"} | {
     *("oct", "okt", "nov", "dec", "dez", "fév", "avr", "aoû", "déc")
 }
@@ -31,14 +35,14 @@ _NO_LETTER = re.compile(
 
 
 class Shape(NamedTuple):
-    """What a cell looks like: its kind, and for digits their number, for dates the style they are written in."""
+    """What a cell looks like: its kind, and for digits their number (none for a number cell that lost some), for dates the style they are written in."""
 
     kind: str
     detail: str = ""
 
 
 _TEXT, FRACTION, _REAL_DATE, _OTHER = Shape("text"), Shape("number"), Shape("real date"), Shape("other")
-_GARBLED, _INVISIBLE, _ROUNDED = Shape("garbled"), Shape("invisible"), Shape("rounded")
+_GARBLED, _INVISIBLE = Shape("garbled"), Shape("invisible")
 _FEW = 200  # distinct cells are looked at one by one
 _LONG = 2_000_000  # and so are texts that have more letters together: they would be copied several times
 
@@ -148,18 +152,18 @@ def text_shapes(cell: str) -> tuple[Shape, ...]:
 
 
 def _digits_shape(text: str, kind: str) -> Shape:
-    if kind == "number" and len(text.lstrip("0")) > _DIGITS_KEPT:  # what made a number of it kept no more of them
-        return _ROUNDED
+    if kind == "number" and len(text.lstrip("0")) > DIGITS_KEPT:  # what made a number of it kept no more of them
+        return _counted("rounded", 0)
     if text[0] == "0" and len(text) > 1:
         return _counted("zeros", len(text))
-    if len(text) > _DIGITS_KEPT and not text[_DIGITS_KEPT:].strip("0"):
-        return _ROUNDED
+    if len(text) > DIGITS_KEPT and not text[DIGITS_KEPT:].strip("0"):
+        return _counted("rounded", 0 if kind == "number" else len(text))
     return _counted(kind, len(text))
 
 
 @lru_cache(maxsize=1_000)
 def _counted(kind: str, length: int) -> Shape:
-    return Shape(kind, str(length))
+    return Shape(kind, str(length or ""))
 
 
 def _matched_shape(found: re.Match[str]) -> Shape:

@@ -14,7 +14,7 @@ from xml.parsers.expat import XMLParserType
 
 from loadsheet.reading.books import COLUMNS_MAX, Cells, Dense, Rows, Spans, Traits
 from loadsheet.reading.formats import GENERAL, Format, read_number
-from loadsheet.reading.package import Package, local_name, safe_parser
+from loadsheet.reading.package import Package, Pieces, local_name, safe_parser
 from loadsheet.reading.plainrows import Proof, RowPatterns
 from loadsheet.reading.scan import Scanner, texts_of
 from loadsheet.reading.tables import Native
@@ -75,7 +75,7 @@ def stream_rows(package: Package, part: str, dictionary: Dictionary) -> Rows:
     """
     found: list[tuple[int, Cells | Dense]] = []
     make, number = _cell_makers(dictionary)
-    parser, at_row = _row_parser(make, found)
+    parser, at_row = _row_parser(make, found, Pieces(package.name))
     columns: dict[str, int] = {}
     place = partial(_position, columns=columns)
     patterns = RowPatterns(dictionary.texts, make, number, found=found, at_row=at_row, place=place)
@@ -83,16 +83,14 @@ def stream_rows(package: Package, part: str, dictionary: Dictionary) -> Rows:
 
 
 def _row_parser(  # noqa: C901, PLR0915 (a flat switch: calls for its cases would cost a third more)
-    make: Callable[[str, str, str], str], found: list[tuple[int, Cells | Dense]]
+    make: Callable[[str, str, str], str], found: list[tuple[int, Cells | Dense]], pieces: list[str]
 ) -> tuple[XMLParserType, Callable[[int], None]]:
     """What parses the XML of a sheet and puts its rows into `found`, and what tells it the number of the row before."""
     parser = safe_parser()
     row, position, phonetic, formula, inline = 0, -1, False, False, False
     cells: Cells = []
     attributes: dict[str, str] = {}
-    pieces: list[str] = []
-    columns: dict[str, int] = {}
-    names: dict[str, str] = {}
+    columns, names = dict[str, int](), dict[str, str]()
 
     def start(tag: str, given: dict[str, str]) -> None:
         nonlocal row, position, cells, attributes, phonetic, formula, inline
@@ -129,6 +127,8 @@ def _row_parser(  # noqa: C901, PLR0915 (a flat switch: calls for its cases woul
             pieces.clear()
             if value:
                 cells.append((position, value))
+                if len(cells) > COLUMNS_MAX:
+                    raise ValueError(f"row {row} has more cells than columns")
         elif name in ("v", "t"):
             parser.CharacterDataHandler = None
         elif name == "row" and cells:
@@ -235,7 +235,9 @@ def _cell_makers(dictionary: Dictionary) -> tuple[Callable[[str, str, str], str]
         if kind == "n":
             return (memory.get((style, text)) or remembered(style or "0", text)) if text else ""
         if kind == "s":
-            index = int(text or -1)
+            if not text:
+                return ""
+            index = int(text)
             return texts[index] if 0 <= index < len(texts) else Native("#TEXT LOST!", "error")
         return unescape(text) if kind in ("str", "inlineStr") else _flag_moment_or_error(kind, text.strip())
 

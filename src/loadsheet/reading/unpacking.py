@@ -7,7 +7,7 @@ import zipfile
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
-from loadsheet.reading.archive import RATIO_GRACE, RATIO_MAX, over_limit
+from loadsheet.reading.archive import RATIO_GRACE, RATIO_OF_TABLES_MAX, over_limit
 from loadsheet.reading.encoding import refused
 from loadsheet.reading.package import DAMAGED, FAULTS, SEND_AGAIN, open_package
 from loadsheet.reading.sources import Gzipped, Loaded, Source, Zipped
@@ -27,7 +27,7 @@ def unpack(path: Path, name: str, member: str, inflated_bytes_max: int) -> Sourc
     """
     packed_size = path.stat().st_size
     packed = Zipped(path, member) if member else Gzipped(path)
-    limit = min(inflated_bytes_max, max(RATIO_GRACE, RATIO_MAX * packed_size))
+    limit = min(inflated_bytes_max, max(RATIO_GRACE, RATIO_OF_TABLES_MAX * packed_size))
     content = bytearray()
     size = 0
     try:
@@ -42,19 +42,20 @@ def unpack(path: Path, name: str, member: str, inflated_bytes_max: int) -> Sourc
     except FAULTS as error:
         raise refused(name, f"{DAMAGED} ({error or type(error).__name__})", SEND_AGAIN) from error
     if size > limit:
+        setting = "inflated_bytes_max" if limit == inflated_bytes_max else "a fixed limit"
         reason = f"it unpacks to more than {limit:,} bytes from {packed_size:,}"
-        raise over_limit(name, reason, f"{limit:,} bytes", "inflated_bytes_max", "send it unpacked")
+        raise over_limit(name, reason, limit, setting, "send it unpacked")
     return Loaded(bytes(content)) if content else packed
 
 
-def find_member(path: Path, name: str, inflated_bytes_max: int) -> str:
-    """The name of the one table in a zip archive. Raises FileRefused naming what is inside unless there is exactly one."""
+def find_member(path: Path, name: str, inflated_bytes_max: int) -> tuple[str, int]:
+    """The name of the one table in a zip archive, and how many files beside it are ignored. Raises FileRefused naming what is inside unless there is exactly one."""
     with open_package(path, name, inflated_bytes_max) as package:
         files = [entry.filename for entry in package.archive.infolist() if _counts(entry)]
     tables = [file for file in files if PurePosixPath(file.lower()).suffix in _TABLES]
     chosen = tables or files
     if len(chosen) == 1:
-        return chosen[0]
+        return chosen[0], len(files) - 1
     what = f"a zip archive with {len(tables)} tables" if tables else "a zip archive without a table"
     raise refused(name, f"it is {what}: {_some(chosen)}", "send one archive for each table, or the files themselves")
 

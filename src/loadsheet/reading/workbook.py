@@ -17,7 +17,7 @@ from loadsheet.reading.bounds import Bounds
 from loadsheet.reading.encoding import refused
 from loadsheet.reading.header import NO_HEADER, TOP_ROWS, Header, accept, closeness, find_header, fold
 from loadsheet.reading.layouts import Layout
-from loadsheet.reading.soundness import CONTROL, Frame, is_blank
+from loadsheet.reading.soundness import CONTROL, Frame, is_blank, with_line_feeds
 from loadsheet.reading.tables import Row, Table, Top
 
 HIDDEN = "hidden_rows: ignore"
@@ -42,7 +42,7 @@ def workbook_tops(book: Book) -> list[Top]:
     """The first rows of every visible sheet. Raises FileRefused."""
     tops = []
     for sheet in (sheet for sheet in book.sheets if not sheet.hidden):
-        with closing(book.rows(sheet.key)) as rows:
+        with closing(book.rows_of(sheet)) as rows:
             first = tuple((number, tuple(_spread(cells))) for number, cells in islice(rows, TOP_ROWS))
         tops.append(Top(sheet.title, tuple(row for row in first if not is_blank(row[1]))))
     return tops
@@ -145,7 +145,7 @@ def _header_of(book: Book, sheet: Sheet, layout: Layout) -> tuple[Header, int]:
     """
     seen: list[int] = []
     hidden = set(book.prove(sheet.key).hidden_columns) if layout.around.hidden_columns == "ignore" else set()
-    with closing(book.rows(sheet.key)) as rows:
+    with closing(book.rows_of(sheet)) as rows:
 
         def spread() -> Iterator[tuple[int, list[str]]]:
             for number, cells in rows:
@@ -203,7 +203,7 @@ class _Body:
         """The rows, None where blank ones are left out."""
         last = header_row = self.header.row  # the last row that was not blank
         hidden = self.hidden or ()
-        with closing(self.book.rows(self.sheet.key)) as rows:
+        with closing(self.book.rows_of(self.sheet)) as rows:
             for number, cells in rows:
                 if number <= header_row or _are_blank(cells):
                     continue
@@ -224,6 +224,8 @@ class _Body:
                 return frame.ragged(number, values)
             values = frame.fit(values)
         together = "".join(values)
+        if "\r" in together:
+            values = with_line_feeds(values)
         doubtful = len(together) > frame.cell_length_max or CONTROL.search(together)
         return Row(number, tuple(values), frame.doubt(number, values) if doubtful else None)
 

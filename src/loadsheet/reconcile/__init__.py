@@ -4,13 +4,13 @@
 listings are fetched, what reports look like, and what a source file is.
 """
 
-from loadsheet.reconcile.balance import FATES, IGNORED, Balance, TableBalance
+from loadsheet.reconcile.balance import FATES, IGNORED, WORST_FIRST, Balance, TableBalance
 from loadsheet.reconcile.exceptions import Exceptions
 from loadsheet.reconcile.fields import FieldMatch, gap_of
 from loadsheet.reconcile.findings import Reconciliation
 from loadsheet.reconcile.recalling import Recalled
 from loadsheet.reconcile.settling import settle
-from loadsheet.reconcile.totals import Share, Total
+from loadsheet.reconcile.totals import RED, Share, Total
 from loadsheet.reconcile.verdicts import (
     AGREES,
     IN_ORDER,
@@ -30,7 +30,9 @@ __all__ = [
     "IN_ORDER",
     "MEANINGS",
     "NEEDS_SOMEONE",
+    "RED",
     "REMEDIES",
+    "WORST_FIRST",
     "Balance",
     "Exceptions",
     "FieldMatch",

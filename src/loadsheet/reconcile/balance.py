@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from loadsheet.ledger import Drop, Entry, IgnoredRow, SourceTable, State
-from loadsheet.mapping.documents import own_rows
+from loadsheet.mapping.documents import SHARED, own_rows
 
 IGNORED = "ignored"
 FATES: tuple[str, ...] = (
@@ -25,6 +25,19 @@ FATES: tuple[str, ...] = (
     IGNORED,
 )
 """What can become of a row, in the order of reports."""
+
+WORST_FIRST: tuple[str, ...] = (
+    State.UNKNOWN,
+    State.SENDING,
+    State.REFUSED,
+    State.INVALID,
+    State.HELD,
+    State.READY,
+    State.ACCEPTED,
+    State.UNCHANGED,
+    IGNORED,
+)
+"""The same by how pressing they are: the fate of a row that several documents are made from is the first of theirs."""
 
 
 class TableBalance(NamedTuple):
@@ -93,11 +106,13 @@ class Tally:
         self._tables[drop.id] = {table.name: _TableTally(drop.id, table) for table in drop.tables}
 
     def add(self, entry: Entry) -> None:
-        """Count the rows of an entry under its state."""
+        """Count the rows of an entry under its state; a row that several entries are made from once, under the worst."""
         self._entries += 1
         tables, state = self._tables[entry.drop], entry.state
         for table, number, _, _ in own_rows(entry.rows, entry.items):
             tables[table].add(number, state)
+        for index in entry.items.get(SHARED, ()):
+            tables[entry.rows[index].table].share(entry.rows[index].number, state)
 
     def leave_out(self, drop: Drop, rows: Iterable[IgnoredRow]) -> None:
         """Count the rows that rules left out."""
@@ -110,20 +125,40 @@ class Tally:
         return Balance(tuple(tally.balance() for tally in tallies), self._entries)
 
 
+_RANKS = {fate: rank for rank, fate in enumerate(WORST_FIRST, start=1)}
+
+
+def _worse(one: str, other: str) -> str:
+    return min(one, other, key=_RANKS.__getitem__)
+
+
 class _TableTally:
     def __init__(self, drop: int, table: SourceTable) -> None:
         self._drop, self._table = drop, table
         self._rows: Counter[str] = Counter()
-        self._seen = bytearray()  # one byte a row number: the proof that none has two fates stays small
+        self._fates = bytearray()  # one byte a row number (0: none yet): the proof that none has two fates stays small
+        self._early: dict[int, str] = {}  # of rows whose own document is still to come: the worst fate of the others
         self._twice = 0
 
     def add(self, number: int, fate: str) -> None:
+        if self._early:
+            fate = _worse(fate, self._early.pop(number, fate))
         self._rows[fate] += 1
-        seen = self._seen
-        if number >= len(seen):
-            seen.extend(bytes(max(number + 1 - len(seen), len(seen))))  # twice as many: it is asked for once a row
-        self._twice += seen[number]
-        seen[number] = 1
+        fates = self._fates
+        if number >= len(fates):
+            fates.extend(bytes(max(number + 1 - len(fates), len(fates))))  # twice as many: it is asked for once a row
+        self._twice += fates[number] > 0
+        fates[number] = _RANKS[fate]
+
+    def share(self, number: int, fate: str) -> None:
+        """Another document from a row that its own document counts: the worse of both is the row's."""
+        before = self._fates[number] if number < len(self._fates) else 0
+        if not before:
+            self._early[number] = _worse(fate, self._early.get(number, fate))
+        elif before > _RANKS[fate]:
+            self._rows[WORST_FIRST[before - 1]] -= 1
+            self._rows[fate] += 1
+            self._fates[number] = _RANKS[fate]
 
     def balance(self) -> TableBalance:
         rows = {fate: self._rows[fate] for fate in FATES}

@@ -89,7 +89,7 @@ class _Part:
         self._known = known
         self._traces = {trace.id: trace for trace in history.traces_by_id(some)}
         lanes = sorted({trace.lane for trace in self._traces.values()})
-        settled = [trace for trace in history.traces_on(lanes, *_TRACED) if trace.state in _SETTLED]
+        settled = _settled(history, lanes)
         events = [trace.id for trace in (*settled, *self._traces.values()) if trace.operation in EVENTS]
         self._origins = history.origins_of(events) if events else {}
         self._later = self._last_of_each(settled)
@@ -109,7 +109,7 @@ class _Part:
             kept = self._known.get(entry)
             if kept is None:
                 opened = Standing(entry, run.name, run.started_at, now.verdict.value, now.found)
-                yield opened._replace(closed=LATER if self._is_passed(trace) else "")
+                yield opened._replace(closed=LATER if self._is_passed(trace, now) else "")
             else:
                 yield self._carried_on(trace, kept, now)
 
@@ -124,18 +124,20 @@ class _Part:
         if now.verdict in AGREES or now.verdict is Verdict.NOT_VERIFIABLE:
             because = now.verdict.value if now.verdict in AGREES else SINCE
             return before._replace(closed=because, closed_run=kept.closed_run)
-        closed = LATER if now.verdict in _STATES_SAY and self._is_passed(trace) else ""
+        closed = LATER if self._is_passed(trace, now) else ""
         return before._replace(
             verdict=told[0], found=told[1], closed=closed, closed_run=kept.closed_run if closed else ""
         )
 
-    def _is_passed(self, trace: Trace) -> bool:
-        if trace.state in BY_STATE and trace.id in self._mended:
+    def _is_passed(self, trace: Trace, now: _Now) -> bool:
+        if now.verdict not in _STATES_SAY:
+            return False
+        if trace.id in self._mended:
             return True
         if trace.operation in EVENTS:  # none of its own drop: that is another event
             drop, root = self._origins[trace.id]
-            return trace.state in BY_STATE and self._later.get((trace.operation, trace.key, root), (0, 0))[1] > drop
-        return trace.state in BY_STATE and self._later.get(_record_of(trace), (0, 0))[0] > trace.id
+            return self._later.get((trace.operation, trace.key, root), (0, 0))[1] > drop
+        return self._later.get(_record_of(trace), (0, 0))[0] > trace.id
 
     def _last_of_each(self, settled: Iterable[Trace]) -> dict[tuple[str | int, ...], tuple[int, int]]:
         """The last entry of each record that was accepted, or is unchanged from one that was, and of events also the last drop."""
@@ -145,6 +147,13 @@ class _Part:
             record = (trace.operation, trace.key, root) if trace.operation in EVENTS else _record_of(trace)
             last[record] = max(last.get(record, (0, 0)), (trace.id, drop))
         return last
+
+
+def _settled(history: History, lanes: Sequence[str]) -> list[Trace]:
+    """The entries of these lanes that were accepted, or are unchanged from what was: what repeats a waiting one settles nothing."""
+    traces = [trace for trace in history.traces_on(lanes, *_TRACED) if trace.state in _SETTLED]
+    repeats = history.repeats([trace.id for trace in traces if trace.state is State.UNCHANGED])
+    return [trace for trace in traces if repeats.get(trace.id, State.ACCEPTED) is State.ACCEPTED]
 
 
 def _matched(matches: Matches, some: Sequence[int]) -> Iterator[tuple[int, Match]]:

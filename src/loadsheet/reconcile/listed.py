@@ -8,12 +8,14 @@ from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from loadsheet.contract import BY_NAME, Action, Listing, listed_subject
+from loadsheet.contract import BY_NAME, LISTED_KEYS, Action, Listing, listed_subject
 from loadsheet.ledger import Entry
 from loadsheet.reconcile.verdicts import Leg
 
 LISTINGS = tuple(operation for operation in BY_NAME.values() if operation.action is Action.LIST)
-_KEYS = tuple(operation.record.key[0] for operation in LISTINGS)
+_OTHER_LISTING = (
+    "check assumptions.tender_listing_query and assumptions.plain_listing: `loadsheet exchange probe` finds them out"
+)
 
 
 class Listed:
@@ -29,7 +31,7 @@ class Listed:
             listing = listings.get(operation.subject)
             self._results.append(listing.results if listing else ())
             before = len(marks)
-            for position, record in enumerate(listing.heads(_KEYS) if listing else ()):
+            for position, record in enumerate(listing.heads(LISTED_KEYS) if listing else ()):
                 if listed_subject(record) == operation.subject:
                     marks.append(_mark(operation.lane_of(record)))
                     self._places.append(position * len(LISTINGS) + number)
@@ -82,5 +84,9 @@ def _mark(lane: str) -> int:
 def _leg(subject: str, listing: Listing | None, own: int) -> Leg:
     if listing is None:
         return Leg(subject, read=False)
-    complete = listing.complete and bool(own or not listing.results)
-    return Leg(subject, read=True, listed=own, total=listing.total_count, complete=complete)
+    ours = bool(own or not listing.results)
+    reason, todo = (
+        (listing.reason, listing.todo) if ours else (f"not one of the records is of the {subject}s", _OTHER_LISTING)
+    )
+    complete = listing.complete and ours
+    return Leg(subject, read=True, listed=own, total=listing.total_count, complete=complete, reason=reason, todo=todo)

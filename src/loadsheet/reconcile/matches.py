@@ -80,6 +80,12 @@ class Matches(Mapping[int, Match]):
         """How many entries have each verdict."""
         return Counter({_VERDICTS[code]: count for code, count in Counter(self._codes[0]).items()})
 
+    def of_operations(self) -> Counter[tuple[str, Verdict]]:
+        """How many entries of each operation have each verdict."""
+        verdicts, _, operations = self._codes
+        counted = Counter(zip(operations, verdicts, strict=True))
+        return Counter({(_OPERATIONS[one], _VERDICTS[code]): count for (one, code), count in counted.items()})
+
     def states(self) -> Counter[State]:
         """How many entries are in each state."""
         return Counter({_STATES[code]: count for code, count in Counter(self._codes[1]).items()})

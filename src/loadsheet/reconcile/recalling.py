@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from loadsheet.contract import BY_NAME, figures_only, measures_of
-from loadsheet.ledger import Entry, Run
+from loadsheet.ledger import Entry, MissingRecords, Run
 from loadsheet.reconcile.verdicts import Leg, OnlyListed
 
 VERSION = 1
@@ -38,6 +38,7 @@ class _Kept(msgspec.Struct, array_like=True):
     remarks: tuple[str, ...]
     forecast: str
     inbox: dict[str, Any] = {}
+    missing_records: dict[int, MissingRecords] = {}
 
 
 class Keeping:
@@ -68,11 +69,13 @@ class Keeping:
         only_listed: Sequence[OnlyListed],
         remarks: Sequence[str],
         forecast: str,
+        *,
         inbox: Mapping[str, Any] = MappingProxyType({}),
+        missing_records: Mapping[int, MissingRecords] = MappingProxyType({}),
     ) -> bytes:
-        """All of it, with what else the run said of the exchange and of the inbox (JSON values), for the ledger to keep."""
+        """All of it, with what else the run said of the exchange, of the inbox (JSON values) and of missing records, for the ledger to keep."""
         steps = [after - before for before, after in pairwise([0, *self._entries])]
-        told = (tuple(legs), tuple(only_listed), tuple(remarks), forecast, dict(inbox))
+        told = (tuple(legs), tuple(only_listed), tuple(remarks), forecast, dict(inbox), dict(missing_records))
         return zlib.compress(msgspec.msgpack.encode(_Kept(VERSION, steps, bytes(self._codes), self._contents, *told)))
 
 
@@ -124,6 +127,9 @@ class Recalled:
         self.remarks = self._looks[0].kept.remarks if self._looks else ()
         self.forecast = self._looks[0].kept.forecast if self._looks else ""
         self.inbox = self._looks[0].kept.inbox if self._looks else {}
+        self.missing_records = {
+            drop: missing for look in self._looks for drop, missing in look.kept.missing_records.items()
+        }
 
     def leg_of(self, entry: Entry) -> Leg:
         """How much was seen of the records among which that of an entry should be."""

@@ -16,15 +16,16 @@ from loadsheet.contract import (
     EXACT,
     Difference,
     Listing,
-    Operation,
     Tolerances,
     different_fields,
+    exactly,
     fields_of,
     measures_of,
     outermost,
 )
 from loadsheet.ledger import Drop, Entry, Run, State
 from loadsheet.ledger.history import History
+from loadsheet.ledger.planning import waits_as
 from loadsheet.reconcile.balance import Tally
 from loadsheet.reconcile.exceptions import follow_up
 from loadsheet.reconcile.fields import FieldTally
@@ -33,7 +34,8 @@ from loadsheet.reconcile.legs import PROVABLE, TRACED, UNKNOWN_LANE, Lane, by_ru
 from loadsheet.reconcile.listed import Listed
 from loadsheet.reconcile.matches import Matches
 from loadsheet.reconcile.recalling import Keeping, Recalled
-from loadsheet.reconcile.totals import Adder
+from loadsheet.reconcile.totals import Adder, Total
+from loadsheet.reconcile.units import units_left_out, with_units
 from loadsheet.reconcile.verdicts import Leg, Match, OnlyListed, Verdict
 from loadsheet.settings import Settings
 
@@ -45,6 +47,7 @@ _UNREAD = Leg("", read=False)
 _Item = TypeVar("_Item")
 
 
+@exactly()
 def settle(
     history: History,
     listings: Mapping[str, Listing | None] | Recalled,
@@ -73,7 +76,7 @@ def settle(
         strangers,
         legs,
         judge.tally.balance(),
-        judge.adder.totals(),
+        tuple(judge.totals()),
         follow_up(history, run, judge.matches, judge.again),
         judge.fields.told(),
         judge.adder.shares(),
@@ -96,39 +99,51 @@ class _Judge:
 
     def settle(self, entries: Sequence[Entry]) -> None:
         """The next entries."""
-        lanes = lanes_of(self._history.traces_on(sorted({entry.lane for entry in entries}), *TRACED))
+        entries = self._as_they_count(entries)
+        traces = list(self._history.traces_on(sorted({entry.lane for entry in entries}), *TRACED))
+        lanes, units = lanes_of(traces), units_left_out(self._history, entries, traces)
         places = self._listed.find(entries)
         for entry, found in zip(entries, places, strict=True):
             lane = lanes.get(entry.lane, UNKNOWN_LANE)
             self._account_for(entry, lane, found)
+            given = units.get(entry.id, {})
             leg = self._listed.leg_of(entry)
             ruled = by_rule(entry, lane, leg, len(found))
             alike = ruled is None
             if alike and entry.removed:
                 ruled = self._without_contents(entry)
             listed = self._listed.record(entry, found) if alike and ruled is not Verdict.NOT_VERIFIABLE else None
-            otherwise = self._add(entry, ruled, listed, lane)
+            otherwise = self._add(entry, ruled, listed, lane, given)
             if leg.read and (alike or _listing_decides(entry, lane)) and not (alike and entry.removed):
                 self.keeping.add(entry, len(found), otherwise, listed)
 
     def again(self, entries: Sequence[Entry]) -> Iterator[Match]:
-        """The verdicts on accepted entries of earlier runs, which count for nothing else here."""
+        """The verdicts on entries of earlier runs that were accepted or are unchanged, which count for nothing else here."""
+        entries = self._as_they_count(entries)
         lanes = lanes_of(self._history.traces_on(sorted({entry.lane for entry in entries}), *TRACED))
         for entry, place in zip(entries, self._listed.find(entries), strict=True):
-            leg, operation = self._listed.leg_of(entry), BY_NAME[entry.operation]
+            leg = self._listed.leg_of(entry)
             lane = lanes.get(entry.lane, UNKNOWN_LANE)
             ruled = by_rule(entry, lane, leg, len(place))
             if ruled is None and entry.removed:
                 yield Match(entry.id, entry.operation, entry.state, self._without_contents(entry))
             elif ruled is None:
                 listed = self._listed.record(entry, place)
-                found = _compare(operation, _DECODER.decode(entry.payload), listed, self._tolerances)
+                found = _compare(entry, _DECODER.decode(entry.payload), listed, self._tolerances)
                 yield Match(entry.id, entry.operation, entry.state, _verdict(found, entry.state), *found)
                 self.keeping.add(entry, len(place), _fields(found), listed)
             else:
                 yield Match(entry.id, entry.operation, entry.state, ruled)
                 if leg.read and _listing_decides(entry, lane):
                     self.keeping.add(entry, len(place), (), None)
+
+    def _as_they_count(self, entries: Sequence[Entry]) -> list[Entry]:
+        """The entries, each with the state that its verdict comes from: of one that repeats what is not accepted yet, that of the other."""
+        unchanged = [one.id for one in entries if one.state is State.UNCHANGED and waits_as(one.reason)]
+        states = self._history.repeats(unchanged) if unchanged else {}
+        # where the other was accepted meanwhile, this one has its content there already
+        waiting = {entry: state for entry, state in states.items() if state is not State.ACCEPTED}
+        return [one._replace(state=waiting.get(one.id, one.state)) for one in entries] if waiting else list(entries)
 
     def _without_contents(self, entry: Entry) -> Verdict:
         """The verdict on an entry that is listed once, and of which nobody can say any more what was sent: what its run saw, as far as that
@@ -141,6 +156,12 @@ class _Judge:
         if self._history.exceptions_of([entry.id]):
             return Verdict.VALUE_DIFFERENCE
         return Verdict.UNCHANGED if entry.state is State.UNCHANGED else Verdict.WITHIN_TOLERANCE
+
+    def totals(self) -> Iterator[Total]:
+        """The control totals, each with what its legs say together."""
+        tolerated = self.matches.verdicts()[Verdict.WITHIN_TOLERANCE]
+        for total in self.adder.totals():
+            yield total.judged(self._listed.legs.get(total.subject), self._tolerances, tolerated)
 
     def strangers(self, listed: Listed) -> tuple[OnlyListed, ...]:
         """The listed records that nothing here accounts for, by subject and key."""
@@ -161,7 +182,9 @@ class _Judge:
         elif entry.operation in PROVABLE:
             self._waiting[entry.lane] = entry.state
 
-    def _add(self, entry: Entry, ruled: Verdict | None, listed: dict[str, Any] | None, lane: Lane) -> tuple[str, ...]:
+    def _add(
+        self, entry: Entry, ruled: Verdict | None, listed: dict[str, Any] | None, lane: Lane, units: Mapping[str, str]
+    ) -> tuple[str, ...]:
         """Take an entry; returns the fields in which the listed record is not as it was sent, or adds up otherwise."""
         operation = BY_NAME[entry.operation]
         self.subjects.update([operation.subject] if operation.proved_by else [])
@@ -171,9 +194,10 @@ class _Judge:
         record = _DECODER.decode(content) if needed else _NOTHING
         stands = entry.state is State.ACCEPTED and entry.id == lane.last
         compared = listed if not entry.removed else None
-        found = _AS_SENT if compared is None else _compare(operation, record, compared, self._tolerances)
+        found = _AS_SENT if compared is None else _compare(entry, record, compared, self._tolerances)
         verdict = _verdict(found, entry.state) if ruled is None else ruled
-        other_figures = self.adder.add(entry, record, listed, stands=stands, verdict=verdict)
+        added = with_units(operation, record, units, listed)
+        other_figures = self.adder.add(entry, added, listed, stands=stands, verdict=verdict)
         if compared is not None:
             self.fields.add(entry.operation, entry.key, record, *found)
         self.matches.add(Match(entry.id, entry.operation, entry.state, verdict, *found))
@@ -197,13 +221,14 @@ def _fields(found: _Content) -> tuple[str, ...]:
     return tuple(outermost(one.path) for differences in found for one in differences)
 
 
-def _compare(operation: Operation, record: dict[str, Any], listed: dict[str, Any], tolerances: Tolerances) -> _Content:
+def _compare(entry: Entry, record: dict[str, Any], listed: dict[str, Any], tolerances: Tolerances) -> _Content:
     if _holds(listed, record):
         return _AS_SENT
-    differences = different_fields(operation.record, record, listed, EXACT)
+    operation, ordered = BY_NAME[entry.operation], entry.ordered
+    differences = different_fields(operation.record, record, listed, EXACT, ordered)
     if not differences:
         return _AS_SENT
-    beyond = different_fields(operation.record, record, listed, tolerances)
+    beyond = different_fields(operation.record, record, listed, tolerances, ordered)
     return _Content(tuple(beyond), tuple(found for found in differences if found not in beyond))
 
 

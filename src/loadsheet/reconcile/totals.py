@@ -4,13 +4,14 @@ Counts the records that creates and updates carry; what adds up, and under which
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import cache
 from typing import Any, NamedTuple
 
-from loadsheet.contract import BY_NAME, MEASURES, Measure, Scale, amounts, fields_of, measures_of
+from loadsheet.contract import BY_NAME, MEASURES, Measure, Scale, Tolerances, amounts, fields_of, measures_of
 from loadsheet.ledger import Entry, State
+from loadsheet.reconcile.verdicts import Leg
 
 _DOCUMENTS = Measure("documents", Scale.COUNT, "")
 _NONE, _ONE = Decimal(0), Decimal(1)
@@ -19,10 +20,17 @@ _NONE, _ONE = Decimal(0), Decimal(1)
 _SOURCE, _NOT_SENT, _SENT, _ACKNOWLEDGED, _LISTED = range(5)
 
 
+NOT_LISTED, PARTIAL, UNEVEN = "not listed", "listing partial", "does not add up"
+AGREEING, DIFFERS = "agrees", "differs"
+RED = frozenset({UNEVEN, DIFFERS})
+"""What a control total may say that needs someone."""
+
+
 @dataclass(frozen=True, slots=True)
 class Total:
     """One figure on each leg. `source` is everything asked for; `not_sent` what no call was made for now; `sent` what calls
-    were made for; `acknowledged` what was accepted and not replaced later; `listed` what the exchange shows of that.
+    were made for; `acknowledged` what was accepted and not replaced later; `listed` what the exchange shows of that; `says` what they say together (see
+    `judged`).
     """
 
     subject: str
@@ -34,6 +42,23 @@ class Total:
     sent: Decimal
     acknowledged: Decimal
     listed: Decimal
+    tolerance: Decimal = Decimal(0)
+    says: str = field(default="", kw_only=True)
+
+    def judged(self, leg: Leg | None, tolerances: Tolerances, tolerated: int) -> "Total":
+        """The same with what its legs say together. Each of the `tolerated` documents may differ by the tolerance."""
+        each = {Scale.WEIGHT: tolerances.weight, Scale.MONEY: tolerances.money}.get(self.scale, Decimal(0))
+        tolerance = each * max(1, tolerated)
+        return replace(self, tolerance=tolerance, says=self._says(leg, tolerance))
+
+    def _says(self, leg: Leg | None, tolerance: Decimal) -> str:
+        if leg is None or not leg.read:
+            return NOT_LISTED
+        if not leg.complete:
+            return PARTIAL
+        if self.source != self.not_sent + self.sent:
+            return UNEVEN
+        return AGREEING if abs(self.acknowledged - self.listed) <= tolerance else DIFFERS
 
     @property
     def legs(self) -> tuple[Decimal, ...]:

@@ -106,7 +106,8 @@ NEEDS_SOMEONE = frozenset(
 
 
 class Match(NamedTuple):
-    """The verdict on one entry. `differences` are fields that the exchange shows otherwise, `tolerated` those that differ by
+    """The verdict on one entry. `state` is what the verdict and the fate of its rows come from: the entry's own, or that of the waiting entry
+    that it repeats. `differences` are fields that the exchange shows otherwise, `tolerated` those that differ by
     no more than the tolerance.
     """
 
@@ -128,13 +129,17 @@ class OnlyListed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Leg:
-    """How much of the exchange's records of one subject were seen. `total` is what the exchange says it has."""
+    """How much of the exchange's records of one subject were seen. `total` is what the exchange says it has; `reason` says why it was
+    not all, `todo` what to do about it.
+    """
 
     subject: str
     read: bool
     listed: int = 0
     total: int = 0
     complete: bool = False
+    reason: str = ""
+    todo: str = ""
 
     def __str__(self) -> str:
         """The leg in one sentence, such as `4,812 of 4,812 orders listed (complete)`."""
@@ -142,4 +147,5 @@ class Leg:
             return f"{self.subject}s were not listed: nothing at the exchange is verifiable"
         if self.complete:
             return f"{self.listed:,} of {self.total:,} {self.subject}s listed (complete)"
-        return f'{self.listed:,} of {self.total:,} {self.subject}s listed (partial: missing ones are "{Verdict.NOT_VERIFIABLE}")'
+        why = f"{self.reason}; " if self.reason else ""
+        return f'{self.listed:,} of {self.total:,} {self.subject}s listed (partial: {why}missing ones are "{Verdict.NOT_VERIFIABLE}")'

@@ -5,33 +5,45 @@ the ledger; then the index of all runs. Reads the ledger and the reconciliation,
 it wrote into the outbox if that is in an object store. Equal ledgers give equal bytes.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Container, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any, NamedTuple, cast
 
-from loadsheet.ledger import Drop, Entry, Run
+import msgspec
+
+from loadsheet.causes import Causes
+from loadsheet.contract import exactly
+from loadsheet.faults import Fault, guarded, isolated, listed, noted
+from loadsheet.file_modes import close_one, close_to_others
+from loadsheet.ledger import Drop, Entry, MissingRecords, Run
 from loadsheet.ledger.history import History
-from loadsheet.problems import Problem
+from loadsheet.problems import Problem, ReportsIncomplete
 from loadsheet.reconcile import Match, Reconciliation
 from loadsheet.reports.acknowledgement import Acknowledgements, acknowledgement_schema
 from loadsheet.reports.fixing import Fixes
+from loadsheet.reports.minimal import write_minimal
+from loadsheet.reports.optional import ACKNOWLEDGEMENTS, CAUSES, FIXES, Optional
+from loadsheet.reports.optional import INDEX as INDEX_OF
+from loadsheet.reports.optional import PAGE as PAGE_OF
+from loadsheet.reports.optional import WORKBOOK as WORKBOOK_OF
 from loadsheet.reports.placing import check_writable, placed, told_in
-from loadsheet.reports.publishing import SUMMARY, bring_reports, bring_summaries, publish, publish_index
+from loadsheet.reports.publishing import INDEX, SUMMARY, bring_reports, bring_summaries, publish, publish_index
 from loadsheet.reports.reconciliation import NAME as WORKBOOK
 from loadsheet.reports.reconciliation import ReconciliationWorkbook, free_name, other_name
 from loadsheet.reports.results import DropResults, results_names
 from loadsheet.reports.sentences import sentences
 from loadsheet.reports.sheets import ROWS_MAX, open_book
 from loadsheet.reports.summary import Gathering, RunSummary, left_in_inbox, summarise
-from loadsheet.reports.told import schema
+from loadsheet.reports.told import MissingTold, schema
 from loadsheet.reports.web import PAGE, RunPage, fleet_seen, write_index
 from loadsheet.settings import Settings
 
 __all__ = [
+    "ALL",
     "SUMMARY",
     "WORKBOOK",
     "RunSummary",
@@ -39,13 +51,20 @@ __all__ = [
     "acknowledgement_schema",
     "bring_reports",
     "check_writable",
+    "close_reports",
+    "lacking",
     "left_in_inbox",
     "publish_index",
     "schema",
     "sentences",
     "told_in",
     "write",
+    "write_least",
 ]
+
+
+ALL = "all but the results"
+"""What a run is missing that has the reports of last resort only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +91,28 @@ class Written:
         """The summary for the terminal, a line each."""
         return sentences(self.summary, self.place or self.folder, self.state, self.shipper)
 
+    @property
+    def in_ledger(self) -> dict[str, Any]:
+        """What the ledger keeps of it (JSON values)."""
+        counts = {"entries": dict(self.summary.entries), "verdicts": dict(self.summary.verdicts)}
+        return {**counts, "missing": [one.report for one in self.summary.missing]} if self.summary.missing else counts
 
-class _Taker(Protocol):
-    """What takes the entries of a run with the verdicts on them, one after the other."""
+    @property
+    def incomplete(self) -> ReportsIncomplete | None:
+        """What to say if reports are missing: what was sent, which are missing and why, and what to do; None if none is."""
+        summary = self.summary
+        if not summary.missing:
+            return None
+        counts = ", ".join(f"{count:,} {state}" for state, count in summary.entries.items()) or "nothing to send"
+        lacking = listed({one.report: one.why for one in summary.missing})
+        log = self.state / "logs" / f"{summary.run}.jsonl"
+        return ReportsIncomplete(
+            f"run {summary.run}: {counts}; a fault of our own kept reports from being written: {lacking}",
+            todo=f"the details are in {log}; `loadsheet report --run {summary.run}` makes them, after an upgrade if need be",
+        )
 
-    def add(self, entry: Entry, match: Match) -> None: ...
 
-
+@exactly()
 def write(
     history: History,
     reconciliation: Reconciliation,
@@ -89,6 +123,7 @@ def write(
     remarks: Sequence[Problem | str] = (),
     forecast: str = "",
     inbox: Mapping[str, Any] = MappingProxyType({}),
+    missing_records: Mapping[int, MissingRecords] = MappingProxyType({}),
     drops: Sequence[Drop] | None = None,
     allowed: Callable[[], None] = lambda: None,
 ) -> Written:
@@ -96,23 +131,89 @@ def write(
 
     `run` carries the exit code and the end that will be recorded for it, as far as they are known. A reconciliation that does
     not balance is written all the same, and says so. `remarks` concern the run and no file, `forecast` says what is left to send and
-    when that would be done, `inbox` what `left_in_inbox` made of the files that stay there. `drops` are told of if they are not the
-    run's. `allowed` is asked before the first is written and before they are published; it raises if somebody else writes them now.
+    when that would be done, `inbox` what `left_in_inbox` made of the files that stay there, `missing_records` by drop what the
+    last version of its file had and it has not. `drops` are told of if they are not the run's. `allowed` is asked before the first is written and before they are published; it raises if somebody else writes them now.
     Raises LoadsheetError if a report cannot be written.
     """
     allowed()
-    folder = settings.outbox_here / run.name
     drops = history.drops_of(run) if drops is None else drops
-    names = results_names(drops, run)
-    gathered = Gathering()
+    without: dict[str, str] = {}
+    while True:
+        try:
+            told = _Told(remarks, forecast, inbox, missing_records, tuple(MissingTold(*one) for one in without.items()))
+            summary = _write(
+                history, reconciliation, run, settings, drops=drops, told=told, sheet_rows_max=sheet_rows_max
+            )
+            allowed()
+            _publish(history, run, reconciliation, settings, summary)
+            break
+        except Fault as fault:
+            without[fault.what] = noted(fault.what, fault.cause)
+            run = replace(run, exit_code=ReportsIncomplete.exit_code)
+    whose, place = settings.shipper if settings.shippers else "", settings.outbox / run.name
+    return Written(settings.outbox_here / run.name, summary.reports, summary, settings.state, whose, place)
+
+
+def write_least(history: History, run: Run, settings: Settings, *, missing: Mapping[str, str]) -> Written:
+    """Write the reports of last resort of a run (see `minimal`), which is `missing` these, each with why. Raises FolderError."""
+    told: list[Drop] = []
+    known = dict(missing)
+    with isolated("results", known):
+        told += history.drops_of(run)
+    summary = write_minimal(history, run, told, settings.outbox_here, known)
+    publish(settings, run.name, summary.reports)
+    whose, place = settings.shipper if settings.shippers else "", settings.outbox / run.name
+    return Written(settings.outbox_here / run.name, summary.reports, summary, settings.state, whose, place)
+
+
+def lacking(run: Run) -> str:
+    """What a run lacks of its reports, in words, as the ledger has it; empty if nothing."""
+    missing = msgspec.json.decode(run.summary).get("missing", []) if run.summary else []
+    return "has only minimal reports" if ALL in missing else f"has no {', '.join(missing)}" if missing else ""
+
+
+class _Told(NamedTuple):
+    """What the reports tell beside the ledger and the reconciliation."""
+
+    remarks: Sequence[Problem | str]
+    forecast: str
+    inbox: Mapping[str, Any]
+    missing_records: Mapping[int, MissingRecords]
+    missing: tuple[MissingTold, ...]
+
+    @property
+    def without(self) -> Container[str]:
+        """The optional reports that are not made."""
+        return {one.report for one in self.missing}
+
+
+def _write(
+    history: History,
+    reconciliation: Reconciliation,
+    run: Run,
+    settings: Settings,
+    *,
+    drops: Sequence[Drop],
+    told: _Told,
+    sheet_rows_max: int,
+) -> RunSummary:
+    """One pass over the ledger that writes all reports but those to do without. Raises Fault for a fault in an optional one."""
+    folder, names, without = settings.outbox_here / run.name, results_names(drops, run), told.without
+    gathered = Gathering(folding=cast("Causes", Optional(CAUSES, Causes, without)))
     written: list[str] = []
-    page = RunPage(history, documents_max=settings.page_documents_max)
-    acknowledgements = Acknowledgements(history, run, folder, drops)
-    fixes = Fixes(history, run, folder, settings)
-    workbook_name = free_name(folder)
-    title = f"Reconciliation {run.name}"
-    with open_book(folder / workbook_name, title=title, footer=f"loadsheet run {run.name}") as book:
-        workbook = ReconciliationWorkbook(book, folder, history, reconciliation, rows_max=sheet_rows_max)
+    fix_names: dict[int, tuple[str, ...]] = {}
+    page = Optional(PAGE_OF, lambda: RunPage(history, documents_max=settings.page_documents_max), without)
+    acknowledgements = Optional(ACKNOWLEDGEMENTS, lambda: Acknowledgements(history, run, folder, drops), without)
+    fixes = Optional(FIXES, lambda: Fixes(history, run, folder, settings), without)
+    with ExitStack() as books:
+        name = free_name(folder)
+
+        def begun() -> ReconciliationWorkbook:
+            title = f"Reconciliation {run.name}"
+            book = books.enter_context(open_book(folder / name, title=title, footer=f"loadsheet run {run.name}"))
+            return ReconciliationWorkbook(book, folder, history, reconciliation, rows_max=sheet_rows_max)
+
+        workbook = Optional(WORKBOOK_OF, begun, without)
         for drop in drops:
             gathered.open(drop)
             workbook.open(drop)
@@ -121,43 +222,63 @@ def write(
                 results = DropResults(drop, folder, names[drop.id], spools)
                 fixes.open(drop, spools)
                 acknowledgements.open(drop, spools)
-                takers = (gathered, results, workbook, page, acknowledgements)
+                takers = [one.add for one in (gathered, results, workbook, page, acknowledgements)]
+                fix = fixes.add
                 for entry in history.entries_of(drop.id):
-                    fixes.add(entry)
+                    fix(entry)
                     _give(takers, entry, reconciliation.matches[entry.id])
                 for row in history.ignored_of(drop.id):
                     results.leave_out(row)
-                written += (*results.finish(), *fixes.finish(), *acknowledgements.finish())
-        reports = [PAGE, workbook_name, *written, SUMMARY]
-        tell = partial(summarise, results=names, reports=reports, fixes=fixes.names, inbox=inbox)
-        summary = tell(run, drops, reconciliation, gathered, settings)
+                written += results.finish()
+                fix_names[drop.id] = fixes.finish()
+                written += (*fix_names[drop.id], *acknowledgements.finish())
+        reports = [*([PAGE] * (PAGE_OF not in without)), *([name] * (WORKBOOK_OF not in without)), *written, SUMMARY]
+        tell = partial(summarise, results=names, reports=reports, fixes=fix_names, inbox=told.inbox)
+        tell = partial(tell, missing_records=told.missing_records)
+        summary = replace(tell(run, drops, reconciliation, gathered, settings), missing=told.missing)
         beyond = workbook.finish(summary, run, settings)
-        said = (*map(str, remarks), *other_name(workbook_name))
-        summary = replace(summary, reports=(*reports, *beyond), remarks=said, forecast=forecast)
-    _finish(folder, page, summary)
-    allowed()
-    _publish(history, run, reconciliation, settings, summary.reports)
-    whose, place = settings.shipper if settings.shippers else "", settings.outbox / run.name
-    return Written(folder, summary.reports, summary, settings.state, whose, place)
-
-
-def _finish(folder: Path, page: RunPage, summary: RunSummary) -> None:
-    with placed(folder / SUMMARY) as part:
-        part.write_bytes(summary.to_json())
+        said = (*map(str, told.remarks), *other_name(name))
+        summary = replace(summary, reports=(*reports, *beyond), remarks=said, forecast=told.forecast)
+        guarded(WORKBOOK_OF, books.close)  # now it is in its place
     page.finish(folder, summary)
+    with placed(folder / SUMMARY) as part:  # the last: where it stands, the others do
+        part.write_bytes(summary.to_json())
+    return summary
 
 
 def _publish(
-    history: History, run: Run, reconciliation: Reconciliation, settings: Settings, names: Sequence[str]
+    history: History, run: Run, reconciliation: Reconciliation, settings: Settings, summary: RunSummary
 ) -> None:
     """Put the reports where others see them, and the index that leads to them."""
-    publish(settings, run.name, names)
-    shown, fleet = settings.index_runs_max, fleet_seen(settings)
+    close_reports(settings.outbox_here / run.name, settings)
+    publish(settings, run.name, summary.reports)
+    if INDEX_OF in {one.report for one in summary.missing}:
+        return
+    shown, fleet = settings.index_runs_max, guarded(INDEX_OF, fleet_seen, settings)
     bring_summaries(settings, shown)
-    write_index(settings.outbox_here, history, run, reconciliation.exceptions, runs_max=shown, fleet=fleet)
+    guarded(
+        INDEX_OF,
+        write_index,
+        settings.outbox_here,
+        history,
+        run,
+        reconciliation.exceptions,
+        runs_max=shown,
+        fleet=fleet,
+    )
+    close_reports(settings.outbox_here / INDEX, settings)
     publish_index(settings)
 
 
-def _give(takers: Sequence[_Taker], entry: Entry, match: Match) -> None:
-    for one in takers:
-        one.add(entry, match)
+def close_reports(place: Path, settings: Settings) -> None:
+    """Who may read reports is what the settings say."""
+    with suppress(OSError):  # some file systems know no modes
+        if settings.outbox_group:
+            close_one(settings.outbox_here, settings.outbox_group)
+        close_to_others(place, settings.outbox_group)
+
+
+def _give(takers: Sequence[Callable[[Entry, Match], object]], entry: Entry, match: Match) -> None:
+    counted = entry if entry.state is match.state else entry._replace(state=match.state)
+    for take in takers:
+        take(counted, match)

@@ -13,7 +13,8 @@ A file has one group for each operation. Its control number is run/drop/file and
 writes the next acknowledgement into its own folder: `sequence` counts them, `supersedes` names the one before. A file with the same bytes
 as an earlier one is acknowledged with that one's control number in `duplicate_of`. `final` says that nothing waits: then only an
 operator's retry could bring a later one. `loadsheet report --schema ack` prints the JSON Schema.
-The JSON has every text as it is; in the CSV, texts that a spreadsheet would take for a formula begin with an apostrophe.
+The JSON has every text as it is, control characters as escapes; in the CSV, texts that a spreadsheet would take for a formula begin with
+an apostrophe, and control characters are shown as U+FFFD.
 Records stream through; memory does not grow with them.
 """
 
@@ -27,6 +28,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from loadsheet.control_characters import escaped
 from loadsheet.ledger import SETTLED, Drop, Entry, Run, SourceFile, SourceTable, State
 from loadsheet.ledger.history import History
 from loadsheet.problems import Problem
@@ -49,7 +51,9 @@ _WORDS = {
 }
 _REJECTED = frozenset({State.INVALID, State.REFUSED})
 _SETTLED = frozenset({State.ACCEPTED, State.UNCHANGED})
-_SAME_WAITS = "L603"  # of an unchanged record: the one that it equals is not accepted yet
+_SAME_WAITS = (
+    "L603"  # of a record that repeats a waiting one: what becomes of that is told with the file that it came in
+)
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 _COLUMNS = (
@@ -196,7 +200,8 @@ class Acknowledgements:
         code = _code(entry, match)
         problems = [_noted(problem) for problem in entry.problems]
         reason = "" if entry.state is State.ACCEPTED else entry.reason
-        settled = entry.state in SETTLED and entry.state is not State.HELD
+        repeats = any(problem.code == _SAME_WAITS for problem in entry.problems)
+        settled = repeats or (entry.state in SETTLED and entry.state is not State.HELD)
         for file, rows in places.items():
             self._files[file].add(
                 RecordNoted(entry.key, entry.operation, rows, code, entry.state.value, entry.receipt, reason, problems),
@@ -257,7 +262,7 @@ class _File:
         if counts is None:
             counts = self._counts[noted.operation] = Counter()
         counts[noted.code] += 1
-        self._json.add(self._before + _encode(noted))
+        self._json.add(self._before + escaped(_encode(noted)))
         self._before = b",\n"
         problems = " ".join(dict.fromkeys([problem.code for problem in noted.problems])) if noted.problems else ""
         told = (noted.operation, noted.key, _rows(noted.rows), noted.code, noted.state, noted.number, problems)
@@ -271,7 +276,7 @@ class _File:
         told = replace(self._told, code=code, state=_WORDS[code], final=self._final, groups=groups)
         names = [f"{FOLDER}/{self._name}{suffix}" for suffix in (JSON_SUFFIX, CSV_SUFFIX)]
         with placed(folder / names[0]) as part, part.open("wb") as target:
-            target.write(_encode(told).removesuffix(_NO_RECORDS) + _NO_RECORDS[:-2])
+            target.write(escaped(_encode(told)).removesuffix(_NO_RECORDS) + _NO_RECORDS[:-2])
             self._json.pour(target)
             target.write(_NO_RECORDS[-2:] + b"\n")
         with placed(folder / names[1]) as part, part.open("wb") as target:
@@ -307,7 +312,7 @@ def _control(drop: Drop, number: int) -> str:
 def _code(entry: Entry, match: Match) -> str:
     if entry.state in _REJECTED:
         return REJECTED
-    if entry.state not in _SETTLED or _SAME_WAITS in [problem.code for problem in entry.problems]:
+    if entry.state not in _SETTLED:
         return WAITING
     return WITH_ERRORS if entry.problems or match.verdict in NEEDS_SOMEONE else ACCEPTED
 

@@ -76,10 +76,11 @@ class Pulled:
         foreign = counted.all - counted.own
         if foreign:
             others = f"and {foreign:,} other record{'' if foreign == 1 else 's'} "
-            there = f"{counted.own:,} {subject}s {others}listed of {self.listing.total_count:,}"
+            there = f"{counted.own:,} {subject}{'' if counted.own == 1 else 's'} {others}listed of {self.listing.total_count:,}"
         else:
             there = f"{counted.own:,} of {self.listing.total_count:,} {subject}s listed"
-        told = f"{there}: {'complete' if self.complete else 'partial'}"
+        why = f" ({self.listing.reason})" if self.listing.reason else ""
+        told = f"{there}: {'complete' if self.complete else f'partial{why}'}"
         return f"{told}; {counted.wanted:,} of them chosen by key" if self.keys else told
 
 

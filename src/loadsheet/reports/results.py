@@ -7,12 +7,15 @@ sixteen bytes a row kept to bring them into the order of the file at the end, so
 import codecs
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 from loadsheet.ledger import NEEDS_SOMEONE, Drop, Entry, IgnoredRow, Run, SourceTable, State
 from loadsheet.mapping.documents import SourceRow
 from loadsheet.problems import Problem
 from loadsheet.reconcile import IGNORED, Match
+from loadsheet.reports.fixing.words import told
+from loadsheet.reports.fixing.words_en import ENGLISH
 from loadsheet.reports.placing import placed, safe_name
 from loadsheet.reports.safety import csv_row, is_harmless
 from loadsheet.reports.spooling import Spool
@@ -32,7 +35,9 @@ class DropResults:
 
     def __init__(self, drop: Drop, folder: Path, names: dict[Place, str], stack: ExitStack) -> None:
         """`names` are the names of the files to write in `folder`, for each file and sheet; `stack` closes their spools."""
+        self._drop = drop
         self._tables = {table.name: table for table in drop.tables}
+        self._titles = {table.name: table.sheet or table.file for table in drop.tables}
         self._files = {place: _ResultsFile(folder / names[place], stack) for place in places_of(drop)}
         self._by_table = {table.name: self._files[table.file, table.sheet] for table in drop.tables}
         for table in reversed(drop.tables):  # where one sheet is several tables, the first one's header stands
@@ -55,8 +60,19 @@ class DropResults:
             texts = [_told(problem) for problem in said[position]]
             if entry.state in NEEDS_SOMEONE and not any(problem.level == "error" for problem in said[position]):
                 texts.append(self._with(entry, row, cause))
-            hints = dict.fromkeys(problem.hint for problem in said[position] if problem.hint)
-            self._write(row.table, row.number, (entry.state, "; ".join(texts), "; ".join(hints)), row.cells, tail)
+            todo = dict.fromkeys(self._todo(problem) for problem in said[position])
+            if not todo and cause is not None:
+                todo = {f"See row {entry.rows[cause].number}": None}
+            self._write(row.table, row.number, (entry.state, "; ".join(texts), "; ".join(todo)), row.cells, tail)
+
+    def _todo(self, problem: Problem) -> str:
+        """What the sender of the file can do about a problem."""
+        where = problem.where
+        table = next((one for one in self._tables.values() if (one.file, one.sheet) == (where.file, where.sheet)), None)
+        guide = self._drop.guide.get(table.name, {}).get(where.column) if table is not None else None
+        if guide is not None and self._drop.language.startswith("de"):
+            guide = replace(guide, takes="")
+        return told(problem, ENGLISH, self._titles, guide).todo
 
     def _as_it_should_be(self, entry: Entry, tail: Sequence[str]) -> None:
         """Write the rows of an entry of which there is nothing to say. Nearly all are so, and nothing in them needs care."""
@@ -82,7 +98,7 @@ class DropResults:
     def _set_aside(self, file: "_ResultsFile", problems: Sequence[Problem]) -> None:
         file.head(())
         for problem in problems:
-            leading = (str(problem.where.row or ""), SET_ASIDE, _told(problem), problem.hint)
+            leading = (str(problem.where.row or ""), SET_ASIDE, _told(problem), self._todo(problem))
             file.put(problem.where.row, csv_row((*leading, "", "", "", "")))
 
     def _with(self, entry: Entry, row: SourceRow, cause: int | None) -> str:

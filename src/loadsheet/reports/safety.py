@@ -1,13 +1,15 @@
 """How foreign text is written so that it stays text: in CSV files that a spreadsheet program may open, and in workbooks.
 
 Owns: the rules against formula injection (CWE-1236) and the limits of a workbook cell. Reports echo what shippers and the
-exchange wrote, so every text goes through here.
+exchange wrote, so every text goes through here. What people read has no control characters either; data that programs read keeps its own.
 """
 
 import csv
 import io
 import re
 from collections.abc import Sequence
+
+from loadsheet.control_characters import has_control, visible
 
 CELL_MAX = 32_767
 _CUT = " … (cut, {length} characters)"
@@ -30,19 +32,23 @@ def csv_line(texts: Sequence[str]) -> Sequence[str]:
 
 
 def csv_row(texts: Sequence[str]) -> str:
-    """One line of a CSV report as it stands there, each text as `csv_text` gives it: commas, CRLF (RFC 4180)."""
+    """One line of a CSV report that people read, each text as `csv_text` gives it and without control characters: commas, CRLF
+    (RFC 4180).
+    """
     joined = "\0".join(texts)
     if is_harmless(joined, len(texts)):
         return joined.replace("\0", ",") + "\r\n"
     line = io.StringIO(newline="")
-    csv.writer(line).writerow(csv_line(texts))
+    csv.writer(line).writerow(csv_line([visible(text) for text in texts]))
     return line.getvalue()
 
 
 def is_harmless(joined: str, count: int) -> bool:
     """Whether so many texts, joined by NUL, can stand in a CSV report just as they are, with a comma between them."""
     quoted = '"' in joined or "," in joined or "\n" in joined or "\r" in joined or joined.count("\0") >= count
-    return not quoted and not (_has_signs(joined) and _RISK.search("\0" + joined))
+    if quoted or has_control(joined.replace("\0", "")):
+        return False
+    return not (_has_signs(joined) and _RISK.search("\0" + joined))
 
 
 def _has_signs(joined: str) -> bool:

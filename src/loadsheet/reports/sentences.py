@@ -8,12 +8,14 @@ from pathlib import Path
 from loadsheet.contract import BY_NAME, Action, Operation
 from loadsheet.reconcile import AGREES, REMEDIES, Verdict
 from loadsheet.reports.summary import FileTold, ProblemTold, RunSummary
+from loadsheet.reports.told import DropTold
 from loadsheet.settings import Settings
 from loadsheet.settings.places import shown
 
 _UNLISTED = {Action.STATUS: "status events", Action.QUOTE: "quotes", Action.CONFIRM: "quote confirmations"}
 _PROBLEMS_SHOWN = 5
 _FIXES_SHOWN = 5
+_KEYS_SHOWN = 5
 _DASHES_OF_A_DAY = 2  # a run has its number behind another
 
 
@@ -28,6 +30,7 @@ def verdict_sentence(summary: RunSummary) -> str:
         (summary.needs_someone.entries, "need you", "needs you"),
         (summary.verdicts.get(Verdict.WAITING, 0), "wait to be sent", "waits to be sent"),
         (summary.verdicts.get(Verdict.NOT_VERIFIABLE, 0), "cannot be verified", "cannot be verified"),
+        (summary.red_totals, "control totals differ", "control total differs"),
         (sum(bool(file.set_aside) for file in files_of(summary)), "files were set aside", "file was set aside"),
         (summary.inbox.stuck, "files are stuck in the inbox", "file is stuck in the inbox"),
     )
@@ -52,6 +55,7 @@ def sentences(summary: RunSummary, folder: Path, state: Path, shipper: str = "")
     what = "day" if summary.run.count("-") == _DASHES_OF_A_DAY else "run"
     lines = [f"{what} {summary.run}", *_file_lines(summary), verdict_sentence(summary), balance_sentence(summary)]
     lines += _shown_by_listings(summary)
+    lines += (missing_sentence(drop, keys_max=_KEYS_SHOWN) for drop in with_missing_records(summary))
     lines += [
         f"  {problem.count:>5,} x {problem.code} {_titled(problem)}{_first(problem.places)}"
         for problem in summary.problems[:_PROBLEMS_SHOWN]
@@ -70,6 +74,24 @@ def files_of(summary: RunSummary) -> Iterator[FileTold]:
     """Every file of the run."""
     for drop in summary.drops:
         yield from drop.files
+
+
+def name_of(drop: DropTold) -> str:
+    """The names of the files of a drop."""
+    return " + ".join(dict.fromkeys(file.name for file in drop.files))
+
+
+def with_missing_records(summary: RunSummary) -> list[DropTold]:
+    """The drops from which records of the last version are missing."""
+    return [drop for drop in summary.drops if drop.missing_records.count]
+
+
+def missing_sentence(drop: DropTold, *, keys_max: int) -> str:
+    """What is missing from a drop, with the first keys."""
+    run, count, keys = drop.missing_records.run, drop.missing_records.count, drop.missing_records.keys[:keys_max]
+    records, are = ("record", "is") if count == 1 else ("records", "are")
+    more = f" and {count - len(keys):,} more" if count > len(keys) else ""
+    return f"{count:,} {records} of the last {name_of(drop)} (run {run}) {are} missing from the new file: {', '.join(keys)}{more}"
 
 
 def fates_of(file: FileTold) -> Counter[str]:
@@ -131,7 +153,7 @@ def _file_lines(summary: RunSummary) -> Iterator[str]:
                 continue
             rows = sum(table.rows for table in file.tables)
             fates = ", ".join(f"{count:,} {fate}" for fate, count in fates_of(file).items() if count)
-            yield f"  {file.name:<{width}}  {rows:>6,} rows: {fates or 'none'}{earlier}"
+            yield f"  {file.name:<{width}}  {rows:>6,} {'row' if rows == 1 else 'rows'}: {fates or 'none'}{earlier}"
 
 
 def _titled(problem: ProblemTold) -> str:

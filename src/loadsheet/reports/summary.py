@@ -17,9 +17,10 @@ from urllib.parse import urlsplit
 import msgspec
 
 from loadsheet.causes import Causes
-from loadsheet.contract import Assumptions, Scale, plain
+from loadsheet.contract import Assumptions, plain
 from loadsheet.ledger import NEEDS_SOMEONE as STATES_THAT_NEED_SOMEONE
-from loadsheet.ledger import Drop, Entry, Run, SourceFile, SourceTable, State
+from loadsheet.ledger import Drop, Entry, MissingRecords, Run, SourceFile, SourceTable, State
+from loadsheet.ledger.states import UNUSED
 from loadsheet.problems import CATALOGUE, NOWHERE, Problem
 from loadsheet.reconcile import NEEDS_SOMEONE, Leg, Match, Reconciliation, TableBalance, Total, Verdict
 from loadsheet.reports.told import (
@@ -31,6 +32,7 @@ from loadsheet.reports.told import (
     InboxTold,
     LeftTold,
     LegTold,
+    MissingRecordsTold,
     NeedsSomeone,
     ProblemTold,
     RunSummary,
@@ -111,7 +113,7 @@ class Gathering:
 def left_in_inbox(left: Sequence[Problem]) -> dict[str, Any]:
     """What a run left in the inbox, as the JSON values of `InboxTold`: `left` is what it had to say of files."""
     lying = sorted((one for one in left if one.code != _TAKEN), key=lambda one: one.level != "error")
-    counts = [(one.level, int(one.values.get("count", 1))) for one in lying]
+    counts = [(one.level, one.number("count", 1)) for one in lying]
     stuck = sum(count for level, count in counts if level == "error")
     first = tuple(_left(one) for one in lying[:_LEFT_TOLD])
     told: dict[str, Any] = msgspec.to_builtins(InboxTold(stuck, sum(count for _, count in counts), first))
@@ -134,9 +136,10 @@ def summarise(
     reports: Sequence[str],
     fixes: Mapping[int, tuple[str, ...]],
     inbox: Mapping[str, Any],
+    missing_records: Mapping[int, MissingRecords],
 ) -> RunSummary:
     """The document of a run. `results` names the results file of each drop's files and sheets, `fixes` the fix files of each drop,
-    `reports` all files, `inbox` is what `left_in_inbox` returned.
+    `reports` all files, `inbox` is what `left_in_inbox` returned, `missing_records` what is missing from each drop.
     """
     rows = reconciliation.balance.rows
     states = reconciliation.states
@@ -162,12 +165,14 @@ def summarise(
             next(iter(gathered.firsts.values()), ""),
         ),
         legs=tuple(_leg(leg) for leg in reconciliation.legs),
-        totals=tuple(_total(total, settings) for total in reconciliation.totals),
+        totals=tuple(_total(total) for total in reconciliation.totals),
         problems=gathered.problems(),
         causes=gathered.causes(),
         drops=tuple(
             replace(
-                _drop(drop, tables.get(drop.id, []), gathered.states[drop.id], results[drop.id]), fix=fixes[drop.id]
+                _drop(drop, tables.get(drop.id, []), gathered.states[drop.id], results[drop.id]),
+                fix=fixes[drop.id],
+                missing_records=_missing(missing_records.get(drop.id)),
             )
             for drop in drops
         ),
@@ -184,10 +189,20 @@ def _counted(counts: Mapping[str, int]) -> dict[str, int]:
     return {name: count for name, count in counts.items() if count}
 
 
-def _total(total: Total, settings: Settings) -> TotalTold:
-    allowed = {Scale.WEIGHT: settings.weight_tolerance, Scale.MONEY: settings.money_tolerance}.get(total.scale, 0)
+def _total(total: Total) -> TotalTold:
+    source, not_sent, sent, acknowledged, listed = map(_plain, total.legs)
     return TotalTold(
-        total.subject, total.figure, total.unit, total.scale, Decimal(str(allowed)), *map(_plain, total.legs)
+        subject=total.subject,
+        figure=total.figure,
+        unit=total.unit,
+        scale=total.scale,
+        tolerance=total.tolerance,
+        source=source,
+        not_sent=not_sent,
+        sent=sent,
+        acknowledged=acknowledged,
+        listed=listed,
+        says=total.says,
     )
 
 
@@ -197,7 +212,7 @@ def _plain(amount: Decimal) -> Decimal:
 
 
 def _leg(leg: Leg) -> LegTold:
-    return LegTold(leg.subject, leg.read, leg.listed, leg.total, leg.complete, str(leg))
+    return LegTold(leg.subject, leg.read, leg.listed, leg.total, leg.complete, str(leg), leg.reason, leg.todo)
 
 
 def _drop(
@@ -206,6 +221,10 @@ def _drop(
     entries = {state.value: states[state] for state in State if states[state]}
     files = tuple(_file(file, drop, tables, results) for file in drop.files)
     return DropTold(drop.run, drop.mapping, drop.mapping_version, drop.operation, entries, files)
+
+
+def _missing(found: MissingRecords | None) -> MissingRecordsTold:
+    return MissingRecordsTold() if found is None else MissingRecordsTold(found.run, found.count, found.keys)
 
 
 def _file(
@@ -226,7 +245,8 @@ def _file(
 
 
 def _table(table: TableBalance, source: SourceTable) -> TableTold:
-    return TableTold(table.table, table.sheet, table.read, _counted(table.rows), table.balances, source.found)
+    found = {what: how for what, how in source.found.items() if what != UNUSED}
+    return TableTold(table.table, table.sheet, table.read, _counted(table.rows), table.balances, found, source.unused)
 
 
 def _settings(settings: Settings) -> dict[str, str]:

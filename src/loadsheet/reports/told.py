@@ -12,6 +12,8 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
+from loadsheet.reconcile import RED
+
 SCHEMA = "loadsheet.run/1"
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -35,6 +37,9 @@ class TableTold:
     fates: Annotated[_Counts, _says("Rows by what became of them")]
     balances: Annotated[bool, _says("Whether every row read has exactly one fate")]
     found: Annotated[Mapping[str, str], _says("What reading found on the way: encoding, hidden rows ...")]
+    unused: Annotated[
+        tuple[str, ...], _says("Columns of the file that the mapping does not read, by heading, else by letter")
+    ] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +58,15 @@ class FileTold:
 
 
 @dataclass(frozen=True, slots=True)
+class MissingRecordsTold:
+    """The records that the last version of a file had and the new one has not. Nothing was done about them."""
+
+    run: Annotated[str, _says("The run that read the last version; empty if there is none to compare with")] = ""
+    count: Annotated[int, _says("How many records are missing")] = 0
+    keys: Annotated[tuple[str, ...], _says("Their keys, sorted, the first 1,000")] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class DropTold:
     """The files that one mapping read together."""
 
@@ -63,6 +77,9 @@ class DropTold:
     entries: Annotated[_Counts, _says("Its documents by state")]
     files: Annotated[tuple[FileTold, ...], _says("Its files")]
     fix: Annotated[tuple[str, ...], _says("What its sender gets back to fix, beside run.json")] = ()
+    missing_records: Annotated[
+        MissingRecordsTold, _says("What the last version of the file had and this one has not")
+    ] = MissingRecordsTold()
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +124,12 @@ class TotalTold:
     sent: Annotated[Decimal, _says("What calls were made for")]
     acknowledged: Annotated[Decimal, _says("What was accepted and not replaced later")]
     listed: Annotated[Decimal, _says("What the exchange shows of that")]
+    says: Annotated[
+        str,
+        _says(
+            "agrees, differs or does not add up; listing partial or not listed if nobody can say; empty in old documents"
+        ),
+    ] = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +142,8 @@ class LegTold:
     total: Annotated[int, _says("How many the exchange says there are")]
     complete: Annotated[bool, _says("Whether absence from it means anything")]
     says: Annotated[str, _says("All of that in a sentence")]
+    reason: Annotated[str, _says("Why it did not show all records, if it did not")] = ""
+    todo: Annotated[str, _says("What to do about that")] = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +181,14 @@ class InboxTold:
     stuck: Annotated[int, _says("How many stay there until somebody sees to them")] = 0
     count: Annotated[int, _says("How many stay there, those that do so for now among them")] = 0
     files: Annotated[tuple[LeftTold, ...], _says("The first of them; those that are stuck come first")] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MissingTold:
+    """A report that a fault of our own kept from being written."""
+
+    report: Annotated[str, _says("Which report, such as workbook or page")]
+    why: Annotated[str, _says("The fault, in short; the log of the run has all of it")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +233,14 @@ class RunSummary:
     firsts: Annotated[
         Mapping[str, str], _says("By verdict that waits for a person: the key of the first such document")
     ] = field(default_factory=dict)
+    missing: Annotated[
+        tuple[MissingTold, ...], _says("Reports that could not be written; `loadsheet report` makes them")
+    ] = ()
+
+    @property
+    def red_totals(self) -> int:
+        """How many control totals need someone."""
+        return sum(total.says in RED for total in self.totals)
 
     def to_json(self) -> bytes:
         """The document as indented JSON."""

@@ -11,6 +11,8 @@ from pathlib import Path
 from prometheus_client import CollectorRegistry, Metric, generate_latest, write_to_textfile
 from prometheus_client.registry import Collector
 
+from loadsheet.file_modes import leave_to_umask
+
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _STRANGE = re.compile(r"[^A-Za-z0-9_.-]")
 
@@ -38,6 +40,7 @@ def exposed(parts: Iterable[Sequence[Metric]]) -> bytes:
 def write(path: Path, figures: Sequence[Metric]) -> None:
     """Write the figures of one shipper to a file, which is there as a whole or as it was before. Raises OSError."""
     write_to_textfile(str(path), _registry([figures]))
+    leave_to_umask(path)  # for a collector, which is another user
 
 
 def file_of(path: Path, shipper: str) -> Path:

@@ -16,6 +16,7 @@ from pydantic import (
     model_validator,
 )
 
+from loadsheet.file_modes import group_number
 from loadsheet.settings.places import address_of, apart, checked
 
 EMBEDDED = "embedded"
@@ -44,6 +45,11 @@ class Arriving(BaseModel):
     outbox: Path = Field(
         Path("outbox"), description="Folder for reports and for files set aside, or a place in an object store"
     )
+    outbox_group: str = Field(
+        "",
+        description="Group, by name or number, that may read and annotate the reports in the outbox; empty: their owner alone",
+    )
+    allow_root: bool = Field(default=False, description="Run and serve as root without a warning")
     state: Path = Field(Path(".loadsheet"), description="Folder of ledger, archive and claimed files; on a local disk")
     archive: Path | None = Field(
         None,
@@ -125,6 +131,13 @@ class Arriving(BaseModel):
     @classmethod
     def _is_a_place(cls, value: Path | None) -> Path | None:
         return value if value is None else checked(value)
+
+    @field_validator("outbox_group")
+    @classmethod
+    def _is_a_group(cls, value: str) -> str:
+        if value:
+            group_number(value)
+        return value
 
     @field_validator("state", "mappings")
     @classmethod

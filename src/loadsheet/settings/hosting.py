@@ -26,7 +26,7 @@ class Hosting(BaseModel):
     )
     exchange_wrong_tokens_per_second: NonNegativeFloat = Field(
         10.0,
-        description="Our exchange: 401s a second for each address (0: no limit); more wait up to 2 s, beyond that they are 429s",
+        description="Our exchange: refused tokens a second for each address and for each token (0: no limit); more wait up to 2 s, beyond that they are 429s",
     )
     exchange_database_s: PositiveFloat = Field(
         10.0,

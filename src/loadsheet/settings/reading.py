@@ -22,6 +22,10 @@ class Reading(BaseModel):
     reading_wall_s: PositiveFloat = Field(300.0, description="... its reader may give no answer for so long ...")
     reading_s_per_mb: NonNegativeFloat = Field(5.0, description="... and both limits grow so much with each MB of it")
     inflated_bytes_max: PositiveInt = Field(2_000_000_000, description="A workbook may unpack to this size at most")
+    dates_years_back: NonNegativeInt = Field(
+        10, description="Dates and times of records that lie more years before the run are pointed out; 0: none"
+    )
+    dates_years_ahead: NonNegativeInt = Field(5, description="... and those that lie more years after it; 0: none")
     parts_bytes_min: PositiveInt = Field(
         16_000_000,
         description="Text files of one drop with so many bytes together are translated by processes of their own ...",

@@ -10,6 +10,15 @@ class Reporting(BaseModel):
 
     weight_tolerance: NonNegativeFloat = Field(0.001, description="Weights and volumes that differ by no more agree")
     money_tolerance: NonNegativeFloat = Field(0.01, description="Amounts of money that differ by no more agree")
+    unverified_share_max: float = Field(
+        0.1,
+        ge=0,
+        le=1,
+        description=(
+            "Exit code 1 if more than this share of the documents cannot be verified because the exchange does not list all records (0 to 1; "
+            "1: off)"
+        ),
+    )
     page_documents_max: PositiveInt = Field(
         300,
         description="So many documents run.html shows one by one, those that need someone first; it counts the others",

@@ -18,6 +18,11 @@ class Sending(BaseModel):
     call_timeout_s: PositiveFloat = Field(60.0, description="Limit for a whole call, answer included")
     idle_connection_s: PositiveFloat = Field(4.0, description="A connection idle for longer is not used again")
     answer_bytes_max: PositiveInt = Field(268_435_456, description="Largest answer that is read, unpacked")
+    listing_bytes_max: PositiveInt = Field(
+        8_589_934_592,
+        description="Largest listing that is read; what exceeds 8 MB is kept in the folder for temporary files",
+    )
+    listing_timeout_s: PositiveFloat = Field(900.0, description="Limit for reading a listing, however long it is")
     retry_after_max_s: PositiveFloat = Field(3600.0, description="Longest pause that the exchange may ask for")
     unreachable_max: PositiveInt = Field(5, description="So many calls in a row that reach nobody end the sending")
     unknown_max: PositiveInt = Field(20, description="So many calls in a row without a clear answer end the sending")

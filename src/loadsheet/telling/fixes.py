@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+from loadsheet.file_modes import leave_to_umask
 from loadsheet.ledger.codec import stamp
 from loadsheet.ledger.history import History
 from loadsheet.nights import Night
@@ -104,13 +105,16 @@ def _copied(path: Path, folder: Path, say: Callable[[str], None]) -> bool:
         if not path.is_file():
             say(f"notices: {path} was to be copied to {folder}, and is not there any more")
             return True
-        folder.mkdir(parents=True, exist_ok=True)
+        if not folder.is_dir():
+            folder.mkdir(parents=True)
+            leave_to_umask(folder)
         target = _free(folder, path)
         if target is None:
             return True
         part = target.with_name(f".{target.name[:80]}.tmp")
         try:
             shutil.copyfile(path, part)
+            leave_to_umask(part)  # for the shipper
             with part.open("rb+") as copy:
                 os.fsync(copy.fileno())
             part.replace(target)

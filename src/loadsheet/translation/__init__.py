@@ -18,6 +18,7 @@ from loadsheet.translation.parts import (
     orders,
     staged,
 )
+from loadsheet.translation.watching import Watched
 
 __all__ = [
     "Children",
@@ -25,6 +26,7 @@ __all__ = [
     "PartsLost",
     "Source",
     "Translated",
+    "Watched",
     "alone",
     "carry_out",
     "helpers",

@@ -21,8 +21,9 @@ import msgspec
 
 from loadsheet.contract import Assumptions
 from loadsheet.mapping import Document, Ignored
+from loadsheet.mapping.documents import TableNotes
 from loadsheet.mapping.parts import Broken, Chunk, pack, unpack
-from loadsheet.problems import FileRefused, Problem
+from loadsheet.problems import FileRefused
 from loadsheet.reading import isolation_wire as wire
 from loadsheet.settings import Settings
 from loadsheet.translation.parts import Joined, Order, PartsLost, Told, begin
@@ -76,9 +77,9 @@ class Children:
         """As of any translation. Raises PartsLost if parts read different rows."""
         return self._joined.rows()
 
-    def suspected(self) -> Mapping[str, Sequence[Problem]]:
+    def notes(self) -> Mapping[str, TableNotes]:
         """As of any translation."""
-        return self._joined.suspected()
+        return self._joined.notes()
 
     def _all_told(self) -> list[Told]:
         return [self._told[order.part] for order in self._orders]

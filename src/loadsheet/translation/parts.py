@@ -18,6 +18,7 @@ import msgspec
 
 from loadsheet.mapping import Document, Ignored, load, of_shipper, translate
 from loadsheet.mapping import Mapping as CompiledMapping
+from loadsheet.mapping.documents import TableNotes
 from loadsheet.mapping.parts import Broken, Chunk, Part, Whole, pack, together, unpack
 from loadsheet.mapping.revival import put_down
 from loadsheet.problems import FileRefused, FolderError, MappingError, Problem, ReadersUnavailable
@@ -33,7 +34,7 @@ class PartsLost(Exception):  # noqa: N818 (never leaves the intake)
 
 
 class Translated(Protocol):
-    """What a drop comes to, whoever translated it. Its rows and suspicions are known at the end of its documents."""
+    """What a drop comes to, whoever translated it. Its rows and notes are known at the end of its documents."""
 
     def documents(self) -> Iterator[Document | Ignored]:
         """The documents and ignored rows, in order. Raises what reading raises."""
@@ -41,8 +42,8 @@ class Translated(Protocol):
     def rows(self) -> Mapping[str, int]:
         """How many rows reading gave, by table."""
 
-    def suspected(self) -> Mapping[str, Sequence[Problem]]:
-        """What looks damaged in which table."""
+    def notes(self) -> Mapping[str, TableNotes]:
+        """What was seen of each table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,18 +86,25 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What a part tells at its end: how many rows it read of each table, how many groups they made, and, if it is the first, what looks
-    damaged.
+    """What a part tells at its end: how many rows it read of each table, how many groups they made, and, if it is the first, what was
+    seen of each.
     """
 
     rows: dict[str, int]
     groups: int
-    suspected: dict[str, tuple[Problem, ...]]
+    notes: dict[str, TableNotes]
 
     def to_json(self) -> dict[str, Any]:
         """What was told as JSON values."""
-        problems = {name: [problem.to_json() for problem in found] for name, found in self.suspected.items()}
-        return {"rows": self.rows, "groups": self.groups, "suspected": problems}
+        notes = {
+            name: {
+                "problems": [problem.to_json() for problem in one.problems],
+                "unused": one.unused,
+                "blank": one.blank_rows,
+            }
+            for name, one in self.notes.items()
+        }
+        return {"rows": self.rows, "groups": self.groups, "notes": notes}
 
     @classmethod
     def from_json(cls, answer: Mapping[str, Any]) -> Self:
@@ -106,8 +114,13 @@ class Told:
         if "failed" in answer:
             raise PartsLost(str(answer["failed"]))
         try:
-            problems = {name: tuple(map(Problem.from_json, found)) for name, found in dict(answer["suspected"]).items()}
-            return cls(dict(answer["rows"]), int(answer["groups"]), problems)
+            notes = {
+                name: TableNotes(
+                    tuple(map(Problem.from_json, one["problems"])), tuple(one["unused"]), int(one["blank"])
+                )
+                for name, one in dict(answer["notes"]).items()
+            }
+            return cls(dict(answer["rows"]), int(answer["groups"]), notes)
         except (LookupError, TypeError, ValueError) as error:
             raise PartsLost(f"an answer that cannot be understood: {error}") from error
 
@@ -142,7 +155,9 @@ class Translating:
             layouts = mapping.layouts.get(source.role)
             if layouts is not None:
                 tables |= open_tables(Path(source.lies_at), source.name, layouts, settings)
-        self._watched = Watched(tables, sentinel=not order.part)  # all parts read all rows; one look at them is enough
+        self._watched = Watched(
+            mapping, tables, sentinel=not order.part
+        )  # all parts read all rows; one look at them is enough
         self._whole = Whole(Part(order.part, order.of))
 
     def chunks(self) -> Iterator[Chunk]:
@@ -152,7 +167,7 @@ class Translating:
 
     def told(self) -> Told:
         """What it tells when its chunks are all made."""
-        return Told(dict(self._watched.rows), self._whole.groups, self._watched.suspected())
+        return Told(dict(self._watched.rows), self._whole.groups, self._watched.notes())
 
 
 def begin(
@@ -237,9 +252,9 @@ class Joined:
             raise PartsLost(f"parts read different rows: {first} and {next(rows for rows in others if rows != first)}")
         return first
 
-    def suspected(self) -> Mapping[str, Sequence[Problem]]:
-        """What looked damaged to the first part."""
-        return self._told()[0].suspected
+    def notes(self) -> Mapping[str, TableNotes]:
+        """What the first part saw of each table."""
+        return self._told()[0].notes
 
 
 def staged(packed: Iterable[bytes], answers: Iterable[Mapping[str, Any]]) -> Translated:
@@ -253,7 +268,7 @@ def staged(packed: Iterable[bytes], answers: Iterable[Mapping[str, Any]]) -> Tra
 class _Alone:
     def __init__(self, mapping: CompiledMapping, tables: Mapping[str, Table], now: datetime) -> None:
         self._mapping, self._now = mapping, now
-        self._watched = Watched(tables)
+        self._watched = Watched(mapping, tables)
 
     def documents(self) -> Iterator[Document | Ignored]:
         return translate(self._mapping, self._watched.tables, now=self._now)
@@ -261,8 +276,8 @@ class _Alone:
     def rows(self) -> Mapping[str, int]:
         return self._watched.rows
 
-    def suspected(self) -> Mapping[str, Sequence[Problem]]:
-        return self._watched.suspected()
+    def notes(self) -> Mapping[str, TableNotes]:
+        return self._watched.notes()
 
 
 def alone(mapping: CompiledMapping, tables: Mapping[str, Table], now: str) -> Translated:

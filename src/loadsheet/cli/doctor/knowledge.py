@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from importlib.metadata import version
 from pathlib import Path
 
-from loadsheet import arrivals
+from loadsheet import arrivals, reports
 from loadsheet.cli.doctor.findings import Finding, ok, warning, wrong
 from loadsheet.cli.reaching import held_ledger, holder_of_file
 from loadsheet.ledger import Ledger, Run, State, open_ledger
@@ -36,7 +36,9 @@ _LIBRARIES = ("click", "duckdb", "openpyxl", "pandas", "pydantic", "requests", "
 def mappings(settings: Settings) -> Iterator[Finding]:
     """Each mapping file by itself, and whether they go together."""
     folder = settings.mappings
-    found = {path: lint(path, settings.assumptions) for path in mapping_files(folder)} if folder.is_dir() else {}
+    found = (
+        {path: lint(path, settings.assumptions, folder) for path in mapping_files(folder)} if folder.is_dir() else {}
+    )
     for path, faults in found.items():
         if faults:
             more = f" (and {len(faults) - 1} more)" if faults[1:] else ""
@@ -111,6 +113,7 @@ def _opened(
         held_by = holder if quick else _taken(settings)
         yield _state(opened, f"{place}, {size() / 1e6:,.1f} MB", held_by, quick=quick)
         yield from _latest(settings, opened, now)
+        yield from _missing(opened)
         yield from _late(settings, opened, now)
 
 
@@ -131,6 +134,12 @@ def _taken(settings: Settings) -> str:
             return ""
     except LedgerBusy as busy:
         return str(busy).partition(" is held by ")[2].partition(";")[0]
+
+
+def _missing(opened: Ledger) -> Iterator[Finding]:
+    """Runs that ended without some of their reports."""
+    for run in opened.history.runs_with_reports_missing():
+        yield warning("reports", f"run {run.name} {reports.lacking(run)}", f"loadsheet report --run {run.name}")
 
 
 def _latest(settings: Settings, opened: Ledger, now: datetime) -> Iterator[Finding]:

@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from loadsheet.authoring.carets import framed
+from loadsheet.cli.mapping.opening import home_of
 from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, load, together
 from loadsheet.cli.output import print_json, say
 from loadsheet.mapping import lint as lint_file
@@ -24,8 +25,9 @@ def lint(files: tuple[Path, ...], *, mappings: Path | None, config: Path | None,
     """
     settings = load(config, mappings=mappings)
     paths = files or (tuple(mapping_files(settings.mappings)) if settings.mappings.is_dir() else ())
-    by_path = {path: lint_file(path, settings.assumptions) for path in paths}
-    sound = [load_mapping(path, settings.assumptions) for path, found in by_path.items() if not found]
+    home = {path: home_of(path, settings) for path in paths}
+    by_path = {path: lint_file(path, settings.assumptions, home[path]) for path in paths}
+    sound = [load_mapping(path, settings.assumptions, home[path]) for path, found in by_path.items() if not found]
     findings = [finding for found in by_path.values() for finding in found]
     if as_json:
         print_json([_told(finding) for finding in findings])

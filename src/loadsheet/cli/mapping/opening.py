@@ -1,6 +1,6 @@
 """Files opened for one mapping that is named, whatever the files are called: for `preview`, `test` and `diff`."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 
@@ -19,12 +19,20 @@ from loadsheet.settings import Settings
 def mapping_named(name: str, settings: Settings) -> CompiledMapping:
     """The mapping file at this path, else the mapping of this name in the folder. Raises MappingError, click.BadParameter."""
     if Path(name).suffix in {".yaml", ".yml"} and Path(name).is_file():
-        return load_mapping(Path(name), settings.assumptions)
-    loaded = {mapping.name: mapping for mapping in load_folder(settings.mappings, settings.assumptions)}
+        return load_mapping(Path(name), settings.assumptions, home_of(Path(name), settings))
+    found = load_folder(settings.mappings, settings.assumptions)
+    loaded = {mapping.name: mapping for mapping in found}
     if name not in loaded:
+        if broken := next((one for one in found.broken if name == one.name), None):
+            raise broken.finding
         known = ", ".join(loaded) or "none"
         raise click.BadParameter(f"{name} is no mapping file and no mapping of {settings.mappings}; there are: {known}")
     return loaded[name]
+
+
+def home_of(path: Path, settings: Settings) -> Path | None:
+    """The folder of mappings, if a mapping file lies in it."""
+    return settings.mappings if path.resolve().is_relative_to(settings.mappings.resolve()) else None
 
 
 def mapping_for(files: Sequence[Path], settings: Settings) -> CompiledMapping:
@@ -40,6 +48,8 @@ def mapping_for(files: Sequence[Path], settings: Settings) -> CompiledMapping:
         ]
         if named and name not in routes.ambiguous:
             return named[0]
+        if broken := next((one for one in loaded.broken if one.takes(name)), None):
+            raise broken.finding
         problem = problem or routes.ambiguous.get(name) or routes.unmapped.get(name)
     raise FileRefused(problem) if problem else click.BadParameter(f"no mapping names {files[0]}")
 
@@ -66,7 +76,7 @@ def _roles(mapping: CompiledMapping, files: Sequence[Path]) -> Mapping[str, Path
         return {mapping.main_role: files[0]}
     left, roles = list(files), dict[str, Path]()
     for role, wanted in patterns.items():
-        fits = [path for path in left if any(_fits(path, pattern) for pattern in wanted)]
+        fits = [path for path in left if named_by(wanted, path)]
         if not fits:
             raise click.UsageError(
                 f"mapping {mapping.name} needs a file for {role} ({', '.join(wanted)}); "
@@ -75,6 +85,11 @@ def _roles(mapping: CompiledMapping, files: Sequence[Path]) -> Mapping[str, Path
         roles[role] = fits[0]
         left.remove(fits[0])
     return roles
+
+
+def named_by(patterns: Iterable[str], path: Path) -> bool:
+    """Whether one of the patterns names this file, by its bare name."""
+    return any(_fits(path, pattern) for pattern in patterns)
 
 
 def _fits(path: Path, pattern: str) -> bool:

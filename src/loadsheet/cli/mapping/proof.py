@@ -9,12 +9,12 @@ import click
 
 from loadsheet.authoring.cases import FOLDER, Case, find_cases, judge, moment_of, written
 from loadsheet.authoring.comparing import Comparison, Pair, Verdict, compare
-from loadsheet.cli.mapping.opening import documents_for, mapping_named
+from loadsheet.cli.mapping.opening import documents_for, home_of, mapping_named, named_by
 from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, load, together
 from loadsheet.cli.output import print_json, print_lines, say
 from loadsheet.mapping import Document, Mapping
 from loadsheet.mapping import load as load_mapping
-from loadsheet.problems import FileRefused, MappingError
+from loadsheet.problems import FileRefused, MappingError, Problem, Where
 from loadsheet.settings import Settings
 
 DIFFERS = 1
@@ -77,16 +77,21 @@ def _judged(case: Case, settings: Settings, *, update: bool) -> list[str]:
 )
 @together(CONFIG, JSON)
 def diff(old: Path, new: Path, *, files: tuple[Path, ...], config: Path | None, as_json: bool) -> int:
-    """Translate files with mapping OLD and with NEW, and say what becomes of each document: identical, changed, now failing."""
+    """Translate files with mapping OLD and with NEW, and say what becomes of each document: identical, changed, now failing.
+
+    Of a folder, the files that OLD or NEW names by its patterns are taken. Exit code 65 if there is nothing to compare.
+    """
     settings = load(config)
-    before, after = load_mapping(old, settings.assumptions), load_mapping(new, settings.assumptions)
+    before, after = (load_mapping(path, settings.assumptions, home_of(path, settings)) for path in (old, new))
     now = datetime.now(UTC)
     total = Comparison()
-    for drop in _drops(files, before):
+    for drop in _drops(files, before, after):
         found = compare(_usable(before, drop, settings, now), _usable(after, drop, settings, now))
         total.counts.update(found.counts)
         total.fields.update(found.fields)
         total.pairs += found.pairs
+    if not total.counts:
+        raise _nothing_in(files, before, after)
     if as_json:
         print_json(_told(before, after, total))
     else:
@@ -94,13 +99,24 @@ def diff(old: Path, new: Path, *, files: tuple[Path, ...], config: Path | None, 
     return 0 if total.same else DIFFERS
 
 
-def _drops(files: Sequence[Path], mapping: Mapping) -> list[tuple[Path, ...]]:
+def _drops(files: Sequence[Path], before: Mapping, after: Mapping) -> list[tuple[Path, ...]]:
     """Each file by itself, or for a mapping of several files all of them together; a folder is one drop."""
     alone = [path for path in files if path.is_file()]
-    folders = [tuple(sorted(inner for inner in path.iterdir() if inner.is_file())) for path in files if path.is_dir()]
-    if mapping.companions:
-        return [*([tuple(alone)] if alone else []), *folders]
-    return [(path,) for path in [*alone, *(inner for folder in folders for inner in folder)]]
+    folders = [sorted(inner for inner in path.iterdir() if inner.is_file()) for path in files if path.is_dir()]
+    if before.companions:
+        return [tuple(drop) for drop in (alone, *folders) if drop]
+    patterns = (*before.files, *after.files)
+    return [
+        (path,) for path in [*alone, *(inner for folder in folders for inner in folder if named_by(patterns, inner))]
+    ]
+
+
+def _nothing_in(files: Sequence[Path], before: Mapping, after: Mapping) -> FileRefused:
+    """That these files and folders hold no document for either mapping."""
+    patterns = ", ".join(dict.fromkeys((*before.files, *before.companions.values(), *after.files)))
+    found = ", ".join(map(str, files))
+    hint = "there is nothing to compare: name a file, or a folder that holds files of these names"
+    return FileRefused(Problem("A101", Where(found), found, {"patterns": patterns}, hint))
 
 
 def _usable(mapping: Mapping, files: Sequence[Path], settings: Settings, now: datetime) -> list[Document]:

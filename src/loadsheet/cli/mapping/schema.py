@@ -6,11 +6,12 @@ import click
 import msgspec
 
 from loadsheet.authoring.formatschema import mapping_schema
+from loadsheet.cli.options import Target
 from loadsheet.cli.output import say
 
 
 @click.command()
-@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write it to this file instead of stdout.")
+@click.option("--out", type=Target(), help="Write it to this file instead of stdout.")
 def schema(*, out: Path | None) -> None:
     """Print the JSON Schema of mapping files (draft 2020-12): editors complete and check by it.
 

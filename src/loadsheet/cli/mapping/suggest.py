@@ -7,7 +7,7 @@ import click
 from loadsheet.authoring.drafting import CHECK, FILL_IN, draft
 from loadsheet.authoring.observing import observe
 from loadsheet.authoring.writing import warnings, write_draft
-from loadsheet.cli.options import CONFIG, load, together
+from loadsheet.cli.options import CONFIG, Target, load, together
 from loadsheet.cli.output import say
 from loadsheet.contract import WRITES
 
@@ -19,9 +19,7 @@ from loadsheet.contract import WRITES
     type=click.Choice([operation.name for operation in WRITES]),
     help="The operation that the records are meant for; else the likeliest.",
 )
-@click.option(
-    "--out", type=click.Path(dir_okay=False, path_type=Path), help="Write the draft to this file, which must not exist."
-)
+@click.option("--out", type=Target(), help="Write the draft to this file, which must not exist.")
 @together(CONFIG)
 def suggest(files: tuple[Path, ...], *, target: str | None, out: Path | None, config: Path | None) -> None:
     """Draft a mapping from FILES: one workbook, one text file, or several that belong together.

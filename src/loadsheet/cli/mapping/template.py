@@ -6,14 +6,12 @@ import click
 
 from loadsheet.authoring.template import write_template
 from loadsheet.cli.mapping.opening import mapping_named
-from loadsheet.cli.options import CONFIG, MAPPINGS, load, together
+from loadsheet.cli.options import CONFIG, MAPPINGS, Target, load, together
 
 
 @click.command()
 @click.argument("name", metavar="MAPPING")
-@click.option(
-    "--out", type=click.Path(dir_okay=False, path_type=Path), help="The workbook to write (default: MAPPING.xlsx)."
-)
+@click.option("--out", type=Target(), help="The workbook to write (default: MAPPING.xlsx).")
 @together(MAPPINGS, CONFIG)
 def template(name: str, *, out: Path | None, mappings: Path | None, config: Path | None) -> None:
     """Write the workbook that the shipper of MAPPING (a name or a file) fills in: lists, notes, an example and a guide.

@@ -5,12 +5,13 @@ alone).
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Table, bindparam, delete, update
 
-from loadsheet.contract import Action
-from loadsheet.exchange.effects import Books, Call, Held, Journal, Shelf
+from loadsheet.contract import Action, is_acceptance
+from loadsheet.exchange.effects import Books, Call, Held, Journal, Key, Shelf
 from loadsheet.exchange.store import statements
 from loadsheet.exchange.store.schema import (
     CONFIRMATIONS,
@@ -21,6 +22,7 @@ from loadsheet.exchange.store.schema import (
     TENDERS,
     owner_of,
 )
+from loadsheet.exchange.wire import stored
 
 _SHELVES = (TENDERS, ORDERS, QUOTES)
 _SET_CONTENT = {
@@ -33,6 +35,9 @@ _REMOVE = {table: delete(table).where(table.c.number == bindparam("at")) for tab
 _CLEAR = {
     table: delete(table).where(owner_of(table) == bindparam("owner")) for table in (QUOTES, CONFIRMATIONS, EVENTS)
 }
+_CLEAR_DECISIONS = delete(CONFIRMATIONS).where(
+    CONFIRMATIONS.c.tender == bindparam("tender"), CONFIRMATIONS.c.carrier == bindparam("carrier")
+)
 
 
 class Count(NamedTuple):
@@ -63,6 +68,7 @@ def open_books(connection: Connection, counts: Counts, calls: Sequence[Call]) ->
     _fill(connection, TENDERS, books.tenders, (call for call in calls if call.operation.subject == "tender"))
     _fill(connection, ORDERS, books.orders, (call for call in calls if call.operation.subject == "order"))
     _fill(connection, QUOTES, books.quotes, about_quotes)
+    books.decisions.update(_decisions(connection, about_quotes))
     return books
 
 
@@ -71,6 +77,10 @@ def close_books(connection: Connection, counts: Counts, books: Books) -> None:
     # Deletions first: a record deleted and created anew in one group has the same key twice for a moment.
     _clear(connection, (QUOTES, CONFIRMATIONS), books.cleared_tenders)
     _clear(connection, (EVENTS,), books.cleared_orders)
+    if books.cleared_quotes:
+        connection.execute(
+            _CLEAR_DECISIONS, [{"tender": tender, "carrier": carrier} for tender, carrier in books.cleared_quotes]
+        )
     shelves = ((TENDERS, books.tenders), (ORDERS, books.orders), (QUOTES, books.quotes))
     journals = ((CONFIRMATIONS, books.confirmations), (EVENTS, books.events))
     for table, shelf in shelves:
@@ -95,6 +105,13 @@ def _fill(connection: Connection, table: Table, shelf: Shelf, calls: Iterable[Ca
         key, parties = tuple(rest[: len(rest) - sides]), tuple(rest[len(rest) - sides :])
         shelf.held[key] = Held(number, content, parties)
         shelf.found[key] = number
+
+
+def _decisions(connection: Connection, calls: Sequence[Call]) -> dict[Key, bool]:
+    """By quote, whether the latest decision on it accepts it."""
+    owners = tuple({owner for call in calls for owner in call.owners})
+    latest = sorted(statements.find(connection, CONFIRMATIONS, owners), key=itemgetter(0))
+    return {(tender, carrier): is_acceptance(stored(content)) for _, tender, carrier, content in latest}
 
 
 def _clear(connection: Connection, tables: Iterable[Table], owners: Collection[str]) -> None:

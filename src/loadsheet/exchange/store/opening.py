@@ -4,8 +4,10 @@ Owns: what differs between the two kinds of database, and when a migration runs.
 once: one of them makes or upgrades the tables, the others wait for it.
 """
 
+import os
 import sqlite3
 import time
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -114,10 +116,20 @@ def _url(database_url: str) -> URL:
 
 
 def _sqlite(url: URL, busy_timeout_s: float) -> Engine:
+    _close_to_others(Path(str(url.database)))
     engine = create_engine(url)
     event.listen(engine, "connect", partial(_durable, busy_timeout_s))
     event.listen(engine, "begin", _begin)
     return engine
+
+
+def _close_to_others(path: Path) -> None:
+    """The database is read by its owner alone; SQLite gives its other files the same rights. One that is another user's stays so."""
+    with suppress(OSError):
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+    for name in ("", "-wal", "-shm"):
+        with suppress(OSError):
+            Path(f"{path}{name}").chmod(0o600)
 
 
 def _durable(busy_timeout_s: float, connection: Any, _record: Any) -> None:

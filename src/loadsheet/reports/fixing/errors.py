@@ -75,19 +75,14 @@ class Errors:
         errors, warnings = self._levels["error"], self._levels["warning"]
         kinds = sum(cause.level == "error" for cause in self._causes.ranked())
         said = words.errors_summary.format(
-            problems=counted(words.errors_counted, errors),
-            kinds=counted(words.kinds_counted, kinds),
-            documents=counted(words.documents_counted, self.documents),
+            problems=words.counted(words.errors_counted, errors),
+            kinds=words.counted(words.kinds_counted, kinds),
+            documents=words.counted(words.documents_counted, self.documents),
         )
         column, most = max(self._columns.items(), key=lambda item: item[1], default=("", 0))
         if kinds > 1 < most < errors:
-            said += f" {words.errors_clears.format(column=column, count=f'{most:,}')}"
-        return f"{said} {counted(words.warnings_counted, warnings)}" if warnings else said
-
-
-def counted(forms: tuple[str, str], count: int) -> str:
-    """A count in words: one, or more than one."""
-    return forms[count != 1].format(f"{count:,}")
+            said += f" {words.errors_clears.format(column=column, count=words.number(most))}"
+        return f"{said} {words.counted(words.warnings_counted, warnings)}" if warnings else said
 
 
 def _kind(problem: Problem) -> _Kind:

@@ -17,9 +17,9 @@ from loadsheet.ledger import ColumnGuide, Drop, Entry, Run, State
 from loadsheet.ledger.history import History
 from loadsheet.problems import Problem, column_letters
 from loadsheet.reports.fixing.changed import changes_of
-from loadsheet.reports.fixing.errors import Errors, counted
+from loadsheet.reports.fixing.errors import Errors
 from loadsheet.reports.fixing.pages import Spot, aside_page, changed_page, errors_page, origin_of, read_page
-from loadsheet.reports.fixing.rows import FixRows, Place, Remark, place_of, placed_at
+from loadsheet.reports.fixing.rows import FixRows, Place, Remark, also_of, place_of, placed_at
 from loadsheet.reports.fixing.sheets import LISTS, FixSheet, Shared, link_to
 from loadsheet.reports.fixing.texts import write_rows
 from loadsheet.reports.fixing.words import Told, Words, told
@@ -130,9 +130,9 @@ class _DropFix:
             place = place_of(problem, entry, self._tables)
             said = self._told(problem, place)
             self._errors.add(placed_at(problem, place), place, said, entry.key)
-            remarks.append(
-                (place, Remark(place.position, said.column, problem.level, said.text, said.todo, problem.code))
-            )
+            for one in (place, *also_of(problem, entry, self._tables)):
+                column = said.column if one is place else one.table.header[one.position or 0]
+                remarks.append((one, Remark(one.position, column, problem.level, said.text, said.todo, problem.code)))
         self._errors.documents += 1
         rows = self._over if self._is_over(entry) else self._rows
         rows.add(entry, remarks)
@@ -208,7 +208,7 @@ class _DropFix:
         if texts:
             yield self._words.read_more.format(names=", ".join(texts))
         if self._held:
-            yield counted(self._words.read_held, self._held)
+            yield self._words.counted(self._words.read_held, self._held)
 
     def _spots(self) -> Callable[[Place], Spot]:
         """Where in the workbook a place of the source is."""

@@ -48,7 +48,9 @@ def errors_page(book: Book, title: str, errors: Errors, words: Words, spot: Call
 def _error(book: Book, sheet: Any, row: int, line: Line, spots: Sequence[Spot], *, words: Words) -> None:
     problem, told = line.problem, line.told
     more = line.count - 1 - min(_ALSO_SHOWN, len(spots) - 1)
-    also = ", ".join([one.name for one in spots[1 : 1 + _ALSO_SHOWN]] + ([f"+{more:,}"] if more > 0 else []))
+    also = ", ".join(
+        [one.name for one in spots[1 : 1 + _ALSO_SHOWN]] + ([f"+{words.number(more)}"] if more > 0 else [])
+    )
     texts = (
         told.column or words.whole_row,
         problem.found,
@@ -73,7 +75,7 @@ def changed_page(book: Book, title: str, changes: Changes, words: Words) -> None
     top = 2
     _say(book, sheet, 0, words.changed_intro, size=12)
     if changes.is_cut:
-        _say(book, sheet, 1, words.changed_some.format(count=f"{changes.documents:,}"))
+        _say(book, sheet, 1, words.changed_some.format(count=words.number(changes.documents)))
     _heads(book, sheet, top, words.changed_heads, _CHANGED_WIDTHS, counts=words.changed_heads[2:3])
     row = top
     for change in changes.folded():

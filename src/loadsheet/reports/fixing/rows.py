@@ -131,6 +131,19 @@ def place_of(problem: Problem, entry: Entry, tables: Mapping[str, SourceTable]) 
     return best
 
 
+def also_of(problem: Problem, entry: Entry, tables: Mapping[str, SourceTable]) -> list[Place]:
+    """The other cells that take part in a problem of an entry."""
+    if not problem.also:
+        return []
+    rows = {(tables[row.table].file, tables[row.table].sheet, row.number): row for row in entry.rows}
+    found = ((where, rows.get((where.file, where.sheet, where.row))) for where in problem.also)
+    return [
+        Place(tables[row.table], row, position)
+        for where, row in found
+        if row is not None and (position := tables[row.table].position(where)) is not None
+    ]
+
+
 def placed_at(problem: Problem, place: Place) -> Problem:
     """The problem with its place made good: the row that it stands at, if it named none."""
     if problem.where.row == place.row.number and problem.where.file:

@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from loadsheet.control_characters import visible
 from loadsheet.ledger import ColumnGuide
 from loadsheet.problems import CATALOGUE, Problem
-from loadsheet.reports.fixing.rows import FixRow
+from loadsheet.reports.fixing.rows import FixRow, Remark
 
 _NEAR = re.compile(r"did you mean ([^?;]+)\?")
 _PATTERN = re.compile(r", (?:like the pattern|nach dem Muster) .*?(?=, (?:blank means|leer bedeutet)|$)")
@@ -70,9 +71,18 @@ class Words:
     choose: str
     whole_row: str
     date_format: str
+    thousands: str
     problems: Mapping[str, str]
     todo: Mapping[str, str]
     phrases: tuple[tuple[str, str], ...]
+
+    def number(self, count: int) -> str:
+        """A count with the sign between thousands of this language."""
+        return f"{count:,}".replace(",", self.thousands)
+
+    def counted(self, forms: tuple[str, str], count: int) -> str:
+        """A count in words: one, or more than one."""
+        return forms[count != 1].format(self.number(count))
 
     def phrase(self, text: str) -> str:
         """A phrase in this language; the text itself if it is none that is known."""
@@ -97,8 +107,9 @@ class Told(NamedTuple):
 def told(problem: Problem, words: Words, titles: Mapping[str, str], guide: ColumnGuide | None = None) -> Told:
     """A problem in words. `titles` are the sheets by table; `guide` tells of its column."""
     values = {"found": problem.found, "column": problem.where.column}
+    said = problem.shown(words.thousands)
     prefix = f"{problem.where.path}: " if problem.where.column else ""
-    values |= {name: words.phrase(str(value).removeprefix(prefix)) for name, value in problem.values.items()}
+    values |= {name: words.phrase(value.removeprefix(prefix)) for name, value in said.items()}
     if problem.where.column:
         values["path"] = values["target"] = problem.where.column
     values["table"] = titles.get(values.get("table", ""), values.get("table", ""))
@@ -117,12 +128,18 @@ def line_of(text: str, todo: str) -> str:
 
 
 def lines_of(row: FixRow, words: Words) -> list[str]:
-    """All that is said about a row, a line each: what is wrong, with the column where the words do not name it, or that it is fine."""
-    lines = []
+    """All that is said about a row, each once: what is wrong, with the columns where the words do not name them, or that it is fine."""
+    columns: dict[Remark, list[str]] = {}
     for remark in row.remarks:
-        text = f"{remark.column}: {remark.text}" if remark.column not in remark.text else remark.text
-        warning = f"{words.warning}: " if remark.level == "warning" else ""
-        lines.append(f"{warning}{line_of(text, remark.todo)}")
+        said = remark._replace(position=None, column="", code="")
+        columns.setdefault(said, [])
+        if remark.column not in (*columns[said], "") and remark.column not in remark.text:
+            columns[said].append(remark.column)
+    lines = []
+    for said, named in columns.items():
+        warning = f"{words.warning}: " if said.level == "warning" else ""
+        place = f"{', '.join(named)}: " if named else ""
+        lines.append(f"{warning}{place}{line_of(said.text, said.todo)}")
     return lines if row.is_wrong else [*lines, words.belongs.format(key=row.key)]
 
 
@@ -143,7 +160,7 @@ def _todo(problem: Problem, words: Words, values: Mapping[str, str], guide: Colu
 
 
 def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:]
+    return visible(text[:1].upper() + text[1:])
 
 
 class _Lenient(dict[str, str]):

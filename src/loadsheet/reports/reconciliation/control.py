@@ -5,13 +5,13 @@ follow them and a program that does not calculate sees them too.
 """
 
 from collections.abc import Mapping
-from decimal import Decimal
 
 from xlsxwriter.utility import xl_rowcol_to_cell as at  # type: ignore[import-untyped]  # has annotations but no py.typed
 
 from loadsheet.contract import Scale
 from loadsheet.ledger import State
-from loadsheet.reconcile import IGNORED
+from loadsheet.reconcile import IGNORED, RED
+from loadsheet.reconcile.totals import AGREEING
 from loadsheet.reports.page import Cell, Page
 from loadsheet.reports.sheets import Column, Formula, Kind, Tone
 from loadsheet.reports.summary import LegTold, RunSummary, TotalTold
@@ -118,19 +118,9 @@ def _controlled(row: int, total: TotalTold, leg: LegTold | None) -> list[Cell]:
         Formula(f"=ROUND({formula},{_PLACES})", float(round(gap, _PLACES)))
         for formula, gap in zip(formulas, gaps, strict=True)
     ]
-    says, tone = _says(gaps[0], gaps[2], total.tolerance, leg)
+    tone = Tone.BAD if total.says in RED else Tone.GOOD if total.says == AGREEING else Tone.NOTE
     first, last = at(row, 7), at(row, 9)
     test = f'=IF({first}<>0,"does not add up",IF(ABS({last})<={total.tolerance},"agrees","differs"))'
-    told = Formula(test, says) if leg is not None and leg.complete else says
+    told = Formula(test, total.says) if leg is not None and leg.complete else total.says
     cells = [Cell(amount, kind=kind) for amount in (*amounts, *shown[:2], shown[2] if read else None)]
     return [Cell(f"{total.subject} {total.figure}"), Cell(total.unit), *cells, Cell(told, tone)]
-
-
-def _says(unaccounted: Decimal, gap: Decimal, tolerance: Decimal, leg: LegTold | None) -> tuple[str, Tone]:
-    if leg is None or not leg.read:
-        return "not listed", Tone.NOTE
-    if not leg.complete:
-        return "listing partial", Tone.NOTE
-    if unaccounted:
-        return "does not add up", Tone.BAD
-    return ("agrees", Tone.GOOD) if abs(gap) <= tolerance else ("differs", Tone.BAD)

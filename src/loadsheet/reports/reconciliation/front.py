@@ -59,7 +59,7 @@ def write_front(page: Page, summary: RunSummary, told: Told) -> None:
 
 
 def _head(page: Page, summary: RunSummary, told: Told) -> None:
-    clean = not (summary.needs_someone.entries or summary.inbox.stuck)
+    clean = not (summary.needs_someone.entries or summary.inbox.stuck or summary.red_totals)
     tone = Tone.BAD if not summary.balance.balances else Tone.GOOD if clean else Tone.NOTE
     page.line(f"Reconciliation {summary.run}", height=34, font_size=18, bold=True, valign="vcenter", indent=0)
     page.line(

@@ -14,6 +14,7 @@ from xlsxwriter.utility import xl_range_abs  # type: ignore[import-untyped]  # h
 from loadsheet.contract import Difference
 from loadsheet.ledger import Drop, Entry, Run, SourceTable, State
 from loadsheet.ledger.history import History
+from loadsheet.ledger.states import UNUSED
 from loadsheet.mapping.documents import SourceRow
 from loadsheet.problems import NOWHERE, Problem, Where
 from loadsheet.reconcile import AGREES, IN_ORDER, MEANINGS, NEEDS_SOMEONE, FieldMatch, Match, Reconciliation
@@ -32,9 +33,10 @@ from loadsheet.reports.reconciliation.worklist import (
     exception_columns,
 )
 from loadsheet.reports.rows import rows_by_place
-from loadsheet.reports.sentences import fates_of
+from loadsheet.reports.sentences import fates_of, name_of, with_missing_records
 from loadsheet.reports.sheets import Book, Column, Kind, TableSheet, Tone, Value
 from loadsheet.reports.summary import RunSummary
+from loadsheet.reports.told import FileTold
 from loadsheet.settings import Settings
 
 NAME = "reconciliation.xlsx"
@@ -98,6 +100,11 @@ _ONLY = (
     Column("Record", width=10),
     Column("What the ledger knows", width=40, width_max=70, wrap=True),
 )
+_MISSING = (
+    Column("File", width=20, width_max=50),
+    Column("Missing record", width=16, width_max=40),
+    Column("Last version read in run", width=24),
+)
 _FILES = (
     Column("File", width=20, width_max=50),
     Column("Read in run", width=14),
@@ -126,6 +133,7 @@ _FACTS = (Column("Name"), Column("Value"))
 _RUN_WIDTHS = (40, 50, 30, 30)
 _LEVELS = {"error": Tone.BAD, "warning": Tone.NOTE}
 _ONLY_TITLE = "Only at exchange"
+_MISSING_TITLE = "Missing records"
 
 
 class ReconciliationWorkbook:
@@ -138,7 +146,7 @@ class ReconciliationWorkbook:
             beside = folder / f"reconciliation.{title.lower().replace(' ', '-')}.csv"
             return TableSheet(book, title, columns, rows_max=rows_max, overflow=beside, **more)
 
-        self._history, self._found = history, found
+        self._history, self._found, self._table = history, found, table
         self._front = Page(book, "Summary", front.WIDTHS)
         self._exceptions = table(SHEET, exception_columns(history.owners()), frozen=2, printed=COLUMNS_PRINTED)
         self._ageing = Page(book, ageing.TITLE, ageing.WIDTHS)
@@ -196,7 +204,7 @@ class ReconciliationWorkbook:
             self._fields.add(_field_line(field), {5: Tone.BAD} if field.different else {})
         for line in _file_lines(summary):
             self._files.add(line)
-        beyond = self._finish_tables()
+        beyond = [*self._finish_tables(), *self._write_missing(summary)]
         nights = trend(self._history, run, summary.verdicts)
         told = front.Told(
             shares=self._found.shares,
@@ -237,6 +245,20 @@ class ReconciliationWorkbook:
             self._files: "no files in this run",
         }
         return [name for sheet, told in nothing.items() if (name := sheet.finish(told))]
+
+    def _write_missing(self, summary: RunSummary) -> Iterator[str]:
+        """A sheet for the records that are missing from new versions of files, if there are any."""
+        if not (drops := with_missing_records(summary)):
+            return
+        sheet = self._table(_MISSING_TITLE, _MISSING)
+        for drop in drops:
+            missing, name = drop.missing_records, name_of(drop)
+            for key in missing.keys:
+                sheet.add((name, key, missing.run))
+            if more := missing.count - len(missing.keys):
+                sheet.add((name, f"and {more:,} more", missing.run))
+        if name := sheet.finish(""):
+            yield name
 
     def _tables_of_data(self) -> tuple[TableSheet, ...]:
         first = (self._exceptions, self._fields, self._differences, self._problems, self._matched)
@@ -280,6 +302,14 @@ def _origin(rows: Sequence[SourceRow], tables: dict[str, SourceTable]) -> tuple[
     return "; ".join(places), "; ".join(places.values())
 
 
+def _remarks(file: FileTold) -> Iterator[str]:
+    """What reading found in a file, and the columns that nothing reads."""
+    for table in file.tables:
+        yield from (f"{what}: {how}" for what, how in table.found.items())
+        if table.unused:
+            yield f"{UNUSED}: {', '.join(table.unused)}"
+
+
 def _file_lines(summary: RunSummary) -> Iterator[Sequence[Value]]:
     for drop in summary.drops:
         documents: int | None = sum(drop.entries.values())
@@ -296,7 +326,7 @@ def _file_lines(summary: RunSummary) -> Iterator[Sequence[Value]]:
                 read,
                 *fates_shown(fates),
                 "; ".join(file.set_aside),
-                "; ".join(f"{what}: {how}" for table in file.tables for what, how in table.found.items()),
+                "; ".join(_remarks(file)),
                 "; ".join(file.results),
                 datetime.fromisoformat(file.arrived),
                 file.size,

@@ -186,6 +186,7 @@ class WorkList:
         place = str(problem.where) if problem.where.file and problem.where.row else cell
         sent = _value_at(entry.payload, path) if path and entry.attempts else ""
         what = problem.text + (f" ({problem.hint})" if problem.hint else "")
+        what = "; ".join((what, *(one.text for one in entry.problems if one.code == _ACCEPTED_BEFORE)))
         named = path or problem.where.column
         return (named, problem.found or source, sent, "", None, what, place or _beginning(entry, drop))
 
@@ -199,6 +200,9 @@ class WorkList:
                 value = row.cells[position] if position < len(row.cells) else ""
                 return value, str(table.where(row.number, place.label))
         return "", ""
+
+
+_ACCEPTED_BEFORE = "L616"  # of an invalid document: the exchange has an earlier version
 
 
 def _named(others: Sequence[Difference]) -> str:

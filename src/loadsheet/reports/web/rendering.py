@@ -15,9 +15,9 @@ from urllib.parse import quote
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from loadsheet.control_characters import visible
+
 _TEXT_MAX = 240  # characters of a cell or value that are shown
-_UNKNOWN_TO_HTML = (*range(9), 11, 12, *range(14, 32), 127, *range(0xD800, 0xE000), 0xFFFE, 0xFFFF)
-_CONTROL = dict.fromkeys(_UNKNOWN_TO_HTML, "\ufffd")
 
 
 def render(template: str, values: Mapping[str, Any]) -> str:
@@ -42,9 +42,8 @@ def part(template: str, values: Mapping[str, Any]) -> Markup:
 
 
 def clean(text: str) -> str:
-    """A foreign text as a page shows it: cut if it is very long, signs that HTML does not know replaced."""
-    cut = text if len(text) <= _TEXT_MAX else f"{text[:_TEXT_MAX]} … ({len(text):,} characters)"
-    return cut.translate(_CONTROL)
+    """A foreign text as a page shows it: cut if it is very long."""
+    return text if len(text) <= _TEXT_MAX else f"{text[:_TEXT_MAX]} … ({len(text):,} characters)"
 
 
 @cache
@@ -52,6 +51,7 @@ def _environment() -> Environment:
     environment = Environment(
         loader=PackageLoader("loadsheet.reports.web"),
         autoescape=True,
+        finalize=_visible,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -65,6 +65,11 @@ def _environment() -> Environment:
         "figure": _figure,
     }
     return environment
+
+
+def _visible(value: object) -> object:
+    """What a template shows, without control characters."""
+    return visible(value) if type(value) is str else value  # what is markup already is our own
 
 
 @cache

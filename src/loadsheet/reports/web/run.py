@@ -17,7 +17,13 @@ from loadsheet.ledger import Drop, Entry, Origin
 from loadsheet.ledger.history import History
 from loadsheet.reconcile import MEANINGS, NEEDS_SOMEONE, Match, Verdict
 from loadsheet.reports.placing import placed
-from loadsheet.reports.sentences import balance_sentence, fates_of, verdict_sentence
+from loadsheet.reports.sentences import (
+    balance_sentence,
+    fates_of,
+    missing_sentence,
+    verdict_sentence,
+    with_missing_records,
+)
 from loadsheet.reports.told import FileTold, RunSummary
 from loadsheet.reports.web.charts import Bar, bars
 from loadsheet.reports.web.orders import Anchors, Told, files_of, places_of, tell, tone_of
@@ -31,8 +37,9 @@ _CHARACTERS_MAX = 800_000  # of all documents that need someone
 _FILES_MAX = 200
 _FETCHED = 20  # entries at once
 _CAUSES_MAX = 8
+_MISSING_KEYS_MAX = 100
 _OWN_ANCHORS = (
-    *("main", "verdict", "balance", "outcomes", "first", "files", "left", "figures", "orders", "others"),
+    *("main", "verdict", "balance", "outcomes", "first", "files", "missing", "left", "figures", "orders", "others"),
     *("find", "outcome", "file", "mapping", "count"),
 )
 _PRESSING = (
@@ -81,7 +88,7 @@ class OtherTold:
 @dataclass(frozen=True, slots=True)
 class FileLine:
     """A file of the run with its drop, and its rows by what became of them; `fix` are the fix files of its drop, told with the first
-    file.
+    file; `unused` are its columns that the mapping does not read.
     """
 
     file: FileTold
@@ -90,6 +97,7 @@ class FileLine:
     mapping: str
     fates: Counter[str]
     rows: int
+    unused: tuple[str, ...] = ()
 
 
 class RunPage:
@@ -157,6 +165,7 @@ class RunPage:
             "causes_more": len(summary.causes[_CAUSES_MAX:]),
             "files": files[:_FILES_MAX],
             "files_more": len(files[_FILES_MAX:]),
+            "missing": [missing_sentence(drop, keys_max=_MISSING_KEYS_MAX) for drop in with_missing_records(summary)],
             "left_more": summary.inbox.count - len(summary.inbox.files),
             "reports": reports,
             "workbook": next((name for name in reports if name.endswith(".xlsx")), ""),
@@ -225,6 +234,7 @@ def _files(summary: RunSummary) -> list[FileLine]:
             drop.mapping,
             fates_of(file),
             sum(table.rows for table in file.tables),
+            tuple(dict.fromkeys(heading for table in file.tables for heading in table.unused)),
         )
         for drop in summary.drops
         for place, file in enumerate(drop.files)

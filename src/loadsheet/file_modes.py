@@ -1,0 +1,69 @@
+"""Who may read what loadsheet writes: its owner alone, and where a setting says so, a group.
+
+Owns: the umask of commands that write reports and state, the modes of the folder of reports, and the warning about running as root.
+"""
+
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+AS_ROOT = (
+    "loadsheet: this runs as root, which it does not need: make a user for it (loadsheet deploy systemd names one), or set"
+    " allow_root = true"
+)
+_PRIVATE_UMASK = 0o077
+_OWNER, _GROUP = (0o600, 0o700), (0o660, 0o770)  # of files and of folders
+
+_umask_before: list[int] = []
+
+
+def write_privately(say: Callable[[str], None], *, allow_root: bool = False) -> None:
+    """From now on only its owner may read what this process writes, whatever its umask was. Running as root is said, once."""
+    if _umask_before:
+        return
+    _umask_before.append(os.umask(_PRIVATE_UMASK))
+    if not allow_root and hasattr(os, "geteuid") and os.geteuid() == 0:
+        say(AS_ROOT)
+
+
+def leave_to_umask(path: Path) -> None:
+    """Give a file or folder that is meant for others the mode which the umask of this process's user says. Raises OSError."""
+    if _umask_before:
+        path.chmod((0o777 if path.is_dir() else 0o666) & ~_umask_before[0])
+
+
+def group_number(group: str) -> int:
+    """The number of a group by its name. Raises ValueError if there is none."""
+    if group.isdigit():
+        return int(group)
+    try:
+        import grp  # noqa: PLC0415 (not on Windows)
+
+        return grp.getgrnam(group).gr_gid
+    except (ImportError, KeyError):
+        raise ValueError(f"there is no group {group} on this machine") from None
+
+
+def close_to_others(place: Path, group: str = "") -> None:
+    """Have a file, or a folder with all that is in it, used by its owner alone, or by this group too. What belongs to others stays as
+    it is.
+    """
+    inner = [path for path in place.rglob("*") if not path.is_symlink()] if place.is_dir() else []
+    for path in (place, *inner):
+        close_one(path, group)
+
+
+def close_one(path: Path, group: str = "") -> None:
+    """The same for a file, or a folder without what is in it."""
+    with suppress(FileNotFoundError, PermissionError):  # gone meanwhile, or an analyst's who has saved it anew
+        _set_mode(path, group_number(group) if group else -1)
+
+
+def _set_mode(path: Path, group: int) -> None:
+    found = path.stat()
+    mode = (_OWNER if group < 0 else _GROUP)[path.is_dir()]
+    if group >= 0 and found.st_gid != group:
+        os.chown(path, -1, group)
+    if found.st_mode & 0o7777 != mode or (group >= 0 and found.st_gid != group):
+        path.chmod(mode)

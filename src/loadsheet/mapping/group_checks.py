@@ -1,0 +1,96 @@
+"""What has to hold within one record: rows that must say the same, and the mapping's checks.
+
+Owns: when a check is made, and which cells take part in one that fails. Knows no payload and no contract.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from loadsheet.mapping import compile as compiled
+from loadsheet.mapping.calculation import CALCULATION_ERRORS, reason
+from loadsheet.mapping.names import Draft
+from loadsheet.mapping.placing import Cell, Places
+from loadsheet.mapping.rows import ReadRow
+
+
+class GroupChecks:
+    """The checks of one record after the other."""
+
+    def __init__(self, plan: compiled.Plan, places: Places, draft: Draft) -> None:
+        self._plan, self._places, self._draft = plan, places, draft
+
+    def say_disagreement(self, rows: Sequence[ReadRow], key: str) -> None:
+        """Says which columns differ among the rows of the record `key` though they must not."""
+        if len(rows) < 2:  # noqa: PLR2004 (one row agrees with itself)
+            return
+        first = rows[0]
+        same = [first.values[index] for index in self._plan.one_value]
+        if all([row.values[index] for index in self._plan.one_value] == same for row in rows):
+            return
+        for index in self._plan.one_value:
+            fine = (first.values[index], None) if index in self._plan.once else (first.values[index],)
+            other = next((row for row in rows[1:] if row.values[index] not in fine), None)
+            if other is None or any(index in row.wrong for row in rows):
+                continue
+            told = [(row, self._places.cell(0, row.row, index) or row.values[index]) for row in (first, other)]
+            shown = [f'row {row.row.number} "{"" if text is None else text}"' for row, text in told]
+            values = {"key": key, "values": f"{self._plan.tables[0].label(index)} is {' and '.join(shown)}"}
+            hint = "all rows of one record must say the same here"
+            also = [
+                (0, row.row, index)
+                for row in rows
+                if row is first or row.values[index] is not None or index not in self._plan.once
+            ]
+            self._places.say("G401", 0, other.row, index, values=values, hint=hint, also=also)
+
+    def say_checks(self, read: Sequence[Sequence[ReadRow]]) -> None:
+        """Makes all checks on the rows of a record, by table, and says which fail."""
+        draft = self._draft
+        for check in self._plan.checks:
+            if check.position is None:
+                self._check(check, read, 0)
+                continue
+            everything, children = draft.lists, check.children
+            for index, row in enumerate(read[check.position]):
+                draft.row = row.values
+                if children:
+                    draft.lists = everything
+                    draft.narrow(children, index)
+                draft.row_wrong = draft.rows_wrong[check.position][index] if draft.all_wrong else frozenset()
+                self._check(check, read, index)
+            draft.lists = everything
+        draft.row, draft.row_wrong = draft.main, draft.main_wrong
+
+    def _check(self, check: compiled.CheckPlan, read: Sequence[Sequence[ReadRow]], row: int) -> None:
+        """Makes a check on the row of this number in the check's own table."""
+        if self._draft.lacks(check.needs):
+            return
+        try:
+            if check.rule.evaluate(self._draft):
+                return
+            code, level, values = "G406", check.level, {"say": check.say, "check": check.id}
+        except CALCULATION_ERRORS as error:
+            code, level, values = "G407", "error", {"target": f"check {check.id}", "reason": reason(error)}
+        own = check.position or 0
+        position, index = check.cells[0] if check.cells else (0, None)
+        rows = read[position]
+        at = read[own][row].row if position == own or not rows else rows[0].row
+        also = self._taking_part(check, read, row)
+        self._places.say(code, position, at, index, values=values, level=level, also=also)
+
+    def _taking_part(self, check: compiled.CheckPlan, read: Sequence[Sequence[ReadRow]], row: int) -> Iterator[Cell]:
+        """The values that the mapping names for a check and those that its rule reads, in the rows that it reads them in."""
+        own, needs, nested = check.position or 0, check.needs, self._draft.nested
+        everywhere = {(position, index) for position, index in needs.all if index >= 0}
+        for position, index in [*check.cells, *((own, index) for index in sorted(needs.here))]:
+            if position == own and (position, index) not in everywhere:
+                yield position, read[own][row].row, index
+            elif position == 0 and (position, index) not in everywhere:
+                yield 0, read[0][0].row, index
+        for position in sorted({position for position, _ in needs.all}):
+            yield from self._places.to_fill(position)
+        for index in sorted(needs.first):
+            yield 0, read[0][0].row, index
+        for position, index in sorted(everywhere | {cell for cell in check.cells if cell[0] not in (0, own)}):
+            rows = nested[position][row] if position in check.children else range(len(read[position]))
+            for place in rows:
+                yield position, read[position][place].row, index

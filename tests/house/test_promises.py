@@ -1,0 +1,130 @@
+"""`tests/promises.md` is true: what it quotes stands in the documents, and the tests it names exist.
+
+An entry is a promise in plain words, a quotation of the document (`>`) and the tests that fail without it (`-`). A test
+that runs only behind a marker is named as `file::test (sweep)`.
+"""
+
+import ast
+import difflib
+import re
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+TESTS = Path(__file__).parents[1]
+INDEX = TESTS / "promises.md"
+DOCUMENTS = ("README.md", "mappings/README.md", "src/loadsheet/deploy/README.md")
+WITHOUT_PROMISES = {"Read on", "The house", "Changes"}  # links, the map of the source, history
+HIDING = ("sweep", "alone")  # markers of tests that `make test` leaves out
+
+
+class Entry(NamedTuple):
+    line: int
+    document: str
+    section: str
+    promise: str
+    quotation: str
+    tests: tuple[str, ...]
+
+
+@cache
+def entries():
+    found, document, section, promise, quotation, tests, line = [], "", "", "", "", [], 0
+
+    def close():
+        if promise:
+            found.append(Entry(line, document, section, promise, quotation, tuple(tests)))
+
+    for number, text in enumerate(INDEX.read_text(encoding="utf-8").splitlines(), start=1):
+        if text.startswith("# "):
+            close()
+            document, promise = text[2:], ""
+        elif text.startswith("## "):
+            close()
+            section, promise = text[3:], ""
+        elif text.startswith("> "):
+            quotation = text[2:]
+        elif text.startswith("- "):
+            tests.append(text[2:])
+        elif text and document:
+            close()
+            promise, quotation, tests, line = text, "", [], number
+    close()
+    return found
+
+
+def sections(document):
+    """The text under each heading, in one line each."""
+    text = (TESTS.parent / document).read_text(encoding="utf-8")
+    parts = re.split(
+        r"^#{1,3} (.+)$",
+        re.sub(r"^```.*?^```", lambda block: block[0].replace("#", ""), text, flags=re.MULTILINE | re.DOTALL),
+        flags=re.MULTILINE,
+    )
+    return {heading: " ".join(body.split()) for heading, body in zip(parts[1::2], parts[2::2], strict=True)}
+
+
+@cache
+def defined_in(file):
+    """The names of the tests of a file, and whether `make test` leaves each out."""
+    path = TESTS / file
+    if not path.is_file():
+        return {}
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    marks = [
+        ast.unparse(node) for node in tree.body if isinstance(node, ast.Assign) and "pytestmark" in ast.unparse(node)
+    ]
+    return {
+        node.name: any(
+            f"mark.{mark}" in text for mark in HIDING for text in (*map(ast.unparse, node.decorator_list), *marks)
+        )
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_")
+    }
+
+
+def nearest(name):
+    """Where a test of that name or of the most similar one is."""
+    everywhere = {test: path for path in TESTS.rglob("test_*.py") for test in defined_in(path.relative_to(TESTS))}
+    found = difflib.get_close_matches(name, everywhere, n=1, cutoff=0.6)
+    return f"; the nearest is {everywhere[found[0]].relative_to(TESTS)}::{found[0]}" if found else ""
+
+
+def test_every_quotation_is_in_its_section():
+    wrong = []
+    for entry in entries():
+        text = sections(entry.document).get(entry.section, "")
+        if not entry.quotation or " ".join(entry.quotation.split()) not in text:
+            wrong.append(
+                f"{INDEX.name}:{entry.line}: {entry.document}, {entry.section}, does not say: {entry.quotation}"
+            )
+    assert not wrong, "quote the new words, or remove the promise:\n" + "\n".join(wrong)
+
+
+def test_every_named_test_exists():
+    wrong = []
+    for entry in entries():
+        for named in entry.tests:
+            test, _, marked = named.partition(" (")
+            file, _, name = test.partition("::")
+            hidden = defined_in(file).get(name)
+            if hidden is None:
+                wrong.append(f"{INDEX.name}:{entry.line}: there is no {test}{nearest(name)}")
+            elif hidden != bool(marked):
+                wrong.append(
+                    f"{INDEX.name}:{entry.line}: {test} is {'behind a marker: add' if hidden else 'not behind a marker: remove'} (sweep)"
+                )
+    assert not wrong, "name the tests that hold these promises now:\n" + "\n".join(wrong)
+
+
+def test_every_promise_has_a_test_that_always_runs():
+    assert [entry.promise for entry in entries() if all(test.endswith(")") for test in entry.tests)] == []
+    assert len({entry.promise for entry in entries()}) == len(entries())
+
+
+def test_every_section_that_promises_something_has_an_entry():
+    there = {(document, heading) for document in DOCUMENTS for heading, body in sections(document).items() if body}
+    indexed = {(entry.document, entry.section) for entry in entries()}
+    introductions = {("src/loadsheet/deploy/README.md", "Every night, unattended")}
+    assert there - indexed - introductions == {("README.md", heading) for heading in WITHOUT_PROMISES}
+    assert indexed <= there

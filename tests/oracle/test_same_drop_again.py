@@ -1,0 +1,77 @@
+"""The same files once more, as they are, then sorted otherwise under another name: nothing is sent again, and nothing looks better than it is."""
+
+import json
+import shutil
+from random import Random
+
+import pytest
+import test_relations as relations
+from command_fork import loadsheet
+from fix_workbooks import House
+from test_relations import INBOX, ROOT, before, drops  # noqa: F401 (before is a fixture)
+
+LAYOUTS = [layout.__name__ for layout in relations.LAYOUTS]
+FEW = (
+    "quotes_carrier7.csv",
+    "alder_2026-03-10.csv",
+    "order_updates.csv",
+    "tender_spring_lanes.xlsx",
+    "quayline_milestones_2026-03-12.xlsx",
+)
+DELETES = ("order_deletes.csv", "tender_withdrawals.csv", "lindqvist_changes_2026-03-10.csv")
+
+
+@pytest.mark.parametrize("names", [FEW, pytest.param(None, marks=pytest.mark.sweep)], ids=["a few", "all"])
+def test_samples_dropped_twice_send_nothing_the_second_time_and_need_as_much(names, tmp_path):
+    shutil.copytree(ROOT / "mappings", tmp_path / "mappings")
+    told = []
+    for _ in range(2):
+        shutil.copytree(INBOX, tmp_path / "inbox", dirs_exist_ok=True)
+        for path in [path for path in (tmp_path / "inbox").rglob("*") if path.is_file()]:
+            if path.name in DELETES or (names and path.name not in names):  # what was deleted may be created again
+                path.unlink()
+        done = loadsheet(tmp_path, "run", "--settle", "0", LOADSHEET_READING_PROCESS="none")
+        newest = max((tmp_path / "outbox").glob("*/run.json"))
+        told.append((done.returncode, json.loads(newest.read_text("utf-8")), done.stdout.splitlines()))
+    (code, first, _), (again, second, said) = told
+    assert (code, again) == (1, 1)
+    assert second["entries"].get("accepted", 0) == 0
+    assert second["entries"]["unchanged"] == first["entries"]["accepted"]
+    assert {state: second["entries"].get(state, 0) for state in ("invalid", "held", "refused")} == {
+        state: first["entries"].get(state, 0) for state in ("invalid", "held", "refused")
+    }
+    assert second["needs_someone"] == first["needs_someone"], said
+    (sentence,) = [line for line in said if "need" in line and "agree" in line]
+    assert f"{first['needs_someone']['entries']} need you" in sentence
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        name if name in ("parcels_joined", "milestone_rows") else pytest.param(name, marks=pytest.mark.sweep)
+        for name in LAYOUTS
+        if name != "order_changes"  # it deletes
+    ],
+)
+def test_a_layout_dropped_again_in_other_forms_sends_nothing(name, before, tmp_path):  # noqa: F811 (the fixture)
+    drop, own = drops()[name], before(name)[1]
+    house = House(tmp_path, relations.Path(relations.__file__).parent / "mappings" / f"{name.replace('_', '-')}.yaml")
+    shutil.copytree(ROOT / "tests" / "oracle" / "mappings" / "lookups", tmp_path / "mappings" / "lookups")
+    forms = [
+        drop.files,
+        drop.files,
+        *(relations.rows_in_another_order(drop, own, Random(5)) or ()),
+        *relations.another_name(drop, own, None),
+    ]
+    nights, held = [], []
+    for files in forms:
+        for file, content in files.items():
+            (house.inbox / file).write_bytes(content)
+        nights.append(house.night().counts)
+        held.append(house.held())
+    sent = nights[0].pop("accepted", 0) + nights[0].pop("held", 0)  # what waits for its order is known as well
+    assert sent > 10
+    for night, there in zip(nights[1:], held[1:], strict=True):
+        assert night.pop("unchanged", 0) == sent
+        assert night == nights[0]
+        assert there == held[0]

@@ -1,0 +1,86 @@
+"""Whatever a night brings: each row and each entry is accounted for once, and what the run saw says the same again."""
+
+from collections import Counter
+from dataclasses import replace
+
+from hypothesis import given, settings
+from random_runs import counted, nights, played, views
+
+from loadsheet.ledger import State
+from loadsheet.reconcile import IGNORED, NEEDS_SOMEONE, Recalled, Verdict, settle
+from loadsheet.settings import Settings
+
+SETTINGS = Settings()
+STATES_OF = {
+    Verdict.INVALID: {State.INVALID},
+    Verdict.HELD: {State.HELD},
+    Verdict.REFUSED: {State.REFUSED},
+    Verdict.UNKNOWN: {State.UNKNOWN, State.SENDING},
+    Verdict.WAITING: {State.READY},
+    Verdict.ACKNOWLEDGED: {State.ACCEPTED},
+    Verdict.REPLACED: {State.ACCEPTED},
+    Verdict.MATCHED: {State.ACCEPTED},
+    Verdict.UNCHANGED: {State.UNCHANGED},
+}
+ON_RECORD = {State.ACCEPTED, State.UNCHANGED}
+WRONG = {Verdict.VALUE_DIFFERENCE, Verdict.MISSING, Verdict.STILL_LISTED, Verdict.LISTED_TWICE}
+
+
+@settings(max_examples=60, deadline=None)
+@given(nights, views)
+def test_any_night_is_accounted_for(night, view):
+    with played(night, view) as (ledger, run, listings):
+        found = settle(ledger.history, listings, run, SETTINGS)
+        drops = ledger.history.drops_of(run)
+        entries = [entry for drop in drops for entry in ledger.history.entries_of(drop.id)]
+        each_entry_has_a_verdict_that_its_state_allows(found, entries, ledger)
+        rows_read_are_the_sum_of_their_fates(found, entries, drops, ledger, night)
+        for total in found.totals:
+            assert total.source == total.not_sent + total.sent
+            assert total.sent >= total.acknowledged
+        if view == "whole":  # the exchange did what it accepted
+            assert not WRONG & set(found.verdicts)
+            assert not found.only_listed
+            assert all(total.acknowledged == total.listed for total in found.totals)
+        if view == "partial":
+            assert Verdict.MISSING not in found.verdicts
+        what_was_seen_says_the_same_again(found, ledger, run)
+        each_entry_that_needs_someone_is_an_exception(found, ledger, listings, run)
+
+
+def each_entry_has_a_verdict_that_its_state_allows(found, entries, ledger):
+    assert [match.entry for match in found.matches.values()] == [entry.id for entry in entries]
+    for entry in entries:
+        match = found.matches[entry.id]
+        assert match.state is counted(ledger, entry)
+        assert match.state in STATES_OF.get(match.verdict, ON_RECORD), match
+
+
+def rows_read_are_the_sum_of_their_fates(found, entries, drops, ledger, night):
+    assert found.balances
+    assert not list(found.faults())
+    expected = Counter(counted(ledger, entry) for entry in entries for _ in entry.rows)
+    expected.update(IGNORED for drop in drops for _ in ledger.history.ignored_of(drop.id))
+    assert {fate: count for fate, count in found.balance.rows.items() if count} == dict(expected)
+    assert found.balance.read == expected.total() == sum(spec["rows"] for items in night for spec in items)
+    assert found.balance.entries == found.verdicts.total()
+
+
+def what_was_seen_says_the_same_again(found, ledger, run):
+    seen = found.as_seen(("a remark",), "the rest by noon")
+    recalled = Recalled([(replace(run, finished_at=ledger.now()), seen)])
+    again = settle(ledger.history, recalled, run, SETTINGS)
+    for name in ("only_listed", "legs", "balance", "totals", "fields", "shares", "exceptions"):
+        assert getattr(again, name) == getattr(found, name), name
+    assert dict(again.matches) == dict(found.matches)
+    assert (recalled.remarks, recalled.forecast) == (("a remark",), "the rest by noon")
+
+
+def each_entry_that_needs_someone_is_an_exception(found, ledger, listings, run):
+    needing = {entry for entry, match in found.matches.items() if match.verdict in NEEDS_SOMEONE}
+    assert {one.entry for one in found.exceptions.standings} == needing
+    assert {one.entry for one in found.exceptions.open} | {one.entry for one in found.exceptions.closed} == needing
+    ledger.follow(run, found.exceptions.standings)
+    later = settle(ledger.history, listings, run, SETTINGS)
+    assert [one._replace(closed_run="") for one in later.exceptions.standings] == list(found.exceptions.standings)
+    assert (later.fields, later.shares) == (found.fields, found.shares)

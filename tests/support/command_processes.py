@@ -1,0 +1,169 @@
+"""Processes of `loadsheet WORDS` that live on beside the test: forked from one that has imported everything, killed and stopped at will.
+
+A worker that is killed a hundred times would else spend most of its lives on being born.
+"""
+
+import atexit
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from contextlib import ExitStack, contextmanager
+from functools import cache
+from pathlib import Path
+
+import preloaded
+from call_times import HEARD, listen
+from command import environment
+
+PATIENCE_S = 60.0
+
+
+class Child:
+    """One process: its number, and the files with what it says; `errs` is `says` unless they were to be kept apart."""
+
+    def __init__(self, nursery, pid, says, errs):
+        self._nursery, self.pid, self.says, self.errs = nursery, pid, says, errs
+        self.code, self.paused = None, False
+
+    def poll(self):
+        """Its exit code (negative: the signal), None while it lives."""
+        if self.code is None:
+            self.code = self._nursery.ask({"poll": self.pid})
+        return self.code
+
+    def wait(self, within_s=PATIENCE_S):
+        """Its exit code, once it has ended."""
+        until = time.monotonic() + within_s
+        while self.poll() is None:
+            assert time.monotonic() < until, f"it goes on after {within_s:g} s:\n{self.said}"
+            time.sleep(0.02)
+        return self.code
+
+    def send(self, number):
+        """Send it a signal."""
+        if self.poll() is None:
+            self.paused = number == signal.SIGSTOP or (self.paused and number != signal.SIGCONT)
+            os.kill(self.pid, number)
+
+    send_signal = send  # as subprocess.Popen calls it
+
+    def kill(self):
+        """End it at once."""
+        self.send(signal.SIGKILL)
+        return self.wait()
+
+    def stop(self):
+        """Ask it to end, and wait for that."""
+        self.send(signal.SIGTERM)
+        return self.wait()
+
+    @property
+    def said(self):
+        """What it said so far."""
+        return self.says.read_text(encoding="utf-8", errors="replace")
+
+
+class Nursery:
+    """Starts processes; any thread may ask."""
+
+    def __init__(self, process, folder):
+        self._process, self._folder, self._lock = process, folder, threading.Lock()
+        self.children = []
+
+    def start(self, folder, *words, apart=False, **more):
+        """Start `loadsheet WORDS` in a folder and do not wait; with `apart` its stderr goes to a file of its own."""
+        says = self._folder / f"{len(self.children):03}-{words[0]}.txt"
+        errs = says.with_suffix(".err") if apart else says
+        order = {"start": [str(folder), [str(word) for word in words], environment(**more), str(says), str(errs)]}
+        child = Child(self, self.ask(order), says, errs)
+        self.children.append(child)
+        return child
+
+    def ask(self, order):
+        """What the nursery answers."""
+        with self._lock:
+            print(json.dumps(order), file=self._process.stdin, flush=True)
+            return json.loads(self._process.stdout.readline())
+
+
+def until_it_says(text, child):
+    """Wait until a child says so; the line in which it does."""
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        for line in child.said.splitlines(keepends=True):
+            if text in line and line.endswith("\n"):
+                return line.rstrip("\n")
+        assert child.poll() is None, child.said
+        assert time.monotonic() < deadline, child.said
+        time.sleep(0.01)
+
+
+@contextmanager
+def nursery(folder: Path):
+    """Where processes are started while the block lasts; whatever lives at its end is killed. What they say lies in the folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    words = [sys.executable, __file__]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen(
+        words, env=environment(PYTHONPATH=os.pathsep.join(filter(None, sys.path))), **pipes
+    ) as process:
+        found = Nursery(process, folder)
+        try:
+            yield found
+        finally:
+            for child in found.children:
+                child.send(signal.SIGKILL)
+            for child in found.children:
+                child.wait()
+            process.stdin.close()
+            process.wait(timeout=60)
+
+
+def _serve():
+    preloaded.prepare()
+    born = []
+    for line in sys.stdin:
+        order = json.loads(line)
+        if "start" in order:
+            born.append(_start(*order["start"]))
+        print(json.dumps(born[-1] if "start" in order else _poll(order["poll"], born)), flush=True)
+    for pid in born:  # whoever asked has ended, maybe without saying so
+        os.kill(pid, signal.SIGKILL)
+
+
+def _poll(pid, born):
+    found, status = os.waitpid(pid, os.WNOHANG)
+    if not found:
+        return None
+    born.remove(pid)
+    return os.waitstatus_to_exitcode(status)
+
+
+@cache
+def shared_nursery():
+    """The one of this test process, for whatever ends with the test that started it."""
+    stack = ExitStack()
+    atexit.register(stack.close)
+    return stack.enter_context(nursery(Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="loadsheet-")))))
+
+
+def _start(folder, words, variables, says, errs):
+    for path in (says, errs):
+        Path(path).touch()
+    child = os.fork()
+    if not child:
+        heard = variables.pop(HEARD, None)
+        os.setpgid(0, 0)
+        out, err = (os.open(path, os.O_WRONLY | os.O_APPEND) for path in (says, errs))
+        files = [os.open(os.devnull, os.O_RDONLY), out, err]
+        preloaded.become(folder, words, variables, files, lambda: heard and listen(heard))
+    return child
+
+
+if __name__ == "__main__":
+    _serve()

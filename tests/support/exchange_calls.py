@@ -1,0 +1,150 @@
+"""Calls to the exchange: over a real socket, or straight into the application on a real store."""
+
+import asyncio
+import http.client
+import time
+from contextlib import contextmanager
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+import msgspec
+from exchange_process import TOKEN
+
+from loadsheet.contract import BY_NAME, Assumptions
+from loadsheet.exchange import Embedded, Store, create_app
+
+AUTHORISED = {"Authorization": f"Bearer {TOKEN}"}
+encode = msgspec.json.Encoder(decimal_format="number").encode
+decode = msgspec.json.Decoder(float_hook=Decimal).decode
+IDLE_MAX_S = 2.0
+
+
+class Answered(NamedTuple):
+    """What came back: status, headers with lower-case names, and the bytes of the body."""
+
+    status: int
+    headers: dict[str, str]
+    raw: bytes
+
+    @property
+    def body(self) -> Any:
+        """The JSON value of the body, numbers exact."""
+        return decode(self.raw)
+
+
+class Caller:
+    """The verbs of the interface; how a request travels is a subclass's business."""
+
+    def send(self, method: str, path: str, body: bytes = b"", headers: dict[str, str] = AUTHORISED) -> Answered:
+        raise NotImplementedError
+
+    def call(self, name: str, payload: Any) -> Answered:
+        """One operation by name, its body given as a value."""
+        return self.send_body(name, encode(payload))
+
+    def send_body(self, name: str, body: bytes) -> Answered:
+        """One operation by name, its body given as bytes."""
+        operation = BY_NAME[name]
+        return self.send(operation.method, operation.path, body)
+
+    def done(self, name: str, payload: Any) -> Any:
+        """The body of a 200."""
+        answer = self.call(name, payload)
+        assert answer.status == 200, answer.raw
+        return answer.body
+
+    def errors(self, name: str, payload: Any) -> Any:
+        """The `errors` of a 400."""
+        answer = self.call(name, payload)
+        assert answer.status == 400, answer.raw
+        return answer.body["errors"]
+
+    def orders(self, query: str = "") -> list[dict[str, Any]]:
+        """The results of the plain listing."""
+        answer = self.send("GET", f"/tmsapi/getOrders{query}")
+        assert answer.status == 200, answer.raw
+        return answer.body["results"]
+
+    def tenders(self) -> list[dict[str, Any]]:
+        """The results of the tender listing."""
+        return self.orders("?record=tender")
+
+
+class OverSocket(Caller):
+    """One kept-alive connection to a base URL; anew after it lay idle, because the exchange closes those after 5 s."""
+
+    def __init__(self, url: str) -> None:
+        self.address = url.removeprefix("http://")
+        self._connection = http.client.HTTPConnection(self.address, timeout=30)
+        self._used = time.monotonic()
+
+    def send(self, method: str, path: str, body: bytes = b"", headers: dict[str, str] = AUTHORISED) -> Answered:
+        if time.monotonic() - self._used > IDLE_MAX_S:
+            self._connection.close()  # `request` opens another
+        self._connection.request(method, path, body, headers)
+        response = self._connection.getresponse()
+        answered = Answered(
+            response.status, {name.lower(): value for name, value in response.getheaders()}, response.read()
+        )
+        self._used = time.monotonic()
+        return answered
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
+
+
+class Inside(Caller):
+    """The application itself, asked as a server would ask it."""
+
+    def __init__(self, app: Any) -> None:
+        self._app = app
+
+    def send(self, method: str, path: str, body: bytes = b"", headers: dict[str, str] = AUTHORISED) -> Answered:
+        bare, _, query = path.partition("?")
+        named = [(name.lower().encode(), value.encode("latin-1")) for name, value in headers.items()]
+        scope = {
+            "type": "http",
+            "method": method,
+            "path": bare,
+            "query_string": query.encode(),
+            "headers": named,
+        }
+        said: list[dict[str, Any]] = []
+
+        async def receive() -> dict[str, Any]:
+            return {"type": "http.request", "body": body}
+
+        async def send(message: dict[str, Any]) -> None:
+            said.append(message)
+
+        asyncio.run(self._app(scope, receive, send))
+        start, *rest = said
+        headers = {name.decode(): value.decode() for name, value in start["headers"]}
+        return Answered(start["status"], headers, b"".join(message["body"] for message in rest))
+
+
+def url_of(database: Any) -> str:
+    """The URL of a database that is given as such or as the path of a SQLite file."""
+    return str(database) if "://" in str(database) else f"sqlite:///{database}"
+
+
+@contextmanager
+def embedded(database, **assumptions):
+    """A running embedded exchange and one connection to it."""
+    with Embedded(url_of(database), TOKEN, Assumptions(**assumptions)) as exchange:
+        caller = OverSocket(exchange.url)
+        try:
+            yield caller
+        finally:
+            caller.close()
+
+
+@contextmanager
+def inside(database, **assumptions):
+    """The application on a store of its own, without a socket."""
+    store = Store(url_of(database))
+    try:
+        yield Inside(create_app(store, TOKEN, Assumptions(**assumptions)))
+    finally:
+        store.close()

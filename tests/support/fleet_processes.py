@@ -1,0 +1,145 @@
+"""A whole fleet with real parts: one PostgreSQL, the exchange with its truth log, workers and runs in processes of their own."""
+
+import json
+import time
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+
+import psycopg
+from command_processes import until_it_says
+from invariants import Known, read_truth
+from psycopg import sql
+from psycopg.rows import dict_row
+
+TAKEOVER_S = 2.0
+TOKEN = "canary-7be1c04d"
+SCHEMA = "loadsheet"
+QUICK = {"settle_s": 0, "reading_process": "none", "connections": 16}
+
+
+def resends(after_s):
+    """Settings by which whatever was not there so long after its call is sent again; the exchange refuses what it has."""
+    waits = {"call_timeout_s": after_s, "quiesce_s": after_s, "status_quiesce_s": after_s, "confirm_gap_s": 0}
+    return {**waits, "create_after_absent": "resend", "assumptions": {"create_existing": "reject"}}
+
+
+class Camp:
+    """One shipper's folder, its database, and an exchange. Everything in it is started by `command_processes`."""
+
+    def __init__(self, folder, nursery, database, url, **settings):
+        self.folder, self._nursery, self.database, self.url = folder, nursery, database, url
+        self.workers = []
+        self.environment = {"LOADSHEET_TOKEN": TOKEN}
+        given = {"database": database, "exchange": url, "takeover_s": TAKEOVER_S, **QUICK, **settings}
+        assumptions = given.pop("assumptions", {})
+        lines = [f"{name} = {json.dumps(value)}" for name, value in given.items()]
+        lines += ["[assumptions]", *(f"{name} = {json.dumps(value)}" for name, value in assumptions.items())]
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "loadsheet.toml").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+    # processes
+
+    def start(self, *words):
+        """Start a command here."""
+        return self._nursery.start(self.folder, *words, **self.environment)
+
+    def worker(self):
+        """Start a worker."""
+        self.workers.append(self.start("worker"))
+        return self.workers[-1]
+
+    def run(self, within_s=120.0):
+        """Have a run to its end."""
+        child = self.start("run")
+        child.wait(within_s)
+        return child
+
+    def listens(self, count=1, within_s=30.0):
+        """Wait until so many workers are known to live."""
+
+        def heard():
+            there = self.ask("select to_regclass(%s)", f"{SCHEMA}_fleet.workers")[0][0]
+            return there and self.ask("select count(*) from fleet.workers where ended is null")[0][0] >= count
+
+        until(heard, within_s)
+
+    # what is known
+
+    def ask(self, statement, *values, rows=None):
+        """What the database says; `fleet.` stands for what all share."""
+        with psycopg.connect(self.database, autocommit=True, connect_timeout=10, row_factory=rows) as connection:
+            connection.execute(sql.SQL("set search_path to {}").format(sql.Identifier(SCHEMA)))
+            done = connection.execute(statement.replace("fleet.", f"{SCHEMA}_fleet."), values)
+            return done.fetchall() if done.description else []
+
+    def states(self):
+        """How many entries are in which state; nothing before there is a ledger."""
+        if not self.ask("select to_regclass('entries')")[0][0]:
+            return {}
+        return dict(self.ask("select state, count(*) from entries group by state"))
+
+    def known(self):
+        """What the ledger knows, as `invariants.check_laws` wants it."""
+        queries = ("entries order by id", "attempts order by entry_id, number", "files order by id")
+        return Known(*(self.ask(f"select * from {query}", rows=dict_row) for query in queries))
+
+    @contextmanager
+    def books_kept(self, folder):
+        """Where the `with` block fails, put down what the ledger says, for whoever has to find out what happened: the server ends with the test."""
+        try:
+            yield
+        except BaseException:
+            folder.mkdir(parents=True, exist_ok=True)
+            for table in ("entries", "attempts", "events", "batches", "runs", "fleet.takeovers"):
+                lines = (json.dumps(row, default=str) for row in self.ask(f"select * from {table}", rows=dict_row))
+                (folder / f"{table.rpartition('.')[2]}.jsonl").write_text("\n".join(lines), encoding="utf-8")
+            print(f"what the ledger says is in {folder}", flush=True)
+            raise
+
+    def summary(self):
+        """The summary of the last run that wrote one."""
+        (latest, *_) = sorted((self.folder / "outbox").glob("*/run.json"), reverse=True)
+        return json.loads(latest.read_text(encoding="utf-8"))
+
+
+class Watched:
+    """Arrivals at an exchange, by its truth log."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def lines(self):
+        """Each effect that happened, as it is told."""
+        return read_truth(self.path)
+
+    def moments(self):
+        """When effects happened, in seconds, oldest first."""
+        return sorted(datetime.fromisoformat(line["time"]).timestamp() for line in self.lines())
+
+
+def until(happened, within_s=60.0, pause_s=0.03):
+    """Wait until something holds; returns it."""
+    deadline = time.monotonic() + within_s
+    while not (found := happened()):
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(pause_s)
+    return found
+
+
+@contextmanager
+def exchange(nursery, folder: Path, *, delay_s=0.0, **assumptions):
+    """The exchange with its truth log, in a process of its own: its URL and what arrived. Creates are answered `delay_s` after their effect."""
+    folder.mkdir(parents=True, exist_ok=True)
+    words = ["exchange", "serve", "--port", "0", "--database", f"sqlite:///{folder / 'exchange.db'}"]
+    words += ["--truth", folder / "truth.jsonl"]
+    if delay_s:
+        rule = {"fault": "slow_answer", "operation": "order.create", "seconds": delay_s}
+        (folder / "faults.yaml").write_text(json.dumps({"faults": [rule]}), encoding="utf-8")
+        words += ["--faults", folder / "faults.yaml"]
+    more = {f"LOADSHEET_ASSUMPTIONS__{name.upper()}": str(value) for name, value in assumptions.items()}
+    child = nursery.start(folder, *words, LOADSHEET_TOKEN=TOKEN, **more)
+    try:
+        yield until_it_says("listening on", child).rsplit(" ", 1)[1], Watched(folder / "truth.jsonl")
+    finally:
+        child.stop()

@@ -1,0 +1,170 @@
+"""Holds all that a finished run says against each other: exit code, terminal, ledger, run.json, page, workbook and results files.
+
+Written from the documentation, without loadsheet: what is wrong there is not wrong here as well.
+"""
+
+import csv
+import json
+import re
+import sqlite3
+from collections import Counter
+from contextlib import closing
+from html import unescape
+
+import python_calamine
+
+NEEDS_SOMEONE = {
+    *("not sent: invalid", "not sent: held", "refused", "outcome unknown"),
+    *("value difference", "missing at exchange", "still at exchange", "twice at exchange"),
+}
+FATES_NEEDING_SOMEONE = ("invalid", "held", "refused", "unknown")
+WORST_FIRST = ("unknown", "sending", "refused", "invalid", "held", "ready", "accepted", "unchanged", "ignored")
+RED = ("differs", "does not add up")
+VERDICT_OF = {
+    "invalid": "not sent: invalid",
+    "held": "not sent: held",
+    "refused": "refused",
+    "unknown": "outcome unknown",
+}
+
+
+def check_outcome(folder):
+    """Fail where the reports in a run's folder disagree; returns its `run.json`."""
+    summary = json.loads((folder / "run.json").read_bytes())
+    book = python_calamine.CalamineWorkbook.from_path(folder / "reconciliation.xlsx", load_tables=True)
+    page = (folder / "run.html").read_text(encoding="utf-8")
+    _check_counts(summary)
+    _check_workbook(summary, book)
+    _check_page(summary, page, book.get_sheet_by_name("Summary").to_python()[1][0])
+    _check_results(folder, summary)
+    _check_exit_code(summary, book)
+    return summary
+
+
+def check_outcomes_below(folder):
+    """The same for every finished run with whole reports that lies in an outbox below a folder."""
+    for path in sorted(folder.glob("**/outbox/**/run.json")):
+        if "work" in path.parts or not (path.parent / "reconciliation.xlsx").exists():
+            continue
+        summary = json.loads(path.read_bytes())
+        if not summary.get("missing") and summary["exit_code"] is not None:
+            check_outcome(path.parent)
+
+
+def check_command(folder, words, done):
+    """What `loadsheet run` in a folder ended with and printed is what its new reports and its ledger say."""
+    if not words or words[0] != "run" or done.returncode not in (0, 1) or {"--exit-zero", "--dry-run"} & set(words):
+        return
+    printed = re.search(r"^reports in (.+?): run\.html", done.stdout, re.MULTILINE)
+    if not printed or done.stdout.count("\nreports in ") != 1 or not (folder / printed[1] / "run.json").exists():
+        return
+    summary = check_outcome(folder / printed[1])
+    assert summary["exit_code"] == done.returncode
+    assert _headline(folder / printed[1]) in done.stdout.splitlines()
+    ledger = folder / ".loadsheet" / "ledger.db"
+    if ledger.exists():  # no process has it open any more; `immutable` leaves no files beside it
+        with closing(sqlite3.connect(f"file:{ledger}?immutable=1", uri=True)) as database:
+            _check_ledger(summary, database)
+
+
+def _check_ledger(summary, database):
+    """A run's own drops, entry by entry, are what `run.json` counts."""
+    statement = "select entries.id, state, reason, runs.name from entries join drops on drops.id = drop_id join runs on runs.id = run_id"
+    entries = {number: (state, reason, run) for number, state, reason, run in database.execute(statement)}
+    counted = Counter(_counts_as(entries, *entry) for entry in entries.values() if entry[2] == summary["run"])
+    assert counted == _sum(drop["entries"] for drop in summary["drops"] if drop["run"] == summary["run"])
+
+
+def _counts_as(entries, state, reason, _):
+    """What repeats a waiting document counts as that one."""
+    repeated = reason.removeprefix("already waiting as entry ")
+    return _counts_as(entries, *entries[int(repeated)]) if state == "unchanged" and repeated.isdigit() else state
+
+
+def _headline(folder):
+    page = (folder / "run.html").read_text(encoding="utf-8")
+    return unescape(re.search(r'<h1 id="verdict">(.*?)</h1>', page, re.DOTALL)[1])
+
+
+def _check_counts(summary):
+    assert sum(summary["entries"].values()) == sum(summary["verdicts"].values())
+    assert _sum(summary["groups"].values()) == summary["verdicts"]
+    assert _sum(drop["entries"] for drop in summary["drops"]) == summary["entries"]
+    for state, verdict in VERDICT_OF.items():
+        assert summary["entries"].get(state, 0) == summary["verdicts"].get(verdict, 0)
+    tables = [table for drop in summary["drops"] for file in drop["files"] for table in file["tables"]]
+    assert +_sum(table["fates"] for table in tables) == summary["balance"]["rows"]
+    assert summary["balance"]["balances"] == (not summary["balance"]["faults"])
+    if summary["balance"]["balances"]:
+        assert sum(table["rows"] for table in tables) == summary["balance"]["read"]
+        assert sum(summary["balance"]["rows"].values()) == summary["balance"]["read"]
+    needs = summary["needs_someone"]
+    assert needs["entries"] == sum(count for verdict, count in summary["verdicts"].items() if verdict in NEEDS_SOMEONE)
+    assert needs["rows"] == sum(summary["balance"]["rows"].get(one, 0) for one in FATES_NEEDING_SOMEONE)
+    _check_problems(summary)
+
+
+def _check_problems(summary):
+    """Kinds and causes of problems are two ways of counting the same; amounts are numbers."""
+    by_code = _sum({(problem["code"], problem["level"]): problem["count"]} for problem in summary["problems"])
+    causes = _sum({(cause["code"], cause["level"]): cause["count"]} for cause in summary.get("causes", ()))
+    assert causes <= by_code
+    assert all(type(total["source"]) in (int, float) for total in summary["totals"])
+
+
+def _check_workbook(summary, book):
+    outcomes = _table(book, "tblOutcomes")
+    assert {line["Outcome"]: line["Documents"] for line in outcomes if line["Documents"]} == summary["verdicts"]
+    rows = _sum(
+        {head: value for head, value in line.items() if isinstance(value, float)} for line in _table(book, "tblBalance")
+    )
+    fates = Counter(summary["balance"]["rows"])
+    fates["waiting"] = fates.pop("ready", 0) + fates.pop("sending", 0)
+    assert {fate: rows[fate.capitalize()] for fate in +fates} == +fates
+
+
+def _check_page(summary, page, headline):
+    (on_page,) = re.findall(r'<h1 id="verdict">(.*?)</h1>', page, re.DOTALL)
+    assert unescape(on_page) == headline
+    needs = summary["needs_someone"]["entries"]
+    assert (f"{needs:,} need" in headline) == bool(needs), headline
+    assert headline.startswith("DOES NOT BALANCE") == (not summary["balance"]["balances"])
+    outcomes = page.partition('<h2 id="outcomes">')[2].partition("</section>")[0]
+    found = re.findall(r'data-choose="(.*?)".*?<td class="number">([\d,]+)</td>', outcomes, re.DOTALL)
+    assert {unescape(verdict): int(count.replace(",", "")) for verdict, count in found} == summary["verdicts"]
+
+
+def _check_results(folder, summary):
+    """The outcomes of rows, where several documents come from one row its worst, add up to the tie-out."""
+    for drop in summary["drops"]:
+        for file in (file for file in drop["files"] if not file["set_aside"]):
+            worst = {}
+            for name in file["results"]:
+                with (folder / name).open(newline="", encoding="utf-8-sig") as results:
+                    for number, outcome, *_ in list(csv.reader(results))[1:]:
+                        place = name, number
+                        worst[place] = min(worst.get(place, outcome), outcome, key=WORST_FIRST.index)
+            assert Counter(worst.values()) == +_sum(table["fates"] for table in file["tables"]), file["name"]
+
+
+def _check_exit_code(summary, book):
+    """Exit 0 is a promise: nothing needs anyone."""
+    if summary["exit_code"] == 0:
+        control = _table(book, "tblControl") if summary["totals"] else []
+        aside = [file["name"] for drop in summary["drops"] for file in drop["files"] if file["set_aside"]]
+        needs = summary["needs_someone"]
+        assert (needs["entries"], needs["rows"], aside, summary["inbox"]["stuck"]) == (0, 0, [], 0)
+        assert [line for line in control if line["Says"] in RED] == []
+        assert summary["balance"]["balances"]
+
+
+def _table(book, name):
+    table = book.get_table_by_name(name)
+    return [dict(zip(table.columns, line, strict=True)) for line in table.to_python()]
+
+
+def _sum(counts):
+    total = Counter()
+    for one in counts:
+        total.update(one)
+    return total

@@ -1,0 +1,104 @@
+"""A night with every outcome, written as reports: what the tests of the pages and the acknowledgements look at."""
+
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+from ledgers import document, drop_of, ledger_in, left_out, listing, order, refused, send, unknown, unreadable
+
+from loadsheet.mapping.documents import Source
+from loadsheet.problems import Problem, Where
+from loadsheet.reconcile import settle
+from loadsheet.reports import write
+from loadsheet.settings import Settings
+
+HEADER = ("Auftrag", "Empfänger", "Ort", "Gewicht", "Wert")
+LINEAGE = {
+    "order_id": (Source("orders", "order", "Auftrag", "first"),),
+    "delivery_city": (Source("orders", "city", "Ort", "first"),),
+    "total_weight": (Source("orders", "weight", "gewicht", "all"),),
+    "packages[].weight": (Source("orders", "weight", "Gewicht", "each"),),
+    "sender_id": (),
+}
+
+
+class Night(NamedTuple):
+    """A ledger in which something happened, its run, and what the exchange lists afterwards."""
+
+    ledger: object
+    run: object
+    listings: dict
+
+    def write(self, folder, **chosen):
+        """Its reports."""
+        settings = Settings(outbox=Path(folder), **chosen)
+        history = self.ledger.history
+        ended = replace(self.run, exit_code=1, finished_at="2026-03-04T02:20:00.000Z")
+        return write(history, settle(history, self.listings, self.run, settings), ended, settings)
+
+
+def rows(first, key, city="Dresden", weight="200,25"):
+    """Two rows of an order, as the sender wrote them."""
+    return [
+        ("orders", first, (key, "Muster GmbH", city, weight, "1000,99")),
+        ("orders", first + 1, (key, "Muster GmbH", city, "12,5", "")),
+    ]
+
+
+def weight_wrong(file, row, found="zwölf"):
+    where = Where(file, "Aufträge", row, "Gewicht", f"D{row}", "packages[0].weight")
+    return Problem("C302", where, found, {"locale": "de_DE"}, "write it like 1.234,5")
+
+
+def plan(ledger, run, file, items, *, sheet="Aufträge", operation="order.create", mapping="acme"):
+    """Plan documents of one file with the lineage above."""
+    drop = drop_of(("orders", file, sheet), operation=operation, mapping=mapping, header=HEADER)
+    read = sum(1 if not hasattr(item, "rows") else len(item.rows) for item in items)
+    return ledger.plan(run, drop, LINEAGE, items, lambda: {"orders": read})[0]
+
+
+ANSWERS = {"A-00002": refused, "A-00003": unknown}
+
+
+@contextmanager
+def night(folder, *, more=(), cities=None):
+    """Matched, refused, unknown, different, missing, invalid, held and left out; a file set aside; `more` are further documents.
+    `cities` says which city an order delivers to.
+    """
+    cities = cities or {}
+    with ledger_in(Path(folder)) as ledger:
+        run = ledger.begin_run()
+        file = "acme_2026-03-04.xlsx"
+        items = [
+            document(
+                "order.create",
+                order(number, delivery_city=cities.get(number, "Dresden")),
+                rows(2 * number, f"A-{number:05}", cities.get(number, "Dresden")),
+            )
+            for number in range(1, 7)
+        ]
+        items.append(document("order.create", None, rows(20, "A-00020", weight="zwölf"), weight_wrong(file, 20)))
+        items.append(left_out(30, ("", "Summe", "", "", "99")))
+        plan(ledger, run, file, [*items, *more])
+        plan(
+            ledger,
+            run,
+            "lines.csv",
+            [
+                document(
+                    "order.status",
+                    {"order_id": "A-00099", "status_code": "DEP"},
+                    [("orders", 2, ("A-00099", "", "", "", ""))],
+                )
+            ],
+            sheet="",
+            operation="order.status",
+            mapping="lines",
+        )
+        aside = unreadable("broken.xlsx", Problem("R201", Where("broken.xlsx"), values={"reason": "it is no workbook"}))
+        ledger.set_aside(run, aside)
+        send(ledger, run, lambda one: ANSWERS[one.key](one) if one.key in ANSWERS else None)
+        listed = [order(number, delivery_city=cities.get(number, "Dresden")) for number in (1, 6)]
+        listed.append(order(4, delivery_city="Köln", total_weight=1))
+        yield Night(ledger, run, {"order": listing(listed)})

@@ -1,0 +1,357 @@
+"""A server on a raw socket that answers, or misbehaves, on script. It counts what it was sent and what it applied.
+
+A script is a function from the number of a request (from 0, over all connections) and the request to a `Move`.
+"""
+
+import contextlib
+import gzip
+import socket
+import ssl
+import struct
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+import msgspec
+
+from loadsheet.contract import OPERATIONS, PATH_PREFIX, Assumptions, Operation, listing, success
+
+BY_PATH = {operation.path: operation for operation in OPERATIONS if operation.is_write}
+_encode = msgspec.json.Encoder(decimal_format="number").encode
+_decode = msgspec.json.Decoder(float_hook=Decimal).decode
+
+
+@dataclass
+class Request:
+    """A request as it came; `body` is empty while it has not been read."""
+
+    number: int
+    method: str
+    target: str
+    headers: dict[str, str]
+    body: bytes = b""
+
+    @property
+    def operation(self) -> Operation | None:
+        path = self.target.partition("?")[0]
+        return BY_PATH.get(path[path.index(PATH_PREFIX) :])
+
+    @property
+    def payloads(self) -> list[dict[str, Any]]:
+        decoded = _decode(self.body)
+        return decoded["data"] if self.operation and self.operation.batched else [decoded]
+
+
+class Move(NamedTuple):
+    """What the server does with a request: whether it reads the body, applies it, and how it answers. `act` returns whether
+    the connection stays.
+    """
+
+    act: Callable[[socket.socket, Request], bool]
+    reads: bool = True
+    applies: bool = False
+
+
+@dataclass
+class Scripted:
+    """Use it in a `with` block. `url` is its base URL; `applied` counts records by operation and key."""
+
+    script: Callable[[int, Request], Move]
+    requests: list[Request] = field(default_factory=list)
+    applied: Counter[tuple[str, str]] = field(default_factory=Counter)
+    connections: int = 0
+    port: int = 0
+    tls: ssl.SSLContext | None = None
+
+    def __enter__(self):
+        self._lock = threading.Lock()
+        self._closing = threading.Event()
+        self._open: set[socket.socket] = set()
+        self._threads: list[threading.Thread] = []
+        self._listener = socket.create_server(("127.0.0.1", self.port), backlog=256)
+        scheme = "http" if self.tls is None else "https"
+        self.url = f"{scheme}://127.0.0.1:{self._listener.getsockname()[1]}"
+        self._start(self._accept)
+        return self
+
+    def __exit__(self, *_):
+        self._closing.set()
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        with self._lock:
+            for connection in self._open:
+                with contextlib.suppress(OSError):
+                    connection.shutdown(socket.SHUT_RDWR)
+        for thread in self._threads:
+            thread.join(10)
+
+    def keys(self, operation: str) -> Counter[str]:
+        """How often each key was applied by an operation."""
+        return Counter({key: times for (name, key), times in self.applied.items() if name == operation})
+
+    def wait_until_all_are_closed(self):
+        """Wait until each connection that was made has been closed by one side."""
+        deadline = time.monotonic() + 20
+        while self._open:
+            assert time.monotonic() < deadline
+            time.sleep(0.002)
+
+    def _start(self, target, *arguments):
+        thread = threading.Thread(target=target, args=arguments)
+        self._threads.append(thread)
+        thread.start()
+
+    def _accept(self):
+        while not self._closing.is_set():
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self.connections += 1
+            with self._lock:
+                self._open.add(connection)
+            self._start(self._serve, connection)
+
+    def _serve(self, connection):
+        if self.tls is not None:
+            connection = self._secured(connection)
+            if connection is None:
+                return
+        reader = connection.makefile("rb")
+        try:
+            while not self._closing.is_set() and self._one(connection, reader):
+                pass
+        except (OSError, ValueError):
+            pass
+        finally:
+            reader.close()
+            connection.close()
+            with self._lock:
+                self._open.discard(connection)
+
+    def _secured(self, plain):
+        try:
+            secured = self.tls.wrap_socket(plain, server_side=True)
+        except OSError:
+            plain.close()
+            return None
+        finally:
+            with self._lock:
+                self._open.discard(plain)
+        with self._lock:
+            self._open.add(secured)
+        return secured
+
+    def _one(self, connection, reader):
+        first = reader.readline()
+        if not first.strip():
+            return False
+        headers = {}
+        while (line := reader.readline().strip()) != b"":
+            name, _, value = line.decode("latin-1").partition(":")
+            headers[name.lower()] = value.strip()
+        method, target, _ = first.decode("latin-1").split(" ", 2)
+        with self._lock:
+            request = Request(len(self.requests), method, target, headers)
+            self.requests.append(request)
+        move = self.script(request.number, request)
+        if move.reads:
+            request.body = reader.read(int(headers.get("content-length", 0)))
+        if move.applies:
+            with self._lock:
+                self.applied.update((request.operation.name, _key(request, payload)) for payload in request.payloads)
+        return move.act(connection, request)
+
+
+def _key(request, payload):
+    return request.operation.key_of(payload)
+
+
+# what an answer is made of
+
+
+def answer(status: int, body: bytes | object, headers: str = "", *, length: int | None = None) -> bytes:
+    """The bytes of an answer; a body that is no bytes goes out as JSON."""
+    raw = body if isinstance(body, bytes) else _encode(body)
+    size = len(raw) if length is None else length
+    return f"HTTP/1.1 {status} Said\r\nContent-Length: {size}\r\n{headers}\r\n".encode() + raw
+
+
+def good_body(request: Request) -> Any:
+    return success(request.operation, request.payloads[0], Assumptions(), service_order=880000 + request.number)
+
+
+# moves
+
+
+def says(status: int, body: bytes | object = b"", headers: str = "", *, applies: bool = False) -> Move:
+    """Answer this, whatever was asked."""
+
+    def act(connection, request):
+        connection.sendall(answer(status, body, headers))
+        return True
+
+    return Move(act, applies=applies)
+
+
+def _accept(connection, request):
+    connection.sendall(answer(200, good_body(request)))
+    return True
+
+
+accepts = Move(_accept, applies=True)
+
+
+def accepts_after(seconds: float) -> Move:
+    def act(connection, request):
+        time.sleep(seconds)
+        return _accept(connection, request)
+
+    return Move(act, applies=True)
+
+
+def lists(records: list[Any], total: int | None = None) -> Move:
+    """Answer a listing; as many of the records as page_size asks for."""
+
+    def act(connection, request):
+        size = int(request.target.partition("page_size=")[2].partition("&")[0] or 100)
+        shown = records[:size]
+        connection.sendall(
+            answer(200, listing(shown, page_size=size, total_count=len(records) if total is None else total))
+        )
+        return True
+
+    return Move(act)
+
+
+def reset(connection, _request=None):
+    """Close with RST."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    return False
+
+
+def _hang_up(connection, _request):
+    return False
+
+
+resets_before_reading = Move(reset, reads=False)
+closes_before_reading = Move(_hang_up, reads=False)
+resets_after_reading = Move(reset)
+closes_without_answer = Move(_hang_up)
+applies_and_resets = Move(reset, applies=True)
+applies_and_closes = Move(_hang_up, applies=True)
+
+
+def _accept_and_close(connection, request):
+    _accept(connection, request)
+    return False
+
+
+accepts_and_closes = Move(_accept_and_close, applies=True)
+
+
+def hangs(seconds: float, *, applies: bool = False) -> Move:
+    """Say nothing for so long, then close."""
+
+    def act(connection, request):
+        time.sleep(seconds)
+        return False
+
+    return Move(act, applies=applies)
+
+
+def drips(every_s: float, *, headers_too: bool = False, applies: bool = True) -> Move:
+    """A good answer, byte by byte."""
+
+    def act(connection, request):
+        whole = answer(200, good_body(request))
+        start = 0 if headers_too else whole.index(b"\r\n\r\n") + 4
+        connection.sendall(whole[:start])
+        for index in range(start, len(whole)):
+            connection.sendall(whole[index : index + 1])
+            time.sleep(every_s)
+        return True
+
+    return Move(act, applies=applies)
+
+
+def cuts(at: float, *, applies: bool = True) -> Move:
+    """A good answer whose bytes end at this fraction of it."""
+
+    def act(connection, request):
+        whole = answer(200, good_body(request))
+        connection.sendall(whole[: int(len(whole) * at)])
+        return False
+
+    return Move(act, applies=applies)
+
+
+def _cut_chunk(connection, request):
+    connection.sendall(
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n40\r\n" + _encode(good_body(request))[:20]
+    )
+    return False
+
+
+cuts_chunk = Move(_cut_chunk, applies=True)
+
+
+def _old_cut(connection, request):
+    connection.sendall(b"HTTP/1.0 200 OK\r\n\r\n" + _encode(good_body(request))[:30])
+    return False
+
+
+cuts_old = Move(_old_cut, applies=True)
+
+
+def _chunked(connection, request):
+    raw = _encode(good_body(request))
+    head = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X\r\n\r\n"
+    connection.sendall(head + b"5;ext=1\r\n" + raw[:5] + b"\r\n" + b"%x\r\n" % (len(raw) - 5) + raw[5:])
+    connection.sendall(b"\r\n0\r\nX: y\r\n\r\n")
+    return True
+
+
+accepts_in_chunks = Move(_chunked, applies=True)
+
+
+def _packed(connection, request):
+    packed = gzip.compress(_encode(good_body(request)))
+    connection.sendall(answer(200, packed, "Content-Encoding: gzip\r\n"))
+    return True
+
+
+accepts_packed = Move(_packed, applies=True)
+
+
+def _bomb(connection, request):
+    connection.sendall(answer(200, gzip.compress(b" " * 50_000_000), "Content-Encoding: gzip\r\n"))
+    return True
+
+
+bombs = Move(_bomb, applies=True)
+
+
+def _endless(connection, request):
+    connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100000000000\r\n\r\n")
+    with contextlib.suppress(OSError):
+        while True:
+            connection.sendall(b" " * 65536)
+    return False
+
+
+answers_without_end = Move(_endless, applies=True)
+
+
+def _two(connection, request):
+    connection.sendall(answer(200, good_body(request)) + answer(200, {"status": True, "message": "a second answer"}))
+    return True
+
+
+answers_twice = Move(_two, applies=True)

@@ -1,0 +1,196 @@
+"""Storms: senders of one batch whose ledger goes and comes back at every turn, and an exchange that loses answers. Everything is real but the
+outages: threads, sockets, a ledger in a file.
+"""
+
+import random
+import shutil
+import tempfile
+import threading
+import time
+from collections import Counter
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import ledgers
+from ready_entries import TOKEN, orders, settings
+from scripted_exchange import Move, Scripted, answer, good_body
+
+from loadsheet.dispatch import Client, send
+from loadsheet.dispatch.leasing import FleetPace
+from loadsheet.ledger import Ledger
+from loadsheet.ledger.batches import Sharing
+from loadsheet.ledger.history import History
+from loadsheet.ledger.shared.leases import Lease
+from loadsheet.problems import LedgerGone, Superseded
+
+_MEMORY = Path("/dev/shm")
+_READS = ("entry", "attempts_of", "count_in", "count_unanswered", "origin")
+_EXISTS = {"status": False, "message": "Validation failed", "errors": {"order_id": ["exists already"]}}
+_BUSY = {"status": False, "message": "busy", "errors": {}}
+_SENDERS_S = 60.0
+_ENOUGH = 10**6
+
+
+class Ended(NamedTuple):
+    """How the entries of a batch ended: each its key, its state, and what its attempts came to; and how often each key arrived."""
+
+    entries: list[tuple[str, str, list[str]]]
+    arrived: Counter[str]
+    faults: list[str]
+
+
+class Weather:
+    """When the ledger is there. `share` of its transactions meet an outage of up to `longest_s`: before they begin, or before or after they commit."""
+
+    def __init__(self, dice):
+        self._dice, self._back_at = dice, 0.0
+        self.share, self._longest_s = 0.0, dice.choice([0.03, 0.1, 0.3])
+
+    def look(self):
+        """Raise LedgerGone while it is away."""
+        if time.monotonic() < self._back_at:
+            time.sleep(0.005)
+            raise LedgerGone("away")
+
+    def change(self):
+        """It may go now."""
+        if self._dice.random() < self.share:
+            self._back_at = time.monotonic() + self._dice.random() * self._longest_s
+            raise LedgerGone("it went")
+        if self._dice.random() < self.share / 4:
+            time.sleep(self._dice.random() * 0.3)  # longer than an intent may wait
+
+    def reign(self, patch):
+        """Over all ledgers from now on."""
+        writing = Ledger._unfenced
+
+        @contextmanager
+        def unfenced(ledger):
+            self.look()
+            self.change()
+            with writing(ledger) as connection:
+                yield connection
+                self.change()
+            self.change()
+
+        patch.setattr(Ledger, "_unfenced", unfenced)
+        for name in _READS:
+            patch.setattr(History, name, self._looked_at(getattr(History, name)))
+
+    def _looked_at(self, read):
+        def looked(*given, **more):
+            self.look()
+            return read(*given, **more)
+
+        return looked
+
+
+class Exchange:
+    """Takes each order once, and says so to whoever sends it again. Now and then it is busy, gives no answer, or closes behind it."""
+
+    def __init__(self, dice):
+        self._dice, self._lock, self.arrived = dice, threading.Lock(), Counter()
+        self._slow_s, self._lost = dice.choice([0, 0.01, 0.05]), dice.choice([0, 0.1, 0.3])
+        self._closes, self._busy = dice.choice([0, 0.1]), dice.choice([0, 0.03])
+
+    def script(self, _number, _request):
+        """What it does with a request."""
+        return Move(self._take)
+
+    def _take(self, connection, request):
+        dice, key = self._dice, request.payloads[0]["order_id"]
+        if dice.random() < self._busy:
+            connection.sendall(answer(429, _BUSY, "Retry-After: 0\r\n"))
+            return True
+        with self._lock:
+            self.arrived[key] += 1
+            is_first = self.arrived[key] == 1
+        time.sleep(dice.random() * self._slow_s)
+        if dice.random() < self._lost:
+            return False
+        closes = dice.random() < self._closes
+        status, body = (200, good_body(request)) if is_first else (400, _EXISTS)
+        connection.sendall(answer(status, body, "Connection: close\r\n" if closes else ""))
+        return not closes
+
+
+def storm(seed, patch):
+    """What a batch of orders comes to when up to three send it one after the other, or at once."""
+    dice = random.Random(seed)
+    weather, exchange = Weather(dice), Exchange(dice)
+    folder = Path(tempfile.mkdtemp(dir=_MEMORY if _MEMORY.is_dir() else None))
+    try:
+        with ledgers.ledger_in(folder) as file:
+            ledger = Ledger(file._engine, file._clock, file._place, sharing=Sharing(lambda _connection, _made: None))
+            run = ledger.begin_run()
+            drop = orders(ledger, run, dice.choice([5, 10, 20]))
+            (batch,) = ledger.batches.open_of(run)
+            weather.share = dice.choice([0.02, 0.1, 0.25])
+            weather.reign(patch)
+            with Scripted(exchange.script) as server:
+                _send(ledger, batch.id, server.url, dice)
+                weather.share = 0.0
+                time.sleep(0.02)
+                _Sender(ledger, batch.id, server.url, dice, 0.0).run()
+            entries = [
+                (entry.key, str(entry.state), [one.outcome for one in ledger.history.attempts_of(entry.id)])
+                for entry in ledger.history.entries_of(drop.id)
+            ]
+            return Ended(entries, exchange.arrived, ledger.check())
+    finally:
+        shutil.rmtree(folder)
+
+
+def _send(ledger, batch, url, dice):
+    senders = [
+        _Sender(ledger, batch, url, dice, place * dice.random() * 0.6) for place in range(dice.choice([1, 2, 3]))
+    ]
+    for sender in senders:
+        sender.start()
+    for sender in senders:
+        sender.join(_SENDERS_S)
+        assert not sender.is_alive(), "it goes on and on"
+
+
+class _Sender(threading.Thread):
+    """Takes a batch from whoever has it and sends it, as a worker does; tries again when the ledger went."""
+
+    def __init__(self, ledger, batch, url, dice, after_s):
+        super().__init__()
+        self._ledger, self._batch, self._url, self._dice, self._after_s = ledger, batch, url, dice, after_s
+        rate, connections = dice.choice([0, 0, 50]), dice.choice([1, 4, 16])
+        self._settings = settings(
+            takeover_s=dice.choice([0.2, 0.5]),
+            call_timeout_s=1.0,
+            connections=connections,
+            connections_start=1,
+            window=dice.choice([4, 64]),
+            unreachable_max=_ENOUGH,
+            unknown_max=_ENOUGH,
+            outstanding_unknown_max=_ENOUGH,
+            assumptions={"calls_per_second": rate},
+        )
+        self._lease = Lease(1, rate or 1000, 16, 0.0, 0.7, 0.0, 1.0)
+
+    def run(self):
+        """Until it is done, by it or by somebody else."""
+        time.sleep(self._after_s)
+        while True:
+            try:
+                taken = self._ledger.batches.take(self._batch, self.name)
+                if taken is None or self._done(taken):
+                    return
+            except LedgerGone:
+                time.sleep(0.02)
+            except Superseded:
+                return
+
+    def _done(self, taken):
+        mine, pace = self._ledger.for_batch(taken), FleetPace(lambda _ask: self._lease, lambda *_: None)
+        with Client(self._url, TOKEN, self._settings) as client, pace:
+            report = send(mine, client, taken.run, self._settings, stopping=[], fleet_pace=pace)
+        if not report.superseded:
+            mine.batches.close(taken, {"calls": report.calls})
+            return True
+        return self._dice.random() < 0.7

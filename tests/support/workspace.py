@@ -1,0 +1,111 @@
+"""A folder as a shipper has it (inbox, mappings, outbox, state), the commands that run in it, and what they leave there."""
+
+import csv
+import json
+import os
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import orders
+from command_fork import loadsheet
+
+ROOT = Path(__file__).parents[2]
+SHIPPED = ROOT / "mappings"
+SAMPLES = ROOT / "inbox_samples"
+
+
+class Workspace(os.PathLike):
+    """An empty inbox and the mappings of joined orders and packages. `variables` are those of the environment of each command."""
+
+    def __init__(self, folder, mappings=orders.MAPPINGS):
+        self.folder, self.variables = Path(folder), {"LOADSHEET_SETTLE_S": "0"}
+        self.inbox, self.outbox, self.state = (self / name for name in ("inbox", "outbox", ".loadsheet"))
+        self.inbox.mkdir(parents=True, exist_ok=True)
+        self.use(mappings)
+
+    def __truediv__(self, name):
+        return self.folder / name
+
+    def __fspath__(self):
+        return str(self.folder)
+
+    __str__ = __fspath__
+
+    def use(self, mappings):
+        """Replace the mappings: by a copy of this folder, or by files with these texts, by name without suffix."""
+        place = self / "mappings"
+        shutil.rmtree(place, ignore_errors=True)
+        if not isinstance(mappings, dict):
+            shutil.copytree(mappings, place)
+            return
+        place.mkdir()
+        for name, text in mappings.items():
+            (place / f"{name}.yaml").write_text(text, encoding="utf-8")
+
+    def command(self, *words, typed="", **more):
+        """`loadsheet WORDS` in the folder, in a forked process; `more` are variables of its environment."""
+        return loadsheet(self.folder, *words, typed=typed, **self.variables | more)
+
+    def run(self, *words, **more):
+        """`loadsheet run`."""
+        return self.command("run", *words, **more)
+
+    def drop(self, name, content):
+        """Put a file into the inbox: text, bytes or a copy of another file."""
+        path = self.inbox / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if isinstance(content, Path):
+            return Path(shutil.copy(content, path))
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        return path
+
+    def write_orders(self, count, **more):
+        """Put orders.csv and packages.csv into the inbox, each written elsewhere and then renamed as a careful sender does it."""
+        orders.write_orders(self / "coming", count, **more)
+        for path in (self / "coming").iterdir():
+            path.rename(self.inbox / path.name)
+
+    def edit(self, name, before, after):
+        """Replace a text that is in a file of the folder."""
+        path = self / name
+        text = path.read_text(encoding="utf-8")
+        assert before in text
+        path.write_text(text.replace(before, after), encoding="utf-8")
+
+    def ask(self, statement, *values):
+        """Rows of the ledger; none while it is not there or being made."""
+        place = self.state / "ledger.db"
+        if not place.exists():
+            return []
+        with closing(sqlite3.connect(place)) as ledger:
+            try:
+                return ledger.execute(statement, values).fetchall()
+            except sqlite3.OperationalError as error:
+                if "no such table" in str(error):
+                    return []
+                raise
+
+    def change(self, statement, *values):
+        """Change the ledger behind its back."""
+        with closing(sqlite3.connect(self.state / "ledger.db")) as ledger, ledger:
+            ledger.execute(statement, values)
+
+    def states(self):
+        """The state of each key's last entry."""
+        return dict(self.ask("select key, state from entries order by id"))
+
+    def reports(self):
+        """The folders of the runs' reports, oldest first."""
+        return sorted(path.parent for path in self.outbox.glob("*/run.json"))
+
+    def run_json(self):
+        """What the last run's run.json says."""
+        return json.loads((self.reports()[-1] / "run.json").read_bytes())
+
+    def results(self, name):
+        """The rows of the newest results of a file."""
+        path = max(self.outbox.glob(f"*/{name}.results.csv"))
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            return list(csv.DictReader(file))
