@@ -19,6 +19,7 @@ from loadsheet.ledger.schema import SCHEMA_VERSION
 pytestmark = pytest.mark.journey
 ROWS_EACH = 1 + PACKAGES_EACH  # rows of an order
 LATE, DEAD, FULL, BROKEN, ROTATED, WRONG, UPGRADED, SUMMER = 5, 11, 13, 18, 20, 25, 27, 29
+EXIT_CODES = {DEAD: 75, FULL: 75, BROKEN: 78, ROTATED: 77, WRONG: 1}  # of all other nights: 0
 
 
 @pytest.fixture(scope="module")
@@ -43,6 +44,7 @@ def the_night(month, day):
         month.drop(evening, wrong_every=2 if day == WRONG else 0)
     before(month, day)
     night = month.night(day)
+    assert night.exit_code == EXIT_CODES.get(day, 0), (day, night)  # here, where it began: later nights would only follow from it
     month.books |= month.summaries()  # before retention removes them
     after(month, day)
     return night
@@ -86,7 +88,9 @@ def edit(month, old, new):
 
 def mend(month):
     """What the shipper does with the fix file that came back: every red weight becomes a weight, and the file is dropped again."""
-    (path,) = (month.folder / "back").rglob("*.fix.xlsx")
+    paths = list((month.folder / "back").iterdir())
+    assert [path.name for path in paths] == ["24__orders.fix.xlsx"]
+    (path,) = paths
     book = openpyxl.load_workbook(path)
     for sheet in book:
         for row in sheet.iter_rows():
@@ -108,13 +112,12 @@ def as_the_version_before_left_it(path):
 
 
 def test_every_night_ends_with_its_documented_exit_code(month):
-    expected = dict.fromkeys(range(2, 32), 0) | {DEAD: 75, FULL: 75, BROKEN: 78, ROTATED: 77, WRONG: 1}
-    assert {day: night.exit_code for day, night in month.nights.items()} == expected
+    assert {day: night.exit_code for day, night in month.nights.items()} == dict.fromkeys(range(2, 32), 0) | EXIT_CODES
 
 
 def test_a_good_night_says_nothing(month):
     for day, night in month.nights.items():
-        if day not in (LATE, DEAD, FULL, BROKEN, ROTATED, WRONG):
+        if day != LATE and day not in EXIT_CODES:
             assert (night.out, night.err) == ("", ""), day
 
 
