@@ -110,7 +110,8 @@ def records(told):
         (["ledger", "check"], 0, "its backups are made by the server's own means"),
         (["ledger", "backup"], 2, "its backups are made by the server's own means"),
         (["ledger", "vacuum"], 2, "which vacuums by itself"),
-        (["ledger", "restore", "x", "--yes"], 78, "put back by the server's own means"),
+        (["ledger", "restore", "x", "--yes"], 2, "put one back with pg_restore"),
+        (["ledger", "restore", "x"], 2, "put one back with pg_restore"),  # nothing is asked first
         (["ledger", "export", "--to", "exported"], 0, "entries.parquet"),
         (["config", "--all"], 0, "database_schema"),
         (["doctor"], 1, "sound"),

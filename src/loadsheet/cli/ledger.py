@@ -87,6 +87,8 @@ def restore(file: Path, *, yes: bool, state: Path | None, config: Path | None, a
     know what was sent since: the next run says so, and takes it only with accept_older_ledger.
     """
     settings = load(config, state=state)
+    if settings.is_shared:
+        raise click.UsageError(f"{BY_THE_SERVER}: put one back with pg_restore, or from base backups with its log")
     if not yes:
         confirm(f"Put {file} in the place of the ledger?")
     done = put_back(settings.database_url, file, clock())

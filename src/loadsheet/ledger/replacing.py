@@ -17,9 +17,8 @@ from loadsheet.ledger.codec import stamp
 from loadsheet.ledger.moved import refuse_moved
 from loadsheet.ledger.opening import file_of, locked
 from loadsheet.ledger.place import Place, sync_folder
-from loadsheet.ledger.postgres import is_postgres
 from loadsheet.ledger.schema import SCHEMA_VERSION
-from loadsheet.problems import LedgerError, LedgerUnwritable, SettingsError
+from loadsheet.problems import LedgerError, LedgerUnwritable
 
 _BESIDE = ("-wal", "-shm")
 
@@ -37,10 +36,8 @@ class Restored(NamedTuple):
 
 def restore(url: str, backup: Path, clock: Callable[[], datetime]) -> Restored:
     """Put a copy of `backup` in the place of the ledger at a URL. Raises LedgerBusy if somebody holds that, LedgerError if the backup is
-    damaged, none of a ledger, or of a newer program, and LedgerUnwritable.
+    damaged, none of a ledger, or of a newer program, LedgerUnwritable, and SettingsError if the ledger is no file.
     """
-    if is_postgres(url):
-        raise SettingsError("a ledger on PostgreSQL is put back by the server's own means; nothing was changed")
     path = file_of(url)
     if backup.absolute() == path.absolute():
         raise LedgerError(f"{backup} is the ledger itself; give a backup of it")
