@@ -44,7 +44,8 @@ def the_night(month, day):
         month.drop(evening, wrong_every=2 if day == WRONG else 0)
     before(month, day)
     night = month.night(day)
-    assert night.exit_code == EXIT_CODES.get(day, 0), (day, night)  # here, where it began: later nights would only follow from it
+    # here, where it began: later nights would only follow from it
+    assert night.exit_code == EXIT_CODES.get(day, 0), (day, night)
     month.books |= month.summaries()  # before retention removes them
     after(month, day)
     return night
