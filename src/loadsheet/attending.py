@@ -111,7 +111,9 @@ def _history(settings: Settings) -> Iterator[History | None]:
     """What the ledger knows, for reading; None if there is none yet, or if it cannot be read."""
     with ExitStack() as stack:
         try:
-            history = stack.enter_context(open_ledger(settings.database_url, exclusive=False)).history
+            history = stack.enter_context(
+                open_ledger(settings.database_url, exclusive=False, state=settings.state)
+            ).history
         except (LedgerError, SettingsError):
             history = None
         yield history

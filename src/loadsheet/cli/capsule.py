@@ -8,7 +8,8 @@ import click
 from loadsheet.cli.moments import clock
 from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, OUTBOX, STATE, Target, load, together
 from loadsheet.cli.output import print_json, print_lines, say
-from loadsheet.ledger import Run, open_ledger
+from loadsheet.cli.reading import ledger_to_read
+from loadsheet.ledger import Run
 from loadsheet.ledger.history import History
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def make(
     from loadsheet.capsule.nightly import place_of, seal  # noqa: PLC0415 (only this command needs it)
 
     settings = load(config, mappings=mappings, outbox=outbox, state=state)
-    with open_ledger(settings.database_url, exclusive=False) as ledger:
+    with ledger_to_read(settings) as ledger:
         chosen = _run(ledger.history, run)
         if chosen is None:
             say(f"there is no run {run}; `loadsheet runs` lists what there is")

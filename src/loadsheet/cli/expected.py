@@ -13,7 +13,7 @@ from loadsheet.arrivals.moments import knows, shown, zone_of
 from loadsheet.cli.moments import clock
 from loadsheet.cli.options import CONFIG, JSON, STATE, load, together
 from loadsheet.cli.output import print_json, print_lines, print_table, say
-from loadsheet.ledger import open_ledger
+from loadsheet.cli.reading import ledger_to_read
 from loadsheet.ledger.codec import stamp
 from loadsheet.ledger.history import History
 from loadsheet.schedules import Schedule
@@ -37,7 +37,7 @@ def expected(*, suggesting: bool, timezone: str, state: Path | None, config: Pat
     With --suggest: tables to paste into loadsheet.toml, for files that came regularly, each with its evidence.
     """
     settings = load(config, state=state)
-    with open_ledger(settings.database_url, exclusive=False) as ledger:
+    with ledger_to_read(settings) as ledger:
         if suggesting:
             return _suggest(settings, ledger.history, clock()(), timezone, as_json=as_json)
         return _tell(settings, ledger.history, clock()(), as_json=as_json)

@@ -18,6 +18,7 @@ import msgspec
 from loadsheet import inbox, intake
 from loadsheet.causes import Causes
 from loadsheet.cli.check import sentences_on, unclaimed
+from loadsheet.cli.reading import ledger_to_read
 from loadsheet.contract import SENDING_ORDER
 from loadsheet.ledger import Ledger, State, open_ledger
 from loadsheet.ledger.foreseeing import Foresight
@@ -96,7 +97,7 @@ def foretell(settings: Settings) -> Foretold:
 def _ledger(settings: Settings) -> Iterator[Ledger]:
     """The ledger, for reading; where there is none yet, an empty one that is gone afterwards."""
     if is_there(settings.database_url):
-        with open_ledger(settings.database_url, exclusive=False) as ledger:
+        with ledger_to_read(settings) as ledger:
             yield ledger
         return
     if settings.is_shared:

@@ -8,9 +8,10 @@ import click
 from loadsheet.cli.options import CONFIG, EXCHANGE, JSON, OUTBOX, STATE, load, together
 from loadsheet.cli.output import print_json, print_lines, say
 from loadsheet.cli.reaching import held_ledger
+from loadsheet.cli.reading import ledger_to_read
 from loadsheet.keeping.forgetting import Deed, Traces, Wanted, find, plan
 from loadsheet.keeping.forgetting import forget as forget_all
-from loadsheet.ledger import Ledger, open_ledger
+from loadsheet.ledger import Ledger
 from loadsheet.ledger.opening import file_of
 from loadsheet.problems import LoadsheetError
 from loadsheet.settings import Settings
@@ -58,7 +59,7 @@ def forget(
     wanted = Wanted(originals, reports, backups, with_key, names)
     if yes and not because.strip():
         raise click.UsageError("what is removed for good needs --because TEXT: it is kept with the deed")
-    with held_ledger(settings) if yes else open_ledger(settings.database_url, exclusive=False) as ledger:
+    with held_ledger(settings) if yes else ledger_to_read(settings) as ledger:
         found = find(settings, ledger, _file(settings), key)
         if not found.entries:
             say(

@@ -1,5 +1,6 @@
 """`loadsheet ledger ...`: look after the ledger. Check it, copy it and put a copy back, shrink it, take its tables out, move it, forget a key."""
 
+from contextlib import suppress
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -12,10 +13,10 @@ from loadsheet.cli.moments import clock
 from loadsheet.cli.options import CONFIG, JSON, STATE, Target, load, load_each, sound, together, worst_of
 from loadsheet.cli.output import print_json, print_lines, say
 from loadsheet.cli.reaching import held_ledger
+from loadsheet.cli.reading import ledger_to_read
 from loadsheet.keeping.backups import BY_THE_SERVER, backup_folder, make_backup, note_copy
 from loadsheet.keeping.checking import check as check_all
 from loadsheet.keeping.exporting import export as export_tables
-from loadsheet.ledger import open_ledger
 from loadsheet.ledger.moving import move as move_all
 from loadsheet.ledger.replacing import restore as put_back
 from loadsheet.problems import LedgerError, LoadsheetError, SettingsError
@@ -37,7 +38,7 @@ def check(*, state: Path | None, config: Path | None, as_json: bool) -> int:
     Exits 70 if the ledger contradicts itself, 1 if something around it wants somebody. A run may be under way meanwhile.
     """
     settings = load(config, state=state)
-    with open_ledger(settings.database_url, exclusive=False) as opened:
+    with ledger_to_read(settings) as opened:
         found = check_all(settings, opened, clock()())
     if as_json:
         print_json(
@@ -61,12 +62,11 @@ def backup(*, target: Path | None, state: Path | None, config: Path | None, as_j
     Without --to the copy goes to STATE/backups under the time; it is never removed by itself.
     """
     settings = load(config, state=state)
-    if settings.is_shared:
-        raise click.UsageError(f"{BY_THE_SERVER}: pg_dump for one, or base backups with its log")
+    _refuse_on_a_server(settings, f"{BY_THE_SERVER}: pg_dump for one, or base backups with its log")
     target = target or backup_folder(settings) / f"ledger-{clock()():%Y-%m-%dT%H%M%SZ}.db"
     if target.exists():
         raise click.UsageError(f"{target} is there already; give another name")
-    with open_ledger(settings.database_url, exclusive=False) as opened:
+    with ledger_to_read(settings) as opened:
         make_backup(opened, target)
     note_copy(settings, target)
     if as_json:
@@ -87,8 +87,7 @@ def restore(file: Path, *, yes: bool, state: Path | None, config: Path | None, a
     know what was sent since: the next run says so, and takes it only with accept_older_ledger.
     """
     settings = load(config, state=state)
-    if settings.is_shared:
-        raise click.UsageError(f"{BY_THE_SERVER}: put one back with pg_restore, or from base backups with its log")
+    _refuse_on_a_server(settings, f"{BY_THE_SERVER}: put one back with pg_restore, or from base backups with its log")
     if not yes:
         confirm(f"Put {file} in the place of the ledger?")
     done = put_back(settings.database_url, file, clock())
@@ -114,8 +113,9 @@ def restore(file: Path, *, yes: bool, state: Path | None, config: Path | None, a
 def vacuum(*, state: Path | None, config: Path | None, as_json: bool) -> int:
     """Write the database anew without the gaps that removed contents left. Needs as much space again while it lasts."""
     settings = load(config, state=state)
-    if settings.is_shared:
-        raise click.UsageError("the ledger is on PostgreSQL, which vacuums by itself: this is for a ledger in a file")
+    _refuse_on_a_server(
+        settings, "the ledger is on PostgreSQL, which vacuums by itself: this is for a ledger in a file"
+    )
     with held_ledger(settings) as opened:
         before, after = opened.upkeep.vacuum()
     if as_json:
@@ -123,6 +123,14 @@ def vacuum(*, state: Path | None, config: Path | None, as_json: bool) -> int:
     else:
         print_lines([f"{before:,} bytes before, {after:,} now"])
     return 0
+
+
+def _refuse_on_a_server(settings: Settings, told: str) -> None:
+    """Raise UsageError for what is of a ledger in a file only; SettingsError first if it lies in a file still and has to be moved."""
+    if settings.is_shared:
+        with suppress(LedgerError), ledger_to_read(settings):
+            pass
+        raise click.UsageError(told)
 
 
 @ledger.command()
@@ -146,7 +154,7 @@ def export(
     """Write runs, entries, attempts and exceptions as tables for other programs. Times are UTC."""
     settings = load(config, state=state)
     chosen: Literal["parquet", "csv"] = kind or ("csv" if target.suffix.lower() == ".csv" else "parquet")
-    with open_ledger(settings.database_url, exclusive=False) as opened:
+    with ledger_to_read(settings) as opened:
         written = export_tables(opened, target, chosen, since=_day(since), payloads=payloads)
     if as_json:
         print_json({str(path): count for path, count in written.items()})

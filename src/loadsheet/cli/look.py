@@ -8,7 +8,8 @@ import msgspec
 
 from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, STATE, load, load_each, sound, together
 from loadsheet.cli.output import print_json, print_lines, print_table, say
-from loadsheet.ledger import Entry, Ledger, Run, Standing, open_ledger, teller_of
+from loadsheet.cli.reading import ledger_to_read
+from loadsheet.ledger import Entry, Ledger, Run, Standing, teller_of
 from loadsheet.problems import LedgerError, SettingsError
 from loadsheet.settings import Settings
 
@@ -34,7 +35,7 @@ def show(
 ) -> int:
     """Everything known about one order or tender: where it came from, what was sent, what the exchange said."""
     settings = load(config, mappings=mappings, state=state)
-    with open_ledger(settings.database_url, exclusive=False, state=settings.state) as ledger:
+    with ledger_to_read(settings) as ledger:
         entries = ledger.history.entries_by_key(key)
         if field is not None:
             from loadsheet.cli.field import field_shown, fields_told  # noqa: PLC0415 (they load the mapping language)
@@ -170,7 +171,7 @@ def _latest(settings: Settings | SettingsError, limit: int, *, several: bool) ->
     """The latest runs of one shipper; of several, one whose ledger or settings cannot be read is said and passed over."""
     try:
         one = sound(settings)
-        with open_ledger(one.database_url, exclusive=False, state=one.state) as ledger:
+        with ledger_to_read(one) as ledger:
             return ledger.history.runs(limit)
     except (LedgerError, SettingsError) as error:
         if not several:

@@ -12,10 +12,11 @@ from loadsheet import reconcile, reports
 from loadsheet.cli.options import CONFIG, EXCHANGE, JSON, OUTBOX, STATE, load, together
 from loadsheet.cli.output import print_lines, print_raw_json, say
 from loadsheet.cli.reaching import held_ledger, reached
+from loadsheet.cli.reading import ledger_to_read
 from loadsheet.contract import BY_NAME
 from loadsheet.dispatch import Listings, look
 from loadsheet.file_modes import write_privately
-from loadsheet.ledger import Drop, Ledger, Run, open_ledger
+from loadsheet.ledger import Drop, Ledger, Run
 from loadsheet.ledger.history import History
 from loadsheet.problems import FileRefused, FolderError
 from loadsheet.readback import read_back, unread
@@ -74,7 +75,7 @@ def report(
     _check(name, day)
     settings = load(config, outbox=outbox, state=state, exchange=exchange)
     write_privately(say, allow_root=True)
-    with open_ledger(settings.database_url, exclusive=False) as ledger:
+    with ledger_to_read(settings) as ledger:
         told = _told(ledger.history, name, day)
         if told is None:
             say(f"{_wanted(name, day)}; `loadsheet runs` lists what there is")

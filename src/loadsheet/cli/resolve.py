@@ -10,11 +10,12 @@ from loadsheet.cli.asking import confirm, confirm_by_typing
 from loadsheet.cli.options import CONFIG, EXCHANGE, JSON, STATE, load, together
 from loadsheet.cli.output import print_json, print_lines, say
 from loadsheet.cli.reaching import held_ledger, holder_of, reached
+from loadsheet.cli.reading import ledger_to_read
 from loadsheet.contract import BY_NAME, Action
 from loadsheet.dispatch import Listings, Patience, look
 from loadsheet.dispatch.protocol import SAME_TWICE, Case, conclude, possibly_doubled, sends_that_may_have_worked
 from loadsheet.dispatch.resolving import cases_by
-from loadsheet.ledger import Choice, Entry, Ledger, Settlement, State, open_ledger
+from loadsheet.ledger import Choice, Entry, Ledger, Settlement, State
 from loadsheet.ledger.retrying import unproved
 from loadsheet.problems import LoadsheetError, Problem
 from loadsheet.settings import Settings
@@ -102,7 +103,7 @@ def resolve(
 
 def _doubts(settings: Settings, key: str | None) -> list[Doubt]:
     """What is unknown (of a key, also what was given up), with what a listing shows of it now."""
-    with open_ledger(settings.database_url, exclusive=False) as ledger:
+    with ledger_to_read(settings) as ledger:
         history = ledger.history
         unknown = list(history.entries_in(State.UNKNOWN))
         found = unknown
@@ -117,7 +118,7 @@ def _doubts(settings: Settings, key: str | None) -> list[Doubt]:
 
 def _sending(settings: Settings, key: str | None) -> Sending:
     """What is marked as being sent (of a key, what of it is), and by whom. Of what nobody sends any more the outcome is as good as unknown."""
-    with open_ledger(settings.database_url, exclusive=False) as ledger:
+    with ledger_to_read(settings) as ledger:
         marked = ledger.history.entries_by_key(key) if key else ledger.history.entries_in(State.SENDING)
         found = tuple(entry for entry in marked if entry.state is State.SENDING)
         if not found:

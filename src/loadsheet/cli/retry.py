@@ -10,7 +10,8 @@ import click
 from loadsheet.cli.options import CONFIG, JSON, STATE, load, together
 from loadsheet.cli.output import print_json, print_table
 from loadsheet.cli.reaching import held_ledger
-from loadsheet.ledger import Choice, Entry, Ledger, Settlement, State, open_ledger
+from loadsheet.cli.reading import ledger_to_read
+from loadsheet.ledger import Choice, Entry, Ledger, Settlement, State
 from loadsheet.ledger.retrying import Retry, judge_retry
 
 NOTHING_FOUND = 1
@@ -54,7 +55,7 @@ def retry(
         raise click.UsageError("say what: a KEY, --file NAME, --held or --refused")
     states = [one for one, wanted in ((State.HELD, held), (State.REFUSED, refused)) if wanted]
     settings = load(config, state=state)
-    with open_ledger(settings.database_url, exclusive=False) if dry_run else held_ledger(settings) as ledger:
+    with ledger_to_read(settings) if dry_run else held_ledger(settings) as ledger:
         found = list(_candidates(ledger, key, file, states or [State.HELD, State.REFUSED]))
         going = [one for one in found if not one.retry.refusal]
         if going and not dry_run:

@@ -36,13 +36,14 @@ from loadsheet.cli.options import (
 )
 from loadsheet.cli.output import print_lines, say
 from loadsheet.cli.reaching import hands_for, held_ledger, say_strays
+from loadsheet.cli.reading import ledger_to_read
 from loadsheet.faults import isolated, listed
 from loadsheet.file_modes import write_privately
 from loadsheet.fleet.parting import Parted
 from loadsheet.fleet.schedules import SharedTimetable, Timetable
 from loadsheet.inbox import make_inbox
 from loadsheet.keeping import keep
-from loadsheet.ledger import Ledger, State, open_ledger
+from loadsheet.ledger import Ledger, State
 from loadsheet.ledger.joining import make, who
 from loadsheet.mapping import load_folder
 from loadsheet.problems import LoadsheetError, ReportsIncomplete, SettingsError
@@ -181,7 +182,7 @@ def _ledger(settings: Settings) -> AbstractContextManager[Ledger]:
     if not settings.is_shared:
         return held_ledger(settings)
     make(settings.database_url)
-    return open_ledger(settings.database_url, clock=clock(), exclusive=False)
+    return ledger_to_read(settings)
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from threading import Lock
 
-from sqlalchemy import Engine, select
+from sqlalchemy import Connection, Engine, select
 
 from loadsheet.ledger import tenure
 from loadsheet.ledger.batches import Sharing
@@ -65,9 +65,12 @@ def joined(
         with engine.connect() as connection, connection.begin():
             if not has_tables(connection):
                 place.refuse_gone(str(address))
+                _refuse_beside_a_file(place, address)
                 raise LedgerMissing(f"there is no ledger at {address} yet", todo="`loadsheet run` makes one")
             check_version(connection, str(address))
             check_arrived(connection, str(address))
+            if _is_empty(connection):
+                _refuse_beside_a_file(place, address)
         yield Ledger(engine, clock, place)
         return
     engine = _engine(address, writes=True)
@@ -119,9 +122,18 @@ def _prepare(engine: Engine, address: Address, place: Surroundings, *, accept_ol
         if arrives:
             return False
         arrive(connection, place, str(address))
-        if place.mark_path is not None and connection.scalar(select(runs.c.id).limit(1)) is None:
-            refuse_beside_a_file(place.mark_path.parent, str(address))
+        if _is_empty(connection):
+            _refuse_beside_a_file(place, address)
         return is_older(connection, place, str(address), accepted=accept_older)
+
+
+def _is_empty(connection: Connection) -> bool:
+    return connection.scalar(select(runs.c.id).limit(1)) is None
+
+
+def _refuse_beside_a_file(place: Surroundings, address: Address) -> None:
+    if place.mark_path is not None:
+        refuse_beside_a_file(place.mark_path.parent, str(address))
 
 
 def _engine(address: Address, *, writes: bool) -> Engine:

@@ -15,7 +15,8 @@ from pathlib import Path
 from loadsheet import arrivals, reports
 from loadsheet.cli.doctor.findings import Finding, ok, warning, wrong
 from loadsheet.cli.reaching import held_ledger, holder_of_file
-from loadsheet.ledger import Ledger, Run, State, open_ledger
+from loadsheet.cli.reading import ledger_to_read
+from loadsheet.ledger import Ledger, Run, State
 from loadsheet.ledger.joining import surroundings_on
 from loadsheet.ledger.moved import refuse_beside_a_file
 from loadsheet.ledger.server import look
@@ -109,7 +110,7 @@ def _on_server(settings: Settings, now: datetime, *, quick: bool) -> Iterator[Fi
 def _opened(
     settings: Settings, place: str, size: Callable[[], int], holder: str, now: datetime, *, quick: bool
 ) -> Iterator[Finding]:
-    with open_ledger(settings.database_url, exclusive=False, state=settings.state) as opened:
+    with ledger_to_read(settings) as opened:
         held_by = holder if quick else _taken(settings)
         yield _state(opened, f"{place}, {size() / 1e6:,.1f} MB", held_by, quick=quick)
         yield from _latest(settings, opened, now)
