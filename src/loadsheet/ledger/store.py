@@ -30,6 +30,7 @@ from loadsheet.ledger.noting import note, note_held
 from loadsheet.ledger.place import Mark, Surroundings
 from loadsheet.ledger.planning import Changed
 from loadsheet.ledger.recording import Planner, new_mapping, noted, record_drop, record_entries, record_ignored
+from loadsheet.ledger.remembered import Remembered
 from loadsheet.ledger.restoring import doubt
 from loadsheet.ledger.schema import files, looks, runs, tables
 from loadsheet.ledger.slices import Row, put_in
@@ -79,6 +80,7 @@ class Ledger:
         self.batches = Batches(engine, self._writing, self.now, sharing)
         self.staging = staging.Staging(engine, self._writing)
         self.upkeep = Upkeep(engine, self._writing, self.now)
+        self.remembered = Remembered(engine, self._writing)
 
     @property
     def is_shared(self) -> bool:
