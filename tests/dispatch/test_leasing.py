@@ -386,5 +386,19 @@ def test_who_comes_next_begins_with_as_many_calls_as_served_well_before():
             assert (before := pace.limit) > 10
         with fleet.join() as gate:
             assert Pace(options, time.monotonic, lambda: 1.0, gate).limit == before
-            with fleet.join() as other:
-                assert Pace(options, time.monotonic, lambda: 1.0, other).limit == 2
+
+
+def test_all_who_send_in_one_process_have_one_limit():
+    lessor, options = Lessor(connections=50), ready_entries.settings(connections=50, connections_start=31)
+    with fleet_of(lessor) as fleet, fleet.join() as one, fleet.join() as other:
+        paces = [Pace(options, time.monotonic, lambda: 1.0, gate) for gate in (one, other)]
+        assert opened(one)
+        assert [pace.limit for pace in paces] == [16, 15]
+        paces[0].note(LOST, time.monotonic())
+        assert [pace.limit for pace in paces] == [8, 7]
+        for _ in range(4):
+            paces[1].note(LOST, time.monotonic())
+        assert [pace.limit for pace in paces] == [1, 1], "nobody waits for another's end"
+        assert not other.take(moment() + 0.5), "but one call is under way already"
+        one.landed()
+        assert opened(other)

@@ -18,6 +18,7 @@ from simulated_time import Process, Task, Time
 from loadsheet.contract import BY_NAME, Assumptions, Listing, Operation, refusal, success
 from loadsheet.contract.answers import Fault
 from loadsheet.dispatch.outcomes import Failure, Reply
+from loadsheet.dispatch.wire import Look
 from loadsheet.problems import ExchangeUnreachable
 
 CALL_TIMEOUT_S = 10.0
@@ -168,6 +169,7 @@ class Desk:
         self.reply: Reply | None = None
         self._begun: tuple[Operation, bytes] | None = None
         self.lanes: tuple[str, ...] = ()
+        self._left = self._answered = 0.0
 
     @property
     def number(self) -> int:
@@ -186,6 +188,7 @@ class Desk:
 
     def depart(self) -> bool:
         assert self._begun is not None
+        self._left = self._answered = self.client.network.time.now
         self.client.network.leaves(self, *self._begun, self.lanes)
         return True
 
@@ -195,13 +198,16 @@ class Desk:
 
         def come() -> None:
             if self.call is call and self.reply is None:
-                self.reply = reply
+                self.reply, self._answered = reply, self.client.network.time.now
                 self.client.selector_rings(self.number)
 
         return come
 
     def read(self) -> bool:
         return self.reply is not None
+
+    def wire_s(self, _seen: Look) -> float:
+        return self._answered - self._left
 
     def over(self, error: Exception | None) -> Reply:
         found = self.reply
@@ -219,7 +225,7 @@ class Desk:
 class Client:
     """A client of the simulated exchange, for one place of a worker."""
 
-    token, may_renew = "t", False
+    token, may_renew, base_url = "t", False, "simulated"
 
     def __init__(self, network: Network, process: Process) -> None:
         self.network, self.process = network, process

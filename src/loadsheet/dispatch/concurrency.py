@@ -1,17 +1,36 @@
-"""How many calls may be under way at the same time: as many as the exchange serves without making them wait.
+"""The concurrency limit: how many calls may be under way at the same time; as many as the exchange serves without making them wait.
 
 Owns: the limit and what moves it, as TCP finds its window (RFC 5681; Netflix's concurrency-limits brought it to calls). It starts
-small and doubles with every round of calls while latency stays; then it grows slowly and shrinks by as much as latency has grown;
-a setback (429, 503, no answer) halves it, a call that met nobody sets it to 1. Refuses to know what a call was about. Pure.
+small and doubles with every round of calls while their wire time stays; then it grows slowly and shrinks by as much as wire time has
+grown; a setback (429, 503, no answer) halves it, a call that met nobody sets it to 1.
+
+Only wire time counts (`wire`), because only that says anything of the exchange. What this process needs for itself grows with every call
+that is under way and with every other program that wants the CPU: a limit that took it for the exchange's would shrink on a busy
+machine, and with fewer calls under way the machine would get less done still. A call of unknown wire time is no evidence of growth, so a
+round that has no other lets the limit grow. Refuses to know what a call was about. Pure; any thread may call.
 """
 
+import math
+import sys
+import threading
 from math import isqrt
+from typing import NamedTuple
 
-TOLERANCE = 1.5  # latency may rise so far above the best seen before the limit stops growing
-SLACK_S = 0.005  # and by so much in any case: below, it is the two machines' own noise and group commits
-_ALONE = 2  # with so few calls under way latency is the exchange's own and not our doing: the best seen is seen anew
+TOLERANCE = 1.5  # wire time may rise so far above the best seen before the limit stops growing
+SLACK_S = 0.005  # and by so much in any case: below, it is the exchange's own noise and group commits
+_ALONE = 2  # with so few calls under way wire time is the exchange's own and not our doing: the best seen is seen anew
 _SHRINK = 0.5  # a round takes away no more than this share
-_QUICK = 4  # a round is judged by the quickest quarter of its calls: the others may have had to connect first
+_QUICK = 4  # a round is judged by the quickest quarter of its calls
+
+
+class Settled(NamedTuple):
+    """What the limit settled on: calls at the same time, the best wire time in seconds (None: unknown), and whether the limit ever had to
+    shrink.
+    """
+
+    limit: int
+    wire_s: float | None
+    shrank: bool
 
 
 class Concurrency:
@@ -19,53 +38,88 @@ class Concurrency:
 
     def __init__(self, start: int, most: int) -> None:
         self.limit = min(start, most)
+        self.settled: Settled | None = None  # None: too few calls so far
         self._most = most
-        self._best_s = 0.0  # 0: nothing seen yet
-        self._doubling_to = most  # below it the limit doubles
-        self._round: list[float] = []
+        self._best_s = math.inf  # nothing seen yet
+        self._doubling_to = sys.maxsize  # below it the limit doubles
+        self._calls = 0  # of this round
+        self._round: list[float] = []  # their wire times, as far as they are known
         self._round_began = 0.0
+        self._lock = threading.Lock()
 
-    def finished(self, seconds: float, started: float, now: float, *, in_full: bool) -> None:
-        """A call that started at `started` took so long and was answered. `in_full` says that as many calls were under way as
-        may be: else the limit was not what held them up, and it does not grow.
+    def allow(self, most: int) -> None:
+        """Another bound from now on."""
+        with self._lock:
+            self._most = most
+            self.limit = min(self.limit, most)
+
+    def resume(self, settled: Settled) -> None:
+        """Go on from what an earlier run settled on, if no call was judged yet. It is a start and no bound."""
+        with self._lock:
+            if self.settled is None:
+                self.limit = min(settled.limit, self._most)
+                self._best_s = math.inf if settled.wire_s is None else settled.wire_s
+                self._doubling_to = self.limit if settled.shrank else sys.maxsize
+
+    def finished(self, wire_s: float | None, started: float, now: float, *, in_full: bool) -> None:
+        """A call that started at `started` was answered after so long on the wire (None: unknown). `in_full` says that as many calls were
+        under way as may be: else the limit was not what held them up, and it does not grow.
         """
-        if started < self._round_began:
-            return  # it left under an earlier limit
-        self._round.append(seconds)
-        if len(self._round) >= self.limit:
-            self._judge(now, in_full=in_full)
+        with self._lock:
+            if started < self._round_began:
+                return  # it left under an earlier limit
+            self._calls += 1
+            if wire_s is not None:
+                self._round.append(wire_s)
+            if self._calls >= self.limit:
+                self._judge(now, in_full=in_full)
 
     def setback(self, started: float, now: float) -> None:
         """A call that started at `started` found the exchange too busy, or got no answer. Calls that left together count once."""
-        if started >= self._round_began:
-            self._cut(max(1, self.limit // 2), now)
+        with self._lock:
+            if started >= self._round_began:
+                self._shrink(max(1, self.limit // 2))
+                self._begin_round(now)
 
     def met_nobody(self, now: float) -> None:
         """Nobody is there. On return it starts with one call, and doubles up to half of what went well before."""
-        if self.limit > 1:
-            self._doubling_to = max(2, self.limit // 2)
-        self.limit = 1
-        self._begin_round(now)
+        with self._lock:
+            if self.limit > 1:
+                self._doubling_to = max(2, self.limit // 2)
+            self.limit = 1
+            self._begin_round(now)
 
     def _judge(self, now: float, *, in_full: bool) -> None:
-        latency = sorted(self._round)[(len(self._round) - 1) // _QUICK]
-        if self.limit <= _ALONE and latency > self._best_s:
-            self._best_s, self._doubling_to = latency, self._most
-        self._best_s = min(latency, self._best_s)
+        wire_s = sorted(self._round)[(len(self._round) - 1) // _QUICK] if self._round else 0.0
+        if self._round:
+            self._note_best(wire_s)
         tolerated = self._best_s * TOLERANCE + SLACK_S
-        if latency > tolerated:
-            self._cut(max(1, int(self.limit * max(_SHRINK, tolerated / latency))), now)
-            return
-        if in_full:
-            quick = self.limit < self._doubling_to
-            grown = min(self.limit * 2, self._doubling_to) if quick else self.limit + isqrt(self.limit)
-            self.limit = min(grown, self._most)
+        if wire_s > tolerated:
+            self._shrink(max(1, int(self.limit * max(_SHRINK, tolerated / wire_s))))
+        elif in_full:
+            self._grow()
+        self._note_settled()
         self._begin_round(now)
 
-    def _cut(self, limit: int, now: float) -> None:
+    def _note_best(self, wire_s: float) -> None:
+        if self.limit <= _ALONE and self._best_s < wire_s:
+            self._best_s, self._doubling_to = wire_s, sys.maxsize
+        self._best_s = min(wire_s, self._best_s)
+
+    def _grow(self) -> None:
+        quick = self.limit < self._doubling_to
+        grown = min(self.limit * 2, self._doubling_to) if quick else self.limit + isqrt(self.limit)
+        self.limit = min(grown, self._most)
+
+    def _shrink(self, limit: int) -> None:
         self.limit = self._doubling_to = limit
-        self._begin_round(now)
+        self._note_settled()
+
+    def _note_settled(self) -> None:
+        known = None if math.isinf(self._best_s) else self._best_s
+        self.settled = Settled(self.limit, known, self._doubling_to < sys.maxsize)
 
     def _begin_round(self, now: float) -> None:
+        self._calls = 0
         self._round.clear()
         self._round_began = now

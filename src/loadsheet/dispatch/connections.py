@@ -15,6 +15,8 @@ from requests.utils import DEFAULT_CA_BUNDLE_PATH
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.exceptions import ProtocolError, SSLError
 
+from loadsheet.dispatch.wire import note_arrivals, waited_s
+
 
 def trusted_authorities() -> ssl.SSLContext:
     """The TLS context of every connection: certificates and host names are checked against the usual authorities and the
@@ -63,6 +65,10 @@ class Watch:
         self.closed, self.idle_since = False, time.monotonic()
         self.lever = connected.dup()
 
+    def waited_s(self) -> float | None:
+        """For how long the bytes to be read next have been there, TLS or not; None if nobody knows."""
+        return None if self.lever is None else waited_s(self.lever)
+
     def let_go(self) -> None:
         """Close our handle of a connection that is closed, so that it is closed for the exchange too."""
         lever, self.lever = self.lever, None
@@ -94,6 +100,7 @@ class Watched(HTTPConnection):
 
     def _new_conn(self) -> socket.socket:
         connected = super()._new_conn()
+        note_arrivals(connected)
         self._watch.hold(connected)
         return connected
 

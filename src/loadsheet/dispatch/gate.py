@@ -7,10 +7,9 @@ whose rate is leased (`leasing`). Takes no lock, and asks the system nothing.
 
 import sys
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
-if TYPE_CHECKING:
-    from loadsheet.dispatch.concurrency import Concurrency
+from loadsheet.dispatch.concurrency import Concurrency
 
 SELF_CHECK_S = 5.0
 """A call whose intent was recorded so long ago does not leave: somebody else may have taken it over by now."""
@@ -33,7 +32,6 @@ class Gate:
     """Lets `per_second` calls leave in any second, whole calls a second with 2 % and one call of tolerance from 20 on; 0: no limit."""
 
     def __init__(self, per_second: int, now: float) -> None:
-        self.found: Concurrency | None = None  # how many calls at the same time served well, before this sending
         self._due = now  # of the next call
         self._set(per_second)
 
@@ -74,7 +72,15 @@ class Gate:
         """Seconds until there may be room; 0: there is, as far as the rate goes."""
         return max(0.0, self._due - self._slack - AHEAD_S - now)
 
+    def concurrency(self, make: Callable[[], Concurrency]) -> Concurrency:
+        """The concurrency limit of this process at this exchange; it is made if there is none yet."""
+        return make()
+
     # what only a fleet has
+
+    def share(self, limit: int) -> int:
+        """How many of so many calls, which this process may have under way, whoever sends here may have."""
+        return limit
 
     @property
     def connections(self) -> int:

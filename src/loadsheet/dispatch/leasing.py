@@ -11,15 +11,13 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import NamedTuple, Self
 
 from loadsheet import journal
+from loadsheet.dispatch.concurrency import Concurrency
 from loadsheet.dispatch.gate import Gate, moment
 from loadsheet.ledger.shared.leases import UNLIMITED, Ask, Lease
 from loadsheet.problems import LedgerError
-
-if TYPE_CHECKING:
-    from loadsheet.dispatch.concurrency import Concurrency
 
 RENEW_S = 0.5
 """How often a lease is asked for."""
@@ -57,7 +55,7 @@ class FleetPace:
         self._members: tuple[Member, ...] = ()
         self._departed, self._held_up = 0, True
         self._asked_at = clock()
-        self._found: list[Concurrency] = []  # of those who left, for those who come: they need not find it anew
+        self._concurrency: Concurrency | None = None
         self._protests: deque[_Protest] = deque()
         self._wake = threading.Event()
         self._closed = self._mute = False
@@ -79,7 +77,6 @@ class FleetPace:
         """A gate for somebody who sends, to be used in a `with` block: at its end none of his calls is under way."""
         member = Member(self)
         with self._lock:
-            member.found = self._found.pop() if self._found else None
             self._members += (member,)
             self._held_up = True
             leased = self._clock() < self._until
@@ -93,8 +90,6 @@ class FleetPace:
         """A member has left."""
         with self._lock:
             self._members = tuple(one for one in self._members if one is not member)
-            if member.found is not None:
-                self._found.append(member.found)
 
     def take(self, now: float, member: "Member") -> bool:
         """Whether a call of this member may leave now; then it has to."""
@@ -109,8 +104,20 @@ class FleetPace:
 
     @property
     def is_full(self) -> bool:
-        """Whether calls are under way on all connections that are leased: a member may still use those that are now another's part."""
-        return sum(member.under_way for member in self._members) >= self._lease.connections
+        """Whether calls are under way on all connections that are leased, or as many as the process's limit says: a member may still use
+        those that are now another's part.
+        """
+        limit = self._lease.connections
+        if self._concurrency is not None:
+            limit = min(limit, self._concurrency.limit)
+        return sum(member.under_way for member in self._members) >= limit
+
+    def concurrency(self, make: Callable[[], Concurrency]) -> Concurrency:
+        """The one concurrency limit of all who send here, also of those who come later."""
+        with self._lock:
+            if self._concurrency is None:
+                self._concurrency = make()
+            return self._concurrency
 
     def shut_for(self, now: float) -> float:
         """Seconds for which nothing leaves whatever the rate, as far as anybody knows: a pause, or no lease."""
@@ -127,10 +134,14 @@ class FleetPace:
 
     def connections_of(self, member: "Member") -> int:
         """The member's part of the connections that are leased."""
+        return self.share_of(member, self._lease.connections)
+
+    def share_of(self, member: "Member", calls: int) -> int:
+        """The member's part of so many calls at the same time."""
         members = self._members
         if member not in members:
             return 0
-        least, more = divmod(self._lease.connections, len(members))
+        least, more = divmod(calls, len(members))
         return least + (members.index(member) < more)
 
     def protest(self, age_s: float, pause_s: float, reason: str) -> None:
@@ -270,6 +281,16 @@ class Member(Gate):
     def connections(self) -> int:
         """How many calls may be under way at the same time."""
         return self._fleet.connections_of(self)
+
+    def concurrency(self, make: Callable[[], Concurrency]) -> Concurrency:
+        """The concurrency limit of this process at this exchange; it is made if there is none yet."""
+        return self._fleet.concurrency(make)
+
+    def share(self, limit: int) -> int:
+        """How many of so many calls, which this process may have under way, this member may have: one at least, so that none has to wait for
+        another's end. Together they have no more under way than the limit all the same.
+        """
+        return max(1, self._fleet.share_of(self, limit))
 
     def wish(self, connections: int) -> None:
         """So many calls could be under way at the same time, if they may."""

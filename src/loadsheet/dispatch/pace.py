@@ -10,7 +10,7 @@ the exchange says to one is passed on to all, who pause and slow down together. 
 from collections.abc import Callable
 from enum import StrEnum
 
-from loadsheet.dispatch.concurrency import Concurrency
+from loadsheet.dispatch.concurrency import Concurrency, Settled
 from loadsheet.dispatch.gate import AHEAD_S, Gate, moment
 from loadsheet.dispatch.outcomes import Outcome, OutcomeKind
 from loadsheet.settings import Settings
@@ -50,9 +50,10 @@ class Pace:
         self._jitter = jitter
         self._departures = departures
         self.gate = gate or Gate(settings.assumptions.calls_per_second, departures())
-        self._concurrency = self.gate.found or Concurrency(settings.connections_start, settings.connections)
-        self.gate.found = self._concurrency
-        self._call_s = 0.0  # how long calls take, of late
+        most = settings.connections
+        self._concurrency = self.gate.concurrency(lambda: Concurrency(settings.connections_start, most))
+        self._concurrency.allow(most)
+        self._call_s = 0.0  # how long calls take, of late, our own delays included
         self._missed = 0  # calls in a row that met nobody, or a busy exchange
         self._unknown = 0  # calls in a row without a clear answer
         self._paused_until = clock()
@@ -60,13 +61,23 @@ class Pace:
     @property
     def limit(self) -> int:
         """How many calls may be under way at the same time now."""
-        return min(self._concurrency.limit, self.gate.connections)
+        return min(self.gate.share(self._concurrency.limit), self.gate.connections)
+
+    @property
+    def settled(self) -> Settled | None:
+        """What the concurrency limit of this process settled on; None: too few calls so far."""
+        return self._concurrency.settled
+
+    def resume(self, settled: Settled | None) -> None:
+        """Start with what an earlier run settled on at this exchange, unless this process knows better."""
+        if settled is not None:
+            self._concurrency.resume(settled)
 
     def allowed(self, wanted: int, in_flight: int, waiting: int = 0) -> int:
         """Of how many of `wanted` further calls the intent may be recorded now; of those in flight so many are `waiting` to leave. Never
         more than leave soon. After a miss one call at a time feels the way.
         """
-        self.gate.wish(self._concurrency.limit)
+        self.gate.wish(self.gate.share(self._concurrency.limit))
         if self._clock() < self._paused_until:
             return 0
         if self._missed:
@@ -79,8 +90,17 @@ class Pace:
         """Seconds until a call may be prepared again; 0 if one may now."""
         return max(self._paused_until - self._clock(), self.gate.room_in(self._departures()), 0.0)
 
-    def note(self, outcome: Outcome, started: float, seconds: float = 0.0, *, in_full: bool = False) -> Stop | None:
-        """Take in the outcome of a call that started then and took so long; a Stop if no further call should start.
+    def note(
+        self,
+        outcome: Outcome,
+        started: float,
+        seconds: float = 0.0,
+        *,
+        wire_s: float | None = None,
+        in_full: bool = False,
+    ) -> Stop | None:
+        """Take in the outcome of a call that started then and took so long, so long of it on the wire (None: unknown); a Stop if no further
+        call should start.
 
         `in_full` says that as many calls were under way as may be.
         """
@@ -96,7 +116,7 @@ class Pace:
             self._lose(outcome, started)
         else:
             self._unknown = 0
-            self._concurrency.finished(seconds, started, self._clock(), in_full=in_full)
+            self._concurrency.finished(wire_s, started, self._clock(), in_full=in_full)
         return Stop.UNKNOWN if self._unknown >= self._unknown_max else None
 
     def _lose(self, outcome: Outcome, started: float) -> None:

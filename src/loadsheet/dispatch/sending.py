@@ -23,6 +23,7 @@ from loadsheet.dispatch.client import Client
 from loadsheet.dispatch.forecast import Forecast, Rate, due, forecast
 from loadsheet.dispatch.gate import SELF_CHECK_S, moment
 from loadsheet.dispatch.lanes import Call, build_calls
+from loadsheet.dispatch.last_limit import LastLimit
 from loadsheet.dispatch.leasing import FleetPace
 from loadsheet.dispatch.noting import Told
 from loadsheet.dispatch.outcomes import Outcome, OutcomeKind, Reply, classify
@@ -92,6 +93,8 @@ def send(
     gate = nullcontext(None) if fleet_pace is None else fleet_pace.join()
     with _signals_noted() if stopping is None else nullcontext(stopping) as noted, gate as joined:
         pace = Pace(settings, clock, random.Random().random, joined)  # noqa: S311 (spreads pauses, guards nothing)
+        last = LastLimit(ledger, client.base_url)
+        pace.resume(last.read())
         sending = _Sending(
             ledger,
             client,
@@ -103,7 +106,10 @@ def send(
             clock=clock,
             most=sys.maxsize if most is None else most,
         )
-        return sending.everything(sleep)
+        report = sending.everything(sleep)
+        if not report.superseded:
+            last.keep(pace.settled)
+        return report
 
 
 def _unheard(_done: int, _total: int) -> None:
@@ -343,7 +349,7 @@ class _Sending:
         settled, could_create = self._settler.settle(done.call, outcome), not self._creates_wait
         self._unsettled += settled
         self._outstanding += sum(settlement.state is State.UNKNOWN for settlement in settled)
-        stop = self._pace.note(outcome, done.started, done.seconds, in_full=done.in_full)
+        stop = self._pace.note(outcome, done.started, done.seconds, wire_s=done.wire_s, in_full=done.in_full)
         self._told.call(done, outcome)
         if stop is not None and self._stopped is None:
             self._stopped, self._why = stop, outcome.reason

@@ -23,6 +23,7 @@ from loadsheet.dispatch.connections import Deadlines, Watch, Watched, WatchedTls
 from loadsheet.dispatch.keeping import Kept
 from loadsheet.dispatch.masking import TokenMask
 from loadsheet.dispatch.outcomes import DEADLINE, PACKED, TOO_LARGE, Failure, Reply
+from loadsheet.dispatch.wire import Look, Wire
 from loadsheet.settings import Settings
 
 _READ_BYTES = 65_536
@@ -159,6 +160,7 @@ class Desk:
             else WatchedTls(host, port, timeout=limit, watch=self._watch, ssl_context=trust)
         )
         self._answer = _Answer()
+        self._wire = Wire()
         self._plain = trust is None
         self._began, self._request, self._gone = 0.0, b"", 0
         self._limit = _limit_of_calls(settings)
@@ -242,6 +244,7 @@ class Desk:
         """Send so much of the request as goes now; whether all of it has gone. Raises one of ERRORS."""
         if not self._watch.left:
             self._leave(None)
+        self._wire.leaves(time.perf_counter())
         try:
             self._gone += self._connection.sock.send(memoryview(self._request)[self._gone :])
         except BrokenPipeError:  # who stops reading may have answered already
@@ -252,6 +255,8 @@ class Desk:
 
     def read(self) -> bool:
         """Take in what has come; whether the answer is whole. Raises one of ERRORS."""
+        if not self._answer.read:  # what TLS says of itself does not count there
+            self._wire.came(time.perf_counter(), self._watch.waited_s())
         while True:
             try:
                 data = self._connection.sock.recv(_READ_BYTES)
@@ -261,6 +266,10 @@ class Desk:
                 return True
             if self._plain:
                 return False  # more will be told; what TLS has unpacked already will not
+
+    def wire_s(self, seen: Look) -> float | None:
+        """The wire time of the call whose answer was read at this look, in seconds; None if nobody knows."""
+        return self._wire.seconds(seen)
 
     def over(self, error: Exception | None) -> Reply:
         """The call is over: what came of it. `error` is what ended it."""

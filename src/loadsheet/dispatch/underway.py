@@ -20,6 +20,7 @@ from loadsheet.dispatch.gate import SELF_CHECK_S, Gate, moment
 from loadsheet.dispatch.lanes import Call
 from loadsheet.dispatch.outcomes import Outcome, Reply
 from loadsheet.dispatch.transport import ERRORS, Desk
+from loadsheet.dispatch.wire import Look, look
 
 HELPERS = 16
 _UNAUTHORISED = 401
@@ -27,8 +28,9 @@ _RINGS = 4096
 
 
 class Done(NamedTuple):
-    """A call that is over, as it was handed over: its outcome and the seconds it took; or `error`, our own fault that broke it; or neither,
-    if it was taken back before it left. `in_full`: as many calls as may be were under way with it.
+    """A call that is over, as it was handed over: its outcome, the seconds it took, our own delays included, and those on the wire alone
+    (`wire_s`; None: unknown); or `error`, our own fault that broke it; or neither, if it was taken back before it left. `in_full`: as many calls as
+    may be were under way with it.
     """
 
     call: Call
@@ -37,6 +39,7 @@ class Done(NamedTuple):
     seconds: float = 0.0
     error: Exception | None = None
     in_full: bool = False
+    wire_s: float | None = None
 
     @property
     def recalled(self) -> bool:
@@ -91,7 +94,7 @@ class Underway:
         self._done: list[Done] = []
         self._limit = self._flying = 0
         self._held_up = False
-        self._woke = 0.0  # answers were there by then: seeing to them one after the other is no time that they took
+        self._look = Look(time.perf_counter(), 0.0)  # the last one at all connections
         self._idle: list[tuple[Desk, int]] = []  # connected, the one that was used last at the end
         self._flights: dict[int, _Flight] = {}  # by the file number of their connection
         self._selector = selectors.DefaultSelector()
@@ -268,8 +271,9 @@ class Underway:
 
     def _watch(self, timeout: float | None) -> None:
         """Wait for something to happen on any connection, and see to it."""
+        began = time.perf_counter()
         happened = self._selector.select(timeout)
-        self._woke = time.perf_counter()
+        self._look = look(self._look, began, time.perf_counter())
         if not happened:
             self._begin()  # the gate may be open now
         for key, events in happened:
@@ -347,8 +351,8 @@ class Underway:
         turn, in_full = flight.turn, self._flying - len(self._poised) >= self._limit
         outcome = self._judge(turn.call, reply)
         self._flying -= 1
-        took = max(0.0, self._woke - flight.began)
-        self._done.append(Done(turn.call, turn.started, outcome, took, in_full=in_full))
+        took, wire_s = max(0.0, self._look.ended - flight.began), flight.desk.wire_s(self._look)
+        self._done.append(Done(turn.call, turn.started, outcome, took, in_full=in_full, wire_s=wire_s))
         self._held_up = self._held_up or self._urgent(outcome)
 
     def break_off(self, flight: _Flight, error: Exception) -> None:

@@ -12,7 +12,10 @@ class Sending(BaseModel):
     connections: PositiveInt = Field(8, description="Most calls to the exchange at the same time")
     connections_start: PositiveInt = Field(
         2,
-        description="So many at first; more while answers come as fast as before, half after a 429, a 503 or no answer",
+        description=(
+            "So many at first, later as many as the last run at this exchange settled on; more while answers come as fast as before, "
+            "half after a 429, a 503 or no answer"
+        ),
     )
     connect_timeout_s: PositiveFloat = Field(10.0, description="Limit for connecting to the exchange")
     call_timeout_s: PositiveFloat = Field(60.0, description="Limit for a whole call, answer included")
