@@ -34,12 +34,13 @@ lint: .venv/test
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 
-bench: .venv/test  ## orders/s and CPU per order, split by stage; durable creates beside servers that store nothing
+bench: .venv/test  ## orders/s and CPU per order, split by stage; durable creates beside servers that store nothing; sending beside CPU hogs
 	@$(BIN)/python -m tests.benchmarks.whole_run
 	@$(BIN)/python -m tests.benchmarks.exchange
 	@$(BIN)/python -m tests.benchmarks.reading
 	@$(BIN)/python -m tests.benchmarks.translation
 	@$(BIN)/python -m tests.benchmarks.fleet
+	@$(BIN)/python -m tests.benchmarks.busy_machine
 
 wheel: .venv/test  ## dist/loadsheet-VERSION.whl; the same source gives the same bytes
 	@rm -f dist/*.whl
