@@ -78,6 +78,7 @@ class Database:
         for table in metadata.tables:
             if table != "meta":
                 self.direct.execute(f"delete from {table}")
+        self.direct.execute("delete from meta where name like 'remembered: %'")
         self.direct.execute("commit")
 
     def close(self) -> None:
