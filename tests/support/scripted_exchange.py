@@ -257,10 +257,12 @@ accepts_and_closes = Move(_accept_and_close, applies=True)
 
 
 def hangs(seconds: float, *, applies: bool = False) -> Move:
-    """Say nothing for so long, then close."""
+    """Say nothing for so long, or until the client goes, then close."""
 
     def act(connection, request):
-        time.sleep(seconds)
+        connection.settimeout(seconds)
+        with contextlib.suppress(OSError):
+            connection.recv(1)
         return False
 
     return Move(act, applies=applies)
