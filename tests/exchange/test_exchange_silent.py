@@ -33,15 +33,22 @@ def test_calls_are_503_in_the_interfaces_shape_and_service_resumes_by_itself(wir
     with TokenOffice(wire.url) as office:
         _, secret = office.add(ORDER["sender_id"])
     party = {"Authorization": f"Bearer {secret}"}
-    with closing(Store(wire.url, busy_timeout_s=WAITS_S)) as store:
+    with closing(Store(wire.url, busy_timeout_s=WAITS_S)) as store, ThreadPoolExecutor(3) as threads:
         app = Inside(create_app(store, TOKEN, Assumptions()))
         app.done("order.create", ORDER)
         assert len(app.orders()) == 1
         wire.stall()
         began = time.monotonic()
-        told_in_time(app.call("order.create", {**ORDER, "order_id": 2}), "order.create")
-        told_in_time(app.send("GET", LISTING), "tender.list")
-        told_in_time(app.send("GET", LISTING, b"", party), "tender.list")  # whose token it is cannot be told now
+        asked = [
+            ("order.create", threads.submit(app.call, "order.create", {**ORDER, "order_id": 2})),
+            ("tender.list", threads.submit(app.send, "GET", LISTING)),
+            (
+                "tender.list",
+                threads.submit(app.send, "GET", LISTING, b"", party),
+            ),  # whose token it is cannot be told now
+        ]
+        for name, each in asked:
+            told_in_time(each.result(), name)
         took = time.monotonic() - began
         wire.resume()
         assert len(app.orders()) in (1, 2)  # whether the hanging create got through, only a listing can tell
