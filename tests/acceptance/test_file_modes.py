@@ -3,11 +3,14 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from command import environment
+from command_fork import loadsheet
 from orders import MAPPINGS, write_orders
+
+from loadsheet.contract import Assumptions
+from loadsheet.exchange import Embedded
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="modes of POSIX")
 
@@ -35,16 +38,16 @@ def modes(folder):
     }
 
 
-def run(folder, **more):
+def run(folder, command=loadsheet, **more):
     write_orders(folder / "inbox", 3)
     (folder / "inbox" / "strange.csv").write_text("a;b\n1;2\n", encoding="utf-8")
-    done = with_open_umask(folder, "run", "--settle", "0", "--mappings", MAPPINGS, **more)
+    done = command(folder, "run", "--settle", "0", "--mappings", MAPPINGS, **more)
     assert done.returncode in (0, 1), done
     return done
 
 
 def test_reports_state_and_logs_are_closed_to_others_whatever_the_umask(tmp_path):
-    done = run(tmp_path, LOADSHEET_ALLOW_ROOT="false")
+    done = run(tmp_path, with_open_umask, LOADSHEET_ALLOW_ROOT="false")
     assert done.stderr.count("runs as root") == (1 if os.geteuid() == 0 else 0)
     for name in ("outbox", ".loadsheet"):
         found = modes(tmp_path / name)
@@ -64,21 +67,14 @@ def test_a_group_may_read_the_outbox_and_nothing_else(tmp_path):
 
 
 def test_a_group_that_does_not_exist_is_a_wrong_setting(tmp_path):
-    done = with_open_umask(tmp_path, "run", LOADSHEET_OUTBOX_GROUP="nobody-at-all")
+    done = loadsheet(tmp_path, "run", LOADSHEET_OUTBOX_GROUP="nobody-at-all")
     assert (done.returncode, "there is no group nobody-at-all" in done.stderr) == (78, True)
 
 
 def test_the_exchanges_database_is_closed_to_others_also_one_that_was_open(tmp_path):
-    code = """
-from pathlib import Path
-from loadsheet.contract import Assumptions
-from loadsheet.exchange import Embedded
-with Embedded("sqlite:///exchange.db", "token", Assumptions()):
-    print(*(f"{path.name}={path.stat().st_mode & 0o777:o}" for path in sorted(Path(".").iterdir())))
-"""
+    database = tmp_path / "exchange.db"
     for _ in range(2):
-        done = subprocess.run(
-            [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True, umask=0
-        )
-        assert set(done.stdout.split()) == {"exchange.db-shm=600", "exchange.db-wal=600", "exchange.db=600"}
-        Path(tmp_path / "exchange.db").chmod(0o644)
+        os.umask(0)
+        with Embedded(f"sqlite:///{database}", "token", Assumptions()):
+            assert modes(tmp_path) == dict.fromkeys(["exchange.db", "exchange.db-shm", "exchange.db-wal"], 0o600)
+        database.chmod(0o644)

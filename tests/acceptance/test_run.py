@@ -64,7 +64,7 @@ def test_a_refused_token_and_an_unreachable_exchange_leave_all_to_a_later_run(ho
         refused = house.run("--exchange", served.url)
     assert refused.returncode == 77, refused.stderr
     assert "token-of-the-tests" not in refused.stdout + refused.stderr
-    unreachable = house.run("--exchange", NOBODY)
+    unreachable = house.run("--exchange", NOBODY, LOADSHEET_UNREACHABLE_MAX="2")
     assert unreachable.returncode == 75, unreachable.stderr
     assert set(house.states().values()) == {"ready", "invalid"}
     with exchange(tmp_path / "exchange.db") as served:

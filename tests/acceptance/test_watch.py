@@ -124,7 +124,7 @@ def test_an_exchange_that_is_away_is_waited_for_and_a_refused_token_ends_the_wat
         reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         reserved.bind(("127.0.0.1", 0))
         port = reserved.getsockname()[1]
-        with watching(workspace, "--exchange", f"http://127.0.0.1:{port}") as watch:
+        with watching(workspace, "--exchange", f"http://127.0.0.1:{port}", LOADSHEET_UNREACHABLE_MAX="2") as watch:
             workspace.write_orders(3)
             watch.until(lambda: watch.says("the watch goes on in"))
             assert counted(workspace).keys() == {"ready"}

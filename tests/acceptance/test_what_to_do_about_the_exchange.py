@@ -20,7 +20,7 @@ def test_a_refused_token_a_wrong_path_and_a_missing_tls_are_told_with_what_to_do
         refused = house.run("--exchange", url, LOADSHEET_TOKEN="another-token-than-theirs")
         astray = house.run("--exchange", f"{url}/tmsapi/")
         doctor = house.command("doctor", "--exchange", f"{url}/tmsapi/")
-        clear = house.run("--exchange", url.replace("http:", "https:"))
+        clear = house.run("--exchange", url.replace("http:", "https:"), LOADSHEET_UNREACHABLE_MAX="1")
     assert refused.returncode == 77
     assert "replace the token (from LOADSHEET_TOKEN or the settings file), and run again" in refused.stderr
     assert astray.returncode == 75
