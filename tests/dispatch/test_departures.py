@@ -84,7 +84,7 @@ def under_way(client, options, gate, clock=moment):
         yield made
 
 
-def all_of(underway, count, seconds=10.0):
+def all_of(underway, count, seconds=30.0):
     done, until = [], time.monotonic() + seconds
     while len(done) < count:
         assert time.monotonic() < until
@@ -134,8 +134,9 @@ def test_what_is_waited_for_at_the_gate_is_no_time_that_a_call_takes(ledger):
         underway.hand_over(calls, 0.0, began)
         done = all_of(underway, 6)
     assert moment() - began > 1.2  # so long the last one waited
-    assert sum(one.seconds for one in done) < 2.5  # with what they waited for it would be 3.75
-    assert sum(one.outcome.duration_ms for one in done) < 2_500
+    # with what they waited for it would be 0.5 s; a machine that stands still holds up one or two
+    assert sorted(one.seconds for one in done)[2] < 0.4
+    assert sorted(one.outcome.duration_ms for one in done)[2] < 400
 
 
 @pytest.mark.parametrize("soon_taken_over_s", [None, 1.0])
@@ -206,7 +207,7 @@ def test_what_would_be_old_when_the_gate_opens_comes_back_at_once(ledger):
     with Scripted(Arrivals()) as server, Client(server.url, ready_entries.TOKEN, options) as client:
         with under_way(client, options, gate) as underway:
             underway.hand_over(calls, 0.0, moment())
-            assert all(one.recalled for one in all_of(underway, 4, 2.0))
+            assert all(one.recalled for one in all_of(underway, 4, 20.0))
         assert server.requests == []
 
 

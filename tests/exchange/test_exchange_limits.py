@@ -69,14 +69,14 @@ def test_a_byte_now_and_then_does_not_prolong_the_time(tmp_path):
         started = time.monotonic()
         connection.settimeout(0.05)
         got = b""
-        while not got and time.monotonic() - started < 5:
+        while not got and time.monotonic() - started < 30:
             connection.sendall(b"G" if time.monotonic() == started else b"P")
             try:
                 got = connection.recv(1000)
             except TimeoutError:
                 continue
         assert b" 400 " in got
-        assert time.monotonic() - started < 4
+        assert time.monotonic() - started < 20
 
 
 def test_a_connection_that_says_nothing_is_closed(tmp_path):
@@ -211,7 +211,7 @@ def test_a_client_that_does_not_read_its_answer_is_cut_off(tmp_path):
         caller.close()
         with connect() as connection:
             connection.sendall(request("order.list", None))
-            time.sleep(1.2)
+            time.sleep(2.5)  # a machine may stand still for a while
             answer = met(connection)
     assert answer.end in ("reset", "closed")
     assert 0 < len(answer.body) < 21_000_000  # of more
@@ -247,8 +247,10 @@ def test_an_idle_connection_makes_room_for_a_new_one(tmp_path):
 def test_far_too_many_connections_are_not_kept(tmp_path):
     with limited(tmp_path, connections_max=2) as (_, connect):
         crowd = [connect() for _ in range(8)]
-        time.sleep(1)
-        assert [met(connection, wait=0.1).end for connection in crowd].count("silent") == 4
+        until, kept = time.monotonic() + 30, []
+        while len(kept) != 4 and time.monotonic() < until:
+            kept = [connection for connection in crowd if met(connection, wait=0.1).end == "silent"]
+        assert len(kept) == 4
         for connection in crowd:
             connection.close()
 

@@ -43,7 +43,7 @@ def test_an_embedded_exchange_stops_although_a_client_stays_connected(tmp_path):
         assert caller.orders() == []
         idle = socket.create_connection(("127.0.0.1", int(caller.address.split(":")[1])))
     idle.close()
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 20
 
 
 def test_an_error_inside_the_block_stops_the_exchange_too(tmp_path):

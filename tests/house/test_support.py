@@ -37,6 +37,7 @@ def test_a_postgresql_server_ends_when_the_tests_are_killed():
 def rules(monkeypatch):
     """The text of the rules for tests, which can be imported by the tests of a test."""
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, sys.path)))
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # the rules need none, and to load them takes seconds
     return Path(__file__).parents[1].joinpath("conftest.py").read_text(encoding="utf-8")
 
 
@@ -57,7 +58,7 @@ def test_random_examples_are_a_quarter_unless_all_are_asked_for(pytester, rules,
             print("tried", len(tried))
         """
     )
-    words = ["-s", "-p", "no:randomly", "-p", "no:cacheprovider"]
+    words = ["-s", "-p", "no:cacheprovider"]
     monkeypatch.delenv("LOADSHEET_EXAMPLES", raising=False)
     pytester.runpytest_subprocess(*words).stdout.fnmatch_lines(["*tried 10*"])
     monkeypatch.setenv("LOADSHEET_EXAMPLES", "all")

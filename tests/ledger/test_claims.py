@@ -84,7 +84,7 @@ def test_who_holds_the_tenure_inherits_the_claims_of_the_one_before(database):
 
 
 def _until(found):
-    for _ in range(200):
+    for _ in range(1500):
         if found():
             return
         time.sleep(0.02)
