@@ -1,6 +1,7 @@
 """Attending: a run with what an operator needs around it. The health ping before it; after it what is late, metrics and notices.
 
-Owns: the order of these, and that none of them changes what a run came to: what goes wrong here is said, and tried again next time.
+Owns: the order of these, and that none of them changes what became of a row: what goes wrong here is said, and tried again next time.
+A fault of our own in one of them makes the exit code of the run 70, and stands in its result.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -10,7 +11,7 @@ from datetime import datetime
 from functools import partial
 
 from loadsheet import arrivals, journal, seeing, telling
-from loadsheet.faults import isolated, listed
+from loadsheet.faults import isolated
 from loadsheet.ledger import open_ledger
 from loadsheet.ledger.history import History
 from loadsheet.nights import Night
@@ -59,10 +60,7 @@ def _attended(
     night = Night(settings.shipper, began, clock(), result.exit_code, result.stopped, summary, folder, result.left)
     if settings.outbox_address:
         night = replace(night, place=shown(settings.outbox / summary.run))
-    faults |= _after(settings, night, say, board)
-    if faults:
-        say(f"loadsheet: a fault of our own kept this from being done: {listed(faults)}; the next run tries it again")
-    return replace(result, exit_code=LoadsheetError.exit_code) if faults else result
+    return result.without(faults | _after(settings, night, say, board))
 
 
 def _on_fault(

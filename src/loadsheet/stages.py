@@ -4,7 +4,7 @@ Owns: the values that they share and what a run came to. Their order stands in `
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
 
 from loadsheet import journal, reconcile, reports
@@ -35,7 +35,7 @@ Progress = Callable[[int, int], None]
 @dataclass(frozen=True, slots=True)
 class Result:
     """What a run came to: its exit code, its reports, why it stopped early (if it did), and what is left in the inbox or still waits;
-    `late` says that the rest does not fit the night, if it does not.
+    `late` says that the rest does not fit the night, if it does not; `undone` is what failed after its end was recorded, each with why.
     """
 
     exit_code: int
@@ -43,6 +43,13 @@ class Result:
     stopped: LoadsheetError | None
     left: tuple[Problem, ...]
     late: str = ""
+    undone: Mapping[str, str] = field(default_factory=dict)
+
+    def without(self, faults: Mapping[str, str]) -> "Result":
+        """The same after faults of our own in what comes after its end."""
+        if not faults:
+            return self
+        return replace(self, exit_code=LoadsheetError.exit_code, undone={**self.undone, **faults})
 
 
 class Work(NamedTuple):

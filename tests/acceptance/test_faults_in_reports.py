@@ -60,8 +60,8 @@ AFTER_IT = {
     "seeing.measure": "metrics",
     "arrivals.overdue": "what is late",
     "reports.sentences.verdict_sentence": "the summary",
-    "cli.run.seal_night": "the capsule",
-    "cli.run.keep": "keeping",
+    "cli.run_end.seal_night": "the capsule",
+    "cli.run_end.keep": "keeping",
 }
 
 
@@ -235,6 +235,55 @@ def test_faults_after_the_reports_are_each_said_and_leave_them_whole(house, monk
     told = summary_of(folder)
     assert (told["entries"], told["missing"]) == (FATES, [])
     assert invoke(["run"]) == 1
+
+
+@pytest.mark.parametrize("where", ["telling.tell", "cli.run_end.keep"])
+def test_a_fault_after_the_end_is_in_ledger_run_json_and_exit_code_alike(house, monkeypatch, capsys, where):
+    recorded_as_it_ended(house, monkeypatch, capsys, where)
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("where", AFTER_IT)
+def test_any_fault_after_the_end_is_in_ledger_run_json_and_exit_code_alike(house, monkeypatch, capsys, where):
+    recorded_as_it_ended(house, monkeypatch, capsys, where)
+
+
+def recorded_as_it_ended(house, monkeypatch, capsys, where):
+    _, folder = ended_by(house, monkeypatch, capsys, where)
+    check_recorded(house, capsys, folder, {AFTER_IT[where]: "KeyError: 'no such thing'"})
+    assert invoke(["report", "--run", folder.name]) == 0
+    check_recorded(house, capsys, folder, {AFTER_IT[where]: "KeyError: 'no such thing'"})
+    assert "exit code 70" in (folder / "run.html").read_text(encoding="utf-8")
+
+
+def check_recorded(house, capsys, folder, undone):
+    """Ledger and run.json say exit code 70, and what was not done."""
+    told = summary_of(folder)
+    assert (told["exit_code"], {one["what"]: one["why"] for one in told["undone"]}) == (70, undone)
+    capsys.readouterr()
+    assert invoke(["runs", "--json"]) == 0
+    (row,) = (one for one in json.loads(capsys.readouterr().out) if one["run"] == folder.name)
+    assert (row["exit_code"], row["summary"]["undone"], row["summary"]["entries"]) == (70, undone, FATES)
+
+
+def test_what_stdout_says_of_such_a_run_is_the_same(house, monkeypatch, capsys):
+    with monkeypatch.context() as patch:
+        broken(patch, "telling.tell")
+        assert invoke(["run", "--json"]) == 70
+    told = json.loads(capsys.readouterr().out)
+    assert (told["exit_code"], told["undone"][0]["what"]) == (70, "notices")
+    assert told == summary_of(latest(house))
+
+
+def test_an_end_that_cannot_be_corrected_is_said(house, monkeypatch, capsys):
+    with monkeypatch.context() as patch:
+        broken(patch, "telling.tell")
+        broken(patch, "ledger.upkeep.Upkeep.correct_end")
+        broken(patch, "reports.tell_end")
+        assert invoke(["run"]) == 70
+    err, run = capsys.readouterr().err, latest(house).name
+    for where in ("the ledger", "run.json"):
+        assert f"loadsheet: {where} still says of run {run} that it ended with exit code 1: KeyError" in err
 
 
 @pytest.mark.parametrize("where", ["reading.sentinel._judge", "reading.sentinel.Sentinel._look"])

@@ -6,6 +6,7 @@ ledger cannot be used, 75 try again, 77 token refused, 78 settings or mapping wr
 """
 
 import contextvars
+import errno
 import gc
 import importlib
 import sys
@@ -23,6 +24,8 @@ from loadsheet.cli.plain import printable
 from loadsheet.problems import LoadsheetError
 
 INTERRUPTED, TERMINATED = 130, 143
+CLOSED_PIPE = 1
+"""With what click ends if nobody reads stdout any more."""
 
 
 class Terminated(KeyboardInterrupt):
@@ -140,6 +143,16 @@ def ending(action: Callable[[], int], say: Callable[[str], None] = _tell) -> int
     except Exception as fault:  # noqa: BLE001 (a fault of ours ends as exit 70 and a filed traceback)
         say(f"a fault of our own ({type(fault).__name__}); the traceback is in {_file_away()}")
         return LoadsheetError.exit_code
+
+
+def exit_code_of(broke: BaseException) -> int:
+    """With which exit code the process ends if this is what ends it."""
+    if isinstance(broke, LoadsheetError):
+        return broke.exit_code
+    if isinstance(broke, KeyboardInterrupt):
+        return TERMINATED if isinstance(broke, Terminated) else INTERRUPTED
+    closed = isinstance(broke, OSError) and broke.errno == errno.EPIPE
+    return CLOSED_PIPE if closed else LoadsheetError.exit_code
 
 
 def _file_away() -> Path:

@@ -5,7 +5,7 @@ Owns: what a run says, and to which exit code the runs of several shippers add u
 
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -16,7 +16,6 @@ import msgspec
 
 from loadsheet import pipeline
 from loadsheet.attending import attend
-from loadsheet.capsule.nightly import seal_night
 from loadsheet.cli import Terminated, ending
 from loadsheet.cli.foretelling import foretell
 from loadsheet.cli.moments import clock
@@ -37,11 +36,11 @@ from loadsheet.cli.options import (
 )
 from loadsheet.cli.output import print_json, print_lines, print_raw_json, progress, say
 from loadsheet.cli.reaching import hands_for, held_ledger, say_strays
+from loadsheet.cli.run_end import RunEnd
 from loadsheet.credentials import source
-from loadsheet.faults import isolated, listed
+from loadsheet.faults import isolated
 from loadsheet.file_modes import write_privately
 from loadsheet.inbox import make_inbox
-from loadsheet.keeping import keep
 from loadsheet.ledger import State
 from loadsheet.problems import LoadsheetError, SettingsError, TokenRefused
 from loadsheet.settings import EMBEDDED, Settings
@@ -59,6 +58,9 @@ class Told(NamedTuple):
     stopped: str = ""
 
 
+Show = Callable[[Told], None]
+
+
 class Manner(NamedTuple):
     """How a run speaks."""
 
@@ -66,6 +68,9 @@ class Manner(NamedTuple):
     exit_zero: bool
     quiet: bool
     verbose: bool
+
+
+Act = Callable[[Settings, Manner, Show], Told]
 
 
 def _moment(_ctx: click.Context, _option: click.Parameter, text: str | None) -> datetime | None:
@@ -121,26 +126,27 @@ def run(
         return code
 
 
-def _alone(settings: Settings | SettingsError, act: Callable[[Settings, Manner], Told], manner: Manner) -> int:
-    told = act(sound(settings), manner)
-    if manner.as_json:
-        print_raw_json(told.json)
-    else:
-        print_lines(told.lines)
-    if told.stopped:
-        say(f"loadsheet: {told.stopped}")
-    return told.exit_code
+def _alone(settings: Settings | SettingsError, act: Act, manner: Manner) -> int:
+    def show(told: Told) -> None:
+        if manner.as_json:
+            print_raw_json(told.json)
+        else:
+            print_lines(told.lines)
+        if told.stopped:
+            say(f"loadsheet: {told.stopped}")
+
+    return act(sound(settings), manner, show).exit_code
 
 
 def _each(
     found: dict[str, Settings | SettingsError],
-    act: Callable[[Settings, Manner], Told],
+    act: Act,
     manner: Manner,
 ) -> int:
     """The same for several shippers, each for itself."""
     all_told: dict[str, Told] = {}
     for name, settings in found.items():
-        told = all_told[name] = _guarded(settings, lambda settings: act(settings, manner))
+        told = all_told[name] = _guarded(settings, lambda settings: act(settings, manner, _nobody))
         if told.lines and not manner.as_json:
             print_lines([f"{name}:", *told.lines])
         if told.stopped:
@@ -172,11 +178,28 @@ def _guarded(settings: Settings | SettingsError, act: Callable[[Settings], Told]
     return told[0] if told else Told(code, stopped=why[0])
 
 
-def _ran(settings: Settings, manner: Manner) -> Told:
+def _nobody(_told: Told) -> None:
+    """What is told of one of several shippers is shown when its run is over."""
+
+
+def _ran(settings: Settings, manner: Manner, show: Show) -> Told:
     make_inbox(settings)
     left_ready: list[int] = []
-    faults: dict[str, str] = {}
-    result = attend(settings, lambda: _once(settings, left_ready, faults), clock=clock(), say=say)
+    with RunEnd(settings, lambda: held_ledger(settings)) as end:
+        result = attend(settings, lambda: _once(settings, left_ready, end), clock=clock(), say=say)
+        faults: dict[str, str] = {}
+        with isolated("the summary", faults):
+            lines = tuple(result.reports.sentences)
+        result = end.agree(result.without(faults))
+        told = _told(settings, manner, result, () if faults else lines, left_ready)
+        show(told)
+    return told
+
+
+def _told(
+    settings: Settings, manner: Manner, result: Result, lines: tuple[str, ...], left_ready: Sequence[int]
+) -> Told:
+    """What is told of a run on stdout; what belongs to stderr is said."""
     silent = (manner.quiet or settings.quiet) and not manner.verbose and not result.exit_code
     for problem in result.left:
         if not silent:
@@ -187,16 +210,7 @@ def _ran(settings: Settings, manner: Manner) -> Told:
         limit = f"a run sends {settings.run_entries_max} at most"
         say(f"{left_ready[0]} entries stay ready ({limit}); the next run goes on from there")
     code = 0 if manner.exit_zero and result.exit_code in _NEEDS_SOMEONE else result.exit_code
-    written = result.reports
-    lines: tuple[str, ...] = ()
-    with isolated("the summary", faults):
-        lines = () if silent else tuple(written.sentences)
-    if faults:
-        code = LoadsheetError.exit_code
-        say(
-            f"loadsheet: run {written.summary.run} is recorded; a fault of our own kept this from being done: {listed(faults)}"
-        )
-    return Told(code, lines, written.summary.to_json(), _why(result.stopped, settings))
+    return Told(code, () if silent else lines, result.reports.summary.to_json(), _why(result.stopped, settings))
 
 
 def _why(stopped: LoadsheetError | None, settings: Settings) -> str:
@@ -207,24 +221,22 @@ def _why(stopped: LoadsheetError | None, settings: Settings) -> str:
     return str(stopped) if stopped else ""
 
 
-def _once(settings: Settings, left_ready: list[int], faults: dict[str, str]) -> Result:
+def _once(settings: Settings, left_ready: list[int], end: RunEnd) -> Result:
     with held_ledger(settings) as ledger, hands_for(settings) as hands, progress("sending") as advance:
-        result = pipeline.run(settings, ledger, hands, progress=advance)
+        result = end.wind_up(ledger, pipeline.run(settings, ledger, hands, progress=advance))
         if settings.run_entries_max and result.stopped is None:
             left_ready.append(ledger.history.count_in(State.READY))
-        with isolated("the capsule", faults):
-            seal_night(settings, ledger.history, result.reports.summary.run, clock()(), say)
-        with isolated("keeping", faults):
-            keep(settings, ledger, clock()(), say)
-    return result
+        return result
 
 
-def _foretold(settings: Settings, manner: Manner) -> Told:
+def _foretold(settings: Settings, manner: Manner, show: Show) -> Told:
     found = foretell(settings)
     code = 0 if manner.exit_zero and found.exit_code in _NEEDS_SOMEONE else found.exit_code
     for line in found.remarks:
         say(line)
-    return Told(code, found.lines, found.json)
+    told = Told(code, found.lines, found.json)
+    show(told)
+    return told
 
 
 @contextmanager

@@ -5,7 +5,7 @@ Owns: what is held for each shipper, and that what ends the watch of one ends no
 
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -17,7 +17,6 @@ import msgspec
 from loadsheet import pipeline, seeing
 from loadsheet.arrivals import next_due
 from loadsheet.attending import attend
-from loadsheet.capsule.nightly import seal_night
 from loadsheet.cli import ending
 from loadsheet.cli.moments import clock
 from loadsheet.cli.options import (
@@ -37,12 +36,12 @@ from loadsheet.cli.options import (
 from loadsheet.cli.output import print_lines, say
 from loadsheet.cli.reaching import hands_for, held_ledger, say_strays
 from loadsheet.cli.reading import ledger_to_read
-from loadsheet.faults import isolated, listed
+from loadsheet.cli.run_end import RunEnd
+from loadsheet.faults import listed
 from loadsheet.file_modes import write_privately
 from loadsheet.fleet.parting import Parted
 from loadsheet.fleet.schedules import SharedTimetable, Timetable
 from loadsheet.inbox import make_inbox
-from loadsheet.keeping import keep
 from loadsheet.ledger import Ledger, State
 from loadsheet.ledger.joining import make, who
 from loadsheet.mapping import load_folder
@@ -240,7 +239,22 @@ def _run_once(held: _Held, desk: _Desk) -> Ended:
     if late := held.timetable.late():
         whose = f"{settings.shipper}: " if desk.several else ""
         say(f"{whose}catching up: {late}")
-    result = attend(settings, lambda: _night(held, desk), clock=clock(), say=say, board=board)
+    with RunEnd(settings, partial(_to_correct, held)) as end:
+        result = attend(settings, lambda: _night(held, desk, end), clock=clock(), say=say, board=board)
+        result = end.agree(result)
+        _show(settings, result, desk)
+    if result.undone:
+        board.ended(settings.shipper, result.exit_code, listed(result.undone))
+    stopped = result.stopped
+    if isinstance(stopped, ReportsIncomplete):  # what was sent is recorded: no reason to watch no more
+        say(f"loadsheet: {stopped}")
+        stopped = None
+    if stopped is None:
+        held.timetable.ran(began)
+    return Ended(result.exit_code, stopped, result.left)
+
+
+def _show(settings: Settings, result: Result, desk: _Desk) -> None:
     for problem in result.left:
         say(str(problem))
     summary = result.reports.summary
@@ -251,27 +265,17 @@ def _run_once(held: _Held, desk: _Desk) -> Ended:
     else:
         whose = f"{settings.shipper}: " if desk.several else ""
         print_lines([whose + _line(summary, result.reports.place or result.reports.folder)])
-    stopped = result.stopped
-    if isinstance(stopped, ReportsIncomplete):  # what was sent is recorded: no reason to watch no more
-        say(f"loadsheet: {stopped}")
-        stopped = None
-    if stopped is None:
-        held.timetable.ran(began)
-    return Ended(result.exit_code, stopped, result.left)
 
 
-def _night(held: _Held, desk: _Desk) -> Result:
+def _night(held: _Held, desk: _Desk, end: RunEnd) -> Result:
     settings = held.settings
     with _for_a_run(held, desk.stopping) as (ledger, hands):
-        result = pipeline.run(settings, ledger, hands, progress=desk.board.progress)
-        faults: dict[str, str] = {}
-        with isolated("the capsule", faults):
-            seal_night(settings, ledger.history, result.reports.summary.run, clock()(), say)
-        with isolated("keeping", faults):
-            keep(settings, ledger, clock()(), say)
-        if faults:
-            _warn(f"a fault of our own kept this from being done: {listed(faults)}")
-    return result
+        return end.wind_up(ledger, pipeline.run(settings, ledger, hands, progress=desk.board.progress))
+
+
+def _to_correct(held: _Held) -> AbstractContextManager[Ledger]:
+    """The ledger for what a run came to after all."""
+    return held_ledger(held.settings) if held.hands is None else nullcontext(held.ledger)
 
 
 @contextmanager

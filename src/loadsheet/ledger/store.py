@@ -39,7 +39,7 @@ from loadsheet.ledger.states import Drop, Finding, Run, Settlement, SourceFile, 
 from loadsheet.ledger.stopping import stop, why_stopped
 from loadsheet.ledger.upkeep import Upkeep
 from loadsheet.mapping.documents import Document, Ignored, Lineage, TableNotes
-from loadsheet.problems import DoesNotBalance, LedgerUnwritable, Problem
+from loadsheet.problems import DoesNotBalance, LedgerError, LedgerUnwritable, Problem
 
 CHUNK = 500
 Done = TypeVar("Done")
@@ -436,13 +436,14 @@ class Ledger:
             back_up(connection, target)
 
     def _empty_log(self) -> None:
-        """Bring what is recorded from the write-ahead log into the database, so that the log does not grow from run to run."""
+        """Bring what is recorded from the write-ahead log into the database, so that the log does not grow from run to run. Failing in it
+        loses nothing: the next run does it.
+        """
         try:
             self._checkpoint()
-        except LedgerUnwritable:
-            if not self._place.give_reserve():
-                raise
-            self._checkpoint()
+        except LedgerError as error:
+            journal.warning("the ledger's log was not emptied", reason=str(error))
+            self._place.give_reserve()
 
     def _checkpoint(self) -> None:
         if not self.upkeep.is_file:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Engine, func, insert, or_, select, update
 
-from loadsheet.ledger import exporting, forgetting, forgetting_names, purging
+from loadsheet.ledger import codec, exporting, forgetting, forgetting_names, purging
 from loadsheet.ledger.exporting import Export
 from loadsheet.ledger.schema import decisions, drops, entries, exceptions, files, looks, meta, runs
 from loadsheet.ledger.statements import at_one_moment, streamed
@@ -38,6 +38,12 @@ class Upkeep:
 
     def __init__(self, engine: Engine, writing: Writing, now: Callable[[], str]) -> None:
         self._engine, self._transaction, self._now = at_one_moment(engine), writing, now
+
+    def correct_end(self, run: str, *, exit_code: int, summary: Mapping[str, Any]) -> None:
+        """Have a run that ended say with what it ended after all: something failed after its end had been recorded."""
+        values = {"exit_code": exit_code, "summary": codec.encode(summary)}
+        with self._writing() as connection:
+            connection.execute(update(runs).where(runs.c.name == run).values(values))
 
     # by rule
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, Self, cast
 
 import msgspec
 
@@ -37,7 +37,7 @@ from loadsheet.reports.reconciliation import ReconciliationWorkbook, free_name, 
 from loadsheet.reports.results import DropResults, results_names
 from loadsheet.reports.sentences import sentences
 from loadsheet.reports.sheets import ROWS_MAX, open_book
-from loadsheet.reports.summary import Gathering, RunSummary, left_in_inbox, summarise
+from loadsheet.reports.summary import Gathering, RunSummary, left_in_inbox, summarise, undone_told
 from loadsheet.reports.told import MissingTold, schema
 from loadsheet.reports.web import PAGE, RunPage, fleet_seen, write_index
 from loadsheet.settings import Settings
@@ -57,6 +57,7 @@ __all__ = [
     "publish_index",
     "schema",
     "sentences",
+    "tell_end",
     "told_in",
     "write",
     "write_least",
@@ -94,8 +95,16 @@ class Written:
     @property
     def in_ledger(self) -> dict[str, Any]:
         """What the ledger keeps of it (JSON values)."""
-        counts = {"entries": dict(self.summary.entries), "verdicts": dict(self.summary.verdicts)}
-        return {**counts, "missing": [one.report for one in self.summary.missing]} if self.summary.missing else counts
+        told: dict[str, Any] = {"entries": dict(self.summary.entries), "verdicts": dict(self.summary.verdicts)}
+        if self.summary.missing:
+            told["missing"] = [one.report for one in self.summary.missing]
+        if self.summary.undone:
+            told["undone"] = {one.what: one.why for one in self.summary.undone}
+        return told
+
+    def after_all(self, exit_code: int, undone: Mapping[str, str]) -> Self:
+        """The same of a run that ended with this exit code after all, because these things failed after its end (each with why)."""
+        return replace(self, summary=replace(self.summary, exit_code=exit_code, undone=undone_told(undone)))
 
     @property
     def incomplete(self) -> ReportsIncomplete | None:
@@ -164,6 +173,14 @@ def write_least(history: History, run: Run, settings: Settings, *, missing: Mapp
     publish(settings, run.name, summary.reports)
     whose, place = settings.shipper if settings.shippers else "", settings.outbox / run.name
     return Written(settings.outbox_here / run.name, summary.reports, summary, settings.state, whose, place)
+
+
+def tell_end(written: Written, settings: Settings) -> None:
+    """Write `run.json` anew, and nothing else, for a run that ended otherwise than its reports say. Raises FolderError."""
+    with placed(written.folder / SUMMARY) as part:
+        part.write_bytes(written.summary.to_json())
+    close_reports(written.folder, settings)
+    publish(settings, written.summary.run, [SUMMARY])
 
 
 def lacking(run: Run) -> str:

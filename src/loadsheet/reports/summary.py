@@ -38,6 +38,7 @@ from loadsheet.reports.told import (
     RunSummary,
     TableTold,
     TotalTold,
+    UndoneTold,
 )
 from loadsheet.settings import Settings
 
@@ -50,6 +51,7 @@ __all__ = [
     "TotalTold",
     "left_in_inbox",
     "summarise",
+    "undone_told",
 ]
 
 _PLACES_SHOWN = 3
@@ -182,7 +184,13 @@ def summarise(
         inbox=msgspec.convert(inbox, InboxTold),
         firsts=gathered.firsts,
         versions={"loadsheet": version("loadsheet"), "python": platform.python_version()},
+        undone=undone_told(msgspec.json.decode(run.summary).get("undone", {}) if run.summary else {}),
     )
+
+
+def undone_told(undone: Mapping[str, str]) -> tuple[UndoneTold, ...]:
+    """What failed after the end of a run had been recorded, each with why."""
+    return tuple(UndoneTold(what, why) for what, why in undone.items())
 
 
 def _counted(counts: Mapping[str, int]) -> dict[str, int]:

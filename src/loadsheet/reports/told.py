@@ -192,6 +192,14 @@ class MissingTold:
 
 
 @dataclass(frozen=True, slots=True)
+class UndoneTold:
+    """What failed after the end of the run had been recorded, such as the capsule or the notices."""
+
+    what: Annotated[str, _says("What could not be done")]
+    why: Annotated[str, _says("Why, in short; the log of the run has all of it")]
+
+
+@dataclass(frozen=True, slots=True)
 class BalanceTold:
     """The tie-out: every row that was read is accounted for, once."""
 
@@ -235,6 +243,9 @@ class RunSummary:
     ] = field(default_factory=dict)
     missing: Annotated[
         tuple[MissingTold, ...], _says("Reports that could not be written; `loadsheet report` makes them")
+    ] = ()
+    undone: Annotated[
+        tuple[UndoneTold, ...], _says("What failed after the end of the run had been recorded; its exit code says so")
     ] = ()
 
     @property

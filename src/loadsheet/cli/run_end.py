@@ -1,0 +1,88 @@
+"""What a run came to in the end: ledger, `run.json` and exit code say the same of it.
+
+Owns: that what fails after the end of a run was recorded is recorded as well, whatever it is.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from types import TracebackType
+from typing import Self
+
+from loadsheet import reports
+from loadsheet.capsule.nightly import seal_night
+from loadsheet.cli import exit_code_of
+from loadsheet.cli.moments import clock
+from loadsheet.cli.output import say
+from loadsheet.faults import isolated, listed
+from loadsheet.keeping import keep
+from loadsheet.ledger import Ledger
+from loadsheet.problems import LoadsheetError
+from loadsheet.settings import Settings
+from loadsheet.stages import Result
+
+_ELSE = "what comes after the end of the run"
+
+
+class RunEnd:
+    """While one run ends: `result` is what ledger and `run.json` say of it, as soon as its end is recorded. `ledger` opens the ledger for
+    changes. What ends the block afterwards is recorded, and goes on.
+    """
+
+    def __init__(self, settings: Settings, ledger: Callable[[], AbstractContextManager[Ledger]]) -> None:
+        self._settings, self._ledger = settings, ledger
+        self.result: Result | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, _kind: object, broke: BaseException | None, _trace: TracebackType | None) -> None:
+        if broke is not None and self.result is not None:
+            why = getattr(broke, "strerror", None) or str(broke) or type(broke).__name__
+            ended = replace(self.result, exit_code=exit_code_of(broke), undone={**self.result.undone, _ELSE: why})
+            self._correct(self.result, ended)
+
+    def wind_up(self, ledger: Ledger, result: Result) -> Result:
+        """After the end of the run, while its ledger is held: its capsule, and what is older than the settings want it kept. Returns what
+        the run came to with that.
+        """
+        self.result = result
+        faults: dict[str, str] = {}
+        with isolated("the capsule", faults):
+            seal_night(self._settings, ledger.history, result.reports.summary.run, clock()(), say)
+        with isolated("keeping", faults):
+            keep(self._settings, ledger, clock()(), say)
+        return result.without(faults)
+
+    def agree(self, result: Result) -> Result:
+        """Say and record what the run came to after all, if that is not what is recorded. Returns it, with the reports that tell it."""
+        before = self.result
+        if before is None or (before.exit_code, before.undone) == (result.exit_code, result.undone):
+            return result
+        news = {what: why for what, why in result.undone.items() if what not in before.undone}
+        run = result.reports.summary.run
+        say(f"loadsheet: run {run} is recorded; a fault of our own kept this from being done: {listed(news)}")
+        return self._correct(before, result)
+
+    def _correct(self, before: Result, result: Result) -> Result:
+        written = result.reports.after_all(result.exit_code, result.undone)
+        self.result = replace(result, reports=written)
+        with _tried("the ledger", before), self._ledger() as ledger:
+            ledger.upkeep.correct_end(written.summary.run, exit_code=result.exit_code, summary=written.in_ledger)
+        with _tried(reports.SUMMARY, before):
+            reports.tell_end(written, self._settings)
+        return self.result
+
+
+@contextmanager
+def _tried(where: str, before: Result) -> Iterator[None]:
+    """Say it if what a run came to cannot be recorded there."""
+    why: dict[str, str] = {}
+    try:
+        with isolated(where, why):
+            yield
+    except LoadsheetError as error:
+        why[where] = str(error)
+    if why:
+        run = before.reports.summary.run
+        say(f"loadsheet: {where} still says of run {run} that it ended with exit code {before.exit_code}: {why[where]}")

@@ -1,0 +1,137 @@
+"""The exit code of a run, its row in the ledger and its run.json say the same, whatever breaks once its end is recorded."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from command import environment
+from small_disk import small_disk
+from watch_process import watching
+
+SETTINGS = """\
+settle_s = 0
+capsules = "each"
+capsule_days = 3
+backups = 3
+metrics_file = "loadsheet.prom"
+notify_file = "addresses.txt"
+"""
+FULL = Path("/dev/full")
+CAPSULE = "the capsule"
+ELSE = "what comes after the end of the run"
+
+
+@pytest.fixture
+def house(workspace):
+    (workspace / "loadsheet.toml").write_text(SETTINGS, encoding="utf-8")
+    (workspace / "addresses.txt").write_text("", encoding="utf-8")
+    workspace.write_orders(2)
+    workspace.state.mkdir()
+    return workspace
+
+
+def recorded(house):
+    """What the ledger and run.json say of the last run: its exit code, what was not done, what became of its orders."""
+    told = house.run_json()
+    undone = {one["what"]: one["why"] for one in told["undone"]}
+    ((code, summary),) = house.ask("select exit_code, summary from runs order by id desc limit 1")
+    summary = json.loads(summary)
+    assert (code, summary.get("undone", {})) == (told["exit_code"], undone)
+    assert summary["entries"] == told["entries"] == {"accepted": 2}
+    return code, undone
+
+
+def apart(house, **streams):
+    """`loadsheet run` as a process of its own."""
+    words = [sys.executable, "-m", "loadsheet", "run"]
+    return subprocess.Popen(words, cwd=house, env=environment(LOADSHEET_READING_PROCESS="none"), **streams)
+
+
+def test_what_could_not_be_written_is_said_and_changes_no_exit_code(house, tmp_path):
+    for in_the_way in (".loadsheet/.notices.json.tmp", ".loadsheet/capsules.jsonl"):
+        (house / in_the_way).mkdir()
+    (house.state / "backups").write_text("no folder", encoding="utf-8")
+    with small_disk(tmp_path / "disk", mb=1) as disk:
+        house.edit("loadsheet.toml", "loadsheet.prom", f"{disk.folder}/loadsheet.prom")
+        disk.fill()
+        done = house.run()
+    assert done.returncode == 0, done.stderr
+    for said in ("notices.json cannot be written", "no capsule of run", "keeping backups: ", "the metrics file "):
+        assert said in done.stderr
+    assert recorded(house) == (0, {})
+
+
+def test_a_capsule_that_breaks_is_in_all_of_them(house):
+    (house.state / "capsules").write_text("no folder", encoding="utf-8")
+    done = house.run()
+    assert (done.returncode, f"this from being done: {CAPSULE} (" in done.stderr) == (70, True), done.stderr
+    code, undone = recorded(house)
+    assert (code, list(undone)) == (70, [CAPSULE])
+    runs = house.command("runs", "--json")
+    assert json.loads(runs.stdout)[0]["exit_code"] == 70
+
+
+def test_a_watch_records_it_as_well_and_goes_on(house):
+    (house.state / "capsules").write_text("no folder", encoding="utf-8")
+    with watching(house) as watch:
+        watch.until(lambda: len(watch.out) == 1)
+        (line,) = watch.out
+        assert "2 accepted; exit code 70" in line
+        watch.until(lambda: watch.says(f"this from being done: {CAPSULE} ("))
+        assert recorded(house)[0] == 70
+        assert watch.stop() == 0
+    code, undone = recorded(house)
+    assert (code, list(undone)) == (70, [CAPSULE])
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="this system has no device that is always full")
+def test_a_full_disk_under_what_is_said_is_in_all_of_them(house):
+    with FULL.open("wb") as full:
+        process = apart(house, stdout=full, stderr=subprocess.PIPE)
+        _, err = process.communicate()
+    assert process.returncode == 70, err
+    assert recorded(house) == (70, {ELSE: "No space left on device"})
+
+
+def test_a_reader_that_goes_away_is_in_all_of_them(house):
+    reads, writes = os.pipe()
+    os.close(reads)
+    process = apart(house, stdout=writes, stderr=subprocess.DEVNULL)
+    os.close(writes)
+    assert process.wait() == 1
+    assert recorded(house) == (1, {ELSE: "Broken pipe"})
+
+
+def test_a_signal_while_somebody_is_told_is_in_all_of_them(house):
+    with closing(socket.create_server(("127.0.0.1", 0))) as nobody:
+        house.edit("loadsheet.toml", "backups = 3", f'ping_url = "http://127.0.0.1:{nobody.getsockname()[1]}/"')
+        process = apart(house, stderr=subprocess.PIPE)
+        nobody.accept()[0].close()  # that it begins
+        waits, _ = nobody.accept()  # that it ended, which is not answered
+        assert recorded(house) == (0, {})
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate()
+        waits.close()
+    assert process.returncode == 143, err
+    assert recorded(house)[0] == 143
+
+
+def test_a_ledger_that_another_run_holds_by_then_is_said(house):
+    with closing(socket.create_server(("127.0.0.1", 0))) as nobody:
+        house.edit("loadsheet.toml", "backups = 3", f'ping_url = "http://127.0.0.1:{nobody.getsockname()[1]}/"')
+        process = apart(house, stderr=subprocess.PIPE)
+        nobody.accept()[0].close()
+        waits, _ = nobody.accept()
+        with watching(house, LOADSHEET_PING_TIMEOUT_S="0.1") as watch:
+            watch.until(lambda: watch.says("watching inbox"))
+            process.send_signal(signal.SIGTERM)
+            _, err = process.communicate()
+        waits.close()
+    assert (process.returncode, b"the ledger still says of run" in err) == (143, True), err
+    assert house.run_json()["exit_code"] == 143
