@@ -15,31 +15,35 @@ EXCHANGE = "https://exchange.example"
 
 
 class UnderWay:
-    """Accepts everything after 50 ms; `at_first` is how many calls there were before the first was answered, `most` at any time."""
+    """Accepts everything after 100 ms, but answers nothing before `awaited` calls are under way, or 5 s have passed. `at_first` is how many
+    that were when it answered first, `most` how many at any time.
+    """
 
-    def __init__(self):
+    def __init__(self, awaited):
         self.at_first = self.most = self._now = 0
-        self._answered = False
-        self._lock = threading.Lock()
+        self._awaited, self._changed = awaited, threading.Condition()
 
     def __call__(self, _number, _request):
-        with self._lock:
+        with self._changed:
             self._now += 1
             self.most = max(self.most, self._now)
-            self.at_first += not self._answered
+            self._changed.notify_all()
         return Move(self._answer, applies=True)
 
     def _answer(self, connection, request):
-        time.sleep(0.05)
-        with self._lock:
-            self._answered = True
+        time.sleep(0.1)
+        with self._changed:
+            if not self.at_first:
+                self._changed.wait_for(lambda: self._now >= self._awaited or self.at_first, 5)
+                self.at_first = self.at_first or self._now
             self._now -= 1
+            self._changed.notify_all()
         return accepts.act(connection, request)
 
 
-def one_run(ledger, count, port=0, **changes):
+def one_run(ledger, count, awaited, port=0, **changes):
     """A run with so many new orders; returns what the exchange saw, and its port."""
-    run, seen = ledger.begin_run(), UnderWay()
+    run, seen = ledger.begin_run(), UnderWay(awaited)
     payloads = [ready_entries.ledgers.order(run.id * 1000 + number) for number in range(count)]
     ready_entries.plan(ledger, run, "order.create", payloads, file=f"{run.name}.csv")
     options = ready_entries.settings(**{"connections": 16, **changes})
@@ -50,24 +54,26 @@ def one_run(ledger, count, port=0, **changes):
 
 
 def test_the_second_run_starts_with_what_the_first_settled_on(ledger):
-    first, port = one_run(ledger, 200)
-    assert (first.at_first, first.most) == (2, 16)
-    second, _ = one_run(ledger, 40, port)
-    assert second.at_first == 16
+    first, port = one_run(ledger, 120, 2)
+    assert first.at_first == 2
+    settled = LastLimit(ledger, f"http://127.0.0.1:{port}").read().limit
+    assert settled > 4
+    second, _ = one_run(ledger, 40, settled, port)
+    assert second.at_first == settled
 
 
 def test_what_is_kept_of_one_exchange_is_not_used_for_another(ledger):
-    one_run(ledger, 200)
-    other, _ = one_run(ledger, 40)
+    one_run(ledger, 120, 2)
+    other, _ = one_run(ledger, 40, 2)
     assert other.at_first == 2
 
 
 def test_it_is_no_bound_and_the_settings_are(ledger):
-    _, port = one_run(ledger, 40, connections=3)
-    more, _ = one_run(ledger, 200, port)
+    _, port = one_run(ledger, 40, 2, connections=3)
+    more, _ = one_run(ledger, 120, 3, port)
     assert more.at_first == 3
-    assert more.most == 16
-    less, _ = one_run(ledger, 20, port, connections=4)
+    assert more.most > 4
+    less, _ = one_run(ledger, 20, 4, port, connections=4)
     assert (less.at_first, less.most) == (4, 4)
 
 
