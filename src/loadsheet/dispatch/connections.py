@@ -64,6 +64,7 @@ class Watch:
         self.let_go()
         self.closed, self.idle_since = False, time.monotonic()
         self.lever = connected.dup()
+        self.lever.settimeout(0)  # the system has it so already, since it connects with a limit: no look at it waits
 
     def waited_s(self) -> float | None:
         """For how long the bytes to be read next have been there, TLS or not; None if nobody knows."""
