@@ -6,6 +6,7 @@ from loadsheet.attending import attend
 from loadsheet.ledger import open_ledger, utc_now
 from loadsheet.problems import TokenRefused
 from loadsheet.settings import Settings
+from loadsheet.stages import Result
 
 
 @pytest.fixture
@@ -53,10 +54,6 @@ def test_a_ledger_that_cannot_be_read_hides_no_failure(chosen, receiver):
 
 
 def test_a_run_that_is_well_tells_nothing(chosen, receiver, told):
-    report = told.house.night()
-
-    class Result:
-        exit_code, stopped, left, reports = 0, None, (), report
-
-    assert attend(chosen, Result, clock=utc_now, say=print).exit_code == 0
+    result = Result(0, told.house.night(), None, ())
+    assert attend(chosen, lambda: result, clock=utc_now, say=print) == result
     assert receiver.got == []
