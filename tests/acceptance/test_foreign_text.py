@@ -2,13 +2,11 @@
 
 import unicodedata
 
-from workspace import SHIPPED
-
 NASTY = "Or\x1b[31mder,Rea\u202eson,\x9b2J\u00ad\nA,b,c\n"
 
 
 def test_no_command_repeats_what_a_terminal_obeys_and_letters_of_any_language_stay(workspace):
-    workspace.use(SHIPPED)
+    workspace.use_shipped("order-deletes")
     name = workspace.drop("order_deletes_1.csv", NASTY).relative_to(workspace.folder)
     for words in (("check", name), ("mapping", "preview", name), ("run",), ("show", "A\x1b[31m")):
         done = workspace.command(*words)

@@ -2,12 +2,12 @@
 
 import pytest
 from faulty_exchange import misbehaving
-from workspace import SAMPLES, SHIPPED
+from workspace import SAMPLES
 
 
 @pytest.fixture
 def house(workspace):
-    workspace.use(SHIPPED)
+    workspace.use_shipped("alder-parcels", "nordic-join")
     return workspace
 
 

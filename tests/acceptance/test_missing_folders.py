@@ -4,6 +4,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from workspace import copy_mappings
 
 from loadsheet.cli import invoke
 
@@ -29,7 +30,7 @@ WRITING = {
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory):
     folder = tmp_path_factory.mktemp("prepared")
-    shutil.copytree(ROOT / "mappings", folder / "mappings")
+    copy_mappings(folder / "mappings", "carrier-status")
     (folder / "inbox").mkdir()
     shutil.copyfile(ROOT / "inbox_samples" / "status_rotterdam_2026-03-05.csv", folder / "status.csv")
     with pytest.MonkeyPatch.context() as patch:

@@ -4,14 +4,13 @@ import io
 import json
 import shutil
 import time
-from pathlib import Path
 
 import openpyxl
 from command_fork import loadsheet
 from watch_process import watching
+from workspace import SAMPLES, copy_mappings
 
-ROOT = Path(__file__).parents[2]
-SAMPLES = ROOT / "inbox_samples"
+MAPPINGS = ("acme-flat", "nordic-join", "order-updates")
 DROPPED = (
     "acme_orders_2026-03.xlsx",
     "nordic/2026-03-04/orders.csv",
@@ -21,10 +20,9 @@ DROPPED = (
 
 
 def settings_file(folder, bucket, *lines):
-    folder.mkdir(exist_ok=True)
+    copy_mappings(folder / "mappings", *MAPPINGS)
     places = [f'inbox = "s3://{bucket.name}/inbox"', f'outbox = "s3://{bucket.name}/outbox"', "settle_s = 0"]
-    lines = [f'mappings = "{ROOT / "mappings"}"', *places, *lines]
-    (folder / "loadsheet.toml").write_text("\n".join(lines), encoding="utf-8")
+    (folder / "loadsheet.toml").write_text("\n".join([*places, *lines]), encoding="utf-8")
     return folder
 
 
@@ -47,7 +45,7 @@ def test_a_run_comes_to_the_same_as_with_folders(store, bucket, tmp_path):
         content = (SAMPLES / name).read_bytes() if name in DROPPED else b"junk"
         target.write_bytes(content)
         bucket.put(f"inbox/{name}", content)
-    shutil.copytree(ROOT / "mappings", beside / "mappings")
+    copy_mappings(beside / "mappings", *MAPPINGS)
     folders = loadsheet(beside, "run", "--settle", "0", "--json")
     here = settings_file(tmp_path / "here", bucket)
     done = loadsheet(here, "run", "--json", **store.environment)
@@ -129,7 +127,7 @@ def test_a_dry_run_says_what_a_run_would_do_and_leaves_no_trace(store, bucket, t
     done = loadsheet(here, "run", "--dry-run", **store.environment)
     assert "order_updates.csv (order-updates): " in done.stdout
     assert bucket.keys() == before
-    assert sorted(path.name for path in here.iterdir()) == ["loadsheet.toml"]
+    assert sorted(path.name for path in here.iterdir()) == ["loadsheet.toml", "mappings"]
 
 
 def test_a_watch_looks_into_the_store_again_and_again(store, bucket, tmp_path):

@@ -84,7 +84,7 @@ def test_the_reports_of_both_runs_can_be_made_again(house):
 
 @pytest.mark.parametrize("with_more", [False, True])
 def test_the_capsule_of_a_run_that_tells_of_a_dead_one_replays_the_same(tmp_path, with_more):
-    house = House(tmp_path)
+    house = House(tmp_path, "alder-parcels", "nordic-join")
     house.drop("alder_2026-03-10.csv")
     house.settings.outbox.mkdir()
     place = house.settings.outbox / "2026-03-05-01"

@@ -1,7 +1,6 @@
 """Rows that create or update, whichever it is: what became of the one before decides, in the same night."""
 
 from faulty_exchange import misbehaving
-from workspace import SHIPPED
 
 HEAD = "Åtgärd;Order;Mottagare;Gata;Postnr;Ort;Land;Hämtning;Leverans;Kolli;Vikt;Volym;Värde;Orsak"
 ROW = "N;LQ-501;{name};Storgatan 5;903 26;Umeå;SE;2026-03-11 08:00;2026-03-12 10:00;3;41,5;0,9;2 150,00;"
@@ -15,7 +14,7 @@ def test_the_corrected_row_creates_what_the_exchange_refused_before_it(workspace
     def run():
         return workspace.run("--exchange", served.exchange.url).returncode, workspace.run_json()["groups"]
 
-    workspace.use(SHIPPED)
+    workspace.use_shipped("lindqvist-changes")
     for number, name in enumerate((LONG, "Norra Möbler", "Norra Möbler AB"), 1):
         drop(number, name)
     with misbehaving(tmp_path, text_length_max=40) as served:

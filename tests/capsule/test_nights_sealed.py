@@ -11,7 +11,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from capsule_runs import SAMPLES, House, copy_mappings
+from capsule_runs import SAMPLES, House
+from workspace import copy_mappings
 
 from loadsheet.capsule import record
 from loadsheet.capsule.contents import member_of, read_manifest, rows_of

@@ -2,12 +2,11 @@
 
 import json
 import zipfile
-from pathlib import Path
 
 import pytest
 from command_fork import loadsheet
+from workspace import copy_mappings
 
-MAPPINGS = Path(__file__).parents[2] / "mappings"
 HEAD = "Order,Name,Street,Postcode,City,Country,Collect,Deliver,Item,Weight,Value\n"
 ROW = "AF-{},{},Park Row 3,LS1 5HD,Leeds,GB,2026-03-27 10:00,2026-03-30 09:00,Rug,{},180\n"
 STEM = "alder_Okafor"
@@ -23,6 +22,7 @@ def house(tmp_path):
         return done.returncode
 
     command.folder = tmp_path
+    copy_mappings(tmp_path / "mappings", "alder-parcels")
     drop(tmp_path, f"{STEM}.csv", ROW.format(11, "S. Okafor", 22) + ROW.format(14, "S. Okafor", "heavy"))
     assert run(command) == 1, command.said
     drop(tmp_path, "alder_2026-03-10.csv", ROW.format(12, "Tide House", 6))
@@ -37,7 +37,7 @@ def drop(folder, name, rows):
 
 
 def run(command):
-    words = ("--inbox", "inbox", "--outbox", "outbox", "--mappings", MAPPINGS, "--settle", "0")
+    words = ("--inbox", "inbox", "--outbox", "outbox", "--mappings", "mappings", "--settle", "0")
     return command("run", *words)
 
 

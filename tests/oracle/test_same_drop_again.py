@@ -9,21 +9,22 @@ import test_relations as relations
 from command_fork import loadsheet
 from fix_workbooks import House
 from test_relations import INBOX, ROOT, before, drops  # noqa: F401 (before is a fixture)
+from workspace import copy_mappings
 
 LAYOUTS = [layout.__name__ for layout in relations.LAYOUTS]
-FEW = (
-    "quotes_carrier7.csv",
-    "alder_2026-03-10.csv",
-    "order_updates.csv",
-    "tender_spring_lanes.xlsx",
-    "quayline_milestones_2026-03-12.xlsx",
-)
+FEW = {  # files and their mappings
+    "quotes_carrier7.csv": "carrier7-quotes",
+    "alder_2026-03-10.csv": "alder-parcels",
+    "order_updates.csv": "order-updates",
+    "tender_spring_lanes.xlsx": "spring-tenders",
+    "quayline_milestones_2026-03-12.xlsx": "quayline-milestones",
+}
 DELETES = ("order_deletes.csv", "tender_withdrawals.csv", "lindqvist_changes_2026-03-10.csv")
 
 
 @pytest.mark.parametrize("names", [FEW, pytest.param(None, marks=pytest.mark.sweep)], ids=["a few", "all"])
 def test_samples_dropped_twice_send_nothing_the_second_time_and_need_as_much(names, tmp_path):
-    shutil.copytree(ROOT / "mappings", tmp_path / "mappings")
+    copy_mappings(tmp_path / "mappings", *(FEW.values() if names else ()))
     told = []
     for _ in range(2):
         shutil.copytree(INBOX, tmp_path / "inbox", dirs_exist_ok=True)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from exchange_process import TOKEN
 from faulty_exchange import misbehaving
+from workspace import copy_mappings
 
 from loadsheet import pipeline
 from loadsheet.capsule.nightly import place_of, seal_night
@@ -15,15 +16,7 @@ from loadsheet.settings import Settings
 from loadsheet.stages import OwnHands
 
 ROOT = Path(__file__).parents[2]
-MAPPINGS, SAMPLES = ROOT / "mappings", ROOT / "inbox_samples"
-
-
-def copy_mappings(target, *names):
-    """The shipped mappings and what they name; of the mappings themselves only these, if any are named."""
-    shutil.copytree(MAPPINGS, target, dirs_exist_ok=True)
-    for path in target.glob("*.yaml"):
-        if names and path.stem not in names:
-            path.unlink()
+SAMPLES = ROOT / "inbox_samples"
 
 
 class House:

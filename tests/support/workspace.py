@@ -16,6 +16,14 @@ SHIPPED = ROOT / "mappings"
 SAMPLES = ROOT / "inbox_samples"
 
 
+def copy_mappings(target, *names):
+    """The shipped mappings and what they name; of the mappings themselves only these, if any are named: to load all takes a second."""
+    shutil.copytree(SHIPPED, target, dirs_exist_ok=True)
+    for path in target.glob("*.yaml"):
+        if names and path.stem not in names:
+            path.unlink()
+
+
 class Workspace(os.PathLike):
     """An empty inbox and the mappings of joined orders and packages. `variables` are those of the environment of each command."""
 
@@ -43,6 +51,11 @@ class Workspace(os.PathLike):
         place.mkdir()
         for name, text in mappings.items():
             (place / f"{name}.yaml").write_text(text, encoding="utf-8")
+
+    def use_shipped(self, *names):
+        """Replace the mappings by these of the shipped ones."""
+        shutil.rmtree(self / "mappings", ignore_errors=True)
+        copy_mappings(self / "mappings", *names)
 
     def command(self, *words, typed="", **more):
         """`loadsheet WORDS` in the folder, in a forked process; `more` are variables of its environment."""
