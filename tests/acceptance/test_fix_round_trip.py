@@ -3,7 +3,6 @@
 import random
 import shutil
 from collections import Counter
-from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -14,23 +13,22 @@ from libreoffice import convert
 from openpyxl import load_workbook
 from orders import MAPPINGS as BENCH
 from orders import write_orders
+from workspace import SAMPLES, copy_mappings
 
 from loadsheet.ledger import State
 from loadsheet.mapping import load_folder
 from loadsheet.reading import fold
 
-ROOT = Path(__file__).parents[2]
-MAPPINGS, SAMPLES = ROOT / "mappings", ROOT / "inbox_samples"
 _TYPED = {"integer", "decimal", "quantity", "date", "datetime", "time"}
-SHAPES = [
-    "acme_orders_2026-03.xlsx",  # a workbook, typed cells, title rows, a total
-    "nordic",  # two files joined, a column from the folder's name
-    "harbour_two_sheets.xlsx",  # two sheets joined
-    "brightwater_ams_2026-03-09.csv",  # column sets
-    "alder_2026-03-10.csv",  # a mapping that extends another
-    "kastell_0309.txt",  # rows of several kinds
-]
-"""Samples of unlike shape; what is wrong in them as they are stays wrong."""
+SHAPES = {
+    "acme_orders_2026-03.xlsx": "acme-flat",  # a workbook, typed cells, title rows, a total
+    "nordic": "nordic-join",  # two files joined, a column from the folder's name
+    "harbour_two_sheets.xlsx": "harbour-two-sheets",  # two sheets joined
+    "brightwater_ams_2026-03-09.csv": "brightwater-pairs",  # column sets
+    "alder_2026-03-10.csv": "alder-parcels",  # a mapping that extends another
+    "kastell_0309.txt": "kastell-records",  # rows of several kinds
+}
+"""Samples of unlike shape and their mappings; what is wrong in them as they are stays wrong."""
 
 
 class Cell(NamedTuple):
@@ -52,9 +50,12 @@ class Baseline(NamedTuple):
     cells: list
 
 
-def fold_house(tmp_path_factory, sample):
+def house_for(sample, folder):
     """A house of its own for a sample."""
-    return House(tmp_path_factory.mktemp("house"), BENCH if sample == "bench" else MAPPINGS)
+    if sample == "bench":
+        return House(folder, BENCH)
+    copy_mappings(folder / "shipped", SHAPES[sample])
+    return House(folder, folder / "shipped")
 
 
 def drop_sample(house, sample):
@@ -71,7 +72,7 @@ def baselines(tmp_path_factory):
 
     def of(sample):
         if sample not in known:
-            house = fold_house(tmp_path_factory, sample)
+            house = house_for(sample, tmp_path_factory.mktemp("house"))
             drop_sample(house, sample)
             for path in house.inbox.rglob("*.xlsx"):
                 load_workbook(path).save(path)  # as openpyxl writes it, like the broken one
@@ -167,7 +168,7 @@ def fix_of(house, drop, path):
 
 def round_trip(baseline, sample, folder, seed):
     chance = random.Random(seed)
-    house = House(folder, BENCH if sample == "bench" else MAPPINGS)
+    house = house_for(sample, folder)
     drop_sample(house, sample)
     for path in house.inbox.rglob("*.xlsx"):
         load_workbook(path).save(path)

@@ -21,6 +21,10 @@ SOME = (
     "order_updates.csv",
 )
 # a workbook, two files joined, a mapping that extends another, batches, updates, deletes, children of tenders
+THEIRS = (
+    *("spring-tenders", "carrier7-quotes", "quote-confirmations", "acme-flat", "alder-parcels", "nordic-join"),
+    *("carrier-status", "order-deletes", "order-updates"),
+)
 
 
 class Nights(NamedTuple):
@@ -39,7 +43,7 @@ class Nights(NamedTuple):
 @pytest.fixture(scope="session")
 def nights(tmp_path_factory):
     """The samples with one answer lost; then two of them again, a mended fix workbook, and a file that nobody knows."""
-    house = House(tmp_path_factory.mktemp("house"))
+    house = House(tmp_path_factory.mktemp("house"), *THEIRS)
     house.drop(*SOME)
     first = house.night({"fault": FaultClass.HTML, "operation": UNANSWERED, "at": (3,)})
     told = [house.last]
