@@ -35,3 +35,26 @@ def test_a_long_pause_that_the_exchange_asks_for_is_told_once(house, tmp_path):
         done = house.run("--exchange", served.exchange.url, LOADSHEET_UNREACHABLE_MAX="1")
     assert done.returncode == 75
     assert len(re.findall(r"^the exchange asks for a pause until \d\d:\d\d$", done.stderr, re.MULTILINE)) == 1
+
+
+TECHNICAL = re.compile(r"\w+(?:Error|Exception)\b|Errno|urllib3")
+
+
+def test_who_reads_of_a_lost_answer_reads_plain_words_and_only_the_log_the_name_of_the_exception(house, tmp_path):
+    lost = {"fault": FaultClass("closed_before_effect"), "operation": "order.create"}
+    with misbehaving(tmp_path, lost) as served:
+        done = house.run("--exchange", served.exchange.url)
+    nobody = house.run("--exchange", served.exchange.url)  # which is gone now
+    shown = house.command("resolve")
+    words = "the exchange closed the connection without an answer"
+    folder = house.reports()[0]
+    results = (folder / "orders.csv.results.csv").read_text(encoding="utf-8")
+    assert (words in results, words in shown.stdout) == (True, True), (results, shown.stdout)
+    assert "connection refused" in nobody.stderr
+    read = [path for path in house.outbox.rglob("*") if path.suffix in (".csv", ".html", ".json")]
+    said = [text for one in (done, nobody, shown) for text in (one.stdout, one.stderr)]
+    for text in [*said, *(path.read_text(encoding="utf-8-sig") for path in read)]:
+        assert not TECHNICAL.search(text), TECHNICAL.search(text)
+    log = "".join(path.read_text(encoding="utf-8") for path in (house.state / "logs").iterdir())
+    assert "ProtocolError: " in log
+    assert "NewConnectionError: [Errno " in log

@@ -146,6 +146,7 @@ class Client:
                 break
             time.sleep(LISTING_PAUSE_S * tries)
         if reply.failure is not None:
+            journal.info("a listing got no answer", operation=operation.name, failure=reply.failure.log)
             raise ExchangeUnreachable(
                 f"the listing at {self.base_url} gave no answer: {reply.failure.text}",
                 todo="check `exchange` and the way to it, or try again later",

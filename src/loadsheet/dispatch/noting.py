@@ -34,6 +34,8 @@ class Told:
             self._tell_limit(self._pace.limit)
         if outcome.wait_s >= LONG_S:
             self._tell_long()
+        if outcome.log and outcome.kind is OutcomeKind.UNKNOWN:
+            journal.info("a call got no answer", key=done.call.keys[0], reason=outcome.reason, failure=outcome.log)
         missed = outcome.kind is OutcomeKind.NOT_SENT
         if missed or self._paused:
             self._tell_pause(outcome, missed=missed)
@@ -59,7 +61,10 @@ class Told:
     def _tell_pause(self, outcome: Outcome, *, missed: bool) -> None:
         if missed and not self._paused:
             self._paused = True
-            journal.warning("calls pause", reason=outcome.reason, status=outcome.status, pause_s=self._pace.wait_s())
+            pause_s, failure = self._pace.wait_s(), outcome.log or None
+            journal.warning(
+                "calls pause", reason=outcome.reason, status=outcome.status, pause_s=pause_s, failure=failure
+            )
         elif not missed and outcome.status is not None:
             self._paused = False
             journal.info("calls go on", status=outcome.status)

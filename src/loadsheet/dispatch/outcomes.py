@@ -33,11 +33,14 @@ class OutcomeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a call has no answer: the full name of the exception's class, what it said, and whether bytes of the call had left."""
+    """Why a call has no answer: the full name of the exception's class, what is said of it to people, whether bytes of the call had left,
+    and what the log says of it.
+    """
 
     name: str
     text: str
     left: bool
+    log: str = ""
 
 
 class Reply(NamedTuple):
@@ -59,7 +62,8 @@ class Outcome(NamedTuple):
     """What became of a call, and why in words.
 
     `receipt` is the service's own order number; `faults` are the fields a refusal names; `wait_s` is how long the exchange asks
-    to be left alone; `halts` says that the next call would fare no better, whatever it carries.
+    to be left alone; `halts` says that the next call would fare no better, whatever it carries; `log` is what only the log says of a
+    call without an answer.
     """
 
     kind: OutcomeKind
@@ -70,6 +74,7 @@ class Outcome(NamedTuple):
     wait_s: float = 0.0
     halts: bool = False
     duration_ms: int = 0
+    log: str = ""
 
 
 class Phase(StrEnum):
@@ -198,8 +203,8 @@ def classify(
 def _of_failure(failure: Failure, duration_ms: int) -> Outcome:
     phase = FAILURES.get(failure.name, Phase.AFTER)
     if failure.left or phase is Phase.AFTER:
-        return Outcome(OutcomeKind.UNKNOWN, f"no answer: {failure.text}", duration_ms=duration_ms)
-    return Outcome(OutcomeKind.NOT_SENT, f"no connection: {failure.text}", duration_ms=duration_ms)
+        return Outcome(OutcomeKind.UNKNOWN, failure.text, duration_ms=duration_ms, log=failure.log)
+    return Outcome(OutcomeKind.NOT_SENT, f"no connection: {failure.text}", duration_ms=duration_ms, log=failure.log)
 
 
 def _of_success(operation: Operation, keys: Sequence[str], reply: Reply, assumptions: Assumptions) -> Outcome:

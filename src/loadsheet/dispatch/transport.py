@@ -20,6 +20,7 @@ from urllib3.exceptions import ConnectTimeoutError, HTTPError, ProtocolError
 
 from loadsheet.contract import Operation
 from loadsheet.dispatch.connections import Deadlines, Watch, Watched, WatchedTls
+from loadsheet.dispatch.failures import in_words, technical
 from loadsheet.dispatch.keeping import Kept
 from loadsheet.dispatch.masking import TokenMask
 from loadsheet.dispatch.outcomes import DEADLINE, PACKED, TOO_LARGE, Failure, Reply
@@ -29,8 +30,6 @@ from loadsheet.settings import Settings
 _READ_BYTES = 65_536
 _HEAD_BYTES_MAX = 262_144  # status line and headers of an answer, and again the trailers behind its body
 _BEGINNING_BYTES = 4_096  # of a body that is kept: what a message about it may quote
-_NO_TLS = ("WRONG_VERSION_NUMBER", "UNEXPECTED_EOF_WHILE_READING", "RECORD_LAYER_FAILURE")
-"""What OpenSSL says of a server that speaks in the clear."""
 _NOT_NOW = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 ERRORS = (requests.RequestException, HTTPError, HTTPException, OSError)
 """What a call may meet on the network."""
@@ -79,7 +78,7 @@ class _Answer:
         except (HttpParserError, HttpParserUpgrade) as error:
             self.stays = False
             if not self.whole:
-                raise ProtocolError(f"the answer is no HTTP: {error}") from error
+                raise ProtocolError("the answer is no HTTP") from error
         self.behind = 0 if self._of_body else self.behind + len(data)
         if self.behind > _HEAD_BYTES_MAX and not self.whole:
             part = "what follows the body" if self.headed else "the head"
@@ -90,7 +89,7 @@ class _Answer:
         sized = b"content-length" in self.headers or b"transfer-encoding" in self.headers
         if not self.headed or sized:
             raise ProtocolError(
-                "the connection was closed " + ("in the middle of" if self.read else "without") + " an answer"
+                "the exchange closed the connection " + ("in the middle of" if self.read else "without") + " an answer"
             )
         self.whole = True
 
@@ -346,7 +345,7 @@ class Desk:
                 unpacker = zlib.decompressobj(zlib.MAX_WBITS | 16)
                 found = unpacker.decompress(packed, allowed + 1)
             except zlib.error as error:
-                return Failure(PACKED, f"the answer cannot be unpacked ({error})", left=True)
+                return Failure(PACKED, "the answer cannot be unpacked", left=True, log=f"zlib: {error}")
             if len(found) <= allowed and not unpacker.eof:
                 return Failure(PACKED, "the packed answer is cut short", left=True)
         elif encoding.lower() not in ("", "identity"):
@@ -360,11 +359,10 @@ class Desk:
         if self._watch.cut:
             return self._overdue()
         kind = type(error)
-        said = f"{kind.__name__}: {_said(error)}"
-        if not self._watch.left and any(words in said for words in _NO_TLS):
-            said += " (is it http://?)"
-        text = self._mask.masked(said.encode()).decode("utf-8", "replace")
-        return Failure(f"{kind.__module__}.{kind.__qualname__}", text, self._watch.left)
+        text, log = (
+            self._mask.masked(said.encode()).decode("utf-8", "replace") for said in (in_words(error), technical(error))
+        )
+        return Failure(f"{kind.__module__}.{kind.__qualname__}", text, self._watch.left, log)
 
     def _overdue(self) -> Failure:
         limit = self._limit
@@ -379,12 +377,3 @@ def _too_large(limit: _Limit) -> Failure:
 
 def _elapsed_ms(began: float) -> int:
     return round((time.monotonic() - began) * 1000)
-
-
-def _said(error: BaseException) -> str:
-    """What the innermost cause said, without the addresses of objects that the library shows."""
-    while True:
-        inner = next((part for part in error.args if isinstance(part, BaseException)), error.__cause__)
-        if inner is None:
-            return str(error) or type(error).__name__
-        error = inner
