@@ -436,9 +436,7 @@ class Ledger:
             back_up(connection, target)
 
     def _empty_log(self) -> None:
-        """Bring what is recorded from the write-ahead log into the database, so that the log does not grow from run to run. Failing in it
-        loses nothing: the next run does it.
-        """
+        """Have the write-ahead log not grow from run to run. Failing in it loses nothing: the next run does it."""
         try:
             self._checkpoint()
         except LedgerError as error:
