@@ -4,6 +4,7 @@ Owns: the values that they share and what a run came to. Their order stands in `
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
 
@@ -19,6 +20,8 @@ from loadsheet.problems import (
     DoesNotBalance,
     ExchangeUnreachable,
     FileRefused,
+    FolderError,
+    LedgerUnwritable,
     LoadsheetError,
     MappingError,
     NotAllSent,
@@ -201,7 +204,14 @@ def _accounted(
         )
     if written.incomplete:
         exit_code, stopped = ReportsIncomplete.exit_code, _stopped(written, stopped)
-    ledger.end_run(ended, exit_code=exit_code, summary=written.in_ledger, shown=shown)
+    try:
+        ledger.end_run(ended, exit_code=exit_code, summary=written.in_ledger, shown=shown)
+    except LedgerUnwritable as full:  # the next run tells of this one
+        with suppress(FolderError):
+            reports.tell_end(
+                written.after_all(full.exit_code, {"the end of the run in the ledger": str(full)}), settings
+            )
+        raise
     return Result(exit_code, written, stopped, (*left, *said), sent.late)
 
 

@@ -12,6 +12,8 @@ from orders import MAPPINGS, order_id, write_orders
 
 from loadsheet.cli import invoke
 from loadsheet.exchange import FaultClass
+from loadsheet.ledger import Ledger
+from loadsheet.problems import LedgerUnwritable
 
 EVENTS = """\
 mapping: events
@@ -273,6 +275,22 @@ def test_what_stdout_says_of_such_a_run_is_the_same(house, monkeypatch, capsys):
     told = json.loads(capsys.readouterr().out)
     assert (told["exit_code"], told["undone"][0]["what"]) == (70, "notices")
     assert told == summary_of(latest(house))
+
+
+def test_an_end_that_the_ledger_cannot_take_is_in_run_json_and_told_by_the_next_run(house, monkeypatch, capsys):
+    def is_full(*_words, **_more):
+        message = "no space is left"
+        raise LedgerUnwritable(message)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Ledger, "end_run", is_full)
+        assert invoke(["run"]) == 75
+    folder = latest(house)
+    told = summary_of(folder)
+    assert (told["exit_code"], told["undone"][0]["why"]) == (75, "no space is left")
+    capsys.readouterr()
+    assert invoke(["run"]) == 1
+    assert f"run {folder.name} did not finish" in capsys.readouterr().err
 
 
 def test_an_end_that_cannot_be_corrected_is_said(house, monkeypatch, capsys):
