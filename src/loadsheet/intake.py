@@ -4,15 +4,15 @@ Owns: the order in which files are taken (parents before children), and where a 
 network. Every row that reading gives is counted here, apart from the mapping, and held against what the ledger recorded.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import date, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from loadsheet import inbox, journal, stores, translation
+from loadsheet import inbox, journal, translation
 from loadsheet.contract import SENDING_ORDER
 from loadsheet.ledger import Drop, Ledger, Run, SourceFile, SourceTable
 from loadsheet.ledger.history import History
@@ -26,16 +26,6 @@ from loadsheet.reading import Table, open_tables
 from loadsheet.returning import FIX_ROLE, FixFile, Opened, as_dropped, as_they_were, fix_texts, open_fix, recognise
 from loadsheet.settings import Settings
 from loadsheet.settings.places import shown
-
-
-class Elsewhere(NamedTuple):
-    """Others, in processes of their own, who can translate a big drop: in how many parts, and a function that hands out what each part has
-    to know (JSON values) and waits. It returns what `translate_part` answered for each, by the batch that staged it; nothing if nobody
-    took them.
-    """
-
-    parts: int
-    translate: Callable[[Sequence[Mapping[str, Any]]], Mapping[int, Mapping[str, Any]]]
 
 
 class Taken(NamedTuple):
@@ -53,16 +43,14 @@ def take_in(
     ledger: Ledger,
     this_run: Run,
     mappings: Sequence[CompiledMapping],
-    *,
-    elsewhere: Elsewhere | None = None,
 ) -> Taken:
     """Claim every finished file and plan its documents; a file that cannot be used is set aside. A folder or disk that refuses ends
-    the intake: what is planned by then can still be delivered. `elsewhere` is where big drops are translated. Raises LedgerError.
+    the intake: what is planned by then can still be delivered. Raises LedgerError.
     """
     left: list[Problem] = []
     try:
         with _claims(settings) as claims:
-            fault = _take(settings, ledger, this_run, mappings, left, claims=claims, elsewhere=elsewhere)
+            fault = _take(settings, ledger, this_run, mappings, left, claims=claims)
     except FolderError as refused:
         return Taken(tuple(left), refused)
     return Taken(tuple(left), fault)
@@ -98,7 +86,6 @@ def _take(
     left: list[Problem],
     *,
     claims: inbox.Claims,
-    elsewhere: Elsewhere | None,
 ) -> LoadsheetError | None:
     """Every complete route, parents before children; what has none is set aside, or waits and is told in `left`."""
     _put_away(settings, ledger)
@@ -126,7 +113,7 @@ def _take(
         else:
             fix = returns.files.get(names[0])
             with journal.stage("one drop", file=names[0], mapping=chosen.mapping.name):
-                plan = partial(plan_files, settings, ledger, this_run, chosen, claimed, fix=fix, elsewhere=elsewhere)
+                plan = partial(plan_files, settings, ledger, this_run, chosen, claimed, fix=fix)
                 fault = _plan(settings, ledger, this_run, claimed, plan, left=left) or fault
     return fault
 
@@ -235,10 +222,9 @@ def plan_files(
     claimed: Sequence[inbox.InboxFile],
     *,
     fix: FixFile | None = None,
-    elsewhere: Elsewhere | None = None,
 ) -> Drop:
     """Stages 2 to 4 for the files of one route, or for one fix workbook: read, translated as of the run's beginning, and planned. What is
-    big is translated in parts: elsewhere, or by more processes of this machine. Whoever it was, the ledger comes to the same.
+    big is translated in parts, by more processes of this machine; the ledger comes to the same.
 
     Returns the drop as the ledger has it; moves no file. Raises FileRefused if one cannot be read or changed meanwhile, and
     DoesNotBalance; nothing is recorded then.
@@ -246,29 +232,13 @@ def plan_files(
     found = opened(chosen, fix, claimed, ledger.history, settings)
     drop = _drop(this_run, chosen, claimed, found)
     planning = _Planning(settings, ledger, this_run, chosen.mapping, claimed, found, drop)
-    batches: Collection[int] = ()
     try:
-        if orders := _orders(settings, this_run, chosen, claimed, found, elsewhere=elsewhere):
-            if elsewhere is None:
-                with translation.Children(orders, settings) as translated:
-                    return planning.record(translated)
-            if answers := elsewhere.translate([order.to_json() for order in orders]):
-                batches = list(answers)
-                staged = ledger.staging.of(batches)
-                return planning.record(translation.staged(staged, answers.values()), batches=batches)
+        if orders := _orders(settings, this_run, chosen, claimed, found):
+            with translation.Children(orders, settings) as translated:
+                return planning.record(translated)
     except translation.PartsLost as lost:  # then they cost time, and nothing else
         journal.warning("parts of a translation lost", file=drop.name, reason=str(lost))
-    return planning.record(translation.alone(chosen.mapping, found.tables, this_run.started_at), batches=batches)
-
-
-def translate_part(
-    settings: Settings, ledger: Ledger, batch: int, given: Mapping[str, Any], mappings: Sequence[CompiledMapping]
-) -> dict[str, Any]:
-    """Translate the part of a drop that a batch stands for, and stage it in the ledger, which checks the batch's fence. Returns what the
-    batch is to be closed with. Raises LedgerError, and Superseded if somebody has taken the batch over.
-    """
-    bring, put = partial(stores.brought, settings=settings), partial(ledger.staging.put, batch)
-    return translation.carry_out(given, settings, mappings, bring=bring, put=put)
+    return planning.record(translation.alone(chosen.mapping, found.tables, this_run.started_at))
 
 
 def _orders(
@@ -277,13 +247,11 @@ def _orders(
     chosen: Route,
     claimed: Sequence[inbox.InboxFile],
     found: Opened,
-    *,
-    elsewhere: Elsewhere | None,
 ) -> list[translation.Order]:
     """What has to be known to translate a drop in parts; nothing where one process is as good. What comes back as a fix file is read as
     its original was, which only this process can.
     """
-    count = elsewhere.parts if elsewhere is not None else translation.helpers(settings)
+    count = translation.helpers(settings)
     size = sum(file.size for file in claimed)
     is_plain = found.fixes is None and found.entry_of is None
     worth_it = translation.is_worth_it(chosen.mapping, found.tables.values(), size, settings)
@@ -291,7 +259,7 @@ def _orders(
         return []
     by_name = {file.name: file for file in claimed}
     files = [
-        translation.Source(role, name, file.lies_at if elsewhere is not None else str(file.path), file.sha256)
+        translation.Source(role, name, str(file.path))
         for role, name in chosen.files.items()
         for file in (by_name[name],)
     ]
@@ -313,8 +281,8 @@ class _Planning(NamedTuple):
         now = datetime.fromisoformat(self.run.started_at)
         return far_dates(self.settings, now).watch(documents, self.mapping.lineage, self.found.tables)
 
-    def record(self, translated: translation.Translated, *, batches: Collection[int] = ()) -> Drop:
-        """Plan what the drop was translated to; `batches` are those that staged it, or were to."""
+    def record(self, translated: translation.Translated) -> Drop:
+        """Plan what the drop was translated to."""
         mapping, drop, misreadings = self.mapping, self.drop, Misreadings()
         planned, fates = self.ledger.plan(
             self.run,
@@ -327,7 +295,6 @@ class _Planning(NamedTuple):
             doubts=partial(misreadings.problems, self.found.tables) if drop.fixes is None else tuple,
             error_share_max=error_share_max(mapping, self.settings) if drop.fixes is None else 1.0,
             notes=translated.notes,
-            staged=batches,
         )
         rows = sum(translated.rows().values())
         journal.info("entries planned", file=planned.name, mapping=mapping.name, rows=rows, entries=fates)

@@ -5,7 +5,7 @@
 Up to the ledger nothing touches the network; after it nothing touches a source file. After a crash everything is decided from
 the ledger, so a run begins by learning what the last one left unknown, and only then sends anything new. What waits for an order or
 tender that nobody sent is sent when a listing shows it; what still waits at the end is held, and the next run goes on from there.
-Stages 5 to 7 are in `stages`, done by the hands that are passed in: this process's own, or those of a fleet of workers.
+Stages 5 to 7 are in `stages`.
 """
 
 from collections.abc import Sequence
@@ -16,10 +16,10 @@ from loadsheet.intake import take_in
 from loadsheet.ledger import Ledger
 from loadsheet.mapping import Mapping, load_folder
 from loadsheet.settings import Settings
-from loadsheet.stages import Hands, Progress, Result, Work
+from loadsheet.stages import Dispatcher, Progress, Result, Work, account, delivered, learn
 
 
-def run(settings: Settings, ledger: Ledger, hands: Hands, *, progress: Progress | None = None) -> Result:
+def run(settings: Settings, ledger: Ledger, dispatcher: Dispatcher, *, progress: Progress | None = None) -> Result:
     """One run: learn what became of the last one, take in every finished file, deliver what is ready, account for every row.
 
     Raises MappingError and FolderError before anything is touched if a mapping is wrong or the outbox cannot be written, and later
@@ -30,11 +30,11 @@ def run(settings: Settings, ledger: Ledger, hands: Hands, *, progress: Progress 
     reports.check_writable(settings.outbox_here)
     this_run = ledger.begin_run(reports.told_in(settings.outbox_here))
     work = Work(settings, ledger, this_run, Patience(ledger.now), updating_of(mappings))
-    sent = Delivered(hands.learn(work), Listings())
-    taken = take_in(settings, ledger, work.run, mappings, elsewhere=hands.elsewhere(work))
+    sent = Delivered(learn(work, dispatcher.client), Listings())
+    taken = take_in(settings, ledger, work.run, mappings)
     if sent.stopped is None:
-        sent = hands.deliver(work, progress=progress)
-    return hands.account(work, sent, fault=taken.fault, left=taken.left)
+        sent = delivered(work, dispatcher, progress=progress)
+    return account(work, dispatcher.client, sent, fault=taken.fault, left=taken.left)
 
 
 def updating_of(mappings: Sequence[Mapping]) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""What the stages of a run do that need the exchange, or come after it: learn, deliver, account; and whose hands do them.
+"""What the stages of a run do that need the exchange, or come after it: learn, deliver, account.
 
 Owns: the values that they share and what a run came to. Their order stands in `pipeline`.
 """
@@ -6,13 +6,12 @@ Owns: the values that they share and what a run came to. Their order stands in `
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from loadsheet import journal, reconcile, reports
 from loadsheet.contract import BY_NAME
-from loadsheet.dispatch import Client, Delivered, Patience, deliver, look, resolve_by, resolve_unknown
+from loadsheet.dispatch import Client, Delivered, FleetPace, Patience, deliver, look, resolve_by, resolve_unknown
 from loadsheet.faults import isolated
-from loadsheet.intake import Elsewhere
 from loadsheet.ledger import Drop, Ledger, MissingRecords, Run, State
 from loadsheet.problems import (
     NOT_EXAMINED,
@@ -67,40 +66,14 @@ class Work(NamedTuple):
     updating: tuple[str, ...] = ()
 
 
-class Hands(Protocol):
-    """Who does the stages that need the exchange: this process, or workers that share its ledger."""
-
-    def learn(self, work: Work) -> LoadsheetError | None: ...  # noqa: D102 (see the functions of these names)
-    def elsewhere(self, work: Work) -> Elsewhere | None: ...  # noqa: D102
-    def deliver(self, work: Work, *, progress: Progress | None) -> Delivered: ...  # noqa: D102
-    def account(  # noqa: D102
-        self, work: Work, sent: Delivered, *, fault: LoadsheetError | None, left: Sequence[Problem]
-    ) -> Result: ...
-
-
-class OwnHands(NamedTuple):
-    """This process does all of it, over one client. Whoever handles signals himself passes `stopping`, which is filled when one asks to
-    stop.
+class Dispatcher(NamedTuple):
+    """What a run sends with: a client of the exchange, the pace that it shares with others (None: it is alone), and the signals that ask to
+    stop (None: sending notes them itself).
     """
 
     client: Client
+    pace: FleetPace | None = None
     stopping: Sequence[int] | None = None
-
-    def learn(self, work: Work) -> LoadsheetError | None:
-        """Stage 5 for what earlier runs left."""
-        return learn(work, self.client)
-
-    def elsewhere(self, work: Work) -> Elsewhere | None:  # noqa: ARG002 (the hands of a fleet need it)
-        """Nobody else translates."""
-        return None
-
-    def deliver(self, work: Work, *, progress: Progress | None) -> Delivered:
-        """Stage 5."""
-        return delivered(work, self.client, progress=progress, stopping=self.stopping)
-
-    def account(self, work: Work, sent: Delivered, *, fault: LoadsheetError | None, left: Sequence[Problem]) -> Result:
-        """Stages 6 and 7."""
-        return account(work, self.client, sent, fault=fault, left=left)
 
 
 @journal.stage("learn")
@@ -118,11 +91,10 @@ def learn(work: Work, client: Client) -> LoadsheetError | None:
 
 
 @journal.stage("sending")
-def delivered(
-    work: Work, client: Client, *, progress: Progress | None = None, stopping: Sequence[int] | None = None
-) -> Delivered:
+def delivered(work: Work, dispatcher: Dispatcher, *, progress: Progress | None = None) -> Delivered:
     """Ready entries to settled ones: stage 5."""
     settings, ledger, this_run, patience, updating = work
+    client, pace, stopping = dispatcher
     return deliver(
         ledger,
         client,
@@ -132,6 +104,7 @@ def delivered(
         updating=updating,
         progress=progress,
         stopping=stopping,
+        pace=pace,
     )
 
 

@@ -29,12 +29,13 @@ from watchdog.observers import Observer, api
 from loadsheet import inbox
 from loadsheet.inbox.volumes import MOUNTS, kind_of, needs_polling
 from loadsheet.pauses import Growing
-from loadsheet.problems import FolderError, LoadsheetError, Problem
+from loadsheet.problems import FolderError, LedgerGone, LoadsheetError, Problem
 from loadsheet.settings import Settings
 from loadsheet.settings.places import shown
 
 BREATH_S = 0.2  # events come in swarms; between two looks lies this, and twice what a look takes
 GATHER = 4  # files that come one after the other are taken together, but the first waits for so many times `settle_s` at most
+QUEUED_S = 1.0  # so often it is looked whether a worker is done
 TRY_AGAIN = 75  # the exit code of what may be over by itself
 
 _TELLING: list[type[FileSystemEvent]] = [
@@ -43,11 +44,14 @@ _TELLING: list[type[FileSystemEvent]] = [
 
 
 class Ended(NamedTuple):
-    """What a run came to, as far as a watch goes by it: its exit code, why it stopped early, and what it left in the inbox."""
+    """What a run came to, as far as a watch goes by it: its exit code, why it stopped early, and what it left in the inbox; or that it is
+    `queued` for a worker.
+    """
 
     exit_code: int
     stopped: LoadsheetError | None
     left: tuple[Problem, ...] = ()
+    queued: bool = False
 
 
 class Bell:
@@ -195,7 +199,8 @@ class Watch(NamedTuple):
     """What is watched for one shipper, or for the only one. `run` is one run, `unfinished` counts the entries that are ready, sending
     or unknown, `say` takes what there is to say, and `close` lets go of what is held when it cannot go on. `due_s` tells in how many
     seconds a run is due although no file came, because one should have come by then (None: never); it is asked after each run.
-    `scheduled_s` tells the same of runs that a schedule wants (0: one is due now); it is asked at each look.
+    `scheduled_s` tells the same of runs that a schedule wants (0: one is due now); it is asked at each look. `is_wanted` tells
+    whether a run that was queued waits for a worker or is being done by one.
     """
 
     settings: Settings
@@ -205,6 +210,7 @@ class Watch(NamedTuple):
     close: Callable[[LoadsheetError], object] = lambda _why: None
     due_s: Callable[[], float | None] = lambda: None
     scheduled_s: Callable[[], float | None] = lambda: None
+    is_wanted: Callable[[], bool] = lambda: False
 
 
 def watch(
@@ -253,7 +259,8 @@ class _Watcher:
     """What a watch remembers from one turn to the next. Times are those of `clock`, in seconds."""
 
     def __init__(self, watched: Watch, clock: Callable[[], float]) -> None:
-        self.settings, self._run, self._unfinished, self._say, self._close, self._due_s, self._scheduled_s = watched
+        self.settings, self._run, self._unfinished, self._say, self._close = watched[:5]
+        self._due_s, self._scheduled_s, self._is_wanted = watched[5:]
         self._clock = clock
         self._handled: frozenset[tuple[object, ...]] = frozenset()  # what earlier runs have seen and left where it is
         self._news_since: float | None = None
@@ -264,7 +271,7 @@ class _Watcher:
         self._resolve_at: float | None = 0.0 if self._open else None
         self._due_at = self._when_due()
         self._said = ""
-        self.ran = False
+        self._queued = self.ran = False
 
     def turn(self) -> float:
         """Look, and run if there is something to do; returns for how long nothing needs to be done."""
@@ -272,9 +279,18 @@ class _Watcher:
         if now < self._not_before:
             return self._not_before - now
         try:
+            if self._queued and self._is_wanted():
+                return QUEUED_S
             found = inbox.glance(self.settings)
-        except FolderError as refused:
+            if self._queued:
+                self._queued = False
+                self._resolve_next(had_news=True)
+        except (FolderError, LedgerGone) as refused:
             return self._cannot(refused)
+        return self._looked(now, found)
+
+    def _looked(self, now: float, found: inbox.Scan) -> float:
+        """Run if what was found, or the time, says so."""
         there = frozenset(self._things(found))
         self._handled &= there
         if there - self._handled:
@@ -320,16 +336,20 @@ class _Watcher:
             if ended.exit_code != TRY_AGAIN:
                 raise ended.stopped
             return self._cannot(ended.stopped, ran=True)
-        self._said = ""
+        self._said, self._queued = "", ended.queued
         self._trying.reset()
         busy = {problem.found for problem in ended.left if problem.code in ("A104", "A106", "A107")}
         self._handled = frozenset(thing for thing in there if thing[0] not in busy)
+        self._resolve_next(had_news=had_news)
+        return 0.0
+
+    def _resolve_next(self, *, had_news: bool) -> None:
+        """After a run: when the next one is due, for what is open still or because a file should have come."""
         before, self._open = self._open, self._unfinished()
         if had_news or self._open < before:
             self._resolving.reset()
         self._resolve_at = self._clock() + self._resolving.next() if self._open else None
         self._due_at = self._when_due()
-        return 0.0
 
     def _when_due(self) -> float | None:
         seconds = self._due_s()

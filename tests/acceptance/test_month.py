@@ -104,11 +104,10 @@ def mend(month):
 def as_the_version_before_left_it(path):
     """Take back the newest step of the schema."""
     with closing(sqlite3.connect(path)) as connection, connection:
-        for table in ("staged", "batches", "tenures"):
-            connection.execute(f"drop table {table}")
-        connection.execute("drop index ix_entries_batch_id")
-        connection.execute("alter table entries drop column batch_id")
-        connection.execute("alter table entries drop column instead")
+        connection.execute("create table batches (id integer primary key)")
+        connection.execute("create table staged (batch_id integer references batches (id), primary key (batch_id))")
+        connection.execute("alter table entries add column batch_id integer")
+        connection.execute("create index ix_entries_batch_id on entries (batch_id)")
         connection.execute("update meta set value = ? where name = 'schema_version'", (str(SCHEMA_VERSION - 1),))
 
 

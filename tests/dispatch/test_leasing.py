@@ -268,7 +268,7 @@ def exchange_for(lessor, script, **options):
 
         def sends(ledger, run, **more):
             with Client(server.url, ready_entries.TOKEN, settings) as client:
-                return ready_entries.send(ledger, client, run, settings, fleet_pace=fleet, **more)
+                return ready_entries.send(ledger, client, run, settings, pace=fleet, **more)
 
         yield server, fleet, sends
 

@@ -8,7 +8,7 @@ from ledgers import Ticking, ledger_in
 from loadsheet.dispatch import Patience
 from loadsheet.exchange import FaultClass
 from loadsheet.problems import NotAllSent
-from loadsheet.stages import OwnHands, Work
+from loadsheet.stages import Dispatcher, Work, account, delivered, learn
 
 UNANSWERED = {"fault": FaultClass("closed_before_effect"), "operation": "order.status", "from_": 1, "until": 1}
 
@@ -18,11 +18,10 @@ def deliver_and_account(ledger, run, clock, url, settings, *, pause_s=0):
     patience = Patience(ledger.now, lambda: clock().timestamp())
     work = Work(settings, ledger, run, patience, ())
     with ready_entries.client_of(url, settings, TOKEN) as client:
-        hands = OwnHands(client)
-        assert hands.learn(work) is None
-        sent = hands.deliver(work, progress=None)
+        assert learn(work, client) is None
+        sent = delivered(work, Dispatcher(client))
         clock.pass_time(pause_s)
-        return hands.account(work, sent, fault=None, left=())
+        return account(work, client, sent, fault=None, left=())
 
 
 def test_a_lost_answer_that_is_judged_too_late_to_be_sent_again_ends_the_run_with_75(tmp_path):

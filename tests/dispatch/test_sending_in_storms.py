@@ -1,4 +1,4 @@
-"""However often the ledger goes while a batch is sent, by one or by several: no order is sent again that may be there, and none is lost."""
+"""However often the ledger goes while a drop is sent, by one or by several: no order is sent again that may be there, and none is lost."""
 
 import pytest
 from sending_faults import storm
@@ -7,7 +7,7 @@ SEEDS, SWEPT = 4, 29
 
 
 def check(ended):
-    """What must hold for a batch."""
+    """What must hold in the end."""
     assert ended.faults == []
     for key, state, outcomes in ended.entries:
         told, arrived = (key, state, outcomes, ended.arrived[key]), ended.arrived[key]

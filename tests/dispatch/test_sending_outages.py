@@ -10,7 +10,6 @@ from scripted_exchange import Scripted, accepts_after, closes_without_answer, sa
 
 from loadsheet.dispatch import Client, send
 from loadsheet.ledger import Ledger
-from loadsheet.ledger.batches import Sharing
 from loadsheet.ledger.history import History
 from loadsheet.problems import LedgerGone, Superseded
 
@@ -19,18 +18,15 @@ REFUSED = b'{"status": false, "message": "Validation failed", "errors": {"pickup
 
 @pytest.fixture
 def shared(tmp_path):
+    """A ledger as one process has it on a server."""
     with ledgers.ledger_in(tmp_path) as ledger:
-        sharing = Sharing(lambda _connection, _made: None)
-        yield Ledger(ledger._engine, ledger._clock, ledger._place, sharing=sharing)
+        yield ledgers.taken_over(ledger)
 
 
-def batch_of(ledger, count):
-    """A batch of so many orders, taken: its ledger, its run and the drop."""
+def planned(ledger, count):
+    """A run with so many orders, and their drop."""
     run = ledger.begin_run()
-    drop = orders(ledger, run, count)
-    (made,) = ledger.batches.open_of(run)
-    taken = ledger.batches.take(made.id, "the only one")
-    return ledger.for_batch(taken), taken, drop
+    return run, orders(ledger, run, count)
 
 
 def gone(times, real):
@@ -48,25 +44,25 @@ def gone(times, real):
 
 @pytest.mark.parametrize("times", [1, 3])
 def test_an_answer_that_cannot_be_judged_while_the_ledger_is_gone_is_not_asked_for_again(shared, monkeypatch, times):
-    mine, taken, drop = batch_of(shared, 1)
+    run, drop = planned(shared, 1)
     options = settings(takeover_s=20)
     with Scripted(lambda *_: says(400, REFUSED)) as server, Client(server.url, TOKEN, options) as client:
         monkeypatch.setattr(History, "entry", gone(times, History.entry))
-        report = send(mine, client, taken.run, options, stopping=[])
+        report = send(shared, client, run, options, stopping=[])
         assert len(server.requests) == 1
-    assert (report.refused, report.superseded) == (1, False)
+    assert report.refused == 1
     assert states(shared, drop) == ["refused"]
     assert len(shared.history.attempts_of(1)) == 1
 
 
 @pytest.mark.parametrize("verb", ["settle", "mark_sending"])
 def test_what_was_being_recorded_when_the_ledger_went_counts_once(shared, monkeypatch, verb):
-    mine, taken, drop = batch_of(shared, 6)
+    run, drop = planned(shared, 6)
     options = settings(takeover_s=20, connections=2)
     with Scripted(lambda *_: accepts_after(0.0)) as server:
         monkeypatch.setattr(Ledger, verb, gone(1, getattr(Ledger, verb)))
         with Client(server.url, TOKEN, options) as client:
-            report = send(mine, client, taken.run, options, stopping=[])
+            report = send(shared, client, run, options, stopping=[])
         assert len(server.requests) == 6
     assert report.accepted == 6
     assert states(shared, drop) == ["accepted"] * 6
@@ -74,18 +70,18 @@ def test_what_was_being_recorded_when_the_ledger_went_counts_once(shared, monkey
 
 
 def test_a_ledger_that_stays_away_ends_the_sending_and_nothing_leaves_any_more(shared, monkeypatch):
-    mine, taken, _ = batch_of(shared, 6)
+    run, _ = planned(shared, 6)
     options = settings(takeover_s=0.3, connections=1, connections_start=1)
     with Scripted(lambda *_: accepts_after(0.0)) as server:
         monkeypatch.setattr(Ledger, "settle", gone(10**6, None))
         monkeypatch.setattr(Ledger, "settle_again", gone(10**6, None))
         with Client(server.url, TOKEN, options) as client, pytest.raises(LedgerGone):
-            send(mine, client, taken.run, options, stopping=[])
+            send(shared, client, run, options, stopping=[])
         assert len(server.requests) <= 2
 
 
 def test_a_lost_call_is_unknown_although_the_ledger_went_and_is_not_made_anew_when_it_goes_again(shared, monkeypatch):
-    mine, taken, drop = batch_of(shared, 4)
+    run, drop = planned(shared, 4)
     options = settings(takeover_s=20, connections=1, connections_start=1, unknown_max=100)
     writing, outages = Ledger._unfenced, []
 
@@ -100,7 +96,7 @@ def test_a_lost_call_is_unknown_although_the_ledger_went_and_is_not_made_anew_wh
     monkeypatch.setattr(Ledger, "_unfenced", goes_now_and_then)
     with Scripted(lambda number, *_: closes_without_answer if number == 0 else accepts_after(0.0)) as server:
         with Client(server.url, TOKEN, options) as client:
-            report = send(mine, client, taken.run, options, stopping=[])
+            report = send(shared, client, run, options, stopping=[])
         assert len(server.requests) == 4
     assert len(outages) == 4
     assert (report.accepted, report.unknown) == (3, 1)
@@ -109,7 +105,7 @@ def test_a_lost_call_is_unknown_although_the_ledger_went_and_is_not_made_anew_wh
 
 
 def test_what_was_recorded_when_the_ledger_went_for_too_long_is_not_recorded_once_more(shared, monkeypatch):
-    mine, taken, drop = batch_of(shared, 3)
+    run, drop = planned(shared, 3)
     options = settings(connections=1, connections_start=1)
     writing, said = Ledger._unfenced, []
 
@@ -130,9 +126,9 @@ def test_what_was_recorded_when_the_ledger_went_for_too_long_is_not_recorded_onc
     monkeypatch.setattr(Ledger, "_unfenced", goes_after_a_commit)
     with Scripted(lambda *_: accepts_after(0.0)) as server, Client(server.url, TOKEN, options) as client:
         with pytest.raises(LedgerGone, match="after the commit"):
-            send(mine, client, taken.run, options, stopping=[], clock=hurried)
-        again = shared.for_batch(shared.batches.take(taken.id, "the same one, later"))
-        report = send(again, client, taken.run, options, stopping=[])
+            send(shared, client, run, options, stopping=[], clock=hurried)
+        later = ledgers.taken_over(shared)
+        report = send(later, client, later.begin_run(), options, stopping=[])
         assert len(server.requests) == 3
     assert report.accepted == 2
     assert states(shared, drop) == ["accepted"] * 3
@@ -140,19 +136,19 @@ def test_what_was_recorded_when_the_ledger_went_for_too_long_is_not_recorded_onc
 
 
 def test_what_another_has_taken_over_is_recorded_late_and_sent_no_more(shared):
-    mine, taken, drop = batch_of(shared, 4)
+    run, drop = planned(shared, 4)
     options = settings(connections=1, connections_start=1)
 
     def answer(number, *_):
         if number == 1:
-            shared.batches.take(taken.id, "another one")
+            ledgers.taken_over(shared).begin_run()
         return accepts_after(0.0)
 
     with Scripted(answer) as server, Client(server.url, TOKEN, options) as client:
-        report = send(mine, client, taken.run, options, stopping=[])
+        with pytest.raises(Superseded, match="another process has taken this ledger over"):
+            send(shared, client, run, options, stopping=[])
         sent = len(server.requests)
-    assert report.superseded
     assert sent < 4
     assert states(shared, drop).count("accepted") == sent
     with pytest.raises(Superseded):
-        mine.batches.close(taken, {})
+        shared.end_run(run, exit_code=0, summary={})

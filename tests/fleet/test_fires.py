@@ -13,7 +13,7 @@ from loadsheet.ledger.codec import stamp
 from loadsheet.ledger.postgres import address_of
 from loadsheet.ledger.shared import clock, fires
 from loadsheet.ledger.shared.fires import Known
-from loadsheet.ledger.shared.jobs import announce_run
+from loadsheet.ledger.shared.jobs import SCHEDULE, want_run
 from loadsheet.ledger.shared.opening import shared
 from loadsheet.ledger.shared.schema import shared_meta
 from loadsheet.ledger.shared.sight import seen
@@ -129,9 +129,10 @@ def test_a_run_is_in_the_queue_with_its_fire_or_neither_is(daily, connection):
         assert fires.last(connection) == {}
         with other.begin():
             (fired,) = tick(other, {"acme": daily}, "b")
-            announce_run(other, address_of(chosen(daily, shipper="acme").database_url), stamp(fired.due.moment))
+            address = address_of(chosen(daily, shipper="acme").database_url)
+            want_run(other, address, SCHEDULE, stamp(fired.due.moment))
     (queued,) = seen(connection, 30).queue
-    assert (queued.shipper, queued.kind, queued.waiting) == ("acme", "run", 1)
+    assert (queued.shipper, queued.reason, queued.waiting) == ("acme", "schedule", 1)
 
 
 def test_another_zone_is_another_schedule(daily, connection):

@@ -44,7 +44,7 @@ with open_ledger("sqlite:///{ledger}") as ledger:
     print("ready", flush=True)
     sys.stdin.readline()
     with Client("{url}", "{name}", options) as client, FleetPace(pace.renew, pace.setback) as fleet:
-        report = send(ledger, client, run, options, fleet_pace=fleet)
+        report = send(ledger, client, run, options, pace=fleet)
         print(report.accepted, report.unknown, flush=True)
 """
 

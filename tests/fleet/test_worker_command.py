@@ -9,7 +9,9 @@ from command_fork import loadsheet
 from command_processes import shared_nursery
 from exchange_process import exchange
 from orders import MAPPINGS, write_orders
-from worker_processes import house, until
+from worker_processes import house, until, want
+
+from loadsheet.settings import Settings
 
 ORDERS = 60
 
@@ -36,7 +38,7 @@ def serving(ask):
 def test_a_worker_reads_its_settings_again_by_sighup_and_ends_by_a_signal(worker, tmp_path, database_url, acme, ask):
     running = worker("--places", "3")
     until(lambda: serving(ask) == ['["acme"]'])
-    assert "serves acme: 3 batches of calls at a time" in running.said
+    assert "serves acme: 3 runs at a time" in running.said
     assert ask("select places from workers") == [(3,)]
     house(tmp_path, database_url, "acme", "zeta")
     running.send(signal.SIGHUP)
@@ -84,46 +86,60 @@ def test_once_is_for_schedulers(tmp_path, acme, ask):
     assert ask("select count(*) from workers where ended is not null") == [(1,)]
 
 
-def house_with_orders(folder, url, exchange_url):
-    lines = [f'database = "{url}"', 'database_schema = "t"', f'exchange = "{exchange_url}"', "takeover_s = 20.0"]
-    (folder / "loadsheet.toml").write_text("\n".join([*lines, "batch_entries = 10", "settle_s = 0"]), encoding="utf-8")
+def house_with_orders(folder, url, exchange_url, **more):
+    lines = [f'database = "{url}"', 'database_schema = "t"', f'exchange = "{exchange_url}"', "settle_s = 0"]
+    lines += [f"{name} = {value}" for name, value in ({"takeover_s": 20.0} | more).items()]
+    (folder / "loadsheet.toml").write_text("\n".join(lines), encoding="utf-8")
     write_orders(folder / "inbox", ORDERS)
     shutil.copytree(MAPPINGS, folder / "mappings")
 
 
 @pytest.mark.journey
-def test_workers_do_what_a_run_hands_out(tmp_path, database_url, ask, worker):
+def test_a_watch_has_a_worker_run_what_comes_and_runs_itself_when_none_lives(tmp_path, database_url, ask, worker):
+    accepted = "select count(*) from t.entries where state = 'accepted'"
     with exchange(tmp_path / "exchange.db") as served:
-        house_with_orders(tmp_path, database_url, served.url)
-        both = [worker() for _ in range(2)]
-        until(lambda: any(one.poll() is not None for one in both) or len(serving(ask)) == 2)
-        done = loadsheet(tmp_path, "run")
-        assert done.returncode == 0, done.stderr
-        assert [one.stop() for one in both] == [143, 143], [one.said for one in both]
-    assert ask("select state, count(*) from t.entries group by state") == [("accepted", ORDERS)]
-    took = [owner.partition("/")[0] for (owner,) in ask("select owner from t.batches where kind = 'calls'")]
-    assert len(took) >= ORDERS // 10
-    assert set(took) <= {name for (name,) in ask("select name from workers")}
+        house_with_orders(tmp_path, database_url, served.url, takeover_s=2.0, rescan_s=1.0)
+        running = worker()
+        until(lambda: serving(ask))
+        watch = shared_nursery().start(tmp_path, "watch")
+        until(lambda: ask("select to_regclass('t.entries')") != [(None,)] and ask(accepted) == [(ORDERS,)])
+        until(lambda: ask("select status::text from procrastinate_jobs") == [("succeeded",)])
+        assert ask("select args ->> 'reason' from procrastinate_jobs") == [("files",)]
+        assert "run 20" not in watch.said
+        assert running.stop() == 143, running.said
+        write_orders(tmp_path / "inbox", 10, first=ORDERS)
+        until(lambda: ask(accepted) == [(ORDERS + 10,)])
+        assert watch.stop() == 0, watch.said
+    assert ask("select count(*) from procrastinate_jobs") == [(1,)]
+    assert "10 accepted" in watch.said
     assert ask("select count(*) from takeovers") == [(0,)]
-    assert ask("select count(*) from procrastinate_jobs where status <> 'succeeded'") == [(0,)]
 
 
-def test_a_second_signal_is_obeyed_at_once(tmp_path, database_url, ask, worker):
+@pytest.mark.journey
+def test_a_run_needs_no_worker_and_a_second_one_names_the_first(tmp_path, database_url, ask):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        house_with_orders(tmp_path, database_url, f"http://127.0.0.1:{silent.getsockname()[1]}")
+        first = shared_nursery().start(tmp_path, "run")
+        silent.accept()[0].close()
+        second = loadsheet(tmp_path, "run")
+        first.kill()
+    assert second.returncode == 75
+    assert f"is held by process {first.pid} on {socket.gethostname()}" in second.stderr
+
+
+def test_a_second_signal_is_obeyed_at_once(tmp_path, database_url, acme, ask, worker):
     """The exchange takes connections and never answers: the first signal waits for calls that are under way."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         house_with_orders(tmp_path, database_url, f"http://127.0.0.1:{silent.getsockname()[1]}")
         running = worker()
         until(lambda: serving(ask))
-        run = shared_nursery().start(tmp_path, "run")
-        until(lambda: "calls" in ask("select doing from workers")[0][0])
+        want(Settings.load(tmp_path / "loadsheet.toml"))
         silent.accept()[0].close()
         connection, _ = silent.accept()
         running.send(signal.SIGTERM)
-        until(lambda: ask("select count(*) from workers where ended is null") == [(1,)])
         assert running.poll() is None
         until(lambda: running.poll() is not None or running.send(signal.SIGTERM))
         assert running.wait() == 143
         connection.close()
-        run.kill()
     assert "stopped" not in running.said
     assert len(serving(ask)) == 1, "it had no time to leave"

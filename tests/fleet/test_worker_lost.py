@@ -1,12 +1,16 @@
 """Workers that are killed, paused or cut off from their database: what they had in hand goes on, and they go on when they can."""
 
 import signal
+import threading
+import time
 
 import pytest
 from postgres import running_server
-from worker_processes import answer, asking, hand_out, house, process, took, until, working
+from worker_processes import asking, began, house, process, until, want, working
 
 from loadsheet.ledger.joining import forget_engines
+
+STATES = "select status::text from procrastinate_jobs order by id"
 
 
 @pytest.fixture
@@ -24,28 +28,26 @@ def own_server():
 
 
 @pytest.mark.journey
-def test_workers_that_are_killed_or_paused_are_taken_over(tmp_path, acme, ask):
+def test_what_workers_had_in_hand_that_are_killed_or_paused_others_do(tmp_path, database_url, ask):
+    found = house(tmp_path, database_url, "acme", "zeta", takeover_s=1.0)
     (tmp_path / "hold").touch()
-    batches = hand_out(acme, 2)
-    with process(tmp_path) as killed, process(tmp_path) as paused:
-        until(lambda: len(took(tmp_path)) == 2)
-        lost = dict(took(tmp_path))
-        names = [name for (name,) in ask(f"select name from workers where process = {paused.pid}")]
+    with process(tmp_path, places=1) as killed, process(tmp_path, places=1) as paused:
+        until(lambda: len(ask("select 1 from workers")) == 2)
+        for settings in found.values():
+            want(settings)
+        until(lambda: len(began(tmp_path)) == 2)
         killed.kill()
         killed.wait()
         paused.send_signal(signal.SIGSTOP)
-        with working(tmp_path) as other, working(tmp_path):
-            until(lambda: len(took(tmp_path)) == 4, worker=other)
+        with working(tmp_path) as other:
+            until(lambda: len(began(tmp_path)) == 4, worker=other)
             paused.send_signal(signal.SIGCONT)
             (tmp_path / "hold").unlink()
-            until(lambda: all(answer(acme, batch) for batch in batches), worker=other)
-            until((tmp_path / "late").exists)
-        taken = sorted(ask("select batch, before, after from takeovers"))
-        assert [(batch, before) for batch, before, _ in taken] == sorted(lost.items())
-        assert [answer(acme, batch) for batch, _, _ in taken] == [{"by": after} for _, _, after in taken]
-        (later,) = hand_out(acme)
-        until(lambda: answer(acme, later))
-        assert took(tmp_path)[-1][1].split("/")[0] in names, "the one that was paused works on"
+            until(lambda: ask(STATES) == [("succeeded",)] * 2, worker=other)
+        assert sorted(shipper for shipper, _ in began(tmp_path)) == ["acme", "acme", "zeta", "zeta"]
+        want(found["acme"])
+        until(lambda: len(began(tmp_path)) == 5)
+        assert began(tmp_path)[-1][1].startswith(f"{paused.pid}-"), "the one that was paused works on"
         paused.terminate()
         said = paused.stderr.read().splitlines()
         assert paused.wait() == 0
@@ -54,19 +56,21 @@ def test_workers_that_are_killed_or_paused_are_taken_over(tmp_path, acme, ask):
 
 
 def test_a_worker_waits_for_its_database_and_goes_on(tmp_path, own_server):
-    acme = house(tmp_path, own_server.new_database(), "acme", takeover_s=2.0)["acme"]
+    url = own_server.new_database()
+    acme = house(tmp_path, url, "acme", takeover_s=2.0)["acme"]
+    connected = asking(url)
     (tmp_path / "hold").touch()
-    (held,) = hand_out(acme)
+    want(acme)
     with working(tmp_path) as worker:
-        until(lambda: took(tmp_path), worker=worker)
+        until(lambda: began(tmp_path), worker=worker)
         own_server.stop("immediate")
         until(lambda: len(worker.said) > 1, worker=worker)
         own_server.start()
         (tmp_path / "hold").unlink()
-        until(lambda: answer(acme, held), worker=worker)
-        (later,) = hand_out(acme)
-        until(lambda: answer(acme, later), worker=worker)
-        until(lambda: len(worker.said) > 2 and "is back" in worker.said[-1], worker=worker)
+        until(lambda: "is back" in worker.said[-1], worker=worker)
+        until(lambda: connected(STATES) == [("succeeded",)], worker=worker)
+        want(acme)
+        until(lambda: connected(STATES) == [("succeeded",)] * 2, worker=worker)
     told = worker.said[1:-1]  # on a slow machine a connection from before is found to be gone after others came back
     assert all("the worker waits" in away for away in told[::2])
     assert set(told[1::2]) == {"the database is back; the worker goes on"}
@@ -77,7 +81,7 @@ def test_a_restart_of_the_database_makes_nobody_dead_and_a_worker_can_end_while_
     """Nobody could be heard of in between: whoever comes first afterwards must not take the others for dead."""
     url = own_server.new_database()
     acme = house(tmp_path, url, "acme", takeover_s=10.0)["acme"]
-    hand_out(acme)
+    want(acme)
     connected = asking(url)
     connected("insert into procrastinate_workers (last_heartbeat) values (now() - interval '1 hour')")
     connected("update procrastinate_jobs set status = 'doing', worker_id = 1")
@@ -88,7 +92,7 @@ def test_a_restart_of_the_database_makes_nobody_dead_and_a_worker_can_end_while_
             until(lambda: worker.said, worker=worker)
             beats = connected("select seen from workers")
             until(lambda: connected("select seen from workers") != beats, worker=worker)
-            assert took(tmp_path) == []
+            assert began(tmp_path) == []
             own_server.stop()
             until(lambda: len(worker.said) > 1, worker=worker)
     finally:
@@ -98,10 +102,59 @@ def test_a_restart_of_the_database_makes_nobody_dead_and_a_worker_can_end_while_
 
 def test_a_worker_that_was_forgotten_enters_again(tmp_path, acme, ask):
     with working(tmp_path) as worker:
-        until(lambda: ask("select count(*) from procrastinate_workers") == [(2,)], worker=worker)
+        until(lambda: ask("select count(*) from procrastinate_workers") == [(1,)], worker=worker)
         ask("delete from procrastinate_workers")
         ask("delete from workers")
-        until(lambda: ask("select count(*) from procrastinate_workers") == [(2,)], worker=worker)
-        (batch,) = hand_out(acme)
-        until(lambda: answer(acme, batch), worker=worker)
+        until(lambda: ask("select count(*) from procrastinate_workers") == [(1,)], worker=worker)
+        want(acme)
+        until(lambda: ask(STATES) == [("succeeded",)], worker=worker)
         assert ask("select count(*) from workers") == [(1,)]
+
+
+# what others found wrong with Procrastinate's own workers (its issues 1408, 1518, 1543)
+
+
+def test_a_job_that_goes_back_while_another_of_its_ledger_waits_is_that_one(tmp_path, acme, ask):
+    """1408: a job that goes back to `todo` collides with one of the same queueing lock that waits already."""
+    (tmp_path / "hold").touch()
+    with working(tmp_path) as first:
+        want(acme)
+        until(lambda: began(tmp_path), worker=first)
+        want(acme)
+        assert first.stop() == 0  # it puts back what it had in hand
+    assert sorted(ask(STATES)) in ([("failed",), ("todo",)], [("doing",), ("todo",)])
+    with working(tmp_path) as second:
+        until(lambda: ("succeeded",) in ask(STATES), worker=second)
+        until(lambda: ("doing",) not in ask(STATES), worker=second)
+
+
+def test_a_job_of_a_worker_whose_row_is_gone_is_done_by_others(tmp_path, acme, ask):
+    """1518: a job stays `doing` for ever when the row of its dead worker was pruned."""
+    want(acme)
+    ask("insert into procrastinate_workers (last_heartbeat) values (now())")
+    ask("update procrastinate_jobs set status = 'doing', worker_id = (select max(id) from procrastinate_workers)")
+    ask("delete from procrastinate_workers")
+    with working(tmp_path) as worker:
+        until(lambda: ask(STATES) == [("succeeded",)], worker=worker)
+    assert len(began(tmp_path)) == 1
+
+
+def test_a_worker_that_is_asked_to_stop_is_not_taken_for_dead_before_its_run_is_over(tmp_path, acme, ask):
+    """1543: a worker that shuts down stops its heartbeat before its last job is done."""
+    over = threading.Event()
+    ran = []
+
+    def run(_settings, _due, _stopping):
+        ran.append("began")
+        over.wait(30)
+
+    with working(tmp_path, run=run) as first:
+        want(acme)
+        until(lambda: ran, worker=first)
+        first.stopping.set()
+        with working(tmp_path, run=run) as second:
+            time.sleep(3 * acme.takeover_s)
+            assert ran == ["began"]
+            over.set()
+            until(lambda: ask(STATES) == [("succeeded",)], worker=second)
+    assert ran == ["began"]

@@ -1,18 +1,16 @@
-"""Where work is handed out at once, nothing that came earlier is overtaken, and a look that is older than an outcome settles nothing."""
+"""A look that is older than an outcome settles nothing."""
 
 import ledgers
 import pytest
 
-from loadsheet.ledger import Ledger, Settlement, State
-from loadsheet.ledger.batches import Sharing
+from loadsheet.ledger import Settlement, State
 
 
 @pytest.fixture
 def shared(tmp_path):
-    """A ledger that hands out what is planned, to nobody."""
+    """A ledger as one process has it on a server."""
     with ledgers.ledger_in(tmp_path) as ledger:
-        sharing = Sharing(lambda _connection, _made: None)
-        yield Ledger(ledger._engine, ledger._clock, ledger._place, sharing=sharing)
+        yield ledgers.taken_over(ledger)
 
 
 def _plan(ledger, run, operation, text):
@@ -23,19 +21,6 @@ def _plan(ledger, run, operation, text):
 
 def _states(ledger, *drops):
     return [(str(entry.state), str(entry.waits)) for drop in drops for entry in ledger.history.entries_of(drop.id)]
-
-
-def test_a_held_child_is_not_overtaken_when_its_create_goes_out_with_its_plan(shared):
-    run = shared.begin_run()
-    early = _plan(shared, run, "order.update", "early")
-    shared.hold_waiting(run)
-    assert _states(shared, early) == [("held", "parent")]
-
-    run = shared.begin_run()
-    late = _plan(shared, run, "order.update", "late")
-    made = _plan(shared, run, "order.create", "made")
-    # whoever sends the create now lets both go, in their order: nobody has to release anything in between
-    assert _states(shared, early, late, made) == [("ready", "parent"), ("ready", "parent"), ("ready", "")]
 
 
 def test_a_look_that_is_older_than_an_outcome_settles_nothing(shared):

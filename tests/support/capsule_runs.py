@@ -13,7 +13,7 @@ from loadsheet.capsule.nightly import place_of, seal_night
 from loadsheet.dispatch import Client
 from loadsheet.ledger import open_ledger
 from loadsheet.settings import Settings
-from loadsheet.stages import OwnHands
+from loadsheet.stages import Dispatcher
 
 ROOT = Path(__file__).parents[2]
 SAMPLES = ROOT / "inbox_samples"
@@ -57,7 +57,7 @@ class House:
         self.now = (self.now + timedelta(days=days)).replace(hour=2, minute=0, second=0, microsecond=0)
         with misbehaving(self.folder, *rules) as served, self.ledger() as ledger:
             with Client(served.exchange.url, TOKEN, self.settings) as client:
-                result = pipeline.run(self.settings, ledger, OwnHands(client))
+                result = pipeline.run(self.settings, ledger, Dispatcher(client))
             name = result.reports.summary.run
             seal_night(self.settings, ledger.history, name, self.now, self.said.append)
         self.last = result.reports.summary

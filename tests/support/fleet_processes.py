@@ -15,7 +15,7 @@ from psycopg.rows import dict_row
 TAKEOVER_S = 2.0
 TOKEN = "canary-7be1c04d"
 SCHEMA = "loadsheet"
-QUICK = {"settle_s": 0, "reading_process": "none", "connections": 16}
+QUICK = {"settle_s": 0, "retry_s": 2, "reading_process": "none", "connections": 16}
 
 
 def resends(after_s):

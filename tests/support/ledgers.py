@@ -7,9 +7,13 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 import msgspec
+from sqlalchemy import insert, select, update
 
 from loadsheet.contract import BY_NAME, Listing
-from loadsheet.ledger import Drop, Settlement, SourceFile, SourceTable, State, open_ledger
+from loadsheet.ledger import Drop, Ledger, Settlement, SourceFile, SourceTable, State, open_ledger
+from loadsheet.ledger.fences import Fence
+from loadsheet.ledger.place import Surroundings
+from loadsheet.ledger.schema import tenures
 from loadsheet.mapping.documents import Document, Ignored, Instead, SourceRow
 from loadsheet.problems import Problem, Where
 
@@ -34,12 +38,21 @@ class Ticking:
 @contextmanager
 def ledger_at(url, clock=None):
     with open_ledger(url, clock=clock or Ticking()) as ledger:
-        ledger.batches.plans_go_out = False  # nobody else works here, wherever it lies
         yield ledger
 
 
 def ledger_in(folder, clock=None):
     return ledger_at(f"sqlite:///{folder / 'ledger.db'}", clock)
+
+
+def taken_over(ledger):
+    """The same ledger as another process has it on a server: whoever had it before may change it no more."""
+    with ledger._unfenced() as connection:
+        raised = connection.execute(update(tenures).values(epoch=tenures.c.epoch + 1))
+        if not raised.rowcount:
+            connection.execute(insert(tenures).values(id=1, epoch=1, holder="one of several", since="0", seen_at="0"))
+        epoch = connection.scalar(select(tenures.c.epoch))
+    return Ledger(ledger._engine, ledger._clock, Surroundings(None), fence=Fence(epoch))
 
 
 def order(number, **changes):

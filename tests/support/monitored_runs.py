@@ -14,7 +14,7 @@ from loadsheet.contract import BY_NAME, Fault, refusal
 from loadsheet.dispatch import Client
 from loadsheet.ledger import open_ledger
 from loadsheet.settings import Settings
-from loadsheet.stages import OwnHands
+from loadsheet.stages import Dispatcher
 
 TOKEN = "canary-token-7c41d9"
 __all__ = ["TOKEN", "order_id", "write_orders"]
@@ -97,7 +97,7 @@ class House:
             open_ledger(self.settings.database_url, clock=self.clock) as ledger,
             Client(self.settings.exchange, TOKEN, self.settings) as client,
         ):
-            return pipeline.run(self.settings, ledger, OwnHands(client))
+            return pipeline.run(self.settings, ledger, Dispatcher(client))
 
     def lines(self, run=None):
         """The lines of a run's log file, the last one's if none is named."""

@@ -21,8 +21,6 @@ _ROOMS = (
     "mapping.expressions",
     "authoring",
     "fleet.worker",
-    "fleet.work",
-    "fleet.hands",
     "fleet.pacing",
 )
 _LIBRARIES = ("pandas", "structlog", "psycopg", "procrastinate")  # else each command would load them again

@@ -1,5 +1,5 @@
-"""Storms: senders of one batch whose ledger goes and comes back at every turn, and an exchange that loses answers. Everything is real but the
-outages: threads, sockets, a ledger in a file.
+"""Storms: senders whose ledger goes and comes back at every turn, and is taken over, and an exchange that loses answers. Everything is real
+but the outages: threads, sockets, a ledger in a file.
 """
 
 import random
@@ -19,7 +19,6 @@ from scripted_exchange import Move, Scripted, answer, good_body
 from loadsheet.dispatch import Client, send
 from loadsheet.dispatch.leasing import FleetPace
 from loadsheet.ledger import Ledger
-from loadsheet.ledger.batches import Sharing
 from loadsheet.ledger.history import History
 from loadsheet.ledger.shared.leases import Lease
 from loadsheet.problems import LedgerGone, Superseded
@@ -33,7 +32,7 @@ _ENOUGH = 10**6
 
 
 class Ended(NamedTuple):
-    """How the entries of a batch ended: each its key, its state, and what its attempts came to; and how often each key arrived."""
+    """How the entries of a drop ended: each its key, its state, and what its attempts came to; and how often each key arrived."""
 
     entries: list[tuple[str, str, list[str]]]
     arrived: Counter[str]
@@ -116,23 +115,21 @@ class Exchange:
 
 
 def storm(seed, patch):
-    """What a batch of orders comes to when up to three send it one after the other, or at once."""
+    """What a drop of orders comes to when up to three send it one after the other, or at once."""
     dice = random.Random(seed)
     weather, exchange = Weather(dice), Exchange(dice)
     folder = Path(tempfile.mkdtemp(dir=_MEMORY if _MEMORY.is_dir() else None))
     try:
         with ledgers.ledger_in(folder) as file:
-            ledger = Ledger(file._engine, file._clock, file._place, sharing=Sharing(lambda _connection, _made: None))
-            run = ledger.begin_run()
-            drop = orders(ledger, run, dice.choice([5, 10, 20]))
-            (batch,) = ledger.batches.open_of(run)
+            ledger = ledgers.taken_over(file)
+            drop = orders(ledger, ledger.begin_run(), dice.choice([5, 10, 20]))
             weather.share = dice.choice([0.02, 0.1, 0.25])
             weather.reign(patch)
             with Scripted(exchange.script) as server:
-                _send(ledger, batch.id, server.url, dice)
+                _send(ledger, server.url, dice)
                 weather.share = 0.0
                 time.sleep(0.02)
-                _Sender(ledger, batch.id, server.url, dice, 0.0).run()
+                _Sender(ledger, server.url, dice, 0.0).run()
             entries = [
                 (entry.key, str(entry.state), [one.outcome for one in ledger.history.attempts_of(entry.id)])
                 for entry in ledger.history.entries_of(drop.id)
@@ -142,10 +139,8 @@ def storm(seed, patch):
         shutil.rmtree(folder)
 
 
-def _send(ledger, batch, url, dice):
-    senders = [
-        _Sender(ledger, batch, url, dice, place * dice.random() * 0.6) for place in range(dice.choice([1, 2, 3]))
-    ]
+def _send(ledger, url, dice):
+    senders = [_Sender(ledger, url, dice, place * dice.random() * 0.6) for place in range(dice.choice([1, 2, 3]))]
     for sender in senders:
         sender.start()
     for sender in senders:
@@ -154,11 +149,11 @@ def _send(ledger, batch, url, dice):
 
 
 class _Sender(threading.Thread):
-    """Takes a batch from whoever has it and sends it, as a worker does; tries again when the ledger went."""
+    """Takes the ledger from whoever has it and sends what is ready, as a run does; tries again when the ledger went."""
 
-    def __init__(self, ledger, batch, url, dice, after_s):
+    def __init__(self, ledger, url, dice, after_s):
         super().__init__()
-        self._ledger, self._batch, self._url, self._dice, self._after_s = ledger, batch, url, dice, after_s
+        self._ledger, self._url, self._dice, self._after_s = ledger, url, dice, after_s
         rate, connections = dice.choice([0, 0, 50]), dice.choice([1, 4, 16])
         self._settings = settings(
             takeover_s=dice.choice([0.2, 0.5]),
@@ -174,23 +169,20 @@ class _Sender(threading.Thread):
         self._lease = Lease(1, rate or 1000, 16, 0.0, 0.7, 0.0, 1.0)
 
     def run(self):
-        """Until it is done, by it or by somebody else."""
+        """Until all is sent, or somebody else sends it."""
         time.sleep(self._after_s)
         while True:
             try:
-                taken = self._ledger.batches.take(self._batch, self.name)
-                if taken is None or self._done(taken):
-                    return
+                self._sent()
             except LedgerGone:
                 time.sleep(0.02)
             except Superseded:
+                if self._dice.random() < 0.7:
+                    return
+            else:
                 return
 
-    def _done(self, taken):
-        mine, pace = self._ledger.for_batch(taken), FleetPace(lambda _ask: self._lease, lambda *_: None)
+    def _sent(self):
+        mine, pace = ledgers.taken_over(self._ledger), FleetPace(lambda _ask: self._lease, lambda *_: None)
         with Client(self._url, TOKEN, self._settings) as client, pace:
-            report = send(mine, client, taken.run, self._settings, stopping=[], fleet_pace=pace)
-        if not report.superseded:
-            mine.batches.close(taken, {"calls": report.calls})
-            return True
-        return self._dice.random() < 0.7
+            send(mine, client, mine.begin_run(), self._settings, stopping=[], pace=pace)

@@ -41,15 +41,14 @@ def a_fleet(**changes):
         name="alfa-7-aa",
         host="alfa",
         **where,
-        doing=("acme calls 17",),
+        doing=("acme run (files)",),
         done=1_204,
-        takeovers=1,
         alive=True,
         ended=False,
     )
-    gone = one._replace(name="beta-9-bb", host="beta", doing=(), takeovers=0, alive=False)
-    taken = Takeover(at - timedelta(minutes=9), "acme", 16, "calls", "beta-9-bb", "alfa-7-aa", 3)
-    queue = [Queued("acme", "calls", 12, 2, 400.0), Queued("bolt", "run", 0, 1, 0.0)]
+    gone = one._replace(name="beta-9-bb", host="beta", doing=(), alive=False)
+    taken = Takeover(at - timedelta(minutes=9), "acme", "process 9 on beta", "process 7 on alfa")
+    queue = [Queued("acme", "files", 12, 2, 400.0), Queued("bolt", "schedule", 0, 1, 0.0)]
     pace = Told("d41d8cd98f00b204", "https://exchange.example", 50, 8, 0.5, 20.0, "429", 25, 4, 1)
     return replace(Seen(at, [one, gone], queue, [taken], 57, [pace]), **changes)
 
@@ -81,7 +80,7 @@ class Fleet:
         self.put("workers", name=name, **given)
 
     def takeover(self, after, *, age=60, **more):
-        given = {"shipper": "acme", "batch": 4, "kind": "calls", "before": "dead-1", "unknown": 3} | more
+        given = {"shipper": "acme", "before": "process 9 on beta"} | more
         self.put("takeovers", at=self.ago(age), after=after, **given)
 
     def pace(
@@ -98,17 +97,14 @@ class Fleet:
                 paces.setback(connection, name, 0.0, *setback)
         return name
 
-    def job(self, shipper, kind, *, status="todo", age=0):
+    def job(self, shipper, reason="files", *, status="todo", age=0):
         """A job as `ledger.shared.jobs` announces it."""
-        args = json.dumps(
-            {"ledger": "x", "shipper": shipper, "kind": kind, "batch": 1} if kind != "run" else {"shipper": shipper}
-        )
         job = self.connection.scalar(
             text(
-                "insert into procrastinate_jobs (queue_name, task_name, args, status) values ('calls', :task, cast(:args as jsonb), "
+                "insert into procrastinate_jobs (queue_name, task_name, args, status) values ('runs:x', 'run', cast(:args as jsonb), "
                 "cast(:status as procrastinate_job_status)) returning id"
             ),
-            {"task": "run" if kind == "run" else "work", "args": args, "status": status},
+            {"args": json.dumps({"ledger": "x", "shipper": shipper, "reason": reason}), "status": status},
         )
         self.connection.execute(
             text(

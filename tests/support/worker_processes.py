@@ -1,14 +1,16 @@
-"""A worker whose batches are easy: it takes each, says so in a file, holds it while a file is there, and closes it.
+"""A worker whose runs are easy: it says of each in a file that it began, and holds it while a file is there.
 
 Run as a script, it is a process of its own: `python worker_processes.py FOLDER` serves FOLDER/loadsheet.toml until SIGTERM.
 """
 
+import os
 import signal
 import subprocess
 import sys
 import threading
 import time
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 import psycopg
@@ -17,11 +19,10 @@ from command import environment
 from loadsheet.fleet.queue import PutBack
 from loadsheet.fleet.worker import serve
 from loadsheet.ledger import open_ledger
-from loadsheet.ledger.batches import Kind
-from loadsheet.ledger.clocks import utc_now
-from loadsheet.ledger.joining import served
-from loadsheet.ledger.shared.workers import note_takeover
-from loadsheet.problems import Superseded
+from loadsheet.ledger.codec import stamp
+from loadsheet.ledger.postgres import address_of
+from loadsheet.ledger.shared import jobs
+from loadsheet.ledger.shared.opening import shared
 from loadsheet.settings import Settings
 
 PATIENCE_S = 30
@@ -51,16 +52,10 @@ def asking(url):
     return ask
 
 
-def hand_out(settings, count=1, kind=Kind.LOOKUP):
-    """Begin a run of a ledger and hand so many batches out; returns their ids."""
-    with open_ledger(settings.database_url) as ledger:
-        run = ledger.begin_run()
-        return [ledger.batches.hand_out(run, kind, {}) for _ in range(count)]
-
-
-def answer(settings, batch):
-    """What a batch came to."""
-    return served(settings.database_url, utc_now).batches.answer_of(batch)
+def want(settings, *, due=None, reason=jobs.FILES):
+    """Tell the queue that a run of this ledger is wanted, since `due` (now)."""
+    with shared(settings.database_url) as engine, engine.begin() as connection:
+        jobs.want_run(connection, address_of(settings.database_url), reason, stamp(due or datetime.now(UTC)))
 
 
 def until(happened, *, worker=None):
@@ -75,40 +70,30 @@ def until(happened, *, worker=None):
 
 
 def labor(folder):
-    """What a worker does with a batch: in `took` stands who took which, and FOLDER/hold keeps it at it."""
+    """What a worker does for a run: in `began` stands whose run was begun by which process, and FOLDER/hold keeps it at it."""
 
-    def work(settings, batch, hand):
-        ledger = served(settings.database_url, utc_now)
-        taken = ledger.batches.take(batch, hand.name)
-        if taken is None:
-            return
-        with hand.shared.begin() as connection:
-            note_takeover(connection, settings.shipper, taken, hand.name)
-        with (folder / "took").open("a", encoding="utf-8") as file:
-            file.write(f"{batch} {hand.name}\n")
+    def run(settings, _due, stopping):
+        with (folder / "began").open("a", encoding="utf-8") as file:
+            file.write(f"{settings.shipper} {os.getpid()}-{threading.get_native_id()}\n")
         while (folder / "hold").exists():
-            if hand.stopping:
+            if stopping:
                 raise PutBack
             time.sleep(0.02)
-        try:
-            ledger.for_batch(taken).batches.close(taken, {"by": hand.name})
-        except Superseded:
-            (folder / "late").write_text(str(batch), encoding="utf-8")
 
-    return work
+    return run
 
 
-def took(folder):
-    """Who took which batch, in this order."""
-    file = folder / "took"
+def began(folder):
+    """Whose runs were begun, and by whom, in this order."""
+    file = folder / "began"
     lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
-    return [(int(batch), name) for batch, name in (line.split(" ", 1) for line in lines)]
+    return [tuple(line.split(" ", 1)) for line in lines]
 
 
 class Within:
     """A worker in a thread of this process."""
 
-    def __init__(self, folder, only=(), *, places=2, once=False, work=None, run=None):
+    def __init__(self, folder, only=(), *, places=2, once=False, run=None):
         self.said, self.stopping, self.reread = [], threading.Event(), threading.Event()
         self.code, self.broke = None, None
         self._call = lambda: serve(
@@ -119,8 +104,7 @@ class Within:
             stopping=self.stopping,
             once=once,
             reread=self.reread,
-            work=work or labor(folder),
-            run=run,
+            run=run or labor(folder),
         )
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
@@ -161,9 +145,9 @@ def working(folder, *only, **more):
 
 
 @contextmanager
-def process(folder):
+def process(folder, places=2):
     """A worker in a process of its own; killed at the end if it still lives."""
-    command = [sys.executable, __file__, str(folder)]
+    command = [sys.executable, __file__, str(folder), str(places)]
     started = subprocess.Popen(command, cwd=folder, env=_with_paths(), stderr=subprocess.PIPE, text=True)
     try:
         yield started
@@ -185,7 +169,7 @@ def _main():
     def say(text):
         print(text, file=sys.stderr, flush=True)
 
-    serve(folder / "loadsheet.toml", (), places=2, say=say, stopping=stopping, work=labor(folder))
+    serve(folder / "loadsheet.toml", (), places=int(sys.argv[2]), say=say, stopping=stopping, run=labor(folder))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,5 @@
 """A drop that is translated in parts leaves the ledger that one process leaves, whoever translates the parts and whatever becomes of them."""
 
-import hashlib
 import json
 import os
 import shutil
@@ -16,25 +15,26 @@ from itertools import islice
 from pathlib import Path
 
 import databases
+import msgspec
 import pytest
 from ledgers import Ticking, ledger_at
 from orders import MAPPINGS, write_orders
-from sqlalchemy import func, select
+from sqlalchemy import select
 
 from loadsheet import journal, translation
 from loadsheet.contract import Assumptions
-from loadsheet.intake import Elsewhere, take_in, translate_part
-from loadsheet.ledger import State
-from loadsheet.ledger.batches import Kind
-from loadsheet.ledger.schema import drops, entries, events, files, ignored, mappings, staged, tables
+from loadsheet.intake import take_in
+from loadsheet.ledger.schema import drops, entries, events, files, ignored, mappings, tables
 from loadsheet.mapping import load_folder, route
 from loadsheet.mapping.documents import Document
-from loadsheet.problems import FileRefused, Superseded
+from loadsheet.mapping.parts import pack
+from loadsheet.problems import FileRefused, MappingError
 from loadsheet.reading import open_tables
 from loadsheet.settings import Settings
+from loadsheet.translation.parts import Joined, begin
 
 ROOT = Path(__file__).parents[2]
-TIMES = {"at", "arrived", "created_at", "changed_at", "batch_id"}
+TIMES = {"at", "arrived", "created_at", "changed_at"}
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are not forked here")
 
 
@@ -61,16 +61,16 @@ class House:
         self.folder = folder
 
     @contextmanager
-    def intake(self, elsewhere=lambda _ledger, _run, _mappings: None):
+    def intake(self):
         """One intake: the ledger, and what was taken."""
         loaded = loaded_from(self.settings.mappings)
         with ledger_at(self.url, Ticking()) as ledger:
             run = ledger.begin_run()
-            yield ledger, take_in(self.settings, ledger, run, loaded, elsewhere=elsewhere(ledger, run, loaded))
+            yield ledger, take_in(self.settings, ledger, run, loaded)
 
-    def known(self, elsewhere=lambda _ledger, _run, _mappings: None):
+    def known(self):
         """Every row of the ledger after one intake, but for times and folders."""
-        with self.intake(elsewhere) as (ledger, taken):
+        with self.intake() as (ledger, taken):
             assert taken.fault is None
             return rows_of(ledger, self.folder)
 
@@ -89,32 +89,6 @@ def rows_of(ledger, folder, *, ids=True):
                 for row in connection.execute(select(*columns).order_by(order))
             ]
     return found
-
-
-def left_staged(ledger):
-    with ledger.history._engine.connect() as connection:
-        return connection.scalar(select(func.count()).select_from(staged))
-
-
-class Workers:
-    """Workers as a fleet has them: each takes a batch, translates its part and closes the batch with the answer."""
-
-    def __init__(self, settings, parts, *, spoil=lambda _number, answer: answer):
-        self.settings, self.parts, self._spoil = settings, parts, spoil
-        self.asked = 0
-
-    def __call__(self, ledger, run, loaded):
-        def translate(given):
-            self.asked += 1
-            batches = [ledger.batches.hand_out(run, Kind.TRANSLATION, one) for one in given]
-            for number, batch in reversed(list(enumerate(batches))):
-                taken = ledger.batches.take(batch, f"worker {number}")
-                mine = ledger.for_batch(taken)
-                answer = translate_part(self.settings, mine, batch, taken.given, loaded)
-                mine.batches.close(taken, self._spoil(number, answer))
-            return {batch: ledger.batches.answer_of(batch) for batch in batches}
-
-        return Elsewhere(self.parts, translate)
 
 
 @pytest.fixture(scope="module")
@@ -143,149 +117,53 @@ def with_orders(house, count=300, **more):
     return house
 
 
-# ---- parts that others translate ----
-
-
-@pytest.mark.parametrize(
-    ("kind", "parts"), [("sqlite", 1), ("sqlite", 7), pytest.param("postgresql", 3, marks=pytest.mark.journey)]
-)
-def test_the_ledger_after_parts_is_the_ledger_without(tmp_path, alone, kind, parts):
-    house = with_orders(House(tmp_path, kind), 730, wrong_every=9)
-    workers = Workers(house.settings, parts)
-    with house.intake(workers) as (ledger, _):
-        found = rows_of(ledger, house.folder)
-        assert left_staged(ledger) == 0
-    assert found == alone(kind, 730, wrong_every=9)
-    assert workers.asked == 1
-    assert len(found["entries"]) == 730
-
-
 @pytest.mark.journey
 def test_every_shipped_sample_is_planned_from_parts_as_without(tmp_path):
     without = shipped(House(tmp_path / "alone", "sqlite", mappings=ROOT / "mappings")).known()
-    house = shipped(House(tmp_path / "parts", "sqlite", mappings=ROOT / "mappings"))
-    workers = Workers(house.settings, 5)
-    assert house.known(workers) == without
-    assert workers.asked >= 10
+    parts = House(tmp_path / "parts", "sqlite", mappings=ROOT / "mappings", translation_processes=3)
+    with journal_in(tmp_path) as lines:
+        assert shipped(parts).known() == without
+    assert lines() == []
     assert any(row for row in without["tables"] if row[-1] != "[]"), "something looks damaged in a sample"
     assert without["ignored"]
 
 
-def fail(number, answer):
-    return {"failed": "no share here"} if number == 1 else answer
+def misread(told):
+    return replace(told, rows={**told.rows, "orders": 1})
 
 
-def misread(number, answer):
-    return {**answer, "rows": {**answer["rows"], "orders": 1}} if number == 1 else answer
+def miscount(told):
+    return replace(told, groups=19)
 
 
-def miscount(number, answer):
-    return {**answer, "groups": 19} if number == 0 else answer
+@pytest.mark.parametrize("spoil", [misread, miscount])
+def test_parts_that_do_not_agree_are_not_whole(tmp_path, spoil):
+    house, loaded = with_orders(House(tmp_path, "sqlite"), 20), loaded_from(MAPPINGS)
+    parts = [begin(order_of(house, loaded, part, 2), house.settings, known=loaded) for part in range(2)]
+    chunks = sorted((chunk for part in parts for chunk in part.chunks()), key=lambda chunk: chunk.first)
+    whole = [part.told() for part in parts]
+    good, bad = (Joined(chunks, lambda told=told: told) for told in (whole, [whole[0], spoil(whole[1])]))
+    assert (len(list(good.documents())), good.rows()) == (20, {"orders": 20, "packages": 60})
+    with pytest.raises(translation.PartsLost):
+        assert (list(bad.documents()), bad.rows()) == "never"
 
 
-def babble(number, answer):
-    return {} if number == 2 else answer
-
-
-@pytest.mark.parametrize(
-    ("kind", "spoil"), [*(("sqlite", spoil) for spoil in (fail, misread, miscount, babble)), ("postgresql", misread)]
-)
-def test_parts_that_are_lost_or_do_not_agree_are_not_used(tmp_path, alone, kind, spoil):
-    house = with_orders(House(tmp_path, kind), 20)
-    with house.intake(Workers(house.settings, 3, spoil=spoil)) as (ledger, taken):
-        assert (taken.left, taken.fault) == ((), None)
-        assert rows_of(ledger, house.folder, ids=kind == "sqlite") == alone(kind, ids=kind == "sqlite")
-        assert left_staged(ledger) == 0
-
-
-@pytest.mark.parametrize("kind", databases.KINDS)
-def test_who_was_taken_over_stages_nothing_and_his_heir_does(tmp_path, alone, kind):
-    house = with_orders(House(tmp_path, kind), 20)
-
-    def workers(ledger, run, loaded):
-        def translate(given):
-            batch = ledger.batches.hand_out(run, Kind.TRANSLATION, given[0])
-            slow, heir = (ledger.batches.take(batch, owner) for owner in ("slow", "heir"))
-            answer = translate_part(house.settings, ledger.for_batch(heir), batch, heir.given, loaded)
-            with pytest.raises(Superseded):
-                translate_part(house.settings, ledger.for_batch(slow), batch, slow.given, loaded)
-            ledger.for_batch(heir).batches.close(heir, answer)
-            return {batch: ledger.batches.answer_of(batch)}
-
-        return Elsewhere(1, translate)
-
-    assert house.known(workers) == alone(kind)
-
-
-def test_if_nobody_takes_the_parts_this_process_translates(tmp_path, alone):
-    house = with_orders(House(tmp_path, "sqlite"), 20)
-    assert house.known(lambda *_: Elsewhere(3, lambda _given: {})) == alone()
-
-
-def test_a_file_that_a_part_refuses_is_set_aside_with_its_problem(tmp_path):
-    house = with_orders(House(tmp_path, "sqlite"), 20)
-    problem = {"code": "R202", "where": {"file": "orders.csv"}, "found": "", "values": {}, "hint": "", "level": "error"}
-    workers = Workers(house.settings, 2, spoil=lambda _number, _answer: {"refused": problem})
-    with house.intake(workers) as (ledger, taken):
-        assert taken.fault is None
-        assert ledger.history.count_in(*State) == 0
-        assert left_staged(ledger) > 0, "the next run clears it"
-    aside = sorted(path.name for path in house.settings.outbox.rglob("*.csv"))
-    assert aside == ["orders.csv", "packages.csv"]
-
-
-def test_a_file_that_changes_while_parts_are_translated_is_taken_back(tmp_path):
-    house = with_orders(House(tmp_path, "sqlite"), 20)
-
-    def write_late(number, answer):
-        if number == 0:  # the last to be done
-            (path,) = (house.settings.state / "work").rglob("packages.csv")
-            with path.open("ab") as late:
-                late.write(b"00000001,BOX,Late,1,0.1\n")
-        return answer
-
-    with house.intake(Workers(house.settings, 2, spoil=write_late)) as (ledger, taken):
-        assert [problem.code for problem in taken.left] == ["A106"]
-        assert ledger.history.count_in(*State) == 0
-    assert sorted(path.name for path in house.settings.inbox.glob("*.csv")) == ["orders.csv", "packages.csv"]
-
-
-def test_a_machine_that_has_another_file_there_says_nothing_against_the_file(tmp_path):
-    house = with_orders(House(tmp_path, "sqlite"), 5)
-    loaded = loaded_from(MAPPINGS)
-    given = order_of(house, loaded).to_json()
-    put = []
-
-    def carried_out(changed):
-        files = [{**file, **changed} for file in given["files"]]
-        return translation.carry_out({**given, "files": files}, house.settings, loaded, bring=Path, put=put.extend)
-
-    assert "is not the file that was claimed" in carried_out({"sha256": "0" * 64})["failed"]
-    assert "No such file" in carried_out({"lies_at": str(tmp_path / "not there")})["failed"]
-    assert put == []
-    assert carried_out({})["groups"] == 5
-
-
-def test_a_worker_without_the_mapping_makes_it_again_from_its_files(tmp_path):
-    house = with_orders(House(tmp_path, "sqlite"), 5)
-    loaded = loaded_from(MAPPINGS)
-    given = order_of(house, loaded).to_json()
-    known, unknown = [], []
-    for mappings_there, put in ((loaded, known), ((), unknown)):
-        answer = translation.carry_out(given, house.settings, mappings_there, bring=Path, put=put.extend)
-        assert answer["rows"] == {"orders": 5, "packages": 15}
+def test_a_part_without_the_mapping_makes_it_again_from_its_files(tmp_path):
+    house, loaded = with_orders(House(tmp_path, "sqlite"), 5), loaded_from(MAPPINGS)
+    known, unknown = (
+        [pack(chunk) for chunk in begin(order_of(house, loaded), house.settings, known=mappings).chunks()]
+        for mappings in (loaded, ())
+    )
     assert known == unknown
-    other = {**given, "hash": "another"}
-    assert "another one here" in translation.carry_out(other, house.settings, (), bring=Path, put=list)["failed"]
+    with pytest.raises(MappingError, match="another one here"):
+        begin(replace(order_of(house, loaded), hash="another"), house.settings)
 
 
 def order_of(house, loaded, part=0, of=1):
     (chosen,) = route(["orders.csv", "packages.csv"], loaded).complete
     sources = []
     for role, name in chosen.files.items():
-        path = house.settings.inbox / name
-        digest = hashlib.sha256(path.read_bytes()).hexdigest()
-        sources.append(translation.Source(role, name, str(path), digest))
+        sources.append(translation.Source(role, name, str(house.settings.inbox / name)))
     return translation.orders(chosen.mapping, sources, "2026-03-06T02:15:00.000Z", of)[part]
 
 
@@ -420,7 +298,8 @@ PLANNER = """
 import sys, msgspec
 from loadsheet import translation
 from loadsheet.settings import Settings
-orders = [translation.Order.from_json(one) for one in msgspec.json.decode(sys.stdin.buffer.readline())]
+from loadsheet.translation.parts import Joined, begin
+orders = msgspec.json.decode(sys.stdin.buffer.readline(), type=list[translation.Order])
 with translation.Children(orders, Settings()) as children:
     next(children.documents())
     print("planning", flush=True)
@@ -431,10 +310,10 @@ with translation.Children(orders, Settings()) as children:
 @needs_proc
 def test_processes_end_when_the_one_that_plans_is_killed(tmp_path):
     house = with_orders(House(tmp_path, "sqlite"), 2_000)
-    given = [order_of(house, loaded_from(MAPPINGS), part, 2).to_json() for part in range(2)]
+    given = [order_of(house, loaded_from(MAPPINGS), part, 2) for part in range(2)]
     words = [sys.executable, "-c", PLANNER]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=tmp_path) as planner:
-        planner.stdin.write(json.dumps(given).encode() + b"\n")
+        planner.stdin.write(msgspec.json.encode(given) + b"\n")
         planner.stdin.flush()
         assert planner.stdout.readline() == b"planning\n"
         theirs = translating(planner.pid)
@@ -454,23 +333,27 @@ def is_alive(pid):
 # ---- what is shared out at all ----
 
 
-def refuse(*_):
-    return Elsewhere(2, lambda given: pytest.fail(f"{given} was shared out"))
+@pytest.fixture
+def nobody_else(monkeypatch):
+    """No other process may be asked."""
+    monkeypatch.setattr(translation, "Children", lambda *given: pytest.fail(f"{given} was shared out"))
 
 
+@pytest.mark.usefixtures("nobody_else")
 @pytest.mark.parametrize(
     "given",
     [{"parts_bytes_min": 10_000_000}, {"reading_process": "none"}],
     ids=["small files", "files that this process is told to read itself"],
 )
 def test_what_is_quick_or_has_to_be_done_here_is_not_shared_out(tmp_path, given):
-    assert with_orders(House(tmp_path, "sqlite", **given), 5).known(refuse)["entries"]
+    assert with_orders(House(tmp_path, "sqlite", **({"translation_processes": 3} | given)), 5).known()["entries"]
 
 
+@pytest.mark.usefixtures("nobody_else")
 def test_workbooks_are_not_shared_out_as_every_part_would_have_to_unpack_them(tmp_path):
-    house = House(tmp_path, "sqlite", mappings=ROOT / "mappings")
+    house = House(tmp_path, "sqlite", mappings=ROOT / "mappings", translation_processes=3)
     shutil.copy(ROOT / "inbox_samples" / "acme_orders_2026-03.xlsx", house.settings.inbox)
-    assert house.known(refuse)["entries"]
+    assert house.known()["entries"]
 
 
 def test_the_processes_are_as_many_as_the_cores_and_no_more_than_four(tmp_path):

@@ -42,7 +42,7 @@ class Home(NamedTuple):
 COMMANDS = {
     "run": Home("run", "Take in every finished file of the inbox, submit what is ready, report on every row."),
     "watch": Home("watch", "Stay, and run whenever files are finished or entries wait to be sent or resolved."),
-    "worker": Home("worker", "Take batches of runs and do them, beside other workers on other machines."),
+    "worker": Home("worker", "Do the runs that schedules and watches want, beside other workers on other machines."),
     "check": Home("check", "Say what would become of files. Nothing is sent or kept."),
     "show": Home("look", "Everything known about one order or tender."),
     "runs": Home("look", "The latest runs with their exit codes and what came of them."),

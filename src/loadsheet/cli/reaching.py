@@ -3,7 +3,7 @@
 import os
 import secrets
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,7 @@ from loadsheet.ledger.opening import file_of
 from loadsheet.problems import FolderError, SettingsError
 from loadsheet.settings import EMBEDDED, Settings
 from loadsheet.settings.places import shown
-from loadsheet.stages import Hands, OwnHands
+from loadsheet.stages import Dispatcher
 
 STRAYS_SHOWN = 5
 
@@ -34,8 +34,6 @@ def held_ledger(settings: Settings) -> Iterator[Ledger]:
         accept_older=settings.accept_older_ledger,
         state=settings.state,
         takeover_s=settings.takeover_s,
-        batch_entries=settings.batch_entries,
-        canary=settings.canary,
     )
     with journal.opened(settings, anew=False), held as ledger:
         yield ledger
@@ -85,16 +83,26 @@ def reached(settings: Settings) -> Iterator[Client]:
 
 
 @contextmanager
-def hands_for(settings: Settings) -> Iterator[Hands]:
-    """Whose hands do what needs the exchange: those of the workers that share the ledger, or our own. Raises SettingsError."""
-    if settings.is_shared:
-        from loadsheet.fleet.hands import fleet_hands  # noqa: PLC0415 (needed where a ledger is shared)
-
-        with fleet_hands(settings, say) as hands:
-            yield hands
+def dispatcher_for(settings: Settings, stopping: Sequence[int] | None = None) -> Iterator[Dispatcher]:
+    """What a run sends with: where others share the ledger, at the pace that all who send to the exchange share. Whoever handles signals
+    himself passes `stopping`, which is filled when one asks to stop. Raises SettingsError.
+    """
+    if not settings.is_shared:
+        with reached(settings) as client:
+            yield Dispatcher(client, stopping=stopping)
         return
-    with reached(settings) as client:
-        yield OwnHands(client)
+    from loadsheet.fleet.pacing import shared_pace  # noqa: PLC0415 (needed where a ledger is shared)
+
+    check_exchange(settings)
+    with reached(settings) as client, shared_pace(settings, say) as pace:
+        yield Dispatcher(client, pace, stopping)
+
+
+def check_exchange(settings: Settings) -> None:
+    """Raise SettingsError for an exchange that only one of the processes that share a ledger could reach."""
+    if settings.is_shared and settings.exchange == EMBEDDED:
+        told = "exchange: the embedded one lives in a single process, and a ledger on PostgreSQL is shared by several"
+        raise SettingsError(f"{told}; give the URL of an exchange (`loadsheet exchange serve` is one)")
 
 
 def say_strays(config: Path | None, shippers: Mapping[str, Settings | SettingsError]) -> None:

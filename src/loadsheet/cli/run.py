@@ -35,7 +35,7 @@ from loadsheet.cli.options import (
     worst_of,
 )
 from loadsheet.cli.output import print_json, print_lines, print_raw_json, progress, say
-from loadsheet.cli.reaching import hands_for, held_ledger, say_strays
+from loadsheet.cli.reaching import dispatcher_for, held_ledger, say_strays
 from loadsheet.cli.run_end import RunEnd
 from loadsheet.credentials import source
 from loadsheet.faults import isolated
@@ -222,8 +222,8 @@ def _why(stopped: LoadsheetError | None, settings: Settings) -> str:
 
 
 def _once(settings: Settings, left_ready: list[int], end: RunEnd) -> Result:
-    with held_ledger(settings) as ledger, hands_for(settings) as hands, progress("sending") as advance:
-        result = end.wind_up(ledger, pipeline.run(settings, ledger, hands, progress=advance))
+    with held_ledger(settings) as ledger, dispatcher_for(settings) as dispatcher, progress("sending") as advance:
+        result = end.wind_up(ledger, pipeline.run(settings, ledger, dispatcher, progress=advance))
         if settings.run_entries_max and result.stopped is None:
             left_ready.append(ledger.history.count_in(State.READY))
         return result

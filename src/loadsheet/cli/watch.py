@@ -34,12 +34,12 @@ from loadsheet.cli.options import (
     worst_of,
 )
 from loadsheet.cli.output import print_lines, say
-from loadsheet.cli.reaching import hands_for, held_ledger, say_strays
+from loadsheet.cli.reaching import check_exchange, dispatcher_for, held_ledger, say_strays
 from loadsheet.cli.reading import ledger_to_read
 from loadsheet.cli.run_end import RunEnd
 from loadsheet.faults import listed
 from loadsheet.file_modes import write_privately
-from loadsheet.fleet.parting import Parted
+from loadsheet.fleet import wanting as workers
 from loadsheet.fleet.schedules import SharedTimetable, Timetable
 from loadsheet.inbox import make_inbox
 from loadsheet.ledger import Ledger, State
@@ -49,7 +49,7 @@ from loadsheet.problems import LoadsheetError, ReportsIncomplete, SettingsError
 from loadsheet.reports import RunSummary
 from loadsheet.settings import Settings
 from loadsheet.settings.places import shown as place_shown
-from loadsheet.stages import Hands, OwnHands, Result
+from loadsheet.stages import Dispatcher, Result
 from loadsheet.watching import Bell, Ended, Watch
 from loadsheet.watching import watch as keep_watching
 
@@ -75,10 +75,9 @@ def watch(
 ) -> int:
     """Stay, and run whenever files in the inbox are finished or entries wait to be sent or resolved.
 
-    Holds a ledger in a file while it lives, so that a `loadsheet run` beside it is told so and exits 75; one on PostgreSQL only while it
-    runs. SIGTERM ends it with 0 after the calls under way are finished and settled; what is left is for the next start, or goes on with
-    the workers that have it. What may be over by itself is tried again after growing
-    pauses; a wrong mapping or setting (78), a refused token (77) and a fault of ours (70) end it. Where shippers are declared and
+    Holds a ledger in a file while it lives, so that a `loadsheet run` beside it is told so and exits 75. Where the ledger lies on
+    PostgreSQL and a worker lives, that does the runs; otherwise they are done here. SIGTERM ends it with 0 after the calls under way
+    are finished and settled; what is left is for the next start. What may be over by itself is tried again after growing pauses; a wrong mapping or setting (78), a refused token (77) and a fault of ours (70) end it. Where shippers are declared and
     none is named, all are watched, one run after the other; what ends the watch of one is said and ends no other, and the watch is over
     when none is left, with the worst exit code.
     """
@@ -104,9 +103,6 @@ def watch(
             say_strays(config, found)
         try:
             stopped_by = keep_watching(watches, bell, turned=board.turned)
-        except Parted:
-            stopped_by = bell.signal
-            say("the workers go on with what the run handed out")
         except LoadsheetError as error:
             if not codes:
                 raise
@@ -134,12 +130,12 @@ def _shared(config: Path | None, found: Mapping[str, Settings | SettingsError]) 
 
 class _Held(NamedTuple):
     """What is held for one shipper, until `stack` is closed, and the runs that are due there by a schedule. Where others share the ledger,
-    each run has hands of its own (None).
+    each run has a dispatcher of its own (None).
     """
 
     settings: Settings
     ledger: Ledger
-    hands: OwnHands | None
+    dispatcher: Dispatcher | None
     stack: ExitStack
     warn: Callable[[str], None]
     timetable: Timetable | SharedTimetable
@@ -169,9 +165,12 @@ def _hold(settings: Settings, stack: ExitStack, warn: Callable[[str], None]) -> 
     for broken in load_folder(settings.mappings, settings.assumptions).broken:  # said at once, not by the first run
         warn(str(broken.problem))
     make_inbox(settings)
-    ledger, hands = stack.enter_context(_ledger(settings)), stack.enter_context(_hands(settings))
-    timetable = SharedTimetable(settings, who()) if settings.is_shared else Timetable(settings, ledger, clock())
-    return _Held(settings, ledger, hands, stack, warn, timetable)
+    ledger = stack.enter_context(_ledger(settings))
+    if settings.is_shared:
+        check_exchange(settings)
+        return _Held(settings, ledger, None, stack, warn, SharedTimetable(settings, who()))
+    dispatcher = stack.enter_context(dispatcher_for(settings))
+    return _Held(settings, ledger, dispatcher, stack, warn, Timetable(settings, ledger, clock()))
 
 
 def _ledger(settings: Settings) -> AbstractContextManager[Ledger]:
@@ -184,15 +183,8 @@ def _ledger(settings: Settings) -> AbstractContextManager[Ledger]:
     return ledger_to_read(settings)
 
 
-@contextmanager
-def _hands(settings: Settings) -> Iterator[OwnHands | None]:
-    """The hands for as long as the watch lasts; those of a fleet only to find out that they can be had."""
-    with hands_for(settings) as hands:
-        yield hands if isinstance(hands, OwnHands) else None
-
-
 def _watch(held: _Held, desk: _Desk) -> Watch:
-    settings, ledger, _hands, stack, warn, timetable = held
+    settings, ledger, _dispatcher, stack, warn, timetable = held
 
     def close(why: LoadsheetError) -> None:
         desk.codes.append(why.exit_code)
@@ -206,6 +198,7 @@ def _watch(held: _Held, desk: _Desk) -> Watch:
         close,
         partial(_due_s, settings, ledger),
         timetable.due_s,
+        partial(workers.is_wanted, settings) if settings.is_shared else lambda: False,
     )
 
 
@@ -236,6 +229,9 @@ def _guarded(held: _Held, desk: _Desk) -> Ended:
 def _run_once(held: _Held, desk: _Desk) -> Ended:
     settings = held.settings
     board, began = desk.board, clock()()
+    if settings.is_shared and workers.want(settings, began):
+        held.timetable.ran(began)
+        return Ended(0, None, queued=True)
     if late := held.timetable.late():
         whose = f"{settings.shipper}: " if desk.several else ""
         say(f"{whose}catching up: {late}")
@@ -269,26 +265,24 @@ def _show(settings: Settings, result: Result, desk: _Desk) -> None:
 
 def _night(held: _Held, desk: _Desk, end: RunEnd) -> Result:
     settings = held.settings
-    with _for_a_run(held, desk.stopping) as (ledger, hands):
-        return end.wind_up(ledger, pipeline.run(settings, ledger, hands, progress=desk.board.progress))
+    with _for_a_run(held, desk.stopping) as (ledger, dispatcher):
+        return end.wind_up(ledger, pipeline.run(settings, ledger, dispatcher, progress=desk.board.progress))
 
 
 def _to_correct(held: _Held) -> AbstractContextManager[Ledger]:
     """The ledger for what a run came to after all."""
-    return held_ledger(held.settings) if held.hands is None else nullcontext(held.ledger)
+    return held_ledger(held.settings) if held.dispatcher is None else nullcontext(held.ledger)
 
 
 @contextmanager
-def _for_a_run(held: _Held, stopping: Sequence[int]) -> Iterator[tuple[Ledger, Hands]]:
-    """The ledger and the hands of one run: those that are held, or new ones where others share the ledger."""
-    if held.hands is not None:
+def _for_a_run(held: _Held, stopping: Sequence[int]) -> Iterator[tuple[Ledger, Dispatcher]]:
+    """The ledger and the dispatcher of one run: those that are held, or new ones where others share the ledger."""
+    if held.dispatcher is not None:
         # a signal may come long before there is anything to send
-        yield held.ledger, held.hands._replace(stopping=stopping)
+        yield held.ledger, held.dispatcher._replace(stopping=stopping)
         return
-    from loadsheet.fleet.hands import fleet_hands  # noqa: PLC0415 (needed where a ledger is shared)
-
-    with held_ledger(held.settings) as ledger, fleet_hands(held.settings, say, stopping) as hands:
-        yield ledger, hands
+    with held_ledger(held.settings) as ledger, dispatcher_for(held.settings, stopping) as dispatcher:
+        yield ledger, dispatcher
 
 
 def _naming(name: str) -> Callable[[str], None]:

@@ -1,4 +1,4 @@
-"""`loadsheet worker`: takes batches of all shippers whose ledgers are on one PostgreSQL, until it is stopped.
+"""`loadsheet worker`: does the runs of all shippers whose ledgers are on one PostgreSQL, until it is stopped.
 
 Owns: what signals mean. A second one that asks to stop is obeyed at once: whatever is under way is taken over by others.
 """
@@ -29,14 +29,14 @@ from loadsheet.settings import Settings
     metavar="SHIPPER",
     help="Serve this shipper; can be repeated (default: all that are declared).",
 )
-@click.option("--places", type=click.IntRange(1), help="Batches of calls at the same time (default: worker_places).")
+@click.option("--places", type=click.IntRange(1), help="Runs at the same time (default: worker_places).")
 @click.option("--once", is_flag=True, help="End when nothing is left to do now.")
 def worker(*, config: Path | None, only: tuple[str, ...], places: int | None, once: bool) -> int:
-    """Take batches of runs and do them: send, resolve, translate, account. Needs a ledger on PostgreSQL.
+    """Do the runs that schedules and watches want, each in a process of its own. Needs a ledger on PostgreSQL.
 
-    Any number of workers, on any number of machines, share the work. `loadsheet run` and `watch` hand it to them where there are some. When
-    the database goes away, it is waited for. SIGTERM ends it after the calls under way are finished and settled; what is left goes to the
-    others at once. A second signal ends it at once, and they take over after takeover_s. SIGHUP has the settings read again.
+    Any number of workers, on any number of machines, share the runs; one of a shipper is done at a time. When the database goes away, it is
+    waited for. SIGTERM ends it after the calls under way are finished and settled; what is left goes to the others at once. A second
+    signal ends it at once, and they take over after takeover_s. SIGHUP has the settings read again.
     """
     settings = Settings.load(config)
     write_privately(say, allow_root=settings.allow_root)
@@ -57,7 +57,7 @@ def worker(*, config: Path | None, only: tuple[str, ...], places: int | None, on
             once=once,
             reread=asked.reread,
             turned=board.turned,
-            run=lambda profile, due, hand: run_due(profile, due, hand.stopping),
+            run=run_due,
         )
     if asked.signal:
         return TERMINATED if asked.signal == signal.SIGTERM else INTERRUPTED

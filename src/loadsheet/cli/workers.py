@@ -67,9 +67,9 @@ def _print(fleet: Fleet, schedules: Sequence[Stands]) -> None:
     told = f"{alive:,} worker{live}; {waiting:,} {wait} in the queue{oldest}; {day:,} takeover{taken} within a day"
     print_lines([told])
     place = ("Host", "Process", "Version", "Since", "Seen")
-    heads = ["Worker", "State", *place, "Serves", "Does now", "Done", "Took over"]
+    heads = ["Worker", "State", *place, "Serves", "Does now", "Done"]
     _table(heads, [_worker(one, fleet.at) for one in fleet.workers])
-    heads = ["Shipper", "Kind", "Waiting", "Under way", "Oldest"]
+    heads = ["Shipper", "Why", "Waiting", "Under way", "Oldest"]
     _table(heads, [_queued(one) for one in fleet.queue])
     heads = ["Pace towards", "Calls a second", "Connections", "Share", "Paused"]
     _table(heads, [_pace(one) for one in fleet.paces])
@@ -86,11 +86,11 @@ def _worker(one: Worker, now: datetime) -> list[Any]:
     seen = f"{_span((now - one.seen).total_seconds())} ago"
     serves, doing = ", ".join(one.serves) or "all", "; ".join(one.doing) or "nothing"
     place = (one.host, one.process, one.version, _minute(one.since))
-    return [one.name, one.state, *place, seen, serves, doing if one.alive else "", one.done, one.takeovers]
+    return [one.name, one.state, *place, seen, serves, doing if one.alive else "", one.done]
 
 
 def _queued(one: Queued) -> list[Any]:
-    return [one.shipper, one.kind, one.waiting, one.under_way, _span(one.oldest_s) if one.waiting else ""]
+    return [one.shipper, one.reason, one.waiting, one.under_way, _span(one.oldest_s) if one.waiting else ""]
 
 
 def _pace(one: Told) -> list[Any]:

@@ -8,7 +8,7 @@ the calls are over.
 """
 
 from loadsheet.dispatch.client import Client
-from loadsheet.dispatch.delivering import Delivered, deliver, deliver_by
+from loadsheet.dispatch.delivering import Delivered, deliver
 from loadsheet.dispatch.forecast import Forecast
 from loadsheet.dispatch.leasing import FleetPace
 from loadsheet.dispatch.outcomes import Failure, Outcome, OutcomeKind, Reply, classify
@@ -34,7 +34,6 @@ __all__ = [
     "Stop",
     "classify",
     "deliver",
-    "deliver_by",
     "look",
     "look_after",
     "resolve_by",

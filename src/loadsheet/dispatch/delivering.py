@@ -3,13 +3,14 @@
 Owns: the order of the two, and why a run's delivering ended. How calls are sent stands in `sending`, what is looked at in `parents`.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from loadsheet import journal
 from loadsheet.contract import BY_NAME
 from loadsheet.dispatch.client import Client
 from loadsheet.dispatch.forecast import Forecast
+from loadsheet.dispatch.leasing import FleetPace
 from loadsheet.dispatch.pace import Stop
 from loadsheet.dispatch.parents import Listings, look_after
 from loadsheet.dispatch.protocol import Patience
@@ -52,32 +53,17 @@ def deliver(
     updating: Collection[str] = (),
     progress: Progress | None = None,
     stopping: Sequence[int] | None = None,
+    pace: FleetPace | None = None,
 ) -> Delivered:
     """Send what may be sent, and hold what still waits then. `updating` names the mappings whose changed records go out as updates;
-    whoever handles signals himself passes `stopping`, which is filled when one asks to stop.
+    whoever handles signals himself passes `stopping`, which is filled when one asks to stop. `pace` is shared with others who send.
 
     What the exchange does ends in `Delivered.stopped`, never in an exception. LedgerError goes through.
     """
 
     def sending(most: int | None) -> SendingReport:
-        return send(ledger, client, run, settings, most=most, progress=progress, stopping=stopping)
+        return send(ledger, client, run, settings, most=most, progress=progress, stopping=stopping, pace=pace)
 
-    def looking() -> Listings:
-        return look_after(ledger, client, run, settings, patience)
-
-    return deliver_by(sending, looking, ledger, run, settings, updating=updating)
-
-
-def deliver_by(
-    sending: Callable[[int | None], SendingReport],
-    looking: Callable[[], Listings],
-    ledger: Ledger,
-    run: Run,
-    settings: Settings,
-    *,
-    updating: Collection[str] = (),
-) -> Delivered:
-    """The same, whoever does it: `sending` sends so many entries at most (None: all), `looking` looks at what something waits for."""
     ledger.release(run, orphans=settings.parents == "send", updating=updating)
     most = settings.run_entries_max or None
     sent, seen = sending(most), Listings()
@@ -86,7 +72,7 @@ def deliver_by(
     if sent.interrupted:  # whoever runs us survived the signal: what is ready stays so
         return Delivered(None, seen, sent.forecast, limited=True)
     if sent.stopped is None:
-        seen = looking()
+        seen = look_after(ledger, client, run, settings, patience)
         ledger.release(run, updating=updating)
         if ledger.ready(1):  # children of what the listing showed, or of a create whose answer was lost
             rest = None if most is None else most - sent.accepted - sent.refused - sent.unknown

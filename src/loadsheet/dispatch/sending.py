@@ -50,7 +50,7 @@ class SendingReport:
 
     `held` counts entries held because the first of their drop were all refused; `connections` is how many calls at the same
     time it settled on; `forecast` says what is left, and whether that fits the night. `interrupted` says that a signal ended it,
-    `limited` that it sent as many as it was to send at most, and left others ready, `superseded` that another process took the batch over.
+    `limited` that it sent as many as it was to send at most, and left others ready.
     """
 
     calls: int
@@ -65,7 +65,6 @@ class SendingReport:
     forecast: Forecast | None = None
     interrupted: bool = False
     limited: bool = False
-    superseded: bool = False
 
 
 def send(
@@ -79,36 +78,36 @@ def send(
     sleep: Callable[[float], None] = time.sleep,
     clock: Callable[[], float] = time.monotonic,
     stopping: Sequence[int] | None = None,
-    fleet_pace: FleetPace | None = None,
+    pace: FleetPace | None = None,
 ) -> SendingReport:
     """Send every ready entry that may be sent (`most` at most), until none is left or sending has to stop. Outcomes are in the ledger.
 
     Raises nothing for what the exchange does: `SendingReport.stopped` says it. LedgerError goes through. SIGINT and SIGTERM end
     it too, and take their own course after calls under way have finished and been settled. `progress` hears how many entries
-    are done, of how many; `clock` counts monotonic seconds. A worker passes `stopping`, which is filled when it is asked to stop.
+    are done, of how many; `clock` counts monotonic seconds. Whoever handles signals himself passes `stopping`, which is filled then.
 
     Where the ledger is on a server that cannot be reached for a while, nothing more leaves, and outcomes are recorded when it is back.
-    What of a batch was taken over by another process is recorded as late outcomes. A `fleet_pace` is the one pace of all who send.
+    If another process took the ledger over, calls that had left are recorded as late outcomes, and Superseded is raised. `pace` is the one
+    pace of all who send.
     """
-    gate = nullcontext(None) if fleet_pace is None else fleet_pace.join()
+    gate = nullcontext(None) if pace is None else pace.join()
     with _signals_noted() if stopping is None else nullcontext(stopping) as noted, gate as joined:
-        pace = Pace(settings, clock, random.Random().random, joined)  # noqa: S311 (spreads pauses, guards nothing)
+        limit = Pace(settings, clock, random.Random().random, joined)  # noqa: S311 (spreads pauses, guards nothing)
         last = LastLimit(ledger, client.base_url)
-        pace.resume(last.read())
+        limit.resume(last.read())
         sending = _Sending(
             ledger,
             client,
             run,
             settings,
-            pace=pace,
+            pace=limit,
             progress=progress or _unheard,
             noted=noted,
             clock=clock,
             most=sys.maxsize if most is None else most,
         )
         report = sending.everything(sleep)
-        if not report.superseded:
-            last.keep(pace.settled)
+        last.keep(limit.settled)
         return report
 
 
@@ -200,6 +199,10 @@ class _Sending:
                     self._collect(dry=True)
                     self._commit()
         self._told.over()
+        if self._superseded:
+            raise Superseded(
+                "another process has taken this ledger over; what had left is recorded, nothing more was sent"
+            )
         if self._may_go_on and self._creates_wait and self._ledger.ready(1):
             self._stopped, self._why = Stop.OUTSTANDING, f"{self._outstanding} are unknown"
         return self._report()
@@ -224,7 +227,6 @@ class _Sending:
             forecast=forecast(left, self._rate.per_second(self._clock()), now, self._due),
             interrupted=bool(self._noted),
             limited=not self._may_leave and left > 0,
-            superseded=self._superseded,
         )
 
     def _start_calls(self) -> bool:

@@ -1,6 +1,6 @@
 """What keeps a fleet going beside the work itself: signs of life, lost jobs found again, schedules looked at, old things removed.
 
-Owns: how often. It has threads and connections of its own, so that long batches never hold it up; what goes wrong in it is said once and
+Owns: how often. It has threads and connections of its own, so that nothing holds it up; what goes wrong in it is said once and
 tried again.
 """
 
@@ -23,12 +23,11 @@ from loadsheet.ledger.shared.workers import Enrolled
 from loadsheet.problems import LedgerError, LedgerGone
 
 _MINUTE_S, _HOUR_S = 60.0, 3600.0
+_REAP_S = 1.0  # so often it is looked for workers that have fallen silent
 
 
 class Housekeeping:
-    """Keeps house for one process. `enrolled` is how it stands in the register (None: not at all); only who stands there looks at
-    schedules and removes old things.
-    """
+    """Keeps house for one worker; `enrolled` is how it stands in the register."""
 
     def __init__(
         self,
@@ -37,10 +36,9 @@ class Housekeeping:
         queue: Queue,
         outage: Outage,
         *,
-        enrolled: Callable[[], Enrolled] | None,
+        enrolled: Callable[[], Enrolled],
         takeover_s: float,
         jobs_days: int,
-        ticks: bool,
     ) -> None:
         self._engine, self._served, self._queue, self._enrolled = engine, served, queue, enrolled
         self._outage, self._takeover_s, self._jobs_days = outage, takeover_s, jobs_days
@@ -49,17 +47,18 @@ class Housekeeping:
         self._told: set[str] = set()
         self.rounds = 0
         self._seen = time.monotonic()
-        registered = enrolled is not None
-        self._due: dict[Callable[[], None], float] = {self._sweep: 0.0}
-        self._due |= {self._tick: 0.0} if ticks else {}
-        self._due |= {self._purge: 0.0} if registered else {}
+        self._beat_at = 0.0
+        self._due: dict[Callable[[], None], float] = {self._sweep: 0.0, self._tick: 0.0, self._purge: 0.0}
 
     def live(self) -> None:
         """Give signs of life until `end`. In a thread of its own: the chores of hundreds of ledgers take their time."""
         while not self._ended.is_set():
-            self._tried(self._beat)
+            if time.monotonic() >= self._beat_at:
+                self._beat_at = time.monotonic() + self._takeover_s / BEATS
+                self._tried(self._beat)
+            self._tried(self._reap)
             self._seen = time.monotonic()
-            self._ended.wait(self._takeover_s / BEATS)
+            self._ended.wait(min(self._takeover_s / BEATS, _REAP_S))
 
     def run(self) -> None:
         """Keep house until `end`."""
@@ -80,9 +79,8 @@ class Housekeeping:
 
     def leave(self) -> None:
         """Leave the register; if that cannot be told, we are taken for dead soon."""
-        if self._enrolled is not None:
-            name = self._enrolled().name
-            self._tried(lambda: self._leave(name))
+        name = self._enrolled().name
+        self._tried(lambda: self._leave(name))
 
     def _do(self, chore: Callable[[], None]) -> float:
         """Do a chore; returns when it is due again."""
@@ -105,36 +103,40 @@ class Housekeeping:
         return True
 
     def _beat(self) -> None:
-        """We live, and what others who do not had in hand is for everybody."""
-        numbers, hands = self._queue.numbers, self._queue.hands
+        """We live."""
+        number, hands = self._queue.number, self._queue.hands
         with self._engine.begin() as connection:
-            if self._enrolled is not None:
-                workers.beat(connection, self._enrolled(), [_told(one) for one in hands.values()], self._queue.done)
-            known = recovery.beat(connection, numbers)
-        self._queue.renew([*known, *(set(self._queue.numbers) - set(numbers))])
+            workers.beat(connection, self._enrolled(), [_told(one) for one in hands.values()], self._queue.done)
+            known = number is None or recovery.beat(connection, number)
+            doing = set() if number is None else recovery.doing_of(connection, number) - hands.keys()
+            orphans = doing & self._orphans  # seen twice: what is fetched just now is in no hand yet
+            if number is not None and (ours := orphans - self._queue.hands.keys()):
+                recovery.put_back(connection, ours, number)
+            self._orphans = doing
+        if number is not None and not known:
+            self._queue.renew(number)
+
+    def _reap(self) -> None:
+        """What others who do not live any more had in hand is for everybody."""
         with self._engine.begin() as connection:
             lost = recovery.reap(connection, self._takeover_s)
-            doing = recovery.doing_of(connection, numbers) - hands.keys()
-            orphans = doing & self._orphans  # seen twice: what is fetched just now is in no hand yet
-            lost += recovery.put_back(connection, orphans - self._queue.hands.keys(), numbers)
-            self._orphans = doing
         if lost:
             journal.warning("jobs of others who are silent are put back", jobs=len(lost))
 
     def _sweep(self) -> None:
-        """Each open batch has a job."""
+        """Runs that died are wanted again."""
         lost = recovery.sweep(self._engine, self._served.addresses.values(), self._takeover_s)
         if lost:
-            journal.warning("open batches without a job have one again", batches=lost)
+            journal.warning("runs that died are wanted again", runs=lost)
 
     def _tick(self) -> None:
         """Runs that are due go into the queue, in the transaction that says so."""
-        name = self._enrolled().name if self._enrolled else ""
+        name = self._enrolled().name
         profiles = self._served.by_shipper  # once: the settings may be read again meanwhile
         with self._engine.begin() as connection:
             for fired in schedules.tick(connection, profiles, name):
                 address = address_of(profiles[fired.shipper].database_url)
-                jobs.announce_run(connection, address, stamp(fired.due.moment))
+                jobs.want_run(connection, address, jobs.SCHEDULE, stamp(fired.due.moment))
                 journal.info(
                     "a run is due", due=stamp(fired.due.moment), schedule=fired.schedule.name, of=fired.shipper
                 )
@@ -158,8 +160,8 @@ class Housekeeping:
 
 def _told(arguments: Mapping[str, Any]) -> str:
     """A job in words."""
-    words = (arguments.get("shipper"), arguments.get("kind", "run"), arguments.get("batch", arguments.get("due")))
-    return " ".join(str(word) for word in words if word not in (None, ""))
+    words = (arguments.get("shipper"), "run", f"({arguments['reason']})" if "reason" in arguments else "")
+    return " ".join(word for word in words if word)
 
 
 def _next_minute() -> float:

@@ -1,63 +1,38 @@
-"""The paces of one process: one for each exchange and token that it sends with, shared with all who send with the same.
+"""The pace of a run on a shared ledger: one for all who send to an exchange with a token.
 
-Owns: what counts as the same token, and whose figures hold. A token that a command or the system's keyring gives changes from hour to hour;
-it goes by its source. Figures are those of the shipper that came last, or changed last.
+Owns: what counts as the same token. One that a command or the system's keyring gives changes from hour to hour; it goes by its source.
 """
 
-import threading
-from collections import defaultdict
-from collections.abc import Callable
-from contextlib import ExitStack
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from loadsheet.credentials import required_token
-from loadsheet.dispatch.leasing import FleetPace
-from loadsheet.ledger.shared import Engine
-from loadsheet.ledger.shared.paces import PaceOf
+from loadsheet.dispatch import FleetPace
+from loadsheet.ledger.joining import unique
+from loadsheet.ledger.shared.opening import shared
+from loadsheet.ledger.shared.paces import Figures, PaceOf
 from loadsheet.settings import Settings
 
 
-class _Figures(NamedTuple):
-    per_second: int
-    connections: int
-
-
-class Paces:
-    """The paces of the process that is called `name`, kept until it is closed. Any thread may ask; `say` hears of shippers that want different
-    figures of one pace.
+@contextmanager
+def shared_pace(settings: Settings, say: Callable[[str], None]) -> Iterator[FleetPace]:
+    """The pace of the exchange and token of these settings, while the `with` block lasts. Its figures are those of who began to send last;
+    `say` hears if they change, as shippers with one token should have the same. Raises SettingsError without a token.
     """
+    source = settings.token_command or settings.token_keyring
+    who = f"source {source}" if source else required_token(settings)
+    figures = Figures(settings.assumptions.calls_per_second, settings.connections)
+    with shared(settings.database_url) as engine:
+        pace = PaceOf(engine, settings.exchange, who, unique())
+        before = pace.begin(*figures)
+        if before not in (None, figures):
+            say(
+                f"all who send to {settings.exchange} with this token have one pace: it was {_told(before)}, and is {_told(figures)} now"
+            )
+        with FleetPace(pace.renew, pace.setback) as leased:
+            yield leased
 
-    def __init__(self, engine: Engine, name: str, say: Callable[[str], None] = lambda _text: None) -> None:
-        self._engine, self._name, self._say = engine, name, say
-        self._figures: defaultdict[tuple[str, str], dict[str, _Figures]] = defaultdict(dict)  # by shipper
-        self._lock = threading.Lock()
-        self._open = ExitStack()
-        self._known: dict[tuple[str, str], FleetPace] = {}
 
-    def of(self, settings: Settings) -> FleetPace:
-        """The pace of the exchange and token of these settings, with their figures. Raises SettingsError without a token."""
-        figures = _Figures(settings.assumptions.calls_per_second, settings.connections)
-        source = settings.token_command or settings.token_keyring
-        who = f"source {source}" if source else required_token(settings)
-        with self._lock:
-            key = settings.exchange, who
-            if self._figures[key].get(settings.shipper) != figures:
-                PaceOf(self._engine, settings.exchange, who, self._name).begin(*figures)
-                self._note(key, settings.shipper, figures)
-            if key not in self._known:
-                pace = PaceOf(self._engine, settings.exchange, who, self._name)
-                self._known[key] = self._open.enter_context(FleetPace(pace.renew, pace.setback))
-            return self._known[key]
-
-    def _note(self, key: tuple[str, str], shipper: str, figures: _Figures) -> None:
-        """Remember what a shipper wants, and say so if another one that sends with the same token wants something else."""
-        for others in self._figures.values():
-            others.pop(shipper, None)
-        if unlike := [one for one, wanted in self._figures[key].items() if wanted != figures]:
-            told = f"{shipper} and {unlike[0]} send to one exchange with one token, so they have one pace, but not the same settings"
-            self._say(f"{told}: calls_per_second and connections of {shipper} hold for both, as it came last")
-        self._figures[key][shipper] = figures
-
-    def close(self) -> None:
-        """Give back what is leased. Nobody may be sending."""
-        self._open.close()
+def _told(figures: Figures) -> str:
+    rate = f"{figures.per_second:,} calls a second" if figures.per_second else "no limit of calls a second"
+    return f"{rate} over {figures.connections:,} connection{'s' if figures.connections != 1 else ''}"

@@ -9,12 +9,12 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from procrastinate import App, BaseRetryStrategy, JobContext, PsycopgConnector, RetryDecision
 from procrastinate.exceptions import ConnectorException
@@ -26,14 +26,13 @@ from loadsheet import journal
 from loadsheet.fleet.outage import Outage
 from loadsheet.ledger.postgres import Address
 from loadsheet.ledger.shared import recovery
+from loadsheet.ledger.shared.jobs import TASK
 from loadsheet.pauses import Growing
 
 LOOK_S = 5.0
 """So often it is looked for jobs of which no news came."""
 ATTEMPTS = 10
-"""So often a job is tried before it is given up, not counting those that are put back; an open batch has another soon after (see
-`recovery.sweep`).
-"""
+"""So often a job is tried before it is given up, not counting how often it is put back."""
 WAIT_MAX_S = 60.0
 _CONNECTIONS = 4
 _PATIENCE_S = 3.0  # for a connection
@@ -58,13 +57,6 @@ class PutBack(Exception):  # noqa: N818 (named for what is to happen)
         self.after_s = after_s
 
 
-class Group(NamedTuple):
-    """Jobs that share places: at most so many of them are done at the same time."""
-
-    name: str
-    places: int
-
-
 Do = Callable[[int, Mapping[str, Any]], None]
 """Does a job, given its number and arguments, in a thread. What it raises is a fault, and the job is tried again; PutBack is none."""
 Failed = Callable[[Mapping[str, Any], BaseException, float | None], None]
@@ -72,30 +64,27 @@ Failed = Callable[[Mapping[str, Any], BaseException, float | None], None]
 
 
 class Queue:
-    """The places of one process at the queue of a database. `run` serves them until `stop`; `queues` says by group where jobs come from
-    and is asked again at each `look`. Jobs that are over are kept in the database for a while, if they are to be (`keep`).
+    """The places of one process at the queue of a database: so many jobs are done at the same time. `run` serves them until `stop`;
+    `queues` says where jobs come from and is asked again at each `look`.
     """
 
     def __init__(
         self,
         address: Address,
-        groups: Sequence[Group],
+        places: int,
         *,
-        queues: Callable[[], Mapping[str, Sequence[str]]],
-        tasks: Mapping[str, Do],
+        queues: Callable[[], Sequence[str]],
+        do: Do,
         outage: Outage,
         failed: Failed,
-        keep: bool = True,
     ) -> None:
-        self.groups = groups
-        self._address, self._queues, self._tasks = address, queues, tasks
+        self._address, self._places, self._queues, self._do_job = address, places, queues, do
         self._outage, self._failed = outage, failed
-        self._remove = DeleteJobCondition.NEVER if keep else DeleteJobCondition.SUCCESSFUL
         self._loop: asyncio.AbstractEventLoop | None = None
         self._manager: _Patient
         self._stopping = threading.Event()
         self._lock = threading.Lock()
-        self._workers: list[Worker] = []
+        self._worker: Worker | None = None
         self._hands: dict[int, Mapping[str, Any]] = {}
         self.done = 0
         self._ticked = time.monotonic()
@@ -105,20 +94,21 @@ class Queue:
     def stop(self) -> None:
         """Take no more jobs; `run` returns when those under way are over."""
         self._stopping.set()
-        self._call(self._stop_all)
+        self._call(self._stop_worker)
 
     def look(self) -> None:
         """Look for jobs in the queues as they are now."""
         self._call(self._refresh)
 
-    def renew(self, known: Collection[int]) -> None:
-        """Only these of our numbers are known in the database: enter again where others were forgotten, after what is under way there."""
-        self._call(partial(self._renew, frozenset(known)))
+    def renew(self, number: int) -> None:
+        """The database does not know us by this number any more: enter it again, after what is under way."""
+        self._call(partial(self._renew, number))
 
     @property
-    def numbers(self) -> list[int]:
-        """The numbers under which the queue knows us."""
-        return [worker.worker_id for worker in tuple(self._workers) if worker.worker_id is not None]
+    def number(self) -> int | None:
+        """The number under which the queue knows us, if it does."""
+        worker = self._worker
+        return None if worker is None else worker.worker_id
 
     @property
     def hands(self) -> dict[int, Mapping[str, Any]]:
@@ -147,13 +137,12 @@ class Queue:
         _be_quiet()
         self._loop = asyncio.get_running_loop()
         self._loop.set_exception_handler(_heard)
-        places = sum(group.places for group in self.groups)
-        self._loop.set_default_executor(ThreadPoolExecutor(places + 2, thread_name_prefix="batch"))
+        self._loop.set_default_executor(ThreadPoolExecutor(self._places + 2, thread_name_prefix="run"))
         app = self._app()
         async with app.open_async():
             ticking = asyncio.create_task(self._tick())
             try:
-                await asyncio.gather(*(self._serve(app, group) for group in self.groups))
+                await self._serve(app)
             finally:
                 ticking.cancel()
 
@@ -169,43 +158,40 @@ class Queue:
         app = App(connector=connector)
         app.job_manager = self._manager = _Patient(connector, self._outage, self._over)
         strategy = _Again(self._failed, self._manager.uncounted.add)
-        for name, do in self._tasks.items():
-            app.task(name=name, pass_context=True, retry=strategy)(partial(self._do, do))
+        app.task(name=TASK, pass_context=True, retry=strategy)(self._do)
         return app
 
-    async def _serve(self, app: App, group: Group) -> None:
-        """The places of a group, again and again: a worker of Procrastinate ends when something is wrong with it."""
+    async def _serve(self, app: App) -> None:
+        """Our places, again and again: a worker of Procrastinate ends when something is wrong with it."""
         growing = Growing(_FIRST_S, _LONGEST_S)
         while not self._stopping.is_set():
-            worker = Worker(
+            self._worker = Worker(
                 app,
-                queues=self._queues().get(group.name, ()),
-                name=group.name,
-                concurrency=group.places,
+                queues=self._queues(),
+                concurrency=self._places,
                 fetch_job_polling_interval=LOOK_S,
                 abort_job_polling_interval=_NEVER_S,
                 update_heartbeat_interval=_NEVER_S,
-                delete_jobs=self._remove,
+                delete_jobs=DeleteJobCondition.NEVER,
                 install_signal_handlers=False,
             )
-            self._workers.append(worker)
             began = time.monotonic()
             try:
-                await worker.run()  # type: ignore[no-untyped-call]
+                await self._worker.run()  # type: ignore[no-untyped-call]
             except ConnectorException as error:
                 self._outage.begins(_why(error))
             finally:
-                self._workers.remove(worker)
+                self._worker = None
             if time.monotonic() - began > WAIT_MAX_S:
                 growing.reset()
             if not self._stopping.is_set():
                 await asyncio.sleep(growing.next())
 
-    def _do(self, do: Do, context: JobContext, **arguments: Any) -> None:
+    def _do(self, context: JobContext, /, **arguments: Any) -> None:
         number = context.job.id or 0
         with self._lock:
             self._hands[number] = arguments
-        do(number, arguments)
+        self._do_job(number, arguments)
 
     def _over(self, job: Job, status: Status) -> None:
         with self._lock:
@@ -216,23 +202,21 @@ class Queue:
         while True:
             self._ticked = time.monotonic()
             if self._stopping.is_set():
-                self._stop_all()
+                self._stop_worker()
             await asyncio.sleep(0.5)
 
-    def _stop_all(self) -> None:
-        for worker in self._workers:
-            worker.stop()  # type: ignore[no-untyped-call]
+    def _stop_worker(self) -> None:
+        if self._worker is not None:
+            self._worker.stop()  # type: ignore[no-untyped-call]
 
     def _refresh(self) -> None:
-        queues = self._queues()
-        for worker in self._workers:
-            worker.queues = queues.get(worker.worker_name or "", ())
+        if self._worker is not None:
+            self._worker.queues = self._queues()
         self._manager.ring()
 
-    def _renew(self, known: frozenset[int]) -> None:
-        for worker in self._workers:
-            if worker.worker_id is not None and worker.worker_id not in known:
-                worker.stop()  # type: ignore[no-untyped-call]
+    def _renew(self, number: int) -> None:
+        if self._worker is not None and self._worker.worker_id == number:
+            self._worker.stop()  # type: ignore[no-untyped-call]
 
 
 class _Patient(JobManager):
@@ -262,6 +246,7 @@ class _Patient(JobManager):
         arguments = {"job": job.id, "worker": job.worker_id, "status": status.value, "remove": delete_job}
         await self._tell(recovery.FINISH, arguments)
         self._over(job, status)
+        self.ring()  # another job of its ledger may have waited for it
 
     async def retry_job(
         self,

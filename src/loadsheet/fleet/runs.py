@@ -1,4 +1,4 @@
-"""Scheduled runs, each in a process of its own: what goes wrong in one, memory included, is not the worker's.
+"""The runs of a worker, each in a process of its own: what goes wrong in one, memory included, is not the worker's.
 
 Owns: the words that start it and what its exit code means to the queue. The run itself says the rest: log, reports, notices.
 """
@@ -19,12 +19,12 @@ TRY_AGAIN = 75
 
 
 def run_due(settings: Settings, due: datetime, stopping: Sequence[int]) -> int:
-    """The run of a shipper that was due at a moment (aware); returns its exit code.
+    """The run of a shipper that is wanted since a moment (aware); returns its exit code.
 
     Raises LedgerBusy for what may go well later (exit code 75), and PutBack if we were asked to stop before it was over: it has ended then,
     and whoever begins it anew goes on from there.
     """
-    journal.info("a scheduled run begins", shipper=settings.shipper, due=due.isoformat())
+    journal.info("a run begins", shipper=settings.shipper, due=due.isoformat())
     process = subprocess.Popen(words(settings), stdin=subprocess.DEVNULL)  # noqa: S603 (our own words)
     asked = False
     while True:
@@ -35,11 +35,11 @@ def run_due(settings: Settings, due: datetime, stopping: Sequence[int]) -> int:
             if stopping and not asked:
                 process.terminate()
                 asked = True
-    journal.info("a scheduled run ended", shipper=settings.shipper, exit_code=code)
+    journal.info("a run ended", shipper=settings.shipper, exit_code=code)
     if asked:
         raise PutBack
     if code == TRY_AGAIN:
-        raise LedgerBusy(f"the run of {settings.shipper or 'the schedule'} could not go on (exit code 75)")
+        raise LedgerBusy(f"the run of {settings.shipper or 'the ledger'} could not go on (exit code 75)")
     return code
 
 

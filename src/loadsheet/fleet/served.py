@@ -18,12 +18,12 @@ Say = Callable[[str], None]
 
 
 class Served:
-    """The shippers of a worker by the schemas of their ledgers: those of a settings file (`only` these, if some are named), or `one` alone.
-    Raises SettingsError if there is none that it could serve.
+    """The shippers of a worker by the schemas of their ledgers: those of a settings file, `only` these if some are named. Raises
+    SettingsError if there is none that it could serve.
     """
 
-    def __init__(self, config: Path | None, only: Sequence[str], say: Say, *, one: Settings | None = None) -> None:
-        self._config, self._only, self._say, self._one = config, tuple(only), say, one
+    def __init__(self, config: Path | None, only: Sequence[str], say: Say) -> None:
+        self._config, self._only, self._say = config, tuple(only), say
         self._said: set[str] = set()
         self._file = self._signature()
         self._take(self._read())
@@ -48,10 +48,9 @@ class Served:
         """Where all lie; the schema is that of one of them."""
         return next(iter(self._addresses.values()))
 
-    def queues(self) -> Mapping[str, Sequence[str]]:
-        """The queues of these ledgers by group."""
-        groups = (jobs.CALLS, jobs.REST, jobs.RUNS)
-        return {group: [jobs.queue_of(group, ledger) for ledger in self._by_ledger] for group in groups}
+    def queues(self) -> Sequence[str]:
+        """The queues of these ledgers."""
+        return [jobs.queue_of(ledger) for ledger in self._by_ledger]
 
     def is_stale(self) -> bool:
         """Whether the settings file changed since it was read."""
@@ -66,8 +65,6 @@ class Served:
             self._once(f"{error}; the settings from before stay")
 
     def _read(self) -> Mapping[str, Settings]:
-        if self._one is not None:
-            return {self._one.shipper: self._one}
         declared = shippers_in(self._config)
         names = tuple(chosen(declared, name, find(self._config)) for name in self._only) or declared or ("",)
         found: dict[str, Settings] = {}

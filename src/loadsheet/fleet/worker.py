@@ -1,7 +1,7 @@
-"""A worker: a process that takes batches of all ledgers it serves, or a thread that does so within a run where no process does.
+"""A worker: a process that takes the runs of all ledgers it serves, each done by a process of its own.
 
-Owns: what belongs together in it (places at the queue, housekeeping, what batches are done with) and in which order that begins and ends.
-What a batch comes to is in `work`; the process can be killed at any moment.
+Owns: what belongs together in it (places at the queue, housekeeping) and in which order that begins and ends. It can be killed at any
+moment: its jobs go to others, and what a run of it was sending is looked for by the next one.
 """
 
 import os
@@ -17,18 +17,17 @@ from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, NamedTuple, overload
+from typing import Any, overload
 
-from loadsheet import journal
 from loadsheet.arrivals.moments import shown, zone_of
 from loadsheet.fleet.housekeeping import Housekeeping
 from loadsheet.fleet.outage import Outage
-from loadsheet.fleet.queue import Group, PutBack, Queue
+from loadsheet.fleet.queue import PutBack, Queue
 from loadsheet.fleet.runs import TRY_AGAIN
 from loadsheet.fleet.served import Served
 from loadsheet.ledger.joining import unique
 from loadsheet.ledger.postgres import shared_engine
-from loadsheet.ledger.shared import Engine, jobs, recovery
+from loadsheet.ledger.shared import Engine, recovery
 from loadsheet.ledger.shared.jobs import make_tables
 from loadsheet.ledger.shared.workers import Enrolled
 from loadsheet.problems import LoadsheetError
@@ -39,11 +38,17 @@ _MINUTE_S = 60.0
 STUCK_S = 60.0
 """A worker whose threads do nothing at all for so long is not well."""
 RUN_AGAIN_S = 300.0
-"""So often a scheduled run is tried that cannot go on now."""
+"""So often a run is tried that cannot go on now."""
+BUSY_S = 1.0
+"""So often a run is tried whose ledger another process holds: that may be dead."""
 SAID_S = 3600.0
 """What goes wrong again and again is said once in so long."""
 
 Say = Callable[[str], None]
+Run = Callable[[Settings, datetime, Sequence[int]], object]
+"""Runs the ledger of these settings, wanted since a moment (aware, UTC), until it is over or asked to stop by a signal in the sequence.
+
+PutBack: it is for others; LoadsheetError with exit code 75: it is tried again later; anything else that it raises is a fault."""
 
 
 class Asked(Sequence[int]):
@@ -65,54 +70,38 @@ class Asked(Sequence[int]):
         return ([self._number] if self._event.is_set() else [])[index]
 
 
-class Hand(NamedTuple):
-    """Who does a batch: its name (the worker's, and what tells this delivery apart), what all ledgers share, and whether to stop."""
-
-    name: str
-    shared: Engine
-    stopping: Sequence[int]
-
-
-Work = Callable[[Settings, int, Hand], None]
-"""Does a batch of the ledger of these settings. PutBack: it is for others; anything else that it raises: it is tried again."""
-Run = Callable[[Settings, datetime, Hand], object]
-"""Does a run that was due at this moment (aware, UTC). Raises as `Work` does."""
-
-
 def serve(
     config: Path | None,
     shippers: tuple[str, ...],
     *,
     places: int | None,
     say: Say,
+    run: Run,
     stopping: threading.Event,
     once: bool = False,
     reread: threading.Event | None = None,
     turned: Callable[[], None] = lambda: None,
-    work: Work | None = None,
-    run: Run | None = None,
 ) -> int:
     """Serve these shippers (none named: all that are declared) until `stopping` is set, or, if only `once`, until nothing is left to do
     now. Returns an exit code.
 
-    `places` are batches of calls at the same time (None: `worker_places`). `reread` asks for the settings to be read again, `turned`
-    hears of every look while all is well. `run` does scheduled runs; without it they are left to others. Raises SettingsError if there is
-    nothing to serve, LedgerGone if the database cannot be reached now; when it goes away later, that is waited out.
+    `places` are runs at the same time (None: `worker_places`). `reread` asks for the settings to be read again, `turned` hears of every
+    look while all is well. Raises SettingsError if there is nothing to serve, LedgerGone if the database cannot be reached now; when it
+    goes away later, that is waited out.
     """
     served, settings = Served(config, shippers, say), Settings.load(config)
-    name, calls = unique(), places or settings.worker_places
-    started = Enrolled(name, socket.gethostname(), os.getpid(), version("loadsheet"), (), calls)
-    groups = [Group(jobs.CALLS, calls), Group(jobs.REST, 1), *([Group(jobs.RUNS, 1)] if run else [])]
+    name, most = unique(), places or settings.worker_places
+    started = Enrolled(name, socket.gethostname(), os.getpid(), version("loadsheet"), (), most)
 
     def enrolled() -> Enrolled:
         return started._replace(serves=tuple(served.by_shipper))
 
+    engine = shared_engine(served.address)
     with ExitStack() as stack:
-        engine = _engine(stack, served)
+        stack.callback(engine.dispose)
         make_tables(engine, served.address)
-        does = _Does(work or _real(stack, name, engine, say), run)
-        crew = _Crew(engine, served, settings, groups, does, name=name, say=say, stopping=stopping, enrolled=enrolled)
-        say(f"worker {name} serves {_named(served)}: {calls} batches of calls at a time")
+        crew = _Crew(engine, served, settings, run, places=most, say=say, stopping=stopping, enrolled=enrolled)
+        say(f"worker {name} serves {_named(served)}: {most} run{'s' if most != 1 else ''} at a time")
         with crew.working():
             while not stopping.wait(LOOK_S):
                 crew.check()
@@ -125,29 +114,6 @@ def serve(
     return 0
 
 
-@contextmanager
-def inside(settings: Settings, say: Say, *, work: Work | None = None) -> Iterator[Callable[[], None]]:
-    """A worker within this process, for the batches of the ledger of these settings, while the `with` block lasts; what it yields raises
-    what broke the worker, if something did. It stands in no register: whoever looks for workers is to find none.
-    """
-    name, stopping = unique(), threading.Event()
-    groups = [Group(jobs.CALLS, settings.worker_places), Group(jobs.REST, 1)]
-    served = Served(None, (), say, one=settings)
-    with ExitStack() as stack:
-        engine = _engine(stack, served)
-        does = _Does(work or _real(stack, name, engine, say), None)
-        crew = _Crew(engine, served, settings, groups, does, name=name, say=say, stopping=stopping, enrolled=None)
-        stack.enter_context(crew.working())
-        yield crew.check
-
-
-class _Does(NamedTuple):
-    """What is done with jobs."""
-
-    work: Work
-    run: Run | None
-
-
 class _Crew:
     """The threads of a worker."""
 
@@ -156,31 +122,21 @@ class _Crew:
         engine: Engine,
         served: Served,
         settings: Settings,
-        groups: Sequence[Group],
-        does: _Does,
+        run: Run,
         *,
-        name: str,
+        places: int,
         say: Say,
         stopping: threading.Event,
-        enrolled: Callable[[], Enrolled] | None,
+        enrolled: Callable[[], Enrolled],
     ) -> None:
-        self._served, self._name, self._say, self._stopping = served, name, say, stopping
-        self._does, self._registered = does, enrolled is not None
+        self._engine, self._served, self._run, self._say, self._stopping = engine, served, run, say, stopping
         self._takeover_s = settings.takeover_s
         self._said: dict[str, float] = {}  # what it was about, and when
         self._reading: _Thread | None = None
         self._look_at = time.monotonic() + _MINUTE_S
-        self._engine = engine
         outage = Outage(say)
-        tasks = {jobs.TASK: self._do_batch} | ({jobs.RUN_TASK: self._do_run} if does.run else {})
         self.queue = Queue(
-            served.address,
-            groups,
-            queues=served.queues,
-            tasks=tasks,
-            outage=outage,
-            failed=self._failed,
-            keep=settings.jobs_days > 0,
+            served.address, places, queues=served.queues, do=self._do, outage=outage, failed=self._failed
         )
         self.house = Housekeeping(
             engine,
@@ -190,7 +146,6 @@ class _Crew:
             enrolled=enrolled,
             takeover_s=settings.takeover_s,
             jobs_days=settings.jobs_days,
-            ticks=does.run is not None,
         )
         keeping = (_Thread(self.house.live, "signs of life"), _Thread(self.house.run, "housekeeping"))
         self._threads = [_Thread(self.queue.run, "queue"), *keeping]
@@ -205,7 +160,7 @@ class _Crew:
         finally:
             self._stopping.set()
             self.queue.stop()
-            self._threads[0].join()
+            self._threads[0].join()  # signs of life are given until its last job is over
             self.house.end()
             for thread in self._threads:
                 thread.join()
@@ -247,31 +202,31 @@ class _Crew:
         """Whether there is nothing to do now, after all was looked at once."""
         if not self.house.rounds or self.queue.hands:
             return False
-        queues = self._served.queues()
-        mine = [name for group in self.queue.groups for name in queues[group.name]]
+        number = self.queue.number
         with self._engine.connect() as connection:
-            return not recovery.left(connection, mine) and not recovery.doing_of(connection, self.queue.numbers)
+            mine = recovery.left(connection, self._served.queues())
+            return not mine and not (number is not None and recovery.doing_of(connection, number))
 
-    def _do_batch(self, number: int, arguments: Mapping[str, Any]) -> None:
-        settings = self._served.by_ledger.get(arguments["ledger"])
-        self._known(settings, arguments["ledger"])
-        if settings is not None:
-            with self._speaking(settings):
-                self._does.work(settings, int(arguments["batch"]), self._hand(number))
-
-    def _do_run(self, number: int, arguments: Mapping[str, Any]) -> None:
+    def _do(self, _number: int, arguments: Mapping[str, Any]) -> None:
+        """Have a run done. One whose ledger another process holds is tried again soon: that process may not have seen what came since."""
         settings = self._served.by_shipper.get(arguments["shipper"])
-        self._known(settings, arguments["shipper"])
-        if settings is not None and self._does.run is not None:
-            due = datetime.fromisoformat(arguments["due"])
-            try:
-                self._does.run(settings, due, self._hand(number))
-            except LoadsheetError as error:
-                self._is_there_time(settings, due, error)
-                raise
+        if settings is None:  # a job whose shipper is not ours any more is for others, and not at once ours again
+            whose = arguments["shipper"]
+            self._once(f"{whose}: its settings are not known here any more; its jobs are left to others")
+            raise PutBack(self._takeover_s)
+        with self._engine.connect() as connection:
+            address = self._served.addresses[settings.ledger_schema]
+            if recovery.holder(connection, address, settings.takeover_s):
+                raise PutBack(BUSY_S)
+        due = datetime.fromisoformat(arguments["due"])
+        try:
+            self._run(settings, due, Asked(self._stopping))
+        except LoadsheetError as error:
+            self._is_there_time(settings, due, error)
+            raise
 
     def _is_there_time(self, settings: Settings, due: datetime, error: LoadsheetError) -> None:
-        """Put a run back that may go well later, as long as it would be caught up: its moment fired, and does not come again."""
+        """Put a run back that may go well later, as long as it would be caught up."""
         if error.exit_code != TRY_AGAIN or datetime.now(UTC) - due > settings.catch_up:
             return
         whose = f"the run of {settings.shipper}" if settings.shipper else "the run"
@@ -280,25 +235,9 @@ class _Crew:
         self._once(f"{whose} that was due {then}: {error}; {again}", f"{whose} {due}")
         raise PutBack(RUN_AGAIN_S) from error
 
-    def _hand(self, number: int) -> Hand:
-        return Hand(f"{self._name}/{number}", self._engine, Asked(self._stopping))
-
-    def _known(self, settings: Settings | None, whose: str) -> None:
-        """A job whose shipper is not ours any more is for others, and not at once ours again."""
-        if settings is None:
-            self._once(f"{whose}: its settings are not known here any more; its jobs are left to others")
-            raise PutBack(self._takeover_s)
-
-    @contextmanager
-    def _speaking(self, settings: Settings) -> Iterator[None]:
-        """Lines of the journal are of this shipper; within a run they go on being the run's."""
-        with journal.opened(settings, anew=self._registered):
-            yield
-
     def _failed(self, arguments: Mapping[str, Any], error: BaseException, after_s: float | None) -> None:
-        shipper, batch = arguments.get("shipper", ""), arguments.get("batch")
-        what = f"batch {batch}" if batch else "a scheduled run"
-        whose = f"{what} of {shipper}" if shipper else what
+        shipper = arguments.get("shipper", "")
+        whose = f"the run of {shipper}" if shipper else "the run"
         again = "it is given up for now" if after_s is None else f"it is tried again in {after_s:g} s"
         if isinstance(error, LoadsheetError):
             self._once(f"{whose}: {error}; {again}", f"{shipper} {error} {after_s is None}")
@@ -332,31 +271,6 @@ class _Thread(threading.Thread):
     def _keep(self, _kind: object, error: BaseException | None, _trace: object) -> bool:
         self.broke = error
         return True
-
-
-def _engine(stack: ExitStack, served: Served) -> Engine:
-    engine = shared_engine(served.address)
-    stack.callback(engine.dispose)
-    return engine
-
-
-def _real(stack: ExitStack, name: str, engine: Engine, say: Say) -> Work:
-    """What batches come to, with what is kept from one to the next."""
-    from loadsheet.fleet.clients import Clients  # noqa: PLC0415
-    from loadsheet.fleet.pacing import Paces  # noqa: PLC0415
-    from loadsheet.fleet.work import Bench, HandedBack, work  # noqa: PLC0415
-
-    clients, paces = Clients(), Paces(engine, name, say)
-    stack.callback(paces.close)
-    stack.callback(clients.close)
-
-    def do(settings: Settings, batch: int, hand: Hand) -> None:
-        try:
-            work(settings, batch, Bench(hand.name, hand.shared, hand.stopping, clients, paces))
-        except HandedBack:
-            raise PutBack from None
-
-    return do
 
 
 def _named(served: Served) -> str:

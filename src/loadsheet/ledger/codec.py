@@ -107,7 +107,7 @@ def decode_lineage(stored: str) -> Lineage:
 def entry(row: Any) -> Entry:
     """An entry from a row of the entries table, its columns in the order of the table."""
     identity, drop, operation, key, lane, state, reason, payload, content_hash, rows, items, problems, *rest = row
-    receipt, attempts, created_at, changed_at, waits, removed, figures, _batch, _instead = rest
+    receipt, attempts, created_at, changed_at, waits, removed, figures, _instead = rest
     return Entry(
         identity,
         drop,

@@ -20,7 +20,6 @@ from loadsheet.ledger.deciding import FORGET
 from loadsheet.ledger.exceptions import chunks
 from loadsheet.ledger.schema import (
     attempts,
-    batches,
     decisions,
     drops,
     entries,
@@ -53,8 +52,6 @@ _TEXTS: tuple[Column[str], ...] = (
     remarks.c.value,
     runs.c.summary,
     meta.c.value,
-    batches.c.given,
-    batches.c.answer,
 )
 """Where texts may mention a file. What people decided is chained by hashes and stays as it is."""
 

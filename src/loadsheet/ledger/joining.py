@@ -1,6 +1,6 @@
 """Opening a ledger on PostgreSQL: its schema made or upgraded, what all ledgers share beside it, and the tenure if somebody wants to run.
 
-Owns: in which order that happens, and that engines are kept: a worker serves hundreds of ledgers over few connections.
+Owns: in which order that happens, and that engines are kept: a watch serves hundreds of ledgers over few connections.
 """
 
 import os
@@ -15,14 +15,13 @@ from threading import Lock
 from sqlalchemy import Connection, Engine, select
 
 from loadsheet.ledger import tenure
-from loadsheet.ledger.batches import Sharing
-from loadsheet.ledger.clocks import Clock, of_server
+from loadsheet.ledger.clocks import Clock
 from loadsheet.ledger.moved import arrive, check_arrived, refuse_beside_a_file
 from loadsheet.ledger.place import Surroundings
 from loadsheet.ledger.postgres import Address, address_of, check_server, ledger_engine, make_schema
 from loadsheet.ledger.restoring import is_older
 from loadsheet.ledger.schema import runs
-from loadsheet.ledger.shared.jobs import announcing, make_tables
+from loadsheet.ledger.shared.jobs import make_tables
 from loadsheet.ledger.store import Ledger
 from loadsheet.ledger.versions import check_version, has_tables, make_if_new, upgrade_within
 from loadsheet.problems import LedgerMissing
@@ -51,8 +50,6 @@ def joined(
     accept_older: bool = False,
     state: Path | None = None,
     takeover_s: float = 30.0,
-    entries: int = 200,
-    canary: int = 0,
     arrives: bool = False,
 ) -> Iterator[Ledger]:
     """The ledger at a PostgreSQL URL, for a run (`exclusive`) or for reading; `arrives` is for the one who moves another one there. Raises
@@ -76,10 +73,8 @@ def joined(
     engine = _engine(address, writes=True)
     older = _prepare(engine, address, place, accept_older=accept_older, arrives=arrives)
     with ExitStack() as stack:
-        fence = stack.enter_context(tenure.held(engine, str(address), who(), takeover_s))
-        yield Ledger(
-            engine, clock, place, older=older, fence=fence, sharing=Sharing(announcing(address), entries, canary)
-        )
+        fence = stack.enter_context(tenure.held(engine, address, who(), takeover_s))
+        yield Ledger(engine, clock, place, older=older, fence=fence)
 
 
 def surroundings_on(state: Path | None, url: str) -> Surroundings:
@@ -91,15 +86,6 @@ def make(url: str) -> None:
     """Make or upgrade the ledger at a PostgreSQL URL, and what all share, without holding it. Raises what `open_ledger` raises."""
     address = address_of(url)
     _prepare(_engine(address, writes=True), address, Surroundings(None), accept_older=False, arrives=True)
-
-
-def served(url: str, clock: Clock, *, entries: int = 200, canary: int = 0) -> Ledger:
-    """The ledger at a PostgreSQL URL for a worker: it takes batches, and writes through `Ledger.for_batch` alone."""
-    address = address_of(url)
-    engine = _engine(address, writes=True)
-    with engine.connect() as connection:
-        clock = of_server(clock, connection)
-    return Ledger(engine, clock, Surroundings(None), sharing=Sharing(announcing(address), entries, canary))
 
 
 def forget_engines() -> None:

@@ -1,4 +1,4 @@
-"""What is recorded once more: outcomes of which nobody knows whether they were recorded, and those of a worker that was taken over.
+"""What is recorded once more: outcomes of which nobody knows whether they were recorded, and those of a process whose ledger was taken over.
 
 Owns: when such an outcome still counts: the attempt that it is of has to be its entry's last one, and nothing else may have settled
 that. Whatever came in between decides; recording an outcome twice changes nothing.
@@ -24,11 +24,9 @@ def still_new(connection: Connection, settlements: Sequence[Settlement]) -> list
     return [one for one in settlements if _counts(one, found[one.entry])]
 
 
-def never_left(connection: Connection, batch: int, underway: Collection[int]) -> list[Settlement]:
-    """What brings back the entries of a batch that are recorded as being sent although their sender does not send them."""
-    sending = select(entries.c.id, entries.c.attempts).where(
-        entries.c.batch_id == batch, entries.c.state == State.SENDING
-    )
+def never_left(connection: Connection, underway: Collection[int]) -> list[Settlement]:
+    """What brings back the entries that are recorded as being sent although the run does not send them."""
+    sending = select(entries.c.id, entries.c.attempts).where(entries.c.state == State.SENDING)
     return [
         Settlement(row.id, State.READY, NEVER_LEFT, outcome="not sent", attempt=row.attempts)
         for row in connection.execute(sending)

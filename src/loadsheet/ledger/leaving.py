@@ -1,6 +1,6 @@
 """What may leave: the ready entries, oldest first, none past an earlier one of its lane.
 
-Owns: these queries. What is in a batch is asked for by the worker that took it, and may not overtake what is in none or in another.
+Owns: these queries.
 """
 
 from collections.abc import Mapping
@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import BindParameter, Connection, Select, bindparam, or_, select, tuple_
 
-from loadsheet.ledger.fences import OPEN
-from loadsheet.ledger.schema import batches, drops, entries, mappings
+from loadsheet.ledger.schema import drops, entries, mappings
 from loadsheet.ledger.statements import Asked, fixed
 from loadsheet.ledger.states import State, Waits
 
@@ -36,16 +35,14 @@ class Which(IntEnum):
     OF = 2
 
 
-def submissions(
-    connection: Connection, which: Which, values: Mapping[str, Any], batch: int | None = None
-) -> list[Submission]:
-    """The ready entries that may leave, those of a batch if one is given. `values` are those of the query: `most`; `parts` and
-    `operations` that are left out; `drop` and `operation` of the one part.
+def submissions(connection: Connection, which: Which, values: Mapping[str, Any]) -> list[Submission]:
+    """The ready entries that may leave. `values` are those of the query: `most`; `parts` and `operations` that are left out; `drop` and
+    `operation` of the one part.
     """
-    query = _READY[which] if batch is None else _READY_IN_BATCH[which]
-    given = dict(values) if batch is None else {**values, "batch": batch}
+    given = dict(values)
     if which is Which.BUT:
         given |= {"parts_out": values["parts"], "operations_out": values["operations"]}
+    query = _READY[which]
     rows = Asked(query).rows(connection, **given) if which is Which.ALL else connection.execute(query, given)
     return [Submission._make(row) for row in rows]
 
@@ -63,12 +60,8 @@ before_on_lane = (
     & (others.c.waits == Waits.DECISION)  # a child that waits for its create is overtaken by it
     & (others.c.id < entries.c.id)
 )
-_busy = busy_on_lane
 
-LEFT_SENDING = select(entries.c.id).where(
-    entries.c.state == State.SENDING,
-    or_(entries.c.batch_id.is_(None), entries.c.batch_id.not_in(select(batches.c.id).where(batches.c.state == OPEN))),
-)
+LEFT_SENDING = select(entries.c.id).where(entries.c.state == State.SENDING)
 _PARTS: BindParameter[Any] = bindparam("parts", expanding=True)
 _OPERATIONS: BindParameter[Any] = bindparam("operations", expanding=True)
 # Names of their own: how an empty list is written depends on whether it is asked for or left out, and each name is written once.
@@ -78,11 +71,9 @@ _overtaken = before_on_lane & or_(
     tuple_(others.c.drop_id, others.c.operation).in_(_PARTS), others.c.operation.in_(_OPERATIONS)
 )
 _overtaking = select(1).select_from(others).where(_overtaken).exists()
-_elsewhere = or_(others.c.batch_id.is_(None), others.c.batch_id != bindparam("batch"))
-_ahead_elsewhere = select(1).select_from(others).where(before_on_lane & _elsewhere).exists()
 
 
-def _ready_queries(state: Any, *also: Any) -> tuple[Select[Any], Select[Any], Select[Any]]:
+def _ready_queries() -> tuple[Select[Any], Select[Any], Select[Any]]:
     """What may be sent; that without some parts; that of one part. Built once: putting a statement together costs more than running it."""
     every = (
         select(
@@ -92,10 +83,9 @@ def _ready_queries(state: Any, *also: Any) -> tuple[Select[Any], Select[Any], Se
         .join(drops, drops.c.id == entries.c.drop_id)
         .join(mappings, mappings.c.hash == drops.c.mapping_hash)
         .where(
-            state == State.READY,
+            entries.c.state == State.READY,
             entries.c.waits == Waits.DECISION,
-            ~select(1).select_from(others).where(_busy).exists(),
-            *also,
+            ~select(1).select_from(others).where(busy_on_lane).exists(),
         )
         .order_by(entries.c.id)
         .limit(bindparam("most"))
@@ -108,7 +98,4 @@ def _ready_queries(state: Any, *also: Any) -> tuple[Select[Any], Select[Any], Se
     return every, but, of
 
 
-_READY = _ready_queries(entries.c.state)
-_READY_IN_BATCH = _ready_queries(
-    entries.c.state.concat(""), entries.c.batch_id == bindparam("batch"), ~_ahead_elsewhere
-)
+_READY = _ready_queries()

@@ -65,16 +65,13 @@ def open_ledger(
     accept_older: bool = False,
     state: Path | None = None,
     takeover_s: float = 30.0,
-    batch_entries: int = 200,
-    canary: int = 0,
 ) -> Iterator[Ledger]:
     """The ledger at a SQLAlchemy URL, created if it does not exist, and upgraded if an older program made it.
 
     `exclusive` takes the lock, or on PostgreSQL the tenure, that only one process can hold; without it the ledger may only be read.
     `allow_network` lets it lie on a network file system; `accept_older` takes one that was put back from a backup: the next run then
     doubts what it would have sent. `state` is the folder of the ledger's copies, and on PostgreSQL of this machine's mark of the last
-    run, where who holds the tenure is taken for dead after `takeover_s`; others get `batch_entries` at once, and `canary` of what is on
-    trial. Raises LedgerBusy naming the holder, LedgerError for a ledger that is damaged, newer, gone or older than its last run,
+    run, where who holds the tenure is taken for dead after `takeover_s`. Raises LedgerBusy naming the holder, LedgerError for a ledger that is damaged, newer, gone or older than its last run,
     LedgerUnwritable, and SettingsError for a URL that cannot be used.
     """
     if is_postgres(url):
@@ -85,8 +82,6 @@ def open_ledger(
             accept_older=accept_older,
             state=state,
             takeover_s=takeover_s,
-            entries=batch_entries,
-            canary=canary,
         ) as found:
             yield found
         return

@@ -250,5 +250,5 @@ _ACCEPTED_IN = Chosen(
     events.c.entry_id,
 )
 _SEEN = Chosen(select(seen.c.lane), seen.c.lane)
-_ENTRY = insert_many(entries, "removed", "figures", "batch_id")
+_ENTRY = insert_many(entries, "removed", "figures")
 _IGNORED = insert_many(ignored, "id")

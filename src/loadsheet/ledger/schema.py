@@ -11,7 +11,7 @@ from sqlalchemy import Text as AnyText
 
 from loadsheet.ledger.states import State, Waits
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 
 metadata = MetaData()
 
@@ -72,32 +72,7 @@ files = Table(
     Column("problems", Text, nullable=False),
 )
 
-batches = Table(  # work of a run that was handed out; only where several processes share the ledger
-    "batches",
-    metadata,
-    Column("id", Integer, primary_key=True),
-    Column("run_id", ForeignKey("runs.id"), nullable=False, index=True),
-    Column("kind", Text, nullable=False),
-    Column("given", Text, nullable=False, server_default="{}"),
-    Column("state", Text, nullable=False),
-    Column("epoch", Integer, nullable=False, server_default="0"),  # raised whenever somebody takes it: the fence
-    Column("owner", Text, nullable=False, server_default=""),
-    Column("answer", Text, nullable=False, server_default=""),  # what it came to
-    Column("opened_at", Text, nullable=False),
-    Column("taken_at", Text, nullable=False, server_default=""),
-    Column("closed_at", Text, nullable=False, server_default=""),
-    Index("batches_by_state", "state", "id"),
-)
-
-staged = Table(  # documents that a batch translated, until they are planned
-    "staged",
-    metadata,
-    Column("batch_id", ForeignKey("batches.id"), primary_key=True),
-    Column("number", Integer, primary_key=True),
-    Column("documents", LargeBinary, nullable=False),
-)
-
-tenures = Table(  # who may write what no batch guards: one process at a time; one row
+tenures = Table(  # who runs a ledger that several processes share: one at a time; one row
     "tenures",
     metadata,
     Column("id", Integer, primary_key=True),
@@ -144,9 +119,6 @@ entries = Table(
     Column("waits", Text, nullable=False, default=Waits.DECISION.value, server_default=""),
     Column("removed", Text, nullable=False, server_default=""),  # when payload and cells were removed
     Column("figures", LargeBinary),  # what control totals need of a payload that was removed
-    Column(
-        "batch_id", Integer, index=True
-    ),  # the batch (of `batches`) that it travels in; no key, as SQLite cannot add one
     Column("instead", LargeBinary),  # of an upsert: what it is if its record turns out to exist, or not to
     Index("entries_by_lane", "lane", "state"),
     Index("entries_by_state", "state", "waits", "id"),

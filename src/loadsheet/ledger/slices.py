@@ -77,8 +77,7 @@ class Slice:
         rows = _TABLES[table]
         all_of = select(rows)
         if table == "entries":
-            alone = [column for column in entries.columns if column.name != "batch_id"]  # batches are no part of it
-            return select(*alone).where(entries.c.id.in_(self._entries)).order_by(entries.c.id)
+            return all_of.where(entries.c.id.in_(self._entries)).order_by(entries.c.id)
         if table in ("attempts", "events", "findings", "decisions", "remarks", "exceptions"):
             mine = rows.c.entry_id.in_(self._entries)
             order = [rows.c.entry_id, *(rows.c[name] for name in ("number", "id") if name in rows.c)]

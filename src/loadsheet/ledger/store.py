@@ -16,12 +16,11 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection, Engine, insert, update
 
 from loadsheet import journal
-from loadsheet.ledger import codec, deciding, exceptions, firing, late, soundness, staging, unfinished, waiting
+from loadsheet.ledger import codec, deciding, exceptions, firing, late, soundness, unfinished, waiting
 from loadsheet.ledger.backup import back_up
-from loadsheet.ledger.batches import Batches, Sharing, Taken
 from loadsheet.ledger.changing import Intent, Turned, begin_sending, change
 from loadsheet.ledger.deciding import Choice
-from loadsheet.ledger.fences import Fence, of_batch
+from loadsheet.ledger.fences import Fence
 from loadsheet.ledger.foreseeing import Foresight
 from loadsheet.ledger.history import INTERRUPTED, History
 from loadsheet.ledger.leaving import LEFT_SENDING, Submission, Which, submissions
@@ -55,10 +54,10 @@ class _Group:
 
 
 class Ledger:
-    """What is known, durably. Use one from one thread; `history` reads, the verbs here change, `batches` hands work to others, `upkeep`
-    removes and forgets. See `open_ledger`.
+    """What is known, durably. Use one from one thread; `history` reads, the verbs here change, `upkeep` removes and forgets. See
+    `open_ledger`.
 
-    `fence` is what lets this process change a ledger that it shares, `sharing` how work goes to others (None: nobody else takes any).
+    `fence` is what lets this process change a ledger that several share.
     """
 
     def __init__(
@@ -69,31 +68,19 @@ class Ledger:
         *,
         older: bool = False,
         fence: Fence | None = None,
-        sharing: Sharing | None = None,
     ) -> None:
         self._engine, self._clock, self._place = engine, clock, place
         self._older = older  # than the last run that was marked: put back from a backup, and accepted
         self._group: _Group | None = None
-        self._fence, self._sharing = fence, sharing
-        self._batch: int | None = None
+        self._fence = fence
         self.history = History(engine)
-        self.batches = Batches(engine, self._writing, self.now, sharing)
-        self.staging = staging.Staging(engine, self._writing)
         self.upkeep = Upkeep(engine, self._writing, self.now)
         self.remembered = Remembered(engine, self._writing)
 
     @property
     def is_shared(self) -> bool:
-        """Whether others may take work from this ledger."""
-        return self._sharing is not None
-
-    def for_batch(self, taken: Taken) -> "Ledger":
-        """The same ledger for the worker that took a batch: what it records is guarded by the batch, and `ready` gives entries of it alone."""
-        mine = Ledger(
-            self._engine, self._clock, self._place, fence=of_batch(taken.id, taken.epoch), sharing=self._sharing
-        )
-        mine._batch = taken.id
-        return mine
+        """Whether another process may take this ledger over."""
+        return self._fence is not None
 
     def still_mine(self) -> None:
         """Raise Superseded if another process has taken over: whoever is about to put something beside the ledger asks before."""
@@ -105,7 +92,7 @@ class Ledger:
 
     def begin_run(self, taken: Collection[str] = ()) -> Run:
         """Start a run, by a name that no run has had of which the ledger, the mark beside it or who asks knows (`taken`). Whatever a killed
-        run left `sending` becomes `unknown`: nobody can say whether it arrived. What is in a batch that is still open is left to it.
+        run left `sending` becomes `unknown`: nobody can say whether it arrived.
 
         Keeps space for outcomes back, and marks the run beside the ledger. Raises LedgerUnwritable if there is no space.
         """
@@ -116,8 +103,6 @@ class Ledger:
             name = free_name(connection, now[:10], [*taken, *([mark.name] if mark else [])])
             key = connection.execute(insert(runs).values(name=name, started_at=now)).inserted_primary_key
             run = Run(key[0] if key else 0, name, now)
-            self.batches.adopt(connection, run)
-            staging.remove_all(connection)
             left = connection.scalars(LEFT_SENDING).all()
             change(connection, run, [_interrupted(entry) for entry in left], now)
             if self._older:
@@ -180,14 +165,12 @@ class Ledger:
         notes: Callable[[], Mapping[str, TableNotes]] = dict,
         doubts: Callable[[], Sequence[Problem]] = tuple,
         error_share_max: float = 1.0,
-        staged: Collection[int] = (),
     ) -> tuple[Drop, Counter[State]]:
         """Record a drop and all its documents in one transaction, each with its verdict. `drop.id` is given here.
 
         `rows_read` is asked afterwards how many rows each table had, and `notes` what was seen of them;
         `changed` says what becomes of a create whose record was accepted with other content. If more than `error_share_max` (0 to 1)
-        of the documents are invalid, or there are `doubts` about all (asked afterwards), the others are held. `staged` are the batches whose documents these are. Raises DoesNotBalance, and
-        records nothing, if a row ended in no document or in two.
+        of the documents are invalid, or there are `doubts` about all (asked afterwards), the others are held. Raises DoesNotBalance, and records nothing, if a row ended in no document or in two.
         """
         stream = iter(documents)
         # Nobody waits for a transaction in which nothing happens: some files are read whole before their first document is known.
@@ -198,11 +181,9 @@ class Ledger:
             rows: Counter[str] = Counter()
             fates: Counter[State] = Counter()
             planner = Planner(connection)
-            makes = False  # an order or tender
             for chunk in chain([first], iter(lambda: list(islice(stream, CHUNK)), [])):
                 left_out = [item for item in chunk if isinstance(item, Ignored)]
                 planned = [item for item in chunk if isinstance(item, Document)]
-                makes = makes or any(document.operation in waiting.CREATES for document in planned)
                 rows.update(item.row.table for item in left_out)
                 rows.update(row.table for document in planned for row in document.own_rows)
                 record_ignored(connection, identity, left_out)
@@ -219,11 +200,6 @@ class Ledger:
             for name, count in read.items():
                 matching = (tables.c.drop_id == identity) & (tables.c.name == name)
                 connection.execute(update(tables).where(matching).values(rows=count, **noted(drop, name, seen)))
-            if self.batches.plans_go_out:
-                if makes:
-                    waiting.call_children(connection, run, self.now())
-                self.batches.batch_up_within(connection, run)
-            staging.remove(connection, staged)
         planned_drop = self.history.drop(identity)
         if fates[State.HELD]:
             note_held(self.history, planned_drop)
@@ -264,7 +240,7 @@ class Ledger:
 
     def _submissions(self, which: Which, values: Mapping[str, Any]) -> list[Submission]:
         with self._reading() as connection:
-            return submissions(connection, which, values, self._batch)
+            return submissions(connection, which, values)
 
     def mark_sending(self, run: Run, calls: Sequence[tuple[Sequence[Submission], bytes]]) -> None:
         """Commit the intent to send, before any byte leaves: each call is its submissions and its request body.
@@ -322,18 +298,17 @@ class Ledger:
             _pass_on(connection, run, change(connection, run, settlements, now), settlements, now)
 
     def settle_again(self, run: Run, settlements: Sequence[Settlement], underway: Collection[int]) -> None:
-        """Commit outcomes of a batch of which nobody knows whether they were committed, after the ledger could not be reached; what it says
-        is being sent, and is not among the entries `underway`, never left. Each of them counts once.
+        """Commit outcomes of which nobody knows whether they were committed, after the ledger could not be reached; what it says is being
+        sent, and is not among the entries `underway`, never left. Each of them counts once.
         """
         with self._writing() as connection:
             spoken = {one.entry for one in settlements} | set(underway)
-            back = late.never_left(connection, self._batch, spoken) if self._batch is not None else []
-            news = [*late.still_new(connection, settlements), *back]
+            news = [*late.still_new(connection, settlements), *late.never_left(connection, spoken)]
             now = self.now()
             _pass_on(connection, run, change(connection, run, news, now), news, now)
 
     def settle_late(self, run: Run, settlements: Sequence[Settlement]) -> int:
-        """Commit outcomes of calls that left before another process took their batch over, as far as they still count; returns how many
+        """Commit outcomes of calls that left before another process took the ledger over, as far as they still count; returns how many
         that are. No fence guards this: each says of which attempt it is.
         """
         with self._unfenced() as connection:
@@ -474,9 +449,8 @@ class Ledger:
 
     @contextmanager
     def _reading(self) -> Iterator[Connection]:
-        if self._group is not None and (self._group.connection is not None or self._batch is not None):
-            with self._writing() as connection:  # where others write as well, what may leave is read with the lock held
-                yield connection
+        if self._group is not None and self._group.connection is not None:
+            yield self._group.connection
         else:
             with self._engine.connect() as connection:
                 yield connection

@@ -1,4 +1,4 @@
-"""The tenure of a shared ledger: one process at a time plans, lets go, holds and accounts. Taken, kept alive, and given back.
+"""The tenure of a shared ledger: one process at a time runs it. Taken, kept alive, and given back.
 
 Owns: when somebody is taken for dead (his heartbeat is older than `takeover_s`, by the database's clock). A tenure that was taken over
 cannot be used any more (see `fences`), so a wrong verdict costs its holder a run and no record.
@@ -11,18 +11,20 @@ from functools import partial
 from sqlalchemy import Connection, Engine, Text, cast, extract, func, insert, select, update
 
 from loadsheet.ledger.beating import beating
-from loadsheet.ledger.fences import Fence, of_tenure
+from loadsheet.ledger.fences import Fence
+from loadsheet.ledger.postgres import Address
 from loadsheet.ledger.schema import tenures
+from loadsheet.ledger.shared.workers import note_takeover
 from loadsheet.problems import LedgerBusy, LedgerError
 
 _ROW = 1
 
 
 @contextmanager
-def held(engine: Engine, place: str, who: str, takeover_s: float) -> Iterator[Fence]:
+def held(engine: Engine, address: Address, who: str, takeover_s: float) -> Iterator[Fence]:
     """Hold the tenure of a ledger while the `with` block lasts. Raises LedgerBusy naming its holder."""
     with engine.connect().execution_options(writes=True) as connection, connection.begin():
-        fence = take(connection, place, who, takeover_s)
+        fence = take(connection, address, who, takeover_s)
     try:
         with beating("tenure", partial(_beat, engine, fence), takeover_s):
             yield fence
@@ -31,20 +33,22 @@ def held(engine: Engine, place: str, who: str, takeover_s: float) -> Iterator[Fe
             _give(engine, fence)
 
 
-def take(connection: Connection, place: str, who: str, takeover_s: float) -> Fence:
+def take(connection: Connection, address: Address, who: str, takeover_s: float) -> Fence:
     """Take the tenure, within a transaction that holds the ledger's lock. Raises LedgerBusy if somebody alive has it."""
     found = connection.execute(select(tenures.c.epoch, tenures.c.holder, tenures.c.since, tenures.c.seen_at)).first()
     now = _now(connection)
     if found is None:
         connection.execute(insert(tenures).values(id=_ROW, epoch=1, holder=who, since=now, seen_at=now))
-        return of_tenure(1)
+        return Fence(1)
     silent = float(now) - float(found.seen_at)
     if found.holder and silent < takeover_s:
-        told = f"the ledger {place} is held by {found.holder}, heard of {silent:.0f} s ago"
+        told = f"the ledger {address} is held by {found.holder}, heard of {silent:.0f} s ago"
         raise LedgerBusy(f"{told}; try again when it has finished, or {takeover_s:g} s after it died (takeover_s)")
+    if found.holder:
+        note_takeover(connection, address.shipper, found.holder, who)
     values = {"epoch": found.epoch + 1, "holder": who, "since": now, "seen_at": now}
     connection.execute(update(tenures).values(values))
-    return of_tenure(found.epoch + 1)
+    return Fence(found.epoch + 1)
 
 
 def _beat(engine: Engine, fence: Fence) -> None:

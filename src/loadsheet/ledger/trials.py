@@ -3,10 +3,10 @@
 Owns: which those are. Of each a few entries go first and alone (see `dispatch.canary`).
 """
 
-from sqlalchemy import Connection, bindparam, func, select
+from sqlalchemy import Connection, bindparam, select
 
-from loadsheet.ledger.schema import batches, drops, entries, events, files
-from loadsheet.ledger.states import Run, State
+from loadsheet.ledger.schema import drops, entries, events, files
+from loadsheet.ledger.states import State
 
 HELD = "the first records of its drop were all refused"
 """Why the rest of a drop is held whose trial went wrong."""
@@ -28,13 +28,6 @@ def untried(connection: Connection) -> list[Part]:
         if connection.execute(_ACCEPTED, {"drop": drop, "operation": operation}).first() is None
         or not _is_from_known(connection, drop, known)
     ]
-
-
-def tried(connection: Connection, part: Part, run: Run) -> int:
-    """How many entries of a part were put into batches of a run."""
-    query = select(func.count()).select_from(entries).join(batches, batches.c.id == entries.c.batch_id)
-    mine = (entries.c.drop_id == part[0]) & (entries.c.operation == part[1]) & (batches.c.run_id == run.id)
-    return connection.scalar(query.where(mine)) or 0
 
 
 def _is_from_known(connection: Connection, drop: int, known: dict[str, bool]) -> bool:

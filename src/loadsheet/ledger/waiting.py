@@ -85,13 +85,6 @@ def release(connection: Connection, run: Run, now: str, *, orphans: bool, updati
     return released + _judge_anew(connection, run, now, updating, orphans=orphans)
 
 
-def call_children(connection: Connection, run: Run, now: str) -> None:
-    """Have held children whose create is on its way wait for it again, so that none that comes later overtakes them when it is accepted:
-    where what is planned goes out at once.
-    """
-    _release_children(connection, run, now, states=(State.HELD,))
-
-
 def hold(connection: Connection, run: Run, now: str) -> int:
     """Hold what is ready and cannot be sent: the end of a run's sending. Returns how many entries that are."""
     held = 0
@@ -139,14 +132,9 @@ def _parents(connection: Connection, lanes: Collection[str]) -> defaultdict[str,
     return found
 
 
-_WAITING = (State.READY, State.HELD)  # in this order: what is held becomes ready when it is let go
-
-
-def _release_children(
-    connection: Connection, run: Run, now: str, *, orphans: bool = False, states: Sequence[State] = _WAITING
-) -> int:
+def _release_children(connection: Connection, run: Run, now: str, *, orphans: bool = False) -> int:
     released = 0
-    for state in states:
+    for state in (State.READY, State.HELD):  # in this order: what is held becomes ready when it is let go
         for rows in _chunks(connection, _waiting(Waits.PARENT, state)):
             lanes = {row.lane for row in rows}
             parents, shown = _parents(connection, lanes), seen_lanes(connection, lanes)

@@ -35,7 +35,7 @@ def figures(fleet: Fleet) -> list[Metric]:
 def _of_workers(fleet: Fleet) -> Iterator[Metric]:
     yield _gauge("seen_timestamp_seconds", "When these figures of the fleet were taken.", {(): fleet.at.timestamp()})
     yield _gauge("workers", "Worker processes that live.", {(): fleet.alive})
-    told = "Batches that were taken from a worker that did not finish them."
+    told = "Ledgers that were taken over from a process that had fallen silent."
     taken = CounterMetricFamily("loadsheet_fleet_takeovers", told)
     taken.add_metric((), fleet.takeovers_ever)
     yield taken
@@ -44,10 +44,10 @@ def _of_workers(fleet: Fleet) -> Iterator[Metric]:
 def _of_queue(fleet: Fleet) -> Iterator[Metric]:
     depth: dict[tuple[str, ...], float] = {}
     for one in fleet.queue:
-        depth[one.shipper, one.kind, "waiting"] = one.waiting
-        depth[one.shipper, one.kind, "under way"] = one.under_way
-    told = "Batches and runs in the queue, by kind; waiting, or under way."
-    yield _gauge("queue", told, depth, "shipper", "kind", "state")
+        depth[one.shipper, one.reason, "waiting"] = one.waiting
+        depth[one.shipper, one.reason, "under way"] = one.under_way
+    told = "Runs in the queue, by why they are wanted; waiting, or under way."
+    yield _gauge("queue", told, depth, "shipper", "reason", "state")
     told = "For how long the oldest in the queue waits (0: nothing does)."
     yield _gauge("oldest_waiting_seconds", told, {(): fleet.oldest_s})
 

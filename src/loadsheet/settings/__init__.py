@@ -7,6 +7,7 @@ file > capabilities > defaults; `sources` says what of that is different for fol
 
 import difflib
 import os
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -35,7 +36,7 @@ from loadsheet.settings.reporting import Reporting
 from loadsheet.settings.scheduling import Scheduling
 from loadsheet.settings.seeing import Seeing
 from loadsheet.settings.sending import Sending
-from loadsheet.settings.sharing import Sharing
+from loadsheet.settings.sharing import RETIRED, Sharing
 from loadsheet.settings.sources import CONFIG_FILE, PREFIX, Layer
 from loadsheet.settings.telling import Telling
 
@@ -75,8 +76,11 @@ class Settings(
     @model_validator(mode="before")
     @classmethod
     def _empty_is_not_set(cls, values: Any) -> Any:
-        """An empty text stands for a setting that is not set, where there is no other way to say that."""
-        return {name: value for name, value in values.items() if value != "" or not _may_be_unset(name)}
+        """An empty text stands for a setting that is not set, where there is no other way to say that. What was retired is left out."""
+        for name in RETIRED.keys() & values.keys():
+            warnings.warn(f"{name} does nothing any more: {RETIRED[name]}; remove it", FutureWarning, stacklevel=2)
+        kept = {name: value for name, value in values.items() if name not in RETIRED}
+        return {name: value for name, value in kept.items() if value != "" or not _may_be_unset(name)}
 
     @model_validator(mode="after")
     def _makes_sense(self) -> Self:

@@ -1,10 +1,10 @@
-"""Settings of a ledger that several processes share: where it lies, and how they divide the work."""
+"""Settings of a ledger that several processes share: where it lies, and how many runs they do."""
 
 from pydantic import BaseModel, Field, NonNegativeInt, PositiveFloat, PositiveInt
 
 
 class Sharing(BaseModel):
-    """Where a shared ledger lies, and how processes divide the work."""
+    """Where a shared ledger lies, and how many runs its workers do."""
 
     database_schema: str = Field(
         "loadsheet",
@@ -14,11 +14,14 @@ class Sharing(BaseModel):
     takeover_s: PositiveFloat = Field(
         30.0, description="A process that shares the ledger and was not heard of for so long is taken for dead"
     )
-    batch_entries: PositiveInt = Field(200, description="So many entries at most a worker is handed at once")
-    worker_places: PositiveInt = Field(2, description="So many batches of calls a worker has at the same time")
-    worker_wait_s: PositiveFloat = Field(
-        60.0, description="A run that waits for workers does the work itself if none was heard of for so long"
-    )
+    worker_places: PositiveInt = Field(2, description="So many runs a worker does at the same time")
     jobs_days: NonNegativeInt = Field(
         7, description="Days for which finished jobs and workers are kept in the shared tables"
     )
+
+
+RETIRED = {
+    "batch_entries": "a run is done by one process, and nothing of it is handed out",
+    "worker_wait_s": "a run waits for no worker",
+}
+"""Settings of 0.5.0 that do nothing any more, and why. They are taken with a warning until 0.7.0."""

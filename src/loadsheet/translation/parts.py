@@ -5,23 +5,20 @@ whole: their chunks follow each other without a gap, and all of them counted the
 lost, nothing of it is used (`PartsLost`), and the drop is translated by one process.
 """
 
-import hashlib
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Protocol, Self
-
-import msgspec
+from typing import Protocol
 
 from loadsheet.mapping import Document, Ignored, load, of_shipper, translate
 from loadsheet.mapping import Mapping as CompiledMapping
 from loadsheet.mapping.documents import TableNotes
-from loadsheet.mapping.parts import Broken, Chunk, Part, Whole, pack, together, unpack
+from loadsheet.mapping.parts import Broken, Chunk, Part, Whole, together
 from loadsheet.mapping.revival import put_down
-from loadsheet.problems import FileRefused, FolderError, MappingError, Problem, ReadersUnavailable
+from loadsheet.problems import MappingError
 from loadsheet.reading import Table, open_tables
 from loadsheet.settings import Settings
 from loadsheet.translation.watching import Watched
@@ -48,12 +45,11 @@ class Translated(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A file of a drop: its role, the name it was dropped under, where it lies, and the SHA-256 (hex) of its bytes."""
+    """A file of a drop: its role, the name it was dropped under, and where it lies."""
 
     role: str
     name: str
     lies_at: str
-    sha256: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,18 +67,6 @@ class Order:
     part: int
     of: int
 
-    def to_json(self) -> dict[str, Any]:
-        """The order as JSON values."""
-        return msgspec.to_builtins(self)  # type: ignore[no-any-return]
-
-    @classmethod
-    def from_json(cls, given: Mapping[str, Any]) -> Self:
-        """The order that `to_json` gave. Raises PartsLost for what is none."""
-        try:
-            return msgspec.convert(given, cls)
-        except msgspec.ValidationError as error:
-            raise PartsLost(f"an order that cannot be understood: {error}") from error
-
 
 @dataclass(frozen=True, slots=True)
 class Told:
@@ -93,36 +77,6 @@ class Told:
     rows: dict[str, int]
     groups: int
     notes: dict[str, TableNotes]
-
-    def to_json(self) -> dict[str, Any]:
-        """What was told as JSON values."""
-        notes = {
-            name: {
-                "problems": [problem.to_json() for problem in one.problems],
-                "unused": one.unused,
-                "blank": one.blank_rows,
-            }
-            for name, one in self.notes.items()
-        }
-        return {"rows": self.rows, "groups": self.groups, "notes": notes}
-
-    @classmethod
-    def from_json(cls, answer: Mapping[str, Any]) -> Self:
-        """What `to_json` gave. Raises FileRefused if the part found that the file cannot be used, and PartsLost for what is no answer."""
-        if "refused" in answer:
-            raise FileRefused(Problem.from_json(answer["refused"]))
-        if "failed" in answer:
-            raise PartsLost(str(answer["failed"]))
-        try:
-            notes = {
-                name: TableNotes(
-                    tuple(map(Problem.from_json, one["problems"])), tuple(one["unused"]), int(one["blank"])
-                )
-                for name, one in dict(answer["notes"]).items()
-            }
-            return cls(dict(answer["rows"]), int(answer["groups"]), notes)
-        except (LookupError, TypeError, ValueError) as error:
-            raise PartsLost(f"an answer that cannot be understood: {error}") from error
 
 
 def orders(mapping: CompiledMapping, files: Iterable[Source], now: str, count: int) -> list[Order]:
@@ -194,44 +148,6 @@ def _made_again(order: Order, settings: Settings) -> CompiledMapping:
     return of_shipper(mapping, order.shipper) if order.shipper else mapping
 
 
-def carry_out(
-    given: Mapping[str, Any],
-    settings: Settings,
-    known: Iterable[CompiledMapping],
-    *,
-    bring: Callable[[str], Path],
-    put: Callable[[Iterable[tuple[int, bytes]]], object],
-) -> dict[str, Any]:
-    """Translate the part that was handed out with `given`: `bring` says where on this machine that is which lies somewhere, and `put` gets
-    the packed chunks, each with its number. Returns what it came to (JSON values, for `staged`): a file that cannot be used, and a machine
-    that does not have it or cannot read it, are answers as well.
-    """
-    try:
-        order = Order.from_json(given)
-        part = begin(
-            replace(order, files=tuple(_brought(source, bring) for source in order.files)), settings, known=known
-        )
-        put((chunk.first, pack(chunk)) for chunk in part.chunks())
-    except FileRefused as refused:
-        return {"refused": refused.problem.to_json()}
-    except (MappingError, FolderError, ReadersUnavailable, PartsLost) as failed:
-        return {"failed": str(failed)}
-    return part.told().to_json()
-
-
-def _brought(source: Source, bring: Callable[[str], Path]) -> Source:
-    """The file as it lies on this machine. Raises PartsLost if that is not what was claimed: it says nothing against the file."""
-    path = bring(source.lies_at)
-    try:
-        with path.open("rb") as file:
-            is_the_same = hashlib.file_digest(file, "sha256").hexdigest() == source.sha256
-    except OSError as error:
-        raise PartsLost(f"{source.name} cannot be read on this machine at {path} ({error.strerror})") from error
-    if not is_the_same:
-        raise PartsLost(f"{source.name} is not the file that was claimed, on this machine at {path}")
-    return replace(source, lies_at=str(path))
-
-
 class Joined:
     """What several parts come to together. `told` is asked when the chunks, in the order of their numbers, have ended."""
 
@@ -255,14 +171,6 @@ class Joined:
     def notes(self) -> Mapping[str, TableNotes]:
         """What the first part saw of each table."""
         return self._told()[0].notes
-
-
-def staged(packed: Iterable[bytes], answers: Iterable[Mapping[str, Any]]) -> Translated:
-    """What parts came to that were carried out elsewhere: their packed chunks in the order of their numbers, and their answers. Raises what
-    they met, as `Told.from_json` does.
-    """
-    told = [Told.from_json(answer) for answer in answers]
-    return Joined(map(unpack, packed), lambda: told)
 
 
 class _Alone:

@@ -8,9 +8,9 @@ from alembic.migration import MigrationContext
 from alembic.operations import Operations
 from sqlalchemy import Connection
 
-from loadsheet.ledger.migrations import fifth, first, fourth, second, third
+from loadsheet.ledger.migrations import fifth, first, fourth, second, sixth, third
 
-STEPS = {0: first.upgrade, 1: second.upgrade, 2: third.upgrade, 3: fourth.upgrade, 4: fifth.upgrade}
+STEPS = {0: first.upgrade, 1: second.upgrade, 2: third.upgrade, 3: fourth.upgrade, 4: fifth.upgrade, 5: sixth.upgrade}
 """Each step by the version that it starts from."""
 
 

@@ -1,65 +1,64 @@
-"""Jobs: what the queue (Procrastinate) is told of batches, in the transaction that made them, and the queue's own tables.
+"""Jobs: what the queue (Procrastinate) is told of runs that are wanted, and the queue's own tables.
 
-Owns: the names of tasks and queues, and that a job holds ids alone. The queue only has to hand each batch to somebody at least once;
-everything else is guarded by the ledger. Each ledger has queues of its own, because the queue selects jobs by nothing else: so a worker
-takes jobs of the ledgers it serves, and each kind in its own places. What was lost of it is found again by `recovery`.
+Owns: the name of the task and of the queues. A job says whose run is wanted, and since when; at most one of a shipper waits, and one is
+being done. The queue only wakes workers: who may run a ledger is decided by its tenure, so a job that comes twice or late does no harm.
+Each ledger has a queue of its own, because the queue selects jobs by nothing else: so a worker takes jobs of the ledgers it serves.
 """
 
 import hashlib
-from collections.abc import Sequence
-from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
+from typing import NamedTuple
 
 from sqlalchemy import Connection, Engine, insert, inspect, select, text, update
+from sqlalchemy.dialects.postgresql import insert as insert_once
 
-from loadsheet.ledger.batches import Announce, Batch, Kind
 from loadsheet.ledger.postgres import Address, make_schema
 from loadsheet.ledger.shared import schema
 from loadsheet.problems import SettingsError
 
-TASK = "work"
-"""The one task of batches; its arguments are `ledger` (the schema), `shipper`, `kind` and `batch`."""
-RUN_TASK = "run"
-"""The task of a scheduled run; its arguments are `shipper` and `due`."""
+TASK = "run"
+"""The one task; its arguments are `ledger` (the schema), `shipper`, `reason`, and since when it is wanted (`due`)."""
+FILES, SCHEDULE, RESEND = "files", "schedule", "resend"
+"""Why a run is wanted: files came, a schedule says so, or something is left of a run that ended early."""
 
-CALLS, REST, RUNS = "calls", "rest", "runs"
-"""The groups of queues, one for each sort of places that a worker has: of calls, of everything else of a run, and of whole runs."""
-GROUPS = {kind: CALLS if kind is Kind.CALLS else REST for kind in Kind}
 _QUEUE_MAX = 40  # letters of a queue's name: the queue notifies on a channel of that name, which PostgreSQL cuts at 63
 _DIGEST = 10
-_FIRST = {Kind.RESOLUTION: 2, Kind.LOOKUP: 2, Kind.RECONCILIATION: 2, Kind.TRANSLATION: 1, Kind.CALLS: 0}
-_VERSION = "queue_version"
+_VERSION, _TABLES = "queue_version", "tables_version"
 
 
-def announcing(address: Address) -> Announce:
-    """What tells the queue of a ledger's batches."""
-    return partial(_announce, address)
+class Wanted(NamedTuple):
+    """The open job of a ledger: why a run is wanted, and whether a worker is doing it."""
+
+    reason: str
+    begun: bool
 
 
-def _announce(address: Address, connection: Connection, made: Sequence[Batch]) -> None:
-    connection.execute(_DEFER, [_job(address, batch) for batch in made])
+def want_run(connection: Connection, address: Address, reason: str, due: str) -> None:
+    """Have a worker run a ledger; where a job of it waits already, that one is due now. `due` is ISO 8601 UTC."""
+    run = {"queue": queue_of(address.schema), "task": TASK, "ledger": address.schema, "shipper": address.shipper}
+    run |= {"reason": reason, "due": due}
+    connection.execute(_ONE_AT_A_TIME, run)
+    if connection.execute(_IS_DUE, run).rowcount:
+        wake(connection)
+    else:
+        connection.execute(_DEFER, run)
 
 
-def announce_again(connection: Connection, address: Address, found: Sequence[Batch]) -> int:
-    """Tell the queue of those of these batches of which it has no job that waits or is being done; returns how many that were."""
-    lost = [job for job in (_job(address, batch) for batch in found) if connection.scalar(_KNOWN, job) is None]
-    if lost:
-        connection.execute(_DEFER, lost)
-    return len(lost)
+def wanted(connection: Connection, address: Address) -> Wanted | None:
+    """The open job of a ledger, if there is one; of two, the one that is being done."""
+    row = connection.execute(_OPEN, {"ledger": address.schema}).first()
+    return None if row is None else Wanted(row.reason, row.begun)
 
 
-def announce_run(connection: Connection, address: Address, due: str) -> None:
-    """Tell the queue of a scheduled run; where one of the shipper waits already, that is it from now on. `due` is ISO 8601 UTC."""
-    run = {"queue": queue_of(RUNS, address.schema), "task": RUN_TASK, "shipper": address.shipper, "due": due}
-    connection.execute(_ONE_RUN, run)  # whoever announces one at the same moment waits for us
-    connection.execute(_IS_DUE, run)
-    connection.execute(_DEFER_RUN, run)
+def wake(connection: Connection) -> None:
+    """Have all workers look for jobs: the queue itself tells them of new ones only."""
+    connection.execute(_NOTIFY)
 
 
-def queue_of(group: str, ledger: str) -> str:
-    """The queue of a ledger (its schema) for jobs of this group."""
-    name = f"{group}:{ledger}"
+def queue_of(ledger: str) -> str:
+    """The queue of a ledger (its schema)."""
+    name = f"runs:{ledger}"
     if len(name) <= _QUEUE_MAX:
         return name
     return f"{name[: _QUEUE_MAX - _DIGEST - 1]}~{hashlib.sha256(ledger.encode()).hexdigest()[:_DIGEST]}"
@@ -76,7 +75,16 @@ def make_tables(engine: Engine, address: Address) -> None:
         connection.exec_driver_sql(f'set local search_path to "{address.shared}"')
         if not inspect(connection).has_table(schema.shared_meta.name, schema=address.shared):
             schema.metadata.create_all(connection)
+        _upgrade(connection)
         _make_queue(connection)
+
+
+def _upgrade(connection: Connection) -> None:
+    """Bring tables that 0.5.0 made to the present: takeovers were those of batches, which are no more."""
+    made = insert_once(schema.shared_meta).values(name=_TABLES, value="2").on_conflict_do_nothing()
+    if connection.execute(made).rowcount:
+        schema.takeovers.drop(connection)
+        schema.takeovers.create(connection)
 
 
 def _make_queue(connection: Connection) -> None:
@@ -105,36 +113,21 @@ def _parts(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split(".")[:3] if part.isdecimal())
 
 
-def _job(address: Address, batch: Batch) -> dict[str, object]:
-    return {
-        "queue": queue_of(GROUPS[batch.kind], address.schema),
-        "task": TASK,
-        "priority": _FIRST[batch.kind],
-        "once": f"{address.schema}:{batch.id}",
-        "ledger": address.schema,
-        "shipper": address.shipper,
-        "kind": batch.kind.value,
-        "batch": batch.id,
-    }
-
-
-_ARGS = (
-    "jsonb_build_object('ledger', cast(:ledger as text), 'shipper', cast(:shipper as text), "
-    "'kind', cast(:kind as text), 'batch', cast(:batch as bigint))"
+_ONE_AT_A_TIME = text("select pg_advisory_xact_lock(hashtextextended('run:' || :ledger, 2))")
+_IS_DUE = text(  # one that was put back begins anew
+    "update procrastinate_jobs set attempts = 0, scheduled_at = null, "
+    "args = args || jsonb_build_object('due', cast(:due as text), 'reason', cast(:reason as text)) "
+    "where queueing_lock = 'run:' || :ledger and status = 'todo'"
 )
 _DEFER = text(
-    "select procrastinate_defer_jobs_v1(array[row(cast(:queue as varchar), cast(:task as varchar), cast(:priority as integer), "
-    f"null::text, cast(:once as text), {_ARGS}, null::timestamptz)::procrastinate_job_to_defer_v1])"
+    "select procrastinate_defer_jobs_v1(array[row(cast(:queue as varchar), cast(:task as varchar), 0, cast(:ledger as text), "
+    "cast('run:' || :ledger as text), jsonb_build_object('ledger', cast(:ledger as text), 'shipper', cast(:shipper as text), "
+    "'reason', cast(:reason as text), 'due', cast(:due as text)), null::timestamptz)::procrastinate_job_to_defer_v1])"
 )
-_DEFER_RUN = text(
-    "select procrastinate_defer_jobs_v1(array[row(cast(:queue as varchar), cast(:task as varchar), 0, null::text, "
-    "cast('run:' || :shipper as text), jsonb_build_object('shipper', cast(:shipper as text), 'due', cast(:due as text)), "
-    "null::timestamptz)::procrastinate_job_to_defer_v1]) where not exists "
-    "(select 1 from procrastinate_jobs where queueing_lock = 'run:' || :shipper and status = 'todo')"
+_NOTIFY = text(
+    "select pg_notify('procrastinate_any_queue_v1', json_build_object('type', 'job_inserted', 'job_id', 0)::text)"
 )
-_IS_DUE = text(  # one that was put back, until it is too late for its own moment
-    "update procrastinate_jobs set args = args || jsonb_build_object('due', cast(:due as text)), attempts = 0 "
-    "where queueing_lock = 'run:' || :shipper and status = 'todo'"
+_OPEN = text(
+    "select args ->> 'reason' as reason, status = 'doing' as begun from procrastinate_jobs "
+    "where status in ('todo', 'doing') and args ->> 'ledger' = :ledger order by begun desc limit 1"
 )
-_ONE_RUN = text("select pg_advisory_xact_lock(hashtextextended('run:' || :shipper, 2))")
-_KNOWN = text("select 1 from procrastinate_jobs where status in ('todo', 'doing') and queueing_lock = :once limit 1")

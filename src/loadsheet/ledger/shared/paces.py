@@ -20,18 +20,27 @@ FORGOTTEN_S = 60.0
 """A lease that ran out so long ago is of a process that died, and is removed."""
 
 
+class Figures(NamedTuple):
+    """What all who send may do together: calls a second (0: no limit), and calls at the same time."""
+
+    per_second: int
+    connections: int
+
+
 def pace_name(exchange: str, token: str) -> str:
     """The name of the pace of an exchange and a token: all who send with both share it. It tells neither."""
     return hashlib.sha256(f"loadsheet pace\0{exchange.rstrip('/')}\0{token}".encode()).hexdigest()[:32]
 
 
-def begin(connection: Connection, name: str, exchange: str, per_second: int, connections: int) -> None:
-    """Have a pace with these figures (a rate of 0: no limit), whatever they were before; of the exchange its origin is kept."""
+def begin(connection: Connection, name: str, exchange: str, per_second: int, connections: int) -> Figures | None:
+    """Have a pace with these figures (a rate of 0: no limit), and return what they were before; of the exchange its origin is kept."""
+    row = connection.execute(select(paces.c.per_second, paces.c.connections).where(paces.c.name == name)).first()
     parts = urlsplit(exchange)
     figures = {"per_second": per_second, "connections": connections}
     origin = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
     made = insert(paces).values(name=name, exchange=origin, **figures)
     connection.execute(made.on_conflict_do_update(index_elements=[paces.c.name], set_=figures))
+    return None if row is None else Figures(*row)
 
 
 def renew(connection: Connection, name: str, worker: str, ask: Ask) -> Lease:
@@ -117,10 +126,10 @@ class PaceOf:
         self._engine, self._exchange, self._worker = engine, exchange, worker
         self.name = pace_name(exchange, token)
 
-    def begin(self, per_second: int, connections: int) -> None:
-        """Have it, with these figures."""
+    def begin(self, per_second: int, connections: int) -> Figures | None:
+        """Have it with these figures; returns what they were before."""
         with self._engine.begin() as connection:
-            begin(connection, self.name, self._exchange, per_second, connections)
+            return begin(connection, self.name, self._exchange, per_second, connections)
 
     def renew(self, ask: Ask) -> Lease:
         """Another lease; who asks for nothing gives his back."""

@@ -1,19 +1,16 @@
-"""Recovery: jobs that nobody will do any more are found again, and old ones are removed.
+"""Recovery: jobs that nobody will do any more are found again, runs that died are wanted again, and old jobs are removed.
 
-Owns: which jobs count as lost (those of a worker that was not heard of for so long, and those that a worker is said to do and does not),
-and that a batch which is open has a job. A job that comes twice is harmless: whoever takes the batch second supersedes the first.
+Owns: which jobs count as lost: those of a worker that was not heard of for so long, and those that a worker is said to do and does not.
+A job that comes twice is harmless: who holds the ledger's tenure runs, the other one ends at once.
 """
 
 from collections.abc import Callable, Collection, Iterable
 
-from sqlalchemy import Connection, Engine, bindparam, select, text
+from sqlalchemy import Connection, Engine, TextClause, bindparam, text
 from sqlalchemy.types import ARRAY, BigInteger, Text
 
-from loadsheet.ledger.batches import Batch, Kind
-from loadsheet.ledger.fences import OPEN
 from loadsheet.ledger.postgres import Address
-from loadsheet.ledger.schema import batches
-from loadsheet.ledger.shared.jobs import announce_again
+from loadsheet.ledger.shared.jobs import RESEND, wake, want_run
 
 _AT_ONCE = 5_000
 _HOUR_S = 3_600
@@ -43,25 +40,38 @@ def reap(connection: Connection, takeover_s: float) -> list[int]:
     """
     lost = list(connection.scalars(_REAP, {"takeover_s": takeover_s}))
     connection.execute(_FORGET, {"takeover_s": takeover_s})
-    _wake(connection, lost)
+    if lost:
+        wake(connection)
     return lost
 
 
-def doing_of(connection: Connection, workers: Collection[int]) -> set[int]:
-    """The jobs that these workers (by the queue's own numbers) are said to do."""
-    return set(connection.scalars(_DOING, {"workers": list(workers)}))
+def doing_of(connection: Connection, worker: int) -> set[int]:
+    """The jobs that this worker (by the queue's own number) is said to do."""
+    return set(connection.scalars(_DOING, {"worker": worker}))
 
 
-def put_back(connection: Connection, jobs: Collection[int], workers: Collection[int]) -> list[int]:
-    """Put back those of these jobs which these workers are said to do; returns their ids."""
-    back = list(connection.scalars(_PUT_BACK, {"jobs": list(jobs), "workers": list(workers)})) if jobs else []
-    _wake(connection, back)
+def put_back(connection: Connection, jobs: Collection[int], worker: int) -> list[int]:
+    """Put back those of these jobs which this worker is said to do; returns their ids."""
+    back = list(connection.scalars(_PUT_BACK, {"jobs": list(jobs), "worker": worker})) if jobs else []
+    if back:
+        wake(connection)
     return back
 
 
-def beat(connection: Connection, workers: Collection[int]) -> set[int]:
-    """Say that these workers live; returns those that are known: the others were taken for dead."""
-    return set(connection.scalars(_BEAT, {"workers": list(workers)})) if workers else set()
+def beat(connection: Connection, worker: int) -> bool:
+    """Say that this worker lives; False if it is not known any more: it was taken for dead."""
+    return connection.execute(_BEAT, {"worker": worker}).rowcount > 0
+
+
+def holder(connection: Connection, address: Address, takeover_s: float) -> str:
+    """Who holds a ledger and was heard of within so many seconds; empty if nobody does, or there is no ledger yet."""
+    if connection.scalar(_HAS_TENURES, {"table": f"{address.schema}.tenures"}) is None:
+        return ""
+    held = text(
+        f'select holder from "{address.schema}".tenures '  # noqa: S608 (our own name)
+        "where cast(seen_at as double precision) > extract(epoch from clock_timestamp()) - :silent_s"
+    )
+    return connection.scalar(held, {"silent_s": takeover_s}) or ""
 
 
 def left(connection: Connection, queues: Collection[str]) -> int:
@@ -69,33 +79,34 @@ def left(connection: Connection, queues: Collection[str]) -> int:
     return int(connection.scalar(_LEFT, {"queues": list(queues)}) or 0)
 
 
-def failing(connection: Connection, ledger: str, tries: int) -> list[tuple[str, int, int]]:
-    """The jobs of a ledger (its schema) that wait after they were tried so many times: kind, batch, and how often that was."""
-    found = connection.execute(_FAILING, {"ledger": ledger, "tries": tries})
-    return [(row.kind, row.batch, row.attempts) for row in found]
-
-
 def sweep(engine: Engine, ledgers: Iterable[Address], every_s: float) -> int:
-    """See to it that each open batch of these ledgers has a job; returns how many had none. Of several who do so, one looks into a ledger
-    within `every_s`.
+    """See to it that each of these ledgers whose last run died has a job; returns how many had none. Who holds a ledger and was heard of
+    within `every_s` is no dead run; one that died is wanted again once, whatever becomes of that. Of several who sweep, one looks into a
+    ledger within `every_s`.
     """
     known = {address.schema: address for address in ledgers}
     with engine.begin() as connection:
         connection.execute(_MARKS, {"ledgers": list(known)})
         mine = list(connection.scalars(_MINE, {"ledgers": list(known), "every_s": every_s}))
-    return sum(_sweep(engine, known[schema]) for schema in mine)
+    return sum(_sweep(engine, known[schema], every_s) for schema in mine)
 
 
-def _sweep(engine: Engine, address: Address) -> int:
-    here = engine.execution_options(schema_translate_map={None: address.schema})
-    with here.begin() as connection:
-        lost = [
-            Batch(row.id, Kind(row.kind), row.run_id) for row in connection.execute(_LOST, {"ledger": address.schema})
-        ]
-        if not lost:
-            return 0
-        connection.execute(_LOCK, {"ledger": address.schema})
-        return announce_again(connection, address, lost)
+def _sweep(engine: Engine, address: Address, silent_s: float) -> bool:
+    with engine.begin() as connection:
+        died = connection.scalar(_died(address.schema), {"silent_s": silent_s})
+        if died is None or connection.scalar(_KNOWN, {"ledger": address.schema, "due": died}) is not None:
+            return False
+        want_run(connection, address, RESEND, died)
+        return True
+
+
+def _died(schema: str) -> TextClause:
+    """The beginning of a ledger's last run, if that did not end and nobody holds the ledger."""
+    return text(
+        f'select started_at from "{schema}".runs where id = (select max(id) from "{schema}".runs) '  # noqa: S608 (our own name)
+        f"and finished_at = '' and not exists (select 1 from \"{schema}\".tenures where holder <> '' "
+        "and cast(seen_at as double precision) > extract(epoch from clock_timestamp()) - :silent_s)"
+    )
 
 
 def purge(engine: Engine, days: int, ended: Callable[[], bool] = lambda: False) -> int:
@@ -114,13 +125,7 @@ def purge(engine: Engine, days: int, ended: Callable[[], bool] = lambda: False) 
     return count
 
 
-def _wake(connection: Connection, jobs: Collection[int]) -> None:
-    """Whoever waits for jobs looks at once: the queue itself tells of new ones only."""
-    if jobs:
-        connection.execute(_NOTIFY)
-
-
-# Of jobs of the same batch one waits; were there another that waits already, this one would be too many.
+# Of jobs of the same ledger one waits; were there another that waits already, this one would be too many.
 _LOST_ONES = (
     "with lost as (select id, row_number() over (partition by coalesce(queueing_lock, id::text) order by id) as place, "
     "exists (select 1 from procrastinate_jobs other where other.queueing_lock = doing.queueing_lock and other.status = 'todo') "
@@ -128,34 +133,23 @@ _LOST_ONES = (
 )
 _ARE_PUT_BACK = (
     ") update procrastinate_jobs set status = cast(case when lost.place = 1 and not lost.waits then 'todo' else 'failed' end "
-    "as procrastinate_job_status), worker_id = null, attempts = attempts + 1, scheduled_at = null, abort_requested = false "
+    "as procrastinate_job_status), worker_id = null, attempts = attempts + 1, scheduled_at = null, priority = 1, abort_requested = false "
     "from lost where procrastinate_jobs.id = lost.id and procrastinate_jobs.status = 'doing' returning procrastinate_jobs.id"
 )
 _SILENT = "greatest(last_heartbeat, pg_postmaster_start_time()) < now() - make_interval(secs => :takeover_s)"
 _GONE = "(doing.worker_id is null or doing.worker_id in (select id from procrastinate_workers where " + _SILENT + "))"  # noqa: S608
 _REAP = text(_LOST_ONES + _GONE + _ARE_PUT_BACK)
 _FORGET = text("delete from procrastinate_workers where " + _SILENT)  # noqa: S608 (nothing of it comes from outside)
-_ids = (bindparam("jobs", type_=ARRAY(BigInteger)), bindparam("workers", type_=ARRAY(BigInteger)))
-_PUT_BACK = text(_LOST_ONES + "doing.id = any(:jobs) and doing.worker_id = any(:workers)" + _ARE_PUT_BACK).bindparams(
-    *_ids
+_PUT_BACK = text(_LOST_ONES + "doing.id = any(:jobs) and doing.worker_id = :worker" + _ARE_PUT_BACK).bindparams(
+    bindparam("jobs", type_=ARRAY(BigInteger))
 )
-_DOING = text("select id from procrastinate_jobs where status = 'doing' and worker_id = any(:workers)").bindparams(
-    _ids[1]
-)
-_BEAT = text(
-    "update procrastinate_workers set last_heartbeat = now() where id = any(:workers) returning id"
-).bindparams(_ids[1])
-_NOTIFY = text(
-    "select pg_notify('procrastinate_any_queue_v1', json_build_object('type', 'job_inserted', 'job_id', 0)::text)"
-)
+_DOING = text("select id from procrastinate_jobs where status = 'doing' and worker_id = :worker")
+_BEAT = text("update procrastinate_workers set last_heartbeat = now() where id = :worker")
+_HAS_TENURES = text("select to_regclass(:table)")
 _LEFT = text(
     "select count(*) from procrastinate_jobs where status = 'todo' and queue_name = any(:queues) "
     "and (scheduled_at is null or scheduled_at <= now())"
 ).bindparams(bindparam("queues", type_=ARRAY(Text)))
-_FAILING = text(
-    "select args ->> 'kind' as kind, cast(args ->> 'batch' as bigint) as batch, attempts from procrastinate_jobs "
-    "where status = 'todo' and args ->> 'ledger' = :ledger and attempts >= :tries order by id"
-)
 _some = bindparam("ledgers", type_=ARRAY(Text))
 _MARKS = text(
     "insert into shared_meta (name, value) select 'swept ' || ledger, '0' from unnest(cast(:ledgers as text[])) as ledger "
@@ -165,24 +159,16 @@ _MINE = text(
     "update shared_meta set value = extract(epoch from clock_timestamp())::text from (select name from shared_meta "
     "where name in (select 'swept ' || ledger from unnest(cast(:ledgers as text[])) as ledger) "
     "and cast(value as double precision) <= extract(epoch from clock_timestamp()) - :every_s for update skip locked) as due "
-    "where shared_meta.name = due.name and to_regclass(quote_ident(substr(due.name, 7)) || '.batches') is not null "
+    "where shared_meta.name = due.name and to_regclass(quote_ident(substr(due.name, 7)) || '.tenures') is not null "
     "returning substr(due.name, 7)"
 ).bindparams(_some)
 _MY_TURN = text(
     "update shared_meta set value = extract(epoch from clock_timestamp())::text where name = 'swept ' "
     "and cast(value as double precision) <= extract(epoch from clock_timestamp()) - :every_s returning name"
 )
-_LOCK = text("select pg_advisory_xact_lock(hashtextextended(:ledger, 1))")  # as whoever changes the ledger takes it
-_LOST = (
-    select(batches.c.id, batches.c.kind, batches.c.run_id)
-    .where(
-        batches.c.state == OPEN,
-        text(
-            "not exists (select 1 from procrastinate_jobs job where job.status in ('todo', 'doing') "
-            "and job.queueing_lock = :ledger || ':' || batches.id)"
-        ),
-    )
-    .order_by(batches.c.id)
+_KNOWN = text(
+    "select 1 from procrastinate_jobs where args ->> 'ledger' = :ledger "
+    "and (status in ('todo', 'doing') or args ->> 'due' = :due) limit 1"
 )
 _PURGE = text(
     "delete from procrastinate_jobs where id in (select id from procrastinate_jobs job "

@@ -12,7 +12,7 @@ shared_meta = Table(  # not `meta`: each ledger has one of that name, and both a
     "shared_meta", metadata, Column("name", Text, primary_key=True), Column("value", Text, nullable=False)
 )
 
-workers = Table(  # processes that take batches, while they live, and for a day after
+workers = Table(  # processes that take runs, while they live, and for a day after
     "workers",
     metadata,
     Column("name", Text, primary_key=True),  # host, process and a random part: unique for each start
@@ -20,25 +20,22 @@ workers = Table(  # processes that take batches, while they live, and for a day 
     Column("process", Integer, nullable=False),
     Column("version", Text, nullable=False),
     Column("serves", Text, nullable=False, default="[]"),  # names of shippers; empty: all
-    Column("places", Integer, nullable=False),  # batches of calls at the same time
+    Column("places", Integer, nullable=False),  # runs at the same time
     Column("doing", Text, nullable=False, default="[]"),
-    Column("done", Integer, nullable=False, default=0, server_default="0"),  # batches that it finished
+    Column("done", Integer, nullable=False, default=0, server_default="0"),  # runs that it finished
     Column("started", Float, nullable=False),
     Column("seen", Float, nullable=False, index=True),
     Column("ended", Float),
 )
 
-takeovers = Table(  # batches that were taken from somebody who had not finished them
+takeovers = Table(  # ledgers that were taken over from a process that had fallen silent
     "takeovers",
     metadata,
     Column("id", Integer, primary_key=True),
     Column("at", Float, nullable=False, index=True),
     Column("shipper", Text, nullable=False),
-    Column("batch", Integer, nullable=False),
-    Column("kind", Text, nullable=False),
     Column("before", Text, nullable=False),
     Column("after", Text, nullable=False),
-    Column("unknown", Integer, nullable=False),  # entries that were being sent
 )
 
 paces = Table(  # one row for each exchange and token

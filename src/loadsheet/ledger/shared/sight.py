@@ -23,8 +23,8 @@ DAY_S = 86_400.0
 
 
 class Worker(NamedTuple):
-    """A process that takes batches: since when and when it was seen last (aware, UTC), whom it serves (empty: all), what it does now, how
-    many batches it finished, and how many it took over within a day. One that neither lives nor ended was silent for too long.
+    """A process that takes runs: since when and when it was seen last (aware, UTC), whom it serves (empty: all), what it does now, and how
+    many runs it finished. One that neither lives nor ended was silent for too long.
     """
 
     name: str
@@ -37,7 +37,6 @@ class Worker(NamedTuple):
     places: int
     doing: tuple[str, ...]
     done: int
-    takeovers: int
     alive: bool
     ended: bool
 
@@ -48,27 +47,24 @@ class Worker(NamedTuple):
 
 
 class Queued(NamedTuple):
-    """What is in the queue of one kind for one shipper: how much waits, how much is being done, and for how many seconds the oldest
+    """What is in the queue for one shipper: why runs are wanted, how many wait and are being done, and for how many seconds the oldest
     waits.
     """
 
     shipper: str
-    kind: str
+    reason: str
     waiting: int
     under_way: int
     oldest_s: float
 
 
 class Takeover(NamedTuple):
-    """A batch that was taken from somebody who had not finished it, with so many records that were being sent."""
+    """A ledger that was taken over from a process that had fallen silent, by another one."""
 
     at: datetime
     shipper: str
-    batch: int
-    kind: str
     before: str
     after: str
-    unknown: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +110,7 @@ def seen(connection: Connection, silent_s: float) -> Fleet:
     if not is_made(connection):
         return Fleet(clock.moment(now))
     told = [_takeover(row) for row in connection.execute(_TAKEOVERS, {"since": now - DAY_S})]
-    found = [_worker(row, now, silent_s, told) for row in connection.execute(select(workers))]
+    found = [_worker(row, now, silent_s) for row in connection.execute(select(workers))]
     found.sort(key=lambda one: (not one.alive, one.host, one.since, one.name))
     return Fleet(
         clock.moment(now),
@@ -131,7 +127,7 @@ def is_made(connection: Connection) -> bool:
     return connection.scalar(_MADE) is not None
 
 
-def _worker(row: Any, now: float, silent_s: float, told: Sequence[Takeover]) -> Worker:
+def _worker(row: Any, now: float, silent_s: float) -> Worker:
     return Worker(
         row.name,
         row.host,
@@ -143,7 +139,6 @@ def _worker(row: Any, now: float, silent_s: float, told: Sequence[Takeover]) -> 
         row.places,
         _texts(row.doing),
         row.done,
-        sum(one.after.startswith(row.name) for one in told),  # behind the name comes what tells its deliveries apart
         alive=row.ended is None and now - row.seen < silent_s,
         ended=row.ended is not None,
     )
@@ -163,7 +158,7 @@ def _values(one: Any) -> Sequence[Any]:
 
 
 def _takeover(row: Any) -> Takeover:
-    return Takeover(clock.moment(row.at), row.shipper, row.batch, row.kind, row.before, row.after, row.unknown)
+    return Takeover(clock.moment(row.at), row.shipper, row.before, row.after)
 
 
 _MADE = text("select to_regclass('workers')")
@@ -172,7 +167,7 @@ _TAKEOVERS = (
     select(takeovers).where(takeovers.c.at > text(":since")).order_by(takeovers.c.at.desc(), takeovers.c.id.desc())
 )
 _QUEUE = text(
-    "select coalesce(job.args ->> 'shipper', '') as shipper, coalesce(job.args ->> 'kind', job.task_name) as kind, "
+    "select coalesce(job.args ->> 'shipper', '') as shipper, coalesce(job.args ->> 'reason', '') as reason, "
     "count(*) filter (where job.status = 'todo') as waiting, count(*) filter (where job.status = 'doing') as under_way, "
     "coalesce(extract(epoch from clock_timestamp() - min(made.at) filter (where job.status = 'todo')), 0)::float as oldest_s "
     "from procrastinate_jobs job left join procrastinate_events made on made.job_id = job.id and made.type = 'deferred' "

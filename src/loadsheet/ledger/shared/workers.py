@@ -1,7 +1,7 @@
-"""The register of workers, and of batches that one took from another: what is written into it. What is read from it is in `sight`.
+"""The register of workers, and of runs that one took over from another: what is written into it. What is read from it is in `sight`.
 
-Owns: who counts as living when it is asked whether somebody takes the batches of a shipper: who was heard of within some seconds, by the
-database's clock. A wrong verdict costs some unknown outcomes and no record (see `fences`).
+Owns: who counts as living when it is asked whether somebody runs the ledger of a shipper: who was heard of within some seconds, by the
+database's clock.
 """
 
 import json
@@ -11,7 +11,6 @@ from typing import NamedTuple
 from sqlalchemy import Connection, delete, select, update
 from sqlalchemy.dialects.postgresql import insert
 
-from loadsheet.ledger.batches import Taken
 from loadsheet.ledger.shared import clock
 from loadsheet.ledger.shared.schema import takeovers, workers
 
@@ -20,7 +19,7 @@ _DAY_S = 86_400
 
 class Enrolled(NamedTuple):
     """What a worker tells of itself when it begins: its name (unique), where it is, the shippers it serves (an empty name: the only one),
-    and so many batches of calls it has at the same time.
+    and how many runs it does at the same time.
     """
 
     name: str
@@ -64,12 +63,10 @@ def living(connection: Connection, within_s: float, shipper: str) -> list[str]:
     return [name for name, serves in found if shipper in serves or not serves]
 
 
-def note_takeover(connection: Connection, shipper: str, taken: Taken, after: str) -> None:
-    """Note that this batch was taken from somebody, by `after`; nothing if nobody had it."""
-    if taken.before:
-        values = {"shipper": shipper, "batch": taken.id, "kind": taken.kind.value, "before": taken.before}
-        row = {**values, "at": clock.now(connection), "after": after, "unknown": taken.unknown}
-        connection.execute(insert(takeovers).values(row))
+def note_takeover(connection: Connection, shipper: str, before: str, after: str) -> None:
+    """Note that the ledger of a shipper was taken over from a process that had fallen silent, by another one."""
+    row = {"shipper": shipper, "before": before, "after": after, "at": clock.now(connection)}
+    connection.execute(insert(takeovers).values(row))
 
 
 def forget(connection: Connection, days: int) -> int:

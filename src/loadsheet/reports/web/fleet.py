@@ -33,7 +33,7 @@ class WorkerLine(NamedTuple):
 
 class FleetSeen(NamedTuple):
     """What is told: as of when (ISO 8601 UTC), how many workers live, some of them, what of this shipper waits and for how many minutes,
-    and how many of its batches were taken over within a day (with so many records of which nobody knows).
+    and how often its ledger was taken over within a day.
     """
 
     at: str
@@ -44,7 +44,6 @@ class FleetSeen(NamedTuple):
     under_way: int
     oldest_min: int
     takeovers: int
-    unknown: int
 
 
 def fleet_seen(settings: Settings) -> FleetSeen | None:
@@ -73,7 +72,6 @@ def told(fleet: "Fleet", shipper: str) -> FleetSeen:
         sum(one.under_way for one in mine),
         round(max((one.oldest_s for one in mine), default=0.0) / _MINUTE_S),
         len(taken),
-        sum(one.unknown for one in taken),
     )
 
 
