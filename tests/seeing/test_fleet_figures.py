@@ -46,10 +46,10 @@ def test_the_figures_are_those_of_the_fleet():
     assert of(found, "oldest_waiting_seconds") == {(): 400}
     depth = {tuple(value for _, value in labels): number for labels, number in of(found, "queue").items()}
     assert depth == {
-        ("calls", "acme", "waiting"): 12,
-        ("calls", "acme", "under way"): 2,
-        ("run", "bolt", "waiting"): 0,
-        ("run", "bolt", "under way"): 1,
+        ("files", "acme", "waiting"): 12,
+        ("files", "acme", "under way"): 2,
+        ("schedule", "bolt", "waiting"): 0,
+        ("schedule", "bolt", "under way"): 1,
     }
     pace = (("exchange", "https://exchange.example"), ("pace", "d41d8cd98f00"))
     assert of(found, "leased_rate") == {pace: 25}

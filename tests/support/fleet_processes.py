@@ -91,7 +91,7 @@ class Camp:
             yield
         except BaseException:
             folder.mkdir(parents=True, exist_ok=True)
-            for table in ("entries", "attempts", "events", "batches", "runs", "fleet.takeovers"):
+            for table in ("entries", "attempts", "events", "runs", "fleet.takeovers", "fleet.procrastinate_jobs"):
                 lines = (json.dumps(row, default=str) for row in self.ask(f"select * from {table}", rows=dict_row))
                 (folder / f"{table.rpartition('.')[2]}.jsonl").write_text("\n".join(lines), encoding="utf-8")
             print(f"what the ledger says is in {folder}", flush=True)

@@ -14,7 +14,7 @@ from loadsheet.ledger.beating import beating
 from loadsheet.ledger.fences import Fence
 from loadsheet.ledger.postgres import Address
 from loadsheet.ledger.schema import tenures
-from loadsheet.ledger.shared.workers import note_takeover
+from loadsheet.ledger.shared.schema import takeovers
 from loadsheet.problems import LedgerBusy, LedgerError
 
 _ROW = 1
@@ -45,7 +45,8 @@ def take(connection: Connection, address: Address, who: str, takeover_s: float) 
         told = f"the ledger {address} is held by {found.holder}, heard of {silent:.0f} s ago"
         raise LedgerBusy(f"{told}; try again when it has finished, or {takeover_s:g} s after it died (takeover_s)")
     if found.holder:
-        note_takeover(connection, address.shipper, found.holder, who)
+        told = {"shipper": address.shipper, "before": found.holder, "after": who, "at": float(now)}
+        connection.execute(insert(takeovers).values(told))
     values = {"epoch": found.epoch + 1, "holder": who, "since": now, "seen_at": now}
     connection.execute(update(tenures).values(values))
     return Fence(found.epoch + 1)

@@ -1,4 +1,4 @@
-"""The register of workers, and of runs that one took over from another: what is written into it. What is read from it is in `sight`.
+"""The register of workers: what is written into it. What is read from it is in `sight`.
 
 Owns: who counts as living when it is asked whether somebody runs the ledger of a shipper: who was heard of within some seconds, by the
 database's clock.
@@ -61,12 +61,6 @@ def living(connection: Connection, within_s: float, shipper: str) -> list[str]:
     )
     found = [(row.name, json.loads(row.serves)) for row in connection.execute(heard)]
     return [name for name, serves in found if shipper in serves or not serves]
-
-
-def note_takeover(connection: Connection, shipper: str, before: str, after: str) -> None:
-    """Note that the ledger of a shipper was taken over from a process that had fallen silent, by another one."""
-    row = {"shipper": shipper, "before": before, "after": after, "at": clock.now(connection)}
-    connection.execute(insert(takeovers).values(row))
 
 
 def forget(connection: Connection, days: int) -> int:
