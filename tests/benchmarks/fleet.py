@@ -1,8 +1,8 @@
-"""`make bench`: a fleet of 1, 2 and 3 workers beside the embedded mode, against a sink that answers after 50 ms.
+"""`make bench`: workers beside one process, on PostgreSQL and on a file, with 1, 3 and more shippers, against a sink that answers after 50 ms.
 
-Orders a second while they are sent; CPU an order of a worker, of PostgreSQL, of the run that plans; bytes an order in the ledger and in the
-write-ahead log; how long after the plan's commit the first call leaves, and how long after a kill -9 the first call of a batch that was
-taken over. Everything shares this machine's cores: compare ratios.
+Orders a second over the whole of the runs; CPU an order of loadsheet's processes and of PostgreSQL; bytes an order in the database and in its
+write-ahead log; CPU of a run without orders; and how long after a kill -9 of a run and its worker another one has taken over. Everything
+shares this machine's cores: compare ratios.
 """
 
 import argparse
@@ -12,21 +12,28 @@ import shutil
 import signal
 import sys
 import tempfile
-import threading
 import time
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
+import psycopg
 from command_processes import nursery
-from fleet_processes import TAKEOVER_S, Camp, until
+from fleet_processes import TOKEN, until
 from orders import MAPPINGS, write_orders
 from postgres import running_server
 from tests.benchmarks.sink import sink
 
-CONNECTIONS, LATENCY_MS = 64, 50
-EMBEDDED = -1
+from loadsheet.ledger.codec import stamp
+from loadsheet.ledger.joining import forget_engines, make
+from loadsheet.ledger.postgres import address_of
+from loadsheet.ledger.shared import jobs
+from loadsheet.ledger.shared.opening import shared
+from loadsheet.settings import profiles
+
+CONNECTIONS, LATENCY_MS, TAKEOVER_S = 32, 50, 2.0
 TICK = os.sysconf("SC_CLK_TCK")
 
 
@@ -48,153 +55,148 @@ def server_cpu_s(server):
     return found
 
 
-class Seen:
-    """When how many entries were settled, looked at from outside while a run goes on."""
+class Place:
+    """The folder of some shippers with so many orders each, and their database."""
 
-    def __init__(self, camp, embedded):
-        self.camp, self.embedded, self.points = camp, embedded, []
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._look)
+    def __init__(self, folder, born, database, url, *, shippers, orders, **more):
+        self.folder, self._born, self.database = folder, born, database
+        given = {"database": database, "exchange": url, "takeover_s": TAKEOVER_S, "settle_s": 0, "canary": 0, **more}
+        given = {"mappings": str(MAPPINGS), "connections": CONNECTIONS} | given
+        names = [f"s{number}" for number in range(shippers)]
+        lines = [f"{name} = {json.dumps(value)}" for name, value in given.items() if value != ""]
+        lines += [f"[shippers.{name}]" for name in names]
+        (folder / "loadsheet.toml").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        self.settings = list(profiles(folder / "loadsheet.toml").values())
+        for number, name in enumerate(names):
+            write_orders(folder / "inbox" / name, orders, first=number * orders)
 
-    def __enter__(self):
-        if not self.embedded:
-            self._thread.start()
-        return self
+    def start(self, *words):
+        """Start a command here."""
+        return self._born.start(self.folder, *words, LOADSHEET_TOKEN=TOKEN)
 
-    def __exit__(self, *_):
-        self._over.set()
-        if not self.embedded:
-            self._thread.join()
+    def want_all(self):
+        """Have all ledgers run."""
+        for settings in self.settings:
+            make(settings.database_url)
+            with shared(settings.database_url) as engine, engine.begin() as connection:
+                jobs.want_run(connection, address_of(settings.database_url), jobs.FILES, stamp(datetime.now(UTC)))
+        forget_engines()
 
-    def _look(self):
-        while not self._over.wait(0.25):
-            with suppress(Exception):
-                self.points.append((time.perf_counter(), self.camp.states().get("accepted", 0)))
+    def ask(self, statement):
+        with psycopg.connect(self.database, autocommit=True) as connection:
+            return connection.execute(statement).fetchall()
 
-    def under_way(self, count):
-        """Orders a second between the first and the last tenth."""
-        inner = [point for point in self.points if count * 0.1 <= point[1] <= count * 0.9]
-        if len(inner) < 2:
-            return 0.0
-        return (inner[-1][1] - inner[0][1]) / (inner[-1][0] - inner[0][0])
+    def stored(self):
+        """Bytes in the database, and bytes that were ever written to the log."""
+        return self.ask(
+            "select pg_database_size(current_database()), pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::bigint"
+        )[0]
 
 
 @contextmanager
-def camped(server, born, count, *, embedded=False, **more):
+def placed(born, database, shippers, orders, **more):
     folder = Path(tempfile.mkdtemp(prefix="loadsheet-bench-"))
     try:
         with sink("--keep", "--latency-ms", str(LATENCY_MS)) as (url, _):
-            database = f"sqlite:///{folder / 'ledger.db'}" if embedded else server.new_database()
-            given = {"mappings": str(MAPPINGS), "canary": 0, "connections": CONNECTIONS, "log_level": "info", **more}
-            camp = Camp(folder, born, database, url, **given)
-            write_orders(folder / "inbox", count)
-            yield camp
-            for worker in camp.workers:
-                worker.kill()
+            yield Place(folder, born, database, url, shippers=shippers, orders=orders, **more)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def stages(camp):
-    """How long the stages of the last run took, in seconds, by its journal."""
-    found = {}
-    for path in sorted((camp.folder / ".loadsheet" / "logs").glob("*.jsonl")):
-        for line in map(json.loads, path.read_text().splitlines()):
-            if line["event"] == "stage over":
-                found[line["stage"]] = line["duration_ms"] / 1000
-    return found
-
-
-def measure(server, born, workers, count):
-    """One run with so many workers: its figures by name."""
-    embedded = workers == EMBEDDED
-    with camped(server, born, count, embedded=embedded) as camp, Seen(camp, embedded) as seen:
-        for _ in range(max(workers, 0)):
-            camp.worker()
-        if camp.workers:
-            camp.listens(workers)
-        kept = (0, 0) if embedded else stored(camp)
-        before = [cpu_s(worker.pid) for worker in camp.workers], server_cpu_s(server)
-        began = time.perf_counter()
-        run = camp.start("run")
-        last = 0.0
+def alone(server, born, orders, *, on_a_server):
+    """One `loadsheet run`: its figures by name."""
+    with placed(born, server.new_database() if on_a_server else "", 1, orders) as place:
+        if on_a_server:
+            make(place.settings[0].database_url)
+            forget_engines()
+        before, server_before = place.stored() if on_a_server else (0, 0), server_cpu_s(server)
+        began, last = time.perf_counter(), 0.0
+        run = place.start("run", "--shipper", "s0")
         while run.poll() is None:
             with suppress(OSError):
                 last = cpu_s(run.pid)
             time.sleep(0.05)
-        wall = time.perf_counter() - began
+        wall_s = time.perf_counter() - began
         assert run.code == 0, run.said
-        told = {"wall": wall, "run": last / count * 1e6}
-        if embedded:
-            return told | {"rate": count / stages(camp)["sending"]}
-        told["workers"] = (
-            sum(cpu_s(one.pid) - then for one, then in zip(camp.workers, before[0], strict=True)) / count * 1e6
-        )
-        told["server"] = (server_cpu_s(server) - before[1]) / count * 1e6
-        told["rate"] = seen.under_way(count)
-        told |= {
-            name: (now - then) / count for name, now, then in zip(("bytes", "wal"), stored(camp), kept, strict=True)
-        }
-        return told | latency(camp)
+        after = place.stored() if on_a_server else (0, 0)
+        return told(orders, wall_s, ours_s=last, server_s=server_cpu_s(server) - server_before, stored=(before, after))
 
 
-def stored(camp):
-    """Bytes in the database, and bytes that were ever written to the log."""
-    return camp.ask(
-        "select pg_database_size(current_database()), pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::bigint"
-    )[0]
+def fleet(server, born, workers, shippers, orders):
+    """Workers over so many shippers, all of whose runs are wanted at the same time."""
+    with placed(born, server.new_database(), shippers, orders, worker_places=2) as place:
+        place.want_all()
+        before, server_before, began = place.stored(), server_cpu_s(server), time.perf_counter()
+        born = [place.start("worker") for _ in range(workers)]
+        over = "select count(*) from loadsheet_fleet.procrastinate_jobs where status = 'succeeded'"
+        until(lambda: place.ask(over)[0][0] == shippers, 3600, 0.2)
+        wall_s = time.perf_counter() - began
+        cpu = sum(cpu_s(worker.pid) for worker in born)
+        after, server_s = place.stored(), server_cpu_s(server) - server_before
+        for worker in born:
+            worker.stop()
+        return told(shippers * orders, wall_s, ours_s=cpu, server_s=server_s, stored=(before, after))
 
 
-def latency(camp):
-    """Seconds from the batches' commit to the first intent of a call."""
-    asked = "select extract(epoch from min(a.started_at::timestamptz) - min(b.opened_at::timestamptz)) from attempts a, batches b where b.kind = 'calls'"
-    return {"enqueue": float(camp.ask(asked)[0][0] or 0)}
+def told(count, wall_s, *, ours_s, server_s, stored):
+    each = max(count, 1)
+    return [
+        count / wall_s,
+        wall_s,
+        ours_s / each * 1e6,
+        server_s / each * 1e6,
+        *((after - before) / each for before, after in zip(*stored, strict=True)),
+    ]
 
 
 def takeover(server, born):
-    """Seconds from a kill -9 to the first intent of another worker in the same batch, and what of it was `takeover_s`."""
-    with camped(server, born, 400, batch_entries=400, worker_places=1, assumptions={"calls_per_second": 40}) as camp:
-        first = camp.worker()
-        camp.listens()
-        run = camp.start("run")
-        until(lambda: camp.states().get("accepted", 0) > 5)
-        camp.worker()
-        camp.listens(2)
-        killed = camp.ask("select extract(epoch from clock_timestamp())")[0][0]
+    """Seconds from a kill -9 of a run and its worker until another run holds the ledger, and how many outcomes were unknown then."""
+    with placed(born, server.new_database(), 1, 2_000, assumptions={"calls_per_second": 100}) as place:
+        place.want_all()
+        first = place.start("worker")
+        until(lambda: place.ask("select 1 from loadsheet_s0.entries where state = 'accepted' limit 1"))
+        second = place.start("worker")
+        until(lambda: len(place.ask("select 1 from loadsheet_fleet.workers")) == 2)
+        ((holder,),) = place.ask("select holder from loadsheet_s0.tenures")
+        killed = float(place.ask("select extract(epoch from clock_timestamp())")[0][0])
+        os.kill(int(holder.split()[1]), signal.SIGKILL)
         first.kill()
-        taken = until(lambda: camp.ask("select batch, at from fleet.takeovers"))[0]
-        asked = (
-            "select extract(epoch from min(a.started_at::timestamptz)) from attempts a join entries e on e.id = a.entry_id "
-            "where e.batch_id = %s and a.started_at::timestamptz >= to_timestamp(%s)"
+        ((taken,),) = until(lambda: place.ask("select at from loadsheet_fleet.takeovers"))
+        ((unknown,),) = until(
+            lambda: place.ask("select count(*) from loadsheet_s0.events where after = 'unknown' having count(*) > 0")
         )
-        sent = until(lambda: camp.ask(asked, taken[0], taken[1])[0][0])
-        run.send(signal.SIGKILL)
-        return float(taken[1]) - float(killed), float(sent) - float(killed)
+        second.kill()
+        return float(taken) - killed, unknown
 
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--orders", type=int, default=10_000)
-    parser.add_argument("--workers", type=int, action="append", help="-1 is the embedded mode")
+    parser.add_argument("--orders", type=int, default=6_000)
     given = parser.parse_args()
     count = given.orders
     with running_server() as server, nursery(Path(tempfile.mkdtemp(prefix="loadsheet-says-"))) as born:
         print(
-            f"{count} orders with 3 packages each, a sink that answers after {LATENCY_MS} ms, {CONNECTIONS} connections in all"
+            f"orders with 3 packages each, a sink that answers after {LATENCY_MS} ms, {CONNECTIONS} connections for all together"
         )
         print(
-            f"{'':24}{'orders/s':>9}{'wall s':>8}  CPU us/order:{'run':>7}{'workers':>9}{'PostgreSQL':>12}{'bytes':>8}{'WAL':>8}{'enqueue s':>11}"
+            f"{'':32}{'orders/s':>9}{'wall s':>8}  CPU us/order:{'loadsheet':>10}{'PostgreSQL':>12}{'bytes':>8}{'WAL':>8}"
         )
-        for workers in given.workers or (EMBEDDED, 1, 2, 3):
-            told = measure(server, born, workers, count)
-            name = "embedded" if workers == EMBEDDED else f"{workers} worker{'s' * (workers > 1)}"
-            shown = [
-                told.get(name, 0.0) for name in ("rate", "wall", "run", "workers", "server", "bytes", "wal", "enqueue")
-            ]
-            print("{:24}{:9.0f}{:8.1f}{:21.0f}{:9.0f}{:12.0f}{:8.0f}{:8.0f}{:11.2f}".format(name, *shown), flush=True)
-        taken, sent = takeover(server, born)
+
+        def show(name, figures):
+            print("{:32}{:9.0f}{:8.1f}{:24.0f}{:12.0f}{:8.0f}{:8.0f}".format(name, *figures), flush=True)
+
+        show("one run, a file", alone(server, born, count, on_a_server=False))
+        show("one run, PostgreSQL", alone(server, born, count, on_a_server=True))
+        for workers, shippers in ((1, 1), (1, 3), (2, 3), (3, 3), (1, 30), (3, 30)):
+            figures = fleet(server, born, workers, shippers, count // shippers)
+            show(f"{workers} workers, {shippers} shippers", figures)
+        empty = fleet(server, born, 1, 20, 0)
         print(
-            f"after a kill -9 the batch was taken over in {taken:.1f} s and its next call left in {sent:.1f} s (takeover_s {TAKEOVER_S:g})"
+            f"a run without orders: {empty[1] / 20:.2f} s, {empty[2] / 20e6:.2f} s of CPU, PostgreSQL {empty[3] / 20e6:.2f} s"
+        )
+        taken, unknown = takeover(server, born)
+        print(
+            f"after a kill -9 another run had the ledger in {taken:.1f} s (takeover_s {TAKEOVER_S:g}); {unknown} outcomes were unknown"
         )
 
 
