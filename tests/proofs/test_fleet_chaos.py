@@ -155,7 +155,9 @@ def test_whatever_happens_to_workers_and_runs_each_order_arrives_once(tmp_path, 
                 )
             for process in (*chaos.workers, chaos.watch, *chaos.beside):
                 process.kill()
-            until(lambda: camp.run().code == 0, TIME_S, TAKEOVER_S)  # tells of runs that died; one may be left that goes on
+            until(
+                lambda: camp.run().code == 0, TIME_S, TAKEOVER_S
+            )  # tells of runs that died; one may be left that goes on
             print(f"of {PER_SECOND} in any second {busiest(left.moments())} left, {busiest(truth.moments())} arrived")
             check_laws(camp.known(), truth.lines())
             assert Counter(line["key"] for line in truth.lines()) == Counter(f"A-{n}" for n in range(FILES * EACH))

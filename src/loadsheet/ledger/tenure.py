@@ -45,8 +45,8 @@ def take(connection: Connection, address: Address, who: str, takeover_s: float) 
         told = f"the ledger {address} is held by {found.holder}, heard of {silent:.0f} s ago"
         raise LedgerBusy(f"{told}; try again when it has finished, or {takeover_s:g} s after it died (takeover_s)")
     if found.holder:
-        told = {"shipper": address.shipper, "before": found.holder, "after": who, "at": float(now)}
-        connection.execute(insert(takeovers).values(told))
+        row = {"shipper": address.shipper, "before": found.holder, "after": who, "at": float(now)}
+        connection.execute(insert(takeovers).values(row))
     values = {"epoch": found.epoch + 1, "holder": who, "since": now, "seen_at": now}
     connection.execute(update(tenures).values(values))
     return Fence(found.epoch + 1)
