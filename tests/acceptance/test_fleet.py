@@ -167,13 +167,22 @@ def test_when_a_worker_and_its_run_are_killed_another_worker_goes_on_from_there(
     assert under_way <= 4 * 16, "sixteen for each connection"
 
 
+def stopped_amid_calls(camp, run):
+    run.send(signal.SIGSTOP)
+    if camp.states().get("sending"):
+        return True
+    run.send(signal.SIGCONT)
+    return False
+
+
 @pytest.mark.journey
 def test_a_run_that_stood_still_sends_no_more_and_its_late_outcomes_count(camp):
     run = camp.start("run")
     wait_for(camp, 6)
-    run.send(signal.SIGSTOP)
+    until(lambda: stopped_amid_calls(camp, run))
     other = camp.start("watch")
-    until(lambda: camp.ask("select * from fleet.takeovers"))
+    until(lambda: camp.ask("select 1 from events where after = 'unknown'"))
+    assert camp.ask("select * from fleet.takeovers")
     woken = datetime.now(UTC)
     run.send(signal.SIGCONT)
     assert run.wait() == 75, run.said

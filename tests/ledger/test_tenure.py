@@ -62,7 +62,9 @@ def test_who_is_silent_is_taken_over_and_records_nothing_more(ledger, ledger_url
             lambda: ledger.upkeep.note({"x": 1}),
         ]
         for verb in verbs:
-            with pytest.raises(Superseded, match="another process has taken over since; nothing was recorded"):
+            with pytest.raises(
+                Superseded, match="another process has taken this ledger over since; nothing was recorded"
+            ):
                 verb()
         assert ready_entries.states(other, drop) == ["unknown", "ready"]
         assert ledger.settle_late(run, [ledgers.accepted(one)._replace(attempt=1)]) == 1  # what is known is known

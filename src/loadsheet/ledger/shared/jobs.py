@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from sqlalchemy import Connection, Engine, insert, inspect, select, text, update
-from sqlalchemy.dialects.postgresql import insert as insert_once
 
 from loadsheet.ledger.postgres import Address, make_schema
 from loadsheet.ledger.shared import schema
@@ -81,8 +80,7 @@ def make_tables(engine: Engine, address: Address) -> None:
 
 def _upgrade(connection: Connection) -> None:
     """Bring tables that 0.5.0 made to the present: takeovers were those of batches, which are no more."""
-    made = insert_once(schema.shared_meta).values(name=_TABLES, value="2").on_conflict_do_nothing()
-    if connection.execute(made).rowcount:
+    if connection.execute(_UPGRADED, {"name": _TABLES}).rowcount:
         schema.takeovers.drop(connection)
         schema.takeovers.create(connection)
 
@@ -113,6 +111,7 @@ def _parts(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split(".")[:3] if part.isdecimal())
 
 
+_UPGRADED = text("insert into shared_meta (name, value) values (:name, '2') on conflict do nothing")
 _ONE_AT_A_TIME = text("select pg_advisory_xact_lock(hashtextextended('run:' || :ledger, 2))")
 _IS_DUE = text(  # one that was put back begins anew
     "update procrastinate_jobs set attempts = 0, scheduled_at = null, "
