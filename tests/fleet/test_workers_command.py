@@ -147,7 +147,7 @@ def test_workers_live_until_they_are_silent_or_have_ended_and_their_takeovers_ar
     )
     assert 595 < (found.at - first.since).total_seconds() < 660
     assert (found.alive, len(found.takeovers), found.takeovers_ever) == (2, 3, 4)
-    assert newest[1:] == ("acme", "process 9 on beta", "process 1 on a")
+    assert newest[1:] == ("acme", "process 9 on beta", "process 2 on a")
 
 
 def test_the_queue_and_the_paces_are_told(fleet):
