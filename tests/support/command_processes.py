@@ -6,6 +6,7 @@ A worker that is killed a hundred times would else spend most of its lives on be
 import atexit
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -44,6 +45,15 @@ class Child:
             time.sleep(0.02)
         return self.code
 
+    def end(self):
+        """Its exit code, waited for without a limit, and what it said on stdout and stderr."""
+        if self.poll() is None:
+            ending = os.pidfd_open(self.pid)
+            select.select([ending], [], [])
+            os.close(ending)
+        out, err = (path.read_bytes().decode("utf-8", "replace") for path in (self.says, self.errs))
+        return self.poll(), out, err
+
     def send(self, number):
         """Send it a signal."""
         if self.poll() is None:
@@ -75,11 +85,12 @@ class Nursery:
         self._process, self._folder, self._lock = process, folder, threading.Lock()
         self.children = []
 
-    def start(self, folder, *words, apart=False, **more):
-        """Start `loadsheet WORDS` in a folder and do not wait; with `apart` its stderr goes to a file of its own."""
-        says = self._folder / f"{len(self.children):03}-{words[0]}.txt"
+    def start(self, folder, *words, apart=False, typed="", **more):
+        """Start `loadsheet WORDS` in a folder and do not wait; with `apart` its stderr goes to a file of its own. `typed` is its input."""
+        words = [str(word) for word in words]
+        says = self._folder / f"{len(self.children):03}-{words[0].replace('/', '_') if words else ''}.txt"
         errs = says.with_suffix(".err") if apart else says
-        order = {"start": [str(folder), [str(word) for word in words], environment(**more), str(says), str(errs)]}
+        order = {"start": [str(folder), words, environment(**more), str(says), str(errs)], "typed": typed}
         child = Child(self, self.ask(order), says, errs)
         self.children.append(child)
         return child
@@ -130,7 +141,7 @@ def _serve():
     for line in sys.stdin:
         order = json.loads(line)
         if "start" in order:
-            born.append(_start(*order["start"]))
+            born.append(_start(*order["start"], typed=order["typed"]))
         print(json.dumps(born[-1] if "start" in order else _poll(order["poll"], born)), flush=True)
     for pid in born:  # whoever asked has ended, maybe without saying so
         os.kill(pid, signal.SIGKILL)
@@ -152,7 +163,7 @@ def shared_nursery():
     return stack.enter_context(nursery(Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="loadsheet-")))))
 
 
-def _start(folder, words, variables, says, errs):
+def _start(folder, words, variables, says, errs, *, typed):
     for path in (says, errs):
         Path(path).touch()
     child = os.fork()
@@ -160,9 +171,18 @@ def _start(folder, words, variables, says, errs):
         heard = variables.pop(HEARD, None)
         os.setpgid(0, 0)
         out, err = (os.open(path, os.O_WRONLY | os.O_APPEND) for path in (says, errs))
-        files = [os.open(os.devnull, os.O_RDONLY), out, err]
+        files = [_input(typed), out, err]
         preloaded.become(folder, words, variables, files, lambda: heard and listen(heard))
     return child
+
+
+def _input(typed):
+    if not typed:
+        return os.open(os.devnull, os.O_RDONLY)
+    file = os.memfd_create("in")
+    os.write(file, typed.encode())
+    os.lseek(file, 0, os.SEEK_SET)
+    return file
 
 
 if __name__ == "__main__":
