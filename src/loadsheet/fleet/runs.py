@@ -1,12 +1,14 @@
 """The runs of a worker, each in a process of its own: what goes wrong in one, memory included, is not the worker's.
 
-Owns: the words that start it and what its exit code means to the queue. The run itself says the rest: log, reports, notices.
+Owns: how that process comes about and what its exit code means to the queue. It is forked from a server (`multiprocessing`'s) that has loaded
+what a run needs, which takes a second or two of a core each time it is done anew. The run itself says the rest: log, reports, notices.
 """
 
-import subprocess
+import os
 import sys
 from collections.abc import Sequence
 from datetime import datetime
+from multiprocessing import get_context
 from pathlib import Path
 
 from loadsheet import journal
@@ -16,6 +18,14 @@ from loadsheet.settings import Settings
 
 LOOK_S = 0.2
 TRY_AGAIN = 75
+_LOADED = (
+    "loadsheet.cli.run",
+    "loadsheet.pipeline",
+    "loadsheet.fleet.pacing",
+    "loadsheet.reports",
+    "psycopg",
+    "pandas",
+)
 
 
 def run_due(settings: Settings, due: datetime, stopping: Sequence[int]) -> int:
@@ -25,29 +35,38 @@ def run_due(settings: Settings, due: datetime, stopping: Sequence[int]) -> int:
     and whoever begins it anew goes on from there.
     """
     journal.info("a run begins", shipper=settings.shipper, due=due.isoformat())
-    process = subprocess.Popen(words(settings), stdin=subprocess.DEVNULL)  # noqa: S603 (our own words)
+    context = get_context("forkserver")
+    context.set_forkserver_preload(list(_LOADED))
+    process = context.Process(target=_run, args=(words(settings), dict(os.environ)))
+    process.start()
     asked = False
-    while True:
-        try:
-            code = process.wait(LOOK_S)
-            break
-        except subprocess.TimeoutExpired:
-            if stopping and not asked:
-                process.terminate()
-                asked = True
+    while process.is_alive():
+        process.join(LOOK_S)
+        if stopping and not asked:
+            process.terminate()
+            asked = True
+    code = process.exitcode
     journal.info("a run ended", shipper=settings.shipper, exit_code=code)
     if asked:
         raise PutBack
     if code == TRY_AGAIN:
         raise LedgerBusy(f"the run of {settings.shipper or 'the ledger'} could not go on (exit code 75)")
-    return code
+    return code or 0
+
+
+def _run(words: Sequence[str], environment: dict[str, str]) -> None:
+    from loadsheet.cli import invoke  # noqa: PLC0415 (loaded in the process that does it)
+
+    os.environ.clear()
+    os.environ.update(environment)
+    sys.exit(invoke(list(words)))
 
 
 def words(settings: Settings) -> list[str]:
-    """The command line of a run with these settings."""
+    """The command line of a run with these settings, after `loadsheet`."""
     config = type(settings).file
     named = ["--config", str(Path(config).absolute())] if config and Path(config).is_file() else []
-    return [sys.executable, "-m", "loadsheet", "run", "--quiet", *named, *_shipper(settings)]
+    return ["run", "--quiet", *named, *_shipper(settings)]
 
 
 def _shipper(settings: Settings) -> list[str]:
