@@ -43,6 +43,14 @@ def cpu_s(pid):
     return sum(map(int, fields[11:15])) / TICK
 
 
+def children(pid):
+    """The processes that one has started and that go on, such as the one its runs are forked from."""
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            if int(stat.read_text().rpartition(")")[2].split()[1]) == pid:
+                yield int(stat.parent.name)
+
+
 def server_cpu_s(server):
     """The same of a PostgreSQL with all its processes."""
     main = int((server.folder / "data" / "postmaster.pid").read_text().split()[0])
@@ -131,7 +139,7 @@ def fleet(server, born, workers, shippers, orders):
         over = "select count(*) from loadsheet_fleet.procrastinate_jobs where status = 'succeeded'"
         until(lambda: place.ask(over)[0][0] == shippers, 3600, 0.2)
         wall_s = time.perf_counter() - began
-        cpu = sum(cpu_s(worker.pid) for worker in born)
+        cpu = sum(cpu_s(worker.pid) + sum(map(cpu_s, children(worker.pid))) for worker in born)
         after, server_s = place.stored(), server_cpu_s(server) - server_before
         for worker in born:
             worker.stop()

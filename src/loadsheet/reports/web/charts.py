@@ -5,12 +5,14 @@ and dark alike.
 """
 
 from collections.abc import Sequence
+from decimal import localcontext
 from typing import NamedTuple
 
 import leather  # type: ignore[import-untyped]  # has neither annotations nor stubs
 from markupsafe import Markup, escape
 
 _BAR_HEIGHT, _ABOVE_AND_BELOW = 30, 80
+_DIGITS = 28
 _WIDTH = 480
 _COLUMNS_HEIGHT = 260
 _LABELS_MAX = 5
@@ -87,7 +89,8 @@ def _ticks(most: int) -> list[int]:
 
 
 def _svg(chart: leather.Chart, title: str, kind: str, height: int) -> Markup:
-    drawn = str(chart.to_svg(width=_WIDTH, height=height))
+    with localcontext(prec=_DIGITS):  # the library computes its ticks with as many as the figures of a report have
+        drawn = str(chart.to_svg(width=_WIDTH, height=height))
     head = f'<svg width="{_WIDTH}" height="{height}"'
     told = f'<svg class="chart {kind}" viewBox="0 0 {_WIDTH} {height}" role="img" aria-label="{escape(title)}"'
     return Markup(drawn.replace(head, told, 1))  # noqa: S704 (written by the library, which escapes labels)
