@@ -32,7 +32,7 @@ from loadsheet.intake import take_in
 from loadsheet.ledger import open_ledger
 from loadsheet.mapping import load_folder
 from loadsheet.settings import Settings
-from loadsheet.stages import Work, account, delivered
+from loadsheet.stages import Dispatcher, Work, account, delivered
 
 LATENCY_MS, MANY = 50, 256
 SERVERS = {  # name: (words of the sink or None for the exchange, connections, window)
@@ -171,7 +171,7 @@ def measure(settings, count, *, alone):
         take_in(settings, ledger, work.run, mappings)
         stages.append(("inbox + read + map + ledger", *clock.lap()))
         pace = Pace()
-        sent = delivered(work, client, progress=pace)
+        sent = delivered(work, Dispatcher(client), progress=pace)
         assert sent.stopped is None, sent.stopped
         stages.append(("dispatch", *clock.lap()))
         account(work, client, sent, fault=None, left=[])

@@ -62,7 +62,7 @@ class House:
             stages.learn(work, client)
             taken = take_in(settings, ledger, run, mappings)
             assert taken.fault is None, taken.fault
-            assert stages.delivered(work, client).stopped is None
+            assert stages.delivered(work, stages.Dispatcher(client)).stopped is None
             ledger.end_run(run, exit_code=0, summary={})
             history = ledger.history
             drops = [drop for drop in history.drops_of(run) if drop.run == run.name]
