@@ -8,12 +8,13 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import click
 
 from loadsheet import journal, seeing
-from loadsheet.cli import INTERRUPTED, TERMINATED
+from loadsheet.cli import INTERRUPTED, TERMINATED, invoke
 from loadsheet.cli.options import CONFIG, shipper_given, together
 from loadsheet.cli.output import say
 from loadsheet.file_modes import write_privately
@@ -57,7 +58,7 @@ def worker(*, config: Path | None, only: tuple[str, ...], places: int | None, on
             once=once,
             reread=asked.reread,
             turned=board.turned,
-            run=run_due,
+            run=partial(run_due, command=invoke),
         )
     if asked.signal:
         return TERMINATED if asked.signal == signal.SIGTERM else INTERRUPTED

@@ -6,7 +6,7 @@ what a run needs, which takes a second or two of a core each time it is done ane
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from multiprocessing import get_context
 from pathlib import Path
@@ -15,6 +15,9 @@ from loadsheet import journal
 from loadsheet.fleet.queue import PutBack
 from loadsheet.problems import LedgerBusy
 from loadsheet.settings import Settings
+
+Command = Callable[[list[str]], int]
+"""Does what these words say and returns the exit code; a function that another process can import."""
 
 LOOK_S = 0.2
 TRY_AGAIN = 75
@@ -28,8 +31,8 @@ _LOADED = (
 )
 
 
-def run_due(settings: Settings, due: datetime, stopping: Sequence[int]) -> int:
-    """The run of a shipper that is wanted since a moment (aware); returns its exit code.
+def run_due(settings: Settings, due: datetime, stopping: Sequence[int], *, command: Command) -> int:
+    """The run of a shipper that is wanted since a moment (aware), by the command line in another process; returns its exit code.
 
     Raises LedgerBusy for what may go well later (exit code 75), and PutBack if we were asked to stop before it was over: it has ended then,
     and whoever begins it anew goes on from there.
@@ -37,7 +40,7 @@ def run_due(settings: Settings, due: datetime, stopping: Sequence[int]) -> int:
     journal.info("a run begins", shipper=settings.shipper, due=due.isoformat())
     context = get_context("forkserver")
     context.set_forkserver_preload(list(_LOADED))
-    process = context.Process(target=_run, args=(words(settings), dict(os.environ)))
+    process = context.Process(target=_run, args=(command, words(settings), dict(os.environ)))
     process.start()
     asked = False
     while process.is_alive():
@@ -54,12 +57,10 @@ def run_due(settings: Settings, due: datetime, stopping: Sequence[int]) -> int:
     return code or 0
 
 
-def _run(words: Sequence[str], environment: dict[str, str]) -> None:
-    from loadsheet.cli import invoke  # noqa: PLC0415 (loaded in the process that does it)
-
+def _run(command: Command, words: list[str], environment: dict[str, str]) -> None:
     os.environ.clear()
     os.environ.update(environment)
-    sys.exit(invoke(list(words)))
+    sys.exit(command(words))
 
 
 def words(settings: Settings) -> list[str]:
