@@ -50,7 +50,7 @@ def run_due(settings: Settings, due: datetime, stopping: Sequence[int], *, comma
             asked = True
     code = process.exitcode
     journal.info("a run ended", shipper=settings.shipper, exit_code=code)
-    if asked:
+    if asked or (stopping and code):  # Ctrl-C reaches the run before we can ask it
         raise PutBack
     if code == TRY_AGAIN:
         raise LedgerBusy(f"the run of {settings.shipper or 'the ledger'} could not go on (exit code 75)")
