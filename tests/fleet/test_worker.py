@@ -252,12 +252,12 @@ def test_a_run_that_cannot_go_on_now_is_tried_as_long_as_it_would_be_caught_up(t
         for times in (1, 2):
             until(lambda times=times: len(ran) == times, worker=worker)
             until(lambda: ask(STATES) == [("todo",)], worker=worker)
-            later = "select attempts, scheduled_at > now() + interval '4 minutes' from procrastinate_jobs"
+            later = "select attempts, scheduled_at > now() + interval '9 seconds' from procrastinate_jobs"
             assert ask(later) == [(9, True)]
             ask("update procrastinate_jobs set scheduled_at = now()")  # the queue looks every few seconds
         (told,) = [text for text in worker.said if "could not go on" in text]
         assert told.startswith("the run of acme that was due ")
-        assert "; it is tried again every 5 minutes until " in told
+        assert "; it is tried again, after pauses of up to 5 minutes, until " in told
         ask("delete from procrastinate_jobs")
         want(acme, due=datetime.now(UTC) - timedelta(days=2))
         until(lambda: ask("select status::text, attempts from procrastinate_jobs") == [("todo", 1)], worker=worker)

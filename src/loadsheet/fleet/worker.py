@@ -30,6 +30,7 @@ from loadsheet.ledger.postgres import shared_engine
 from loadsheet.ledger.shared import Engine, recovery
 from loadsheet.ledger.shared.jobs import make_tables
 from loadsheet.ledger.shared.workers import Enrolled
+from loadsheet.pauses import Growing
 from loadsheet.problems import LoadsheetError
 from loadsheet.settings import Settings
 
@@ -37,8 +38,8 @@ LOOK_S = 0.2
 _MINUTE_S = 60.0
 STUCK_S = 60.0
 """A worker whose threads do nothing at all for so long is not well."""
-RUN_AGAIN_S = 300.0
-"""So often a run is tried that cannot go on now."""
+RUN_AGAIN_MAX_S = 300.0
+"""The longest pause before a run is tried again that could not go on; the first is `retry_s`, and each is twice the one before."""
 BUSY_S = 1.0
 """So often a run is tried whose ledger another process holds: that may be dead."""
 SAID_S = 3600.0
@@ -132,6 +133,7 @@ class _Crew:
         self._engine, self._served, self._run, self._say, self._stopping = engine, served, run, say, stopping
         self._takeover_s = settings.takeover_s
         self._said: dict[str, float] = {}  # what it was about, and when
+        self._pauses: dict[str, Growing] = {}  # of the shippers whose last run could not go on
         self._reading: _Thread | None = None
         self._look_at = time.monotonic() + _MINUTE_S
         outage = Outage(say)
@@ -224,6 +226,7 @@ class _Crew:
         except LoadsheetError as error:
             self._is_there_time(settings, due, error)
             raise
+        self._pauses.pop(settings.shipper, None)
 
     def _is_there_time(self, settings: Settings, due: datetime, error: LoadsheetError) -> None:
         """Put a run back that may go well later, as long as it would be caught up."""
@@ -231,9 +234,10 @@ class _Crew:
             return
         whose = f"the run of {settings.shipper}" if settings.shipper else "the run"
         then, until = (shown(when, zone_of(settings.schedule_zone)) for when in (due, due + settings.catch_up))
-        again = f"it is tried again every {RUN_AGAIN_S / 60:g} minutes until {until}"
+        again = f"it is tried again, after pauses of up to {RUN_AGAIN_MAX_S / 60:g} minutes, until {until}"
         self._once(f"{whose} that was due {then}: {error}; {again}", f"{whose} {due}")
-        raise PutBack(RUN_AGAIN_S) from error
+        pauses = self._pauses.setdefault(settings.shipper, Growing(settings.retry_s, RUN_AGAIN_MAX_S))
+        raise PutBack(pauses.next()) from error
 
     def _failed(self, arguments: Mapping[str, Any], error: BaseException, after_s: float | None) -> None:
         shipper = arguments.get("shipper", "")
