@@ -77,7 +77,7 @@ def record(shop, tmp_path, name):
     with night.served(shop) as url:
         words = {"words": ["run", "--exchange", url], "environment": night.environment}
         done = shop.do(words, night.place, record=tmp_path / "record")
-    assert done.code in (0, 1), done
+    assert done.code in (0, 1, 75 if night.resends else 0), done  # 75: something became ready again at its end
     return night, disk, read_record(tmp_path / "record")
 
 
