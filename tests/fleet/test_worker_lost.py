@@ -55,6 +55,20 @@ def test_what_workers_had_in_hand_that_are_killed_or_paused_others_do(tmp_path, 
     assert ask("select distinct status::text from procrastinate_jobs") == [("succeeded",)]
 
 
+def test_what_a_dead_worker_had_in_hand_goes_before_all_that_waits(tmp_path, database_url, ask):
+    found = house(tmp_path, database_url, "acme", "bolt", "zeta", takeover_s=1.0)
+    for settings in found.values():
+        want(settings)
+    ask(
+        "update procrastinate_jobs set status = 'doing' where args ->> 'shipper' = 'zeta'"
+    )  # of a worker that is not known
+    with working(tmp_path, places=1) as worker:
+        until(lambda: ask(STATES) == [("succeeded",)] * 3, worker=worker)
+    assert [shipper for shipper, _ in began(tmp_path)].index("zeta") < 2, (
+        "at most the job that was fetched before the reaping goes before"
+    )
+
+
 def test_a_worker_waits_for_its_database_and_goes_on(tmp_path, own_server):
     url = own_server.new_database()
     acme = house(tmp_path, url, "acme", takeover_s=2.0)["acme"]

@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any
 
 from procrastinate import App, BaseRetryStrategy, JobContext, PsycopgConnector, RetryDecision
-from procrastinate.exceptions import ConnectorException
+from procrastinate.exceptions import ConnectorException, UniqueViolation
 from procrastinate.jobs import DeleteJobCondition, Job, Notification, Status
 from procrastinate.manager import JobManager, NotificationCallback
 from procrastinate.worker import Worker
@@ -326,6 +326,8 @@ class _Patient(JobManager):
     async def _tell(self, statement: Any, arguments: Mapping[str, Any]) -> None:
         try:
             await self.connector.execute_query_all_async(statement, **arguments)
+        except UniqueViolation:
+            return  # another job of its ledger came to wait: housekeeping gives this one up
         except ConnectorException as error:
             self._outage.begins(_why(error))
 

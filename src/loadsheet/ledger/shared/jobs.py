@@ -6,15 +6,16 @@ Each ledger has a queue of its own, because the queue selects jobs by nothing el
 """
 
 import hashlib
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Engine, insert, inspect, select, text, update
+from sqlalchemy import Connection, CursorResult, Engine, TextClause, insert, inspect, select, text, update
 
 from loadsheet.ledger.postgres import Address, make_schema
 from loadsheet.ledger.shared import schema
-from loadsheet.problems import SettingsError
+from loadsheet.problems import LedgerError, SettingsError
 
 TASK = "run"
 """The one task; its arguments are `ledger` (the schema), `shipper`, `reason`, and since when it is wanted (`due`)."""
@@ -23,6 +24,7 @@ FILES, SCHEDULE, RESEND = "files", "schedule", "resend"
 
 _QUEUE_MAX = 40  # letters of a queue's name: the queue notifies on a channel of that name, which PostgreSQL cuts at 63
 _DIGEST = 10
+_UNIQUE_VIOLATION = "23505"  # PostgreSQL, appendix A
 _VERSION, _TABLES = "queue_version", "tables_version"
 
 
@@ -37,11 +39,23 @@ def want_run(connection: Connection, address: Address, reason: str, due: str) ->
     """Have a worker run a ledger; where a job of it waits already, that one is due now. `due` is ISO 8601 UTC."""
     run = {"queue": queue_of(address.schema), "task": TASK, "ledger": address.schema, "shipper": address.shipper}
     run |= {"reason": reason, "due": due}
-    connection.execute(_ONE_AT_A_TIME, run)
-    if connection.execute(_IS_DUE, run).rowcount:
-        wake(connection)
-    else:
-        connection.execute(_DEFER, run)
+    while not connection.execute(_IS_DUE, run).rowcount:
+        if unless_another_waits(connection, _DEFER, run) is not None:
+            return  # the queue itself tells workers of a new job
+    wake(connection)
+
+
+def unless_another_waits(
+    connection: Connection, statement: TextClause, values: Mapping[str, Any]
+) -> CursorResult[Any] | None:
+    """Execute a statement that makes jobs wait; None, and nothing done, if meanwhile another job of the same ledger came to wait."""
+    try:
+        with connection.begin_nested():
+            return connection.execute(statement, values)
+    except LedgerError as error:
+        if getattr(error.__cause__, "sqlstate", None) == _UNIQUE_VIOLATION:
+            return None
+        raise
 
 
 def wanted(connection: Connection, address: Address) -> Wanted | None:
@@ -112,7 +126,6 @@ def _parts(version: str) -> tuple[int, ...]:
 
 
 _UPGRADED = text("insert into shared_meta (name, value) values (:name, '2') on conflict do nothing")
-_ONE_AT_A_TIME = text("select pg_advisory_xact_lock(hashtextextended('run:' || :ledger, 2))")
 _IS_DUE = text(  # one that was put back begins anew
     "update procrastinate_jobs set attempts = 0, scheduled_at = null, "
     "args = args || jsonb_build_object('due', cast(:due as text), 'reason', cast(:reason as text)) "

@@ -4,13 +4,14 @@ Owns: which jobs count as lost: those of a worker that was not heard of for so l
 A job that comes twice is harmless: who holds the ledger's tenure runs, the other one ends at once.
 """
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any
 
 from sqlalchemy import Connection, Engine, TextClause, bindparam, text
 from sqlalchemy.types import ARRAY, BigInteger, Text
 
 from loadsheet.ledger.postgres import Address
-from loadsheet.ledger.shared.jobs import RESEND, wake, want_run
+from loadsheet.ledger.shared.jobs import RESEND, unless_another_waits, wake, want_run
 
 _AT_ONCE = 5_000
 _HOUR_S = 3_600
@@ -38,10 +39,8 @@ def reap(connection: Connection, takeover_s: float) -> list[int]:
     """Put back the jobs of workers that were not heard of for so long, or are gone; returns their ids. While the server was not there,
     nobody could be heard of: its start counts as a sign of life of all.
     """
-    lost = list(connection.scalars(_REAP, {"takeover_s": takeover_s}))
+    lost = _wait_again(connection, _REAP, {"takeover_s": takeover_s})
     connection.execute(_FORGET, {"takeover_s": takeover_s})
-    if lost:
-        wake(connection)
     return lost
 
 
@@ -52,7 +51,13 @@ def doing_of(connection: Connection, worker: int) -> set[int]:
 
 def put_back(connection: Connection, jobs: Collection[int], worker: int) -> list[int]:
     """Put back those of these jobs which this worker is said to do; returns their ids."""
-    back = list(connection.scalars(_PUT_BACK, {"jobs": list(jobs), "worker": worker})) if jobs else []
+    return _wait_again(connection, _PUT_BACK, {"jobs": list(jobs), "worker": worker}) if jobs else []
+
+
+def _wait_again(connection: Connection, statement: TextClause, values: Mapping[str, Any]) -> list[int]:
+    while (put := unless_another_waits(connection, statement, values)) is None:
+        pass  # it looks again, and sees the one that waits now
+    back = [int(job) for job in put.scalars()]
     if back:
         wake(connection)
     return back
