@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from loadsheet import reports
 from loadsheet.dispatch import Delivered, Listings, Patience
-from loadsheet.intake import take_in
+from loadsheet.ingest import take_in
 from loadsheet.ledger import Ledger
 from loadsheet.mapping import Mapping, load_folder
 from loadsheet.settings import Settings

@@ -8,10 +8,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from loadsheet import journal, reconcile, reports
+from loadsheet import reconcile, reports, run_log
+from loadsheet.annotations import read_back
 from loadsheet.contract import BY_NAME
 from loadsheet.dispatch import Client, Delivered, FleetPace, Patience, deliver, look, resolve_by, resolve_unknown
-from loadsheet.faults import isolated
+from loadsheet.internal_errors import isolated
 from loadsheet.ledger import Drop, Ledger, MissingRecords, Run, State
 from loadsheet.problems import (
     NOT_EXAMINED,
@@ -28,7 +29,6 @@ from loadsheet.problems import (
     ReportsIncomplete,
     TokenRefused,
 )
-from loadsheet.readback import read_back
 from loadsheet.settings import Settings
 
 Progress = Callable[[int, int], None]
@@ -76,7 +76,7 @@ class Dispatcher(NamedTuple):
     stopping: Sequence[int] | None = None
 
 
-@journal.stage("learn")
+@run_log.stage("learn")
 def learn(work: Work, client: Client) -> LoadsheetError | None:
     """What earlier runs left unknown, settled as far as the exchange shows it: before files are judged by what the ledger knows.
 
@@ -90,7 +90,7 @@ def learn(work: Work, client: Client) -> LoadsheetError | None:
     return None
 
 
-@journal.stage("sending")
+@run_log.stage("sending")
 def delivered(work: Work, dispatcher: Dispatcher, *, progress: Progress | None = None) -> Delivered:
     """Ready entries to settled ones: stage 5."""
     settings, ledger, this_run, patience, updating = work
@@ -146,7 +146,7 @@ def _accounted(
         seen = seen | fresh
     drops = ledger.history.drops_of(this_run)
     read_back(settings, ledger)
-    with journal.stage("reconcile"):
+    with run_log.stage("reconcile"):
         reconciliation = reconcile.settle(ledger.history, seen, this_run, settings)
     ledger.follow(this_run, reconciliation.exceptions.standings)
     if not reconciliation.balances:
@@ -163,7 +163,7 @@ def _accounted(
     )
     lying, missing = reports.left_in_inbox(left), _missing_records(ledger, drops, (this_run, *unfinished))
     shown = reconciliation.as_seen(tuple(map(str, said)), sent.left, lying, missing)
-    with journal.stage("reports"):
+    with run_log.stage("reports"):
         written = reports.write(
             ledger.history,
             reconciliation,

@@ -9,7 +9,7 @@ from monitored_runs import house, order_id
 from orders import MAPPINGS, write_orders
 from outcome_check import check_outcome
 
-from loadsheet.cli.foretelling import foretell
+from loadsheet.cli.dry_run import foretell
 
 EVENTS = """\
 mapping: events

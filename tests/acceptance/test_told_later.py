@@ -11,8 +11,8 @@ from command_fork import loadsheet
 from exchange_process import exchange
 from orders import MAPPINGS, write_orders
 
-from loadsheet.capsule.replaying import replay
 from loadsheet.problems import FolderError
+from loadsheet.run_archive.replay import replay
 
 
 @pytest.fixture

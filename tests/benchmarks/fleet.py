@@ -27,8 +27,8 @@ from postgres import running_server
 from tests.benchmarks.sink import sink
 
 from loadsheet.ledger.codec import stamp
-from loadsheet.ledger.joining import forget_engines, make
 from loadsheet.ledger.postgres import address_of
+from loadsheet.ledger.postgres_opening import forget_engines, make
 from loadsheet.ledger.shared import jobs
 from loadsheet.ledger.shared.opening import shared
 from loadsheet.settings import profiles

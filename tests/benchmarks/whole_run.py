@@ -28,7 +28,7 @@ from tests.benchmarks.sink import sink
 
 from loadsheet.cli.check import documents_of
 from loadsheet.dispatch import Client, Patience
-from loadsheet.intake import take_in
+from loadsheet.ingest import take_in
 from loadsheet.ledger import open_ledger
 from loadsheet.mapping import load_folder
 from loadsheet.settings import Settings

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from scripted_exchange import Move, Scripted, accepts, answer, says
 
 from loadsheet.contract import BY_NAME, Assumptions, Fault, refusal
-from loadsheet.dispatch.settling import BatchRules
+from loadsheet.dispatch.settlement import BatchRules
 from loadsheet.exchange import Embedded
-from loadsheet.exchange.truth import read_truth
+from loadsheet.exchange.truth_log import read_truth
 from loadsheet.ledger import open_ledger
 
 STATUS = BY_NAME["order.status"]

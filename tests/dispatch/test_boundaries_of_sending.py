@@ -6,8 +6,8 @@ import pytest
 import ready_entries
 
 from loadsheet.dispatch.forecast import due
-from loadsheet.dispatch.masking import MASK, SECRET_LENGTH, TokenMask
 from loadsheet.dispatch.pace import Pace
+from loadsheet.dispatch.token_masking import MASK, SECRET_LENGTH, TokenMask
 
 NOW = datetime(2026, 3, 4, 1, 0, tzinfo=UTC)
 

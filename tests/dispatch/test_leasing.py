@@ -11,9 +11,9 @@ import ready_entries
 from scripted_exchange import Move, Scripted, accepts, says
 
 from loadsheet.dispatch import Client, Outcome, OutcomeKind
-from loadsheet.dispatch.gate import moment
-from loadsheet.dispatch.leasing import FleetPace
 from loadsheet.dispatch.pace import Pace
+from loadsheet.dispatch.rate_gate import moment
+from loadsheet.dispatch.shared_rate import FleetPace
 from loadsheet.ledger.shared.leases import UNLIMITED, Ask, Lease
 from loadsheet.problems import LedgerError
 

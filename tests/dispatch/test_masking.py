@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loadsheet.dispatch.keeping import Kept
-from loadsheet.dispatch.masking import TokenMask
+from loadsheet.dispatch.long_answers import Kept
+from loadsheet.dispatch.token_masking import TokenMask
 
 TOKEN = "lsx_Cq/8-n+Z~k.3=="
 

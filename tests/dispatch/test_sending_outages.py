@@ -10,7 +10,7 @@ from scripted_exchange import Scripted, accepts_after, closes_without_answer, sa
 
 from loadsheet.dispatch import Client, send
 from loadsheet.ledger import Ledger
-from loadsheet.ledger.history import History
+from loadsheet.ledger.queries import History
 from loadsheet.problems import LedgerGone, Superseded
 
 REFUSED = b'{"status": false, "message": "Validation failed", "errors": {"pickup_city": ["unknown"]}}'

@@ -13,7 +13,7 @@ from payload_examples import GOOD
 
 from loadsheet.contract import BY_NAME, Assumptions
 from loadsheet.exchange import Store, create_app
-from loadsheet.exchange.truth import TruthLog, read_truth
+from loadsheet.exchange.truth_log import TruthLog, read_truth
 
 CLIENTS = 4
 OWN = {  # of each subject: fields that one client alone sends

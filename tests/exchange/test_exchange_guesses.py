@@ -12,7 +12,7 @@ from payload_examples import ORDER
 
 from loadsheet.contract import BY_NAME, UNAUTHORISED, Assumptions, read_refusal
 from loadsheet.exchange import Embedded, Limits
-from loadsheet.exchange.guesses import KEYS_MAX, WAIT_MAX_S, Guesses
+from loadsheet.exchange.wrong_tokens import KEYS_MAX, WAIT_MAX_S, Guesses
 
 WRONG = {"Authorization": "Bearer lsx_guessed"}
 LISTING = "/tmsapi/getOrders"

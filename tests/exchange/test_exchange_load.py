@@ -13,7 +13,7 @@ from exchange_process import serving
 from faulty_exchange import request
 from payload_examples import ORDER
 
-from loadsheet.exchange.truth import read_truth
+from loadsheet.exchange.truth_log import read_truth
 
 GOOD, SLOW = 300, 200
 GROWTH_MAX_MB = 48  # from a third of the time to its end; sessions, caches and the heap's own slack are within it

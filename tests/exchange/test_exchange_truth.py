@@ -15,7 +15,7 @@ from payload_examples import CONFIRMATION, EVENT, GOOD, NEEDS, ORDER, QUOTE, TEN
 
 from loadsheet.contract import Assumptions
 from loadsheet.exchange import Embedded, deviations, read_personality
-from loadsheet.exchange.truth import TruthLog, read_truth
+from loadsheet.exchange.truth_log import TruthLog, read_truth
 from loadsheet.problems import SettingsError
 
 

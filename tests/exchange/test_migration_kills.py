@@ -23,7 +23,7 @@ OPENING = """
 import itertools, os, signal, sys
 from sqlalchemy import Engine, Pool, event
 from loadsheet.exchange import Store
-import loadsheet.exchange.migrations, sqlalchemy.dialects.postgresql.psycopg, loadsheet.exchange.store.patience
+import loadsheet.exchange.migrations, sqlalchemy.dialects.postgresql.psycopg, loadsheet.exchange.store.timeouts
 
 def die_before(step):
     steps = itertools.count()

@@ -12,12 +12,12 @@ from exchange_process import TOKEN
 from payload_examples import GOOD, ORDER, TENDER
 from scripted_exchange import Move, Scripted, answer, closes_before_reading, says
 
-from loadsheet.capabilities import assumptions_for, write_capabilities
 from loadsheet.contract import UNAUTHORISED, Assumptions, listing
 from loadsheet.dispatch import Client
-from loadsheet.dispatch.probing import probe
-from loadsheet.dispatch.sandbox import CALLS_MAX, PREFIX
+from loadsheet.dispatch.probe import probe
+from loadsheet.dispatch.probe_tenant import CALLS_MAX, PREFIX
 from loadsheet.exchange.personality import read_personality
+from loadsheet.exchange_profile import assumptions_for, write_capabilities
 from loadsheet.problems import ExchangeUnreachable, TokenRefused
 from loadsheet.settings import Settings
 

@@ -22,17 +22,17 @@ MODULES = {
 
 # Each room and the rooms it may import. A stage knows the stages before it by their values, never one after it.
 FOUNDATION = {
-    "capabilities",
-    "causes",
+    "exchange_profile",
+    "problem_groups",
     "contract",
     "control_characters",
-    "faults",
+    "internal_errors",
     "file_modes",
-    "fixes",
-    "journal",
+    "fix_marks",
+    "run_log",
     "pauses",
     "problems",
-    "remarks",
+    "annotation_sheet",
     "schedules",
     "settings",
 }
@@ -40,46 +40,47 @@ MAY_IMPORT = {
     "problems": set(),
     "control_characters": set(),
     "file_modes": set(),
-    "fixes": set(),
+    "fix_marks": set(),
     "pauses": set(),
-    "remarks": set(),
+    "annotation_sheet": set(),
     "schedules": set(),
     "contract": {"problems"},
-    "causes": {"problems"},
-    "capabilities": {"contract", "problems"},
-    "settings": {"capabilities", "contract", "file_modes", "problems", "schedules"},
-    "journal": {"problems", "settings"},
-    "faults": {"journal", "problems"},
+    "problem_groups": {"problems"},
+    "exchange_profile": {"contract", "problems"},
+    "settings": {"exchange_profile", "contract", "file_modes", "problems", "schedules"},
+    "run_log": {"problems", "settings"},
+    "internal_errors": {"run_log", "problems"},
     "credentials": {"problems", "settings"},
-    "stores": {"problems", "settings"},
+    "object_storage": {"problems", "settings"},
     "deploy": set(),  # texts for schedulers and shells
-    "inbox": FOUNDATION | {"stores"},
+    "inbox": FOUNDATION | {"object_storage"},
     "reading": FOUNDATION | {"inbox"},
     "mapping": FOUNDATION | {"reading"},
-    "authoring": FOUNDATION | {"reading", "mapping"},  # beside the stages: no stage imports it
+    "mapping_tools": FOUNDATION | {"reading", "mapping"},  # beside the stages: no stage imports it
     "ledger": FOUNDATION | {"mapping"},
     "dispatch": FOUNDATION | {"ledger", "mapping"},
     "reconcile": FOUNDATION | {"ledger", "dispatch", "mapping"},
-    "reports": FOUNDATION | {"ledger", "reconcile", "mapping", "stores"},
+    "reports": FOUNDATION | {"ledger", "reconcile", "mapping", "object_storage"},
     "exchange": FOUNDATION,
-    "returning": FOUNDATION | {"inbox", "reading", "mapping", "ledger"},
-    "intake": FOUNDATION | {"inbox", "reading", "mapping", "ledger", "returning", "stores", "translation"},
+    "fix_files": FOUNDATION | {"inbox", "reading", "mapping", "ledger"},
+    "ingest": FOUNDATION | {"inbox", "reading", "mapping", "ledger", "fix_files", "object_storage", "translation"},
     "translation": FOUNDATION | {"reading", "mapping"},
-    "watching": FOUNDATION | {"inbox"},
-    "readback": FOUNDATION | {"reading", "ledger", "stores"},
-    "nights": {"problems", "reports"},
-    "arrivals": FOUNDATION | {"ledger"},
-    "seeing": FOUNDATION | {"inbox", "ledger", "arrivals", "nights"},
-    "telling": FOUNDATION | {"ledger", "arrivals", "nights"},
-    "keeping": FOUNDATION | {"journal", "inbox", "ledger", "readback", "reconcile", "reports", "stores"},
-    "capsule": FOUNDATION
-    | {"inbox", "reading", "mapping", "ledger", "reconcile", "reports", "intake", "returning", "stores"},
-    "fleet": FOUNDATION
+    "watch": FOUNDATION | {"inbox"},
+    "annotations": FOUNDATION | {"reading", "ledger", "object_storage"},
+    "run_outcome": {"problems", "reports"},
+    "operations.expected_files": FOUNDATION | {"ledger"},
+    "operations.monitoring": FOUNDATION | {"inbox", "ledger", "operations.expected_files", "run_outcome"},
+    "operations.notifications": FOUNDATION | {"ledger", "operations.expected_files", "run_outcome"},
+    "operations.retention": FOUNDATION
+    | {"run_log", "inbox", "ledger", "annotations", "reconcile", "reports", "object_storage"},
+    "run_archive": FOUNDATION
+    | {"inbox", "reading", "mapping", "ledger", "reconcile", "reports", "ingest", "fix_files", "object_storage"},
+    "cluster": FOUNDATION
     | {
-        "arrivals",
+        "operations.expected_files",
         "credentials",
         "dispatch",
-        "intake",
+        "ingest",
         "ledger",
         "mapping",
         "pipeline",
@@ -87,34 +88,53 @@ MAY_IMPORT = {
         "reports",
         "stages",
     },
-    "attending": FOUNDATION | {"arrivals", "ledger", "nights", "stages", "seeing", "telling"},
-    "stages": FOUNDATION | {"intake", "ledger", "dispatch", "readback", "reconcile", "reports"},
-    "pipeline": FOUNDATION | {"intake", "mapping", "ledger", "dispatch", "stages"},
+    "operations.run_hooks": FOUNDATION
+    | {
+        "operations.expected_files",
+        "ledger",
+        "run_outcome",
+        "stages",
+        "operations.monitoring",
+        "operations.notifications",
+    },
+    "stages": FOUNDATION | {"ingest", "ledger", "dispatch", "annotations", "reconcile", "reports"},
+    "pipeline": FOUNDATION | {"ingest", "mapping", "ledger", "dispatch", "stages"},
+    "operations": set(),
     "cli": FOUNDATION
     | {
         "inbox",
         "reading",
         "mapping",
         "translation",
-        "authoring",
+        "mapping_tools",
         "ledger",
         "dispatch",
         "reconcile",
         "reports",
-        "intake",
+        "ingest",
         "pipeline",
         "stages",
         "exchange",
     }
-    | {"attending", "arrivals", "capsule", "deploy", "fleet", "keeping", "nights", "seeing", "telling"}
-    | {"credentials", "readback", "returning", "stores", "watching"},
+    | {
+        "operations.run_hooks",
+        "operations.expected_files",
+        "run_archive",
+        "deploy",
+        "cluster",
+        "operations.retention",
+        "run_outcome",
+        "operations.monitoring",
+        "operations.notifications",
+    }
+    | {"credentials", "annotations", "fix_files", "object_storage", "watch"},
 }
 VALUES_ONLY = {  # what a room may take of an earlier stage: its values, not its verbs
     ("ledger", "mapping"): {"loadsheet.mapping.documents", "loadsheet.mapping.lineage"},
     ("dispatch", "mapping"): {"loadsheet.mapping.documents", "loadsheet.mapping.lineage"},
     ("reconcile", "mapping"): {"loadsheet.mapping.documents", "loadsheet.mapping.lineage"},
     ("reports", "mapping"): {"loadsheet.mapping.documents", "loadsheet.mapping.lineage"},
-    ("nights", "reports"): {"loadsheet.reports.told"},
+    ("run_outcome", "reports"): {"loadsheet.reports.run_document"},
 }
 HOMES = {  # each third-party library and the only places that import it
     "requests": {"loadsheet.dispatch"},
@@ -122,12 +142,12 @@ HOMES = {  # each third-party library and the only places that import it
     "openpyxl": {"loadsheet.reading"},
     "xlrd": {"loadsheet.reading.xls"},
     "olefile": {"loadsheet.reading.ole"},
-    "xlsxwriter": {"loadsheet.reports", "loadsheet.authoring.template"},
+    "xlsxwriter": {"loadsheet.reports", "loadsheet.mapping_tools.template"},
     "sqlalchemy": {"loadsheet.ledger", "loadsheet.exchange"},
-    "duckdb": {"loadsheet.mapping", "loadsheet.keeping.exporting"},
+    "duckdb": {"loadsheet.mapping", "loadsheet.operations.retention.table_export"},
     "rule_engine": {"loadsheet.mapping.expressions"},
     "re2": {"loadsheet.mapping.patterns"},
-    "ruamel": {"loadsheet.mapping", "loadsheet.capabilities", "loadsheet.exchange.scripts"},
+    "ruamel": {"loadsheet.mapping", "loadsheet.exchange_profile", "loadsheet.exchange.scripts"},
     "babel": {"loadsheet.mapping"},
     "pint": {"loadsheet.mapping"},
     "starlette": {"loadsheet.exchange"},
@@ -135,25 +155,25 @@ HOMES = {  # each third-party library and the only places that import it
     "leather": {"loadsheet.reports.web.charts"},
     "uvicorn": {"loadsheet.exchange"},
     "pandas": {"loadsheet.reconcile"},
-    "holidays": {"loadsheet.reports.reconciliation.ages", "loadsheet.arrivals.moments"},
+    "holidays": {"loadsheet.reports.reconciliation.ages", "loadsheet.operations.expected_files.due_times"},
     "rich": {"loadsheet.cli"},
     "click": {"loadsheet.cli"},
-    "filelock": {"loadsheet.capsule.record", "loadsheet.ledger", "loadsheet.telling.places"},
-    "apprise": {"loadsheet.telling.delivering"},
-    "watchdog": {"loadsheet.watching"},
+    "filelock": {"loadsheet.run_archive.register", "loadsheet.ledger", "loadsheet.operations.notifications.storage"},
+    "apprise": {"loadsheet.operations.notifications.delivery"},
+    "watchdog": {"loadsheet.watch"},
     "httptools": {"loadsheet.dispatch", "loadsheet.exchange"},
     "alembic": {"loadsheet.exchange.migrations", "loadsheet.ledger.migrations"},
-    "psycopg": {"loadsheet.exchange.store.patience", "loadsheet.ledger.postgres"},
+    "psycopg": {"loadsheet.exchange.store.timeouts", "loadsheet.ledger.postgres"},
     "keyring": {"loadsheet.credentials"},
     "platformdirs": {"loadsheet.settings.sources"},
     "pydantic_settings": {"loadsheet.settings"},
-    "structlog": {"loadsheet.journal"},
-    "prometheus_client": {"loadsheet.seeing"},
-    "opentelemetry": {"loadsheet.seeing.tracing"},
+    "structlog": {"loadsheet.run_log"},
+    "prometheus_client": {"loadsheet.operations.monitoring"},
+    "opentelemetry": {"loadsheet.operations.monitoring.tracing"},
     "cronsim": {"loadsheet.schedules"},
-    "procrastinate": {"loadsheet.fleet.queue", "loadsheet.ledger.shared.jobs"},
-    "fsspec": {"loadsheet.stores"},
-    "botocore": {"loadsheet.stores"},
+    "procrastinate": {"loadsheet.cluster.queue", "loadsheet.ledger.shared.jobs"},
+    "fsspec": {"loadsheet.object_storage"},
+    "botocore": {"loadsheet.object_storage"},
 }
 SPEAKING_NAMES = {"utils", "util", "helpers", "common", "manager", "base", "misc", "info"}
 
@@ -186,12 +206,16 @@ def _imports(path):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
-            yield node.module
+            yield from (
+                [f"{node.module}.{one.name}" for one in node.names]
+                if node.module == "loadsheet.operations"
+                else [node.module]
+            )
 
 
 def room(module):
-    parts = module.split(".")
-    return parts[1] if len(parts) > 1 else ""
+    parts = module.split(".")[1:]
+    return ".".join(parts[: 2 if parts[:1] == ["operations"] else 1])
 
 
 def test_rooms_import_only_what_lies_before_them():
@@ -301,7 +325,10 @@ def test_bare_exceptions_are_caught_in_the_outermost_function_only():
         if isinstance(node, ast.ExceptHandler)
         and (node.type is None or (isinstance(node.type, ast.Name) and node.type.id in ("Exception", "BaseException")))
     ]
-    assert sorted({*catching}) == ["loadsheet.cli", "loadsheet.faults"]  # what comes after the work costs no run
+    assert sorted({*catching}) == [
+        "loadsheet.cli",
+        "loadsheet.internal_errors",
+    ]  # what comes after the work costs no run
 
 
 def test_nothing_happens_when_the_package_is_imported():

@@ -40,13 +40,13 @@ from loadsheet.inbox import (
     archived_before,
     claim,
     give_back,
-    glance,
     is_unchanged,
     purge,
+    quick_scan,
     scan,
     set_aside,
 )
-from loadsheet.inbox.opening import is_written_to
+from loadsheet.inbox.file_check import is_written_to
 from loadsheet.inbox.sightings import Sightings, signature
 from loadsheet.inbox.volumes import kind_of, needs_polling, tells_of_writers
 from loadsheet.problems import FolderError, Problem
@@ -123,23 +123,23 @@ def test_a_slow_writer_is_waited_for(place, machine):
         machine.passes(place.settle_s / 2)
         with path.open("ab") as file:
             file.write(b"x" * 1024)
-        assert glance(place, up=machine).candidates == ()
+        assert quick_scan(place, up=machine).candidates == ()
     assert names(settled(place, machine)) == ["orders.csv"]
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_a_file_is_finished_when_it_has_not_changed_for_as_long_as_is_demanded(place, machine, seed):
     chance, path = random.Random(seed), drop(place)
-    glance(place, up=machine)
+    quick_scan(place, up=machine)
     quiet = 0.0
     for _ in range(40):
         pause = chance.uniform(0, 20)
         machine.passes(pause)
         quiet += pause
-        assert bool(glance(place, up=machine).candidates) is (quiet >= place.settle_s)
+        assert bool(quick_scan(place, up=machine).candidates) is (quiet >= place.settle_s)
         if chance.random() < 0.3:
             path.write_bytes(b"y" * chance.randrange(1, 1_000_000))
-            glance(place, up=machine)
+            quick_scan(place, up=machine)
             quiet = 0.0
 
 
@@ -149,7 +149,7 @@ def test_a_writer_that_stalls_is_known_by_its_handle(place, machine):
         found = settled(place, machine)
         assert (found.candidates, left(found, "A104")) == ((), ("orders.csv",))
         assert found.again_s is not None
-    assert names(glance(place, up=machine)) == ["orders.csv"]
+    assert names(quick_scan(place, up=machine)) == ["orders.csv"]
 
 
 @LINUX
@@ -184,14 +184,14 @@ def test_a_workbook_without_its_end_is_given_time(place, machine, ending):
     (place.inbox / f"a.{ending}").write_bytes(whole[:-30])
     settled(place, machine)
     machine.passes(place.unfinished_wait_s)
-    assert names(glance(place, up=machine)) == [f"a.{ending}"]  # reading will say what is wrong with it
+    assert names(quick_scan(place, up=machine)) == [f"a.{ending}"]  # reading will say what is wrong with it
 
 
 def test_an_empty_file_is_given_time(place, machine):
     drop(place, content=b"")
     assert left(settled(place, machine), "A107") == ("orders.csv",)
     machine.passes(place.unfinished_wait_s)
-    assert names(glance(place, up=machine)) == ["orders.csv"]
+    assert names(quick_scan(place, up=machine)) == ["orders.csv"]
 
 
 def test_a_done_marker_decides_where_one_is_demanded(tmp_path, machine):
@@ -200,7 +200,7 @@ def test_a_done_marker_decides_where_one_is_demanded(tmp_path, machine):
     assert left(settled(place, machine), "A107") == ("orders.csv",)
     drop(place, "orders.csv.done", b"")
     drop(place, "other.csv.done", b"")
-    (candidate,) = glance(place, up=machine).candidates
+    (candidate,) = quick_scan(place, up=machine).candidates
     assert candidate.name == "orders.csv"
     archive(claim(candidate, place, RUN), place, DAY, RUN)
     assert lies_in(place.inbox) == ["other.csv.done"]
@@ -265,9 +265,9 @@ def test_a_clock_that_jumps_finishes_nothing(place, machine, jump):
 @pytest.mark.parametrize("moment", [0, 86_400, 4_102_444_800])
 def test_a_time_of_change_decides_nothing(place, machine, moment):
     touch(drop(place), moment)
-    assert glance(place, up=machine).candidates == ()
+    assert quick_scan(place, up=machine).candidates == ()
     machine.passes(place.settle_s)
-    assert names(glance(place, up=machine)) == ["orders.csv"]
+    assert names(quick_scan(place, up=machine)) == ["orders.csv"]
 
 
 def test_a_run_believes_no_time_in_the_future(place):
@@ -278,15 +278,15 @@ def test_a_run_believes_no_time_in_the_future(place):
 
 def test_the_memory_is_shared_by_runs_and_lost_with_a_restart_of_the_machine(place, machine):
     drop(place)
-    glance(place, up=machine)
+    quick_scan(place, up=machine)
     kept = (place.state / "sightings.json").read_text(encoding="utf-8")
     machine.passes(place.settle_s)
     (place.state / "sightings.json").write_text(kept.replace('"boot":"', '"boot":"another '), encoding="utf-8")
-    assert glance(place, up=machine).candidates == ()
+    assert quick_scan(place, up=machine).candidates == ()
     (place.state / "sightings.json").write_bytes(b"\xff{ no json")
-    assert glance(place, up=machine).candidates == ()
+    assert quick_scan(place, up=machine).candidates == ()
     machine.passes(place.settle_s)
-    assert names(glance(place, up=machine)) == ["orders.csv"]
+    assert names(quick_scan(place, up=machine)) == ["orders.csv"]
 
 
 def test_what_was_seen_is_remembered_where_the_system_has_no_boot_id(tmp_path):
@@ -299,11 +299,11 @@ def test_what_was_seen_is_remembered_where_the_system_has_no_boot_id(tmp_path):
 
 def test_a_swarm_is_found_in_the_order_of_arrival(place, machine):
     drop(place, "zuerst.csv")
-    glance(place, up=machine)
+    quick_scan(place, up=machine)
     machine.passes(1)
     for number in range(400):
         drop(place, f"big-shipper/{number % 40}/{number}.csv", b"x")
-    glance(place, up=machine)
+    quick_scan(place, up=machine)
     machine.passes(1)
     drop(place, "a-small-one.csv")
     found = names(settled(place, machine))
@@ -317,11 +317,11 @@ def test_fifty_thousand_files_need_little_memory_and_time(place):
     code = (
         "import resource, sys, time\n"
         "from pathlib import Path\n"
-        "from loadsheet.inbox import glance\n"
+        "from loadsheet.inbox import quick_scan\n"
         "from loadsheet.settings import Settings\n"
         "place = Settings(inbox=Path(sys.argv[1]), state=Path(sys.argv[2]), settle_s=0, unfinished_wait_s=0)\n"
         "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
-        "found = [len(glance(place).candidates) for _ in range(3)]\n"
+        "found = [len(quick_scan(place).candidates) for _ in range(3)]\n"
         "print(*found, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)\n"
     )
     done = subprocess.run(
@@ -489,7 +489,7 @@ def test_another_folder_in_the_place_of_the_inbox_is_refused(place):
     assert len(scan(place, sleep=lambda _: None).candidates) == 1
     place.inbox.rename(place.inbox.with_name("mounted"))
     with pytest.raises(FolderError, match="it was there before: is it mounted"):
-        glance(place)
+        quick_scan(place)
     place.inbox.mkdir()
     with pytest.raises(FolderError, match=r"is not the folder that it was.* is missing; is it mounted"):
         scan(place)

@@ -12,10 +12,10 @@ from databases import new_url
 from inbox_files import taking, usual_mappings
 from orders import MAPPINGS, write_orders
 
-from loadsheet import inbox, stores
+from loadsheet import inbox, object_storage
 from loadsheet.cli import invoke
-from loadsheet.inbox import brought, claim, give_back, glance, is_unchanged, peek, scan
-from loadsheet.intake import take_in
+from loadsheet.inbox import brought, claim, give_back, is_unchanged, peek, quick_scan, scan
+from loadsheet.ingest import take_in
 from loadsheet.ledger import State, open_ledger
 from loadsheet.ledger.shared.claims import held_claims
 from loadsheet.problems import FolderError, LedgerBusy, SettingsError
@@ -133,11 +133,11 @@ def test_a_young_object_waits_until_it_has_been_there_for_long_enough(bucket, tm
     place, now = bucket.settings(tmp_path, settle_s=30), [1_000.0]
     bucket.put("inbox/a.csv")
     assert codes(peek(place)) == [("A104", "a.csv")]
-    assert codes(glance(place, up=lambda: now[0])) == [("A104", "a.csv")]
+    assert codes(quick_scan(place, up=lambda: now[0])) == [("A104", "a.csv")]
     now[0] += 31
-    assert names(glance(place, up=lambda: now[0])) == ["a.csv"]
+    assert names(quick_scan(place, up=lambda: now[0])) == ["a.csv"]
     bucket.put("inbox/a.csv", b"another one")
-    assert codes(glance(place, up=lambda: now[0])) == [("A104", "a.csv")]
+    assert codes(quick_scan(place, up=lambda: now[0])) == [("A104", "a.csv")]
     assert names(peek(place, clock=lambda: 1e10)) == ["a.csv"]  # long after the store got it
     slept = []
     assert names(scan(bucket.settings(tmp_path / "other", settle_s=30), sleep=slept.append)) == ["a.csv"]
@@ -188,14 +188,14 @@ def test_a_replaced_object_is_noticed_and_its_newer_version_stays(bucket, place)
 
 def test_a_version_that_comes_in_the_last_moment_is_not_removed_with_the_one_before(bucket, place, monkeypatch):
     bucket.put("inbox/a.csv", b"old")
-    file, is_still = first(place), stores.is_still
+    file, is_still = first(place), object_storage.is_still
 
     def late(found):
         answer = is_still(found)
         bucket.put("inbox/a.csv", b"new")
         return answer
 
-    monkeypatch.setattr(stores, "is_still", late)
+    monkeypatch.setattr(object_storage, "is_still", late)
     inbox.archive(file, place, inbox.objects.day_of(RUN), RUN)
     assert bucket.get("inbox/a.csv") == b"new"
     assert bucket.get(f"outbox/archive/2026/03/04/{RUN}/a.csv") == b"old"
@@ -211,12 +211,12 @@ def test_what_was_uploaded_in_parts_is_copied_within_the_store(store, bucket, pl
     ]
     parts = [{"PartNumber": number, "ETag": tag} for number, tag in enumerate(tags, start=1)]
     client.complete_multipart_upload(**there, UploadId=upload, MultipartUpload={"Parts": parts})
-    (found,) = stores.objects_in(place.inbox_address)
+    (found,) = object_storage.objects_in(place.inbox_address)
     address = f"s3://{bucket.name}/kept/big.csv"
-    assert stores.copy(found, address)
+    assert object_storage.copy(found, address)
     assert bucket.get("kept/big.csv") == part + b"rest"
     bucket.put("inbox/big.csv", b"new")
-    assert not stores.copy(found, address)
+    assert not object_storage.copy(found, address)
 
 
 def test_a_name_that_the_library_would_misread_is_left_and_told(bucket, place):
@@ -254,7 +254,7 @@ class Mortal:
     def __init__(self, monkeypatch, at):
         self.count, self._at = 0, at
         for name in ("fetch", "put", "copy", "remove", "remove_version"):
-            monkeypatch.setattr(stores, name, self._mortal(getattr(stores, name)))
+            monkeypatch.setattr(object_storage, name, self._mortal(getattr(object_storage, name)))
 
     def __call__(self, _what):
         self.count += 1

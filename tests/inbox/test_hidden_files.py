@@ -4,8 +4,8 @@ import json
 
 from monitored_runs import house
 
-from loadsheet.inbox import glance, peek
-from loadsheet.inbox.looking import scan
+from loadsheet.inbox import peek, quick_scan
+from loadsheet.inbox.scanner import scan
 from loadsheet.settings import Settings
 
 
@@ -23,11 +23,11 @@ def test_hidden_files_are_named_once(tmp_path):
     for name in (".orders.csv", "sub/.late.csv"):
         (chosen.inbox / name).write_bytes(b"x")
     assert hidden_in(peek(chosen)) == [".orders.csv, sub/.late.csv"]
-    assert hidden_in(glance(chosen)) == []
+    assert hidden_in(quick_scan(chosen)) == []
     assert hidden_in(scan(chosen)) == [".orders.csv, sub/.late.csv"]
-    assert hidden_in(scan(chosen)) == hidden_in(glance(chosen)) == hidden_in(peek(chosen)) == []
+    assert hidden_in(scan(chosen)) == hidden_in(quick_scan(chosen)) == hidden_in(peek(chosen)) == []
     (chosen.inbox / ".next.csv").write_bytes(b"x")
-    glance(chosen)
+    quick_scan(chosen)
     assert hidden_in(scan(chosen)) == [".next.csv"]
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from loadsheet.inbox import Candidate, InboxFile, archive, claim, scan, set_aside, shown_name
-from loadsheet.inbox.moving import refusal
+from loadsheet.inbox.file_moves import refusal
 from loadsheet.problems import FolderError, Problem, Where
 from loadsheet.settings import Settings
 

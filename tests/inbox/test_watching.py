@@ -12,7 +12,7 @@ from inbox_files import RUN, drop, lies_in, settings_in
 
 from loadsheet.inbox import archive, claim, scan
 from loadsheet.problems import ExchangeUnreachable, FolderError, LedgerError, MappingError, Problem, TokenRefused
-from loadsheet.watching import Bell, Ended, Watch, watch
+from loadsheet.watch import Bell, Ended, Watch, watch
 
 FAST = {"settle_s": 0.1, "poll_s": 0.05, "rescan_s": 30, "retry_s": 0.05, "retry_max_s": 0.2}
 

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 import fsspec
 import pytest
 
-from loadsheet import stores
-from loadsheet.inbox import InboxFile, keeping
+from loadsheet import object_storage
+from loadsheet.inbox import InboxFile, archive_folder
 from loadsheet.problems import FolderError
 from loadsheet.settings import Settings
 
@@ -17,9 +17,9 @@ CONTENT = b"Order\nA1\n"
 @pytest.mark.parametrize(("more", "fetched"), [(0, True), (1, False), (-1, False)])
 def test_an_object_of_another_size_than_was_listed_is_not_fetched(bucket, tmp_path, more, fetched):
     bucket.put("inbox/orders.csv", CONTENT)
-    found = stores.look(f"s3://{bucket.name}/inbox/orders.csv")
+    found = object_storage.look(f"s3://{bucket.name}/inbox/orders.csv")
     target = tmp_path / "orders.csv"
-    assert stores.fetch(found._replace(size=found.size + more), target) is fetched
+    assert object_storage.fetch(found._replace(size=found.size + more), target) is fetched
     assert [path.name for path in tmp_path.iterdir()] == ["orders.csv"] * fetched
 
 
@@ -34,7 +34,7 @@ def test_a_file_is_kept_unless_its_bytes_are_there(bucket, tmp_path, there, afte
     path = tmp_path / "orders.csv"
     path.write_bytes(CONTENT)
     file = InboxFile("orders.csv", path, len(CONTENT), "", datetime.now(UTC))
-    keeping._put(file, f"s3://{bucket.name}/archive/orders.csv")
+    archive_folder._put(file, f"s3://{bucket.name}/archive/orders.csv")
     assert bucket.get("archive/orders.csv") == after
 
 
@@ -52,52 +52,54 @@ def test_listings_name_objects_and_no_folders(bucket):
     for key in ("inbox/", "inbox/sub/", "inbox/sub/b.csv", "inbox/a.csv", "inboxes/c.csv", "inbox.csv"):
         bucket.put(key)
     top = f"s3://{bucket.name}/inbox"
-    assert [one.name for one in stores.objects_in(top)] == ["a.csv", "sub/b.csv"]
-    assert [one.name for one in stores.objects_in(f"{top}/")] == ["a.csv", "sub/b.csv"]
-    assert stores.names_in(f"s3://{bucket.name}") == ["inbox", "inbox.csv", "inboxes"]
-    assert stores.names_in(f"s3://{bucket.name}/nowhere") == []
+    assert [one.name for one in object_storage.objects_in(top)] == ["a.csv", "sub/b.csv"]
+    assert [one.name for one in object_storage.objects_in(f"{top}/")] == ["a.csv", "sub/b.csv"]
+    assert object_storage.names_in(f"s3://{bucket.name}") == ["inbox", "inbox.csv", "inboxes"]
+    assert object_storage.names_in(f"s3://{bucket.name}/nowhere") == []
 
 
 def test_an_object_is_found_with_its_size_its_version_and_its_time(place):
     top, put = place
     put("sub/a.csv", CONTENT)
-    found = stores.look(f"{top}/sub/a.csv")
+    found = object_storage.look(f"{top}/sub/a.csv")
     assert (found.name, found.size) == ("a.csv", len(CONTENT))
     assert found.version.endswith(f"-{len(CONTENT)}")
     assert found.version != f"0.0-{len(CONTENT)}"
     assert abs((datetime.now(UTC) - found.changed).total_seconds()) < 60
-    assert stores.look(f"{top}/sub") is None
-    assert stores.look(f"{top}/sub/b.csv") is None
-    assert stores.read(found.address) == CONTENT
-    assert stores.read(f"{top}/sub/b.csv") == b""
+    assert object_storage.look(f"{top}/sub") is None
+    assert object_storage.look(f"{top}/sub/b.csv") is None
+    assert object_storage.read(found.address) == CONTENT
+    assert object_storage.read(f"{top}/sub/b.csv") == b""
 
 
 def test_only_the_version_that_was_found_is_fetched_copied_and_removed(place, tmp_path):
     top, put = place
     put("a.csv", CONTENT)
-    found, target = stores.look(f"{top}/a.csv"), tmp_path / "far" / "a.csv"
-    assert stores.is_still(found)
-    assert stores.fetch(found, target)
+    found, target = object_storage.look(f"{top}/a.csv"), tmp_path / "far" / "a.csv"
+    assert object_storage.is_still(found)
+    assert object_storage.fetch(found, target)
     assert target.stat().st_mtime == pytest.approx(found.changed.timestamp())
     assert target.parent.stat().st_mode & 0o777 == 0o750
-    assert stores.copy(found, f"{top}/b.csv") or top.startswith("memory"), "a copy in memory has a time of its own"
+    assert object_storage.copy(found, f"{top}/b.csv") or top.startswith("memory"), (
+        "a copy in memory has a time of its own"
+    )
     put("a.csv", CONTENT + b"A2\n")
-    assert not stores.is_still(found)
-    assert not stores.fetch(found, tmp_path / "late.csv")
-    assert not stores.copy(found, f"{top}/c.csv")
-    stores.remove_version(found)
-    newer = stores.look(found.address)
+    assert not object_storage.is_still(found)
+    assert not object_storage.fetch(found, tmp_path / "late.csv")
+    assert not object_storage.copy(found, f"{top}/c.csv")
+    object_storage.remove_version(found)
+    newer = object_storage.look(found.address)
     assert newer.size == len(CONTENT) + 3
-    stores.remove_version(newer)
-    assert stores.look(found.address) is None
-    assert not stores.fetch(newer, tmp_path / "late.csv")
-    stores.remove([found.address])
+    object_storage.remove_version(newer)
+    assert object_storage.look(found.address) is None
+    assert not object_storage.fetch(newer, tmp_path / "late.csv")
+    object_storage.remove([found.address])
     assert not (tmp_path / "late.csv").exists()
 
 
 def test_nothing_is_copied_from_one_store_to_another(bucket):
     bucket.put("a.csv", CONTENT)
-    assert not stores.copy(stores.look(f"s3://{bucket.name}/a.csv"), "memory:///elsewhere/a.csv")
+    assert not object_storage.copy(object_storage.look(f"s3://{bucket.name}/a.csv"), "memory:///elsewhere/a.csv")
     assert not fsspec.filesystem("memory").exists("/elsewhere/a.csv")
 
 
@@ -105,20 +107,20 @@ def test_an_original_is_read_where_it_is_kept(place, tmp_path):
     top, put = place
     settings = Settings(state=tmp_path / "state")
     put("a.csv", CONTENT)
-    found = stores.look(f"{top}/a.csv")
-    for kept_as in (found.address, stores.kept_at(found)):
-        assert stores.address_kept(kept_as)[0] == found.address
-        assert stores.is_kept(kept_as)
-        assert stores.brought(kept_as, settings).read_bytes() == CONTENT
-    stores.remove([found.address])
-    assert not stores.is_kept(found.address)
+    found = object_storage.look(f"{top}/a.csv")
+    for kept_as in (found.address, object_storage.kept_at(found)):
+        assert object_storage.address_kept(kept_as)[0] == found.address
+        assert object_storage.is_kept(kept_as)
+        assert object_storage.brought(kept_as, settings).read_bytes() == CONTENT
+    object_storage.remove([found.address])
+    assert not object_storage.is_kept(found.address)
     with pytest.raises(FolderError, match="is not there any more"):
-        stores.brought(found.address, settings)
+        object_storage.brought(found.address, settings)
     here = tmp_path / "here.csv"
-    assert not stores.is_kept(str(here))
+    assert not object_storage.is_kept(str(here))
     here.write_bytes(CONTENT)
-    assert stores.is_kept(str(here))
-    assert stores.brought(str(here), settings) == here
+    assert object_storage.is_kept(str(here))
+    assert object_storage.brought(str(here), settings) == here
 
 
 @pytest.mark.parametrize(
@@ -135,4 +137,4 @@ def test_an_original_is_read_where_it_is_kept(place, tmp_path):
     ],
 )
 def test_what_a_store_refuses_is_said_in_words(error, told):
-    assert stores._reason(error) == told
+    assert object_storage._reason(error) == told

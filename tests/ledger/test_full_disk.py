@@ -10,7 +10,7 @@ from small_disk import small_disk
 from sqlalchemy import event
 
 from loadsheet.ledger import State, open_ledger
-from loadsheet.ledger.place import RESERVE_BYTES
+from loadsheet.ledger.location import RESERVE_BYTES
 from loadsheet.problems import LedgerError, LedgerUnwritable
 
 

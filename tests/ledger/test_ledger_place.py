@@ -14,7 +14,7 @@ import pytest
 import ready_entries
 
 from loadsheet.ledger import State, open_ledger
-from loadsheet.ledger.place import Place, network_kind
+from loadsheet.ledger.location import Place, network_kind
 from loadsheet.problems import LedgerError, LedgerUnwritable
 
 NIGHT = datetime(2026, 3, 4, 2, tzinfo=UTC)

@@ -15,7 +15,7 @@ from sqlalchemy import Engine, create_engine, event, inspect
 
 from loadsheet.ledger import State, Waits, open_ledger
 from loadsheet.ledger.migrations import STEPS, step
-from loadsheet.ledger.replacing import restore
+from loadsheet.ledger.restore import restore
 from loadsheet.ledger.schema import SCHEMA_VERSION, metadata
 from loadsheet.problems import LedgerError
 

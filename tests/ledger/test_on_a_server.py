@@ -14,9 +14,9 @@ from ready_entries import Settlement
 from sqlalchemy import select, update
 
 from loadsheet.ledger import State, open_ledger
-from loadsheet.ledger.joining import forget_engines
 from loadsheet.ledger.migrations import step
 from loadsheet.ledger.postgres import address_of, ledger_engine, make_schema, without_password
+from loadsheet.ledger.postgres_opening import forget_engines
 from loadsheet.ledger.schema import SCHEMA_VERSION, entries, meta, runs
 from loadsheet.problems import LedgerError, LedgerGone, LedgerUnwritable, SettingsError
 

@@ -10,7 +10,7 @@ from sqlalchemy import create_engine, event
 
 from loadsheet.ledger import Ledger, Standing, State
 from loadsheet.ledger.exporting import exports
-from loadsheet.ledger.place import Place
+from loadsheet.ledger.location import Place
 from loadsheet.ledger.schema import metadata
 from loadsheet.problems import LedgerError
 

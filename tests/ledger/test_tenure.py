@@ -9,8 +9,8 @@ import pytest
 import ready_entries
 
 from loadsheet.ledger import open_ledger
-from loadsheet.ledger.joining import who
 from loadsheet.ledger.postgres import address_of, ledger_engine
+from loadsheet.ledger.postgres_opening import who
 from loadsheet.problems import LedgerBusy, LedgerGone, Superseded
 
 

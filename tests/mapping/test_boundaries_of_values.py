@@ -6,10 +6,10 @@ import pytest
 from sheets import ASSUMED, NOW, example, with_rows
 
 from loadsheet.mapping import Document, lint, translate
+from loadsheet.mapping.ambiguous_columns import Misreadings, way_of
 from loadsheet.mapping.calculation import duration
-from loadsheet.mapping.misread import Misreadings, way_of
+from loadsheet.mapping.conversion_errors import SettingError
 from loadsheet.mapping.words import yes_no_reader
-from loadsheet.mapping.wrong import SettingError
 from loadsheet.problems import Problem, Where
 from loadsheet.reading import Native, Row, Table
 

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loadsheet.mapping.conversion import Habits, plan_column
-from loadsheet.mapping.language import Column, LookupSpec
+from loadsheet.mapping.conversion_errors import Noted, Wrong
 from loadsheet.mapping.lookups import read_lookup
-from loadsheet.mapping.wrong import Noted, Wrong
+from loadsheet.mapping.schema import Column, LookupSpec
 from loadsheet.mapping.yamlfile import YamlFile
 from loadsheet.reading.tables import Native
 

@@ -8,10 +8,10 @@ from sheets import ASSUMED, documents, load_text, run, table
 
 from loadsheet.ledger import codec
 from loadsheet.mapping import FixOf, Ignored, SourceRow, load, load_folder, route
+from loadsheet.mapping.column_guides import language_of
 from loadsheet.mapping.documents import ColumnGuide
-from loadsheet.mapping.guiding import language_of
-from loadsheet.mapping.revival import put_down, source_of
 from loadsheet.mapping.routing import is_for
+from loadsheet.mapping.source_texts import put_down, source_of
 from loadsheet.reading.tables import Native, PlainNumber
 
 ROOT = Path(__file__).parents[2]

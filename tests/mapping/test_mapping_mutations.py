@@ -11,7 +11,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.nodes import MappingNode, ScalarNode, SequenceNode
 from sheets import ASSUMED
 
-from loadsheet.mapping import language, lint
+from loadsheet.mapping import lint, schema
 
 MAPPINGS = Path(__file__).parents[2] / "mappings"
 SHIPPED = sorted(path.name for path in MAPPINGS.glob("*.yaml"))
@@ -21,7 +21,7 @@ QUICK = {
     "quayline-milestones.yaml",
 }  # the others take minutes: by make sweep
 MUTATED = [pytest.param(name, marks=[] if name in QUICK else [pytest.mark.sweep], id=name) for name in SHIPPED]
-PARTS = [part for part in vars(language).values() if isinstance(part, type) and issubclass(part, BaseModel)]
+PARTS = [part for part in vars(schema).values() if isinstance(part, type) and issubclass(part, BaseModel)]
 KEYS = {field.alias or name for part in PARTS for name, field in part.model_fields.items()}
 NAMED = {
     "columns",

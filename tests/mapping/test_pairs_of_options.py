@@ -13,10 +13,10 @@ import pytest
 from sheets import ASSUMED, NOW, table
 
 from loadsheet.mapping import lint, load
-from loadsheet.mapping.gather import gather
-from loadsheet.mapping.language import Column
+from loadsheet.mapping.grouping import gather
 from loadsheet.mapping.names import Draft
 from loadsheet.mapping.rows import RowReader
+from loadsheet.mapping.schema import Column
 
 CODES = {"a-1": "P-10", "ab": "Q-2", "A-1": "P-10"}
 TWO_KEYS = {("ab", "y"): "T-1", ("a-1", "x"): "T-2"}

@@ -16,7 +16,7 @@ from cosmic_ray.operators.operator import Operator
 from cosmic_ray.plugins import get_operator
 
 ROOT = Path(__file__).parents[2]
-ROOMS = ("mapping", "authoring", "reading", "dispatch", "stores")
+ROOMS = ("mapping", "mapping_tools", "reading", "dispatch", "object_storage")
 """Those with a target for the share of survivors."""
 
 SWAPS = {

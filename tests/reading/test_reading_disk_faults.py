@@ -8,8 +8,8 @@ from reading_writers import Sheet, Typed, write_ods, write_xls, write_xlsb, writ
 
 from loadsheet.problems import FileRefused, FolderError
 from loadsheet.reading import open_tables
-from loadsheet.reading.diskfaults import DiskFault, fault_behind
-from loadsheet.reading.isolation import Nursery, open_apart
+from loadsheet.reading.disk_errors import DiskFault, fault_behind
+from loadsheet.reading.sandbox import Nursery, open_apart
 from loadsheet.settings import Settings
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="processes cannot be forked here")

@@ -19,10 +19,10 @@ from hypothesis import strategies as st
 from reading_corpus import inline, layout, open_one, refusal, rows_of, text_file, workbook_parts, write_parts
 
 from loadsheet.problems import FileRefused, Problem, ReadersUnavailable, Where
-from loadsheet.reading import Native, Row, isolation, make_ready, open_tables
-from loadsheet.reading import isolation_wire as wire
+from loadsheet.reading import Native, Row, make_ready, open_tables, sandbox
+from loadsheet.reading import sandbox_messages as wire
 from loadsheet.reading.bounds import bounds_of
-from loadsheet.reading.isolation import Nursery, open_apart
+from loadsheet.reading.sandbox import Nursery, open_apart
 from loadsheet.reading.tables import Table
 from loadsheet.settings import Settings
 
@@ -327,7 +327,7 @@ def test_the_wire_carries_everything_that_tables_and_rows_have():
     ("imported", "absent"),
     [
         ("loadsheet.reading", {"openpyxl", "python_calamine", "numpy"}),  # ours does not load what reads files
-        ("loadsheet.reading.isolation_nursery, loadsheet.reading.opening", {"pydantic", "loadsheet.settings"}),
+        ("loadsheet.reading.sandbox_child, loadsheet.reading.opening", {"pydantic", "loadsheet.settings"}),
     ],
 )
 def test_a_process_loads_only_what_it_needs(imported, absent):
@@ -339,7 +339,7 @@ def test_a_process_loads_only_what_it_needs(imported, absent):
 def test_readers_come_from_the_process_that_was_made_ready(tmp_path, monkeypatch):
     started, start = [], Nursery._start
     monkeypatch.setattr(Nursery, "_start", lambda nursery: started.append(nursery) or start(nursery))
-    monkeypatch.setattr(isolation, "_nursery", cache(isolation._nursery.__wrapped__))
+    monkeypatch.setattr(sandbox, "_nursery", cache(sandbox._nursery.__wrapped__))
     make_ready(Settings(reading_process="none"))
     assert started == []
     make_ready(Settings())

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loadsheet.fixes import STANDS, FixedEntry, RowMark
+from loadsheet.fix_marks import STANDS, FixedEntry, RowMark
 from loadsheet.problems import Problem
-from loadsheet.reading.returned import Original, as_original, as_originals, first_mark, has_marks
+from loadsheet.reading.fix_file_tables import Original, as_original, as_originals, first_mark, has_marks
 from loadsheet.reading.tables import Native, PlainNumber, Row, Table
 
 HEADER = ("Order", "Kind", "Weight")

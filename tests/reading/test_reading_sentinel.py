@@ -11,8 +11,8 @@ from reading_writers import WRITERS, Sheet, Typed
 
 from loadsheet.mapping.moments import format_reader
 from loadsheet.reading import Row, Table
+from loadsheet.reading.damage_checks import Sentinel, examine
 from loadsheet.reading.layouts import ColumnUse
-from loadsheet.reading.sentinel import Sentinel, examine
 
 ONE_FOLDER = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 

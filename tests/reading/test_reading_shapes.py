@@ -6,7 +6,7 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loadsheet.reading.shapes import alike, text_shapes
+from loadsheet.reading.cell_shapes import alike, text_shapes
 
 PIECES = [
     "0",

@@ -8,10 +8,10 @@ from reading_writers import WRITERS, Sheet, Typed
 
 from loadsheet.problems import FileRefused
 from loadsheet.reading import Layout, open_tables
-from loadsheet.reading.books import Book, Traits
-from loadsheet.reading.books import Sheet as Listed
 from loadsheet.reading.layouts import Around
 from loadsheet.reading.workbook import open_workbook
+from loadsheet.reading.workbook_values import Book, Traits
+from loadsheet.reading.workbook_values import Sheet as Listed
 from loadsheet.settings import Settings
 
 ASKED = layout("Id", "City", optional=("City",))

@@ -10,7 +10,7 @@ from ledgers import accepted, document, drop_of, ledger_in, listing, order, plan
 
 from loadsheet.ledger import Settlement, State
 from loadsheet.reconcile import Recalled, Verdict, settle
-from loadsheet.reconcile.recalling import CONTENTS_BYTES_MAX, Keeping
+from loadsheet.reconcile.kept_listings import CONTENTS_BYTES_MAX, Keeping
 from loadsheet.settings import Settings
 
 USUAL = Settings()

@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loadsheet.reading import Layout, WantedColumn, open_tables
-from loadsheet.reading.formats import plain_number, read_number, understand
-from loadsheet.reports.fixing import sheets
-from loadsheet.reports.fixing.rows import FixRow, Remark
-from loadsheet.reports.fixing.sheets import FixSheet, Shared
-from loadsheet.reports.fixing.words_de import GERMAN
-from loadsheet.reports.fixing.words_en import ENGLISH
+from loadsheet.reading.number_formats import plain_number, read_number, understand
+from loadsheet.reports.fix_workbook import sheets
+from loadsheet.reports.fix_workbook.rows import FixRow, Remark
+from loadsheet.reports.fix_workbook.sheets import FixSheet, Shared
+from loadsheet.reports.fix_workbook.texts_de import GERMAN
+from loadsheet.reports.fix_workbook.texts_en import ENGLISH
 from loadsheet.reports.sheets import open_book
 from loadsheet.settings import Settings
 

@@ -6,10 +6,10 @@ import pytest
 from loadsheet.ledger import ColumnGuide
 from loadsheet.mapping.pattern_examples import form_of
 from loadsheet.problems import CATALOGUE, Problem, Where
-from loadsheet.reports.fixing.errors import Errors
-from loadsheet.reports.fixing.words import Told, takes_of, told
-from loadsheet.reports.fixing.words_de import GERMAN
-from loadsheet.reports.fixing.words_en import ENGLISH
+from loadsheet.reports.fix_workbook.errors import Errors
+from loadsheet.reports.fix_workbook.texts import Told, takes_of, told
+from loadsheet.reports.fix_workbook.texts_de import GERMAN
+from loadsheet.reports.fix_workbook.texts_en import ENGLISH
 
 SENDERS = re.compile(r"A1(?:0[1236]|1[12])|[RCGK]\d+|L60[1-9]|L611|X70[123]")
 AT = Where("in.xlsx", "Blatt", 3, "Gewicht", "D3", "total_weight")

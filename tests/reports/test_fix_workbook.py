@@ -20,12 +20,12 @@ from ledgers import (
 )
 from reported_runs import run_begun, written
 
-from loadsheet.fixes import PROPERTY, Mark
+from loadsheet.fix_marks import PROPERTY, Mark
 from loadsheet.ledger import ColumnGuide, Settlement, State, Waits
 from loadsheet.mapping.documents import SourceRow
 from loadsheet.problems import Problem, Where
-from loadsheet.reading.formats import read_number, understand
-from loadsheet.reports.fixing import sheets as fix_sheets
+from loadsheet.reading.number_formats import read_number, understand
+from loadsheet.reports.fix_workbook import sheets as fix_sheets
 
 BOOK = ("orders", "book.xlsx", "Aufträge")
 ATTACKS = ("=cmd|' /C calc'!A0", "=1+1", "@SUM(1)", "+1", "-1", "\t=1", "\r=1", "http://evil.example", "<r>x</r>")

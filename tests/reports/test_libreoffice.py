@@ -12,7 +12,7 @@ from ledgers import HEADER, Ticking, document, drop_of, ledger_in, order, plan, 
 from libreoffice import convert_all
 from reported_runs import House, create, edit_exceptions, night_of_everything, told
 
-from loadsheet.readback import read_back
+from loadsheet.annotations import read_back
 from loadsheet.reconcile import settle
 from loadsheet.reports import write
 from loadsheet.settings import Settings

@@ -13,7 +13,7 @@ from shared_ledger import Fleet, a_fleet, joined, shared_settings
 from loadsheet.ledger import Standing
 from loadsheet.reconcile import Exceptions
 from loadsheet.reports.web import write_index
-from loadsheet.reports.web.fleet import told as told_fleet
+from loadsheet.reports.web.cluster import told as told_fleet
 
 
 def told(outbox):

@@ -13,7 +13,7 @@ from ledgers import order, tender
 
 from loadsheet.contract import BY_NAME, Listing, scan_listing
 from loadsheet.reports.flattening import OTHERS, Layout, text_of
-from loadsheet.reports.pulled import Pulled, layout, write_json, write_lines, write_pulled, write_table
+from loadsheet.reports.listing_export import Pulled, layout, write_json, write_lines, write_pulled, write_table
 
 SUBJECTS = ("order", "tender")
 

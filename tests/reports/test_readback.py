@@ -7,7 +7,7 @@ import pytest
 from ledgers import Ticking, ledger_in, order, weight_problem
 from reported_runs import House, create, edit_exceptions, told
 
-from loadsheet.readback import read_back
+from loadsheet.annotations import read_back
 
 
 @pytest.fixture

@@ -8,10 +8,10 @@ import pytest
 from ledgers import Ticking, document, drop_of, ledger_in, order, refused, send, weight_problem
 from reported_runs import House, create, told
 
+from loadsheet.annotation_sheet import as_written
 from loadsheet.ledger import Remark
 from loadsheet.mapping.documents import Source
 from loadsheet.problems import Where
-from loadsheet.remarks import as_written
 from loadsheet.reports.reconciliation.ages import BUCKETS, Ages, bucket_of
 from loadsheet.reports.reconciliation.workbook import free_name
 

@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from loadsheet.capabilities import Answer, Capabilities, assumptions_for, write_capabilities
 from loadsheet.contract import Assumptions, FlagForm
+from loadsheet.exchange_profile import Answer, Capabilities, assumptions_for, write_capabilities
 from loadsheet.problems import SettingsError
 from loadsheet.settings import Settings
 

@@ -4,7 +4,7 @@ import os
 import struct
 from bisect import bisect_left
 
-from loadsheet.dispatch.leasing import FleetPace
+from loadsheet.dispatch.shared_rate import FleetPace
 
 HEARD = "THE_TESTS_DEPARTURES"
 _MOMENT = struct.Struct("d")

@@ -9,9 +9,9 @@ from faulty_exchange import misbehaving
 from workspace import copy_mappings
 
 from loadsheet import pipeline
-from loadsheet.capsule.nightly import place_of, seal_night
 from loadsheet.dispatch import Client
 from loadsheet.ledger import open_ledger
+from loadsheet.run_archive.automatic import place_of, seal_night
 from loadsheet.settings import Settings
 from loadsheet.stages import Dispatcher
 

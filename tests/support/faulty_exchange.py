@@ -11,7 +11,7 @@ from exchange_process import TOKEN
 
 from loadsheet.contract import BY_NAME, Assumptions
 from loadsheet.exchange import Embedded, FaultRule, FaultScript
-from loadsheet.exchange.truth import read_truth
+from loadsheet.exchange.truth_log import read_truth
 
 
 class Met(NamedTuple):

@@ -10,12 +10,12 @@ from typing import NamedTuple
 from openpyxl import load_workbook
 
 from loadsheet import stages
-from loadsheet.cli.reaching import held_ledger, reached
+from loadsheet.cli.connections import held_ledger, reached
 from loadsheet.dispatch import Patience
-from loadsheet.fixes import ROW_COLUMN
-from loadsheet.intake import take_in
+from loadsheet.fix_marks import ROW_COLUMN
+from loadsheet.ingest import take_in
 from loadsheet.mapping import load_folder
-from loadsheet.reports.fixing.fixes import Fixes, is_to_fix
+from loadsheet.reports.fix_workbook.write import Fixes, is_to_fix
 from loadsheet.settings import Settings
 
 

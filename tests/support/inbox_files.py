@@ -9,8 +9,8 @@ from pathlib import Path
 from orders import MAPPINGS
 
 from loadsheet.contract import Assumptions
-from loadsheet.inbox import claim, glance, scan
-from loadsheet.intake import take_in
+from loadsheet.inbox import claim, quick_scan, scan
+from loadsheet.ingest import take_in
 from loadsheet.ledger import open_ledger
 from loadsheet.mapping import load_folder
 from loadsheet.settings import Settings
@@ -53,9 +53,9 @@ def workbook(path):
 
 def settled(place, machine, **more):
     """What a look finds after everything has been quiet for long enough."""
-    glance(place, up=machine)
+    quick_scan(place, up=machine)
     machine.passes(place.settle_s)
-    return glance(place, up=machine, **more)
+    return quick_scan(place, up=machine, **more)
 
 
 def taken(place, **more):

@@ -9,10 +9,10 @@ from prometheus_client.parser import text_string_to_metric_families
 from scripted_exchange import Move, Scripted, accepts, answer, lists, reset
 
 from loadsheet import pipeline
-from loadsheet.attending import attend
 from loadsheet.contract import BY_NAME, Fault, refusal
 from loadsheet.dispatch import Client
 from loadsheet.ledger import open_ledger
+from loadsheet.operations.run_hooks import attend
 from loadsheet.settings import Settings
 from loadsheet.stages import Dispatcher
 

@@ -10,8 +10,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from loadsheet.contract import Action
-from loadsheet.dispatch.evidence import NO_LISTING, Shown, Sight
-from loadsheet.dispatch.protocol import Case, conclude
+from loadsheet.dispatch.listing_evidence import NO_LISTING, Shown, Sight
+from loadsheet.dispatch.unknown_rules import Case, conclude
 from loadsheet.ledger import Entry, Finding, State
 from loadsheet.settings import Settings
 

@@ -9,7 +9,7 @@ import ledgers
 from ledgers import Ticking, document, drop_of, ledger_at, listing, order, send
 
 from loadsheet import reconcile, reports
-from loadsheet.keeping import keep
+from loadsheet.operations.retention import keep
 from loadsheet.settings import Settings
 
 PERSON = "Frau Weber-Kowalski"

@@ -17,9 +17,9 @@ from ready_entries import TOKEN, orders, settings
 from scripted_exchange import Move, Scripted, answer, good_body
 
 from loadsheet.dispatch import Client, send
-from loadsheet.dispatch.leasing import FleetPace
+from loadsheet.dispatch.shared_rate import FleetPace
 from loadsheet.ledger import Ledger
-from loadsheet.ledger.history import History
+from loadsheet.ledger.queries import History
 from loadsheet.ledger.shared.leases import Lease
 from loadsheet.problems import LedgerGone, Superseded
 

@@ -13,9 +13,9 @@ from loadsheet.ledger.shared import clock, paces
 from loadsheet.ledger.shared import schema as tables
 from loadsheet.ledger.shared.leases import Ask
 from loadsheet.ledger.shared.opening import shared
+from loadsheet.ledger.shared.overview import Fleet as Seen
+from loadsheet.ledger.shared.overview import Queued, Takeover, Worker
 from loadsheet.ledger.shared.paces import Told
-from loadsheet.ledger.shared.sight import Fleet as Seen
-from loadsheet.ledger.shared.sight import Queued, Takeover, Worker
 from loadsheet.settings import Settings
 
 _numbers = itertools.count(1)

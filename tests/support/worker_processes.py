@@ -16,8 +16,8 @@ from pathlib import Path
 import psycopg
 from command import environment
 
-from loadsheet.fleet.queue import PutBack
-from loadsheet.fleet.worker import serve
+from loadsheet.cluster.queue import PutBack
+from loadsheet.cluster.worker import serve
 from loadsheet.ledger import open_ledger
 from loadsheet.ledger.codec import stamp
 from loadsheet.ledger.postgres import address_of

@@ -21,9 +21,9 @@ from ledgers import Ticking, ledger_at
 from orders import MAPPINGS, write_orders
 from sqlalchemy import select
 
-from loadsheet import journal, translation
+from loadsheet import run_log, translation
 from loadsheet.contract import Assumptions
-from loadsheet.intake import take_in
+from loadsheet.ingest import take_in
 from loadsheet.ledger.schema import drops, entries, events, files, ignored, mappings, tables
 from loadsheet.mapping import load_folder, route
 from loadsheet.mapping.documents import Document
@@ -174,7 +174,7 @@ def order_of(house, loaded, part=0, of=1):
 def journal_in(folder):
     """A journal, and what gives the warnings in it once it is closed."""
     state = folder / "journal"
-    with journal.opened(Settings(state=state)):
+    with run_log.opened(Settings(state=state)):
         yield lambda: [
             line
             for log in (state / "logs").glob("*.jsonl")

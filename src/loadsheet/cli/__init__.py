@@ -20,7 +20,7 @@ from typing import NamedTuple
 import click
 from click.shell_completion import CompletionItem
 
-from loadsheet.cli.plain import printable
+from loadsheet.cli.safe_text import printable
 from loadsheet.problems import LoadsheetError
 
 INTERRUPTED, TERMINATED = 130, 143
@@ -44,8 +44,8 @@ COMMANDS = {
     "watch": Home("watch", "Stay, and run whenever files are finished or entries wait to be sent or resolved."),
     "worker": Home("worker", "Do the runs that schedules and watches want, beside other workers on other machines."),
     "check": Home("check", "Say what would become of files. Nothing is sent or kept."),
-    "show": Home("look", "Everything known about one order or tender."),
-    "runs": Home("look", "The latest runs with their exit codes and what came of them."),
+    "show": Home("show", "Everything known about one order or tender."),
+    "runs": Home("show", "The latest runs with their exit codes and what came of them."),
     "workers": Home("workers", "The processes that share the ledger: what each does, what waits, at what pace."),
     "expected": Home("expected", "Files that are waited for, and what is late."),
     "report": Home("report", "Make the reports of a run again from what the ledger knows by now."),
@@ -124,7 +124,7 @@ def invoke(words: list[str], *, clock: Callable[[], datetime] | None = None) -> 
 
 
 def _tell(text: str) -> None:
-    journal = sys.modules.get("loadsheet.journal")  # if nobody has loaded it, stderr speaks no JSON
+    journal = sys.modules.get("loadsheet.run_log")  # if nobody has loaded it, stderr speaks no JSON
     if journal is None or not journal.speaks(f"loadsheet: {text}"):
         click.echo(printable(f"loadsheet: {text}"), err=True)
 

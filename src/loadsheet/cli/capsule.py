@@ -5,15 +5,15 @@ from typing import TYPE_CHECKING
 
 import click
 
+from loadsheet.cli.ledger_reading import ledger_to_read
 from loadsheet.cli.moments import clock
 from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, OUTBOX, STATE, Target, load, together
 from loadsheet.cli.output import print_json, print_lines, say
-from loadsheet.cli.reading import ledger_to_read
 from loadsheet.ledger import Run
-from loadsheet.ledger.history import History
+from loadsheet.ledger.queries import History
 
 if TYPE_CHECKING:
-    from loadsheet.capsule.replaying import Replayed
+    from loadsheet.run_archive.replay import Replayed
 
 NOTHING_THERE = 65
 TAMPERED = 1
@@ -51,7 +51,7 @@ def make(
 
     The capsule holds the files of the run as they were dropped, with whatever personal data is in them.
     """
-    from loadsheet.capsule.nightly import place_of, seal  # noqa: PLC0415 (only this command needs it)
+    from loadsheet.run_archive.automatic import place_of, seal  # noqa: PLC0415 (only this command needs it)
 
     settings = load(config, mappings=mappings, outbox=outbox, state=state)
     with ledger_to_read(settings) as ledger:
@@ -81,14 +81,14 @@ def verify(file: Path, *, head: str, state: Path | None, config: Path | None, as
     Its own chain shows every change of it. That the whole capsule is another one shows only who kept its head: --head, or the
     record of capsules in STATE, if the capsule was made here.
     """
-    from loadsheet.capsule import record  # noqa: PLC0415 (only this command needs it)
-    from loadsheet.capsule.verifying import verify as judge  # noqa: PLC0415 (as above)
+    from loadsheet.run_archive import register  # noqa: PLC0415 (only this command needs it)
+    from loadsheet.run_archive.verify import verify as judge  # noqa: PLC0415 (as above)
 
     if head and len(head) < _HEAD_LETTERS:
         raise click.BadParameter(
             f"{head} is too short; give {_HEAD_LETTERS} letters or more of it", param_hint="--head"
         )
-    known = record.Record(()) if head else record.read(load(config, state=state).state)
+    known = register.Record(()) if head else register.read(load(config, state=state).state)
     verdict = judge(file, known, head)
     if as_json:
         print_json({**verdict._asdict(), "sound": not verdict.wrong})
@@ -114,7 +114,7 @@ def replay(file: Path, *, folder: Path | None, as_json: bool) -> int:
 
     Offline, from the capsule alone: 0 if all is the same byte for byte, 1 if not, with every difference by key and field.
     """
-    from loadsheet.capsule.replaying import replay as play  # noqa: PLC0415 (only this command needs it)
+    from loadsheet.run_archive.replay import replay as play  # noqa: PLC0415 (only this command needs it)
 
     done = play(file, folder)
     if as_json:
@@ -134,8 +134,8 @@ def replay(file: Path, *, folder: Path | None, as_json: bool) -> int:
 @JSON
 def show(file: Path, *, as_json: bool) -> int:
     """What is in a capsule: its run, files, mappings, answers and reports. Verify it before you trust it."""
-    from loadsheet.capsule.contents import read_manifest  # noqa: PLC0415 (only this command needs it)
-    from loadsheet.capsule.sealing import Members  # noqa: PLC0415 (as above)
+    from loadsheet.run_archive.contents import read_manifest  # noqa: PLC0415 (only this command needs it)
+    from loadsheet.run_archive.hash_chain import Members  # noqa: PLC0415 (as above)
 
     manifest = read_manifest(Members(file))
     if as_json:

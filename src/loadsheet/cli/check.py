@@ -10,16 +10,16 @@ from typing import NamedTuple
 import click
 import msgspec
 
-from loadsheet.causes import Cause, Causes
 from loadsheet.cli.left_out import LeftOut
 from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, load, together
 from loadsheet.cli.output import print_json, say
 from loadsheet.inbox import InboxFile
-from loadsheet.intake import error_share_max, far_dates, open_route
+from loadsheet.ingest import error_share_max, far_dates, open_route
 from loadsheet.ledger import State
-from loadsheet.ledger.stopping import why_stopped
+from loadsheet.ledger.stopped_drops import why_stopped
 from loadsheet.mapping import Document, Ignored, Mapping, Route, load_folder, route, translate
-from loadsheet.mapping.misread import Misreadings
+from loadsheet.mapping.ambiguous_columns import Misreadings
+from loadsheet.problem_groups import Cause, Causes
 from loadsheet.problems import (
     NOT_EXAMINED,
     WAITS_FOR_MAPPING,

@@ -16,8 +16,8 @@ from loadsheet.cli.options import CONFIG, load_each, together
 from loadsheet.cli.output import say
 from loadsheet.deploy import KINDS, Credential, Site, files
 from loadsheet.deploy.clocks import traps, zone_of_this_machine
+from loadsheet.operations.monitoring.shipped_files import Name, shipped
 from loadsheet.problems import FolderError, SettingsError
-from loadsheet.seeing.packaged import Name, shipped
 from loadsheet.settings import EMBEDDED, Settings
 from loadsheet.settings.places import address_of
 from loadsheet.settings.sources import PREFIX, variables_of

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import click
 
-from loadsheet import arrivals
-from loadsheet.arrivals import Awaited
-from loadsheet.arrivals.learning import DAYS
-from loadsheet.arrivals.moments import knows, shown, zone_of
+from loadsheet.cli.ledger_reading import ledger_to_read
 from loadsheet.cli.moments import clock
 from loadsheet.cli.options import CONFIG, JSON, STATE, load, together
 from loadsheet.cli.output import print_json, print_lines, print_table, say
-from loadsheet.cli.reading import ledger_to_read
 from loadsheet.ledger.codec import stamp
-from loadsheet.ledger.history import History
+from loadsheet.ledger.queries import History
+from loadsheet.operations import expected_files
+from loadsheet.operations.expected_files import Awaited
+from loadsheet.operations.expected_files.due_times import knows, shown, zone_of
+from loadsheet.operations.expected_files.suggestions import DAYS
 from loadsheet.schedules import Schedule
 from loadsheet.settings import Settings
 from loadsheet.settings.expecting import Expectation
@@ -44,8 +44,8 @@ def expected(*, suggesting: bool, timezone: str, state: Path | None, config: Pat
 
 
 def _tell(settings: Settings, history: History, now: datetime, *, as_json: bool) -> int:
-    stand = arrivals.standing(settings, history)
-    late = arrivals.overdue(settings, history, now)
+    stand = expected_files.standing(settings, history)
+    late = expected_files.overdue(settings, history, now)
     missing = [one.text for one in late if one.over]
     if as_json:
         print_json(
@@ -115,11 +115,11 @@ def _suggest(settings: Settings, history: History, now: datetime, timezone: str,
     except (KeyError, ValueError, OSError):
         raise click.BadParameter(f"there is no time zone {timezone!r}; write one such as Europe/Berlin") from None
     came = history.arrivals(stamp(now - timedelta(days=DAYS)))
-    found = arrivals.suggest(came, now, zone, settings.working_days)
+    found = expected_files.suggest(came, now, zone, settings.working_days)
     if as_json:
         print_json(found)
     elif found:
-        print_lines(["\n".join(arrivals.as_toml(one, timezone) for one in found).rstrip()])
+        print_lines(["\n".join(expected_files.as_toml(one, timezone) for one in found).rstrip()])
     else:
         say("there is not enough history yet; it takes four weeks of files that come regularly")
     return 0

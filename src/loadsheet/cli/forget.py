@@ -5,14 +5,14 @@ from pathlib import Path
 
 import click
 
+from loadsheet.cli.connections import held_ledger
+from loadsheet.cli.ledger_reading import ledger_to_read
 from loadsheet.cli.options import CONFIG, EXCHANGE, JSON, OUTBOX, STATE, load, together
 from loadsheet.cli.output import print_json, print_lines, say
-from loadsheet.cli.reaching import held_ledger
-from loadsheet.cli.reading import ledger_to_read
-from loadsheet.keeping.forgetting import Deed, Traces, Wanted, find, plan
-from loadsheet.keeping.forgetting import forget as forget_all
 from loadsheet.ledger import Ledger
 from loadsheet.ledger.opening import file_of
+from loadsheet.operations.retention.erasure import Deed, Traces, Wanted, find, plan
+from loadsheet.operations.retention.erasure import forget as forget_all
 from loadsheet.problems import LoadsheetError
 from loadsheet.settings import Settings
 

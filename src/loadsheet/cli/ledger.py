@@ -7,18 +7,18 @@ from typing import Any, Literal
 
 import click
 
-from loadsheet.cli.asking import confirm
+from loadsheet.cli.confirmation import confirm
+from loadsheet.cli.connections import held_ledger
 from loadsheet.cli.forget import forget
+from loadsheet.cli.ledger_reading import ledger_to_read
 from loadsheet.cli.moments import clock
 from loadsheet.cli.options import CONFIG, JSON, STATE, Target, load, load_each, sound, together, worst_of
 from loadsheet.cli.output import print_json, print_lines, say
-from loadsheet.cli.reaching import held_ledger
-from loadsheet.cli.reading import ledger_to_read
-from loadsheet.keeping.backups import BY_THE_SERVER, backup_folder, make_backup, note_copy
-from loadsheet.keeping.checking import check as check_all
-from loadsheet.keeping.exporting import export as export_tables
 from loadsheet.ledger.moving import move as move_all
-from loadsheet.ledger.replacing import restore as put_back
+from loadsheet.ledger.restore import restore as put_back
+from loadsheet.operations.retention.backups import BY_THE_SERVER, backup_folder, make_backup, note_copy
+from loadsheet.operations.retention.ledger_check import check as check_all
+from loadsheet.operations.retention.table_export import export as export_tables
 from loadsheet.problems import LedgerError, LoadsheetError, SettingsError
 from loadsheet.settings import Settings
 

@@ -12,8 +12,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from loadsheet import journal
-from loadsheet.cli.plain import printable
+from loadsheet import run_log
+from loadsheet.cli.safe_text import printable
 
 Advance = Callable[[int, int], None]
 """Reports progress: so many of so many are done."""
@@ -41,7 +41,7 @@ def print_table(heads: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
 
 def say(text: str) -> None:
     """A line for the person in front of the screen, on stderr."""
-    if not journal.speaks(text):  # then it is a line like the others there
+    if not run_log.speaks(text):  # then it is a line like the others there
         click.echo(printable(text), err=True)
 
 

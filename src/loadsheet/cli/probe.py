@@ -5,12 +5,12 @@ from pathlib import Path
 
 import click
 
-from loadsheet.capabilities import write_capabilities
+from loadsheet.cli.connections import reached
 from loadsheet.cli.options import CONFIG, EXCHANGE, JSON, Target, load, together
 from loadsheet.cli.output import print_json, print_table, say
-from loadsheet.cli.reaching import reached
-from loadsheet.dispatch.probing import PAUSE_S, Probed
-from loadsheet.dispatch.probing import probe as ask_exchange
+from loadsheet.dispatch.probe import PAUSE_S, Probed
+from loadsheet.dispatch.probe import probe as ask_exchange
+from loadsheet.exchange_profile import write_capabilities
 from loadsheet.problems import SettingsError
 from loadsheet.settings import EMBEDDED
 

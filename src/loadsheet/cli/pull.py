@@ -8,13 +8,13 @@ from pathlib import Path
 
 import click
 
+from loadsheet.cli.connections import reached
 from loadsheet.cli.moments import clock
 from loadsheet.cli.options import CONFIG, EXCHANGE, JSON, STATE, Target, load, together
 from loadsheet.cli.output import print_json, print_table, say
-from loadsheet.cli.reaching import reached
-from loadsheet.contract import BY_NAME, glance
+from loadsheet.contract import BY_NAME, overview_of
 from loadsheet.reports.flattening import Layout, text_of
-from loadsheet.reports.pulled import FORMS, Pulled, layout, write_json, write_pulled, write_table
+from loadsheet.reports.listing_export import FORMS, Pulled, layout, write_json, write_pulled, write_table
 from loadsheet.settings import EMBEDDED
 
 PARTIAL, NOT_LISTED = 1, 65
@@ -118,7 +118,7 @@ def _some(pulled: Pulled) -> list[dict[str, object]]:
 
 
 def _line(pulled: Pulled, record: dict[str, object]) -> list[object]:
-    seen = glance(pulled.operation.record, record)
+    seen = overview_of(pulled.operation.record, record)
     ends = (", ".join(filter(None, (stop.city, stop.country))) for stop in (seen.pickup, seen.delivery))
     return [seen.key, seen.status, *ends, seen.pickup.early, seen.packages]
 

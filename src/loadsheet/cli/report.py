@@ -9,17 +9,17 @@ from typing import NamedTuple
 import click
 
 from loadsheet import reconcile, reports
+from loadsheet.annotations import read_back, unread
+from loadsheet.cli.connections import held_ledger, reached
+from loadsheet.cli.ledger_reading import ledger_to_read
 from loadsheet.cli.options import CONFIG, EXCHANGE, JSON, OUTBOX, STATE, load, together
 from loadsheet.cli.output import print_lines, print_raw_json, say
-from loadsheet.cli.reaching import held_ledger, reached
-from loadsheet.cli.reading import ledger_to_read
 from loadsheet.contract import BY_NAME
 from loadsheet.dispatch import Listings, look
 from loadsheet.file_modes import write_privately
 from loadsheet.ledger import Drop, Ledger, Run
-from loadsheet.ledger.history import History
+from loadsheet.ledger.queries import History
 from loadsheet.problems import FileRefused, FolderError
-from loadsheet.readback import read_back, unread
 from loadsheet.settings import Settings
 from loadsheet.settings.places import shown
 

@@ -6,17 +6,17 @@ from typing import Any, NamedTuple
 
 import click
 
-from loadsheet.cli.asking import confirm, confirm_by_typing
+from loadsheet.cli.confirmation import confirm, confirm_by_typing
+from loadsheet.cli.connections import held_ledger, holder_of, reached
+from loadsheet.cli.ledger_reading import ledger_to_read
 from loadsheet.cli.options import CONFIG, EXCHANGE, JSON, STATE, load, together
 from loadsheet.cli.output import print_json, print_lines, say
-from loadsheet.cli.reaching import held_ledger, holder_of, reached
-from loadsheet.cli.reading import ledger_to_read
 from loadsheet.contract import BY_NAME, Action
 from loadsheet.dispatch import Listings, Patience, look
-from loadsheet.dispatch.protocol import SAME_TWICE, Case, conclude, possibly_doubled, sends_that_may_have_worked
-from loadsheet.dispatch.resolving import cases_by
+from loadsheet.dispatch.unknown_rules import SAME_TWICE, Case, conclude, possibly_doubled, sends_that_may_have_worked
+from loadsheet.dispatch.verification import cases_by
 from loadsheet.ledger import Choice, Entry, Ledger, Settlement, State
-from loadsheet.ledger.retrying import unproved
+from loadsheet.ledger.retry_rules import unproved
 from loadsheet.problems import LoadsheetError, Problem
 from loadsheet.settings import Settings
 

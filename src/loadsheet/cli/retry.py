@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 import click
 
+from loadsheet.cli.connections import held_ledger
+from loadsheet.cli.ledger_reading import ledger_to_read
 from loadsheet.cli.options import CONFIG, JSON, STATE, load, together
 from loadsheet.cli.output import print_json, print_table
-from loadsheet.cli.reaching import held_ledger
-from loadsheet.cli.reading import ledger_to_read
 from loadsheet.ledger import Choice, Entry, Ledger, Settlement, State
-from loadsheet.ledger.retrying import Retry, judge_retry
+from loadsheet.ledger.retry_rules import Retry, judge_retry
 
 NOTHING_FOUND = 1
 

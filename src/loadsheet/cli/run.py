@@ -15,9 +15,9 @@ import click
 import msgspec
 
 from loadsheet import pipeline
-from loadsheet.attending import attend
 from loadsheet.cli import Terminated, ending
-from loadsheet.cli.foretelling import foretell
+from loadsheet.cli.connections import dispatcher_for, held_ledger, say_strays
+from loadsheet.cli.dry_run import foretell
 from loadsheet.cli.moments import clock
 from loadsheet.cli.options import (
     CONFIG,
@@ -35,13 +35,13 @@ from loadsheet.cli.options import (
     worst_of,
 )
 from loadsheet.cli.output import print_json, print_lines, print_raw_json, progress, say
-from loadsheet.cli.reaching import dispatcher_for, held_ledger, say_strays
 from loadsheet.cli.run_end import RunEnd
 from loadsheet.credentials import source
-from loadsheet.faults import isolated
 from loadsheet.file_modes import write_privately
 from loadsheet.inbox import make_inbox
+from loadsheet.internal_errors import isolated
 from loadsheet.ledger import State
+from loadsheet.operations.run_hooks import attend
 from loadsheet.problems import LoadsheetError, SettingsError, TokenRefused
 from loadsheet.settings import EMBEDDED, Settings
 from loadsheet.stages import Result

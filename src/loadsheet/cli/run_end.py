@@ -10,14 +10,14 @@ from types import TracebackType
 from typing import Self
 
 from loadsheet import reports
-from loadsheet.capsule.nightly import seal_night
 from loadsheet.cli import exit_code_of
 from loadsheet.cli.moments import clock
 from loadsheet.cli.output import say
-from loadsheet.faults import isolated, listed
-from loadsheet.keeping import keep
+from loadsheet.internal_errors import isolated, listed
 from loadsheet.ledger import Ledger
+from loadsheet.operations.retention import keep
 from loadsheet.problems import LoadsheetError
+from loadsheet.run_archive.automatic import seal_night
 from loadsheet.settings import Settings
 from loadsheet.stages import Result
 

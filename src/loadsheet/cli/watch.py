@@ -14,10 +14,10 @@ from typing import NamedTuple
 import click
 import msgspec
 
-from loadsheet import pipeline, seeing
-from loadsheet.arrivals import next_due
-from loadsheet.attending import attend
+from loadsheet import pipeline
 from loadsheet.cli import ending
+from loadsheet.cli.connections import check_exchange, dispatcher_for, held_ledger, say_strays
+from loadsheet.cli.ledger_reading import ledger_to_read
 from loadsheet.cli.moments import clock
 from loadsheet.cli.options import (
     CONFIG,
@@ -34,24 +34,25 @@ from loadsheet.cli.options import (
     worst_of,
 )
 from loadsheet.cli.output import print_lines, say
-from loadsheet.cli.reaching import check_exchange, dispatcher_for, held_ledger, say_strays
-from loadsheet.cli.reading import ledger_to_read
 from loadsheet.cli.run_end import RunEnd
-from loadsheet.faults import listed
+from loadsheet.cluster import enqueue as workers
+from loadsheet.cluster.schedules import SharedTimetable, Timetable
 from loadsheet.file_modes import write_privately
-from loadsheet.fleet import wanting as workers
-from loadsheet.fleet.schedules import SharedTimetable, Timetable
 from loadsheet.inbox import make_inbox
+from loadsheet.internal_errors import listed
 from loadsheet.ledger import Ledger, State
-from loadsheet.ledger.joining import make, who
+from loadsheet.ledger.postgres_opening import make, who
 from loadsheet.mapping import load_folder
+from loadsheet.operations import monitoring
+from loadsheet.operations.expected_files import next_due
+from loadsheet.operations.run_hooks import attend
 from loadsheet.problems import LoadsheetError, ReportsIncomplete, SettingsError
 from loadsheet.reports import RunSummary
 from loadsheet.settings import Settings
 from loadsheet.settings.places import shown as place_shown
 from loadsheet.stages import Dispatcher, Result
-from loadsheet.watching import Bell, Ended, Watch
-from loadsheet.watching import watch as keep_watching
+from loadsheet.watch import Bell, Ended, Watch
+from loadsheet.watch import watch as keep_watching
 
 INTERRUPTED = 130
 
@@ -92,7 +93,7 @@ def watch(
         codes = list(missing.values())  # of the shippers that are not watched, or no more
         if len(missing) == len(held):
             return worst_of(codes)
-        board = stack.enter_context(seeing.shown(_shared(config, found), say))
+        board = stack.enter_context(monitoring.shown(_shared(config, found), say))
         for name, code in missing.items():
             board.ended(name, code, "it is not watched")
         mine = [one for one in held.values() if isinstance(one, _Held)]
@@ -116,7 +117,7 @@ def watch(
 class _Desk(NamedTuple):
     """What the watches of all shippers share; `stopping` holds the signals that ask to stop, as they come."""
 
-    board: seeing.Board
+    board: monitoring.Board
     as_json: bool
     several: bool
     codes: list[int]

@@ -13,11 +13,12 @@ from pathlib import Path
 
 import click
 
-from loadsheet import journal, seeing
+from loadsheet import run_log
 from loadsheet.cli import INTERRUPTED, TERMINATED, invoke
 from loadsheet.cli.options import CONFIG, shipper_given, together
 from loadsheet.cli.output import say
 from loadsheet.file_modes import write_privately
+from loadsheet.operations import monitoring
 from loadsheet.problems import SettingsError
 from loadsheet.settings import Settings
 
@@ -43,12 +44,12 @@ def worker(*, config: Path | None, only: tuple[str, ...], places: int | None, on
     write_privately(say, allow_root=settings.allow_root)
     names = only or tuple(filter(None, (shipper_given(),)))
     try:
-        from loadsheet.fleet.runs import run_due  # noqa: PLC0415 (the queue is an option, which need not be installed)
-        from loadsheet.fleet.worker import serve  # noqa: PLC0415
+        from loadsheet.cluster.runs import run_due  # noqa: PLC0415 (the queue is an option, which need not be installed)
+        from loadsheet.cluster.worker import serve  # noqa: PLC0415
     except ModuleNotFoundError as missing:
         told = f"a worker needs the extra `fleet` ({missing.name} is not installed): pip install 'loadsheet[fleet]'"
         raise SettingsError(told) from None
-    with journal.opened(settings), _asked() as asked, seeing.shown(settings, say) as board:
+    with run_log.opened(settings), _asked() as asked, monitoring.shown(settings, say) as board:
         code = serve(
             config,
             names,

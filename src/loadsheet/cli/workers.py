@@ -9,12 +9,12 @@ import click
 
 from loadsheet.cli.options import CONFIG, JSON, load_each, sound, together
 from loadsheet.cli.output import print_json, print_lines, print_table, say
-from loadsheet.fleet.schedules import Stands, standing
+from loadsheet.cluster.schedules import Stands, standing
 from loadsheet.ledger.codec import stamp
-from loadsheet.ledger.shared import sight
+from loadsheet.ledger.shared import overview
 from loadsheet.ledger.shared.opening import shared
+from loadsheet.ledger.shared.overview import Fleet, Queued, Takeover, Worker
 from loadsheet.ledger.shared.paces import Told
-from loadsheet.ledger.shared.sight import Fleet, Queued, Takeover, Worker
 from loadsheet.problems import SettingsError
 from loadsheet.settings import Settings
 
@@ -39,8 +39,8 @@ def workers(*, config: Path | None, as_json: bool) -> None:
         return
     settings = next(iter(profiles.values()))
     with shared(settings.database_url) as engine, engine.connect() as connection:
-        fleet = sight.seen(connection, settings.takeover_s)
-        schedules = standing(connection, profiles) if sight.is_made(connection) else []
+        fleet = overview.seen(connection, settings.takeover_s)
+        schedules = standing(connection, profiles) if overview.is_made(connection) else []
     if as_json:
         print_json(_told(fleet, schedules))
     else:

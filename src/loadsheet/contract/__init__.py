@@ -47,7 +47,6 @@ from loadsheet.contract.examples import (
     example_unauthorised,
     example_unknown_method,
 )
-from loadsheet.contract.glance import Glance, Moment, Offer, Shown, glance, moment, offer, shown
 from loadsheet.contract.kinds import (
     DATE_SHAPES,
     EXPECTED,
@@ -88,6 +87,7 @@ from loadsheet.contract.operations import (
     listed_subject,
     update_of,
 )
+from loadsheet.contract.overview import Moment, Offer, Overview, Shown, moment, offer, overview_of, shown
 from loadsheet.contract.parties import PARTY_FIELDS, carrier_of, offered_to, parties_of
 from loadsheet.contract.records import Field, Record, When
 from loadsheet.contract.schema import (
@@ -131,7 +131,6 @@ __all__ = [
     "Fault",
     "Field",
     "FlagForm",
-    "Glance",
     "Kind",
     "Listing",
     "Measure",
@@ -139,6 +138,7 @@ __all__ = [
     "NumberForm",
     "Offer",
     "Operation",
+    "Overview",
     "Receipt",
     "Record",
     "SaidNo",
@@ -167,7 +167,6 @@ __all__ = [
     "example_unknown_method",
     "fields_of",
     "figures_only",
-    "glance",
     "in_date_shape",
     "is_acceptance",
     "listed_name",
@@ -181,6 +180,7 @@ __all__ = [
     "offered_to",
     "order_change",
     "outermost",
+    "overview_of",
     "parties_of",
     "plain",
     "read_listing",

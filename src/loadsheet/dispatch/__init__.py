@@ -8,15 +8,15 @@ the calls are over.
 """
 
 from loadsheet.dispatch.client import Client
-from loadsheet.dispatch.delivering import Delivered, deliver
+from loadsheet.dispatch.delivery import Delivered, deliver
 from loadsheet.dispatch.forecast import Forecast
-from loadsheet.dispatch.leasing import FleetPace
 from loadsheet.dispatch.outcomes import Failure, Outcome, OutcomeKind, Reply, classify
 from loadsheet.dispatch.pace import Stop
-from loadsheet.dispatch.parents import Listings, look, look_after
-from loadsheet.dispatch.protocol import Patience
-from loadsheet.dispatch.resolving import ResolvingReport, resolve_by, resolve_unknown
+from loadsheet.dispatch.parent_check import Listings, look, look_after
 from loadsheet.dispatch.sending import SendingReport, send
+from loadsheet.dispatch.shared_rate import FleetPace
+from loadsheet.dispatch.unknown_rules import Patience
+from loadsheet.dispatch.verification import ResolvingReport, resolve_by, resolve_unknown
 
 __all__ = [
     "Client",

@@ -8,10 +8,10 @@ decide. Reads the ledger, changes nothing.
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from loadsheet.dispatch import blame
-from loadsheet.dispatch.lanes import Call
+from loadsheet.dispatch import error_location
+from loadsheet.dispatch.key_order import Call
 from loadsheet.ledger import Settlement, State
-from loadsheet.ledger.history import History
+from loadsheet.ledger.queries import History
 from loadsheet.ledger.trials import HELD, Part
 from loadsheet.problems import Problem
 
@@ -82,7 +82,7 @@ class Canary:
         told = {"count": len(trial.refused), "text": _told(trial.refused)}
         for entry in self._history.entries_of(drop):
             if entry.state is State.READY and entry.operation == operation:
-                problem = Problem("L609", blame.first_row(entry, origin), values=told, hint=HINT)
+                problem = Problem("L609", error_location.first_row(entry, origin), values=told, hint=HINT)
                 yield Settlement(entry.id, State.HELD, HELD, problems=(problem,))
 
 

@@ -16,12 +16,12 @@ from urllib.parse import urlencode, urlsplit
 
 import msgspec
 
-from loadsheet import journal
+from loadsheet import run_log
 from loadsheet.contract import PAGE_SIZE, Listing, Operation, UndocumentedAnswer, scan_listing
 from loadsheet.dispatch.connections import Deadlines, trusted_authorities
-from loadsheet.dispatch.masking import TokenMask
 from loadsheet.dispatch.outcomes import Reply, excerpt
 from loadsheet.dispatch.page_sizes import PageSizes, explained
+from loadsheet.dispatch.token_masking import TokenMask
 from loadsheet.dispatch.transport import Desk
 from loadsheet.problems import ExchangeUnreachable, ListingNotServed, PageSizeRefused, SettingsError, TokenRefused
 from loadsheet.settings import Settings
@@ -126,7 +126,7 @@ class Client:
         """One request just as it is given, once, listings and operations of nobody included: the probe asks so. Never raises."""
         return self._desk().send(operation, body, query=query)
 
-    def glance(self, operation: Operation) -> Reply:
+    def shortest_listing(self, operation: Operation) -> Reply:
         """One look at the shortest listing, as it was answered: for the date that the answer says. Never raises."""
         reply = self._look(operation, 1)
         if reply.kept:
@@ -146,7 +146,7 @@ class Client:
                 break
             time.sleep(LISTING_PAUSE_S * tries)
         if reply.failure is not None:
-            journal.info("a listing got no answer", operation=operation.name, failure=reply.failure.log)
+            run_log.info("a listing got no answer", operation=operation.name, failure=reply.failure.log)
             raise ExchangeUnreachable(
                 f"the listing at {self.base_url} gave no answer: {reply.failure.text}",
                 todo="check `exchange` and the way to it, or try again later",
@@ -191,7 +191,7 @@ class Client:
             if taken < wanted or listing.page_size < taken:
                 break  # nothing but a larger page could show more
         told = {"records": len(listing.results), "total": listing.total_count, "complete": listing.complete}
-        journal.info("listing read", operation=operation.name, **told)
+        run_log.info("listing read", operation=operation.name, **told)
         return listing
 
     def _page_of(self, operation: Operation, asked: int, shorter: Listing) -> tuple[Listing, int]:
@@ -242,7 +242,7 @@ class Client:
         # The library would show a header that it cannot send, and with it the token: so it is checked here, and not shown.
         if not token or not token.isascii() or not token.isprintable() or " " in token:
             raise SettingsError("token: a token is needed, of printable ASCII characters without a space")
-        journal.hide(token)
+        run_log.hide(token)
         self._mask.add(token)
         return token
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import msgspec
 
-from loadsheet import journal
+from loadsheet import run_log
 from loadsheet.dispatch.concurrency import Settled
 from loadsheet.ledger import Ledger
 from loadsheet.problems import LedgerGone, LedgerUnwritable, Superseded
@@ -40,4 +40,4 @@ class LastLimit:
         try:
             self._remembered.keep(self._name, msgspec.json.encode(settled._asdict()).decode())
         except (LedgerGone, LedgerUnwritable, Superseded) as error:
-            journal.info("concurrency limit not kept", reason=str(error))
+            run_log.info("concurrency limit not kept", reason=str(error))

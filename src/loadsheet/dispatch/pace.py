@@ -11,8 +11,8 @@ from collections.abc import Callable
 from enum import StrEnum
 
 from loadsheet.dispatch.concurrency import Concurrency, Settled
-from loadsheet.dispatch.gate import AHEAD_S, Gate, moment
 from loadsheet.dispatch.outcomes import Outcome, OutcomeKind
+from loadsheet.dispatch.rate_gate import AHEAD_S, Gate, moment
 from loadsheet.settings import Settings
 
 FIRST_PAUSE_S = 0.5

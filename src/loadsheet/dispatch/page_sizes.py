@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from loadsheet import journal
+from loadsheet import run_log
 from loadsheet.contract import Listing
 
 FILE = "page_sizes.json"
@@ -44,7 +44,7 @@ class PageSizes:
             draft.write_bytes(msgspec.json.format(msgspec.json.encode({**known, self._exchange: taken})))
             draft.replace(self._path)
         except OSError as error:
-            journal.info("page size not kept", reason=error.strerror or "")
+            run_log.info("page size not kept", reason=error.strerror or "")
 
     def _read(self) -> dict[str, int]:
         with suppress(OSError, msgspec.MsgspecError, UnicodeDecodeError):

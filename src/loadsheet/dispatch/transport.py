@@ -21,9 +21,9 @@ from urllib3.exceptions import ConnectTimeoutError, HTTPError, ProtocolError
 from loadsheet.contract import Operation
 from loadsheet.dispatch.connections import Deadlines, Watch, Watched, WatchedTls
 from loadsheet.dispatch.failures import in_words, technical
-from loadsheet.dispatch.keeping import Kept
-from loadsheet.dispatch.masking import TokenMask
+from loadsheet.dispatch.long_answers import Kept
 from loadsheet.dispatch.outcomes import DEADLINE, PACKED, TOO_LARGE, Failure, Reply
+from loadsheet.dispatch.token_masking import TokenMask
 from loadsheet.dispatch.wire import Look, Wire
 from loadsheet.settings import Settings
 

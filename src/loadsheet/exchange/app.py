@@ -28,12 +28,12 @@ from loadsheet.contract import (
 )
 from loadsheet.exchange.calls import NOTE, Note
 from loadsheet.exchange.effects import Call, key_text
-from loadsheet.exchange.guesses import WAIT_MAX_S, Guesses
+from loadsheet.exchange.overload import store_failed, turn_away
 from loadsheet.exchange.paging import Pages
 from loadsheet.exchange.store import Store, StoreFailed
 from loadsheet.exchange.tokens import Caller, Doorkeeper
-from loadsheet.exchange.turned_away import store_failed, turn_away
 from loadsheet.exchange.wire import BadBody, encode, parse
+from loadsheet.exchange.wrong_tokens import WAIT_MAX_S, Guesses
 from loadsheet.problems import SettingsError
 
 Header = tuple[bytes, bytes]

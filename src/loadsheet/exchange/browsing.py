@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Select, Table, func, or_, select
 
-from loadsheet.contract import BY_NAME, Glance, Moment, glance, moment
+from loadsheet.contract import BY_NAME, Moment, Overview, moment, overview_of
 from loadsheet.exchange.effects import key_text
 from loadsheet.exchange.store import Store
 from loadsheet.exchange.store.schema import (
@@ -40,10 +40,10 @@ Rows = Sequence[Any]
 
 
 class Line(NamedTuple):
-    """A record in a list: the exchange's own number, the record at a glance, and for an order what was reported last."""
+    """A record in a list: the exchange's own number, the record at a overview, and for an order what was reported last."""
 
     number: int
-    glance: Glance
+    overview: Overview
     last: Moment | None = None
 
 
@@ -128,11 +128,11 @@ class Browser:
         return {subject: await self._lines(subject, rows) for subject, rows in found.items()}
 
     async def _lines(self, subject: str, rows: Rows) -> list[Line]:
-        lines = [Line(number, glance(_RECORDS[subject], stored(content))) for number, content in rows]
+        lines = [Line(number, overview_of(_RECORDS[subject], stored(content))) for number, content in rows]
         if subject != _JOURNEYS or not lines:
             return lines
         owner = owner_of(EVENTS)
-        keys = [key_text(line.glance.key) for line in lines]
+        keys = [key_text(line.overview.key) for line in lines]
         newest = select(func.max(EVENTS.c.number)).where(owner.in_(keys)).group_by(owner)
         reported = await self._one(select(owner, EVENTS.c.content).where(EVENTS.c.number.in_(newest)))
         last = {key: moment(stored(content)) for key, content in reported}

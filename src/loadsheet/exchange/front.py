@@ -17,7 +17,7 @@ import h11
 
 from loadsheet.contract import OPERATIONS, Assumptions, Operation
 from loadsheet.exchange.faults import CONNECT, FaultClass, FaultRule, Faults, Happens
-from loadsheet.exchange.spoiled import Answer, Headers, Wrong, said_status, spoil
+from loadsheet.exchange.spoiled_answers import Answer, Headers, Wrong, said_status, spoil
 from loadsheet.exchange.wire import BadBody, parse
 
 ENDLESS_BYTES = 1_000_000_000

@@ -23,10 +23,10 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from uvicorn.server import ServerState
 
 from loadsheet.contract import OPERATIONS, UNKNOWN_METHOD, Fault, refusal
-from loadsheet.exchange.cycle import Cycle, safe_headers
-from loadsheet.exchange.guesses import PER_SECOND
-from loadsheet.exchange.turned_away import operation_of, turn_away
+from loadsheet.exchange.http_cycle import Cycle, safe_headers
+from loadsheet.exchange.overload import operation_of, turn_away
 from loadsheet.exchange.wire import encode
+from loadsheet.exchange.wrong_tokens import PER_SECOND
 
 BUSY_RETRY_S = 5
 TOKENS_MAX = 10_000  # so many tokens have a count of their own; beyond it the longest unused one begins anew

@@ -13,11 +13,10 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from loadsheet.contract import BY_NAME, Assumptions, example_steps, glance, moment, offer, shown
+from loadsheet.contract import BY_NAME, Assumptions, example_steps, moment, offer, overview_of, shown
 from loadsheet.exchange.browsing import Browser
 from loadsheet.exchange.calls import CALLS_KEPT, Calls, Noting
 from loadsheet.exchange.effects import key_text
-from loadsheet.exchange.guesses import Guesses
 from loadsheet.exchange.manual import chapters, fixed_errors, open_points
 from loadsheet.exchange.openapi import document
 from loadsheet.exchange.rendering import HEADERS, render, static
@@ -25,6 +24,7 @@ from loadsheet.exchange.sessions import FORM_COOKIE, Session, Sessions, TooManyL
 from loadsheet.exchange.store import Store, StoreFailed
 from loadsheet.exchange.tokens import Doorkeeper
 from loadsheet.exchange.wire import encode
+from loadsheet.exchange.wrong_tokens import Guesses
 
 OPENAPI_PATH, DOCS_PATH = "/openapi.json", "/docs"
 
@@ -169,7 +169,7 @@ class Faces:
             f"{subject}.html",
             session,
             number=whole.number,
-            glance=glance(record, whole.content),
+            overview=overview_of(record, whole.content),
             fields=shown(record, whole.content),
             quotes=[
                 (quote := offer(one), [d for d in decisions if d.carrier == quote.carrier]) for one in whole.quotes
@@ -196,7 +196,7 @@ class Faces:
     async def _search(self, request: Request, session: Session) -> Response:
         text = request.query_params.get("q", "").strip()[:_SEARCH_LENGTH_MAX].replace("\0", "")
         found = await self._browser.search(text, _party(session)) if text else {}
-        only = [(subject, line) for subject, lines in found.items() for line in lines if line.glance.key == text]
+        only = [(subject, line) for subject, lines in found.items() for line in lines if line.overview.key == text]
         if len(only) == 1 and sum(map(len, found.values())) == 1:
             return RedirectResponse(f"/web/{only[0][0]}?{urlencode({'id': text})}", 303)
         return self._page("search.html", session, text=text, found=found)

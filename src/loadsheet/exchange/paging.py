@@ -16,8 +16,8 @@ import msgspec
 from starlette.types import Scope, Send
 
 from loadsheet.contract import Operation, Record, When, as_listed, listing
+from loadsheet.exchange.overload import turn_away
 from loadsheet.exchange.store import Store, StoreFailed
-from loadsheet.exchange.turned_away import turn_away
 from loadsheet.exchange.wire import encode, stored
 
 MEMORY_MAX = 1_000_000  # bytes of an answer; a larger one goes into a file

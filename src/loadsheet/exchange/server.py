@@ -21,12 +21,12 @@ from loadsheet.exchange.address import LOOPBACK, Tls, check_address
 from loadsheet.exchange.app import create_app
 from loadsheet.exchange.faults import Faults, FaultScript, Fired
 from loadsheet.exchange.front import front
-from loadsheet.exchange.guesses import Guesses
 from loadsheet.exchange.limits import Limits, RateLimit, limited_protocol
 from loadsheet.exchange.pages import Faces
 from loadsheet.exchange.store import BUSY_TIMEOUT_S, Store
 from loadsheet.exchange.tokens import Doorkeeper, utc_now
-from loadsheet.exchange.truth import TruthLog
+from loadsheet.exchange.truth_log import TruthLog
+from loadsheet.exchange.wrong_tokens import Guesses
 from loadsheet.problems import SettingsError
 
 BACKLOG = 2048

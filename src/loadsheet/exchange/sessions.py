@@ -16,9 +16,9 @@ from typing import NamedTuple
 from starlette.requests import Request
 from starlette.responses import Response
 
-from loadsheet.exchange.guesses import Guesses
 from loadsheet.exchange.store import OpenSession, Store, session_rows
 from loadsheet.exchange.tokens import Caller, Doorkeeper
+from loadsheet.exchange.wrong_tokens import Guesses
 
 SESSION_S = 8 * 3600
 FORM_S = 3600

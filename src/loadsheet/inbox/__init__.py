@@ -6,13 +6,13 @@ object store works the same, with claims that the ledger keeps in place of renam
 data: what could hurt a path or a terminal is written as %XX. Knows nothing of what is in a file.
 """
 
-from loadsheet.inbox.claiming import InboxFile, claim, give_back, is_unchanged
+from loadsheet.inbox.archive_folder import archive, archived_before, found_again, move_mark, purge, set_aside
+from loadsheet.inbox.claims import InboxFile, claim, give_back, is_unchanged
+from loadsheet.inbox.file_moves import forget_empty_folders
 from loadsheet.inbox.identity import check_inbox, make_inbox
-from loadsheet.inbox.keeping import archive, archived_before, found_again, move_mark, purge, set_aside
-from loadsheet.inbox.looking import Candidate, Scan, brought, glance, peek, scan, strays
-from loadsheet.inbox.moving import forget_empty_folders
 from loadsheet.inbox.names import shown_name
 from loadsheet.inbox.objects import ALONE, Claims, forget_fetched, recorded
+from loadsheet.inbox.scanner import Candidate, Scan, brought, peek, quick_scan, scan, strays
 
 __all__ = [
     "ALONE",
@@ -29,12 +29,12 @@ __all__ = [
     "forget_fetched",
     "found_again",
     "give_back",
-    "glance",
     "is_unchanged",
     "make_inbox",
     "move_mark",
     "peek",
     "purge",
+    "quick_scan",
     "recorded",
     "scan",
     "set_aside",

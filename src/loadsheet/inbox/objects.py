@@ -15,14 +15,14 @@ from datetime import date, datetime
 from pathlib import Path, PurePosixPath
 from typing import Protocol
 
-from loadsheet import stores
-from loadsheet.inbox.moving import forget_empty_folders, make_folder
+from loadsheet import object_storage
+from loadsheet.inbox.file_moves import forget_empty_folders, make_folder
 from loadsheet.inbox.names import is_ignored, marker_of, relative, shown_name
 from loadsheet.inbox.sightings import Signature
+from loadsheet.object_storage import Object
 from loadsheet.problems import FolderError
 from loadsheet.settings import Settings
 from loadsheet.settings.places import address_of
-from loadsheet.stores import Object
 
 FETCHED = "fetched"
 _DAY_S = 86_400
@@ -73,19 +73,23 @@ def name_of(found: Object) -> str:
 
 def taken_in(address: str, patterns: Sequence[str]) -> list[Object]:
     """The objects below an address that no pattern excludes, by its name or that of a folder above it. Raises FolderError."""
-    found = stores.objects_in(address)
+    found = object_storage.objects_in(address)
     return [one for one in found if not any(is_ignored(part, patterns) for part in one.name.split("/") if part)]
 
 
 def bring(found: Object, settings: Settings) -> Path | None:
     """Fetch an object to this machine, to be looked into before it is claimed; None if it is gone or replaced. Raises FolderError."""
-    path = _looked(settings) / stores.digest(f"{found.address} {found.version}") / PurePosixPath(name_of(found)).name
-    return path if path.is_file() or stores.fetch(found, path) else None
+    path = (
+        _looked(settings)
+        / object_storage.digest(f"{found.address} {found.version}")
+        / PurePosixPath(name_of(found)).name
+    )
+    return path if path.is_file() or object_storage.fetch(found, path) else None
 
 
 def forget_brought(settings: Settings, wanted: Iterable[Object]) -> None:
     """Remove what was fetched for earlier looks and is not wanted any more, and what others fetched to read it, after a day."""
-    keep = {stores.digest(f"{one.address} {one.version}") for one in wanted}
+    keep = {object_storage.digest(f"{one.address} {one.version}") for one in wanted}
     for folder in (folder for folder in _looked(settings).glob("*") if folder.name not in keep):
         shutil.rmtree(folder, ignore_errors=True)
     for folder in (settings.state / FETCHED).glob("[bk]*/*"):
@@ -109,7 +113,7 @@ def claimed(found: Object, path: Path, settings: Settings, run: str, claims: Cla
         return None
     taken = False
     try:
-        if stores.is_still(found):
+        if object_storage.is_still(found):
             make_folder(held.path.parent, settings)
             path.replace(held.path)
             held.keep_at_once()
@@ -125,7 +129,7 @@ def claimed(found: Object, path: Path, settings: Settings, run: str, claims: Cla
 
 def recorded(kept_as: str, arrived: datetime, settings: Settings, run: str, claims: Claims) -> "Held | None":
     """The claimed version that the ledger names and that was not put away; None if it names something else."""
-    address, version = stores.address_kept(kept_as)
+    address, version = object_storage.address_kept(kept_as)
     top = f"{settings.inbox_address}/"
     if not version or not address.startswith(top):
         return None
@@ -150,7 +154,7 @@ class Held:
     @property
     def lies_at(self) -> str:
         """Where its bytes are safe until it is put away, as the ledger names it."""
-        return stores.kept_at(self.object)
+        return object_storage.kept_at(self.object)
 
     @property
     def path(self) -> Path:
@@ -164,20 +168,20 @@ class Held:
 
     def keep_at_once(self) -> None:
         """Copy it into the archive of a store: should it be replaced and this machine be lost, its bytes are not. Raises FolderError."""
-        if self.kept and not stores.copy(self.object, self.kept):
-            stores.put(self.path, self.kept)
+        if self.kept and not object_storage.copy(self.object, self.kept):
+            object_storage.put(self.path, self.kept)
 
     def is_ours(self) -> bool:
         """Whether the store still has this version, and the claim is still ours. Raises FolderError."""
         mine = self.claims.holds(self.settings.inbox_address, self.name, self.object.version)
-        return mine and stores.is_still(self.object)
+        return mine and object_storage.is_still(self.object)
 
     def is_at_hand(self) -> bool:
         """Whether the bytes can be had on this machine: they lie here, or are fetched. Raises FolderError."""
-        if self.path.is_file() or stores.fetch(self.object, self.path):
+        if self.path.is_file() or object_storage.fetch(self.object, self.path):
             return True
-        copy = stores.look(self.kept) if self.kept else None
-        return copy is not None and copy.size == self.object.size and stores.fetch(copy, self.path)
+        copy = object_storage.look(self.kept) if self.kept else None
+        return copy is not None and copy.size == self.object.size and object_storage.fetch(copy, self.path)
 
     def give_back(self) -> None:
         """Give up the claim: the object lies where it lay, and the next look takes it. Raises FolderError."""
@@ -187,16 +191,16 @@ class Held:
     def unkeep(self) -> None:
         """Remove what the archive of a store got when this version was claimed: it is not kept there. Raises FolderError."""
         if self.kept:
-            stores.remove([self.kept])
+            object_storage.remove([self.kept])
 
     def let_go(self) -> None:
         """Remove the version, which is kept elsewhere, from the inbox, with its done-marker; a newer one stays. Raises FolderError, and
         then the claim stays, too.
         """
-        stores.remove_version(self.object)
-        if self.settings.done_marker and stores.look(self.object.address) is None:
+        object_storage.remove_version(self.object)
+        if self.settings.done_marker and object_storage.look(self.object.address) is None:
             folder, _, bare = self.object.address.rpartition("/")
-            stores.remove([f"{folder}/{marker_of(bare, self.settings.done_marker)}"])
+            object_storage.remove([f"{folder}/{marker_of(bare, self.settings.done_marker)}"])
         self._end()
 
     def _end(self) -> None:

@@ -5,11 +5,11 @@ translator with SQL. Open one with `open_ledger`; change it with `Ledger`; read 
 """
 
 from loadsheet.ledger.clocks import Clock, utc_now
-from loadsheet.ledger.deciding import Choice, first_broken
+from loadsheet.ledger.decisions import Choice, first_broken
 from loadsheet.ledger.exceptions import Remark, Standing, WorkbookRead
-from loadsheet.ledger.leaving import Submission
 from loadsheet.ledger.missing_records import MissingRecords
 from loadsheet.ledger.opening import open_ledger
+from loadsheet.ledger.queue import Submission
 from loadsheet.ledger.states import (
     NEEDS_SOMEONE,
     SETTLED,
@@ -31,7 +31,7 @@ from loadsheet.ledger.states import (
     Waits,
 )
 from loadsheet.ledger.store import Ledger
-from loadsheet.ledger.unfinished import teller_of
+from loadsheet.ledger.unfinished_runs import teller_of
 from loadsheet.mapping.documents import ColumnGuide
 
 __all__ = [

@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from loadsheet.ledger.place import sync_folder
+from loadsheet.ledger.location import sync_folder
 from loadsheet.problems import LedgerUnwritable
 
 

@@ -11,12 +11,12 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 from sqlalchemy import Connection, desc, func, insert, or_, select, update
 
+from loadsheet.annotation_sheet import OPEN, WORDS
 from loadsheet.contract import Difference
 from loadsheet.ledger import codec
 from loadsheet.ledger.schema import drops, entries, exceptions, meta, remarks, runs
 from loadsheet.ledger.statements import Chosen
 from loadsheet.ledger.states import Run
-from loadsheet.remarks import OPEN, WORDS
 
 _OURSELVES = "loadsheet"
 _CHUNK = 500

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 from sqlalchemy import Connection, delete, insert, select
 
-from loadsheet.ledger.place import Mark, Surroundings, sync_folder
+from loadsheet.ledger.location import Mark, Surroundings, sync_folder
 from loadsheet.ledger.schema import meta
 from loadsheet.problems import LedgerError, LedgerUnwritable, SettingsError
 

@@ -14,11 +14,11 @@ from sqlalchemy.exc import ArgumentError
 
 from loadsheet.ledger.clocks import Clock, utc_now
 from loadsheet.ledger.codec import stamp
-from loadsheet.ledger.joining import joined
+from loadsheet.ledger.location import Place, network_kind
 from loadsheet.ledger.moved import refuse_moved
-from loadsheet.ledger.place import Place, network_kind
 from loadsheet.ledger.postgres import is_postgres, without_password
-from loadsheet.ledger.restoring import is_older
+from loadsheet.ledger.postgres_opening import joined
+from loadsheet.ledger.restored import is_older
 from loadsheet.ledger.server import is_there as there_is
 from loadsheet.ledger.soundness import look_if_due
 from loadsheet.ledger.store import Ledger

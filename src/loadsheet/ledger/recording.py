@@ -12,11 +12,11 @@ from sqlalchemy import Connection, and_, exists, func, insert, literal_column, o
 
 from loadsheet.contract import WRITES, Action
 from loadsheet.ledger import codec
-from loadsheet.ledger.changing import record_events
 from loadsheet.ledger.planning import Changed, Known, Verdict, as_update, chosen, judge, other_form, recognized
 from loadsheet.ledger.schema import attempts, drops, entries, events, files, ignored, mappings, runs, seen, tables
 from loadsheet.ledger.statements import Chosen, fixed, insert_many
 from loadsheet.ledger.states import BLANK_ROWS, UNUSED, Drop, Run, State, Waits
+from loadsheet.ledger.transitions import record_events
 from loadsheet.mapping.documents import Document, Ignored, Instead, Lineage, TableNotes
 from loadsheet.problems import Problem
 

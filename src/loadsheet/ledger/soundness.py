@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from sqlalchemy import Connection, desc, func, insert, select, update
 
-from loadsheet.ledger.deciding import first_broken
+from loadsheet.ledger.decisions import first_broken
 from loadsheet.ledger.schema import attempts, decisions, entries, events, meta, runs
 from loadsheet.ledger.states import Decision
 from loadsheet.problems import LedgerError

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
-from loadsheet.fixes import STANDS
+from loadsheet.fix_marks import STANDS
 from loadsheet.mapping.documents import ColumnGuide, Lineage, SourceRow, ordered_in
 from loadsheet.problems import Problem, Where, column_letters
 

@@ -15,28 +15,37 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Engine, insert, update
 
-from loadsheet import journal
-from loadsheet.ledger import codec, deciding, exceptions, firing, late, soundness, unfinished, waiting
+from loadsheet import run_log
+from loadsheet.ledger import (
+    codec,
+    decisions,
+    exceptions,
+    late_outcomes,
+    schedule_state,
+    soundness,
+    unfinished_runs,
+    waiting,
+)
 from loadsheet.ledger.backup import back_up
-from loadsheet.ledger.changing import Intent, Turned, begin_sending, change
-from loadsheet.ledger.deciding import Choice
+from loadsheet.ledger.decisions import Choice
+from loadsheet.ledger.entry_log import note, note_held
 from loadsheet.ledger.fences import Fence
-from loadsheet.ledger.foreseeing import Foresight
-from loadsheet.ledger.history import INTERRUPTED, History
-from loadsheet.ledger.leaving import LEFT_SENDING, Submission, Which, submissions
-from loadsheet.ledger.naming import free_name
-from loadsheet.ledger.noting import note, note_held
-from loadsheet.ledger.place import Mark, Surroundings
+from loadsheet.ledger.forecast import Foresight
+from loadsheet.ledger.location import Mark, Surroundings
+from loadsheet.ledger.maintenance import Upkeep
 from loadsheet.ledger.planning import Changed
+from loadsheet.ledger.queries import INTERRUPTED, History
+from loadsheet.ledger.queue import LEFT_SENDING, Submission, Which, submissions
 from loadsheet.ledger.recording import Planner, new_mapping, noted, record_drop, record_entries, record_ignored
-from loadsheet.ledger.remembered import Remembered
-from loadsheet.ledger.restoring import doubt
+from loadsheet.ledger.restored import doubt
+from loadsheet.ledger.run_names import free_name
+from loadsheet.ledger.run_slices import Row, put_in
 from loadsheet.ledger.schema import files, looks, runs, tables
-from loadsheet.ledger.slices import Row, put_in
 from loadsheet.ledger.statements import at_one_moment
 from loadsheet.ledger.states import Drop, Finding, Run, Settlement, SourceFile, State
-from loadsheet.ledger.stopping import stop, why_stopped
-from loadsheet.ledger.upkeep import Upkeep
+from loadsheet.ledger.stopped_drops import stop, why_stopped
+from loadsheet.ledger.stored_values import Remembered
+from loadsheet.ledger.transitions import Intent, Turned, begin_sending, change
 from loadsheet.mapping.documents import Document, Ignored, Lineage, TableNotes
 from loadsheet.problems import DoesNotBalance, LedgerError, LedgerUnwritable, Problem
 
@@ -109,7 +118,7 @@ class Ledger:
                 doubt(connection, run, now)
         self._place.write_mark(Mark(run.id, run.name, run.started_at))
         self._older = False
-        journal.began(name)
+        run_log.began(name)
         return run
 
     def end_run(self, run: Run, *, exit_code: int, summary: Mapping[str, Any], shown: bytes = b"") -> None:
@@ -126,7 +135,7 @@ class Ledger:
             if shown:
                 connection.execute(insert(looks).values(run_id=run.id, shown=shown))
         self._empty_log()
-        journal.ended(exit_code, summary.get("entries", {}))
+        run_log.ended(exit_code, summary.get("entries", {}))
 
     def reports_made(self, run: Run, summary: Mapping[str, Any], opened: Sequence[exceptions.Standing]) -> None:
         """The reports that a run ended without were made since then: its summary is this one, and what it opened is recorded."""
@@ -140,11 +149,11 @@ class Ledger:
         returns these runs, oldest first. Should it not end either, the next one tells of them, and of it.
         """
         with self._engine.connect() as connection:
-            if not unfinished.untold_before(connection, run):
+            if not unfinished_runs.untold_before(connection, run):
                 return []
         with self._writing() as connection:
-            untold = unfinished.untold_before(connection, run)
-            unfinished.tell_of(connection, run, untold)
+            untold = unfinished_runs.untold_before(connection, run)
+            unfinished_runs.tell_of(connection, run, untold)
         return self.history.runs_by_id(untold)
 
     # planning
@@ -288,7 +297,7 @@ class Ledger:
 
     def _settle_seen(self, run: Run, settlements: Sequence[Settlement]) -> list[Settlement]:
         with self._writing() as connection:
-            news, now = late.still_new(connection, settlements), self.now()
+            news, now = late_outcomes.still_new(connection, settlements), self.now()
             _pass_on(connection, run, change(connection, run, news, now), news, now)
         return news
 
@@ -303,7 +312,7 @@ class Ledger:
         """
         with self._writing() as connection:
             spoken = {one.entry for one in settlements} | set(underway)
-            news = [*late.still_new(connection, settlements), *late.never_left(connection, spoken)]
+            news = [*late_outcomes.still_new(connection, settlements), *late_outcomes.never_left(connection, spoken)]
             now = self.now()
             _pass_on(connection, run, change(connection, run, news, now), news, now)
 
@@ -312,7 +321,7 @@ class Ledger:
         that are. No fence guards this: each says of which attempt it is.
         """
         with self._unfenced() as connection:
-            news = late.still_new(connection, settlements)
+            news = late_outcomes.still_new(connection, settlements)
             now = self.now()
             _pass_on(connection, run, change(connection, run, news, now), news, now)
         note(self.history, news)
@@ -356,7 +365,7 @@ class Ledger:
     def found(self, run: Run, findings: Sequence[Finding]) -> None:
         """Record what a look at a listing showed of unknown entries; what each says stands with its entry from now on."""
         with self._writing() as connection:
-            deciding.record_findings(connection, run, findings)
+            decisions.record_findings(connection, run, findings)
 
     def decide(self, run: Run, chosen: Sequence[Choice], *, who: str, choice: str, comment: str) -> None:
         """Commit what a person decided about entries as they were looked at, in one transaction, each in the chain of decisions.
@@ -365,7 +374,7 @@ class Ledger:
         """
         with self._writing() as connection:
             now = self.now()
-            turned = deciding.record_decisions(connection, run, chosen, now, who=who, choice=choice, comment=comment)
+            turned = decisions.record_decisions(connection, run, chosen, now, who=who, choice=choice, comment=comment)
             _pass_on(connection, run, turned, [one.settlement for one in chosen], now)
 
     # following up
@@ -386,7 +395,7 @@ class Ledger:
     def keep_schedules_done(self, done: Mapping[str, str]) -> None:
         """Remember up to when (ISO 8601 UTC) all of each schedule is done, by its name; others are forgotten."""
         with self._writing() as connection:
-            firing.keep_schedules_done(connection, done)
+            schedule_state.keep_schedules_done(connection, done)
 
     # looking after it
 
@@ -415,7 +424,7 @@ class Ledger:
         try:
             self._checkpoint()
         except LedgerError as error:
-            journal.warning("the ledger's log was not emptied", reason=str(error))
+            run_log.warning("the ledger's log was not emptied", reason=str(error))
             self._place.give_reserve()
 
     def _checkpoint(self) -> None:

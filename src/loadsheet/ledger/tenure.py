@@ -10,8 +10,8 @@ from functools import partial
 
 from sqlalchemy import Connection, Engine, Text, cast, extract, func, insert, select, update
 
-from loadsheet.ledger.beating import beating
 from loadsheet.ledger.fences import Fence
+from loadsheet.ledger.heartbeat import beating
 from loadsheet.ledger.postgres import Address
 from loadsheet.ledger.schema import tenures
 from loadsheet.ledger.shared.schema import takeovers

@@ -14,12 +14,12 @@ from sqlalchemy import BindParameter, Connection, Select, bindparam, insert, sel
 
 from loadsheet.contract import BY_NAME, WRITES, Action
 from loadsheet.ledger import codec
-from loadsheet.ledger.changing import Turned, change, still_true
 from loadsheet.ledger.planning import Verdict, as_update, chosen, judge, parent_of, stands
 from loadsheet.ledger.recording import ON_LANE, known_lanes, seen_lanes
 from loadsheet.ledger.schema import drops, entries, mappings, seen
 from loadsheet.ledger.statements import Asked, Chosen, fixed
 from loadsheet.ledger.states import Run, Settlement, State, Waits
+from loadsheet.ledger.transitions import Turned, change, still_true
 from loadsheet.mapping.documents import Document, Instead
 from loadsheet.problems import Problem
 

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from loadsheet.mapping.documents import Document, Ignored, Lineage, Source, SourceRow
     from loadsheet.mapping.lineage import Place, locate
     from loadsheet.mapping.routing import FixOf, Route, Routes, is_for, load_folder, mapping_files, of_shipper, route
-    from loadsheet.mapping.translating import translate
+    from loadsheet.mapping.translator import translate
 
 _HOMES = {
     "compile": ("Mapping", "lint", "load"),
     "documents": ("Document", "Ignored", "Lineage", "Source", "SourceRow"),
     "lineage": ("Place", "locate"),
     "routing": ("FixOf", "Route", "Routes", "is_for", "load_folder", "mapping_files", "of_shipper", "route"),
-    "translating": ("translate",),
+    "translator": ("translate",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

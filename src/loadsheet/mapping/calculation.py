@@ -14,8 +14,8 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_UP, Decimal
 from enum import StrEnum
 from typing import Any, NamedTuple, Self
 
+from loadsheet.mapping.conversion_errors import Wrong
 from loadsheet.mapping.moments import Fold, settle
-from loadsheet.mapping.wrong import Wrong
 
 
 class Type(StrEnum):

@@ -5,11 +5,11 @@ Owns: which settings of a column have no meaning together, given the order of it
 
 from collections.abc import Iterator
 
-from loadsheet.mapping.language import Column
+from loadsheet.mapping.conversion_errors import SettingError
 from loadsheet.mapping.lookups import Lookup, folded
+from loadsheet.mapping.schema import Column
 from loadsheet.mapping.suggestions import some
 from loadsheet.mapping.texts import before_codes
-from loadsheet.mapping.wrong import SettingError
 
 
 def contradictions(spec: Column, lookup: Lookup | None) -> Iterator[SettingError]:

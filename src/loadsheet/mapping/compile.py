@@ -12,26 +12,19 @@ from typing import Literal
 from zoneinfo import ZoneInfo
 
 from loadsheet.contract import Assumptions, Operation, update_of
+from loadsheet.mapping.column_guides import guide_to, language_of
 from loadsheet.mapping.conversion import Habits
 from loadsheet.mapping.documents import ColumnGuide, Lineage, Source, rows_of
-from loadsheet.mapping.guiding import guide_to, language_of
 from loadsheet.mapping.inheritance import read_with_base
-from loadsheet.mapping.language import (
-    SET,
-    Check,
-    FixedZone,
-    MappingSpec,
-    TableSpec,
-    ZoneSpec,
-)
-from loadsheet.mapping.language import Source as FileSource
 from loadsheet.mapping.lookups import Lookup, read_lookup
 from loadsheet.mapping.names import Names, Needs
 from loadsheet.mapping.numerals import is_locale
 from loadsheet.mapping.plans import JoinPlan, TablePlan
-from loadsheet.mapping.revival import source_of
+from loadsheet.mapping.schema import SET, Check, FixedZone, MappingSpec, TableSpec, ZoneSpec
+from loadsheet.mapping.schema import Source as FileSource
+from loadsheet.mapping.schema_reader import read_part, read_zone
 from loadsheet.mapping.scopes import Expression
-from loadsheet.mapping.sections import read_part, read_zone
+from loadsheet.mapping.source_texts import source_of
 from loadsheet.mapping.sourcing import check_files, check_marks, marks_of
 from loadsheet.mapping.suggestions import did_you_mean, some
 from loadsheet.mapping.tables import plan_tables

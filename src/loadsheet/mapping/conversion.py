@@ -16,16 +16,16 @@ from zoneinfo import ZoneInfo
 
 from loadsheet.mapping.calculation import Type
 from loadsheet.mapping.combinations import contradictions
-from loadsheet.mapping.language import Column
+from loadsheet.mapping.conversion_errors import Noted, SettingError, Wrong
 from loadsheet.mapping.lookups import Lookup
 from loadsheet.mapping.moments import Fold, check_zone_word, formats_reader, settle
 from loadsheet.mapping.numerals import canonical, is_locale, number_reader
+from loadsheet.mapping.schema import Column
 from loadsheet.mapping.scopes import Slot
 from loadsheet.mapping.suggestions import did_you_mean, some
 from loadsheet.mapping.texts import Finish, bare, finish_by_row, part_reader, takes_any, text_reader
 from loadsheet.mapping.units import Quantity, factor, is_unit, unit_named, which_ton
 from loadsheet.mapping.words import country_reader, currency_reader, yes_no_reader, zone_reader
-from loadsheet.mapping.wrong import Noted, SettingError, Wrong
 from loadsheet.mapping.yamlfile import Loc, YamlFile
 from loadsheet.reading.tables import Native
 

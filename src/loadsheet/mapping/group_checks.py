@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from loadsheet.mapping import compile as compiled
 from loadsheet.mapping.calculation import CALCULATION_ERRORS, reason
 from loadsheet.mapping.names import Draft
-from loadsheet.mapping.placing import Cell, Places
+from loadsheet.mapping.problem_cells import Cell, Places
 from loadsheet.mapping.rows import ReadRow
 
 

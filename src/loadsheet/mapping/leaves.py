@@ -14,11 +14,11 @@ from typing import Any, Literal
 from loadsheet.contract import DATE_SHAPES, Assumptions, Field, FlagForm, Kind, NumberForm, Record, plain, spell
 from loadsheet.mapping.calculation import CALCULATION_ERRORS, Type, reason
 from loadsheet.mapping.documents import Source
-from loadsheet.mapping.language import SOURCES_OF_A_VALUE, Leaf
 from loadsheet.mapping.moments import check_written, check_zone_word, offset_minutes
 from loadsheet.mapping.names import Draft, Names, Needs, Reference
+from loadsheet.mapping.schema import SOURCES_OF_A_VALUE, Leaf
+from loadsheet.mapping.schema_reader import read_part
 from loadsheet.mapping.scopes import Evaluate
-from loadsheet.mapping.sections import read_part
 from loadsheet.mapping.shortcut import Cell
 from loadsheet.mapping.suggestions import did_you_mean, some
 from loadsheet.mapping.yamlfile import Loc

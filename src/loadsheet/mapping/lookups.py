@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from io import StringIO
 from typing import Literal
 
-from loadsheet.mapping.language import LookupSpec
+from loadsheet.mapping.schema import LookupSpec
 from loadsheet.mapping.suggestions import did_you_mean, some
 from loadsheet.mapping.yamlfile import Loc, YamlFile
 

@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 from babel import Locale
 from babel.dates import get_month_names
 
-from loadsheet.mapping.wrong import Wrong
+from loadsheet.mapping.conversion_errors import Wrong
 
 Fold = Literal["error", "first", "second"]
 

@@ -14,8 +14,8 @@ import msgspec
 
 from loadsheet.mapping import compile as compiled
 from loadsheet.mapping.documents import Document, Ignored, Instead, SourceRow
-from loadsheet.mapping.gather import MEMORY_ROWS
-from loadsheet.mapping.translating import translate_by_group
+from loadsheet.mapping.grouping import MEMORY_ROWS
+from loadsheet.mapping.translator import translate_by_group
 from loadsheet.problems import Problem
 from loadsheet.reading.tables import Table
 

@@ -27,11 +27,11 @@ from loadsheet.contract import (
 from loadsheet.mapping.calculation import CALCULATION_ERRORS, reason
 from loadsheet.mapping.documents import Lineage, in_order, list_of
 from loadsheet.mapping.leaves import OMIT, Around, Make, concrete, plan_leaf
-from loadsheet.mapping.measured import check_units
 from loadsheet.mapping.names import Draft, Names, Needs
 from loadsheet.mapping.scopes import Evaluate
 from loadsheet.mapping.shortcut import Asked, Cell, EachRow, Empty, Inner, Same, Short, ShortValue, WrittenOut, generate
 from loadsheet.mapping.suggestions import did_you_mean, some
+from loadsheet.mapping.unit_checks import check_units
 from loadsheet.mapping.yamlfile import Loc
 
 _SAMPLE = datetime(2026, 10, 24, 13, 30, 59, tzinfo=UTC)

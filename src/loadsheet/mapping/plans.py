@@ -8,8 +8,8 @@ from typing import Literal
 from zoneinfo import ZoneInfo
 
 from loadsheet.mapping.conversion import ColumnPlan
-from loadsheet.mapping.language import SET
 from loadsheet.mapping.moments import Fold
+from loadsheet.mapping.schema import SET
 from loadsheet.mapping.scopes import Expression, Shape
 
 

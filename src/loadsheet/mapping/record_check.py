@@ -10,7 +10,7 @@ from loadsheet.contract import Fault
 from loadsheet.mapping.documents import Lineage
 from loadsheet.mapping.lineage import trace
 from loadsheet.mapping.names import Draft
-from loadsheet.mapping.placing import Places
+from loadsheet.mapping.problem_cells import Places
 from loadsheet.mapping.rows import RowReader
 from loadsheet.mapping.targets import Variant
 

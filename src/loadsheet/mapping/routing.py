@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from loadsheet.contract import Assumptions
 from loadsheet.mapping import compile as compiled
-from loadsheet.mapping.broken import Broken, Loaded, broken_among, broken_mapping
+from loadsheet.mapping.broken_mappings import Broken, Loaded, broken_among, broken_mapping
 from loadsheet.mapping.compile import examine, together
 from loadsheet.mapping.filenames import PLACEHOLDER, match
 from loadsheet.mapping.suggestions import nearest

@@ -10,11 +10,11 @@ from zoneinfo import ZoneInfo
 
 from loadsheet.mapping.calculation import CALCULATION_ERRORS, reason
 from loadsheet.mapping.conversion import ColumnPlan
+from loadsheet.mapping.conversion_errors import FOLLOWS, Noted, Wrong
 from loadsheet.mapping.moments import settle
 from loadsheet.mapping.plans import DerivedPlan, FinishPlan, TablePlan
 from loadsheet.mapping.scopes import Frame
 from loadsheet.mapping.views import View
-from loadsheet.mapping.wrong import FOLLOWS, Noted, Wrong
 from loadsheet.reading.tables import Native, Row, Table
 
 _REMEMBERED = 4_096  # distinct texts a column

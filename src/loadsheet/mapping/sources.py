@@ -11,12 +11,12 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 from loadsheet.mapping.calculation import CALCULATION_ERRORS
+from loadsheet.mapping.conversion_errors import Wrong
 from loadsheet.mapping.documents import Ignored
 from loadsheet.mapping.plans import TotalsPlan
 from loadsheet.mapping.rows import RowReader
 from loadsheet.mapping.scopes import Expression, Frame
 from loadsheet.mapping.views import Part, Stray, filling, marked
-from loadsheet.mapping.wrong import Wrong
 from loadsheet.problems import FileRefused, Problem, Where
 from loadsheet.reading.tables import Row
 
@@ -51,13 +51,13 @@ class Source:
             return self._with_care()
         return self._plainly(self._reader.table.rows())
 
-    def glance(self) -> Iterator[Keyed | Ignored]:
+    def key_rows(self) -> Iterator[Keyed | Ignored]:
         """The same items as iterating gives, for who looks at their keys and orders alone: their rows may lack cells."""
         plan = self._plan
         if plan.is_view or plan.totals is not None or plan.fills:
             return self._with_care()
         positions = self._reader.places({*plan.key, *plan.order, *plan.ignore_needs})
-        return self._plainly(self._reader.table.glance(positions))
+        return self._plainly(self._reader.table.partial_rows(positions))
 
     def _plainly(self, rows: Iterator[Row]) -> Iterator[Keyed | Ignored]:
         read, plan, read_key = self._read, self._plan, self._read_key

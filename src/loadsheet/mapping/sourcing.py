@@ -10,10 +10,10 @@ from typing import Literal
 from loadsheet.mapping.calculation import Type
 from loadsheet.mapping.conversion import ColumnPlan
 from loadsheet.mapping.filenames import PARTS, placeholders
-from loadsheet.mapping.language import SET, MappingSpec, TableSpec, Totals
-from loadsheet.mapping.language import Source as FileSource
 from loadsheet.mapping.patterns import group_names
 from loadsheet.mapping.plans import KindPlan, SetsPlan, TablePlan, TotalsPlan, in_every_set
+from loadsheet.mapping.schema import SET, MappingSpec, TableSpec, Totals
+from loadsheet.mapping.schema import Source as FileSource
 from loadsheet.mapping.scopes import Expression, Shape
 from loadsheet.mapping.suggestions import did_you_mean, some
 from loadsheet.mapping.yamlfile import Loc, YamlFile

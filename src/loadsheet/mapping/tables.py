@@ -13,11 +13,11 @@ from typing import Any
 from loadsheet.contract import Operation
 from loadsheet.mapping.calculation import Type
 from loadsheet.mapping.conversion import ColumnPlan, Habits, plan_column
-from loadsheet.mapping.language import Column, Derived, Join, MappingSpec, TableSpec, ZoneSpec
 from loadsheet.mapping.lookups import Lookup
 from loadsheet.mapping.plans import DerivedPlan, FinishPlan, TablePlan
+from loadsheet.mapping.schema import Column, Derived, Join, MappingSpec, TableSpec, ZoneSpec
+from loadsheet.mapping.schema_reader import read_part
 from loadsheet.mapping.scopes import Expression, ExpressionError, Scope, Shape, Slot
-from loadsheet.mapping.sections import read_part
 from loadsheet.mapping.sourcing import Sourcing, whole_and_parts
 from loadsheet.mapping.suggestions import did_you_mean, some
 from loadsheet.mapping.yamlfile import Loc, YamlFile

@@ -11,12 +11,12 @@ from typing import Any
 from loadsheet.contract import BY_NAME, SENDING_ORDER, WRITES, Assumptions, Checker, Operation, checker, required_fields
 from loadsheet.mapping.calculation import Type
 from loadsheet.mapping.documents import Lineage
-from loadsheet.mapping.language import MappingSpec, Target
 from loadsheet.mapping.lookups import Lookup
 from loadsheet.mapping.names import Names
 from loadsheet.mapping.payload import PayloadPlan, plan_payload
 from loadsheet.mapping.plans import TablePlan
-from loadsheet.mapping.sections import read_part
+from loadsheet.mapping.schema import MappingSpec, Target
+from loadsheet.mapping.schema_reader import read_part
 from loadsheet.mapping.suggestions import did_you_mean, some
 from loadsheet.mapping.yamlfile import Loc, YamlFile
 

@@ -9,12 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from loadsheet.mapping.language import Column
+from loadsheet.mapping.conversion_errors import FOLLOWS, Noted, SettingError, Wrong
 from loadsheet.mapping.lookups import Lookup, folded
 from loadsheet.mapping.pattern_examples import form_of
 from loadsheet.mapping.patterns import PatternError, matcher
+from loadsheet.mapping.schema import Column
 from loadsheet.mapping.suggestions import did_you_mean_value, some
-from loadsheet.mapping.wrong import FOLLOWS, Noted, SettingError, Wrong
 from loadsheet.reading.tables import Native
 
 _INVISIBLE = "\N{ZERO WIDTH SPACE}\N{ZERO WIDTH NO-BREAK SPACE}"

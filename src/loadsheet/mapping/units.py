@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from babel import Locale
 
+from loadsheet.mapping.conversion_errors import Wrong
 from loadsheet.mapping.numerals import canonical
 from loadsheet.mapping.suggestions import did_you_mean, did_you_mean_value
-from loadsheet.mapping.wrong import Wrong
 from loadsheet.reading.tables import Native
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from loadsheet.mapping.documents import Ignored, SourceRow
 from loadsheet.mapping.filenames import part_of
-from loadsheet.mapping.language import SET
 from loadsheet.mapping.plans import TablePlan, in_every_set
+from loadsheet.mapping.schema import SET
 from loadsheet.mapping.suggestions import some
 from loadsheet.mapping.texts import bare
 from loadsheet.problems import Problem

@@ -9,11 +9,11 @@ those that they were made from. `opening.glimpse` shows the first rows to somebo
 network, no clock.
 """
 
-from loadsheet.reading.around import SUM_WORDS
+from loadsheet.reading.damage_checks import Sentinel
 from loadsheet.reading.header import fold
-from loadsheet.reading.isolation import make_ready, open_tables
 from loadsheet.reading.layouts import Layout, WantedColumn
-from loadsheet.reading.sentinel import Sentinel
+from loadsheet.reading.sandbox import make_ready, open_tables
+from loadsheet.reading.stray_rows import SUM_WORDS
 from loadsheet.reading.tables import Native, NativeKind, Row, Table, Top
 
 __all__ = [

@@ -11,7 +11,7 @@ from io import IncrementalNewlineDecoder, TextIOWrapper
 from typing import IO
 
 from loadsheet.problems import FileRefused, Problem, Where
-from loadsheet.reading.soundness import CONTROL
+from loadsheet.reading.row_checks import CONTROL
 from loadsheet.reading.sources import Source
 
 _CHUNK = 1 << 18

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from loadsheet.problems import FileRefused, Problem, Where
 from loadsheet.reading.layouts import Layout, WantedColumn
-from loadsheet.reading.soundness import is_blank
+from loadsheet.reading.row_checks import is_blank
 from loadsheet.reading.tables import place
 
 TOP_ROWS = 50

@@ -9,8 +9,8 @@ import olefile
 
 from loadsheet.problems import FileRefused
 from loadsheet.reading.encoding import refused
-from loadsheet.reading.foreign import Kind, it_is, ole_kind
 from loadsheet.reading.package import DAMAGED, SEND_AGAIN
+from loadsheet.reading.unsupported_files import Kind, it_is, ole_kind
 
 _WORKBOOKS = ("Workbook", "Book")  # of Excel 97 and later, and of Excel 5 and 95
 _FAULTS = (EOFError, OSError, ValueError, LookupError, TypeError, ArithmeticError, AttributeError, RecursionError)

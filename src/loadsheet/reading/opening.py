@@ -5,11 +5,16 @@ from dataclasses import replace
 from pathlib import Path
 
 from loadsheet.problems import FileRefused, Problem, Where
-from loadsheet.reading.books import Book
+from loadsheet.reading.archive_members import find_member, unpack
 from loadsheet.reading.bounds import Bounds
 from loadsheet.reading.delimited import delimited_top, open_delimited
 from loadsheet.reading.encoding import refused
-from loadsheet.reading.foreign import (
+from loadsheet.reading.layouts import Layout
+from loadsheet.reading.ods import open_ods
+from loadsheet.reading.package import Package, open_package
+from loadsheet.reading.sources import Source
+from loadsheet.reading.tables import Table, Top
+from loadsheet.reading.unsupported_files import (
     ALSO_WORDS,
     MARKUP,
     NESTED,
@@ -21,13 +26,8 @@ from loadsheet.reading.foreign import (
     Kind,
     it_is,
 )
-from loadsheet.reading.layouts import Layout
-from loadsheet.reading.ods import open_ods
-from loadsheet.reading.package import Package, open_package
-from loadsheet.reading.sources import Source
-from loadsheet.reading.tables import Table, Top
-from loadsheet.reading.unpacking import find_member, unpack
 from loadsheet.reading.workbook import open_workbook, workbook_tops
+from loadsheet.reading.workbook_values import Book
 from loadsheet.reading.xls import OLE, open_xls
 from loadsheet.reading.xlsb import open_xlsb
 from loadsheet.reading.xlsx import open_xlsx

@@ -10,8 +10,8 @@ from itertools import repeat
 from typing import Generic, TypeVar
 
 from loadsheet.reading.alike import Alike, Kind
-from loadsheet.reading.books import Cells, Dense
 from loadsheet.reading.scan import NotPlain, resolve
+from loadsheet.reading.workbook_values import Cells, Dense
 
 K = TypeVar("K")
 T = TypeVar("T")

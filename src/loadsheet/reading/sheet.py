@@ -12,12 +12,12 @@ from datetime import date, datetime, time, timedelta
 from functools import partial
 from xml.parsers.expat import XMLParserType
 
-from loadsheet.reading.books import COLUMNS_MAX, Cells, Dense, Rows, Spans, Traits
-from loadsheet.reading.formats import GENERAL, Format, read_number
+from loadsheet.reading.number_formats import GENERAL, Format, read_number
 from loadsheet.reading.package import Package, Pieces, local_name, safe_parser
 from loadsheet.reading.plainrows import Proof, RowPatterns
 from loadsheet.reading.scan import Scanner, texts_of
 from loadsheet.reading.tables import Native
+from loadsheet.reading.workbook_values import COLUMNS_MAX, Cells, Dense, Rows, Spans, Traits
 
 _ESCAPE = re.compile(r"_x([0-9A-Fa-f]{4})_")
 _REFERENCE = re.compile(r"([A-Z]{1,3})[0-9]+")

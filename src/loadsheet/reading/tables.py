@@ -104,13 +104,13 @@ class Table:
     at: tuple[int, ...] = ()
     first_name: str = ""
 
-    def glance(self, positions: frozenset[int]) -> Iterator[Row]:
+    def partial_rows(self, positions: frozenset[int]) -> Iterator[Row]:
         """The rows, read anew; of their cells only those at these positions need be there. Faster than `rows` where that can be."""
-        return self.rows.glance(positions) if isinstance(self.rows, Glanceable) else self.rows()
+        return self.rows.partial_rows(positions) if isinstance(self.rows, PartialRows) else self.rows()
 
     def watched(self, rows: Callable[[], Iterator[Row]]) -> Self:
         """The table with rows that are looked at on their way: `rows()` has to give the same. Who glances is not seen."""
-        return replace(self, rows=_Watched(rows, self.rows) if isinstance(self.rows, Glanceable) else rows)
+        return replace(self, rows=_Watched(rows, self.rows) if isinstance(self.rows, PartialRows) else rows)
 
     def where(self, row: int, column: int | None = None, path: str = "") -> Where:
         """The place of a row or, with a column position, of a cell."""
@@ -122,12 +122,12 @@ class Table:
 
 
 @runtime_checkable
-class Glanceable(Protocol):
+class PartialRows(Protocol):
     """`Table.rows` that can also give a few cells of each row alone; the others are blank."""
 
     def __call__(self) -> Iterator[Row]: ...  # noqa: D102 (as of any rows)
 
-    def glance(self, positions: frozenset[int]) -> Iterator[Row]: ...  # noqa: D102 (as said above)
+    def partial_rows(self, positions: frozenset[int]) -> Iterator[Row]: ...  # noqa: D102 (as said above)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,13 +135,13 @@ class _Watched:
     """Rows that somebody looks at on their way."""
 
     rows: Callable[[], Iterator[Row]]
-    unseen: Glanceable
+    unseen: PartialRows
 
     def __call__(self) -> Iterator[Row]:
         return self.rows()
 
-    def glance(self, positions: frozenset[int]) -> Iterator[Row]:
-        return self.unseen.glance(positions)
+    def partial_rows(self, positions: frozenset[int]) -> Iterator[Row]:
+        return self.unseen.partial_rows(positions)
 
 
 class Top(NamedTuple):
@@ -155,7 +155,7 @@ class Top(NamedTuple):
     delimiter: str = ""
 
 
-def glanced(rows: Iterable[Row], positions: frozenset[int], width: int) -> Iterator[Row]:
+def partial(rows: Iterable[Row], positions: frozenset[int], width: int) -> Iterator[Row]:
     """The rows with only the cells at these positions; the others are blank."""
     kept, blank = sorted(positions), [""] * width
     for number, cells, problem, ignored in rows:

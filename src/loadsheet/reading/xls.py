@@ -13,13 +13,13 @@ from typing import NamedTuple
 import xlrd
 from xlrd.biffh import XLRDError, error_text_from_code
 
-from loadsheet.reading.books import Book, Cells, Rows, Sheet, Spans, Traits
 from loadsheet.reading.encoding import refused
-from loadsheet.reading.formats import GENERAL, Format, format_of, read_number
+from loadsheet.reading.number_formats import GENERAL, Format, format_of, read_number
 from loadsheet.reading.ole import workbook_stream
 from loadsheet.reading.package import DAMAGED, SEND_AGAIN
 from loadsheet.reading.sources import Source
 from loadsheet.reading.tables import Native
+from loadsheet.reading.workbook_values import Book, Cells, Rows, Sheet, Spans, Traits
 
 OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _SIZE_MAX = 1 << 28

@@ -1,11 +1,11 @@
 """Open XML workbooks (.xlsx, .xlsm, strict ones too): their worksheets, shared texts, styles and date system."""
 
-from loadsheet.reading.books import Book, Rows, Sheet, Traits
 from loadsheet.reading.encoding import refused
-from loadsheet.reading.formats import read_formats
+from loadsheet.reading.number_formats import read_formats
 from loadsheet.reading.package import SEND_AGAIN, Package, check_markup, open_package
 from loadsheet.reading.sheet import Dictionary, read_texts, read_traits, stream_rows
 from loadsheet.reading.sources import Source
+from loadsheet.reading.workbook_values import Book, Rows, Sheet, Traits
 
 _YES = ("1", "true", "on")
 

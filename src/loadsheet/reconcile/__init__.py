@@ -5,11 +5,11 @@ listings are fetched, what reports look like, and what a source file is.
 """
 
 from loadsheet.reconcile.balance import FATES, IGNORED, WORST_FIRST, Balance, TableBalance
+from loadsheet.reconcile.entry_verdicts import settle
 from loadsheet.reconcile.exceptions import Exceptions
 from loadsheet.reconcile.fields import FieldMatch, gap_of
 from loadsheet.reconcile.findings import Reconciliation
-from loadsheet.reconcile.recalling import Recalled
-from loadsheet.reconcile.settling import settle
+from loadsheet.reconcile.kept_listings import Recalled
 from loadsheet.reconcile.totals import RED, Share, Total
 from loadsheet.reconcile.verdicts import (
     AGREES,

@@ -16,14 +16,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
+from loadsheet.annotation_sheet import WORDS
 from loadsheet.contract import Difference
 from loadsheet.ledger import Entry, Run, Standing, State, Trace
 from loadsheet.ledger.exceptions import chunks
-from loadsheet.ledger.history import History
-from loadsheet.reconcile.legs import BY_STATE, EVENTS, PROVABLE, TRACED
-from loadsheet.reconcile.matches import Matches
+from loadsheet.ledger.queries import History
+from loadsheet.reconcile.match_table import Matches
+from loadsheet.reconcile.matching import BY_STATE, EVENTS, PROVABLE, TRACED
 from loadsheet.reconcile.verdicts import AGREES, NEEDS_SOMEONE, Match, Verdict
-from loadsheet.remarks import WORDS
 
 LATER = "a later document was accepted"
 """Why an exception is closed whose entry itself was never accepted."""

@@ -12,8 +12,8 @@ from loadsheet.ledger import MissingRecords, State
 from loadsheet.reconcile.balance import Balance
 from loadsheet.reconcile.exceptions import Exceptions
 from loadsheet.reconcile.fields import FieldMatch
-from loadsheet.reconcile.matches import Matches
-from loadsheet.reconcile.recalling import Keeping
+from loadsheet.reconcile.kept_listings import Keeping
+from loadsheet.reconcile.match_table import Matches
 from loadsheet.reconcile.totals import RED, Share, Total
 from loadsheet.reconcile.verdicts import NEEDS_SOMEONE, Leg, OnlyListed, Verdict
 

@@ -11,7 +11,7 @@ import msgspec
 
 from loadsheet.contract import BY_NAME, Action, Operation, measures_of, units_in, units_lacking
 from loadsheet.ledger import Entry, State, Trace
-from loadsheet.ledger.history import History
+from loadsheet.ledger.queries import History
 
 _decode = msgspec.json.Decoder(dict[str, Any], float_hook=Decimal).decode
 

@@ -15,30 +15,30 @@ from typing import Any, NamedTuple, Self, cast
 
 import msgspec
 
-from loadsheet.causes import Causes
 from loadsheet.contract import exactly
-from loadsheet.faults import Fault, guarded, isolated, listed, noted
 from loadsheet.file_modes import close_one, close_to_others
+from loadsheet.internal_errors import Fault, guarded, isolated, listed, noted
 from loadsheet.ledger import Drop, Entry, MissingRecords, Run
-from loadsheet.ledger.history import History
+from loadsheet.ledger.queries import History
+from loadsheet.problem_groups import Causes
 from loadsheet.problems import Problem, ReportsIncomplete
 from loadsheet.reconcile import Match, Reconciliation
 from loadsheet.reports.acknowledgement import Acknowledgements, acknowledgement_schema
-from loadsheet.reports.fixing import Fixes
-from loadsheet.reports.minimal import write_minimal
+from loadsheet.reports.atomic_files import check_writable, placed, told_in
+from loadsheet.reports.fallback import write_minimal
+from loadsheet.reports.fix_workbook import Fixes
 from loadsheet.reports.optional import ACKNOWLEDGEMENTS, CAUSES, FIXES, Optional
 from loadsheet.reports.optional import INDEX as INDEX_OF
 from loadsheet.reports.optional import PAGE as PAGE_OF
 from loadsheet.reports.optional import WORKBOOK as WORKBOOK_OF
-from loadsheet.reports.placing import check_writable, placed, told_in
 from loadsheet.reports.publishing import INDEX, SUMMARY, bring_reports, bring_summaries, publish, publish_index
 from loadsheet.reports.reconciliation import NAME as WORKBOOK
 from loadsheet.reports.reconciliation import ReconciliationWorkbook, free_name, other_name
 from loadsheet.reports.results import DropResults, results_names
+from loadsheet.reports.run_document import MissingTold, schema
+from loadsheet.reports.run_summary import Gathering, RunSummary, left_in_inbox, summarise, undone_told
 from loadsheet.reports.sentences import sentences
 from loadsheet.reports.sheets import ROWS_MAX, open_book
-from loadsheet.reports.summary import Gathering, RunSummary, left_in_inbox, summarise, undone_told
-from loadsheet.reports.told import MissingTold, schema
 from loadsheet.reports.web import PAGE, RunPage, fleet_seen, write_index
 from loadsheet.settings import Settings
 

@@ -30,10 +30,10 @@ from msgspec import Meta
 
 from loadsheet.control_characters import escaped
 from loadsheet.ledger import SETTLED, Drop, Entry, Run, SourceFile, SourceTable, State
-from loadsheet.ledger.history import History
+from loadsheet.ledger.queries import History
 from loadsheet.problems import Problem
 from loadsheet.reconcile import NEEDS_SOMEONE, Match
-from loadsheet.reports.placing import placed, safe_name
+from loadsheet.reports.atomic_files import placed, safe_name
 from loadsheet.reports.safety import csv_row
 from loadsheet.reports.spooling import Roll
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Container
 from functools import partial
 from typing import Any
 
-from loadsheet.faults import guarded
+from loadsheet.internal_errors import guarded
 
 CAUSES, FIXES, ACKNOWLEDGEMENTS, WORKBOOK, PAGE, INDEX = (
     "causes",

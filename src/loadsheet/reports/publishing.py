@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from loadsheet import stores
+from loadsheet import object_storage
 from loadsheet.settings import Settings
 from loadsheet.settings.places import shown
 
@@ -24,7 +24,9 @@ class _Summary(msgspec.Struct):
 def publish(settings: Settings, run: str, names: Iterable[str]) -> None:
     """Put these reports of a run where everybody finds them, if the outbox is in a store. Raises FolderError."""
     if settings.outbox_address:
-        stores.at_once(lambda name: _put(settings, f"{run}/{name}"), [name for name in names if name != SUMMARY])
+        object_storage.at_once(
+            lambda name: _put(settings, f"{run}/{name}"), [name for name in names if name != SUMMARY]
+        )
         _put(settings, f"{run}/{SUMMARY}")
 
 
@@ -37,8 +39,10 @@ def publish_index(settings: Settings) -> None:
 def bring_summaries(settings: Settings, runs_max: int) -> None:
     """Fetch what the newest runs of other machines came to, if the outbox is in a store. Raises FolderError."""
     if settings.outbox_address:
-        runs = [name for name in stores.names_in(settings.outbox_address) if _RUN.fullmatch(name)]
-        stores.at_once(lambda run: _bring(settings, f"{run}/{SUMMARY}"), sorted(runs, key=_place_of)[-runs_max:])
+        runs = [name for name in object_storage.names_in(settings.outbox_address) if _RUN.fullmatch(name)]
+        object_storage.at_once(
+            lambda run: _bring(settings, f"{run}/{SUMMARY}"), sorted(runs, key=_place_of)[-runs_max:]
+        )
 
 
 def bring_reports(settings: Settings, run: str) -> None:
@@ -49,17 +53,17 @@ def bring_reports(settings: Settings, run: str) -> None:
             told = msgspec.json.decode((settings.outbox_here / run / SUMMARY).read_bytes(), type=_Summary)
         except (OSError, msgspec.MsgspecError):
             return
-        stores.at_once(lambda name: _bring(settings, f"{run}/{name}"), told.reports)
+        object_storage.at_once(lambda name: _bring(settings, f"{run}/{name}"), told.reports)
 
 
 def _put(settings: Settings, name: str) -> None:
-    stores.put(settings.outbox_here / name, shown(settings.outbox / name))
+    object_storage.put(settings.outbox_here / name, shown(settings.outbox / name))
 
 
 def _bring(settings: Settings, name: str) -> None:
     target = settings.outbox_here / name
-    if not target.is_file() and (found := stores.look(shown(settings.outbox / name))):
-        stores.fetch(found, target)
+    if not target.is_file() and (found := object_storage.look(shown(settings.outbox / name))):
+        object_storage.fetch(found, target)
 
 
 def _place_of(run: str) -> tuple[str, int]:

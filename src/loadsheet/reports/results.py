@@ -14,9 +14,9 @@ from loadsheet.ledger import NEEDS_SOMEONE, Drop, Entry, IgnoredRow, Run, Source
 from loadsheet.mapping.documents import SourceRow
 from loadsheet.problems import Problem
 from loadsheet.reconcile import IGNORED, Match
-from loadsheet.reports.fixing.words import told
-from loadsheet.reports.fixing.words_en import ENGLISH
-from loadsheet.reports.placing import placed, safe_name
+from loadsheet.reports.atomic_files import placed, safe_name
+from loadsheet.reports.fix_workbook.texts import told
+from loadsheet.reports.fix_workbook.texts_en import ENGLISH
 from loadsheet.reports.safety import csv_row, is_harmless
 from loadsheet.reports.spooling import Spool
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from loadsheet.contract import BY_NAME, Action, Operation
 from loadsheet.reconcile import AGREES, REMEDIES, Verdict
-from loadsheet.reports.summary import FileTold, ProblemTold, RunSummary
-from loadsheet.reports.told import DropTold
+from loadsheet.reports.run_document import DropTold
+from loadsheet.reports.run_summary import FileTold, ProblemTold, RunSummary
 from loadsheet.settings import Settings
 from loadsheet.settings.places import shown
 

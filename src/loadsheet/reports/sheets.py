@@ -19,7 +19,7 @@ import xlsxwriter  # type: ignore[import-untyped]  # has annotations but no py.t
 from xlsxwriter.exceptions import FileCreateError  # type: ignore[import-untyped]  # as above
 from xlsxwriter.utility import xl_range, xl_range_abs  # type: ignore[import-untyped]  # as above
 
-from loadsheet.reports.placing import placed
+from loadsheet.reports.atomic_files import placed
 from loadsheet.reports.quick import QuickRows
 from loadsheet.reports.safety import csv_text, sheet_text
 from loadsheet.reports.target import opened

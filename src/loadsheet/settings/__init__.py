@@ -21,8 +21,8 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
-from loadsheet.capabilities import assumptions_for
 from loadsheet.contract import Assumptions
+from loadsheet.exchange_profile import assumptions_for
 from loadsheet.problems import SettingsError
 from loadsheet.settings import shippers, sources
 from loadsheet.settings.arriving import EMBEDDED, Arriving

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 from pydantic import BaseModel, SecretStr
 
-from loadsheet.capabilities import assumptions_for
 from loadsheet.contract import Assumptions
+from loadsheet.exchange_profile import assumptions_for
 from loadsheet.settings import Settings
 from loadsheet.settings.places import shown as place_shown
 from loadsheet.settings.sources import BETWEEN, Layer

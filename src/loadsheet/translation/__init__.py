@@ -4,7 +4,6 @@
 order whoever made them. Knows no ledger: what a part came to comes through a pipe.
 """
 
-from loadsheet.translation.children import Children
 from loadsheet.translation.parts import (
     Order,
     PartsLost,
@@ -15,7 +14,8 @@ from loadsheet.translation.parts import (
     is_worth_it,
     orders,
 )
-from loadsheet.translation.watching import Watched
+from loadsheet.translation.processes import Children
+from loadsheet.translation.row_counts import Watched
 
 __all__ = [
     "Children",

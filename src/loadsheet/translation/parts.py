@@ -17,11 +17,11 @@ from loadsheet.mapping import Document, Ignored, load, of_shipper, translate
 from loadsheet.mapping import Mapping as CompiledMapping
 from loadsheet.mapping.documents import TableNotes
 from loadsheet.mapping.parts import Broken, Chunk, Part, Whole, together
-from loadsheet.mapping.revival import put_down
+from loadsheet.mapping.source_texts import put_down
 from loadsheet.problems import MappingError
 from loadsheet.reading import Table, open_tables
 from loadsheet.settings import Settings
-from loadsheet.translation.watching import Watched
+from loadsheet.translation.row_counts import Watched
 
 _PROCESSES_MAX = 4  # with more the others would wait for the one that plans
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from email.utils import parsedate_to_datetime
 
+from loadsheet.cli.connections import reached
 from loadsheet.cli.doctor.findings import Finding, ok, warning, wrong
-from loadsheet.cli.reaching import reached
 from loadsheet.contract import BY_NAME
 from loadsheet.credentials import exposed, read_token, source
 from loadsheet.dispatch import Client
@@ -53,7 +53,7 @@ def exchange(settings: Settings, clock: Callable[[], datetime]) -> Iterator[Find
 def _clock(client: Client, clock: Callable[[], datetime]) -> Iterator[Finding]:
     """The exchange's clock against ours. Its answers name a second, made at some moment between the call and its end."""
     began = clock()
-    reply = client.glance(BY_NAME["order.list"])
+    reply = client.shortest_listing(BY_NAME["order.list"])
     ended = clock()
     try:
         theirs = parsedate_to_datetime(reply.date)

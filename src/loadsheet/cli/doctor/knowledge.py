@@ -12,16 +12,17 @@ from datetime import datetime, timedelta
 from importlib.metadata import version
 from pathlib import Path
 
-from loadsheet import arrivals, reports
+from loadsheet import reports
+from loadsheet.cli.connections import held_ledger, holder_of_file
 from loadsheet.cli.doctor.findings import Finding, ok, warning, wrong
-from loadsheet.cli.reaching import held_ledger, holder_of_file
-from loadsheet.cli.reading import ledger_to_read
+from loadsheet.cli.ledger_reading import ledger_to_read
 from loadsheet.ledger import Ledger, Run, State
-from loadsheet.ledger.joining import surroundings_on
 from loadsheet.ledger.moved import refuse_beside_a_file
+from loadsheet.ledger.postgres_opening import surroundings_on
 from loadsheet.ledger.server import look
 from loadsheet.ledger.versions import OLDER
 from loadsheet.mapping import Mapping, lint, load_folder, mapping_files
+from loadsheet.operations import expected_files
 from loadsheet.problems import LedgerBusy, LedgerError
 from loadsheet.settings import Settings
 
@@ -174,7 +175,7 @@ def _hours(age: timedelta) -> str:
 
 
 def _late(settings: Settings, opened: Ledger, now: datetime) -> Iterator[Finding]:
-    for late in arrivals.overdue(settings, opened.history, now):
+    for late in expected_files.overdue(settings, opened.history, now):
         yield warning("late", late.text, "ask who sends it, or change what is expected ([[expect]])")
 
 

@@ -9,9 +9,9 @@ from datetime import datetime
 
 from loadsheet.cli.doctor.findings import Finding, ok, wrong
 from loadsheet.ledger.codec import stamp
+from loadsheet.operations.notifications.delivery import FIXES, NOTIFY, OWNER, Address, addresses, deliver, understood
+from loadsheet.operations.notifications.state import Notice
 from loadsheet.settings import Settings
-from loadsheet.telling.delivering import FIXES, NOTIFY, OWNER, Address, addresses, deliver, understood
-from loadsheet.telling.memory import Notice
 
 A_TEST = "This is a test: loadsheet doctor --notify sent it."
 

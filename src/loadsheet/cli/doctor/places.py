@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from loadsheet import stores
+from loadsheet import object_storage
 from loadsheet.cli.doctor.findings import Finding, ok, warning, wrong
 from loadsheet.inbox.volumes import kind_of, needs_polling
 from loadsheet.problems import FolderError, SettingsError
@@ -39,7 +39,7 @@ def folders(settings: Settings) -> Iterator[Finding]:
 def _store(name: str, place: Path) -> Finding:
     """Whether a place in an object store can be listed."""
     try:
-        stores.names_in(shown(place))
+        object_storage.names_in(shown(place))
     except (FolderError, SettingsError) as error:
         return wrong(name, str(error), f"give another place for {name}, or see to the store and its credentials")
     return ok(name, f"{shown(place)} lies in an object store, which answers")

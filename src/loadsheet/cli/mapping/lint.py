@@ -5,13 +5,13 @@ from pathlib import Path
 
 import click
 
-from loadsheet.authoring.carets import framed
 from loadsheet.cli.mapping.opening import home_of
 from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, load, together
 from loadsheet.cli.output import print_json, say
 from loadsheet.mapping import lint as lint_file
 from loadsheet.mapping import load as load_mapping
 from loadsheet.mapping import mapping_files
+from loadsheet.mapping_tools.excerpts import framed
 from loadsheet.problems import MappingError
 
 

@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath
 import click
 
 from loadsheet.inbox import InboxFile
-from loadsheet.intake import open_route
+from loadsheet.ingest import open_route
 from loadsheet.mapping import Document, Ignored, Route, load_folder, route, translate
 from loadsheet.mapping import Mapping as CompiledMapping
 from loadsheet.mapping import load as load_mapping

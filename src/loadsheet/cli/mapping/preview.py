@@ -12,13 +12,13 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as Grid
 
-from loadsheet.authoring.explaining import Cell, Explanation
-from loadsheet.authoring.previewing import Preview
-from loadsheet.authoring.previewing import preview as make_preview
 from loadsheet.cli.mapping.opening import mapping_for, mapping_named, tables_for
 from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, load, together
 from loadsheet.cli.output import print_json
 from loadsheet.mapping import Document, translate
+from loadsheet.mapping_tools.explain import Cell, Explanation
+from loadsheet.mapping_tools.preview import Preview
+from loadsheet.mapping_tools.preview import preview as make_preview
 from loadsheet.problems import Where
 
 NEEDS_SOMEONE = 1

@@ -7,13 +7,13 @@ from typing import Any
 
 import click
 
-from loadsheet.authoring.cases import FOLDER, Case, find_cases, judge, moment_of, written
-from loadsheet.authoring.comparing import Comparison, Pair, Verdict, compare
 from loadsheet.cli.mapping.opening import documents_for, home_of, mapping_named, named_by
 from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, load, together
 from loadsheet.cli.output import print_json, print_lines, say
 from loadsheet.mapping import Document, Mapping
 from loadsheet.mapping import load as load_mapping
+from loadsheet.mapping_tools.diff import Comparison, Pair, Verdict, compare
+from loadsheet.mapping_tools.golden_tests import FOLDER, Case, find_cases, judge, moment_of, written
 from loadsheet.problems import FileRefused, MappingError, Problem, Where
 from loadsheet.settings import Settings
 

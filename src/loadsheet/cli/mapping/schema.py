@@ -5,9 +5,9 @@ from pathlib import Path
 import click
 import msgspec
 
-from loadsheet.authoring.formatschema import mapping_schema
 from loadsheet.cli.options import Target
 from loadsheet.cli.output import say
+from loadsheet.mapping_tools.json_schema import mapping_schema
 
 
 @click.command()

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import click
 
-from loadsheet.authoring.drafting import CHECK, FILL_IN, draft
-from loadsheet.authoring.observing import observe
-from loadsheet.authoring.writing import warnings, write_draft
 from loadsheet.cli.options import CONFIG, Target, load, together
 from loadsheet.cli.output import say
 from loadsheet.contract import WRITES
+from loadsheet.mapping_tools.column_profiles import observe
+from loadsheet.mapping_tools.suggest import CHECK, FILL_IN, draft
+from loadsheet.mapping_tools.yaml_writer import warnings, write_draft
 
 
 @click.command()

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import click
 
-from loadsheet.authoring.template import write_template
 from loadsheet.cli.mapping.opening import mapping_named
 from loadsheet.cli.options import CONFIG, MAPPINGS, Target, load, together
+from loadsheet.mapping_tools.template import write_template
 
 
 @click.command()

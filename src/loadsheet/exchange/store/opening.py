@@ -181,7 +181,7 @@ def _postgresql(url: URL, busy_timeout_s: float) -> Engine:
 
 
 def _patient(answer_s: float, _dialect: Any, _record: Any, words: Any, named: Any) -> Any:
-    from loadsheet.exchange.store.patience import Patience  # noqa: PLC0415 (PostgreSQL's driver is needed with it alone)
+    from loadsheet.exchange.store.timeouts import Patience  # noqa: PLC0415 (PostgreSQL's driver is needed with it alone)
 
     connection = Patience.connect(*words, **named)
     connection.answer_s = answer_s

@@ -20,9 +20,9 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from loadsheet.contract import Assumptions
 from loadsheet.exchange.effects import Call, Effect, apply
 from loadsheet.exchange.store import token_rows
-from loadsheet.exchange.store.books import Counts, close_books, lock_counts, open_books
 from loadsheet.exchange.store.opening import open_engine
 from loadsheet.exchange.store.schema import BY_SUBJECT, COUNTERS
+from loadsheet.exchange.store.transactions import Counts, close_books, lock_counts, open_books
 from loadsheet.exchange.tokens import Token
 
 BUSY_TIMEOUT_S = 10.0

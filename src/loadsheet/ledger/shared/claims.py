@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from sqlalchemy import ColumnElement, Double, Engine, cast, delete, or_, update
 from sqlalchemy.dialects.postgresql import insert
 
-from loadsheet.ledger.beating import beating
+from loadsheet.ledger.heartbeat import beating
 from loadsheet.ledger.postgres import address_of, shared_engine
 from loadsheet.ledger.shared.clock import NOW
 from loadsheet.ledger.shared.schema import claims

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from xlsxwriter.utility import xl_range_abs  # type: ignore[import-untyped]  # has annotations but no py.typed
 from xlsxwriter.utility import xl_rowcol_to_cell as at
 
-from loadsheet.remarks import HEADS, REASONS
+from loadsheet.annotation_sheet import HEADS, REASONS
 from loadsheet.reports.page import Cell, Page
 from loadsheet.reports.reconciliation.ages import BUCKETS
 from loadsheet.reports.reconciliation.worklist import NO_REASON, Aged

@@ -13,8 +13,8 @@ from loadsheet.ledger import State
 from loadsheet.reconcile import IGNORED, RED
 from loadsheet.reconcile.totals import AGREEING
 from loadsheet.reports.page import Cell, Page
+from loadsheet.reports.run_summary import LegTold, RunSummary, TotalTold
 from loadsheet.reports.sheets import Column, Formula, Kind, Tone
-from loadsheet.reports.summary import LegTold, RunSummary, TotalTold
 
 TITLE = "Control totals"
 WIDTHS = (34, *[11.5] * 11, 19)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from xlsxwriter.utility import xl_rowcol_to_cell as at  # type: ignore[import-untyped]  # has annotations but no py.typed
 
-from loadsheet.remarks import ACCEPTED, HEADS
+from loadsheet.annotation_sheet import ACCEPTED, HEADS
 from loadsheet.reports.page import Cell, Page
 from loadsheet.reports.sheets import Column, Formula, Kind, TableSheet, Tone
 

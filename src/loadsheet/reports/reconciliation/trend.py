@@ -7,7 +7,7 @@ import msgspec
 
 from loadsheet.ledger import NEEDS_SOMEONE as STATES_THAT_NEED_SOMEONE
 from loadsheet.ledger import Run, State
-from loadsheet.ledger.history import History
+from loadsheet.ledger.queries import History
 from loadsheet.reconcile import AGREES, NEEDS_SOMEONE, Verdict
 
 RUNS_SHOWN = 30

@@ -11,16 +11,16 @@ from pathlib import Path
 
 from xlsxwriter.utility import xl_range_abs  # type: ignore[import-untyped]  # has annotations but no py.typed
 
+from loadsheet.annotation_sheet import SHEET
 from loadsheet.contract import Difference
 from loadsheet.ledger import Drop, Entry, Run, SourceTable, State
-from loadsheet.ledger.history import History
+from loadsheet.ledger.queries import History
 from loadsheet.ledger.states import UNUSED
 from loadsheet.mapping.documents import SourceRow
 from loadsheet.problems import NOWHERE, Problem, Where
 from loadsheet.reconcile import AGREES, IN_ORDER, MEANINGS, NEEDS_SOMEONE, FieldMatch, Match, Reconciliation
-from loadsheet.remarks import SHEET
 from loadsheet.reports.page import Cell, Page
-from loadsheet.reports.reconciliation import ageing, control, front, signoff
+from loadsheet.reports.reconciliation import ageing, control, front_page, signoff
 from loadsheet.reports.reconciliation.ages import Ages
 from loadsheet.reports.reconciliation.charts import TrendTold
 from loadsheet.reports.reconciliation.control import FATES_SHOWN, fates_shown
@@ -33,10 +33,10 @@ from loadsheet.reports.reconciliation.worklist import (
     exception_columns,
 )
 from loadsheet.reports.rows import rows_by_place
+from loadsheet.reports.run_document import FileTold
+from loadsheet.reports.run_summary import RunSummary
 from loadsheet.reports.sentences import fates_of, name_of, with_missing_records
 from loadsheet.reports.sheets import Book, Column, Kind, TableSheet, Tone, Value
-from loadsheet.reports.summary import RunSummary
-from loadsheet.reports.told import FileTold
 from loadsheet.settings import Settings
 
 NAME = "reconciliation.xlsx"
@@ -147,7 +147,7 @@ class ReconciliationWorkbook:
             return TableSheet(book, title, columns, rows_max=rows_max, overflow=beside, **more)
 
         self._history, self._found, self._table = history, found, table
-        self._front = Page(book, "Summary", front.WIDTHS)
+        self._front = Page(book, "Summary", front_page.WIDTHS)
         self._exceptions = table(SHEET, exception_columns(history.owners()), frozen=2, printed=COLUMNS_PRINTED)
         self._ageing = Page(book, ageing.TITLE, ageing.WIDTHS)
         self._control = Page(book, control.TITLE, control.WIDTHS)
@@ -206,7 +206,7 @@ class ReconciliationWorkbook:
             self._files.add(line)
         beyond = [*self._finish_tables(), *self._write_missing(summary)]
         nights = trend(self._history, run, summary.verdicts)
-        told = front.Told(
+        told = front_page.Told(
             shares=self._found.shares,
             aged=worklist.aged,
             closed=self._closed.count,
@@ -229,7 +229,7 @@ class ReconciliationWorkbook:
             (worklist.accepted, worklist.closed_by_word),
             self._tables_of_data(),
         )
-        front.write_front(self._front, summary, told)
+        front_page.write_front(self._front, summary, told)
         return beyond
 
     def _finish_tables(self) -> list[str]:

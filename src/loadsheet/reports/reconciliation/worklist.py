@@ -15,13 +15,24 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from loadsheet.annotation_sheet import (
+    ACCEPTED,
+    HEADS,
+    ID,
+    OPEN,
+    REASONS,
+    STATUSES,
+    WORDS,
+    WRITTEN,
+    as_written,
+    exception_id,
+)
 from loadsheet.contract import BY_NAME, Difference, Scale, amounts, measures_of
 from loadsheet.ledger import Drop, Entry, Origin, Remark, Standing, State
-from loadsheet.ledger.history import History
+from loadsheet.ledger.queries import History
 from loadsheet.mapping.lineage import locate
 from loadsheet.problems import Problem, Where
 from loadsheet.reconcile import MEANINGS, Verdict, gap_of
-from loadsheet.remarks import ACCEPTED, HEADS, ID, OPEN, REASONS, STATUSES, WORDS, WRITTEN, as_written, exception_id
 from loadsheet.reports.reconciliation.ages import Ages, bucket_of
 from loadsheet.reports.sheets import Column, Kind, TableSheet, Tone, Value
 

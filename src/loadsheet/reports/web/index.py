@@ -15,11 +15,11 @@ import msgspec
 from markupsafe import Markup
 
 from loadsheet.ledger import Run, Standing
-from loadsheet.ledger.history import History
+from loadsheet.ledger.queries import History
 from loadsheet.reconcile import AGREES, Exceptions, Verdict
-from loadsheet.reports.placing import placed
+from loadsheet.reports.atomic_files import placed
 from loadsheet.reports.web.charts import Layer, columns
-from loadsheet.reports.web.fleet import FleetSeen
+from loadsheet.reports.web.cluster import FleetSeen
 from loadsheet.reports.web.orders import anchor, tone_of
 from loadsheet.reports.web.rendering import page
 from loadsheet.reports.web.verdict import CODES, word

@@ -14,9 +14,10 @@ from typing import NamedTuple
 from markupsafe import Markup
 
 from loadsheet.ledger import Drop, Entry, Origin
-from loadsheet.ledger.history import History
+from loadsheet.ledger.queries import History
 from loadsheet.reconcile import MEANINGS, NEEDS_SOMEONE, Match, Verdict
-from loadsheet.reports.placing import placed
+from loadsheet.reports.atomic_files import placed
+from loadsheet.reports.run_document import FileTold, RunSummary
 from loadsheet.reports.sentences import (
     balance_sentence,
     fates_of,
@@ -24,7 +25,6 @@ from loadsheet.reports.sentences import (
     verdict_sentence,
     with_missing_records,
 )
-from loadsheet.reports.told import FileTold, RunSummary
 from loadsheet.reports.web.charts import Bar, bars
 from loadsheet.reports.web.orders import Anchors, Told, files_of, places_of, tell, tone_of
 from loadsheet.reports.web.rendering import page, part

@@ -1,0 +1,174 @@
+"""The analyst's words come back: owner, reason, comment and status, read from the workbooks of earlier runs and kept in the ledger.
+
+Owns: which workbooks are read, and whose words they are. Each row of the sheet says what was written into it, so that an old workbook
+says only what was changed in it. One that cannot be read now (open, half saved) is no error: a later run reads it.
+"""
+
+import html
+import re
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+from loadsheet import object_storage
+from loadsheet.annotation_sheet import HEADS, ID, SHEET, WRITTEN, as_written, changed, entry_of
+from loadsheet.ledger import Ledger, Remark, WorkbookRead
+from loadsheet.problems import FileRefused, ReadersUnavailable
+from loadsheet.reading import Layout, WantedColumn, open_tables
+from loadsheet.settings import Settings
+
+RUNS_MAX, WORKBOOKS_MAX = 60, 200
+"""So many of the latest runs are looked through for workbooks that somebody saved; of so many it is known what they said."""
+
+_WRITTEN_LAST = "run.json"  # a workbook that is newer than this was saved by somebody else
+_PROPERTIES, _PROPERTIES_MAX = "docProps/core.xml", 65_536
+_SAVED_BY = re.compile(r"<cp:lastModifiedBy>([^<]*)</cp:lastModifiedBy>")
+_BOOK = re.compile(r"reconciliation[^/]*\.xlsx")
+_VALUE_MAX = 4_000
+_LATER = ("R201",)  # the system does not let us read it now
+_LAYOUT = Layout(
+    SHEET,
+    (
+        WantedColumn("id", (ID,)),
+        *(WantedColumn(name, (head,), required=False) for name, head in HEADS.items()),
+        WantedColumn("written", (WRITTEN,), required=False),
+    ),
+    sheets=(SHEET,),
+    header_row=1,
+)
+
+
+class _Workbook(NamedTuple):
+    name: str
+    path: Path
+    saved_ns: int
+    object: object_storage.Object | None = None  # in an outbox that is in a store: then it is fetched before it is read
+
+
+class _Row(NamedTuple):
+    """The analyst's cells of an exception, and what was written into them."""
+
+    entry: int
+    cells: dict[str, str]
+    written: str
+
+    @property
+    def mark(self) -> str:
+        """What was written into the cells, and what they say now."""
+        return f"{self.written}: {as_written(self.cells)}"
+
+    def before(self, mark: str) -> str:
+        """What the cells said when the row had this mark; what was written into them, if that was another row than this."""
+        written, _, said = mark.partition(": ")
+        return said if said and written == self.written else self.written
+
+
+_NEVER = WorkbookRead(0, {})
+
+
+def read_back(settings: Settings, ledger: Ledger) -> int:
+    """Keep in the ledger what analysts wrote into the workbooks of earlier runs since those were written or read last; returns how
+    many remarks were news. Costs a look at a few file times if nobody wrote anything. Raises LedgerError.
+    """
+    known = ledger.history.workbooks_read()
+    found = [book for book in _saved(settings, ledger) if book.saved_ns != _of(known, book).saved_ns]
+    read, said = dict(known), list[Remark]()
+    for book in sorted(found, key=lambda one: one.saved_ns):
+        if book.object is not None and not object_storage.fetch(book.object, book.path):
+            continue  # saved again in this moment
+        try:
+            rows = list(_rows_of(book, settings))
+        except ReadersUnavailable:
+            continue
+        except FileRefused as refused:
+            if refused.problem.code not in _LATER:  # until it is saved anew it will be refused again
+                read[book.name] = WorkbookRead(book.saved_ns, _of(known, book).edited)
+            continue
+        said += _remarks_in(book, rows, _of(known, book).edited)
+        edited = {row.entry: row.mark for row in rows if as_written(row.cells) != row.written}
+        read[book.name] = WorkbookRead(book.saved_ns, edited)
+    return ledger.remark(said, dict(list(read.items())[-WORKBOOKS_MAX:])) if read != known else 0
+
+
+def unread(settings: Settings, ledger: Ledger) -> list[str]:
+    """The workbooks of earlier runs, from the outbox on, that somebody saved since they were written or read last."""
+    known = ledger.history.workbooks_read()
+    return [book.name for book in _saved(settings, ledger) if book.saved_ns != _of(known, book).saved_ns]
+
+
+def _saved(settings: Settings, ledger: Ledger) -> Iterator[_Workbook]:
+    """The workbooks of the latest runs and of their days that somebody saved after us."""
+    runs = [run.name for run in ledger.history.runs(RUNS_MAX)]
+    folders = list(dict.fromkeys([*runs, *(name[:10] for name in runs)]))
+    if settings.outbox_address:
+        yield from _saved_in_store(settings, folders)
+        return
+    outbox = settings.outbox
+    for folder in folders:
+        try:
+            ours = (outbox / folder / _WRITTEN_LAST).stat().st_mtime_ns
+        except OSError:
+            continue
+        for path in sorted((outbox / folder).glob("reconciliation*.xlsx")):
+            saved = _mtime(path)
+            if saved > ours:
+                yield _Workbook(f"{folder}/{path.name}", path, saved)
+
+
+def _saved_in_store(settings: Settings, folders: Sequence[str]) -> Iterator[_Workbook]:
+    """The same where the outbox is in a store, by the store's times. The store knows seconds: `run.json` comes after the workbook."""
+    place = settings.outbox_address
+    for folder, there in zip(
+        folders, object_storage.at_once(lambda one: object_storage.objects_in(f"{place}/{one}"), folders), strict=True
+    ):
+        ours = next((one.changed for one in there if one.name == _WRITTEN_LAST), None)
+        for one in there:
+            if ours is not None and one.changed > ours and _BOOK.fullmatch(one.name):
+                path = settings.state / "fetched" / "books" / object_storage.digest(one.address) / one.name
+                yield _Workbook(f"{folder}/{one.name}", path, int(one.changed.timestamp() * 1e9), one)
+
+
+def _mtime(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return 0
+
+
+def _of(known: Mapping[str, WorkbookRead], book: _Workbook) -> WorkbookRead:
+    return known.get(book.name, _NEVER)
+
+
+def _rows_of(book: _Workbook, settings: Settings) -> Iterator[_Row]:
+    """The rows of a workbook that are exceptions. Raises FileRefused if it cannot be read."""
+    table = open_tables(book.path, book.name, [_LAYOUT], settings)[SHEET]
+    for row in table.rows():
+        cells = {name: row.shown[position].strip()[:_VALUE_MAX] for name, position in table.columns.items()}
+        entry = entry_of(cells.pop("id", ""))
+        if entry is not None and row.problem is None:
+            yield _Row(entry, cells, cells.pop("written", ""))
+
+
+def _remarks_in(book: _Workbook, rows: Sequence[_Row], before: Mapping[int, str]) -> Iterator[Remark]:
+    """What was changed in a workbook since it was written or, as far as it was edited `before`, read last."""
+    who, at = _saved_by(book.path), _stamp(book.saved_ns)
+    for row in rows:
+        for name, value in changed(row.cells, row.before(before.get(row.entry, ""))).items():
+            yield Remark(row.entry, name, value, who, at)
+
+
+def _saved_by(path: Path) -> str:
+    """Who saved a workbook last, as far as the program that did so says it."""
+    try:
+        with zipfile.ZipFile(path) as package, package.open(_PROPERTIES) as stream:
+            found = _SAVED_BY.search(stream.read(_PROPERTIES_MAX).decode("utf-8", "replace"))
+    except (OSError, zipfile.BadZipFile, KeyError, RuntimeError, NotImplementedError):
+        return ""
+    return html.unescape(found[1]).strip()[:200] if found else ""
+
+
+def _stamp(nanoseconds: int) -> str:
+    moment = datetime.fromtimestamp(nanoseconds // 1_000_000 / 1000, tz=UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

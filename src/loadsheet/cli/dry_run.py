@@ -1,0 +1,214 @@
+"""`loadsheet run --dry-run`: what a run would take, and what would become of it; nothing is claimed, planned, sent or written.
+
+Owns: the words for it. The files are found as a run finds them, read and mapped as `check` does it, and judged by what the ledger knows;
+the exchange is not asked, so what is unknown stays so.
+"""
+
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from loadsheet import inbox, ingest
+from loadsheet.cli.check import sentences_on, unclaimed
+from loadsheet.cli.ledger_reading import ledger_to_read
+from loadsheet.contract import SENDING_ORDER
+from loadsheet.fix_files import FixFile, Opened, recognise
+from loadsheet.ledger import Ledger, State, open_ledger
+from loadsheet.ledger.forecast import Foresight
+from loadsheet.ledger.moved import refuse_beside_a_file
+from loadsheet.ledger.opening import is_there
+from loadsheet.ledger.states import Waits
+from loadsheet.ledger.stopped_drops import why_stopped
+from loadsheet.mapping import Document, Route, load_folder, translate
+from loadsheet.mapping.ambiguous_columns import Misreadings
+from loadsheet.problem_groups import Causes
+from loadsheet.problems import WAITS_FOR_MAPPING, FileRefused, MappingError, Problem
+from loadsheet.settings import Settings
+from loadsheet.translation import Watched
+
+NOTHING_USABLE, NEEDS_SOMEONE = FileRefused.exit_code, 1
+WAITING = "waiting"  # for an order or tender that is not there and does not come with this run
+_WORDS = {
+    "ready": "would be sent",
+    WAITING: "would wait for their order or tender",
+    "held": "would be held",
+    "invalid": "invalid",
+    "unchanged": "unchanged",
+    "refused": "refused before",
+}
+
+
+class Foretold(NamedTuple):
+    """What a dry run says: the exit code that a run of nothing else would have, sentences, JSON, and remarks for whoever looks on."""
+
+    exit_code: int
+    lines: tuple[str, ...]
+    json: bytes
+    remarks: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class _Found:
+    """What was foreseen so far."""
+
+    drops: list[dict[str, Any]] = field(default_factory=list)
+    aside: dict[str, Problem] = field(default_factory=dict)
+    left: list[Problem] = field(default_factory=list)
+    causes: Causes = field(default_factory=Causes)
+    states: Counter[str] = field(default_factory=Counter)
+
+
+def foretell(settings: Settings) -> Foretold:
+    """What a run would do now. Raises MappingError, FolderError and LedgerError."""
+    mappings = load_folder(settings.mappings, settings.assumptions)
+    found = _Found()
+    with _ledger(settings) as ledger, tempfile.TemporaryDirectory(prefix="loadsheet-") as folder:
+        inbox.check_inbox(settings)
+        seen = inbox.peek(settings) if settings.inbox_address or settings.inbox.exists() else inbox.Scan(())
+        seen = inbox.brought(seen, settings.model_copy(update={"state": Path(folder)}))
+        by_name = {candidate.name: candidate for candidate in seen.candidates}
+        returns = recognise(seen.candidates, ledger.history, mappings, settings)
+        names = [name for name in by_name if not returns.holds(name)]
+        routes = ingest.routes_of(names, by_name, mappings, ledger.history, settings)
+        found.left += [
+            *ingest.overdue(settings, by_name, routes),
+            *ingest.waiting_for_mappings(mappings, routes),
+            *seen.left,
+        ]
+        found.aside |= {**returns.refused, **routes.unmapped, **routes.ambiguous}
+        complete = [*routes.complete, *(fix.route for fix in returns.files.values())]
+        foresight = ledger.foresight()
+        for chosen in sorted(complete, key=lambda chosen: SENDING_ORDER.index(chosen.mapping.operation.name)):
+            fix = returns.files.get(next(iter(chosen.files.values())))
+            opened = _opener(chosen, fix, by_name, ledger, settings)
+            _foresee(chosen, opened, foresight, found, settings)
+        already = {state.value: ledger.history.count_in(state) for state in (State.READY, State.UNKNOWN)}
+    return _told(found, already, settings)
+
+
+@contextmanager
+def _ledger(settings: Settings) -> Iterator[Ledger]:
+    """The ledger, for reading; where there is none yet, an empty one that is gone afterwards."""
+    if is_there(settings.database_url):
+        with ledger_to_read(settings) as ledger:
+            yield ledger
+        return
+    if settings.is_shared:
+        refuse_beside_a_file(settings.state, "on PostgreSQL")
+    with (
+        tempfile.TemporaryDirectory(prefix="loadsheet-") as folder,
+        open_ledger(f"sqlite:///{Path(folder, 'ledger.db')}") as ledger,
+    ):
+        yield ledger
+
+
+def _opener(
+    chosen: Route, fix: FixFile | None, by_name: dict[str, inbox.Candidate], ledger: Ledger, settings: Settings
+) -> Callable[[], Opened]:
+    names = [*dict.fromkeys(chosen.files.values())]
+    files = [unclaimed(name, by_name[name].path) for name in names]
+    return lambda: ingest.opened(chosen, fix, files, ledger.history, settings)
+
+
+def _foresee(
+    chosen: Route,
+    opened: Callable[[], Opened],
+    foresight: Foresight,
+    found: _Found,
+    settings: Settings,
+) -> None:
+    """What would become of the files of one route."""
+    mapping, names = chosen.mapping, [*dict.fromkeys(chosen.files.values())]
+    states: Counter[str] = Counter()
+    misreadings = Misreadings()
+    try:
+        drop = opened()
+        watched = Watched(mapping, drop.tables)
+        now = datetime.now(UTC)
+        translated = translate(mapping, watched.tables, now=now)
+        looked_at = ingest.far_dates(settings, now).watch(translated, mapping.lineage, drop.tables)
+        made = drop.naming(misreadings.watch(looked_at))
+        documents = (one for one in made if isinstance(one, Document))
+        for document, verdict in foresight.verdicts(documents, changed=mapping.changed):
+            waits = verdict.waits is Waits.PARENT
+            states[WAITING if waits else verdict.state.value] += 1
+            for problem in (*document.problems, *([verdict.problem] if verdict.problem else [])):
+                found.causes.add(problem, document.key)
+        for notes in watched.notes().values():
+            for problem in notes.problems:
+                found.causes.add(problem)
+    except FileRefused as refused:
+        found.aside |= dict.fromkeys(names, refused.problem)
+        return
+    share_max = 1.0 if drop.fixes is not None else ingest.error_share_max(mapping, settings)
+    doubts = misreadings.problems(drop.tables) if drop.fixes is None else ()
+    fates: Counter[State] = Counter()
+    for name, number in states.items():
+        fates[State.READY if name == WAITING else State(name)] += number
+    if why := why_stopped(names[0], fates, share_max, doubts):
+        for problem in why:
+            found.causes.add(problem)
+        states["held"] += states.pop("ready", 0) + states.pop(WAITING, 0)
+    found.states += states
+    records = dict(states)
+    found.drops.append(
+        {"files": names, "mapping": mapping.name, "operation": mapping.operation.name, "records": records}
+    )
+
+
+def _told(found: _Found, already: dict[str, int], settings: Settings) -> Foretold:
+    ranked = found.causes.ranked()
+    code = _exit_code(found, already)
+    told = {
+        "dry_run": True,
+        "exit_code": code,
+        "files": found.drops,
+        "set_aside": [{"file": name, "problem": problem.to_json()} for name, problem in found.aside.items()],
+        "left": [problem.to_json() for problem in found.left],
+        "records": dict(found.states),
+        "already": already,
+        "causes": ranked,
+    }
+    lines = [_drop_line(drop) for drop in found.drops]
+    lines += [f"{name}: would be set aside: {problem.text}" for name, problem in found.aside.items()]
+    lines += [line for cause in ranked for line in sentences_on(cause).splitlines()]
+    lines.append(_sum_line(found, already, settings.run_entries_max))
+    return Foretold(code, tuple(lines), msgspec.json.encode(told), tuple(map(str, found.left)))
+
+
+def _drop_line(drop: dict[str, Any]) -> str:
+    return f"{' + '.join(drop['files'])} ({drop['mapping']}): {_counts(drop['records'])}"
+
+
+def _counts(records: dict[str, int]) -> str:
+    return ", ".join(f"{records[name]:,} {words}" for name, words in _WORDS.items() if records.get(name)) or "no record"
+
+
+def _sum_line(found: _Found, already: dict[str, int], limit: int) -> str:
+    ready = found.states["ready"] + already["ready"]
+    said = [f"{ready:,} records would be sent"]
+    if already["ready"]:
+        said.append(f"{already['ready']:,} of them were ready before")
+    if limit and ready > limit:
+        said.append(f"{limit:,} of them by this run, and the rest by later ones")
+    if already["unknown"]:
+        said.append(f"{already['unknown']:,} earlier ones are unknown and would be looked for first")
+    return "; ".join(said) + ". Nothing was moved, kept or sent"
+
+
+def _exit_code(found: _Found, already: dict[str, int]) -> int:
+    if any(problem.code in WAITS_FOR_MAPPING for problem in found.left):
+        return MappingError.exit_code
+    states = {name for name, count in found.states.items() if count}
+    if (found.aside or states) and states <= {"invalid"}:
+        return NOTHING_USABLE
+    wrong = states & {"invalid", "held", "refused", WAITING}
+    stuck = any(problem.level == "error" for problem in found.left)
+    return NEEDS_SOMEONE if wrong or found.aside or stuck or already["unknown"] else 0

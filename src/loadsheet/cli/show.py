@@ -1,0 +1,197 @@
+"""`loadsheet show` and `runs`: look at what the ledger knows, down to where a single value came from."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from loadsheet.cli.ledger_reading import ledger_to_read
+from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, STATE, load, load_each, sound, together
+from loadsheet.cli.output import print_json, print_lines, print_table, say
+from loadsheet.ledger import Entry, Ledger, Run, Standing, teller_of
+from loadsheet.problems import LedgerError, SettingsError
+from loadsheet.settings import Settings
+
+NOTHING_KNOWN = 1
+
+
+@click.command()
+@click.argument("key")
+@click.option("--payload", is_flag=True, help="Also show the record as it is sent.")
+@click.option(
+    "--field", metavar="PATH", help="Explain one value of the record, such as packages[0].weight: from cell to payload."
+)
+@together(MAPPINGS, STATE, CONFIG, JSON)
+def show(
+    key: str,
+    *,
+    payload: bool,
+    field: str | None,
+    mappings: Path | None,
+    state: Path | None,
+    config: Path | None,
+    as_json: bool,
+) -> int:
+    """Everything known about one order or tender: where it came from, what was sent, what the exchange said."""
+    settings = load(config, mappings=mappings, state=state)
+    with ledger_to_read(settings) as ledger:
+        entries = ledger.history.entries_by_key(key)
+        if field is not None:
+            from loadsheet.cli.show_field import field_shown, fields_told  # noqa: PLC0415 (they load the mapping language)
+
+            told = fields_told(ledger, entries, field, settings)
+        else:
+            standings = ledger.history.exceptions_of([entry.id for entry in entries])
+            told = [_told(ledger, entry, standings.get(entry.id)) for entry in entries]
+    if as_json:
+        print_json(told)
+    elif told and field is not None:
+        print_lines(["\n\n".join(map(field_shown, told))])
+    elif told:
+        print_lines(["\n\n".join(_sheet(entry, payload=payload) for entry in told)])
+    else:
+        say(f"nothing is known about {key}")
+    return 0 if told else NOTHING_KNOWN
+
+
+def _told(ledger: Ledger, entry: Entry, standing: Standing | None) -> dict[str, Any]:
+    drop = ledger.history.drop(entry.drop)
+    rows = [
+        {"file": drop.table(row.table).file, "sheet": drop.table(row.table).sheet, "row": row.number}
+        for row in entry.rows
+    ]
+    return {
+        "entry": entry.id,
+        "run": drop.run,
+        "operation": entry.operation,
+        "key": entry.key,
+        "state": entry.state,
+        "reason": entry.reason,
+        "service_order": entry.receipt,
+        "mapping": f"{drop.mapping} {drop.mapping_version}",
+        "mapping_hash": drop.mapping_hash,
+        "rows": rows,
+        "problems": [str(problem) for problem in entry.problems],
+        "removed": entry.removed,
+        "payload": msgspec.Raw(entry.payload or b"null"),
+        "events": ledger.history.events_of(entry.id),
+        "attempts": ledger.history.attempts_of(entry.id),
+        "exception": standing._asdict() if standing else None,
+    }
+
+
+def _sheet(told: dict[str, Any], *, payload: bool) -> str:
+    places = sorted({(row["file"], row["sheet"]) for row in told["rows"]})
+    numbers = {
+        place: [str(row["row"]) for row in told["rows"] if (row["file"], row["sheet"]) == place] for place in places
+    }
+    from_rows = "; ".join(
+        f"{file}{f' {sheet}' if sheet else ''} rows {', '.join(numbers[file, sheet])}" for file, sheet in places
+    )
+    lines = [f"{told['operation']} {told['key']}: {told['state']}" + (f", {told['reason']}" if told["reason"] else "")]
+    lines.append(f"  from     {from_rows} (mapping {told['mapping']} {told['mapping_hash'][:12]}, run {told['run']})")
+    if told["service_order"]:
+        lines.append(f"  number   {told['service_order']} at the exchange")
+    if told["removed"]:
+        lines.append(f"  removed  payload and cells on {told['removed'][:10]}; hashes, states and totals stay")
+    lines += [f"  problem  {problem}" for problem in told["problems"]]
+    lines += _listed(Standing(**told["exception"])) if told["exception"] else []
+    lines += [
+        f"  {event.at}  {event.before or 'planned'} -> {event.after}  {event.reason}".rstrip()
+        for event in told["events"]
+    ]
+    lines += [
+        f"  attempt {attempt.number}: {attempt.outcome or 'no answer known'} {attempt.status or ''}".rstrip()
+        for attempt in told["attempts"]
+    ]
+    if payload:
+        lines.append(msgspec.json.format(bytes(told["payload"]), indent=2).decode())
+    return "\n".join(lines)
+
+
+def _listed(standing: Standing) -> list[str]:
+    """What the exchange's listing showed to be wrong, and what to do; nothing if the state of the entry says it all."""
+    from loadsheet.reconcile import REMEDIES, Verdict  # noqa: PLC0415 (slow to import, and seldom needed)
+
+    verdict = Verdict(standing.verdict)
+    if verdict not in REMEDIES:
+        return []
+    if standing.closed:
+        return [
+            f"  listed   {verdict} since run {standing.run}; closed in run {standing.closed_run}: {standing.closed}"
+        ]
+    fields = [f"  differs  {one.path}: sent {one.sent}, there {one.held}" for one in standing.found]
+    return [f"  listed   {verdict} since run {standing.run}: {REMEDIES[verdict]}", *fields]
+
+
+@click.command()
+@click.option(
+    "--limit", default=20, show_default=True, type=click.IntRange(1), help="So many runs at most, newest first."
+)
+@together(STATE, CONFIG, JSON)
+def runs(*, limit: int, state: Path | None, config: Path | None, as_json: bool) -> None:
+    """The latest runs with their exit codes and what came of them; of all shippers, where several are declared and none is named."""
+    every = load_each(config, state=state)
+    several = len(every) > 1
+    latest = [(name, run) for name, settings in every.items() for run in _latest(settings, limit, several=several)]
+    found = sorted(latest, key=lambda one: one[1].started_at, reverse=True)[:limit]
+    if as_json:
+        print_json(
+            [
+                {
+                    **({"shipper": name} if several else {}),
+                    "run": run.name,
+                    "started_at": run.started_at,
+                    "finished_at": run.finished_at,
+                    "exit_code": run.exit_code,
+                    "summary": msgspec.Raw(run.summary.encode() or b"null"),
+                }
+                for name, run in found
+            ]
+        )
+        return
+    unfinished = {one: {run.name for name, run in latest if name == one and not run.finished_at} for one in every}
+    whose = ["Shipper"] if several else []
+    rows = [
+        [
+            *([name] if several else []),
+            run.name,
+            run.started_at,
+            _ended(run, unfinished[name]),
+            _code(run.exit_code),
+            _counts(run.summary),
+        ]
+        for name, run in found
+    ]
+    print_table([*whose, "Run", "Started", "Finished", "Exit code", "Entries"], rows)
+
+
+def _latest(settings: Settings | SettingsError, limit: int, *, several: bool) -> list[Run]:
+    """The latest runs of one shipper; of several, one whose ledger or settings cannot be read is said and passed over."""
+    try:
+        one = sound(settings)
+        with ledger_to_read(one) as ledger:
+            return ledger.history.runs(limit)
+    except (LedgerError, SettingsError) as error:
+        if not several:
+            raise
+        say(str(error))
+        return []
+
+
+def _ended(run: Run, unfinished: set[str]) -> str:
+    """When a run ended; of one that did not, which run has told of it, unless that is `unfinished` as well."""
+    if run.finished_at:
+        return run.finished_at
+    teller = teller_of(run)
+    return f"not finished, told by {teller}" if teller and teller not in unfinished else "not finished"
+
+
+def _code(exit_code: int | None) -> str:
+    return "" if exit_code is None else str(exit_code)
+
+
+def _counts(summary: str) -> str:
+    states = msgspec.json.decode(summary).get("entries", {}) if summary else {}
+    return ", ".join(f"{count} {state}" for state, count in states.items())

@@ -1,0 +1,119 @@
+"""One value of a known record explained, for `loadsheet show KEY --field PATH`: cell, reading, code row, leaf, payload path."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from loadsheet.ledger import Drop, Entry, Ledger
+from loadsheet.mapping import Mapping, load_folder
+from loadsheet.mapping_tools.explain import Explanation, Made, explain, fields_named
+from loadsheet.problems import LoadsheetError, Where
+from loadsheet.reading import fold
+from loadsheet.settings import Settings
+
+
+def fields_told(ledger: Ledger, entries: Sequence[Entry], field: str, settings: Settings) -> list[dict[str, Any]]:
+    """What is known about a field of each entry that has it. Raises click.BadParameter if none of them does."""
+    told, lacking = [], []
+    for entry in entries:
+        if entry.removed:
+            lacking.append(f"{entry.operation} {entry.key}: its values were removed on {entry.removed[:10]}")
+            continue
+        if not entry.payload:
+            said = "; ".join(str(problem) for problem in entry.problems) or entry.reason
+            lacking.append(f"{entry.operation} {entry.key} has no record: {said}")
+            continue
+        try:
+            told.append(_told(ledger, entry, field, settings))
+        except KeyError as unknown:
+            lacking.append(f"{entry.operation} {entry.key}: {unknown.args[0]}")
+    if lacking and not told:
+        raise click.BadParameter("\n".join(lacking))
+    return told
+
+
+def field_shown(told: dict[str, Any]) -> str:
+    """The same as lines for people."""
+    lines = [f"{told['operation']} {told['key']} ({told['state']}, run {told['run']})"]
+    for value in told["values"]:
+        lines.append(f"  {value['field']} = {value['value']}")
+        if not value["cells"]:
+            lines.append("    from     the mapping itself; no cell of the file")
+        for cell in value["cells"]:
+            lines.append(f'    cell     {cell["place"]} {cell["label"]}: "{cell["text"]}"')
+            lines += [f"    {name:<8} {cell[name]}" for name in ("read", "code") if cell[name]]
+        if value["cells_in_all"] > len(value["cells"]):
+            lines.append(f"    and {value['cells_in_all'] - len(value['cells'])} cells more")
+        if value["leaf"]:
+            lines.append(f"    by       {value['leaf_at']} {value['leaf']}")
+    lines.append(f"  mapping {told['mapping']} version {told['mapping_version']}, hash {told['mapping_hash']}")
+    return "\n".join([*lines, *([f"  {told['note']}"] if told["note"] else [])])
+
+
+def _told(ledger: Ledger, entry: Entry, field: str, settings: Settings) -> dict[str, Any]:
+    drop, origin = ledger.history.drop(entry.drop), ledger.history.origin(entry.drop)
+    mapping, note = _mapping(drop, settings)
+    labels = {(source.table, source.column): [source.label] for found in origin.lineage.values() for source in found}
+    if mapping is not None:
+        for table in mapping.plan.tables:
+            labels |= {(table.name, column.name): [column.label, *column.spec.aliases] for column in table.columns}
+    columns: dict[str, dict[str, int]] = {name: {} for name in origin.tables}
+    for (name, column), own in labels.items():
+        known = {fold(label) for label in own}
+        header = origin.tables[name].header if name in origin.tables else ()
+        places = [position for position, label in enumerate(header) if fold(label) in known]
+        if places:
+            columns[name][column] = places[0]
+
+    headers = {name: table.header for name, table in origin.tables.items()}
+
+    def place(name: str, row: int, column: int | None) -> Where:
+        return origin.tables[name].where(row, headers[name][column] if column is not None else "")
+
+    made = Made(entry.payload, entry.rows, entry.items, origin.lineage, columns, headers, place)
+    values = explain(made, fields_named(entry.payload, field), mapping)
+    return {
+        "operation": entry.operation,
+        "key": entry.key,
+        "state": entry.state,
+        "run": drop.run,
+        "mapping": drop.mapping,
+        "mapping_version": drop.mapping_version,
+        "mapping_hash": drop.mapping_hash,
+        "note": note,
+        "values": [_value(found) for found in values],
+    }
+
+
+def _mapping(drop: Drop, settings: Settings) -> tuple[Mapping | None, str]:
+    """The mapping that a drop was read with, if it is still at hand as it was; else what there is to say about that."""
+    try:
+        loaded = load_folder(settings.mappings, settings.assumptions)
+    except LoadsheetError as error:
+        return None, f"how cells are read is not shown: {str(error).splitlines()[0]}"
+    for mapping in loaded:
+        if mapping.hash == drop.mapping_hash:
+            return mapping, ""
+    same = next((mapping for mapping in loaded if mapping.name == drop.mapping), None)
+    if same is None:
+        return None, f"how cells are read is not shown: {settings.mappings} has no mapping {drop.mapping} any more"
+    return None, (
+        f"how cells are read is not shown: {same.path} has changed since "
+        f"(now version {same.version}, hash {same.hash[:12]})"
+    )
+
+
+def _value(found: Explanation) -> dict[str, Any]:
+    cells = [
+        {"place": str(cell.where), "label": cell.label, "text": cell.text, "read": cell.read, "code": cell.code}
+        for cell in found.cells
+    ]
+    return {
+        "field": found.path,
+        "value": found.value,
+        "cells": cells,
+        "cells_in_all": found.cells_in_all,
+        "leaf": found.leaf,
+        "leaf_at": found.leaf_at,
+    }

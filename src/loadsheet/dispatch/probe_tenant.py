@@ -1,0 +1,264 @@
+"""The tenant that is probed: every call to it, in order and at a gentle pace, what the calls may have left there, and its removal.
+
+Owns: the count and the pace of calls, the identifiers that were used, how a listing is read there, and cleaning up. Knows no
+question and draws no conclusion.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+from urllib.parse import urlencode
+
+import msgspec
+
+from loadsheet.contract import (
+    BY_NAME,
+    PAGE_SIZE,
+    Action,
+    Assumptions,
+    Fault,
+    Listing,
+    Operation,
+    UndocumentedAnswer,
+    listed_subject,
+    read_listing,
+    read_refusal,
+    read_success,
+)
+from loadsheet.dispatch.client import Client
+from loadsheet.dispatch.outcomes import Reply, decode, excerpt
+from loadsheet.dispatch.probe_records import Payload, Specimens
+from loadsheet.problems import ExchangeUnreachable, TokenRefused
+
+PREFIX = "LSPROBE"
+CALLS_MAX = 200  # cleaning up has as many again
+TRIES = 3
+_LONGEST_WAIT_S = 30.0
+_OK, _REFUSED, _UNAUTHORISED, _BUSY = 200, 400, 401, 429
+
+_encode = msgspec.json.Encoder(decimal_format="number").encode
+Record = tuple[str, str]  # subject and key
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What came back of one call. `accepted` needs the documented success; `other` is anything but that and a 400."""
+
+    kind: Literal["accepted", "refused", "other"]
+    status: int
+    body: bytes
+
+    def __str__(self) -> str:
+        """Status and first words."""
+        return f'{self.status or "no answer"} "{excerpt(self.body)}"'
+
+    def faults(self, operation: Operation) -> tuple[Fault, ...]:
+        """What a refusal names; nothing where its shape is not documented."""
+        try:
+            return read_refusal(operation, decode(self.body))
+        except UndocumentedAnswer:
+            return ()
+
+
+class Sandbox:
+    """One tenant of one exchange. `run` makes the identifiers of this probe unique.
+
+    Every call may raise TokenRefused (a 401) and ExchangeUnreachable (nobody there, or more calls than a probe may make).
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        assumptions: Assumptions,
+        specimens: Specimens,
+        *,
+        run: str,
+        pause_s: float,
+        report: Callable[[str], None],
+    ) -> None:
+        self.assumptions = assumptions
+        self.specimens = specimens
+        self.run = run
+        self.calls = self.busy = self.redirects = 0
+        self.page_size_in, self.page_size_max = assumptions.page_size_in, 1_000
+        self.lag_s = 0.0
+        self.last: Said | None = None  # what was asked last, writes apart
+        self.taken: set[str] = set()  # operations of which a call was accepted: only then does a refusal mean anything
+        self.visible: set[str] = set()  # subjects whose listing was seen to show what was created
+        self._client, self._pause_s, self._report = client, pause_s, report
+        self._limit = CALLS_MAX
+        self._ids = self._lost = 0
+        self._used: dict[Record, None] = {}
+        self._held: dict[Record, None] = {}
+        self._orphans: dict[Record, None] = {}
+
+    def new_id(self) -> str:
+        """An identifier that was never used."""
+        self._ids += 1
+        return f"{PREFIX}-{self.run}-{self._ids:02}"
+
+    def write(self, name: str, payload: Payload, *more: Payload) -> Said:
+        """One call of a write operation, remembered as far as it may have left something."""
+        operation = BY_NAME[name]
+        records: list[Record] = [
+            (operation.subject, str(one.get(operation.record.key[0], ""))) for one in (payload, *more)
+        ]
+        self._used |= dict.fromkeys(record for record in records if record[1])
+        fresh = self._remember(operation, records)  # before the call: it may have its effect and no answer
+        try:
+            reply = self._send(operation, operation.body([_encode(one) for one in (payload, *more)]))
+        except TokenRefused:
+            self._forget(fresh)
+            raise
+        said = self.judged(operation, Said("other", reply.status, reply.body))
+        if said.kind == "refused":
+            self._forget(fresh)
+        elif said.kind == "accepted" and operation.action is Action.DELETE:
+            self._forget(records)
+        return said
+
+    def judged(self, operation: Operation, said: Said) -> Said:
+        """What was said, judged by what is known now of how successes look."""
+        if said.status == _REFUSED:
+            return replace(said, kind="refused")
+        if said.status != _OK:
+            return said
+        try:
+            read_success(operation, decode(said.body), self.assumptions)
+        except UndocumentedAnswer:
+            return said
+        self.taken.add(operation.name)
+        return replace(said, kind="accepted")
+
+    def ask(self, operation: Operation, body: bytes = b"", query: str = "") -> Said:
+        """One call of anything, judged by its status alone."""
+        reply = self._send(operation, body, query)
+        self.last = Said("accepted" if reply.status == _OK else "other", reply.status, reply.body)
+        return self.last
+
+    def look(self, page_size: int | None, *, place: str = "", query: str = "") -> tuple[Said, Listing | None]:
+        """One answer of the listing that both subjects share; `place` is where the page size is put."""
+        asked = {} if page_size is None else {PAGE_SIZE: page_size}
+        place = place or self.page_size_in
+        words = [urlencode(asked)] if asked and place != "body" else []
+        body = _encode(asked) if asked and place != "query" else b""
+        said = self.ask(BY_NAME["order.list"], body, "&".join([*words, query] if query else words))
+        if said.status != _OK:
+            return said, None
+        try:
+            return said, read_listing(decode(said.body))
+        except UndocumentedAnswer:
+            return said, None
+
+    def find(self, subject: str, key: str) -> list[dict[str, Any]] | None:
+        """The records of this key in the listing; None if the listing cannot tell."""
+        if subject not in self.visible:
+            return None
+        time.sleep(self.lag_s)
+        return self.search(subject, key)
+
+    def search(self, subject: str, key: str) -> list[dict[str, Any]] | None:
+        """The same without asking whether such records were ever seen there."""
+        found = self._everything(subject)
+        records = [one for one in found.results if _belongs(one, subject, key)] if found else []
+        return records or ([] if found and found.complete else None)
+
+    def clear(self) -> tuple[str, ...]:
+        """Delete whatever the calls may have left; what could not be removed, a line each. Raises nothing."""
+        self._limit = self.calls + CALLS_MAX
+        try:
+            self._clear_orphans()
+            for record in tuple(self._held):
+                self._delete(record)
+            self._delete_survivors()
+        except (TokenRefused, ExchangeUnreachable) as error:
+            return tuple(f"{subject} {key}: {error}" for subject, key in {**self._held, **self._orphans})
+        return tuple(f"{subject} {key} may still be there" for subject, key in {**self._held, **self._orphans})
+
+    def _remember(self, operation: Operation, records: Sequence[Record]) -> list[Record]:
+        """Note what a call may leave; which of these records nothing was known of before."""
+        fresh = [one for one in records if one[1] and one not in self._held and one not in self._orphans]
+        if operation.action in (Action.CREATE, Action.UPDATE):
+            self._held |= dict.fromkeys(records)
+        elif operation.action is not Action.DELETE:
+            self._orphans |= dict.fromkeys(fresh)
+        return fresh
+
+    def _forget(self, records: Sequence[Record]) -> None:
+        for record in records:
+            self._held.pop(record, None)
+            self._orphans.pop(record, None)
+
+    def _clear_orphans(self) -> None:
+        # What hangs on an order or tender that never was goes with it: so it is created, and deleted.
+        for subject, key in tuple(self._orphans):
+            create = BY_NAME[f"{subject}.create"]
+            self.write(create.name, self.specimens.least(create, key))
+            self._delete((subject, key))
+
+    def _delete(self, record: Record) -> Said:
+        delete = BY_NAME[f"{record[0]}.delete"]
+        return self.write(delete.name, self.specimens.least(delete, record[1]))
+
+    def _delete_survivors(self) -> None:
+        for subject in sorted(self.visible):
+            time.sleep(self.lag_s)
+            for record in self._survivors(subject):
+                self._delete(record)
+                self._held[record] = None
+            time.sleep(self.lag_s)
+            there = self._survivors(subject)
+            for record in [one for one in self._held if one[0] == subject and one not in there]:
+                del self._held[record]
+            self._held |= dict.fromkeys(there)
+
+    def _survivors(self, subject: str) -> list[Record]:
+        found = self._everything(subject)
+        keys = {BY_NAME[f"{subject}.create"].key_of(one) for one in found.results} if found else set()
+        there = [record for record in self._used if record[0] == subject and record[1] in keys]
+        told = found is not None and found.complete
+        return there if told else [*there, *(one for one in self._held if one[0] == subject and one not in there)]
+
+    def _everything(self, subject: str) -> Listing | None:
+        query = self.assumptions.tender_listing_query if subject == "tender" else ""
+        _, found = self.look(self.page_size_max, query=query)
+        return found
+
+    def _send(self, operation: Operation, body: bytes, query: str = "") -> Reply:
+        for tries in range(1, TRIES + 1):
+            reply = self._once(operation, body, query)
+            if reply.status == _BUSY:
+                self.busy += 1
+                wait_s = float(reply.retry_after) if reply.retry_after.isdecimal() else float(tries)
+            elif reply.failure is not None and not reply.failure.left:
+                wait_s = tries / 2
+            else:
+                break
+            if tries < TRIES:
+                time.sleep(min(wait_s, _LONGEST_WAIT_S))
+        if reply.failure is not None:
+            self._lost += 1
+            if not reply.failure.left or self._lost >= TRIES:
+                raise ExchangeUnreachable(f"{self._client.base_url} gave no answer: {reply.failure.text}")
+            return reply._replace(status=0, body=reply.failure.text.encode())
+        self._lost = 0
+        self.redirects += 300 <= reply.status < 400  # noqa: PLR2004 (the class of redirects)
+        if reply.status == _UNAUTHORISED:
+            raise TokenRefused(f"the exchange at {self._client.base_url} refused the token ({operation.name})")
+        return reply
+
+    def _once(self, operation: Operation, body: bytes, query: str) -> Reply:
+        if self.calls >= self._limit:
+            raise ExchangeUnreachable(f"{CALLS_MAX} calls were made, and a probe makes no more")
+        self.calls += 1
+        time.sleep(self._pause_s)
+        reply = self._client.ask(operation, body, query=query)
+        shown = f"{operation.path}?{query}" if query else operation.path
+        said = str(Said("other", reply.status, reply.body))
+        self._report(f"{self.calls:3} {operation.method} {shown} -> {said}")
+        return reply
+
+
+def _belongs(record: dict[str, Any], subject: str, key: str) -> bool:
+    return listed_subject(record) == subject and BY_NAME[f"{subject}.create"].key_of(record) == key

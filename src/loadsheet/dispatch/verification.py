@@ -1,0 +1,127 @@
+"""Learning what became of unknown entries: a look at the listing, what follows from it by the protocol, and the record of both.
+
+Owns: which listing is looked at, and what of the ledger goes with it. What a listing shows stands in `evidence`, what follows
+from it in `protocol`. Sends nothing itself: what is to be sent again is ready again.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from loadsheet.contract import BY_NAME, WRITES, Action, Listing, Operation
+from loadsheet.dispatch.client import Client
+from loadsheet.dispatch.listing_evidence import NO_LISTING, Evidence, Sight, Witness, content_before
+from loadsheet.dispatch.unknown_rules import Case, Conclusion, Patience, conclude, said_no, sends_that_may_have_worked
+from loadsheet.ledger import Entry, Finding, Ledger, Run, Settlement, State
+from loadsheet.ledger.queries import History
+from loadsheet.problems import ListingNotServed
+from loadsheet.settings import Settings
+
+WITNESSES_TRIED = 200
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvingReport:
+    """How many unknown entries were looked for, how many of them a listing proved to be accepted, and how many are sent again."""
+
+    unknown: int
+    accepted: int
+    again: int = 0
+
+    @property
+    def left(self) -> int:
+        """How many are still unknown."""
+        return self.unknown - self.accepted - self.again
+
+
+def resolve_unknown(
+    ledger: Ledger, client: Client, run: Run, settings: Settings, *, patience: Patience | None = None
+) -> ResolvingReport:
+    """Settle what evidence settles of the unknown entries, and record what was seen of the others.
+
+    One listing of each subject serves all its entries. `patience` measures pauses; a process that runs more than once keeps one.
+    Raises ExchangeUnreachable and TokenRefused, but not where the exchange serves no listing: then nothing is proved.
+    """
+    wanted = {BY_NAME[entry.operation].proved_by for entry in ledger.history.entries_in(State.UNKNOWN)}
+    operations = [BY_NAME[name] for name in sorted(filter(None, wanted))]
+    listings = {operation.subject: _listing(client, operation) for operation in operations}
+    return resolve_by(listings, ledger, run, settings, patience=patience)
+
+
+def resolve_by(
+    listings: Mapping[str, Listing | None],
+    ledger: Ledger,
+    run: Run,
+    settings: Settings,
+    *,
+    patience: Patience | None = None,
+) -> ResolvingReport:
+    """The same with listings that are there already, by subject; of a subject that is not among them nothing new is said."""
+    cases = list(cases_by(listings, ledger, settings, patience or Patience(ledger.now)))
+    concluded = [(case, conclude(case, settings)) for case in cases]
+    ledger.found(run, [_finding(run, case, conclusion) for case, conclusion in concluded])
+    settlements = [found for case, conclusion in concluded if (found := _settlement(case, conclusion))]
+    settled = ledger.settle_seen(run, settlements) if settlements else []
+    states = Counter(settlement.state for settlement in settled)
+    return ResolvingReport(len(cases), states[State.ACCEPTED], states[State.READY])
+
+
+def cases_by(
+    listings: Mapping[str, Listing | None], ledger: Ledger, settings: Settings, patience: Patience
+) -> list[Case]:
+    """Every unknown entry that these listings, or no listing at all, can say something about."""
+    history = ledger.history
+    unknown = list(history.entries_in(State.UNKNOWN))
+    keys = {entry.key for entry in unknown}
+    evidence = {
+        operation.subject: Evidence(operation, listing, keys, _witnesses(history, operation), settings)
+        for operation in BY_NAME.values()
+        if unknown and not operation.is_write and (listing := listings.get(operation.subject)) is not None
+    }
+    cases = []
+    for entry in unknown:
+        operation = BY_NAME[entry.operation]
+        if operation.proved_by and operation.subject not in listings:
+            continue
+        sight = _sight(history, entry, evidence.get(operation.subject) if operation.proved_by else None)
+        waited_s = patience.waited_s(entry.changed_at)
+        attempts = history.attempts_of(entry.id)
+        sends, looks = sends_that_may_have_worked(attempts), history.findings_of(entry.id)
+        cases.append(Case(entry, sight, ledger.now(), waited_s, sends, looks, said_no(attempts)))
+    return cases
+
+
+def _listing(client: Client, operation: Operation) -> Listing | None:
+    try:
+        return client.whole_listing(operation)
+    except ListingNotServed:
+        return None
+
+
+def _sight(history: History, entry: Entry, evidence: Evidence | None) -> Sight:
+    if evidence is None:
+        return NO_LISTING
+    before = None
+    if BY_NAME[entry.operation].action in (Action.UPDATE, Action.DELETE):
+        before = content_before(history.entries_on(entry.lane, State.ACCEPTED))
+    return evidence.of(entry, before)
+
+
+def _witnesses(history: History, listing: Operation) -> list[Witness]:
+    """The latest records that a listing should show: accepted from here by an answer, and not deleted since."""
+    writes = [write for write in WRITES if write.proved_by == listing.name]
+    makes = [write.name for write in writes if write.action is not Action.DELETE]
+    ends = [write.name for write in writes if write.action is Action.DELETE]
+    return [Witness(key, since) for key, since in history.witnesses(makes, ends, WITNESSES_TRIED)]
+
+
+def _finding(run: Run, case: Case, conclusion: Conclusion) -> Finding:
+    return Finding(case.entry.id, run.name, case.at, case.sight.shown, conclusion.counts, conclusion.text)
+
+
+def _settlement(case: Case, conclusion: Conclusion) -> Settlement | None:
+    if conclusion.state is None:
+        return None
+    problems = (conclusion.problem,) if conclusion.problem else ()
+    tried = case.entry.attempts
+    return Settlement(case.entry.id, conclusion.state, conclusion.text, problems=problems, attempt=tried)

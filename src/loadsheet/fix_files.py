@@ -1,0 +1,258 @@
+"""What comes back: fix files, recognised whatever they are called, and read as their originals were read.
+
+Owns: which drop a fix file fixes and the mapping that drop was read with, if need be as it was then; the way from the sheets of a
+fix workbook to the tables of its original. Knows the ledger as a reader, and moves no file.
+"""
+
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NamedTuple
+
+from loadsheet.fix_marks import Mark, sheet_titles
+from loadsheet.inbox import Candidate
+from loadsheet.ledger import Drop
+from loadsheet.ledger.queries import History
+from loadsheet.mapping import Document, FixOf, Ignored, Route, Routes, is_for, load, of_shipper
+from loadsheet.mapping import Mapping as CompiledMapping
+from loadsheet.mapping.documents import FIX_OF
+from loadsheet.mapping.source_texts import put_down
+from loadsheet.problems import FileRefused, FolderError, MappingError, Problem, Where
+from loadsheet.reading import Layout, Table, open_tables
+from loadsheet.reading.fix_file_marks import mark_of, mark_of_text
+from loadsheet.reading.fix_file_tables import Original, as_original, as_originals, first_mark, has_marks
+from loadsheet.reading.layouts import Around
+from loadsheet.settings import Settings
+
+FIX_ROLE = "fix"
+"""The role of a fix workbook: it stands for all files of its original."""
+
+_TEXT_ENDINGS = (".csv", ".txt", ".tsv")
+_AGAIN = "drop the original file again, with what you have fixed in it"
+
+
+class FixFile(NamedTuple):
+    """A fix workbook: its name, the drop that it fixes, and its route, by the mapping that the drop was read with."""
+
+    name: str
+    drop: Drop
+    route: Route
+
+
+@dataclass(frozen=True, slots=True)
+class Returns:
+    """The fix workbooks of an inbox by their names, and what is to be said of those that nothing can be done with."""
+
+    files: Mapping[str, FixFile]
+    refused: Mapping[str, Problem]
+
+    def holds(self, name: str) -> bool:
+        """Whether this file is one of them."""
+        return name in self.files or name in self.refused
+
+
+def recognise(
+    candidates: Iterable[Candidate], history: History, mappings: Sequence[CompiledMapping], settings: Settings
+) -> Returns:
+    """The fix workbooks among these files. Looks into each that may be a workbook, at its document properties only."""
+    files: dict[str, FixFile] = {}
+    refused: dict[str, Problem] = {}
+    for candidate in candidates:
+        if is_text(candidate.name):
+            continue
+        mark = mark_of(candidate.path, settings.inflated_bytes_max)
+        if mark is None:
+            continue
+        found = _find(candidate.name, mark, history, mappings, settings)
+        if isinstance(found, Problem):
+            refused[candidate.name] = found
+        else:
+            files[candidate.name] = found
+    return Returns(files, refused)
+
+
+def is_text(name: str) -> bool:
+    """Whether a fix file of this name is a text, which is routed like any other file, and no workbook."""
+    return name.casefold().endswith(_TEXT_ENDINGS)
+
+
+def fix_texts(candidates: Iterable[Candidate], history: History) -> dict[str, FixOf]:
+    """Of which files the fix files among these are that are texts, as their row marks say: they are routed like any other file.
+    Looks at the beginning of each.
+    """
+    found = {candidate.name: _fix_of_text(candidate, history) for candidate in candidates}
+    return {name: fix_of for name, fix_of in found.items() if fix_of is not None}
+
+
+def as_they_were(
+    routes: Routes,
+    texts: Mapping[str, FixOf],
+    history: History,
+    mappings: Sequence[CompiledMapping],
+    settings: Settings,
+) -> Routes:
+    """The routes with each fix file that is a text on the mapping that its original was read with; where that has changed and was
+    not kept, its files are among the unmapped.
+    """
+    complete: list[Route] = []
+    unmapped = dict(routes.unmapped)
+    for chosen in routes.complete:
+        fix_of = texts.get(chosen.files[chosen.mapping.main_role])
+        mapping = _mapping_of(history.drop(fix_of.drop), history, mappings, settings) if fix_of else chosen.mapping
+        if mapping is None:
+            unmapped |= {name: _changed(name, chosen.mapping.name) for name in chosen.files.values()}
+        else:
+            complete.append(replace(chosen, mapping=without_totals(mapping)) if fix_of else chosen)
+    return replace(routes, complete=tuple(complete), unmapped=unmapped)
+
+
+def open_fix(fix: FixFile, path: Path, settings: Settings) -> dict[str, Table]:
+    """The tables of a fix workbook by the mapping's names, each from the sheet that was written for it; should somebody have renamed
+    the sheets, from those that have the headings. Raises FileRefused.
+    """
+    titles = sheet_titles((table.name, table.file, table.sheet) for table in fix.drop.tables)
+    layouts = [layout for own in fix.route.mapping.layouts.values() for layout in own]
+    try:
+        return open_tables(
+            path, fix.name, [_as_written(layout, titles.get(layout.name)) for layout in layouts], settings
+        )
+    except FileRefused as refused:
+        if refused.problem.code != "R210":
+            raise
+    return open_tables(path, fix.name, [_as_written(layout, None) for layout in layouts], settings)
+
+
+class Opened(NamedTuple):
+    """Opened tables by the mapping's names. Of a fix file they are as in its original: `fixes` is the drop that it fixes, as far as
+    that is known, and `entry_of` says which entry a row, by table and number, belonged to.
+    """
+
+    tables: dict[str, Table]
+    fixes: Drop | None = None
+    entry_of: Callable[[str, int], int | None] | None = None
+
+    def naming(self, documents: Iterable[Document | Ignored]) -> Iterator[Document | Ignored]:
+        """The documents; those of a fix file say which entries they are a fix of."""
+        return iter(documents) if self.entry_of is None else _naming(documents, self.entry_of)
+
+
+def as_dropped(tables: Mapping[str, Table], history: History, fixed: Drop | None) -> Opened:
+    """The tables of a fix file as those of its original; the drop that it fixes is `fixed`, or else the one that its first mark
+    names. Other tables come back as they are. Raises FileRefused.
+    """
+    if fixed is None:
+        if not any(has_marks(table) for table in tables.values()):
+            return Opened(dict(tables))
+        fixed = _drop_of_marks(tables.values(), history)
+    headers = {table.name: table.header for table in fixed.tables} if fixed is not None else {}
+    first = {table.name: table.file for table in _first(fixed, history).tables} if fixed is not None else {}
+    originals = {name: Original(header, first.get(name, "")) for name, header in headers.items()}
+    given = [as_original(table, originals.get(name)) for name, table in tables.items()]
+    found = as_originals(given, history.fixed_entries)
+    return Opened(found.tables, fixed, found.entry_of)
+
+
+def _naming(
+    documents: Iterable[Document | Ignored], entry_of: Callable[[str, int], int | None]
+) -> Iterator[Document | Ignored]:
+    for document in documents:
+        if isinstance(document, Ignored):
+            yield document
+            continue
+        entries = {entry_of(row.table, row.number) for row in document.rows} - {None}
+        named = {FIX_OF: tuple(sorted(entry for entry in entries if entry is not None))} if entries else {}
+        yield replace(document, items={**document.items, **named}) if named else document
+
+
+def without_totals(mapping: CompiledMapping) -> CompiledMapping:
+    """The mapping for a fix file: rows that state totals state those of the whole file, so nothing is held against them."""
+    tables = tuple(
+        replace(table, totals=replace(table.totals, sums=())) if table.totals is not None else table
+        for table in mapping.plan.tables
+    )
+    return replace(mapping, plan=replace(mapping.plan, tables=tables))
+
+
+def _find(
+    name: str, mark: Mark, history: History, mappings: Sequence[CompiledMapping], settings: Settings
+) -> FixFile | Problem:
+    drop = history.drop_of_run(mark.run, mark.drop)
+    if drop is None or not drop.mapping_hash.startswith(mark.mapping_hash):
+        return _unplaced(name, f"this ledger does not know what run {mark.run} read")
+    mapping = _mapping_of(drop, history, mappings, settings)
+    if mapping is None:
+        return _changed(name, mark.mapping)
+    if not is_for(mapping, name, mappings):
+        folder = f"the folder {mapping.shipper}" if mapping.shipper else "no shipper's folder"
+        return _unplaced(name, f"mapping {mapping.name} is for {folder}", f"drop it where {drop.name} was dropped")
+    return FixFile(name, drop, Route(without_totals(mapping), dict.fromkeys(mapping.layouts, name)))
+
+
+def _fix_of_text(candidate: Candidate, history: History) -> FixOf | None:
+    """What a text file fixes, by the first mark in it and the headings above; None if it is no fix file that this ledger knows."""
+    found = mark_of_text(candidate.path)
+    drop = history.drop_of_entry(found.mark.entry) if found is not None else None
+    if found is None or drop is None:
+        return None
+    nearest = max(drop.tables, key=lambda table: sum(label in found.headings for label in table.header))
+    return FixOf(_first(drop, history).table(nearest.name).file, drop.mapping, drop.id)
+
+
+def _changed(name: str, mapping: str) -> Problem:
+    return _unplaced(name, f"mapping {mapping} has changed since and was not kept as it was then")
+
+
+def _unplaced(name: str, reason: str, hint: str = _AGAIN) -> Problem:
+    return Problem("A112", Where(name), name, {"reason": reason}, hint)
+
+
+def _mapping_of(
+    drop: Drop, history: History, mappings: Sequence[CompiledMapping], settings: Settings
+) -> CompiledMapping | None:
+    """The mapping that a drop was read with, as it was then; None if it has changed and was not kept."""
+    same = next((mapping for mapping in mappings if mapping.name == drop.mapping), None)
+    if same is not None and same.hash == drop.mapping_hash:
+        return same
+    source = history.mapping_source(drop.mapping_hash)
+    with tempfile.TemporaryDirectory(prefix="mapping-", dir=settings.state) as folder:
+        try:
+            revived = load(put_down(source, Path(folder)), settings.assumptions)
+        except (ValueError, MappingError):
+            return None
+        except OSError as error:
+            raise FolderError(f"{settings.state}: {error.strerror}") from error
+    if revived.hash != drop.mapping_hash:
+        return None
+    shipper = same.shipper if same is not None else _shipper_of(_first(drop, history), next(iter(source)))
+    return revived if not shipper else of_shipper(revived, shipper)
+
+
+def _shipper_of(first: Drop, path: str) -> str:
+    """The shipper of a mapping that is there no more: its files and itself lay in folders of the same name."""
+    above, here = path.rpartition("/")[0].rpartition("/")[2], first.name.partition("/")[0]
+    return above if "/" in first.name and above.casefold() == here.casefold() else ""
+
+
+def _first(drop: Drop, history: History) -> Drop:
+    """The drop that was no fix, from which it all comes."""
+    while drop.fixes is not None:
+        drop = history.drop(drop.fixes)
+    return drop
+
+
+def _drop_of_marks(tables: Iterable[Table], history: History) -> Drop | None:
+    marks = (first_mark(table) for table in tables if has_marks(table))
+    mark = next((mark for mark in marks if mark is not None), None)
+    return history.drop_of_entry(mark.entry) if mark is not None else None
+
+
+def _as_written(layout: Layout, title: str | None) -> Layout:
+    """The layout of a table in a fix workbook: a plain table under one row of headings."""
+    return replace(
+        layout,
+        sheets=(title,) if title is not None else (),
+        header_row="auto",
+        header_rows=1,
+        around=Around(units_row=False),
+    )

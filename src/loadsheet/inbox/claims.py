@@ -1,0 +1,135 @@
+"""Claiming: a finished file becomes ours in one step, by one winner, with its bytes known; and goes back if it should not have.
+
+A claim is a rename out of the inbox, so that nobody can open the file by its name any more; what has it open still is asked for. A
+file with a second name on its disk is copied instead, because through that name it could be changed while we read.
+"""
+
+import hashlib
+import os
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from loadsheet.inbox import objects, volumes
+from loadsheet.inbox.file_check import is_written_to
+from loadsheet.inbox.file_moves import READ, forget_empty_folders, move, refusal
+from loadsheet.inbox.names import free, marker_of, relative
+from loadsheet.inbox.objects import ALONE, Claims, Held
+from loadsheet.inbox.scanner import Candidate
+from loadsheet.inbox.sightings import Signature, signature, signature_of
+from loadsheet.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class InboxFile:
+    """A claimed file: its name as in `Candidate`, where its bytes are now, their number and SHA-256 (hex), and its time of last
+    change (UTC, aware). `signature` and `origin` (where it was) are for `is_unchanged` and `give_back`. Of an object, `path` is the copy
+    on this machine, and `held` the version that was claimed.
+    """
+
+    name: str
+    path: Path
+    size: int
+    sha256: str
+    arrived: datetime
+    signature: Signature | None = field(default=None, compare=False)
+    origin: Path | None = field(default=None, compare=False)
+    held: Held | None = field(default=None, compare=False)
+
+    @property
+    def lies_at(self) -> str:
+        """Where its bytes are safe until it is put away, as the ledger names it."""
+        return self.held.lies_at if self.held else str(self.path)
+
+
+def claim(candidate: Candidate, settings: Settings, run: str, claims: Claims = ALONE) -> InboxFile | None:
+    """Move a file into the work area of `run`, in one step, and hash it there; an object is claimed in `claims` instead. None if it
+    vanished, is no regular file any more, or is being written to or claimed by others: it is left where it is. Raises FolderError, and
+    the file stays where it was.
+    """
+    if candidate.object is not None:
+        held = objects.claimed(candidate.object, candidate.path, settings, run, claims)
+        return of_held(candidate.name, held) if held else None
+    target = free(settings.state / "work" / run / relative(candidate.name))
+    if not move(candidate.path, target, settings, candidate.name, copy=_has_another_name(candidate.path)):
+        return None
+    try:
+        file = _opened(candidate, target)
+    except OSError as error:
+        _put_back(target, candidate.path)
+        raise refusal(error, candidate.name, "read") from error
+    if file is None:
+        _put_back(target, candidate.path)
+        return None
+    forget_empty_folders(candidate.path.parent, settings.state / "work")
+    if settings.done_marker:
+        with suppress(OSError):
+            candidate.path.with_name(marker_of(candidate.path.name, settings.done_marker)).unlink()
+    return file
+
+
+def of_held(name: str, held: Held) -> InboxFile:
+    """The claimed version of an object as a file, by its copy on this machine."""
+    found, path = held.object, held.path
+    with path.open("rb") as copy:
+        sha256 = hashlib.file_digest(copy, "sha256").hexdigest()
+    return InboxFile(name, path, found.size, sha256, found.changed, signature(path), None, held)
+
+
+def is_unchanged(file: InboxFile) -> bool:
+    """Whether a claimed file is still what it was when it was claimed: nobody wrote to it through a handle from before, and nobody
+    replaced the object in the inbox or took it over. Raises FolderError if the store cannot be asked.
+    """
+    if file.held is not None and not file.held.is_ours():
+        return False
+    if file.signature is not None and signature(file.path) != file.signature:
+        return False
+    try:
+        with os.fdopen(os.open(file.path, READ), "rb") as opened:
+            return hashlib.file_digest(opened, "sha256").hexdigest() == file.sha256
+    except OSError:
+        return False
+
+
+def give_back(file: InboxFile, settings: Settings) -> None:
+    """Put a claimed file back to where it was; the next look takes it when it is quiet. If a new one of its name is there, it
+    stays in the work area and the next run finds it there.
+    """
+    if file.held is not None:
+        file.held.give_back()
+    elif file.origin is not None and not file.origin.is_relative_to(settings.state):
+        _put_back(file.path, file.origin)
+        forget_empty_folders(file.path.parent, settings.state / "work")
+
+
+def _has_another_name(path: Path) -> bool:
+    try:
+        return path.lstat().st_nlink > 1
+    except OSError:
+        return False
+
+
+def _opened(candidate: Candidate, path: Path) -> InboxFile | None:
+    """The claimed file with its hash; None if it is no regular file or changes. Whatever is asked is asked of the open file."""
+    if signature(path) is None:
+        return None
+    with os.fdopen(os.open(path, READ), "rb") as file:
+        before = os.fstat(file.fileno())
+        seen = signature_of(before)
+        leases = volumes.tells_of_writers(volumes.kind_of(path.parent))
+        linked = before.st_nlink > 1  # since it was looked at: else it would be a copy
+        if seen is None or linked or (leases and is_written_to(file.fileno())):
+            return None
+        sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+        if signature_of(os.fstat(file.fileno())) != seen:
+            return None
+    arrived = datetime.fromtimestamp(before.st_mtime, UTC)
+    return InboxFile(candidate.name, path, before.st_size, sha256, arrived, seen, candidate.path)
+
+
+def _put_back(target: Path, origin: Path) -> None:
+    """Undo a claim, unless a new file of that name came meanwhile; then the next scan finds it in the work area."""
+    if not os.path.lexists(origin):
+        with suppress(OSError):  # its folder was removed, or the inbox lies on another volume
+            target.rename(origin)

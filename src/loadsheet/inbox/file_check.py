@@ -1,0 +1,82 @@
+"""One careful look at a file before and after it is taken: whether it may be read, whether somebody still writes to it, and whether
+a workbook has its end. Opens without following links and without waiting, and judges only what it opened.
+"""
+
+import errno
+import os
+import signal
+import sys
+from enum import StrEnum
+from pathlib import Path
+
+from loadsheet.inbox.file_moves import READ, is_untrusted_link
+from loadsheet.inbox.sightings import Signature, signature_of
+
+if sys.platform == "linux":
+    import fcntl
+
+_ZIPPED = (".xlsx", ".xlsm", ".xlsb", ".ods", ".zip")
+_ZIP_START, _ZIP_END = b"PK\x03\x04", b"PK\x05\x06"
+_ZIP_END_BYTES_MAX = 22 + 65_535  # the end record and the longest comment behind it
+
+
+class Verdict(StrEnum):
+    """What a look at a file found."""
+
+    WHOLE = "whole"
+    WRITTEN_TO = "written to"  # somebody has it open for writing, or it is another one than was seen
+    EMPTY = "is empty"
+    CUT_OFF = "is a workbook without its end"
+    UNREADABLE = "unreadable"
+    LINKED = "linked"  # a hard link that others may have put there
+    GONE = "gone"
+
+
+def look_at(path: str, seen: Signature, *, leases: bool) -> Verdict:
+    """What to think of a file that was seen with this signature. `leases` says whether its file system tells of writers."""
+    try:
+        descriptor = os.open(path, READ)
+    except OSError as error:
+        return Verdict.GONE if error.errno in (errno.ENOENT, errno.ELOOP, errno.ENXIO) else Verdict.UNREADABLE
+    try:
+        return _verdict(descriptor, path, seen, leases=leases)
+    except OSError:
+        return Verdict.UNREADABLE
+    finally:
+        os.close(descriptor)
+
+
+def is_written_to(descriptor: int) -> bool:
+    """Whether anybody on this machine has the file open for writing: then a lease on it is refused (fcntl(2), F_SETLEASE). Where
+    we may not ask, nothing is known, and the answer is no.
+    """
+    if sys.platform != "linux":
+        return False
+    try:
+        # Whoever opens it in this moment breaks our lease, and we are told by a signal: by one that nobody minds.
+        fcntl.fcntl(descriptor, fcntl.F_SETSIG, signal.SIGURG)
+        fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+        fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+    except OSError as error:
+        return error.errno == errno.EAGAIN
+    return False
+
+
+def _verdict(descriptor: int, path: str, seen: Signature, *, leases: bool) -> Verdict:
+    status = os.fstat(descriptor)
+    if signature_of(status) != seen or (leases and is_written_to(descriptor)):
+        return Verdict.WRITTEN_TO
+    if is_untrusted_link(status, Path(path)):
+        return Verdict.LINKED
+    if seen.size == 0:
+        return Verdict.EMPTY
+    cut_off = path.lower().endswith(_ZIPPED) and not _has_its_end(descriptor, seen.size)
+    return Verdict.CUT_OFF if cut_off else Verdict.WHOLE
+
+
+def _has_its_end(descriptor: int, size: int) -> bool:
+    """Whether what begins as a zip ends as one; what does not begin as one is not judged here."""
+    if os.pread(descriptor, 4, 0) != _ZIP_START:
+        return True
+    tail = min(size, _ZIP_END_BYTES_MAX)
+    return _ZIP_END in os.pread(descriptor, tail, size - tail)

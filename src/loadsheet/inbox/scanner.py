@@ -1,0 +1,380 @@
+"""Looking into the inbox: which files are finished, which are not yet, and what lies there that is not taken at all.
+
+Owns: when a file is finished. A run believes the clock about files that it never saw before, and looks twice at the young ones; a
+watch, which looks again anyway, believes only its own memory. Opens files to look at them, and moves nothing.
+"""
+
+import os
+import shutil
+import stat
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import NamedTuple
+
+from loadsheet import object_storage
+from loadsheet.inbox import objects, volumes
+from loadsheet.inbox.file_check import Verdict, look_at
+from loadsheet.inbox.identity import MARKER, recognise
+from loadsheet.inbox.names import is_ignored, is_marker, marker_of, shown_name
+from loadsheet.inbox.sightings import Sightings, Signature, signature, signature_of, uptime
+from loadsheet.object_storage import Object
+from loadsheet.problems import FolderError, Problem, Where
+from loadsheet.settings import Settings
+
+_HIDDEN_NAMED = 10
+_OF_SYSTEMS = (".DS_Store", "._*", ".directory", ".nfs*", ".~lock.*")  # hidden files that programs leave behind
+_MEANS_VERSION = "?versionId="  # in a name: the library of the store takes what follows for a version
+_KINDS = (
+    (stat.S_ISLNK, "symbolic link"),
+    (stat.S_ISFIFO, "pipe"),
+    (stat.S_ISSOCK, "socket"),
+    (stat.S_ISCHR, "device"),
+    (stat.S_ISBLK, "device"),
+)
+
+
+class Candidate(NamedTuple):
+    """A finished file: its name (POSIX path relative to the inbox, as it is shown), where it is, for how many seconds it has been
+    lying there like this, and its signature. One in an object store is an object, and can be read once it was brought (`brought`).
+    """
+
+    name: str
+    path: Path
+    lain_s: float = 0.0
+    signature: Signature | None = None
+    object: Object | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """What a look into the inbox found. `candidates` are finished: claims of killed runs first, then the inbox in the order in which
+    files arrived. `left` says what stays where it is, and why. `again_s` is when a young file may be finished, if there
+    is one.
+    """
+
+    candidates: tuple[Candidate, ...]
+    left: tuple[Problem, ...] = ()
+    again_s: float | None = None
+
+
+def scan(
+    settings: Settings,
+    *,
+    sleep: Callable[[float], object] = time.sleep,
+    clock: Callable[[], float] = time.time,
+    up: Callable[[], float] = uptime,
+) -> Scan:
+    """Every finished file of the inbox and its sub-folders, and of the work area of killed runs.
+
+    A file that has been quiet for `settle_s` is finished. A young one that was never seen before is looked at twice, `settle_s`
+    apart; one that an earlier look has seen is left for the next look. Where done-markers are demanded, these decide. Only the
+    process that holds the ledger may call this, and not while it holds claims: all in the work area counts as orphaned. Raises
+    FolderError.
+    """
+    look = _Look(settings, up())
+    quiet = {seen.path for seen in look.seen if look.is_quiet(seen, clock())}
+    strange = [seen for seen in look.seen if seen.path not in quiet and not look.memory.knows(seen.signature)]
+    if strange and not settings.done_marker:  # then the marker decides, and not how long a file has been quiet
+        sleep(settings.settle_s)
+        quiet.update(look.still(strange))
+    return look.result(quiet, clock(), report_hidden=True)
+
+
+def quick_scan(settings: Settings, *, up: Callable[[], float] = uptime) -> Scan:
+    """The same at once: only what has not changed between two glances, `settle_s` apart, is finished. Raises FolderError."""
+    look = _Look(settings, up())
+    return look.result({seen.path for seen in look.seen if look.is_quiet(seen, None)})
+
+
+def peek(settings: Settings, *, clock: Callable[[], float] = time.time, up: Callable[[], float] = uptime) -> Scan:
+    """What a scan would find now, without waiting for young files, and without leaving a trace: nothing is remembered, nothing written.
+
+    May be called beside the process that holds the ledger. Raises FolderError.
+    """
+    look = _Look(settings, up(), remember=False)
+    return look.result({seen.path for seen in look.seen if look.is_quiet(seen, clock())}, clock(), report_hidden=True)
+
+
+def strays(settings: Settings, taken: Iterable[Path]) -> list[str]:
+    """The files of an inbox that lie outside of these folders in it, by their names, sorted. Raises FolderError."""
+    inner = [Path(os.path.relpath(folder, settings.inbox)).as_posix() + "/" for folder in taken]
+    found = _found(settings)
+    names = [seen.name for seen in found.files] + [problem.found for problem in found.left]
+    return sorted(name for name in names if not any(name.startswith(folder) for folder in inner))
+
+
+class _Seen(NamedTuple):
+    """A regular file of the inbox: its name as it is shown, its path, and its bare name."""
+
+    name: str
+    path: str
+    bare: str
+    signature: Signature
+    object: Object | None = None
+
+
+@dataclass(slots=True)
+class _Found:
+    """What a walk through a folder met."""
+
+    files: list[_Seen] = field(default_factory=list)
+    left: list[Problem] = field(default_factory=list)
+    hidden: list[str] = field(default_factory=list)
+
+
+class _Look:
+    """One look: what is there, and what is remembered of it."""
+
+    def __init__(self, settings: Settings, now: float, *, remember: bool = True) -> None:
+        self._remembers = remember
+        if remember and not settings.inbox_address:
+            recognise(settings.inbox, settings.state)
+        self._settings, self._now = settings, now
+        self.memory = Sightings.read(settings.state, now)
+        found = _found(settings)
+        self._left, self._hidden = found.left, found.hidden
+        pattern = settings.done_marker
+        self._markers = {seen.path: seen.signature for seen in found.files if is_marker(seen.bare, pattern)}
+        unmarked = [seen for seen in found.files if seen.path not in self._markers]
+        self.seen = [seen for seen in unmarked if not self._is_older(seen)]
+        self._left += self._older(len(unmarked) - len(self.seen))
+
+    def _is_older(self, seen: _Seen) -> bool:
+        since = self._settings.arrived_since
+        return since is not None and seen.signature.changed_ns < since.timestamp() * 1e9
+
+    def _older(self, count: int) -> list[Problem]:
+        since = self._settings.arrived_since
+        if not count or since is None:
+            return []
+        return [Problem("A113", values={"count": count, "since": since.isoformat(" ", "minutes")}, level="warning")]
+
+    def is_quiet(self, seen: _Seen, wall: float | None) -> bool:
+        """Whether nobody has touched it for long enough; `wall` is the time of day, if it may be believed."""
+        settings = self._settings
+        if settings.done_marker:
+            return self._is_marked(seen)
+        if not settings.settle_s:
+            return True
+        since = self.memory.since(seen.signature)
+        if since is not None and self._now - since >= settings.settle_s:
+            return True
+        if wall is None or self.memory.knows(seen.signature):
+            return False
+        return wall - seen.signature.quiet_since(wall) >= settings.settle_s
+
+    def still(self, seen: Sequence[_Seen]) -> set[str]:
+        """The paths of those that are what they were when they were seen."""
+        if not self._settings.inbox_address:
+            return {one.path for one in seen if signature(one.path) == one.signature}
+        now = {one.path: one.signature for one in _found(self._settings).files}
+        return {one.path for one in seen if now.get(one.path) == one.signature}
+
+    def result(self, quiet: set[str], wall: float | None = None, *, report_hidden: bool = False) -> Scan:
+        """Sorts what is there, and remembers it for the next look; `wall` as for `is_quiet`. Hidden files are reported once."""
+        if self._remembers:
+            shutil.rmtree(self._settings.state / "copying", ignore_errors=True)
+        orphans = _orphans(self._settings)
+        taken = {orphan.name for orphan in orphans}
+        candidates: dict[str, Candidate] = {}
+        left = [*self._left, *(self._new_hidden() if report_hidden else ())]
+        here = not self._settings.inbox_address
+        leases = volumes.tells_of_writers(volumes.kind_of(self._settings.inbox)) if quiet and here else False
+        since: dict[Signature, float] = {}
+        for seen in self.seen:
+            known = self.memory.since(seen.signature)
+            since[seen.signature] = self._first_seen(seen.signature, wall) if known is None else known
+            lain_s = self._now - since[seen.signature]
+            problem = self._judge(seen, lain_s, leases=leases, quiet=seen.path in quiet)
+            if problem is not None:
+                left.append(problem)
+            elif seen.name in taken or seen.name in candidates:
+                left.append(Problem("A114", Where(seen.name), seen.name, level="warning"))
+            elif seen.object or os.path.lexists(seen.path):
+                candidates[seen.name] = Candidate(seen.name, Path(seen.path), lain_s, seen.signature, seen.object)
+        if self._remembers:
+            self.memory.keep(since, self._hidden if report_hidden else self.memory.hidden)
+        arrived = sorted(candidates.values(), key=lambda candidate: (-candidate.lain_s, candidate.name))
+        return Scan(
+            (*orphans, *arrived),
+            tuple(sorted(left, key=lambda problem: (problem.code, problem.found))),
+            self._again_s(left),
+        )
+
+    def _new_hidden(self) -> Iterator[Problem]:
+        """The hidden files that no earlier look has reported, in one line."""
+        names = [name for name in self._hidden if name not in self.memory.hidden]
+        if names:
+            more = len(names) - _HIDDEN_NAMED
+            said = ", ".join(names[:_HIDDEN_NAMED]) + (f" and {more:,} more" if more > 0 else "")
+            hint = "rename those that are to be read"
+            yield Problem("A118", values={"names": said, "count": len(names)}, hint=hint, level="warning")
+
+    def _first_seen(self, seen: Signature, wall: float | None) -> float:
+        """Since when a file that was never seen like this has been lying there: since its last change, if the clock may be believed."""
+        if wall is None or self.memory.knows(seen):
+            return self._now
+        return self._now - max(wall - seen.quiet_since(wall), 0.0)
+
+    def _judge(self, seen: _Seen, lain_s: float, *, leases: bool, quiet: bool) -> Problem | None:
+        """Why a file is left where it is; None if it is finished, or gone."""
+        settings = self._settings
+        where = Where(seen.name)
+        if not quiet:
+            if settings.done_marker:
+                lacks = f"has no {marker_of(shown_name(Path(seen.bare)), settings.done_marker)} beside it"
+                return Problem("A107", where, seen.name, {"lacks": lacks}, level="warning")
+            there = seen.object or os.path.lexists(seen.path)
+            return Problem("A104", where, seen.name, level="warning") if there else None
+        if seen.signature.size > settings.file_bytes_max:
+            values = {"size": seen.signature.size, "limit": settings.file_bytes_max}
+            return Problem("A108", where, seen.name, values, "split it, or raise the limit")
+        if seen.object:  # a store shows an object when it is whole
+            return self._judge_opened(seen, lain_s, Verdict.WHOLE if seen.signature.size else Verdict.EMPTY)
+        return self._judge_opened(seen, lain_s, look_at(seen.path, seen.signature, leases=leases))
+
+    def _judge_opened(self, seen: _Seen, lain_s: float, verdict: Verdict) -> Problem | None:
+        where = Where(seen.name)
+        if verdict is Verdict.WRITTEN_TO:
+            return Problem("A104", where, seen.name, level="warning")
+        if verdict is Verdict.UNREADABLE:
+            return Problem("A105", where, seen.name)
+        if verdict is Verdict.LINKED:
+            return Problem("A117", where, seen.name, hint="drop a copy, or remove its other name")
+        if verdict in (Verdict.EMPTY, Verdict.CUT_OFF) and lain_s < self._settings.unfinished_wait_s:
+            return Problem("A107", where, seen.name, {"lacks": str(verdict)}, level="warning")
+        return None  # or it is gone, which the caller sees for itself
+
+    def _is_marked(self, seen: _Seen) -> bool:
+        """Whether its done-marker is there and was made after it."""
+        pattern = self._settings.done_marker
+        marker = self._markers.get(os.path.join(os.path.dirname(seen.path), marker_of(seen.bare, pattern)))  # noqa: PTH118, PTH120 (50,000 paths)
+        written_ns = min(seen.signature.changed_ns, seen.signature.status_changed_ns)
+        return marker is not None and marker.status_changed_ns >= written_ns
+
+    def _again_s(self, left: Iterable[Problem]) -> float | None:
+        codes = {problem.code for problem in left}
+        if not codes & {"A104", "A107"} or (self._settings.done_marker and "A104" not in codes):
+            return None
+        settle_s = self._settings.settle_s
+        ages = [self._now - since for seen in self.seen if (since := self.memory.since(seen.signature)) is not None]
+        young = [settle_s - age for age in ages if age < settle_s]
+        return max(min(young, default=max(settle_s, 1.0)), 0.1)
+
+
+def _orphans(settings: Settings) -> tuple[Candidate, ...]:
+    """The claims of killed runs. Of the same name, the older run's comes first and the others wait for the next scan."""
+    work = settings.state / "work"
+    found: dict[str, Candidate] = {}
+    runs = sorted(path for path in work.iterdir() if path.is_dir()) if work.is_dir() else []
+    for run in runs:
+        for seen in _walk(run, ()).files:
+            found.setdefault(seen.name, Candidate(seen.name, Path(seen.path), 0.0, seen.signature))
+    return tuple(found[name] for name in sorted(found))
+
+
+def _found(settings: Settings) -> _Found:
+    """What lies in the inbox, wherever that is. Raises FolderError."""
+    if not settings.inbox_address:
+        return _walk(settings.inbox, settings.ignore)
+    taken = objects.taken_in(settings.inbox_address, settings.ignore)
+    odd = [one for one in taken if _MEANS_VERSION in one.name]
+    return _Found([_seen(one) for one in taken if one not in odd], [_unreadable(objects.name_of(one)) for one in odd])
+
+
+def _seen(found: Object) -> _Seen:
+    bare = found.address.rpartition("/")[2]
+    return _Seen(objects.name_of(found), found.address, bare, objects.signature_of(found), found)
+
+
+def brought(found: Scan, settings: Settings) -> Scan:
+    """The same look with its objects fetched to this machine, so that they can be read before they are claimed; what is gone or replaced
+    since is left out, and what we may not read is told. Files are left as they are. Raises FolderError.
+    """
+    if not settings.inbox_address:
+        return found
+    objects.forget_brought(settings, (one.object for one in found.candidates if one.object))
+    fetched = object_storage.at_once(lambda one: _fetched(one, settings), found.candidates)
+    candidates = tuple(one for one in fetched if isinstance(one, Candidate))
+    refused = (one for one in fetched if isinstance(one, Problem))
+    return replace(found, candidates=candidates, left=(*found.left, *refused))
+
+
+def _fetched(one: Candidate, settings: Settings) -> Candidate | Problem | None:
+    if one.object is None:
+        return one
+    try:
+        path = objects.bring(one.object, settings)
+    except FolderError as error:
+        if not isinstance(error.__cause__, PermissionError):
+            raise
+        return Problem("A105", Where(one.name), one.name)
+    return one._replace(path=path) if path else None
+
+
+def _walk(top: Path, patterns: Sequence[str]) -> _Found:
+    """The regular files under a folder that no pattern excludes, sorted by name, and what is not taken. Links are not followed."""
+    found = _Found()
+    folders = [str(top)]
+    while folders:
+        folder = folders.pop()
+        try:
+            entries = list(_entries(folder))
+        except OSError as error:
+            if folder == str(top):
+                raise FolderError(f"{top} cannot be read ({error.strerror}); create it or set another") from error
+            found.left.append(_unreadable(_name(folder, top) + "/"))
+            continue
+        for entry in entries:
+            if entry.name == MARKER or is_ignored(entry.name, patterns):
+                if _is_hidden(entry, patterns):
+                    found.hidden.append(_name(entry.path, top))
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                folders.append(entry.path)
+            else:
+                _note(entry, top, found)
+    found.hidden.sort()
+    found.files.sort(key=lambda seen: os.fsencode(seen.path))
+    return found
+
+
+def _is_hidden(entry: os.DirEntry[str], patterns: Sequence[str]) -> bool:
+    """Whether it is a file with content that is left out only because its name begins with a dot."""
+    others = (*(pattern for pattern in patterns if pattern != ".*"), *_OF_SYSTEMS)
+    if entry.name == MARKER or not entry.name.startswith(".") or is_ignored(entry.name, others):
+        return False
+    with suppress(OSError):
+        return entry.is_file(follow_symlinks=False) and entry.stat(follow_symlinks=False).st_size > 0
+    return False
+
+
+def _entries(folder: str) -> Iterator[os.DirEntry[str]]:
+    with os.scandir(folder) as entries:
+        yield from entries
+
+
+def _note(entry: os.DirEntry[str], top: Path, found: _Found) -> None:
+    try:
+        status = entry.stat(follow_symlinks=False)
+    except OSError:
+        return  # gone since
+    name = _name(entry.path, top)
+    seen = signature_of(status)
+    if seen is not None:
+        found.files.append(_Seen(name, entry.path, entry.name, seen))
+        return
+    kind = next((kind for is_kind, kind in _KINDS if is_kind(status.st_mode)), "special file")
+    hint = "drop the file itself" if kind == "symbolic link" else "remove it"
+    found.left.append(Problem("A109", Where(name), name, {"kind": kind}, hint))
+
+
+def _name(path: str, top: Path) -> str:
+    return shown_name(Path(os.path.relpath(path, top)))
+
+
+def _unreadable(name: str) -> Problem:
+    return Problem("A105", Where(name), name)

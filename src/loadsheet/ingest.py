@@ -1,0 +1,408 @@
+"""Intake: finished files become entries, or are set aside. Stages 1 to 4 for everything that one look into the inbox finds.
+
+Owns: the order in which files are taken (parents before children), and where a file goes when its rows are planned. Touches no
+network. Every row that reading gives is counted here, apart from the mapping, and held against what the ledger recorded.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import date, datetime
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from loadsheet import inbox, run_log, translation
+from loadsheet.contract import SENDING_ORDER
+from loadsheet.fix_files import FIX_ROLE, FixFile, Opened, as_dropped, as_they_were, fix_texts, open_fix, recognise
+from loadsheet.ledger import Drop, Ledger, Run, SourceFile, SourceTable
+from loadsheet.ledger.queries import History
+from loadsheet.mapping import Document, Ignored, Route, Routes, route
+from loadsheet.mapping import Mapping as CompiledMapping
+from loadsheet.mapping.ambiguous_columns import Misreadings
+from loadsheet.mapping.broken_mappings import broken_among
+from loadsheet.mapping.far_dates import FarDates
+from loadsheet.problems import DoesNotBalance, FileRefused, FolderError, LoadsheetError, Problem, Where
+from loadsheet.reading import Table, open_tables
+from loadsheet.settings import Settings
+from loadsheet.settings.places import shown
+
+
+class Taken(NamedTuple):
+    """What intake has to say: problems of files that stay in the inbox for now and remarks on others, and why it stopped early or
+    what fault of our own it met, if it did.
+    """
+
+    left: tuple[Problem, ...]
+    fault: LoadsheetError | None
+
+
+@run_log.stage("intake")
+def take_in(
+    settings: Settings,
+    ledger: Ledger,
+    this_run: Run,
+    mappings: Sequence[CompiledMapping],
+) -> Taken:
+    """Claim every finished file and plan its documents; a file that cannot be used is set aside. A folder or disk that refuses ends
+    the intake: what is planned by then can still be delivered. Raises LedgerError.
+    """
+    left: list[Problem] = []
+    try:
+        with _claims(settings) as claims:
+            fault = _take(settings, ledger, this_run, mappings, left, claims=claims)
+    except FolderError as refused:
+        return Taken(tuple(left), refused)
+    return Taken(tuple(left), fault)
+
+
+@contextmanager
+def _claims(settings: Settings) -> Iterator[inbox.Claims]:
+    """How objects are claimed: in the tables that all share or, where only one process holds the ledger, by that."""
+    if not (settings.is_shared and settings.inbox_address):
+        yield inbox.ALONE
+        return
+    from loadsheet.ledger.shared.claims import held_claims  # noqa: PLC0415 (needed where a ledger is shared)
+
+    shared = held_claims(settings.database_url, settings.takeover_s)
+    with shared as claims:
+        claims.inherit(settings.inbox_address)
+        yield claims
+
+
+def open_route(chosen: Route, files: Mapping[str, inbox.InboxFile], settings: Settings) -> dict[str, Table]:
+    """The tables of a route by the mapping's names, each from the file of its role. Raises FileRefused."""
+    tables: dict[str, Table] = {}
+    for role, layouts in chosen.mapping.layouts.items():
+        tables |= open_tables(files[role].path, files[role].name, layouts, settings)
+    return tables
+
+
+def _take(
+    settings: Settings,
+    ledger: Ledger,
+    this_run: Run,
+    mappings: Sequence[CompiledMapping],
+    left: list[Problem],
+    *,
+    claims: inbox.Claims,
+) -> LoadsheetError | None:
+    """Every complete route, parents before children; what has none is set aside, or waits and is told in `left`."""
+    _put_away(settings, ledger)
+    _put_away_objects(settings, ledger, claims)
+    found = inbox.brought(inbox.scan(settings), settings)
+    by_name = {candidate.name: candidate for candidate in found.candidates}
+    returns = recognise(found.candidates, ledger.history, mappings, settings)
+    names = [name for name in by_name if not returns.holds(name)]
+    routes = routes_of(names, by_name, mappings, ledger.history, settings)
+    complete = [*routes.complete, *(fix.route for fix in returns.files.values())]
+    left += overdue(settings, by_name, routes)
+    left += waiting_for_mappings(mappings, routes)
+    left += found.left
+    fault: LoadsheetError | None = None
+    for name, problem in {**returns.refused, **routes.unmapped, **routes.ambiguous}.items():
+        if file := inbox.claim(by_name[name], settings, this_run.name, claims):
+            _set_aside(settings, ledger, this_run, file, problem)
+    for chosen in sorted(complete, key=lambda chosen: SENDING_ORDER.index(chosen.mapping.operation.name)):
+        names = [*dict.fromkeys(chosen.files.values()), *([chosen.trigger] if chosen.trigger else [])]
+        taking = (inbox.claim(by_name[name], settings, this_run.name, claims) for name in names)
+        claimed = [file for file in taking if file]
+        if len(claimed) < len(names):  # one is gone or written to: the next run finds the others in the work area
+            for file in (file for file in claimed if file.held):
+                inbox.give_back(file, settings)
+        else:
+            fix = returns.files.get(names[0])
+            with run_log.stage("one drop", file=names[0], mapping=chosen.mapping.name):
+                plan = partial(plan_files, settings, ledger, this_run, chosen, claimed, fix=fix)
+                fault = _plan(settings, ledger, this_run, claimed, plan, left=left) or fault
+    return fault
+
+
+def routes_of(
+    names: Sequence[str],
+    by_name: Mapping[str, inbox.Candidate],
+    mappings: Sequence[CompiledMapping],
+    history: History,
+    settings: Settings,
+) -> Routes:
+    """Where files go by their names; fix files that are texts go where their originals went, and are read as these were."""
+    texts = fix_texts([by_name[name] for name in names if ".fix." in name.casefold()], history)
+    routes = route(names, mappings, texts)
+    if renamed := fix_texts([by_name[name] for name in routes.unmapped], history):
+        texts |= renamed
+        routes = route(names, mappings, texts)
+    return as_they_were(routes, texts, history, mappings, settings) if texts else routes
+
+
+def _put_away(settings: Settings, ledger: Ledger) -> None:
+    """What a killed run recorded and could not move any more goes to where it belongs: it is neither planned nor told twice."""
+    work = settings.state / "work"
+    for drop in ledger.history.unfiled(str(work)):
+        for source in (file for file in drop.files if Path(file.kept_as).is_relative_to(work)):
+            file = inbox.InboxFile(
+                source.name,
+                Path(source.kept_as),
+                source.size,
+                source.sha256,
+                datetime.fromisoformat(source.arrived),
+            )
+            if file.path.exists():
+                _keep(settings, ledger, drop, file, source.problems)
+            elif place := inbox.found_again(file, settings, _day(drop.run), drop.run):
+                ledger.archived(drop.id, file.name, shown(place))
+
+
+def _put_away_objects(settings: Settings, ledger: Ledger, claims: inbox.Claims) -> None:
+    """The same for objects, wherever the run that recorded them was killed: they lie in the inbox still, or were replaced there."""
+    for drop in ledger.history.unfiled(settings.inbox_address) if settings.inbox_address else ():
+        for source in drop.files:
+            arrived = datetime.fromisoformat(source.arrived)
+            held = inbox.recorded(source.kept_as, arrived, settings, drop.run, claims)
+            if held is None:
+                continue
+            file = inbox.InboxFile(source.name, held.path, source.size, source.sha256, arrived, held=held)
+            if file.path.exists():
+                _keep(settings, ledger, drop, file, source.problems)
+            elif place := inbox.found_again(file, settings, _day(drop.run), drop.run):
+                ledger.archived(drop.id, file.name, shown(place))
+            elif held.is_at_hand():
+                _keep(settings, ledger, drop, file, source.problems)
+
+
+def _keep(settings: Settings, ledger: Ledger, drop: Drop, file: inbox.InboxFile, problems: Sequence[Problem]) -> None:
+    """Move a recorded file out of the work area: aside if there are problems with it, else into the archive of its run's day."""
+    place = (
+        inbox.set_aside(file, settings, drop.run, problems)
+        if problems
+        else inbox.archive(file, settings, _day(drop.run), drop.run)
+    )
+    ledger.archived(drop.id, file.name, shown(place))
+
+
+def _day(run: str) -> date:
+    return date.fromisoformat(run[:10])  # a run is called by its day and number
+
+
+def _plan(
+    settings: Settings,
+    ledger: Ledger,
+    this_run: Run,
+    claimed: Sequence[inbox.InboxFile],
+    plan: Callable[[], Drop],
+    *,
+    left: list[Problem],
+) -> LoadsheetError | None:
+    """Stages 2 to 4 for the files of one route, or for one fix workbook; what cannot be read is set aside, what is planned is archived,
+    what was written to meanwhile goes back to the inbox. Returns a fault of our own, if there was one: rows that got lost between
+    reading and ledger set the files aside as well.
+    """
+    try:
+        planned = plan()
+    except FileRefused as refused:
+        _refuse(settings, ledger, this_run, claimed, refused.problem, left=left)
+        return None
+    except DoesNotBalance as fault:
+        for file in claimed:
+            _set_aside(
+                settings, ledger, this_run, file, Problem("L606", Where(file.name), values={"reason": str(fault)})
+            )
+        return fault
+    for file in claimed:
+        if earlier := inbox.archived_before(file, settings):
+            left.append(Problem("A110", Where(file.name), file.name, {"earlier": earlier}, level="warning"))
+        _keep(settings, ledger, planned, file, ())
+    return None
+
+
+def plan_files(
+    settings: Settings,
+    ledger: Ledger,
+    this_run: Run,
+    chosen: Route,
+    claimed: Sequence[inbox.InboxFile],
+    *,
+    fix: FixFile | None = None,
+) -> Drop:
+    """Stages 2 to 4 for the files of one route, or for one fix workbook: read, translated as of the run's beginning, and planned. What is
+    big is translated in parts, by more processes of this machine; the ledger comes to the same.
+
+    Returns the drop as the ledger has it; moves no file. Raises FileRefused if one cannot be read or changed meanwhile, and
+    DoesNotBalance; nothing is recorded then.
+    """
+    found = opened(chosen, fix, claimed, ledger.history, settings)
+    drop = _drop(this_run, chosen, claimed, found)
+    planning = _Planning(settings, ledger, this_run, chosen.mapping, claimed, found, drop)
+    try:
+        if orders := _orders(settings, this_run, chosen, claimed, found):
+            with translation.Children(orders, settings) as translated:
+                return planning.record(translated)
+    except translation.PartsLost as lost:  # then they cost time, and nothing else
+        run_log.warning("parts of a translation lost", file=drop.name, reason=str(lost))
+    return planning.record(translation.alone(chosen.mapping, found.tables, this_run.started_at))
+
+
+def _orders(
+    settings: Settings,
+    this_run: Run,
+    chosen: Route,
+    claimed: Sequence[inbox.InboxFile],
+    found: Opened,
+) -> list[translation.Order]:
+    """What has to be known to translate a drop in parts; nothing where one process is as good. What comes back as a fix file is read as
+    its original was, which only this process can.
+    """
+    count = translation.helpers(settings)
+    size = sum(file.size for file in claimed)
+    is_plain = found.fixes is None and found.entry_of is None
+    worth_it = translation.is_worth_it(chosen.mapping, found.tables.values(), size, settings)
+    if not (count and is_plain and worth_it):
+        return []
+    by_name = {file.name: file for file in claimed}
+    files = [
+        translation.Source(role, name, str(file.path))
+        for role, name in chosen.files.items()
+        for file in (by_name[name],)
+    ]
+    return translation.orders(chosen.mapping, files, this_run.started_at, count)
+
+
+class _Planning(NamedTuple):
+    """What it takes to plan a drop, but for what it was translated to."""
+
+    settings: Settings
+    ledger: Ledger
+    run: Run
+    mapping: CompiledMapping
+    claimed: Sequence[inbox.InboxFile]
+    found: Opened
+    drop: Drop
+
+    def _looked_at(self, documents: Iterable[Document | Ignored]) -> Iterator[Document | Ignored]:
+        now = datetime.fromisoformat(self.run.started_at)
+        return far_dates(self.settings, now).watch(documents, self.mapping.lineage, self.found.tables)
+
+    def record(self, translated: translation.Translated) -> Drop:
+        """Plan what the drop was translated to."""
+        mapping, drop, misreadings = self.mapping, self.drop, Misreadings()
+        planned, fates = self.ledger.plan(
+            self.run,
+            drop,
+            mapping.lineage,
+            self.found.naming(misreadings.watch(self._looked_at(translated.documents()))),
+            lambda: _unchanged(self.claimed, translated.rows()),
+            changed=mapping.changed,
+            # what comes back in a fix workbook is what was wrong: it says nothing about the rest
+            doubts=partial(misreadings.problems, self.found.tables) if drop.fixes is None else tuple,
+            error_share_max=error_share_max(mapping, self.settings) if drop.fixes is None else 1.0,
+            notes=translated.notes,
+        )
+        rows = sum(translated.rows().values())
+        run_log.info("entries planned", file=planned.name, mapping=mapping.name, rows=rows, entries=fates)
+        return planned
+
+
+def far_dates(settings: Settings, now: datetime) -> FarDates:
+    """What points out dates far from the day of a run."""
+    return FarDates.around(now, years_back=settings.dates_years_back, years_ahead=settings.dates_years_ahead)
+
+
+def opened(
+    chosen: Route, fix: FixFile | None, claimed: Sequence[inbox.InboxFile], history: History, settings: Settings
+) -> Opened:
+    """The tables of a route, those of a fix file as its original had them. Raises FileRefused."""
+    by_name = {file.name: file for file in claimed}
+    if fix is not None:
+        return as_dropped(open_fix(fix, by_name[fix.name].path, settings), history, fix.drop)
+    tables = open_route(chosen, {role: by_name[name] for role, name in chosen.files.items()}, settings)
+    return as_dropped(tables, history, None)
+
+
+def _drop(
+    this_run: Run,
+    chosen: Route,
+    claimed: Sequence[inbox.InboxFile],
+    opened: Opened,
+) -> Drop:
+    mapping, roles = chosen.mapping, {name: role for role, name in chosen.files.items()}
+    if opened.fixes is not None and len(claimed) == 1:  # it stands for all files of its original
+        roles = dict.fromkeys(roles, FIX_ROLE)
+    return Drop(
+        id=0,
+        run=this_run.name,
+        files=tuple(_source(file, roles.get(file.name, "trigger"), file.lies_at) for file in claimed),
+        tables=tuple(_table(table) for table in opened.tables.values()),
+        mapping=mapping.name,
+        mapping_version=str(mapping.version),
+        mapping_hash=mapping.hash,
+        operation=mapping.operation.name,
+        batch_size=mapping.batch_size,
+        language=mapping.language,
+        guide=mapping.guide,
+        source=mapping.source,
+        fixes=opened.fixes.id if opened.fixes is not None else None,
+    )
+
+
+def error_share_max(mapping: CompiledMapping, settings: Settings) -> float:
+    """The share of invalid records (0 to 1) above which nothing of a drop is sent: the mapping's word before the setting's."""
+    return settings.error_share_max if mapping.error_share_max is None else mapping.error_share_max
+
+
+def _table(table: Table) -> SourceTable:
+    return SourceTable(table.name, table.file, table.sheet, table.header, table.header_row, found=table.found)
+
+
+def _unchanged(claimed: Sequence[inbox.InboxFile], rows: Mapping[str, int]) -> Mapping[str, int]:
+    """The rows that were read, asked for before anything is committed. Raises FileRefused if a file changed meanwhile."""
+    for file in claimed:
+        if not inbox.is_unchanged(file):
+            raise FileRefused(Problem("A106", Where(file.name), file.name))
+    return rows
+
+
+def _refuse(
+    settings: Settings,
+    ledger: Ledger,
+    this_run: Run,
+    claimed: Sequence[inbox.InboxFile],
+    problem: Problem,
+    *,
+    left: list[Problem],
+) -> None:
+    """Set files aside that cannot be used; if one was written to while it was read, give all back: it was not whole."""
+    changed = [file for file in claimed if not inbox.is_unchanged(file)]
+    left += [Problem("A106", Where(file.name), file.name, level="warning") for file in changed]
+    for file in claimed:
+        if changed:
+            inbox.give_back(file, settings)
+        else:
+            _set_aside(settings, ledger, this_run, file, problem)
+
+
+def _source(file: inbox.InboxFile, role: str, kept_as: str, *problems: Problem) -> SourceFile:
+    arrived = file.arrived.isoformat(timespec="seconds").replace("+00:00", "Z")
+    return SourceFile(role, file.name, file.sha256, file.size, arrived, kept_as, problems)
+
+
+def _set_aside(settings: Settings, ledger: Ledger, this_run: Run, file: inbox.InboxFile, problem: Problem) -> None:
+    # Recorded first: a file that was moved aside and is in no report would be as good as lost.
+    drop = ledger.set_aside(this_run, _source(file, "set aside", file.lies_at, problem))
+    run_log.warning("file set aside", file=file.name, code=problem.code, reason=str(problem))
+    _keep(settings, ledger, drop, file, [problem])
+
+
+def waiting_for_mappings(mappings: Sequence[CompiledMapping], routes: Routes) -> list[Problem]:
+    """What to say of mappings that do not load, and of the files that stay in the inbox because of that."""
+    return [*(one.problem for one in broken_among(mappings)), *routes.blocked.values()]
+
+
+def overdue(settings: Settings, by_name: Mapping[str, inbox.Candidate], routes: Routes) -> list[Problem]:
+    """What to say of the files that wait for their companions: of one that has waited for too long, that it needs someone."""
+    return [_overdue(settings, by_name[name], problem) for name, problem in routes.waiting.items()]
+
+
+def _overdue(settings: Settings, candidate: inbox.Candidate, wait: Problem) -> Problem:
+    if candidate.lain_s < settings.companion_wait_s:
+        return wait
+    hours = round(candidate.lain_s / 3600)
+    return replace(wait, code="A111", values={**wait.values, "hours": hours}, level="error")

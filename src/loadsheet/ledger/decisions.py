@@ -1,0 +1,140 @@
+"""What looks showed and what people decided: findings, and decisions in a chain that shows whether somebody changed one.
+
+Owns: the statements of both, and the hash of a decision. Opens no transaction: the verbs of `Ledger` do.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from sqlalchemy import Connection, bindparam, desc, insert, select, update
+
+from loadsheet.ledger import codec
+from loadsheet.ledger.schema import decisions, entries, findings
+from loadsheet.ledger.states import Decision, Entry, Finding, Run, Settlement, State
+from loadsheet.ledger.transitions import Turned, change
+from loadsheet.problems import LedgerError
+
+IN_DOUBT = "X702"
+
+FORGET = "forget"
+"""The choice of a decision that removed the contents of entries; its evidence names the decisions that lost their words by it."""
+
+_HASH = re.compile(r"\b[0-9a-f]{64}\b")
+
+
+class Choice(NamedTuple):
+    """What a person chose for one entry: the entry as it was looked at, what is to become of it, on what grounds, and, if it is
+    to be sent as another operation, as which.
+    """
+
+    entry: Entry
+    settlement: Settlement
+    evidence: str = ""
+    operation: str = ""
+
+
+def record_findings(connection: Connection, run: Run, found: Sequence[Finding]) -> None:
+    """Record findings; what each says becomes the hint of its entry, as long as that is unknown."""
+    if not found:
+        return
+    connection.execute(
+        insert(findings),
+        [
+            {
+                "entry_id": one.entry,
+                "run_id": run.id,
+                "at": one.at,
+                "shown": one.shown,
+                "counts": int(one.counts),
+                "text": one.text,
+            }
+            for one in found
+        ],
+    )
+    for one in found:
+        held = connection.execute(_DOUBTFUL, {"entry": one.entry}).first()
+        if held is not None:
+            problems = [
+                replace(problem, hint=one.text) if problem.code == IN_DOUBT else problem
+                for problem in codec.decode_problems(held.problems)
+            ]
+            connection.execute(_TELL, {"entry": one.entry, "problems": codec.encode_problems(problems)})
+
+
+def record_decisions(
+    connection: Connection, run: Run, chosen: Sequence[Choice], now: str, *, who: str, choice: str, comment: str
+) -> dict[int, Turned]:
+    """Record what a person chose for entries, change their states, and chain the decisions; returns what they were before, by id.
+    Raises LedgerError if an entry is not as it was when it was looked at.
+    """
+    for one in chosen:
+        seen = {"entry": one.entry.id, "state": one.entry.state, "changed_at": one.entry.changed_at}
+        if connection.execute(_AS_IT_WAS, seen).first() is None:
+            raise LedgerError(f"{one.entry.key} has changed since it was looked at; nothing was decided, look again")
+        if one.entry.removed and one.settlement.state is State.READY:
+            raise LedgerError(
+                f"the contents of {one.entry.key} were removed on {one.entry.removed[:10]}; drop its file again"
+            )
+        if one.operation:
+            connection.execute(_SEND_AS, {"entry": one.entry.id, "operation": one.operation})
+    turned = change(connection, run, [one.settlement for one in chosen], now)
+    chain(connection, [Decision(one.entry.id, now, who, choice, comment, one.evidence, "") for one in chosen])
+    return turned
+
+
+def chain(connection: Connection, decided: Sequence[Decision]) -> None:
+    """Record decisions behind all others, each with its hash."""
+    before = connection.scalar(select(decisions.c.hash).order_by(desc(decisions.c.id)).limit(1)) or ""
+    records = []
+    for made in decided:
+        before = chained(before, made)
+        records.append(
+            {
+                "entry_id": made.entry,
+                "at": made.at,
+                "who": made.who,
+                "choice": made.choice,
+                "comment": made.comment,
+                "evidence": made.evidence,
+                "hash": before,
+            }
+        )
+    if records:
+        connection.execute(insert(decisions), records)
+
+
+def chained(before: str, decision: Decision) -> str:
+    """The hash of a decision that follows one with the hash `before` (empty: it is the first): hex SHA-256."""
+    fields = (decision.entry, decision.at, decision.who, decision.choice, decision.comment, decision.evidence)
+    return hashlib.sha256(codec.encode([before, *fields]).encode()).hexdigest()
+
+
+def first_broken(recorded: Iterable[Decision]) -> Decision | None:
+    """The first of all decisions, oldest first, that is not as it was recorded, or that follows one which is missing. One whose words
+    were removed at somebody's request is vouched for by the later decision that did so.
+    """
+    before = ""
+    wordless: dict[str, Decision] = {}
+    for decision in recorded:
+        expected = chained(before, decision)
+        if decision.hash != expected:
+            if decision.comment or decision.evidence:
+                return decision
+            wordless[decision.hash] = decision
+        elif decision.choice == FORGET:
+            for named in _HASH.findall(decision.evidence):
+                wordless.pop(named, None)
+        before = decision.hash
+    return next(iter(wordless.values()), None)
+
+
+_ENTRY = entries.c.id == bindparam("entry")
+_DOUBTFUL = select(entries.c.problems).where(_ENTRY, entries.c.state == State.UNKNOWN)
+_TELL = update(entries).where(_ENTRY).values(problems=bindparam("problems"))
+_AS_IT_WAS = select(entries.c.id).where(
+    _ENTRY, entries.c.state == bindparam("state"), entries.c.changed_at == bindparam("changed_at")
+)
+_SEND_AS = update(entries).where(_ENTRY).values(operation=bindparam("operation"))

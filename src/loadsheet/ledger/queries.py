@@ -1,0 +1,296 @@
+"""What the ledger knows, for dispatch, reconciliation, reports and the command line. Reads only.
+
+Owns: every query about entries that is not part of a change. Streams them, so memory does not grow with their number.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from sqlalchemy import Select, desc, func, or_, select
+
+from loadsheet.fix_marks import ROW_TOO_MANY, FixedEntry
+from loadsheet.ledger import codec, exceptions, trials
+from loadsheet.ledger.planning import ALREADY, waits_as
+from loadsheet.ledger.run_queries import Chronicle
+from loadsheet.ledger.schema import (
+    attempts,
+    decisions,
+    drops,
+    entries,
+    events,
+    findings,
+    runs,
+)
+from loadsheet.ledger.statements import FETCH, Chosen, streamed
+from loadsheet.ledger.states import (
+    Attempt,
+    Decision,
+    Entry,
+    Event,
+    Finding,
+    Run,
+    State,
+    Trace,
+    Waits,
+)
+from loadsheet.mapping.documents import FIX_OF
+
+INTERRUPTED = "the process ended while this was being sent"
+TAKEN_OVER = "the process that was sending this was taken for dead"
+_STATES = {state.value: state for state in State}
+_TRACE = [entries.c[name] for name in Trace._fields]
+
+
+class History(Chronicle):
+    """The reading side of the ledger: entries and what became of them, and what `Chronicle` knows."""
+
+    def mended(self, wanted: Sequence[int], known: dict[int, frozenset[int]] | None = None) -> set[int]:
+        """Those of these entries whose rows came back in a fix file of their drop as a document that was accepted, or that the exchange
+        had already: also where it bears another key, as the key itself was wrong. Who asks often passes `known`, to be filled.
+        """
+        known = {} if known is None else known
+        with self._engine.connect() as connection:
+            drop_of = {row.id: row.drop_id for row in _DROPS.rows(connection, wanted)}
+        for drop in sorted({*drop_of.values()} - known.keys()):
+            self._note_mended(drop, known)
+        return {entry for entry, drop in drop_of.items() if entry in known[drop]}
+
+    def _note_mended(self, drop: int, known: dict[int, frozenset[int]]) -> None:
+        """Put into `known` the entries of a drop that are mended, and those of its fixes and of their fixes."""
+        found: set[int] = set()
+        unfinished: dict[int, dict[int, tuple[int, ...]]] = {}
+        for row in self._stream(_FIXING.where(drops.c.fixes == drop)):
+            mends = codec.decode_items(row.items).get(FIX_OF, ())
+            if row.state == State.ACCEPTED or (row.state == State.UNCHANGED and row.reason.startswith(ALREADY)):
+                found.update(mends)
+            elif mends:
+                unfinished.setdefault(row.drop_id, {})[row.id] = mends
+        for fix, entries_of in unfinished.items():
+            self._note_mended(fix, known)
+            found.update(*(entries_of[entry] for entry in known[fix] & entries_of.keys()))
+        known[drop] = frozenset(found)
+
+    def repeats(self, unchanged: Sequence[int]) -> dict[int, State]:
+        """Of these unchanged entries, those that repeat one which was not accepted when they were planned: the state of that one now, or,
+        where it became unchanged itself, of the one that it repeats.
+        """
+        states: dict[int, State] = {}
+        with self._engine.connect() as connection:
+            repeated = {row.id: row.id for row in _STANDINGS.rows(connection, list(unchanged))}
+            while repeated:
+                rows = {row.id: row for row in _STANDINGS.rows(connection, sorted({*repeated.values()}))}
+                nearer: dict[int, int] = {}
+                for entry, other in repeated.items():
+                    found = rows[other]
+                    before = waits_as(found.reason) if found.state == State.UNCHANGED else 0
+                    if before:
+                        nearer[entry] = before
+                    elif other != entry:
+                        states[entry] = State.ACCEPTED if found.state == State.UNCHANGED else State(found.state)
+                repeated = nearer
+        return states
+
+    def keys_of(self, wanted: Sequence[int]) -> dict[int, str]:
+        """The keys of these entries, as far as there are any."""
+        with self._engine.connect() as connection:
+            return {row.id: row.key for row in _KEYS.rows(connection, wanted) if row.key}
+
+    def fixed_entries(self, wanted: Sequence[int]) -> dict[int, FixedEntry]:
+        """What a fix file has to know of these entries, as far as they are there."""
+        with self._engine.connect() as connection:
+            return {
+                row.id: FixedEntry(
+                    row.key or "", any(one.code in ROW_TOO_MANY for one in codec.decode_problems(row.problems))
+                )
+                for row in _FIXED.rows(connection, wanted)
+            }
+
+    def entries_of(self, drop: int, *states: State) -> Iterator[Entry]:
+        """All entries of a drop, or those in these states, in the order in which they were planned."""
+        query = select(entries).where(entries.c.drop_id == drop).order_by(entries.c.id)
+        yield from self._entries(query.where(entries.c.state.in_(states)) if states else query)
+
+    def entries_in(self, *states: State) -> Iterator[Entry]:
+        """All entries in these states, oldest first."""
+        yield from self._entries(select(entries).where(entries.c.state.in_(states)).order_by(entries.c.id))
+
+    def count_in(self, *states: State) -> int:
+        """How many entries are in these states."""
+        query = select(func.count()).select_from(entries).where(entries.c.state.in_(states))
+        with self._engine.connect() as connection:
+            return connection.scalar(query) or 0
+
+    def count_unanswered(self) -> int:
+        """How many entries are unknown because a call of theirs had no clear answer, and not because a process of ours ended."""
+        unanswered = (entries.c.state == State.UNKNOWN) & entries.c.reason.not_in((INTERRUPTED, TAKEN_OVER))
+        with self._engine.connect() as connection:
+            return connection.scalar(select(func.count()).select_from(entries).where(unanswered)) or 0
+
+    def untried(self) -> list[tuple[int, str]]:
+        """The drops with ready entries that are on trial, each with an operation of theirs; see `trials.untried`."""
+        with self._engine.connect() as connection:
+            return trials.untried(connection)
+
+    def traces_of(self, drop: int) -> Iterator[Trace]:
+        """The traces of all entries of a drop, in the order in which they were planned."""
+        yield from self._traces(select(*_TRACE).where(entries.c.drop_id == drop).order_by(entries.c.id))
+
+    def traces_on(self, lanes: Sequence[str], *states: State) -> Iterator[Trace]:
+        """The traces of all entries on these lanes in these states; on each lane in the order in which they got there."""
+        for start in range(0, len(lanes), FETCH):
+            chosen = entries.c.lane.in_(lanes[start : start + FETCH]) & entries.c.state.in_(states)
+            order = (entries.c.lane, entries.c.changed_at, entries.c.id)
+            yield from self._traces(select(*_TRACE).where(chosen).order_by(*order))
+
+    def traces_by_id(self, wanted: Sequence[int]) -> Iterator[Trace]:
+        """The traces of these entries, in no order."""
+        for some in exceptions.chunks(wanted):
+            yield from self._traces(select(*_TRACE).where(entries.c.id.in_(some)))
+
+    def entry(self, identity: int) -> Entry:
+        """One entry."""
+        (found,) = self._entries(select(entries).where(entries.c.id == identity))
+        return found
+
+    def entries_by_id(self, wanted: Sequence[int]) -> Iterator[Entry]:
+        """These entries, in this order."""
+        for some in exceptions.chunks(wanted):
+            found = {entry.id: entry for entry in self._entries(select(entries).where(entries.c.id.in_(some)))}
+            yield from (found[identity] for identity in some)
+
+    def entries_by_key(self, key: str) -> list[Entry]:
+        """All entries of a business key, or of all keys that begin with it and a slash, oldest first."""
+        matching = or_(entries.c.key == key, entries.c.key.startswith(f"{key}/", autoescape=True))
+        return list(self._entries(select(entries).where(matching).order_by(entries.c.id)))
+
+    def waiting_lanes(self) -> list[str]:
+        """The lanes of everything that waits for its order or tender."""
+        waits = (entries.c.waits == Waits.PARENT) & entries.c.state.in_((State.READY, State.HELD))
+        with self._engine.connect() as connection:
+            return list(connection.scalars(select(entries.c.lane).where(waits).distinct()))
+
+    def still_waiting(self, run: Run) -> tuple[int, str, str]:
+        """How many entries of earlier runs are held for their order or tender, and the key and the time of the oldest."""
+        chosen = (entries.c.waits == Waits.PARENT) & (entries.c.state == State.HELD) & (drops.c.run_id < run.id)
+        query = select(entries.c.key, entries.c.created_at).join(drops, drops.c.id == entries.c.drop_id).where(chosen)
+        with self._engine.connect() as connection:
+            oldest = connection.execute(query.order_by(entries.c.id).limit(1)).first()
+            if oldest is None:
+                return 0, "", ""
+            return connection.scalar(select(func.count()).select_from(query.subquery())) or 0, *oldest
+
+    def findings_of(self, entry: int) -> list[Finding]:
+        """What looks at listings showed of an entry, oldest first."""
+        columns = [findings.c[name] for name in ("at", "shown", "counts", "text")]
+        query = select(runs.c.name, *columns).join(runs, runs.c.id == findings.c.run_id)
+        query = query.where(findings.c.entry_id == entry).order_by(findings.c.id)
+        with self._engine.connect() as connection:
+            return [
+                Finding(entry, run, at, shown, bool(counts), text)
+                for run, at, shown, counts, text in connection.execute(query)
+            ]
+
+    def decisions(self) -> Iterator[Decision]:
+        """Everything that people decided, oldest first."""
+        columns = [decisions.c[name] for name in ("entry_id", "at", "who", "choice", "comment", "evidence", "hash")]
+        for row in self._stream(select(*columns).order_by(decisions.c.id)):
+            yield Decision(*row)
+
+    def witnesses(self, makes: Sequence[str], ends: Sequence[str], limit: int) -> list[tuple[str, str]]:
+        """The latest entries that an answer of the exchange accepted, newest first, of operations that make or change a record
+        and with none of those after them that end it: key, and accepted since when (ISO 8601 UTC).
+        """
+        later = entries.alias()
+        answered = select(1).where(attempts.c.entry_id == entries.c.id, attempts.c.outcome == "accepted")
+        ended = select(1).where(
+            later.c.lane == entries.c.lane,
+            later.c.state.in_((State.ACCEPTED, State.UNKNOWN, State.SENDING)),
+            later.c.operation.in_(ends),
+            later.c.id > entries.c.id,
+        )
+        query = select(entries.c.key, entries.c.changed_at).where(
+            entries.c.state == State.ACCEPTED,
+            entries.c.waits == Waits.DECISION,
+            entries.c.operation.in_(makes),
+            answered.exists(),
+            ~ended.exists(),
+        )
+        with self._engine.connect() as connection:
+            found = connection.execute(query.order_by(desc(entries.c.id)).limit(limit))
+            return [(row.key, row.changed_at) for row in found]
+
+    def entries_on(self, lane: str, *states: State) -> list[Entry]:
+        """The entries of a lane in these states, in the order in which they got there."""
+        chosen = (entries.c.lane == lane) & entries.c.state.in_(states)
+        return list(self._entries(select(entries).where(chosen).order_by(entries.c.changed_at, entries.c.id)))
+
+    def exceptions_at(self, run: Run) -> list[exceptions.Standing]:
+        """The exceptions that were open when a run began, or opened by it, oldest first; those that it closed are told as closed."""
+        with self._engine.connect() as connection:
+            return exceptions.standing_at(connection, run)
+
+    def exceptions_of(self, wanted: Sequence[int]) -> dict[int, exceptions.Standing]:
+        """How the exceptions of these entries stand, as far as they ever were one."""
+        with self._engine.connect() as connection:
+            return exceptions.standings_of(connection, wanted)
+
+    def remarks_on(self, wanted: Sequence[int]) -> dict[int, dict[str, exceptions.Remark]]:
+        """What the analyst said last of these entries, by entry and by what it is (owner, reason, comment, status)."""
+        with self._engine.connect() as connection:
+            return exceptions.latest_remarks(connection, wanted)
+
+    def origins_of(self, wanted: Sequence[int]) -> dict[int, tuple[int, int]]:
+        """For each of these entries its drop, and the first one that this is a fix of, or a fix of a fix of (itself, if it is none)."""
+        with self._engine.connect() as connection:
+            return exceptions.origins_of(connection, wanted)
+
+    def owners(self) -> list[str]:
+        """Everybody whom the analyst ever named as the owner of an exception, the latest first."""
+        with self._engine.connect() as connection:
+            return exceptions.owners(connection)
+
+    def workbooks_read(self) -> dict[str, exceptions.WorkbookRead]:
+        """The workbooks that remarks were read from, by name, as they were then."""
+        with self._engine.connect() as connection:
+            return exceptions.workbooks_read(connection)
+
+    def events_of(self, entry: int) -> list[Event]:
+        """Every change of an entry's state, oldest first."""
+        columns = (events.c.at, runs.c.name, events.c.before, events.c.after, events.c.reason)
+        query = (
+            select(*columns)
+            .join(runs, runs.c.id == events.c.run_id)
+            .where(events.c.entry_id == entry)
+            .order_by(events.c.id)
+        )
+        with self._engine.connect() as connection:
+            return [Event(*row) for row in connection.execute(query)]
+
+    def attempts_of(self, entry: int) -> list[Attempt]:
+        """Every attempt to send an entry, oldest first."""
+        names = ("number", "started_at", "request_hash", "outcome", "status", "detail", "duration_ms")
+        columns = [attempts.c[name] for name in names]
+        query = select(runs.c.name.label("run"), *columns).join(runs, runs.c.id == attempts.c.run_id)
+        query = query.where(attempts.c.entry_id == entry).order_by(attempts.c.number)
+        with self._engine.connect() as connection:
+            return [Attempt(**row._mapping) for row in connection.execute(query)]  # noqa: SLF001 (public name in SQLAlchemy)
+
+    def _entries(self, query: Select[Any]) -> Iterator[Entry]:
+        return map(codec.entry, self._stream(query))
+
+    def _traces(self, query: Select[Any]) -> Iterator[Trace]:
+        for row in self._stream(query):
+            identity, operation, key, lane, state, content_hash = row
+            yield Trace(identity, operation, key, lane, _STATES[state], content_hash)
+
+    def _stream(self, query: Select[Any]) -> Iterator[Any]:
+        return streamed(self._engine, query)
+
+
+_DROPS = Chosen(select(entries.c.id, entries.c.drop_id), entries.c.id)
+_FIXING = select(
+    *(entries.c[name] for name in ("id", "drop_id", "state", "reason", "items")),
+).join(drops, drops.c.id == entries.c.drop_id)
+_STANDINGS = Chosen(select(*(entries.c[name] for name in ("id", "state", "reason"))), entries.c.id)
+_KEYS = Chosen(select(entries.c.id, entries.c.key), entries.c.id)
+_FIXED = Chosen(select(entries.c.id, entries.c.key, entries.c.problems), entries.c.id)

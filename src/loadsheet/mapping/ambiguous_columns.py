@@ -1,0 +1,150 @@
+"""Columns that are written in one way and read in another: day and month changed over, or decimal comma and decimal point.
+
+A refused value can prove it: `13/04/2026` in a column that is read as month/day. Then `03/04/2026` was read as well, as another day,
+and nobody would notice. Where no value of the column proves the opposite, the rest of a drop cannot be trusted: a problem of the file.
+A column is looked at again only where such a value was refused. Knows no mapping.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from loadsheet.mapping.documents import Document, Ignored
+from loadsheet.mapping.numerals import decimal_mark
+from loadsheet.problems import Problem
+from loadsheet.reading import Native, Table
+
+MISREAD = "L612"
+
+_DATE = re.compile(r"\s*([0-9]{1,2})([./-])([0-9]{1,2})\2[0-9]{2,4}\b")
+_NUMBER = re.compile(r"\s*[+-]?([0-9]+(?:[.,][0-9]+)+)(?![0-9.,])")
+_THOUSANDS = re.compile(r"[1-9][0-9]{0,2}[.,][0-9]{3}")
+_MONTHS = 12
+_DAY_FIRST, _MONTH_FIRST = "the day before the month", "the month before the day"
+_COMMA, _POINT = "a decimal comma", "a decimal point"
+_OTHER = {_DAY_FIRST: _MONTH_FIRST, _MONTH_FIRST: _DAY_FIRST, _COMMA: _POINT, _POINT: _COMMA}
+_EITHER = "either"
+
+
+class Way(NamedTuple):
+    """How a text is written, by what can be compared (dates with one separator, or numbers); `order` is `either` where it shows nothing."""
+
+    of: str
+    order: str
+
+
+class _Proof(NamedTuple):
+    """A refused value whose column is read the other way, with its place."""
+
+    file: str
+    sheet: str
+    column: str
+    way: Way
+
+
+class Misreadings:
+    """What documents show of columns that are misread. Let them pass through `watch`, then ask."""
+
+    def __init__(self) -> None:
+        self._proofs: dict[_Proof, str] = {}
+
+    def watch(self, documents: Iterable[Document | Ignored]) -> Iterator[Document | Ignored]:
+        """The documents, unchanged."""
+        for document in documents:
+            if isinstance(document, Document) and document.problems:
+                for problem in document.problems:
+                    self.add(problem)
+            yield document
+
+    def add(self, problem: Problem) -> None:
+        """Take one problem of a document."""
+        way = _refused(problem)
+        if way is not None:
+            at = problem.where
+            proof = _Proof(at.file, at.sheet, at.column, way)
+            self._proofs.setdefault(proof, problem.found)
+
+    def problems(self, tables: Mapping[str, Table]) -> list[Problem]:
+        """One for every column that is misread, at the first value that was not refused but means something else."""
+        found = [
+            problem
+            for proof, value in self._proofs.items()
+            for table in tables.values()
+            if (table.file, table.sheet) == proof[:2] and (problem := self._judge(proof, value, table)) is not None
+        ]
+        return list(
+            {(problem.where.file, problem.where.sheet, problem.where.column): problem for problem in found}.values()
+        )
+
+    def _judge(self, proof: _Proof, value: str, table: Table) -> Problem | None:
+        either = proof._replace(way=Way(proof.way.of, _EITHER))
+        if either in self._proofs or table.header.count(proof.column) != 1:  # what reads both ways was refused as well
+            return None
+        position, count, first = table.header.index(proof.column), 0, None
+        for row in table.partial_rows(frozenset({position})):
+            cell = row.cells[position]
+            if row.ignored or row.problem or isinstance(cell, Native):
+                continue
+            way = way_of(cell, proof.way.of)
+            if way == _OTHER[proof.way.order]:
+                return None
+            if way == _EITHER:
+                count, first = count + 1, first or (row.number, cell)
+        if first is None:
+            return None
+        told = {"read": _OTHER[proof.way.order], "written": proof.way.order, "proof": value, "count": count}
+        return Problem(MISREAD, table.where(first[0], position), first[1], told, _hint(table.file))
+
+
+def _hint(file: str) -> str:
+    return (
+        "say in the mapping how the column is written (dates: or locale:), or have it written in one way, and drop the file again; "
+        f"if all else is right as it is read: loadsheet retry --file {file}"
+    )
+
+
+def way_of(text: str, of: str) -> str:
+    """In which order a text is written, as a date with the separator `of` or (empty) as a number; empty if it is no such text."""
+    found = _number(text) if not of else _date(text)
+    return found.order if found is not None and found.of == of else ""
+
+
+def _date(text: str) -> Way | None:
+    found = _DATE.match(text)
+    if found is None or found[1] == found[3]:
+        return None
+    first, second = int(found[1]), int(found[3])
+    if min(first, second) > _MONTHS:
+        return None
+    if max(first, second) <= _MONTHS:
+        return Way(found[2], _EITHER)
+    return Way(found[2], _DAY_FIRST if first > second else _MONTH_FIRST)
+
+
+def _number(text: str) -> Way | None:
+    found = _NUMBER.match(text)
+    if found is None:
+        return None
+    if _THOUSANDS.fullmatch(found[1]):
+        return Way("", _EITHER)
+    marks = [letter for letter in found[1] if letter in ".,"]
+    if marks.count(marks[-1]) > 1 or len(set(marks[:-1])) > 1:  # 1,234,567 or 1.2,3.4
+        return None
+    return Way("", _COMMA if marks[-1] == "," else _POINT)
+
+
+def _refused(problem: Problem) -> Way | None:
+    """How a refused value is written, if its column is read the other way; `either` for a number that could be read both ways."""
+    if problem.code not in ("C302", "C304", "C316"):
+        return None
+    way = _date(problem.found) if problem.code == "C304" else _number(problem.found)
+    if way is None:
+        return None
+    if problem.code == "C304":
+        declared = [_date(example) for example in str(problem.values.get("expected", "")).split(" or ")]
+        read = {one.order for one in declared if one is not None and one.of == way.of}
+    elif problem.code == "C302":
+        read = {_POINT if decimal_mark(problem.values["locale"]) == "." else _COMMA}
+    else:  # with one mark only it is none of the column's
+        read = {_OTHER.get(way.order, "")} if len(re.findall("[.,]", problem.found)) == 1 else set()
+    return way if way.order == _EITHER or read == {_OTHER[way.order]} else None

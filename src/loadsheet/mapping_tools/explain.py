@@ -1,0 +1,202 @@
+"""A value explained backwards: payload path <- leaf of the mapping <- what was converted <- cells as their sender wrote them.
+
+Owns: the story of one value. Everything comes from what a document keeps (rows, lineage) and from the mapping file, if the one at
+hand is still the one the document was made with; nothing is stored for it. Knows no ledger.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from loadsheet.mapping import Mapping as CompiledMapping
+from loadsheet.mapping import Place, SourceRow, locate
+from loadsheet.mapping.conversion import ColumnPlan
+from loadsheet.mapping.documents import Lineage
+from loadsheet.mapping.inheritance import read_with_base
+from loadsheet.mapping.lookups import folded, read_lookup
+from loadsheet.mapping.schema import LookupSpec
+from loadsheet.mapping.suggestions import did_you_mean, some
+from loadsheet.mapping.yamlfile import Loc, YamlFile
+from loadsheet.mapping_tools.diff import flat, pattern
+from loadsheet.problems import Where
+from loadsheet.reading import fold
+
+_CELLS_SHOWN = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A cell behind a value: where it is, its heading, its text as it was sent, how it is read, and the code row it led to."""
+
+    where: Where
+    label: str
+    text: str
+    read: str = ""
+    code: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """One value of a payload: its path, the value as JSON, its cells (none: the mapping supplies it), how many there are in all,
+    and the place and text of the mapping's leaf.
+    """
+
+    path: str
+    value: str
+    cells: tuple[Cell, ...]
+    cells_in_all: int
+    leaf: str = ""
+    leaf_at: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What is kept of a document: its payload, rows and items (see `Document`), and the lineage of its mapping. `columns` says for
+    a table at which position a column (the mapping's name for it) stood, `headers` its headings; `place` says where a cell is: table, row number, position.
+    """
+
+    payload: bytes
+    rows: Sequence[SourceRow]
+    items: Mapping[str, tuple[int, ...]]
+    lineage: Lineage
+    columns: Mapping[str, Mapping[str, int]]
+    headers: Mapping[str, tuple[str, ...]]
+    place: Callable[[str, int, int | None], Where]
+
+
+def fields_named(payload: bytes, wanted: str) -> list[str]:
+    """The payload paths that a person means: the path itself, all places of a pattern (`packages[].weight`), all below an object
+    or list (`packages[1]`), or all fields of that name. Raises KeyError with what there is.
+    """
+    paths = list(flat(payload))
+    tests: tuple[Callable[[str], bool], ...] = (
+        lambda path: path == wanted,
+        lambda path: pattern(path) == wanted,
+        lambda path: path.startswith((f"{wanted}.", f"{wanted}[")),
+        lambda path: path.rpartition(".")[2] == wanted,
+    )
+    for is_meant in tests:
+        if found := [path for path in paths if is_meant(path)]:
+            return found
+    hint = did_you_mean(wanted, paths) or f"there are {some(dict.fromkeys(map(pattern, paths)), 60)}"
+    raise KeyError(f"the record has no field {wanted}; {hint}")
+
+
+def explain(made: Made, paths: Sequence[str], mapping: CompiledMapping | None) -> list[Explanation]:
+    """The story of each of these payload paths; without a mapping the cells alone."""
+    values = flat(made.payload)
+    file = read_with_base(mapping.path) if mapping is not None else None
+    columns = (
+        {(table.name, column.name): column for table in mapping.plan.tables for column in table.columns}
+        if mapping
+        else {}
+    )
+    found = []
+    for path in paths:
+        places = locate(made.lineage, made.rows, made.items, path)
+        cells = tuple(
+            _cell(made, place, columns.get((place.table, place.column)), file) for place in places[:_CELLS_SHOWN]
+        )
+        leaf, leaf_at = _leaf(file, path, made.items) if file is not None else ("", "")
+        found.append(Explanation(path, values[path], cells, len(places), leaf, leaf_at))
+    return found
+
+
+def _cell(made: Made, place: Place, column: ColumnPlan | None, file: YamlFile | None) -> Cell:
+    row = made.rows[place.row]
+    index = made.columns.get(row.table, {}).get(place.column)
+    if index is None:  # a column of a set, whose heading is another one in each
+        labels = [fold(label) for label in made.headers.get(row.table, ())]
+        index = labels.index(fold(place.label)) if fold(place.label) in labels else None
+    text = row.cells[index] if index is not None and index < len(row.cells) else ""
+    where = made.place(row.table, row.number, index)
+    if column is None:
+        return Cell(where, place.label, text, "" if index is not None or not place.column else "computed for the row")
+    return Cell(where, column.label, text, _reading(column, file), _code(column, text, file))
+
+
+def _reading(column: ColumnPlan, file: YamlFile | None) -> str:
+    """How a column reads its cells, in the mapping's own keys, with what the whole file says about numbers and dates."""
+    spec = column.spec
+    keys = [key for key in type(spec).model_fields if key in spec.model_fields_set and key not in _NOT_READING]
+    told = [f"{key} {_plain(getattr(spec, key))}" for key in keys if getattr(spec, key) not in (None, [], "", False)]
+    source = file.values.get("source", {}) if file is not None else {}
+    habits = [key for key in _HABITS.get(spec.type, ()) if source.get(key) and key not in keys]
+    told += [f"{key} {_plain(source[key])}" for key in habits]
+    return ", ".join([spec.type, *told])
+
+
+_HABITS = {  # keys of `source` that say how a type is read
+    **dict.fromkeys(("integer", "decimal", "quantity", "country", "yesno"), ("locale",)),
+    **dict.fromkeys(("date", "datetime"), ("dates", "timezone")),
+}
+_NOT_READING = frozenset({"label", "aliases", "type", "required", "key", "control_total", "example", "note", "one_of"})
+
+
+def _plain(value: Any) -> str:
+    if hasattr(value, "model_dump"):
+        value = {name: inner for name, inner in value.model_dump(by_alias=True).items() if inner is not None}
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{name}: {inner}" for name, inner in value.items()) + "}"
+    return " or ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+
+
+def _code(column: ColumnPlan, text: str, file: YamlFile | None) -> str:
+    """The row of a code table, or the pair of a code list, that a text led to."""
+    spec = column.spec
+    if isinstance(spec.one_of, dict):
+        found = next(
+            (
+                value
+                for key, value in spec.one_of.items()
+                if folded(key, ignore_case=True) == folded(text, ignore_case=True)
+            ),
+            None,
+        )
+        return f"one_of: {text} -> {found}" if found is not None else ""
+    if spec.lookup is None or file is None:
+        return ""
+    table = LookupSpec.model_validate(file.values["lookups"][spec.lookup])
+    lookup = read_lookup(spec.lookup, table, file, ("lookups", spec.lookup))
+    if lookup is not None and lookup.more_keys:
+        return f"{table.file}: by {' and '.join(table.key)}"
+    codes = lookup.find(text) if lookup is not None else None
+    if lookup is None or codes is None:
+        return f"{table.file}: no row for {text}"
+    meant = ", ".join(f"{name} {value or 'blank'}" for name, value in zip(lookup.columns, codes, strict=True))
+    return f"{table.file}: {table.key[0]} {text} -> {meant}"
+
+
+# ---- the leaf of the mapping ----
+
+
+def _leaf(file: YamlFile, path: str, items: Mapping[str, tuple[int, ...]]) -> tuple[str, str]:
+    """The leaf that fills a path: its text as it stands in the file, and `file:line`."""
+    for loc in _locs(file, path, items):
+        if loc in file.marks and loc[-1] != "payload":
+            line, column = file.marks[loc]
+            path_of_it = file.owner(loc)
+            text = path_of_it.read_text(encoding="utf-8-sig").splitlines()[line - 1][column - 1 :]
+            return text.split("  #")[0].strip(), f"{path_of_it}:{line}"
+    return "", ""
+
+
+def _locs(file: YamlFile, path: str, items: Mapping[str, tuple[int, ...]]) -> Iterator[Loc]:
+    """Places in the file to look for a path's leaf: as far down as the mapping writes it out."""
+    loc: Loc = ("payload",)
+    walked = ""
+    for step in path.replace("[", ".[").split("."):
+        if not step.startswith("["):
+            walked = f"{walked}.{step}" if walked else step
+            loc = (*loc, step)
+            continue
+        index = int(step[1:-1])
+        entries = items.get(walked, ())
+        walked += step
+        if (*loc, "list") in file.marks:
+            loc = (*loc, "list", entries[index] if index < len(entries) else index)
+        elif (*loc, "item") in file.marks:
+            loc = (*loc, "item")
+    while len(loc) > 1:
+        yield loc
+        loc = loc[:-1]

@@ -1,0 +1,263 @@
+"""Which column of a sheet fills which field of the interface: by what headings and help texts mean, and by what the values are.
+
+Owns: the score of a column for a field, the assignment, and which operation a sheet is probably meant for. Fields are known by their
+meaning, kind and named values in the contract; no field name stands here.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from loadsheet.contract import DATE_SHAPES, WRITES, Action, Field, Kind, Operation, Record, When
+from loadsheet.mapping.conversion_errors import Wrong
+from loadsheet.mapping.words import currency_reader
+from loadsheet.mapping_tools.column_profiles import Column, Sheet
+from loadsheet.mapping_tools.vocabulary import vocabulary, words_of
+
+_SOFT = frozenset(
+    {"code", "current", "customer", "id", "reference", "first", "moment", "company", "early", "count", "milestone"}
+)
+_SIDES = frozenset({"pickup", "delivery"})
+_HARD = frozenset(
+    {"inner", "unit", "second", "late", "chargeable", "estimated", "offset", "unused"}
+)  # a heading and a field have both or neither
+_PLANNED = frozenset(
+    {"moment", "estimated", "early", "late"}
+)  # the heading of a moment that is set, rather than of an event
+_TIMES = frozenset({"early", "late", "moment"})
+_NAMED_IN_WORDS = frozenset({"company", "contact", "city", "province", "location", "address", "pickup", "delivery"})
+_MADE_OF_DIGITS = frozenset({"postal", "phone", "id", "reference"})
+_LEAST = 0.3
+_EVENTS = 3  # milestones with their dates: a sheet that tracks
+_MANY = 8  # fields with a column: a sheet that describes records, not changes to them
+_VERBS = {
+    Action.DELETE: {"delete", "deletes", "deleted", "cancel", "cancelled", "cancellations", "withdrawal", "withdrawals", "storno", "anulacion", "annulation"},
+    Action.UPDATE: {"update", "updates", "change", "changes", "amend", "anderung", "anderungen", "modif", "cambios", "wijziging"},
+    Action.QUOTE: {"quote", "quotes", "offer", "offers", "angebot", "angebote", "offerte", "devis", "cotizacion"},
+    Action.CONFIRM: {"confirm", "confirmation", "confirmations", "award", "awards", "zuschlag"},
+    Action.STATUS: {"status", "events", "event", "tracking", "milestones", "statut", "estado"},
+    Action.CREATE: {"orders", "new", "lanes", "tender", "auftrage", "commandes", "pedidos", "create"},
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A field that a column may fill: its path pattern, what must be meant, what may be meant besides, and whether it is needed."""
+
+    path: str
+    field: Field
+    core: frozenset[str]
+    soft: frozenset[str]
+    needed: bool
+    in_list: bool
+    is_key: bool
+
+
+class Filled(NamedTuple):
+    """A column that fills a field: the number of its sheet, the column, how well it fits (1 is a perfect match), and why it may not."""
+
+    sheet: int
+    column: Column
+    score: float
+    doubt: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """An operation with the columns that fill its fields, by path pattern, and a total to compare operations by."""
+
+    operation: Operation
+    filled: dict[str, Filled]
+    total: float
+
+
+def meaning(field: Field) -> frozenset[str]:
+    """What a field means, by the help text of the contract."""
+    return vocabulary().read(field.meaning.split("(")[0].split(";")[0].split(", zone")[0]).concepts
+
+
+def is_needed(field: Field, operation: Operation) -> bool:
+    """Whether the field has to be in every record of this operation."""
+    return field.when is When.ALWAYS or (operation.creates and field.when is When.ON_CREATE)
+
+
+def milestones(sheet: Sheet) -> list[Column]:
+    """The columns that hold when an event happened."""
+    return [
+        column
+        for column in sheet.columns
+        if column.concepts & {"milestone"}
+        and not column.concepts & _PLANNED
+        and column.guess.type in {"datetime", "date"}
+    ]
+
+
+def best_operation(sheets: Sequence[Sheet]) -> list[Match]:
+    """What the sheets may be meant for, the likeliest first."""
+    return sorted((match(sheets, operation) for operation in WRITES), key=lambda found: -found.total)
+
+
+def match(sheets: Sequence[Sheet], operation: Operation) -> Match:
+    """The columns that fill the fields of an operation: the best pairs first, each column and each field once."""
+    targets = list(_targets(operation.record, operation))
+    pairs = [
+        (score, number, column, target)
+        for number, sheet in enumerate(sheets)
+        for column in sheet.columns
+        for target in targets
+        if (score := _score(column, target)) >= _LEAST
+    ]
+    pairs.sort(key=lambda pair: (-pair[0], pair[1], pair[2].position))
+    filled: dict[str, Filled] = {}
+    used: set[tuple[int, int]] = set()
+    for score, number, column, target in pairs:
+        if target.path not in filled and (number, column.position) not in used:
+            filled[target.path] = Filled(number, column, score, _doubt(column, target))
+            used.add((number, column.position))
+    return Match(operation, filled, _total(operation, filled, sheets))
+
+
+def best_columns(
+    columns: Sequence[Column], record: Record, operation: Operation, context: frozenset[str]
+) -> dict[str, Column]:
+    """The columns that fill the fields of one record within another, by the fields' names: the best pairs first, each once. `context` is
+    what all of these columns may mean besides.
+    """
+    targets = list(_targets(record, operation, context=context, in_list=True))
+    pairs = [(score, one, target) for one in columns for target in targets if (score := _score(one, target)) >= _LEAST]
+    found: dict[str, Column] = {}
+    for _, column, target in sorted(pairs, key=lambda pair: -pair[0]):
+        if target.path not in found and all(column is not used for used in found.values()):
+            found[target.path] = column
+    return found
+
+
+def _targets(
+    record: Record,
+    operation: Operation,
+    path: str = "",
+    context: frozenset[str] = frozenset(),
+    *,
+    in_list: bool = False,
+) -> Iterator[Target]:
+    for field in record.fields:
+        here = f"{path}.{field.name}" if path else field.name
+        concepts = meaning(field)
+        if field.record is not None:
+            is_list = field.kind is Kind.ARRAY
+            if not is_list or any(inner.when is When.ALWAYS for inner in field.record.fields):
+                below = frozenset() if is_list else concepts
+                yield from _targets(
+                    field.record,
+                    operation,
+                    f"{here}[]" if is_list else here,
+                    concepts | context if is_list else below,
+                    in_list=in_list or is_list,
+                )
+        elif field.when is not When.LISTED and field.kind not in (Kind.OFFSET_HOURS, Kind.OFFSET_MINUTES) and concepts:
+            is_key = not path and field.name in record.key
+            subject = frozenset({operation.subject})
+            soft = _SOFT if is_key else _SOFT | subject
+            whole = concepts if in_list else concepts | context
+            core = (subject & concepts if is_key else whole - soft) or whole
+            yield Target(here, field, core, soft | context, is_needed(field, operation), in_list, is_key)
+
+
+def _score(column: Column, target: Target) -> float:
+    """How well a column fits a field, 0 to about 1.5; 0 where its values cannot fill it."""
+    if not _type_fits(column, target.field):
+        return 0.0
+    label = column.concepts
+    recognised = _named_values(column, target.field)
+    hits = len(label & target.core)
+    if not hits and recognised < 0.5:  # noqa: PLR2004 (half of the values are values that the interface names)
+        return 0.0
+    if (label ^ (target.core | target.soft)) & _HARD & (label | target.core):
+        return 0.0
+    if label & _SIDES and target.core & _SIDES and not label & target.core & _SIDES:
+        return 0.0
+    telling = target.core - _SIDES - _TIMES
+    if telling and not telling & label and recognised < 0.5:  # noqa: PLR2004 (as above)
+        return 0.0  # that it is about the delivery does not make it the city
+    missed = len(target.core - label)
+    surplus = len(label - target.core - target.soft - _of_lines(target))
+    score = hits / (hits + missed + 0.7 * surplus + 0.1 * len(column.reading.unknown)) if hits else 0.0
+    score += 0.05 * len(label & meaning(target.field) & target.soft)
+    score += 0.4 * recognised if recognised else -0.3 * bool(target.field.known)
+    score += 0.1 * (target.is_key and "id" in label)  # of an order's columns its number, rather than its customer
+    score += 0.1 * target.needed + 0.06 * ("delivery" in target.core and not label & _SIDES)
+    return max(score, 0.0)
+
+
+def _of_lines(target: Target) -> frozenset[str]:
+    """What a heading may say besides of anything in a list of packages: `Ware / Anzahl`."""
+    lines = frozenset({"item", "package"})
+    return lines if target.in_list and target.core - lines else frozenset()
+
+
+def _named_values(column: Column, field: Field) -> float:
+    """The share of the different values that mean one which the interface names."""
+    if not field.known or column.guess.type != "text":
+        return 0.0
+    distinct = set(column.filled)
+    if not distinct or len(distinct) > 25:  # noqa: PLR2004 (no list of codes)
+        return 0.0
+    meant = sum(bool(vocabulary().value_meant(value, field.known)) for value in distinct)
+    return meant / len(distinct)
+
+
+def _type_fits(column: Column, field: Field) -> bool:
+    kind, found = field.kind, column.guess.type
+    if kind is Kind.NUMERIC:
+        return found in {"integer", "decimal", "quantity"}
+    if kind in DATE_SHAPES:
+        return found in {"datetime", "date"} or (kind is Kind.TIME and found == "time")
+    if kind is Kind.FLAG:
+        return found == "yesno"
+    if kind is Kind.TIMEZONE or "timezone" in meaning(field):
+        return found == "timezone"
+    if field.known:
+        return found == "text" and not column.holds_moments
+    return found in {"text", "country", "currency", "integer", "decimal"} and _words_fit(column, meaning(field))
+
+
+def _words_fit(column: Column, concepts: frozenset[str]) -> bool:
+    """Whether the cells can be what a text field means: no dates as names, and no numbers as companies or places."""
+    if concepts & _MADE_OF_DIGITS or "moment" in concepts:
+        return True
+    if "item" in concepts and column.guess.type in {"decimal", "quantity"}:
+        return False
+    return not column.holds_moments and not (concepts & _NAMED_IN_WORDS and column.holds_numbers)
+
+
+def _doubt(column: Column, target: Target) -> str:
+    """What in a heading speaks against the field that it fills; empty if nothing does."""
+    surplus = column.concepts - target.core - target.soft - meaning(target.field) - _of_lines(target)
+    words = [word for word in column.reading.unknown if isinstance(currency_reader()(word.upper()), Wrong)]
+    if words:
+        return f'what is "{" ".join(words)}" in the heading?'
+    if surplus:
+        return f"the heading says {' and '.join(sorted(surplus))} too"
+    if missing := target.core - column.concepts - _SIDES - _TIMES - _of_lines(target) - {"total"}:
+        return f"the heading does not say {' and '.join(sorted(missing))}"
+    return "the heading says nothing of the pickup" if "pickup" in target.core - column.concepts else ""
+
+
+def _total(operation: Operation, filled: dict[str, Filled], sheets: Sequence[Sheet]) -> float:
+    total = sum(found.score for found in filled.values())
+    keys = [name for name in operation.record.key if name in filled]
+    total += 1.5 if operation.record.key[0] in keys else -4
+    total -= 0.35 * sum(is_needed(field, operation) and field.name not in filled for field in operation.record.fields)
+    columns = sum(len(sheet.columns) for sheet in sheets)
+    many = len(filled) >= _MANY
+    total += {
+        Action.CREATE: 5.0 if many else -2.0,
+        Action.UPDATE: 0.0 if many else 1.5,
+        Action.DELETE: 2.0 if columns <= 2 else -4.0,  # noqa: PLR2004 (a list of identifiers, and perhaps why)
+    }.get(operation.action, 0.0)
+    if operation.action is Action.STATUS and (events := max(len(milestones(sheet)) for sheet in sheets)) >= _EVENTS:
+        total += 2.0 * events
+    words = {word for sheet in sheets for text in (sheet.path.stem, sheet.title) for word in words_of(text)}
+    total += 3.0 * bool(words & _VERBS.get(operation.action, set()))
+    subjects = {word for word in words if word.startswith(operation.subject)}
+    return total + 0.5 * bool(subjects)

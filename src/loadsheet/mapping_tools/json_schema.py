@@ -1,0 +1,189 @@
+"""The JSON Schema of the mapping format (draft 2020-12), made from the models that read a mapping and from the contract.
+
+Owns: how the two become one schema that editors understand: keys, types and words of `language.py` with their meaning, and under
+`payload:` the fields of the record that `target` names. It is as strict as a schema can be; what needs the sections together (does
+this column exist?) only `lint` can say.
+"""
+
+from typing import Any
+
+from pydantic import BaseModel
+
+from loadsheet.contract import EXPECTED, WRITES, Field, Kind, Operation, Record, When
+from loadsheet.mapping.schema import SOURCES_OF_A_VALUE, Column, Derived, Leaf, MappingSpec, Target, ZoneSpec
+from loadsheet.mapping_tools.key_descriptions import MEANINGS
+
+Json = dict[str, Any]
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+_DEFS = "#/$defs/"
+_TEXTS: Json = {"type": "array", "items": {"type": "string"}}
+UPSERT = ".upsert"
+_SETS: Json = {
+    "anyOf": [
+        {"type": "integer", "minimum": 1, "maximum": 200},
+        {"type": "array", "items": {"type": "string"}, "minItems": 1},
+        {"type": "object", "additionalProperties": {"type": "string"}, "minProperties": 1},
+    ]
+}
+_NUMBER_TEXT = "pattern"  # pydantic offers a Decimal as a patterned text as well; a mapping writes a number
+
+
+def mapping_schema() -> Json:
+    """The schema of a whole mapping file."""
+    defs: Json = {}
+    schema = _model(MappingSpec, defs)
+    for model in (Column, Derived, ZoneSpec, Leaf):
+        defs[model.__name__] = _model(model, defs)
+    properties = schema["properties"]
+    properties["columns"] = _described("MappingSpec.columns", _by_table("Column"))
+    properties["derived"] = _described("MappingSpec.derived", _by_table("Derived"))
+    zone = {"anyOf": [{"type": "string"}, {"$ref": f"{_DEFS}ZoneSpec"}]}
+    defs["Source"]["properties"]["timezone"] = _described("Source.timezone", zone)
+    defs["Leaf"]["oneOf"] = [{"required": [source]} for source in SOURCES_OF_A_VALUE]
+    if "Target" not in defs:
+        defs["Target"] = _model(Target, defs)
+    upserts = [f"{operation.subject}{UPSERT}" for operation in WRITES if operation.creates]
+    names = {"type": "string", "enum": [*(operation.name for operation in WRITES), *upserts]}
+    properties["target"] = _described("MappingSpec.target", {"anyOf": [names, {"$ref": f"{_DEFS}Target"}]})
+    defs["TableSpec"]["properties"]["sets"] = _described("TableSpec.sets", _SETS)
+    whole = {"required": schema.pop("required")}  # a mapping that extends another says only what is different
+    branches = [{"if": {"required": ["extends"]}, "else": whole}, *(_branch(operation, defs) for operation in WRITES)]
+    return {
+        "$schema": DIALECT,
+        "title": "loadsheet mapping",
+        "description": "What a shipper's sheet holds (columns) and what the exchange gets (payload).",
+        **schema,
+        "allOf": branches,
+        "$defs": dict(sorted(defs.items())),
+    }
+
+
+def _branch(operation: Operation, defs: Json) -> Json:
+    """The payload of a mapping for one operation, where it is written out whole in this file."""
+    names = [operation.name, *([f"{operation.subject}{UPSERT}"] if operation.creates else [])]
+    name = _record(operation.record, defs, creates=operation.creates)
+    here = {"properties": {"target": {"enum": names}}, "required": ["target"], "not": {"required": ["extends"]}}
+    return {"if": here, "then": {"properties": {"payload": {"$ref": f"{_DEFS}{name}"}}}}
+
+
+def _model(model: type[BaseModel], defs: Json) -> Json:
+    """A section as it is written in the file; the sections inside it become definitions."""
+    found = model.model_json_schema(by_alias=True, ref_template=_DEFS + "{model}", mode="validation")
+    for name, inner in found.pop("$defs", {}).items():
+        defs[name] = _written(inner, name)
+    return _written(found, model.__name__)
+
+
+def _written(schema: Json, owner: str) -> Json:
+    """A model's schema without pydantic's titles and defaults, with our meanings, and with the short forms that are allowed."""
+    properties = {name: _described(f"{owner}.{name}", _loosened(value)) for name, value in schema["properties"].items()}
+    return {
+        "type": "object",
+        "description": " ".join(schema.get("description", "").split()),
+        "properties": properties,
+        **({"required": schema["required"]} if "required" in schema else {}),
+        "additionalProperties": False,
+    }
+
+
+def _loosened(schema: Json) -> Json:
+    bare = {key: value for key, value in schema.items() if key not in ("title", "default")}
+    if bare.get("type") == "array" and bare.get("items", {}).get("type") == "string":
+        return {"anyOf": [bare["items"], bare]}
+    if "anyOf" in bare:
+        options = [_loosened(option) for option in bare["anyOf"]]
+        is_number = any(option.get("type") == "number" for option in options)
+        kept = [option for option in options if not (is_number and _NUMBER_TEXT in option)]
+        nothing = {"type": "null"}
+        kept = [option for option in kept if option != nothing] or kept
+        return kept[0] if len(kept) == 1 else {**bare, "anyOf": kept}
+    if isinstance(bare.get("additionalProperties"), dict):
+        bare["additionalProperties"] = _loosened(bare["additionalProperties"])
+    return bare
+
+
+def _described(key: str, schema: Json) -> Json:
+    meaning = MEANINGS.get(key, "")
+    return {"description": meaning, **schema} if meaning else schema
+
+
+def _by_table(definition: str) -> Json:
+    """Entries by name for one table, or by table and name for several."""
+    one = {"$ref": f"{_DEFS}{definition}"}
+    return {
+        "type": "object",
+        "minProperties": 1,
+        "additionalProperties": {
+            "anyOf": [one, {"type": "object", "minProperties": 1, "additionalProperties": one}],
+        },
+    }
+
+
+# ---- the payload, from the contract ----
+
+
+def _record(record: Record, defs: Json, *, creates: bool) -> str:
+    """The definition of a record's section under `payload:`; returns its name."""
+    asks_for_more = any(field.when is When.ON_CREATE for field in record.fields)
+    name = f"payload.{record.name.replace(' ', '')}{'OnCreate' if creates and asks_for_more else ''}"
+    if name not in defs:
+        defs[name] = {}  # a record that holds itself would end here
+        required: list[str] = []
+        properties: Json = {}
+        for field in record.fields:
+            if field.when is When.ALWAYS or (creates and field.when is When.ON_CREATE):
+                required.append(field.name)
+            node = _field(field, defs, creates=creates)
+            properties |= dict.fromkeys((field.name, *field.spellings), node)
+        defs[name] = {
+            "type": "object",
+            "description": f"The record {record.name} of the exchange.",
+            "properties": properties,
+            "required": required,
+            "additionalProperties": False,
+        }
+    return name
+
+
+def _field(field: Field, defs: Json, *, creates: bool) -> Json:
+    meaning = f"{field.meaning}; {EXPECTED.get(field.kind, 'a text')}"
+    meaning += f", such as {', '.join(field.known)}" if field.known else ""
+    if field.record is None:
+        return {"description": meaning, "$ref": f"{_DEFS}Leaf"}
+    inner = {"$ref": f"{_DEFS}{_record(field.record, defs, creates=creates)}"}
+    return {"description": meaning, **(inner if field.kind is Kind.OBJECT else _list_of(inner, field.record, defs))}
+
+
+def _list_of(item: Json, record: Record, defs: Json) -> Json:
+    """The three ways to write a list: an item for each row, entries written out, or none."""
+    entry = {**defs[item["$ref"].removeprefix(_DEFS)]}
+    when = {"type": "string", "description": "The entry is there where this condition holds."}
+    name = f"payload.{record.name.replace(' ', '')}.entry"
+    defs[name] = {**entry, "properties": {"when": when, **entry["properties"]}}
+    each = {
+        "type": "object",
+        "properties": {
+            "each": {"type": "string", "description": "A table: one item for each of its rows."},
+            "ordered": {
+                "type": "boolean",
+                "description": "The order of the rows is content: another order is a change.",
+            },
+            "item": item,
+        },
+        "required": ["each", "item"],
+        "additionalProperties": False,
+    }
+    entries = {
+        "type": "object",
+        "properties": {"list": {"type": "array", "items": {"$ref": f"{_DEFS}{name}"}}},
+        "required": ["list"],
+        "additionalProperties": False,
+    }
+    none = {
+        "type": "object",
+        "properties": {"value": {"const": []}},
+        "required": ["value"],
+        "additionalProperties": False,
+    }
+    return {"anyOf": [each, entries, none]}

@@ -1,0 +1,375 @@
+"""A draft of a mapping from what a sheet shows: tables, columns, key, grouping, and the payload as far as the sheet tells it.
+
+Owns: every decision that `suggest` makes, and the two marks. `FILL IN` stands where the author must say something before the draft
+loads; `CHECK` where the draft says something that the sheet alone does not prove. Knows the layout of no file: `writing.py`
+turns the draft into text.
+"""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from loadsheet.contract import BY_NAME, Operation
+from loadsheet.mapping_tools.action_columns import Chooser, chooser
+from loadsheet.mapping_tools.column_profiles import CHECK, Column, Sheet
+from loadsheet.mapping_tools.field_matching import Filled, Match, best_operation, match
+from loadsheet.mapping_tools.milestone_columns import Sets, in_sets
+from loadsheet.mapping_tools.vocabulary import vocabulary, words_of
+from loadsheet.reading import SUM_WORDS, fold
+
+FILL_IN = "FILL IN"
+__all__ = ["CHECK", "FILL_IN", "Draft", "DraftColumn", "DraftTable", "draft", "leftovers"]
+
+_AGREES = 0.9  # share of groups in which a column says the same, for a column of the whole record
+_BELONGS = 0.5  # share of keys that two tables must have in common to be joined
+_RARE = 20  # a code that stands once among so many cells is rather a typing error
+_RESERVED = frozenset({"and", "or", "not", "in", "for", "if", "null", "true", "false", "inf", "nan", "rows", "main"})
+
+
+@dataclass(slots=True)
+class DraftColumn:
+    """A column as it will stand in the mapping: its name, the sheet's column, its keys, and what is remarked about it."""
+
+    name: str
+    column: Column
+    keys: dict[str, Any]
+    remark: str
+    nullable: bool = True
+
+
+@dataclass(slots=True)
+class DraftTable:
+    """A table of the draft: its name, the sheet, its columns, how it is joined, the rule for rows to leave out, and the sets of columns."""
+
+    name: str
+    sheet: Sheet
+    columns: list[DraftColumn] = field(default_factory=list)
+    join: str = ""
+    ignore: str = ""
+    sets: Sets | None = None
+
+    def named(self, column: Column) -> DraftColumn:
+        """The draft's column for a column of the sheet."""
+        return next(found for found in self.columns if found.column is column)
+
+
+@dataclass(slots=True)
+class Draft:
+    """Everything that `writing.py` needs. `filled` are the columns by payload path; `unused` those that fill nothing, `doubts` why a path
+    may be filled wrongly, `chooser` a column that says the operation of each row, and `chosen_by` that column if the draft goes by it.
+    """
+
+    name: str
+    operation: Operation
+    likely: tuple[tuple[str, float], ...]
+    tables: list[DraftTable]
+    filled: dict[str, tuple[DraftTable, DraftColumn]]
+    unused: list[tuple[DraftTable, DraftColumn]]
+    doubts: dict[str, str] = field(default_factory=dict)
+    group: list[str] = field(default_factory=list)
+    one_value: list[str] = field(default_factory=list)
+    left_out: list[Sheet] = field(default_factory=list)
+    chooser: Chooser | None = None
+    chosen_by: DraftColumn | None = None
+    evidence: list[str] = field(default_factory=list)
+
+    @property
+    def main(self) -> DraftTable:
+        """The table whose rows (or groups of rows) are the records."""
+        return self.tables[0]
+
+    @property
+    def is_joined(self) -> bool:
+        """Whether there are several tables, so that names need their table in front."""
+        return len(self.tables) > 1
+
+
+def draft(sheets: Sequence[Sheet], target: str | None) -> Draft:
+    """The draft for these sheets; the operation is `target` if given, else the likeliest."""
+    ranked = best_operation(sheets)
+    found = match(sheets, BY_NAME[target]) if target else ranked[0]
+    choosing = chooser(sheets[_related(sheets, found)[0]], found.operation.subject)
+    if choosing is not None and target is None:
+        found = match(sheets, BY_NAME[choosing.operation])
+    main, joined = _related(sheets, found)
+    found, own, sets = in_sets(found, sheets, main)
+    sheets = [own if number == main else sheet for number, sheet in enumerate(sheets)]
+    tables = [
+        DraftTable(_table_name(sheets[number], sheets, is_main=number == main), sheets[number])
+        for number in (main, *joined)
+    ]
+    tables[0].sets = sets
+    places = {number: tables[place] for place, number in enumerate((main, *joined))}
+    found = _by_table(found, places, main)
+    key = found.filled.get(found.operation.record.key[0])
+    made = Draft(
+        name=_slug("-".join(words_of(re.sub(r"[0-9]", " ", sheets[main].path.stem))) or "draft", "-"),
+        operation=found.operation,
+        likely=tuple((one.operation.name, one.total) for one in ranked[:3]),
+        tables=tables,
+        filled={},
+        unused=[],
+        doubts={path: filled.doubt for path, filled in found.filled.items() if filled.doubt},
+        left_out=[sheet for number, sheet in enumerate(sheets) if number not in places],
+    )
+    _name_columns(made, found, places, key)
+    if choosing is not None:
+        _choose(made, choosing, by_it=target is None)
+    if made.is_joined and key is not None:
+        _join(made, key.column)
+    if key is not None:
+        _group(made, key.column)
+    return made
+
+
+# ---- tables ----
+
+
+def _related(sheets: Sequence[Sheet], found: Match) -> tuple[int, list[int]]:
+    """The sheet whose rows are the records, and the sheets that share its key."""
+    key = found.filled.get(found.operation.record.key[0])
+    if key is None:
+        return max(range(len(sheets)), key=lambda number: len(sheets[number].columns)), []
+    holders = {
+        number: column
+        for number, sheet in enumerate(sheets)
+        if (column := _same_label(sheet, key.column.label)) is not None
+    }
+    # the main one is where keys stand once
+    main = max(holders, key=lambda number: (_distinct(holders[number]), -number))
+    others = [
+        number for number, column in holders.items() if number != main and _belongs(holders[main].filled, column.filled)
+    ]
+    return main, others[:1]  # a record has one list of packages
+
+
+def _belongs(keys: Sequence[str], others: Sequence[str]) -> bool:
+    """Whether so many keys of two tables agree that they are joined, with leading zeros or without."""
+    return _agree(keys, others) or padding(keys, others) > 0 or padding(others, keys) > 0
+
+
+def _agree(keys: Sequence[str], others: Sequence[str]) -> bool:
+    mine, theirs = ({cell.strip() for cell in cells} for cells in (keys, others))
+    return len(mine & theirs) >= _BELONGS * max(1, min(len(mine), len(theirs)))
+
+
+def padding(keys: Sequence[str], others: Sequence[str]) -> int:
+    """How long keys are that agree with others once these have their leading zeros again; 0 where that does not make them agree."""
+    lengths = {len(cell.strip()) for cell in keys}
+    zeros = any(cell.strip().startswith("0") for cell in keys)
+    if len(lengths) != 1 or not zeros or _agree(keys, others):
+        return 0
+    (length,) = lengths
+    return length if _agree(keys, [cell.strip().rjust(length, "0") for cell in others]) else 0
+
+
+def _bare(cells: Sequence[str]) -> set[str]:
+    return {cell.strip().lstrip("0") for cell in cells}
+
+
+def _same_label(sheet: Sheet, label: str) -> Column | None:
+    return next((column for column in sheet.columns if fold(column.label) == fold(label)), None)
+
+
+def _distinct(column: Column) -> float:
+    return len(set(column.filled)) / max(1, len(column.filled))
+
+
+def _by_table(found: Match, places: dict[int, DraftTable], main: int) -> Match:
+    """The match without columns of other sheets, lists filled from the joined table and the rest from the main one or summed up."""
+    kept = {}
+    for path, filled in found.filled.items():
+        if filled.sheet not in places:
+            continue
+        in_list = "[]" in path
+        summed = filled.column.guess.type in {"integer", "decimal", "quantity"}
+        if len(places) > 1 and not in_list and filled.sheet != main and not summed:
+            continue
+        if len(places) > 1 and in_list and filled.sheet == main:
+            continue
+        kept[path] = filled
+    if found.operation.record.key[0] in kept:
+        key = kept[found.operation.record.key[0]]
+        column = _same_label(places[main].sheet, key.column.label) or key.column
+        kept[found.operation.record.key[0]] = Filled(main, column, key.score)
+    return Match(found.operation, kept, found.total)
+
+
+def _table_name(sheet: Sheet, sheets: Sequence[Sheet], *, is_main: bool) -> str:
+    if len(sheets) == 1:
+        return "rows"
+    several = len({one.path for one in sheets}) > 1
+    return _slug(sheet.path.stem if several and not sheet.title else sheet.title or sheet.path.stem) or (
+        "main_rows" if is_main else "lines"
+    )
+
+
+# ---- columns ----
+
+
+def _name_columns(made: Draft, found: Match, places: dict[int, DraftTable], key: Filled | None) -> None:
+    fields = {(filled.sheet, filled.column.position): path for path, filled in found.filled.items()}
+    for number, table in places.items():
+        taken = {other.name for other in made.tables}  # a column named like a table would hide it in expressions
+        rows = _rows_in_use(table, key.column if key else None, made)
+        for column in table.sheet.columns:
+            name = _unique(_slug(column.label) or f"c{column.position + 1}", taken)
+            path = fields.get((number, column.position), "")
+            drafted = _draft_column(name, column, path, found.operation, rows)
+            if table.sets is not None and column in (table.sets.at, table.sets.event):
+                drafted = _in_set(name, column, table.sets)
+            table.columns.append(drafted)
+            if path:
+                made.filled[path] = (table, drafted)
+            else:
+                made.unused.append((table, drafted))
+    order = list(found.filled)
+    made.filled = {path: made.filled[path] for path in sorted(made.filled, key=order.index)}
+
+
+def _rows_in_use(table: DraftTable, key: Column | None, made: Draft) -> list[int]:
+    """The rows that are records: not a line of totals below them, which becomes the rule for rows to leave out."""
+    every = list(range(len(table.sheet.rows)))
+    own = _same_label(table.sheet, key.label) if key is not None else None
+    if own is None:
+        return every
+    for row in every:
+        if own.cells[row].strip():
+            continue
+        for column in table.sheet.columns:
+            word = column.cells[row].strip()
+            if fold(word) in SUM_WORDS:
+                table.ignore = f'{_slug(own.label)} == null and {_slug(column.label)} == "{word}"'
+                made.evidence.append(
+                    f"row {table.sheet.rows[row]} has no {own.label} and says {word}: a line of totals"
+                )
+    return [row for row in every if own.cells[row].strip() or not table.ignore]
+
+
+def _in_set(name: str, column: Column, sets: Sets) -> DraftColumn:
+    """One of the two columns that sets are read through."""
+    keys: dict[str, Any] = {"label": column.label, "type": "datetime", "required": True, **sets.formats}
+    if column is sets.event:
+        keys = {"from_set": True, "type": "text"}
+    return DraftColumn(
+        "at" if column is sets.at and name == "set" else name, column, keys, column.guess.evidence, nullable=False
+    )
+
+
+def _draft_column(name: str, column: Column, path: str, operation: Operation, rows: Sequence[int]) -> DraftColumn:
+    keys: dict[str, Any] = {"label": column.label, "type": column.guess.type}
+    blank = sum(not column.cells[row].strip() for row in rows)
+    remark = column.guess.evidence
+    is_key = path in operation.record.key
+    if is_key or (path and not blank):
+        keys["required"] = True
+    if is_key:
+        keys["key"] = True
+    keys |= column.guess.keys
+    known = next((field.known for where, field in operation.record.walk() if where == path), ())
+    if known and column.guess.type == "text" and path:
+        keys["one_of"], said = _codes(column, known)
+        remark += said
+    if blank and path:
+        remark += f"; {blank} of {len(rows)} are blank"
+    return DraftColumn(name, column, keys, remark, nullable="required" not in keys)
+
+
+def _codes(column: Column, known: tuple[str, ...]) -> tuple[dict[str, str | None] | list[str], str]:
+    """The codes of a column with the values of the interface that they mean; None for one that nobody knows."""
+    counts = Counter(cell.strip() for cell in column.filled)
+    meant = {code: vocabulary().value_meant(code, known) or None for code in counts}
+    rare = [
+        code for code, value in meant.items() if value is None and counts[code] == 1 and len(column.filled) >= _RARE
+    ]
+    for code in rare:
+        del meant[code]
+    said = f"; left out as a typing error: {', '.join(rare)}" if rare else ""
+    if any(value is None for value in meant.values()):
+        said += f"; {FILL_IN} what the codes mean: {', '.join(known)}"
+    if meant and all(code == value for code, value in meant.items()):
+        return list(meant), said
+    return meant, said
+
+
+def _slug(text: str, between: str = "_") -> str:
+    words = re.findall(r"[a-z0-9]+", " ".join(words_of(text)))
+    slug = between.join(words)
+    return f"c_{slug}" if slug[:1].isdigit() else slug
+
+
+def _unique(name: str, taken: set[str]) -> str:
+    wanted, number = f"{name}_" if name in _RESERVED else name, 1
+    while wanted in taken:
+        number += 1
+        wanted = f"{name}_{number}"
+    taken.add(wanted)
+    return wanted
+
+
+def _choose(made: Draft, choosing: Chooser, *, by_it: bool) -> None:
+    """Lets the column choose the operation, or only remarks it where the author has named one."""
+    made.chooser = choosing
+    drafted = next((one for one in made.main.columns if one.column.label == choosing.column.label), None)
+    if not by_it or drafted is None:
+        return
+    made.chosen_by = drafted
+    made.filled = {path: found for path, found in made.filled.items() if found[1] is not drafted}
+    made.unused = [(where, one) for where, one in made.unused if one is not drafted]
+    drafted.keys = {"label": drafted.column.label, "type": "text", "required": True, "one_of": choosing.codes}
+    drafted.nullable = False
+    drafted.remark += f"; {CHECK} what each code means"
+
+
+# ---- key, join, group ----
+
+
+def _join(made: Draft, key: Column) -> None:
+    main = _same_label(made.main.sheet, key.label)
+    for table in made.tables[1:]:
+        other = _same_label(table.sheet, key.label)
+        if main is None or other is None:
+            continue
+        for short, long in ((other, main), (main, other)):
+            if length := padding(long.filled, short.filled):
+                table_of_it = table if short is other else made.main
+                table_of_it.named(short).keys["pad_left"] = {"to": length}
+                table_of_it.named(short).remark += f"; {CHECK} the leading zeros: with them they are the other file's"
+        common = len(_bare(main.filled) & _bare(other.filled))
+        made.evidence.append(
+            f"{table.name} is joined on {other.label}: {common} of {len(set(other.filled))} values stand in {made.main.name} too"
+        )
+        drafted = table.named(other)
+        drafted.keys["required"], drafted.nullable = True, False
+        table.join = f"{drafted.name}: {made.main.named(main).name}"
+        made.unused = [(where, unused) for where, unused in made.unused if unused is not drafted]
+
+
+def _group(made: Draft, key: Column) -> None:
+    """Rows of one key become one record where the record has a list to put them in; what says the same in all of them is named."""
+    groups: defaultdict[str, list[int]] = defaultdict(list)
+    for row, cell in enumerate(key.cells):
+        if cell.strip():
+            groups[cell.strip()].append(row)
+    several = [rows for rows in groups.values() if len(rows) > 1]
+    if made.is_joined or made.operation.repeatable or not several or not any("[]" in path for path in made.filled):
+        return
+    made.group = [made.main.named(key).name]
+    made.evidence.append(
+        f"{len(several)} of {len(groups)} values of {key.label} stand in several rows: they are grouped"
+    )
+    for drafted in made.main.columns:
+        same = sum(len({drafted.column.cells[row] for row in rows}) == 1 for rows in several)
+        in_list = any("[]" in path for path, (_, filled) in made.filled.items() if filled is drafted)
+        if drafted.name not in made.group and not in_list and same >= _AGREES * len(several):
+            made.one_value.append(drafted.name)
+
+
+def leftovers(made: Draft) -> Iterator[tuple[DraftTable, DraftColumn]]:
+    """Unused columns that say something about the whole record, without any meaning that a field would have."""
+    for table, drafted in made.unused:
+        whole = table is made.main and (not made.group or drafted.name in made.one_value)
+        if whole and drafted.column.filled and not drafted.column.concepts - {"reference", "id", "service"}:
+            yield table, drafted

@@ -1,0 +1,437 @@
+"""The payload of a draft: for every field of the record the leaf that fills it, or a constant to fill in.
+
+Owns: what can be computed where no column says it (totals from rows, ends of windows, offsets, units), and which leaves carry a mark.
+Fields are told apart by their meaning and kind in the contract. Knows no column's text: that is `drafting.py`'s.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from loadsheet.contract import DATE_SHAPES, Action, Field, Kind, Record, When
+from loadsheet.mapping.conversion_errors import Wrong
+from loadsheet.mapping.words import currency_reader
+from loadsheet.mapping_tools.column_profiles import Column
+from loadsheet.mapping_tools.field_matching import is_needed, meaning
+from loadsheet.mapping_tools.milestone_columns import code_of_event
+from loadsheet.mapping_tools.nested_lists import inside, parties
+from loadsheet.mapping_tools.suggest import CHECK, FILL_IN, Draft, DraftColumn, DraftTable, leftovers
+from loadsheet.mapping_tools.time_columns import clock_of, join, moment_in
+from loadsheet.mapping_tools.vocabulary import vocabulary, words_of
+from loadsheet.mapping_tools.yaml_lines import Line, Payload, scalar
+
+_WINDOW = "PT4H"  # from an early to a late moment where the sheet has only one of them
+_ROAD_FACTOR = 333  # kg that a cubic metre counts as, on the road
+_OFFSETS = (Kind.OFFSET_HOURS, Kind.OFFSET_MINUTES)
+_WIRE_UNITS = {"length": "CM", "width": "CM", "height": "CM"}
+_KILOS = "KG"  # what weights are brought to
+_NUMBERS = frozenset({"integer", "decimal", "quantity"})
+
+
+def fill(draft: Draft) -> Payload:
+    """The payload of a draft. Adds defaults to columns that a record cannot be without."""
+    return _Filler(draft).payload()
+
+
+class _Filler:
+    """Fills one record, field by field, in the contract's order."""
+
+    def __init__(self, draft: Draft) -> None:
+        self._draft = draft
+        self._made = Payload()
+        self._clocks: dict[int, DraftColumn] = {}  # by the column of dates
+        self._habits = self._local_habits()
+        self._event = _untold_event(draft)
+        self._lines = draft.tables[-1]  # the table whose rows are the packages
+        self._by_concept: dict[str, DraftColumn] = {
+            concept: drafted
+            for path, (table, drafted) in draft.filled.items()
+            if "[]" in path and table is self._lines
+            for concept in ("weight", "volume", "length", "width", "height", "quantity")
+            if concept in drafted.column.concepts and "inner" not in drafted.column.concepts
+        }
+
+    def payload(self) -> Payload:
+        """The lines of the whole record."""
+        self._find_zone()
+        self._volume_from_sides()
+        record = self._draft.operation.record
+        for field_ in record.fields:
+            if field_.when is When.LISTED:
+                continue
+            if field_.record is None:
+                self._top_leaf(field_)
+            elif field_.kind is Kind.OBJECT:
+                self._object(field_, field_.record)
+            else:
+                self._list(field_, field_.record)
+        return self._made
+
+    # ---- leaves of the record itself ----
+
+    def _top_leaf(self, field_: Field) -> None:
+        needed = is_needed(field_, self._draft.operation) or field_ is self._event
+        found = self._draft.filled.get(field_.name)
+        if found is not None and not (found[1].nullable and needed and self._counts(field_)):
+            leaf, remark = self._from_column(field_, *found, needed=needed)
+            remark = self._doubted(field_.name, remark)
+        else:
+            leaf, remark = self._computed(field_, needed=needed)
+        if leaf:
+            self._line(1, field_.name, leaf, remark)
+
+    def _doubted(self, path: str, remark: str) -> str:
+        """A remark with why the column may not be what fills this path."""
+        doubt = self._draft.doubts.get(path)
+        return "; ".join(filter(None, (f"{CHECK}: {doubt}", remark))) if doubt else remark
+
+    def _from_column(self, field_: Field, table: DraftTable, drafted: DraftColumn, *, needed: bool) -> tuple[str, str]:
+        varies = bool(self._draft.group) and drafted.name not in (*self._draft.group, *self._draft.one_value)
+        name = self._ref(table, drafted)
+        if field_.kind in DATE_SHAPES and (clock := clock_of(self._draft, table, drafted)):
+            join(self._draft, drafted, clock)
+            self._clocks[id(drafted)] = clock
+            return self._shifted((table, drafted), ""), f"{CHECK}: {clock.column.label} as its time"
+        if field_.kind is Kind.NUMERIC and (varies or table is not self._draft.main):
+            return f"{{expr: '$sum([r.{self._or_zero(drafted)} for r in {table.name}])', round: 2}}", ""
+        if needed and drafted.nullable:
+            return self._blank_or(field_, drafted, name)
+        if drafted.nullable:
+            return f"{{col: {name}, unless_blank: true}}", ""
+        return f"{{col: {name}}}", ""
+
+    def _blank_or(self, field_: Field, drafted: DraftColumn, name: str) -> tuple[str, str]:
+        """A needed field whose column is sometimes blank."""
+        concepts = meaning(field_)
+        usual = self._usual(field_)
+        if usual:
+            codes = drafted.keys.get("one_of")
+            own = [code for code, meant in codes.items() if meant == usual] if isinstance(codes, dict) else []
+            drafted.keys["default"] = own[0] if own else usual
+            drafted.nullable = False
+            drafted.remark += f"; {CHECK} the default for blank cells"
+            return f"{{col: {name}}}", ""
+        if {"second", "province"} & concepts:
+            return f'{{col: {name}, default: ""}}', f"{CHECK}: sent empty where it is blank"
+        other = self._other_end(concepts) if field_.kind in DATE_SHAPES else None
+        if other and not other[1].nullable:
+            sign = "+" if "late" in concepts else "-"
+            return (
+                f"{{expr: '{name} ?? ({self._ref(*other)} {sign} t\"{_WINDOW}\")'}}",
+                f"{CHECK} how long, where it is blank",
+            )
+        return f"{{col: {name}}}", "records without it are refused"
+
+    def _computed(self, field_: Field, *, needed: bool) -> tuple[str, str]:
+        """A field without a column: what can be said all the same; empty for an optional field of which nothing is known."""
+        concepts, kind = meaning(field_), field_.kind
+        if kind in _OFFSETS:
+            return self._offset(field_, needed=needed)
+        if kind is Kind.TIMEZONE or "timezone" in concepts:
+            return self._zone_leaf(field_)
+        if not needed:
+            return "", ""
+        return self._from_rows(field_, concepts) or self._assumed(field_, concepts) or self._constant(field_)
+
+    def _from_rows(self, field_: Field, concepts: frozenset[str]) -> tuple[str, str] | None:
+        """What other columns tell of a field."""
+        if "unit" in concepts:
+            return self._unit(field_, concepts)
+        if field_.kind in DATE_SHAPES and (other := self._other_end(concepts)):
+            sign = "+" if "late" in concepts else "-"
+            return self._shifted(other, f' {sign} t"{_WINDOW}"'), f"{CHECK} how long; no column says it"
+        return self._total(concepts) if field_.kind is Kind.NUMERIC else None
+
+    def _assumed(self, field_: Field, concepts: frozenset[str]) -> tuple[str, str] | None:
+        """What is usual where a sheet says nothing."""
+        if {"second", "province"} & concepts:
+            return '{value: ""}', f"{CHECK}: no column; sent empty"
+        usual = self._usual(field_)
+        return (f"{{value: {usual}}}", f"{CHECK}: no column says it") if usual else None
+
+    def _constant(self, field_: Field) -> tuple[str, str]:
+        self._made.constants[field_.name] = field_.meaning
+        return f"{{const: {field_.name}}}", f"{FILL_IN} under constants"
+
+    def _usual(self, field_: Field) -> str:
+        """The value that the sheet's language or its headings suggest for a field, if any does."""
+        concepts = meaning(field_)
+        if "country" in concepts and "timezone" not in concepts:
+            return self._habits.get("country", "")
+        if "currency" in concepts:
+            return self._currency() or self._habits.get("currency", "")
+        return field_.known[0] if "mode" in concepts else ""
+
+    def _currency(self) -> str:
+        """A currency code in a heading, such as `Value (INR)`."""
+        read = currency_reader()
+        words = {
+            word.upper()
+            for table in self._draft.tables
+            for drafted in table.columns
+            for word in drafted.column.reading.unknown
+            if len(word) == 3 and not isinstance(read(word), Wrong)  # noqa: PLR2004 (ISO 4217)
+        }
+        return words.pop() if len(words) == 1 else ""
+
+    def _total(self, concepts: frozenset[str]) -> tuple[str, str] | None:
+        """A total over the rows of the record, with the quantity of each row where there is one."""
+        lines, quantity = self._lines.name, self._by_concept.get("quantity")
+        if "package" in concepts:
+            return (
+                (f"{{expr: '$sum([r.{self._or_zero(quantity, '1')} for r in {lines}])'}}", "")
+                if quantity
+                else (f"{{expr: '$count({lines})'}}", "")
+            )
+        weight, volume = self._sum("weight"), self._sum("volume")
+        remark = f"{CHECK}: the value of one piece, times the quantity" if quantity else ""
+        if "chargeable" in concepts and weight and volume:
+            return (
+                f"{{expr: '$max([{weight}, {volume} * {_ROAD_FACTOR}])', round: 3}}",
+                f"{CHECK}: a cubic metre as {_ROAD_FACTOR} kg",
+            )
+        if "weight" in concepts and weight:
+            return f"{{expr: '{weight}', round: 3}}", remark
+        return (f"{{expr: '{volume}', round: 4}}", remark) if "volume" in concepts and volume else None
+
+    def _sum(self, concept: str) -> str:
+        drafted, quantity = self._by_concept.get(concept), self._by_concept.get("quantity")
+        derived = concept in self._made.derived.get(self._lines.name, {})
+        if drafted is None and not derived:
+            return ""
+        value = f"r.{self._or_zero(drafted)}" if drafted is not None else f"r.{concept}"
+        times = f" * r.{self._or_zero(quantity, '1')}" if quantity else ""
+        return f"$sum([{value}{times} for r in {self._lines.name}])"
+
+    @staticmethod
+    def _or_zero(drafted: DraftColumn | None, otherwise: str = "0") -> str:
+        if drafted is None:
+            return otherwise
+        if drafted.nullable and "default" not in drafted.keys:
+            drafted.keys["default"] = int(otherwise)
+            drafted.remark += f"; {CHECK} that a blank cell means {otherwise}"
+            drafted.nullable = False
+        return drafted.name
+
+    def _unit(self, field_: Field, concepts: frozenset[str]) -> tuple[str, str]:
+        measure = next((name for name in (*_WIRE_UNITS, "weight", "volume") if name in concepts), "")
+        unit = (
+            _KILOS if _KILOS in field_.known else field_.known[0] if field_.known else _WIRE_UNITS.get(measure, _KILOS)
+        )
+        return f"{{value: {unit}}}", ""
+
+    def _bare_unit(self, field_: Field) -> str:
+        return self._unit(field_, meaning(field_))[0].rstrip("}")
+
+    # ---- moments ----
+
+    def _counts(self, field_: Field) -> bool:
+        """Whether a field can be counted from the rows as well as a column tells it."""
+        return field_.kind is Kind.NUMERIC and self._total(meaning(field_)) is not None
+
+    def _other_end(self, concepts: frozenset[str]) -> tuple[DraftTable, DraftColumn] | None:
+        """The column of the same window's other end."""
+        side, end = concepts & {"pickup", "delivery"}, concepts & {"early", "late"}
+        for field_ in self._draft.operation.record.fields:
+            theirs = meaning(field_)
+            if (
+                side
+                and field_.kind in DATE_SHAPES
+                and side <= theirs
+                and not end & theirs
+                and field_.name in self._draft.filled
+            ):
+                return self._draft.filled[field_.name]
+        return None
+
+    def _shifted(self, found: tuple[DraftTable, DraftColumn], by: str) -> str:
+        """The leaf for the moment in a column, with its time of day where that has a column of its own, and so much more or less."""
+        table, day = found
+        clock = self._clocks.get(id(day))
+        text, there = moment_in(day, self._ref(table, day), clock, self._ref(table, clock) if clock else "")
+        return f"{{expr: '{text}{by}', when: '{there}'}}" if there else f"{{expr: '{text}{by}'}}"
+
+    def _moment(self) -> tuple[DraftTable, DraftColumn] | None:
+        moments = [found for found in self._draft.filled.values() if found[1].column.guess.type in {"datetime", "date"}]
+        return next((found for found in moments if not found[1].nullable), moments[0] if moments else None)
+
+    def _offset(self, field_: Field, *, needed: bool) -> tuple[str, str]:
+        moment = self._moment()
+        if moment is None:
+            return self._constant(field_) if needed else ("", "")
+        remark = "" if self._made.zone else f"{FILL_IN} source.timezone"
+        return f"{{utc_offset_of: {self._ref(*moment)}}}", remark
+
+    def _find_zone(self) -> None:
+        made, main = self._made, self._draft.main
+        column = next((drafted for drafted in main.columns if drafted.column.guess.type == "timezone"), None)
+        if column is not None:
+            zones = [cell.strip() for cell in column.column.filled]
+            made.zone, made.zone_column = max(sorted(set(zones)), key=zones.count), column
+            made.zone_remark = f"each row names its own; {CHECK} the one for blank cells"
+            column.keys.pop("required", None)
+            column.nullable = True
+            self._draft.unused = [(table, one) for table, one in self._draft.unused if one is not column]
+        elif self._moment() is not None:
+            made.zone = self._habits.get("zone", "")
+            made.zone_remark = (
+                f"{CHECK}: the sheet names no time zone" if made.zone else f"{FILL_IN} such as Europe/Berlin"
+            )
+
+    def _zone_leaf(self, field_: Field) -> tuple[str, str]:
+        made = self._made
+        if made.zone_column is not None:
+            made.zone_column.keys["default"] = made.zone
+            return f"{{col: {self._ref(self._draft.main, made.zone_column)}}}", ""
+        if made.zone:
+            return f"{{value: {made.zone}}}", f"{CHECK}, as source.timezone"
+        return self._constant(field_) if is_needed(field_, self._draft.operation) else ("", "")
+
+    def _local_habits(self) -> dict[str, str]:
+        """What goes with the sheet's locale or the language of its headings: country, currency, time zone."""
+        known, own = vocabulary().habits, self._draft.main.sheet.habits
+        by_locale = [dict(habits) for habits in known.values() if habits["locale"] == own.locale]
+        return by_locale[0] if by_locale else dict(known[own.language])
+
+    # ---- lists and objects ----
+
+    def _object(self, field_: Field, record: Record) -> None:
+        lines = []
+        filled: dict[frozenset[str], str] = {}
+        for inner in record.fields:
+            found = self._draft.filled.get(f"{field_.name}.{inner.name}")
+            leaf = ""
+            if found is not None:
+                leaf = f"{{col: {self._ref(*found)}, unless_blank: true}}"
+                if found[1].column.guess.type == "datetime":
+                    filled[meaning(inner)] = leaf
+            elif inner.kind is Kind.TIME:  # the time of the same moment
+                leaf = filled.get(meaning(inner), "")
+            if leaf:
+                lines.append(Line(2, f"{inner.name}: {leaf}", self._doubted(f"{field_.name}.{inner.name}", "")))
+        if lines:
+            self._made.lines += [Line(1, f"{field_.name}:"), *lines]
+
+    def _list(self, field_: Field, record: Record) -> None:
+        here = f"{field_.name}[]."
+        if any(path.startswith(here) for path in self._draft.filled):
+            self._made.lines += [Line(1, f"{field_.name}:"), Line(2, f"each: {self._lines.name}"), Line(2, "item:")]
+            for inner in record.fields:
+                self._item_leaf(inner, here)
+            return
+        if len(record.fields) == 2:  # noqa: PLR2004 (a name and a value)
+            self._pairs(field_, record)
+        elif "carrier" in meaning(field_):
+            self._numbered(field_, record)
+        elif found := parties(self._draft, record, self._ref):
+            self._entries(1, field_, found, "who they are")
+
+    def _entries(self, depth: int, field_: Field, entries: Sequence[tuple[int, str]], what: str) -> None:
+        self._made.lines += [Line(depth, f"{field_.name}:", f"{CHECK} {what}"), Line(depth + 1, "list:")]
+        self._made.lines += [Line(depth + 2 + below, text) for below, text in entries]
+
+    def _item_leaf(self, field_: Field, here: str) -> None:
+        if field_.record is not None:
+            found = inside(self._draft, self._lines, field_.record, self._bare_unit)
+            if found:
+                self._entries(3, field_, found, "that this is inside")
+            return
+        concepts = meaning(field_)
+        filled = self._draft.filled.get(here + field_.name)
+        if "unit" in concepts:
+            self._item_unit(field_, concepts)
+        elif filled is not None:
+            drafted = filled[1]
+            blank = ", unless_blank: true" if drafted.nullable and field_.when is not When.ALWAYS else ""
+            digits = ", round: 3" if drafted.column.guess.type == "quantity" else ""
+            leaf = f"{{col: {drafted.name}{digits}{blank}}}"
+            self._line(3, field_.name, leaf, self._doubted(here + field_.name, ""))
+        elif "volume" in concepts and "volume" in self._made.derived.get(self._lines.name, {}):
+            self._line(3, field_.name, "{col: volume, round: 4, when: 'volume > 0'}", "")
+        elif field_.when is When.ALWAYS:
+            self._line(3, field_.name, *self._constant(field_))
+
+    def _item_unit(self, field_: Field, concepts: frozenset[str]) -> None:
+        for measure in ("weight", "volume", "length", "width", "height"):
+            if measure not in concepts:
+                continue
+            drafted = self._by_concept.get(measure)
+            leaf = self._unit(field_, concepts)[0].rstrip("}")
+            if drafted is not None:
+                self._line(
+                    3, field_.name, leaf + (f", when: '{drafted.name} != null'}}" if drafted.nullable else "}"), ""
+                )
+            elif measure == "volume" and measure in self._made.derived.get(self._lines.name, {}):
+                self._line(3, field_.name, f"{leaf}, when: 'volume > 0'}}", "")
+
+    def _volume_from_sides(self) -> None:
+        sides = [self._by_concept.get(side) for side in ("length", "width", "height")]
+        if "volume" in self._by_concept or any(side is None for side in sides):
+            return
+        factors = [f"({side.name} ?? 0)" if side.nullable else side.name for side in sides if side is not None]
+        self._made.derived[self._lines.name] = {"volume": f"{' * '.join(factors)} / 1000000"}
+
+    def _pairs(self, field_: Field, record: Record) -> None:
+        """A list of names and values: what the sheet says beyond the record's own fields travels here."""
+        priced = "service" in meaning(field_)
+        entries: list[Line] = []
+        for table, drafted in leftovers(self._draft):
+            if priced is not (drafted.column.guess.type in _NUMBERS and drafted.column.guess.type != "integer"):
+                continue
+            entries += self._pair(record, table, drafted)
+        if entries:
+            remark = f"{CHECK}: columns that fill no other field"
+            self._made.lines += [Line(1, f"{field_.name}:", remark), Line(2, "list:"), *entries]
+
+    def _pair(self, record: Record, table: DraftTable, drafted: DraftColumn) -> Iterator[Line]:
+        name, value = record.fields
+        ref = self._ref(table, drafted)
+        yield Line(3, f"- when: '{ref} != null'")
+        yield Line(4, f"{name.name}: {{value: {scalar(drafted.column.label)}}}")
+        yield Line(4, f"{value.name}: {{col: {ref}}}")
+        self._draft.unused = [(where, one) for where, one in self._draft.unused if one is not drafted]
+        if drafted.column.guess.type not in ("text", "decimal"):
+            for key in drafted.column.guess.keys:  # of the type that it has no more
+                drafted.keys.pop(key, None)
+            drafted.keys["type"] = "text"
+
+    def _numbered(self, field_: Field, record: Record) -> None:
+        """Columns such as Carrier 1, Carrier 2: an entry each."""
+        own = [
+            (table, drafted)
+            for table, drafted in self._draft.unused
+            if table is self._draft.main and drafted.column.concepts == {"carrier"} and _is_numbered(drafted.column)
+            if drafted.keys["type"] == "text"
+        ]
+        if not own:
+            return
+        self._made.lines += [
+            Line(1, f"{field_.name}:", f"{CHECK}: the name, or a code for a lookup?"),
+            Line(2, "list:"),
+        ]
+        for table, drafted in own:
+            ref = self._ref(table, drafted)
+            self._made.lines += [
+                Line(3, f"- when: '{ref} != null'"),
+                Line(4, f"{record.fields[0].name}: {{col: {ref}}}"),
+            ]
+        self._draft.unused = [
+            (table, one) for table, one in self._draft.unused if all(one is not drafted for _, drafted in own)
+        ]
+
+    def _ref(self, table: DraftTable, drafted: DraftColumn) -> str:
+        return f"{table.name}.{drafted.name}" if self._draft.is_joined else drafted.name
+
+    def _line(self, depth: int, name: str, leaf: str, remark: str) -> None:
+        self._made.lines.append(Line(depth, f"{name}: {leaf}", remark))
+
+
+def _untold_event(draft: Draft) -> Field | None:
+    """The field that has to say what happened, if the operation tells events and no column says which."""
+    fields = draft.operation.record.fields
+    told = [one.name for one in fields if "status" in meaning(one) and one.kind not in DATE_SHAPES]
+    if draft.operation.action is not Action.STATUS or any(name in draft.filled for name in told):
+        return None
+    return code_of_event(fields)
+
+
+def _is_numbered(column: Column) -> bool:
+    return words_of(column.label)[-1].isdigit()

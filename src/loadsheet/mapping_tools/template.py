@@ -1,0 +1,353 @@
+"""The workbook that a shipper fills in: headings, lists to choose from, notes, an example and a guide, all from the mapping.
+
+Owns: what stands where in it. Text columns are formatted as text, so that leading zeros stay; lists stand on a hidden sheet,
+because a list inside a cell ends at 255 characters. The example has a sheet of its own: left in the table, it would be sent.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import xlsxwriter  # type: ignore[import-untyped]  # has annotations but no py.typed
+from xlsxwriter.format import Format  # type: ignore[import-untyped]  # as above
+from xlsxwriter.worksheet import Worksheet  # type: ignore[import-untyped]  # as above
+
+from loadsheet.mapping import Mapping as CompiledMapping
+from loadsheet.mapping.column_guides import MOMENT, Language, expected
+from loadsheet.mapping.conversion import ColumnPlan
+from loadsheet.mapping.conversion_errors import Wrong
+from loadsheet.mapping.pattern_examples import text_like
+from loadsheet.mapping_tools.template_texts import WORDS, Words, allowed, note
+from loadsheet.problems import MappingError, column_letters
+from loadsheet.reading import Layout
+
+_ROWS = 2_000  # rows that get formats and lists
+_INK, _LINE, _REQUIRED, _OPTIONAL, _QUIET = "#1F2933", "#C9D1D9", "#1F4E79", "#5B7083", "#F4F6F8"
+_WIDTHS = (8, 12, 40)  # of a column: the least, for a date, the most
+_DATE_FORMATS = {"date": "yyyy-mm-dd", "datetime": "yyyy-mm-dd hh:mm", "time": "hh:mm"}
+_TEXT, _GENERAL = "@", "General"
+_LISTS = "Lists"
+_GUIDE_WIDTHS = (14, 24, 15, 58, 44, 22, 36)
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """One column of the workbook: what stands above it, the mapping's column, whether it must be there, and what may be chosen."""
+
+    text: str
+    column: ColumnPlan
+    required: bool
+    codes: tuple[str, ...]
+    example: Any
+
+
+@dataclass(frozen=True, slots=True)
+class TableForm:
+    """One sheet to fill in: its title, the row of its headings from 1, and the headings."""
+
+    title: str
+    header_row: int
+    headings: tuple[Heading, ...]
+
+
+def forms(mapping: CompiledMapping, role: str) -> list[TableForm]:
+    """The sheets of the workbook for one file of a mapping. Raises MappingError for a mapping whose rows mix several kinds."""
+    if any(table.kind is not None for table in mapping.plan.tables):
+        raise MappingError(
+            "a template cannot hold rows of several kinds",
+            file=str(mapping.path),
+            hint="send such files from a program",
+        )
+    columns = {
+        (table.source or table.name, f"{table.prefix}{column.name}"): column
+        for table in mapping.plan.tables
+        for column in table.columns
+    }
+    parts = [column for column in columns.values() if column.spec.part_of]
+    found = []
+    for number, layout in enumerate(mapping.layouts[role]):
+        headings = [
+            _heading(
+                wanted.labels[0],
+                column := columns[layout.name, wanted.name.split("#")[0]],
+                [part for part in parts if part.spec.part_of == column.name],
+                required=wanted.required,
+                hours=2 * place,
+            )
+            for place, wanted in enumerate(layout.columns)
+        ]
+        row = layout.header_row if isinstance(layout.header_row, int) else 1
+        found.append(TableForm(_title(layout, number, len(mapping.layouts[role])), row, tuple(headings)))
+    return found
+
+
+def write_template(mapping: CompiledMapping, role: str, path: Path) -> None:
+    """Writes the workbook for one file of a mapping to `path`. Raises MappingError, OSError."""
+    tables = forms(mapping, role)
+    book = xlsxwriter.Workbook(
+        str(path), {"strings_to_formulas": False, "strings_to_urls": False, "strings_to_numbers": False}
+    )
+    book.set_properties(
+        {
+            "title": f"{mapping.name} version {mapping.version}",
+            "comments": f"mapping {mapping.name}, version {mapping.version}, hash {mapping.hash}",
+            "created": datetime(2026, 1, 1),  # noqa: DTZ001 (the same mapping makes the same workbook)
+        }
+    )
+    writer = _Writer(book, mapping)
+    for table in tables:
+        writer.table(table)
+    for table in tables:
+        writer.example(table, alone=len(tables) == 1)
+    for language in ("en", "de"):
+        writer.guide(language, tables)
+    writer.lists()
+    book.close()
+
+
+def _heading(label: str, column: ColumnPlan, parts: Sequence[ColumnPlan], *, required: bool, hours: int) -> Heading:
+    example = _example(column, column.choices, parts)
+    if isinstance(example, datetime) and column.spec.example is None:
+        example += timedelta(hours=hours)  # what stands further right mostly happens later
+    return Heading(label, column, required, column.choices, example)
+
+
+def _title(layout: Layout, number: int, of: int) -> str:
+    if layout.sheets:
+        return layout.sheets[0][:31]
+    return "Data" if of == 1 else f"{layout.name.capitalize()}"[:31] or f"Data {number + 1}"
+
+
+def _example(column: ColumnPlan, codes: Sequence[str], parts: Sequence[ColumnPlan]) -> Any:
+    """A cell as it should be filled in: the mapping's own example, else one that the column and the parts of its split take."""
+    spec = column.spec
+    if spec.example is not None:
+        return spec.example
+    if codes:
+        return codes[0]
+    if spec.type in _DATE_FORMATS:
+        return {"time": MOMENT.time(), "date": MOMENT.date()}.get(spec.type, MOMENT)
+    if spec.type in {"integer", "decimal", "quantity"}:
+        usual = Decimal(10) if spec.type == "integer" else Decimal("12.5")
+        at_least = usual if spec.min is None else max(usual, spec.min)
+        return at_least if spec.max is None else min(at_least, spec.max)
+    usual_texts = {"country": "DE", "currency": "EUR", "timezone": "Europe/Berlin"}
+    return usual_texts.get(spec.type) or _example_text(column, parts)
+
+
+def _example_text(column: ColumnPlan, parts: Sequence[ColumnPlan]) -> str:
+    """A text that shows what is meant; none where nothing like the pattern is found that the column and its parts take."""
+    spec = column.spec
+    if pattern := spec.pattern or spec.split:
+        text = text_like(pattern)
+        return text if not any(isinstance(one.convert(text), Wrong) for one in (column, *parts)) else ""
+    text = "A-1001" if spec.key else column.label
+    text = f"{'0' * (spec.pad_left.to - 4)}1067" if spec.pad_left is not None and spec.pad_left.to > 4 else text  # noqa: PLR2004 (01067 is a postcode)
+    return text[: spec.max_length or len(text)]
+
+
+class _Writer:
+    """Writes the sheets of one workbook."""
+
+    def __init__(self, book: xlsxwriter.Workbook, mapping: CompiledMapping) -> None:
+        self._book = book
+        self._mapping = mapping
+        self._lists: list[tuple[str, ...]] = []
+        self._formats: dict[tuple[tuple[str, Any], ...], Format] = {}
+        self._list_sheet: Worksheet | None = None
+
+    def table(self, form: TableForm) -> None:
+        """A sheet to fill in: headings with notes, formats and lists below them."""
+        sheet = self._book.add_worksheet(form.title)
+        sheet.set_tab_color(_REQUIRED)
+        top = form.header_row - 1
+        sheet.freeze_panes(top + 1, 1)
+        sheet.set_row(top, 32)
+        for position, heading in enumerate(form.headings):
+            self._head(sheet, top, position, heading)
+            sheet.set_column(position, position, _width(heading), self._cell_format(heading))
+            sheet.set_comments_author("loadsheet")
+            self._validate(sheet, top, position, heading)
+        sheet.set_landscape()
+        sheet.fit_to_pages(1, 0)
+        sheet.repeat_rows(top)
+
+    def example(self, form: TableForm, *, alone: bool) -> None:
+        """The same headings with two rows as they should be, on a sheet that is not read."""
+        title = "Example" if alone else f"Example {form.title}"[:31]
+        sheet = self._book.add_worksheet(title)
+        sheet.freeze_panes(1, 1)
+        sheet.set_row(0, 32)
+        for position, heading in enumerate(form.headings):
+            words = f"{heading.text}{' *' if heading.required else ''}"
+            sheet.write_string(
+                0,
+                position,
+                f"e.g. {words}",
+                self._format(bold=True, bg_color=_QUIET, border=1, border_color=_LINE, text_wrap=True, valign="top"),
+            )
+            sheet.set_column(position, position, _width(heading) + 4)
+            for row in (1, 2):  # the second shows what may be left blank
+                if row == 1 or heading.required:
+                    self._write(sheet, row, position, heading)
+        sheet.set_landscape()
+        sheet.fit_to_pages(1, 0)
+
+    def guide(self, language: Language, tables: Sequence[TableForm]) -> None:
+        """The page that explains the workbook."""
+        words = WORDS[language]
+        sheet = self._book.add_worksheet(words.sheet)
+        sheet.hide_gridlines(2)
+        for position, width in enumerate(_GUIDE_WIDTHS):
+            sheet.set_column(position, position, width)
+        sheet.write_string(0, 0, words.title, self._format(bold=True, font_size=16, font_color=_REQUIRED))
+        sheet.write_string(1, 0, self._named(), self._format(font_color=_OPTIONAL))
+        row = 3
+        for rule in [*words.rules, *self._grouped(words)]:
+            sheet.write_string(row, 0, rule)
+            row += 1
+        self._guide_table(sheet, row + 1, words, language, tables)
+        sheet.set_landscape()
+        sheet.set_paper(9)
+        sheet.fit_to_pages(1, 0)
+
+    def lists(self) -> None:
+        """The hidden sheet that the lists stand on."""
+        if not self._lists:
+            return
+        sheet = self._book.add_worksheet(_LISTS)
+        sheet.hide()
+        for position, codes in enumerate(self._lists):
+            sheet.write_column(0, position, list(codes), self._format(num_format=_TEXT))
+
+    # ---- parts ----
+
+    def _head(self, sheet: Worksheet, row: int, position: int, heading: Heading) -> None:
+        color = _REQUIRED if heading.required else _OPTIONAL
+        style = self._format(
+            bold=True,
+            font_color="#FFFFFF",
+            bg_color=color,
+            text_wrap=True,
+            valign="vcenter",
+            border=1,
+            border_color=_LINE,
+        )
+        sheet.write_string(row, position, f"{heading.text}{' *' if heading.required else ''}", style)
+        text = note(heading.column, heading.codes, required=heading.required)
+        lines = sum(1 + len(line) // 40 for line in text.splitlines())
+        sheet.write_comment(row, position, text, {"x_scale": 2.2, "y_scale": max(0.6, 0.24 * lines), "font_size": 9})
+
+    def _validate(self, sheet: Worksheet, top: int, position: int, heading: Heading) -> None:
+        rule = self._rule(heading)
+        if rule:
+            sheet.data_validation(top + 1, position, top + _ROWS, position, rule)
+
+    def _rule(self, heading: Heading) -> dict[str, Any]:
+        """What a cell is held against while it is typed. Only lists and whole numbers stop: others are judged by the mapping."""
+        spec = heading.column.spec
+        if heading.codes:
+            if heading.codes not in self._lists:
+                self._lists.append(heading.codes)
+            letters = column_letters(self._lists.index(heading.codes))
+            source = f"={_LISTS}!${letters}$1:${letters}${len(heading.codes)}"
+            warns = spec.ignore_case or spec.lookup is not None or spec.type == "yesno"
+            return {
+                "validate": "list",
+                "source": source,
+                "error_type": "warning" if warns else "stop",
+                "error_title": heading.text[:32],
+                "error_message": allowed(heading.codes)[:250],
+            }
+        if spec.type == "integer" and (spec.min is not None or spec.max is not None):
+            return {"validate": "integer", "error_type": "warning", **_bounds(spec.min, spec.max)}
+        if spec.type == "text" and spec.max_length is not None:
+            return {"validate": "length", "criteria": "<=", "value": spec.max_length, "error_type": "warning"}
+        return {}
+
+    def _cell_format(self, heading: Heading) -> Format:
+        spec = heading.column.spec
+        if spec.type in _DATE_FORMATS:
+            return self._format(num_format=_DATE_FORMATS[spec.type])
+        # quantities stay General: 12.5 is a number, "27 lb" a text
+        return self._format(num_format=_GENERAL if spec.type in {"integer", "decimal", "quantity"} else _TEXT)
+
+    def _write(self, sheet: Worksheet, row: int, position: int, heading: Heading) -> None:
+        value, style = heading.example, self._cell_format(heading)
+        if isinstance(value, Decimal | int) and not isinstance(value, bool):
+            sheet.write_number(row, position, value, style)
+        elif heading.column.spec.type in _DATE_FORMATS and not isinstance(value, str):
+            sheet.write_datetime(row, position, value, style)
+        else:
+            sheet.write_string(row, position, str(value), style)
+
+    def _named(self) -> str:
+        mapping = self._mapping
+        return (
+            f"{mapping.description or mapping.name}  ({mapping.name}, version {mapping.version}, {mapping.hash[:12]})"
+        )
+
+    def _grouped(self, words: Words) -> list[str]:
+        plan, main = self._mapping.plan, self._mapping.plan.tables[0]
+        if not plan.is_grouped:
+            return []
+        key = ", ".join(main.label(index) for index in main.key)
+        return [words.grouped.format(key=key, same=", ".join(main.label(index) for index in plan.one_value))]
+
+    def _guide_table(
+        self, sheet: Worksheet, row: int, words: Words, language: Language, tables: Sequence[TableForm]
+    ) -> None:
+        head = self._format(bold=True, font_color="#FFFFFF", bg_color=_REQUIRED, border=1, border_color=_LINE)
+        cell = self._format(text_wrap=True, valign="top", border=1, border_color=_LINE, num_format=_TEXT)
+        for position, text in enumerate(words.heads):
+            sheet.write_string(row, position, text, head)
+        for form in tables:
+            for heading in form.headings:
+                row += 1
+                told = (
+                    form.title,
+                    heading.text,
+                    words.required if heading.required else words.optional,
+                    expected(heading.column, language),
+                    allowed(heading.codes),
+                    _shown(heading.example) or (words.no_example if heading.required else ""),
+                    heading.column.spec.note,
+                )
+                for position, text in enumerate(told):
+                    sheet.write_string(row, position, text, cell)
+                lines = [1 + len(text) // width for text, width in zip(told, _GUIDE_WIDTHS, strict=True)]
+                sheet.set_row(row, 15.5 * max(lines))  # not every program grows a row by itself
+
+    def _format(self, **look: Any) -> Format:
+        """A format, made once for the same look."""
+        key = tuple(sorted(look.items()))
+        if key not in self._formats:
+            self._formats[key] = self._book.add_format(
+                {"font_name": "Calibri", "font_size": 11, "font_color": _INK, **look}
+            )
+        return self._formats[key]
+
+
+def _bounds(low: Decimal | None, high: Decimal | None) -> Mapping[str, Any]:
+    if low is not None and high is not None:
+        return {"criteria": "between", "minimum": float(low), "maximum": float(high)}
+    return {"criteria": ">=", "value": float(low)} if low is not None else {"criteria": "<=", "value": float(high or 0)}
+
+
+def _width(heading: Heading) -> float:
+    least, date, most = _WIDTHS
+    longest = max(
+        len(heading.text) + 3,
+        date + 6 if heading.column.spec.type == "datetime" else 0,
+        *map(len, [*heading.codes, ""]),
+    )
+    return min(most, max(least, longest + 1))
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, datetime):
+        return value.strftime("%Y-%m-%d %H:%M")
+    return f"{value:%H:%M}" if hasattr(value, "hour") else str(value)

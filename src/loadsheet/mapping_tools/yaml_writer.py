@@ -1,0 +1,247 @@
+"""A draft as the text of a mapping file: YAML that reads as if a person had written it, with the evidence behind each line.
+
+Owns: order, spacing and comments of the file. Decides nothing.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from loadsheet.mapping_tools.column_profiles import Sheet
+from loadsheet.mapping_tools.suggest import CHECK, FILL_IN, Draft, DraftColumn, DraftTable
+from loadsheet.mapping_tools.suggest_payload import fill
+from loadsheet.mapping_tools.yaml_lines import Payload, scalar
+from loadsheet.reading import fold
+
+_DAY_FIRST, _MONTH_FIRST = "%d/%m", "%m/%d"
+
+
+def write_draft(draft: Draft) -> str:
+    """The whole file."""
+    payload = fill(draft)
+    body = [
+        *_source(draft, payload),
+        "",
+        *_columns(draft),
+        *_group(draft),
+        *_constants(payload),
+        *_derived(draft, payload),
+        "",
+        "# What the exchange gets. Fields that are neither filled nor demanded are left out.",
+        "payload:",
+        *(_commented(f"{'  ' * line.depth}{line.text}", line.remark) for line in payload.lines),
+    ]
+    return "\n".join([*_head(draft, body), *body]) + "\n"
+
+
+def _head(draft: Draft, body: list[str]) -> Iterator[str]:
+    fill_in = sum(FILL_IN in line for line in body)
+    checks = sum(CHECK in line for line in body)
+    files = ", ".join(dict.fromkeys(table.sheet.path.name for table in draft.tables))
+    yield f"# A draft from {files}, made by `loadsheet mapping suggest`. Nothing here is certain before somebody has read it:"
+    yield f"# {fill_in} places are marked {FILL_IN}: the draft does not load before they say something."
+    yield f"# {checks} places are marked {CHECK}: the sheet alone does not prove them."
+    yield "# Then: loadsheet mapping lint, loadsheet mapping preview FILE, loadsheet check FILE"
+    for said in draft.evidence:
+        yield f"# {said}"
+    for said in warnings(draft):
+        yield f"# {said}"
+    yield f"mapping: {draft.name}"
+    yield "version: 1"
+    yield _target(draft)
+    yield ""
+
+
+def warnings(draft: Draft) -> Iterator[str]:
+    """What whoever asked for the draft has to know even without reading it."""
+    for sheet in draft.left_out:
+        yield f"left out: {sheet.title or sheet.path.name}, which shares no key with {draft.main.name}{_why(sheet, draft)}"
+    for table in draft.tables:
+        for label in table.sheet.doubles:
+            yield (
+                f"{CHECK}: {label} heads several columns: a mapping that reads it refuses the file (R211) until its sender renames "
+                "all but one"
+            )
+
+
+def _why(sheet: Sheet, draft: Draft) -> str:
+    """Why a sheet that has the key's heading is left out all the same."""
+    key = draft.filled.get(draft.operation.record.key[0])
+    label = key[1].column.label if key is not None else ""
+    there = any(fold(column.label) == fold(label) for column in sheet.columns)
+    return f": {label} heads both, but too few of its values are the same" if label and there else ""
+
+
+def _target(draft: Draft) -> str:
+    others = ", ".join(f"{name} {total:.0f}" for name, total in draft.likely)
+    choosing = draft.chooser
+    if choosing is not None and draft.chosen_by is not None:
+        return _commented(
+            f"target: {{col: {draft.chosen_by.name}}}",
+            f"{CHECK}: {choosing.column.label} says what becomes of each row; what changed rows need not hold goes under payload_of",
+        )
+    if choosing is not None:
+        codes = ", ".join(choosing.codes)
+        remark = f"{CHECK}: {choosing.column.label} ({codes}) tells new, changed and cancelled rows apart; without --target it chooses"
+        return _commented(f"target: {draft.operation.name}", remark)
+    return _commented(f"target: {draft.operation.name}", f"by what the headings mean: {others}")
+
+
+def _source(draft: Draft, payload: Payload) -> Iterator[str]:
+    paths = list(dict.fromkeys(table.sheet.path for table in draft.tables))
+    several = len(paths) > 1
+    yield "source:"
+    yield _commented(f"  files: [{scalar(_pattern(paths[0], several=several))}]", f"{CHECK} the pattern")
+    if several:
+        companions = {
+            table.name: _pattern(table.sheet.path, several=True)
+            for table in draft.tables[1:]
+            if table.sheet.path != paths[0]
+        }
+        yield f"  companions: {scalar(companions)}"
+    sheet = draft.main.sheet
+    encodings = {table.sheet.encoding for table in draft.tables if table.sheet.encoding}
+    if encodings:
+        known = ["utf-8-sig", *sorted(encodings - {"utf-8", "utf-8-sig"})]
+        yield f"  encoding: {scalar(known)}"
+        delimiters = list(dict.fromkeys(table.sheet.delimiter for table in draft.tables))
+        yield "  delimiter: [" + ", ".join('"\\t"' if one == "\t" else f'"{one}"' for one in delimiters) + "]"
+    yield _commented(f"  locale: {sheet.habits.locale}", sheet.habits.locale_evidence)
+    if formats := _shared_formats(draft):
+        yield _commented(
+            f"  dates: [{', '.join(f'{chr(34)}{one}{chr(34)}' for one in formats)}]", "for dates that are texts"
+        )
+    yield from _zone(payload)
+    yield "  tables:"
+    for table in draft.tables:
+        rules = list(_rules(table))
+        yield f"    {table.name}:{_table(table, draft, several=several, alone=not rules)}"
+        yield from rules
+
+
+def _rules(table: DraftTable) -> Iterator[str]:
+    """What is said of a table on lines of their own: its sets, and rows that are none of its."""
+    if table.sets is not None:
+        yield _commented(
+            f"      sets: {scalar(table.sets.codes)}", f"{CHECK}: an event of each date; which code has it?"
+        )
+        yield f"      filled_by: [{table.named(table.sets.at).name}]"
+    if table.ignore:
+        yield _commented(f"      ignore_rows: '{table.ignore}'", f"{CHECK}: a line of totals")
+    for key, words in (("totals", table.sheet.totals), ("footer", table.sheet.footer)):
+        what = "lines of totals" if key == "totals" else "a note below the rows"
+        if words:
+            yield _commented(f"      {key}: {{begins_with: {scalar(words)}}}", f"{CHECK}: {what}, no records")
+
+
+def _zone(payload: Payload) -> Iterator[str]:
+    if payload.zone_column is not None:
+        yield _commented(
+            f"  timezone: {{col: {payload.zone_column.name}, default: {payload.zone}}}", payload.zone_remark
+        )
+    elif payload.zone_remark:
+        yield _commented(f"  timezone: {payload.zone or 'null'}", payload.zone_remark)
+
+
+def _table(table: DraftTable, draft: Draft, *, several: bool, alone: bool) -> str:
+    parts = [f"file: {table.name}"] if several else []
+    parts += [f"sheet: [{scalar(table.sheet.title)}]"] if table.sheet.title else []
+    if table.join:
+        parts.append(f"join: {{to: {draft.main.name}, on: {{{table.join}}}}}")
+    if table.sheet.header_rows > 1:
+        parts.append(f"header_rows: {table.sheet.header_rows}")
+    if not alone:
+        return "\n".join(["", *(f"      {part}" for part in parts or ["header_row: auto"])])
+    return " {" + ", ".join(parts) + "}"
+
+
+def _columns(draft: Draft) -> Iterator[str]:
+    yield "# What the shipper sends. A remark says what the values of this file show."
+    formats = _shared_formats(draft)
+    unused = {id(drafted) for _, drafted in draft.unused}
+    in_use = any(id(one) not in unused or _is_ruling(one, table) for table in draft.tables for one in table.columns)
+    yield "columns:" if in_use else f"columns: {{}}   # {FILL_IN}: no heading says what its column is"
+    for table in draft.tables:
+        pad = "  "
+        if draft.is_joined:
+            yield f"  {table.name}:"
+            pad = "    "
+        width = max(len(drafted.name) for drafted in table.columns) + 1
+        for drafted in table.columns:
+            text = f"{pad}{f'{drafted.name}:':<{width}} {_column(drafted, formats)}"
+            if id(drafted) in unused and not _is_ruling(drafted, table):
+                yield _commented(f"{pad}# {text.strip()}", f"fills no field; {drafted.remark}")
+            else:
+                yield _commented(text, drafted.remark)
+
+
+def _is_ruling(drafted: DraftColumn, table: DraftTable) -> bool:
+    """Whether a rule or a join needs the column although it fills no field."""
+    words = set(re.findall(r"[a-z0-9_]+", f"{table.ignore} {table.join.split(':')[0]}"))
+    return drafted.name in words
+
+
+def _column(drafted: DraftColumn, shared: list[str]) -> str:
+    keys = {key: value for key, value in drafted.keys.items() if not (key == "formats" and set(value) <= set(shared))}
+    if keys.get("type") == "yesno" and isinstance(keys.get("default"), bool):
+        keys["default"] = "yes" if keys["default"] else "no"
+    return scalar(keys)
+
+
+def _group(draft: Draft) -> Iterator[str]:
+    if draft.group:
+        yield ""
+        yield "group:"
+        yield f"  by: {scalar(draft.group)}"
+        filling = {id(drafted) for _, drafted in draft.filled.values()}
+        unused = {id(drafted) for _, drafted in draft.unused}
+        names = {drafted.name for drafted in draft.main.columns if id(drafted) in filling or id(drafted) not in unused}
+        yield _commented(
+            f"  one_value: {scalar([name for name in draft.one_value if name in names])}",
+            "the same in nearly every group",
+        )
+
+
+def _constants(payload: Payload) -> Iterator[str]:
+    if payload.constants:
+        yield ""
+        yield "constants:"
+        for name, meaning in payload.constants.items():
+            yield _commented(f"  {name}: null", f"{FILL_IN}: {meaning}")
+
+
+def _derived(draft: Draft, payload: Payload) -> Iterator[str]:
+    if payload.derived:
+        yield ""
+        yield "derived:"
+        for table, values in payload.derived.items():
+            pad = "  "
+            if draft.is_joined:
+                yield f"  {table}:"
+                pad = "    "
+            for name, text in values.items():
+                yield _commented(
+                    f"{pad}{name}: {{type: decimal, expr: '{text}'}}", f"{CHECK}: cubic metres of one piece"
+                )
+
+
+def _shared_formats(draft: Draft) -> list[str]:
+    """The date formats of all columns together, unless they contradict each other: then each column keeps its own."""
+    counted: dict[str, None] = {}
+    for table in draft.tables:
+        for drafted in table.columns:
+            if drafted.keys.get("type") in {"datetime", "date"}:
+                counted |= dict.fromkeys(drafted.keys.get("formats", []))
+    formats = list(counted)
+    both = any(_DAY_FIRST in one for one in formats) and any(_MONTH_FIRST in one for one in formats)
+    return [] if both else formats
+
+
+def _pattern(path: Path, *, several: bool) -> str:
+    """A pattern for files like this one: runs with digits become a star; of several files the folder is what they share."""
+    name = re.sub(r"[0-9][0-9._-]*[0-9]|[0-9]", "*", path.stem) + path.suffix
+    return f"{{batch}}/{path.name}" if several else re.sub(r"\*+", "*", name)
+
+
+def _commented(text: str, remark: str) -> str:
+    return f"{text}   # {' '.join(remark.split())}" if remark else text

@@ -1,0 +1,112 @@
+"""Traces of runs for an OpenTelemetry collector: a span for the run, one for each stage in it, and one for each call.
+
+Owns: OpenTelemetry, which is an option and imported only if `otlp_endpoint` is set. What a span says went through the journal's filter;
+exceptions are marked, never told. Nothing of a trace travels to the exchange. A collector that is away costs a run a few seconds at its
+end, once, and nothing else.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib.metadata import version
+from typing import Any
+
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
+from opentelemetry.sdk.trace.sampling import ALWAYS_ON
+from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer
+
+from loadsheet import run_log
+
+PATIENCE_S = 3.0
+_QUEUE = 65_536  # spans that wait to be sent
+_PATH = "/v1/traces"
+
+
+@contextmanager
+def tracing(endpoint: str, say: Callable[[str], None]) -> Iterator[run_log.Spans]:
+    """Who hears of stages and calls, and sends them to this collector, the last at the end of the block; `say` takes that it could not
+    be done.
+    """
+    _silence()
+    exporter = _Once(OTLPSpanExporter(endpoint=_traces_at(endpoint), timeout=PATIENCE_S))
+    named = Resource({"service.name": "loadsheet", "service.version": version("loadsheet")})
+    provider = TracerProvider(sampler=ALWAYS_ON, resource=named, shutdown_on_exit=False)
+    provider.add_span_processor(BatchSpanProcessor(exporter, max_queue_size=_QUEUE))
+    try:
+        yield _Tracing(provider.get_tracer("loadsheet"))
+    finally:
+        provider.shutdown()
+        if exporter.failed:
+            say(f"loadsheet: the trace of this run could not be sent to {run_log.clean(endpoint)}")
+
+
+def _traces_at(endpoint: str) -> str:
+    """The address for traces of a collector, by its base or as it is given in full."""
+    base = endpoint.rstrip("/")
+    return base if base.endswith(_PATH) else base + _PATH
+
+
+def _silence() -> None:
+    """What the library has to say is said by us, once."""
+    logger = logging.getLogger("opentelemetry")
+    logger.addHandler(logging.NullHandler())
+    logger.propagate = False
+
+
+class _Once(SpanExporter):
+    """Sends until it fails once: a collector that is away is not waited for again and again."""
+
+    def __init__(self, exporter: SpanExporter) -> None:
+        self._exporter, self.failed = exporter, False
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        """Send them, if all before could be sent."""
+        if not self.failed:
+            self.failed = self._exporter.export(spans) is not SpanExportResult.SUCCESS
+        return SpanExportResult.FAILURE if self.failed else SpanExportResult.SUCCESS
+
+    def shutdown(self) -> None:
+        """Send nothing any more."""
+        self._exporter.shutdown()
+
+
+class _Tracing:
+    """Spans of stages and calls, each inside the stage that is going on."""
+
+    def __init__(self, tracer: Tracer) -> None:
+        self._tracer = tracer
+        self._root: Span | None = None
+
+    @contextmanager
+    def stage(self, name: str, fields: Mapping[str, Any]) -> Iterator[None]:
+        """A span as long as the block; an exception marks it."""
+        with self._tracer.start_as_current_span(
+            name, attributes=_plain(fields), record_exception=False, set_status_on_exception=False
+        ) as span:
+            self._root = self._root or span
+            done = False
+            try:
+                yield
+                done = True
+            finally:
+                if not done:
+                    span.set_status(Status(StatusCode.ERROR))
+
+    def call(self, name: str, seconds: float, fields: Mapping[str, Any]) -> None:
+        """A span of a call that is over now."""
+        ended = time.time_ns()
+        began = ended - round(seconds * 1_000_000_000)
+        self._tracer.start_span(name, kind=SpanKind.CLIENT, attributes=_plain(fields), start_time=began).end(ended)
+
+    def about(self, **fields: Any) -> None:
+        """What is known of the whole run."""
+        if self._root is not None:
+            self._root.set_attributes(_plain(fields))
+
+
+def _plain(fields: Mapping[str, Any]) -> dict[str, str | bool | int | float]:
+    return {f"loadsheet.{name}": value for name, value in fields.items() if isinstance(value, str | bool | int | float)}

@@ -1,0 +1,361 @@
+"""The sentinel: what a spreadsheet program did to values before they were sent, pointed out with the suspected cause.
+
+Pure, and it changes nothing: rows pass by, and at the end there are warnings, one for each suspicion and column, with the rows.
+Only columns that the mapping wants are looked at. Cells are counted by their shape; the shapes of a column together are judged.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, NamedTuple
+
+from loadsheet.internal_errors import isolated
+from loadsheet.problems import NOT_EXAMINED, Problem, Where
+from loadsheet.reading.cell_shapes import DIGITS_KEPT, FRACTION, Key, Shape, alike, repaired
+from loadsheet.reading.header import fold
+from loadsheet.reading.layouts import ColumnUse
+from loadsheet.reading.stray_rows import SUM_WORDS
+from loadsheet.reading.tables import Native, Row, Table
+
+_BATCH = 4_000
+_EXAMINING = "warnings"
+_ROWS_SHOWN = 5
+_STYLES_SHOWN = 4
+_NO_ROW = "nothing to do if there was nothing to send; otherwise send the file with its rows"
+_DOMINANT = 0.8  # of the values that begin with a zero have one width
+_FEW_OF = 0.2  # of all values are a small minority
+_MORE_THAN_CHANCE = 5
+_COUNTRY = frozenset({"country", "land", "pays", "paese", "pais", "kraj", "staat", "nation"})
+_NO_USES: Mapping[str, ColumnUse] = {}
+_UNKNOWN = ColumnUse()
+_CODES = re.compile(r"zip|post(al|leitzahl|code)?|plz|cap|cp|ean|gtin|upc|sscc|barcode")
+
+
+@dataclass(slots=True)
+class _Tally:
+    """How often a shape occurs, its first rows, and the first example."""
+
+    count: int = 0
+    rows: list[int] = field(default_factory=list)
+    example: str = ""
+
+    def __add__(self, other: "_Tally") -> "_Tally":
+        rows = sorted({*self.rows, *other.rows})[:_ROWS_SHOWN]
+        first = min((tally for tally in (self, other) if tally.rows), key=lambda tally: tally.rows[0], default=self)
+        return _Tally(self.count + other.count, rows, first.example)
+
+    @property
+    def told(self) -> str:
+        """The rows in words."""
+        more = self.count - len(self.rows)
+        listed = ", ".join(map(str, self.rows)) + (f" and {more:,} more" if more else "")
+        return f"row{'s' if self.count > 1 else ''} {listed}"
+
+
+_Tallies = dict[Shape, _Tally]
+
+
+class _Column(NamedTuple):
+    """What is known of a column beside its shapes: its label, how it is read, and how many countries the table names."""
+
+    label: str
+    use: ColumnUse
+    countries: int
+
+
+class _Lost(NamedTuple):
+    """Numbers that seem to have lost zeros: the usual width, the shorter ones, and the width to pad them to (0: better not)."""
+
+    width: int
+    tally: _Tally
+    pads_to: int
+
+
+class Sentinel:
+    """Looks at the rows of one table while they pass."""
+
+    def __init__(self, table: Table, uses: Mapping[str, ColumnUse] = _NO_USES) -> None:
+        """`uses` says how the columns of the table are read, as far as that is known."""
+        self._table = table
+        self._uses = {place: uses[name] for name, place in table.columns.items() if name in uses}
+        self._countries: dict[int, set[str]] = {
+            place: set() for place, label in enumerate(table.header) if not _COUNTRY.isdisjoint(fold(label).split())
+        }
+        self._unnamed = {place for place, label in enumerate(table.header) if not label.strip()}
+        self.filled: frozenset[int] = frozenset()
+        """The positions of columns without a heading that hold values."""
+        self.blank_rows = 0
+        """How many blank rows were skipped among the others."""
+        self._places = tuple(sorted(set(table.columns.values())))
+        self._tallies: dict[int, _Tallies] = {}
+        self._sums = _Tally()
+        self._saw_all = False
+        self._is_empty = False
+        self._faults: dict[str, str] = {}
+
+    def watch(self, rows: Iterable[Row]) -> Iterator[Row]:
+        """The rows, unchanged; what they show is known at their end. A table is read more than once: the first pass that reaches its
+        end is looked at, and those after it show the same.
+        """
+        if self._saw_all:
+            yield from rows
+            return
+        self._tallies = {place: {} for place in self._places}
+        self._sums = _Tally()
+        batch: list[Row] = []
+        self._is_empty, self.blank_rows = True, 0
+        last = self._table.header_row + sum(label.count("\n") for label in self._table.header)
+        for row in rows:
+            self._is_empty = False
+            batch.append(row)
+            if len(batch) == _BATCH:
+                last = self._look_at(batch, last)
+                batch = []
+            yield row
+        self._look_at(batch, last)
+        self._saw_all = True
+
+    def problems(self) -> tuple[Problem, ...]:
+        """What was seen: warnings, by column and suspicion; or that there is no row at all, not even one to be ignored."""
+        if self._saw_all and self._is_empty:
+            place = Where(self._table.file, self._table.sheet)
+            return (Problem("R239", place, hint=_NO_ROW, level="warning"),)
+        with isolated(_EXAMINING, self._faults):
+            if not self._faults:
+                return tuple(self._judged())
+        place = Where(self._table.file, self._table.sheet)
+        return (Problem(NOT_EXAMINED, place, values={"reason": self._faults[_EXAMINING]}, level="warning"),)
+
+    def _judged(self) -> Iterator[Problem]:
+        if self._sums.count:
+            yield self._warning(self._places[0], "R242", self._sums, _SUMS)
+        for place, tallies in self._tallies.items():
+            yield from _judge(tallies, partial(self._warning, place), self._column(place))
+
+    def _look_at(self, batch: Sequence[Row], last: int) -> int:
+        """Look at rows that follow the row `last`; returns the last of them."""
+        if not batch:
+            return last
+        blank = batch[-1].number - last - len(batch)
+        if blank > 0 and not self._table.sheet:  # lines are counted there, and a row may run over several
+            blank -= sum(cell.count("\n") for row in batch for cell in row.cells)
+        self.blank_rows += max(blank, 0)
+        with isolated(_EXAMINING, self._faults):
+            if not self._faults:
+                self._look([row for row in batch if not row.ignored])
+        return batch[-1].number
+
+    def _note_columns(self, columns: Sequence[Sequence[str]]) -> None:
+        """Note which columns without a heading are filled, and whether there is more than one country."""
+        for place in self._unnamed - self.filled:
+            if any(cell.strip() for cell in columns[place]):
+                self.filled |= {place}
+        for place, seen in self._countries.items():
+            if len(seen) <= 1:
+                seen.update(fold(cell) for cell in set(columns[place]) if cell.strip())
+
+    def _note_sums(self, batch: Sequence[Row], columns: Sequence[Sequence[str]]) -> None:
+        """Note rows whose first column that is read holds a word for a sum."""
+        first = columns[self._places[0]] if self._places else ()
+        sums = {cell for cell in set(first) if cell.strip(" :*.").casefold() in SUM_WORDS}
+        for row, cell in zip(batch, first, strict=True) if sums else ():
+            if cell in sums:
+                self._sums.example = self._sums.example or cell.strip()
+                self._sums.count += 1
+                if len(self._sums.rows) < _ROWS_SHOWN:
+                    self._sums.rows.append(row.number)
+
+    def _look(self, batch: Sequence[Row]) -> None:
+        """Count the shapes of these rows. Runs over every cell, so distinct ones are looked at once in a batch."""
+        columns = list(zip(*[row.cells for row in batch], strict=True))
+        if not batch:
+            return
+        self._note_columns(columns)
+        self._note_sums(batch, columns)
+        for place, tallies in self._tallies.items():
+            cells: Sequence[Key] = columns[place]
+            if self._table.sheet:  # only there cells have types
+                cells = [(cell.kind, cell.shown) if isinstance(cell, Native) else cell for cell in columns[place]]
+            names, groups = alike(cells)
+            fresh: dict[object, list[_Tally]] = {}  # cells of shapes that have not enough rows yet
+            for name, times, example, shapes in groups:
+                for shape in shapes:
+                    tally = tallies.get(shape)
+                    if tally is None:
+                        tally = tallies[shape] = _Tally(example=example)
+                    tally.count += times
+                    if len(tally.rows) < _ROWS_SHOWN:
+                        fresh.setdefault(name, []).append(tally)
+            if fresh:
+                _note_rows(batch, names, fresh)
+
+    def _column(self, place: int) -> _Column:
+        countries = max(map(len, self._countries.values()), default=1)
+        return _Column(self._table.header[place], self._uses.get(place, _UNKNOWN), countries)
+
+    def _warning(self, place: int, code: str, tally: _Tally, hint: str, **values: Any) -> Problem:
+        where = self._table.where(tally.rows[0], place)
+        told = {"count": tally.count, "rows": tally.told, **values}
+        return Problem(code, where, tally.example[:100], told, hint, "warning")
+
+
+def examine(table: Table) -> tuple[Problem, ...]:
+    """The warnings about a table, by a pass over its rows. Raises FileRefused as `Table.rows` does."""
+    sentinel = Sentinel(table)
+    for _ in sentinel.watch(table.rows()):
+        pass
+    return sentinel.problems()
+
+
+def _note_rows(batch: Sequence[Row], names: Sequence[object], fresh: dict[object, list[_Tally]]) -> None:
+    wanted = len({id(tally) for tallies in fresh.values() for tally in tallies})
+    for row, name in zip(batch, names, strict=True):
+        for tally in fresh.get(name, ()):
+            if len(tally.rows) < _ROWS_SHOWN:
+                tally.rows.append(row.number)
+                wanted -= len(tally.rows) == _ROWS_SHOWN
+        if not wanted:
+            return
+
+
+def _judge(tallies: _Tallies, warning: "partial[Problem]", column: _Column) -> Iterator[Problem]:
+    """The suspicions that the shapes of one column raise."""
+    for kind, code, hint in _ALWAYS:
+        if (found := _of(tallies, kind)) and (kind != "rounded" or _are_rounded(tallies)):
+            before = repaired(found.example)
+            said = (
+                f"; {found.example!r} may have been {before!r}" if kind == "garbled" and before != found.example else ""
+            )
+            yield warning(code, found, hint + said)
+    lost = _zeros_lost(tallies, column)
+    if lost is not None:
+        hint = _ZEROS_PADDED if lost.pads_to else _ZEROS
+        yield warning("R223", lost.tally, hint, width=lost.width, **({"pads_to": lost.pads_to} if lost.pads_to else {}))
+    texts, numbers = _of(tallies, "text", "digits", "zeros", "decimal"), _of(tallies, "number")
+    turned = _of(tallies, "shortened") or _of(tallies, "real date")
+    dates = _of(tallies, "date")
+    others = sum(tally.count for tally in (texts, numbers) if tally)
+    if turned and not dates and 2 * turned.count <= others:
+        if column.use.kind == "text":
+            yield warning("R224", turned, _DATES)
+    elif styles := _mixed_styles(tallies, column.use):
+        first = _of(tallies, "date") or _Tally()
+        yield warning("R225", first, _STYLES, styles=styles)
+    numeric_texts = _of(tallies, "digits", "decimal")
+    is_only_text = column.use.kind == "text" and column.use is not _UNKNOWN  # then both are the same
+    if numbers and numeric_texts and not lost and not is_only_text and not _of(tallies, "zeros", "text"):
+        yield warning("R227", numeric_texts, _AS_TEXT, numbers=numbers.count)
+
+
+def _of(tallies: _Tallies, *kinds: str) -> _Tally | None:
+    """All shapes of these kinds together; None if there are none."""
+    found = [tally for shape, tally in tallies.items() if shape.kind in kinds]
+    return sum(found, start=_Tally()) if found else None
+
+
+def _are_rounded(tallies: _Tallies) -> bool:
+    """Whether more long numbers end in zeros than by chance: of texts with 16 digits every tenth does."""
+    if any(shape.kind == "rounded" and not shape.detail for shape in tallies):  # a number cell
+        return True
+    rounded, long = _widths(tallies, "rounded"), _widths(tallies, "digits", "zeros", "rounded")
+    by_chance: float = sum(count / 10 ** (width - DIGITS_KEPT) for width, count in long.items() if width > DIGITS_KEPT)
+    return rounded.total() > _MORE_THAN_CHANCE * by_chance
+
+
+def _zeros_lost(tallies: _Tallies, column: _Column) -> _Lost | None:
+    """Whole numbers that are shorter than most values beside them, in a column of one dominant width where values begin with zeros;
+    in a column of postcodes or article codes also without these. Padding is proposed only where all values are digits of this width
+    but for a small minority, and nothing says that they are of several countries.
+    """
+    if column.use.kind != "text" or _of(tallies, "decimal") or any(shape == FRACTION for shape in tallies):
+        return None
+    zeros, widths = _widths(tallies, "zeros"), _widths(tallies, "zeros", "digits", "number")
+    is_code = any(_CODES.fullmatch(word) for word in fold(column.label).split())
+    width = _usual_width(zeros, widths) if zeros or is_code else 0
+    least = 1 if zeros else width - 1
+    whole = [(shape, tally) for shape, tally in tallies.items() if shape.kind in ("digits", "number")]
+    short = sum((tally for shape, tally in whole if least <= int(shape.detail) < width), start=_Tally())
+    few = short.count <= _FEW_OF * widths.total()
+    if not short.count or column.use.pads_to >= width or (column.countries > 1 and not few):
+        return None  # or they are postcodes of another country
+    is_uniform = max(widths) == width and not _of(tallies, "text", "rounded", "exponent") and not column.countries > 1
+    return _Lost(width, short, width if is_uniform and few else 0)
+
+
+def _usual_width(zeros: Counter[int], widths: Counter[int]) -> int:
+    """The width that nearly all values with leading zeros have, or without these most values; 0 if they are of any length, as phone
+    numbers are.
+    """
+    if not widths:
+        return 0
+    width, count = max((zeros or widths).items(), key=lambda item: (item[1], item[0]))
+    if not zeros:
+        return width if 2 * count > widths.total() else 0
+    longer = sum(times for other, times in widths.items() if other > width)
+    return width if _DOMINANT * zeros.total() <= count and longer <= _FEW_OF * widths.total() else 0
+
+
+def _widths(tallies: _Tallies, *kinds: str) -> Counter[int]:
+    """How many values of these kinds have how many digits."""
+    widths = Counter[int]()
+    for shape, tally in tallies.items():
+        if shape.kind in kinds:
+            widths[int(shape.detail)] += tally.count
+    return widths
+
+
+def _mixed_styles(tallies: _Tallies, use: ColumnUse) -> str:
+    """The styles that the dates of a column are written in, if there are several; empty if not, or if most values are no dates. What
+    a declared format of the column reads is of that format's style.
+    """
+    found: dict[str, _Tally] = {}
+    for shape, tally in tallies.items():
+        if shape.kind == "date":
+            declared = next((name for name, reads in use.formats if reads(tally.example.strip()) is not None), "")
+            style = declared or shape.detail
+            found[style] = found[style] + tally if style in found else tally
+    if real := _of(tallies, "real date"):
+        found["real dates"] = real
+    for unclear in [style for style in found if style.startswith("?")]:
+        clear = [
+            style for style in found if style[1:2] == unclear[1:2] and style[0] in "DM" and len(style) == len(unclear)
+        ]
+        if clear:  # it goes with those that can be read in one way only
+            found[clear[0]] += found.pop(unclear)
+    others = _of(tallies, "text", "digits", "number")
+    dates = sum(tally.count for tally in found.values())
+    if len(found) < 2 or not _of(tallies, "date") or (others and others.count > dates):  # noqa: PLR2004 (two styles)
+        return ""
+    ordered = sorted(found.items(), key=lambda item: -item[1].count)
+    listed = [f"{style.replace('?', 'N')} ({tally.count:,}, {tally.told})" for style, tally in ordered[:_STYLES_SHOWN]]
+    return "; ".join(listed)
+
+
+_AS = "format the column as Text before values are typed or imported, and fill it again from its source"
+_ZEROS = (
+    "unless they are meant to be short (postcodes of another country, say): Excel drops leading zeros of what it takes for "
+    f"numbers; {_AS}"
+)
+_ZEROS_PADDED = f"{_ZEROS}, or let the mapping pad the values"
+_DATES = f"Excel turns texts such as 3-5 or MAR1 into dates; {_AS}"
+_STYLES = (
+    "write all dates of a column in one style, best as 2026-03-01; day and month may have changed places in some rows"
+)
+_SUMS = "it was read as a record; if it holds sums, delete it, or say in the mapping what such rows begin with (totals: begins_with)"
+_AS_TEXT = "they may have been pasted from elsewhere; let Excel convert them to numbers (the green corner), or check their decimal mark"
+_ALWAYS = (
+    ("exponent", "R221", f"Excel writes long numbers in this way, and their last digits are gone; {_AS}"),
+    (
+        "rounded",
+        "R222",
+        f"Excel keeps 15 digits of a number and makes zeros of the others, and other programs lose them too; {_AS}",
+    ),
+    ("garbled", "R226", "the text was read in a wrong encoding before it was sent; export it again as UTF-8"),
+    (
+        "invisible",
+        "R228",
+        "they come with text pasted from web pages; values that look alike are different because of them",
+    ),
+)

@@ -1,0 +1,238 @@
+"""A table of a fix file as the table that it was made from: its columns in their old places, without what was put beside them.
+
+Owns: what a fix file holds beside its sender's rows (the column of remarks, the marks of rows, columns and lines that the sender
+added for himself), and what the marks say when a row is there twice or not at all. Pure; knows no ledger and no mapping.
+"""
+
+from array import array
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import NamedTuple
+
+from loadsheet.fix_marks import ROW_COLUMN, STANDS, FixedEntry, RowMark
+from loadsheet.problems import Problem, column_letters
+from loadsheet.reading.header import fold
+from loadsheet.reading.row_checks import is_blank
+from loadsheet.reading.tables import Row, Table
+
+_ENTRY_MAX, _ROWS_MAX = 1 << 40, 1 << 20  # marks beyond are none of ours
+_SORTED_MAX = 50_000
+_LISTED = 5
+
+
+class Original(NamedTuple):
+    """The table that a fix file's table was made from: its headings, and the name that its file was dropped under first."""
+
+    header: tuple[str, ...]
+    file: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """A table of a fix file as the one that it was made from, with the place in the file where the marks of its rows are."""
+
+    table: Table
+    source: Table
+    marks_at: int | None
+
+    def marked_rows(self) -> Iterator[tuple[Row, RowMark | None]]:
+        """The rows as those of the original table, with their marks; what is blank without what was put beside it is left out."""
+        places, at = self.table.at, self.marks_at
+        for number, given, problem, ignored in self.source.rows():
+            found = (*given, "")  # what stands nowhere, at -1, is blank
+            cells = tuple([found[place] for place in places])
+            if not is_blank(cells):
+                mark = RowMark.read(given[at][:80]) if at is not None and given[at] else None
+                yield Row(number, cells, problem, ignored), mark if mark is None or _is_sound(mark) else None
+
+
+def has_marks(table: Table) -> bool:
+    """Whether a table has a column of row marks, so that it is one of a fix file."""
+    return _marks_at(table) is not None
+
+
+def first_mark(table: Table) -> RowMark | None:
+    """The first mark of a table that has marks."""
+    at = _marks_at(table)
+    marks = (RowMark.read(row.cells[at]) for row in table.rows() if at is not None and row.cells[at])
+    return next((mark for mark in marks if mark is not None), None)
+
+
+def as_original(table: Table, original: Original | None) -> Fixed:
+    """The table of a fix file as the original, which keeps its columns and their order; behind them stand other columns that the
+    mapping wants. Without the original, all columns but that of the marks are kept.
+    """
+    at = _marks_at(table)
+    if original is None:
+        places = [place for place in range(len(table.header)) if place != at]
+        labels = [table.header[place] for place in places]
+    else:
+        places, labels = _places(table, original.header), list(original.header)
+        more = sorted(set(table.columns.values()) - {*places, at})
+        places, labels = [*places, *more], [*labels, *(table.header[place] for place in more)]
+    stands = ", ".join(column_letters(place) if place >= 0 else "-" for place in places)
+    given = replace(
+        table,
+        header=tuple(labels),
+        columns={name: places.index(place) for name, place in table.columns.items() if place in places},
+        found={**table.found, **({STANDS: stands} if table.sheet else {})},
+        at=tuple(places),
+        first_name=original.file if original is not None else "",
+    )
+    return Fixed(given, table, at)
+
+
+class Originals(NamedTuple):
+    """The tables of a fix file as those that they were made from, by name, and the entry that each marked row belongs to."""
+
+    tables: dict[str, Table]
+    entry_of: Callable[[str, int], int | None]
+
+
+def as_originals(fixed: Sequence[Fixed], known: Callable[[Sequence[int]], Mapping[int, FixedEntry]]) -> Originals:
+    """The tables of one fix file, whose rows carry what their marks show to be wrong. All rows are read once for that; what is
+    kept of a row is three numbers. `known` looks entries up. Raises FileRefused as `Table.rows` does.
+    """
+    marks = _Marks(fixed)
+    faults = marks.faults(known)
+    tables = {
+        one.table.name: replace(one.table, rows=_Checked(one, place, faults, is_sorted=place in marks.mixed))
+        for place, one in enumerate(fixed)
+    }
+    return Originals(tables, marks.entry_of)
+
+
+@dataclass(frozen=True, slots=True)
+class _Checked:
+    """`Table.rows` of a fix file. Rows that somebody sorted come as they stood: else the items of an order would change places, and
+    it would be another order than before.
+    """
+
+    fixed: Fixed
+    place: int
+    faults: Mapping[tuple[int, int], Problem]
+    is_sorted: bool
+
+    def __call__(self) -> Iterator[Row]:
+        rows = self.fixed.marked_rows()
+        for row, _ in _as_they_stood(rows) if self.is_sorted else rows:
+            fault = None if row.problem or row.ignored else self.faults.get((self.place, row.number))
+            yield row._replace(problem=fault) if fault is not None else row
+
+
+def _as_they_stood(rows: Iterator[tuple[Row, RowMark | None]]) -> list[tuple[Row, RowMark | None]]:
+    """The rows in the order of their marks; new ones stay below the one that they were put under."""
+    found, keys = list(rows), []
+    last = (0, 0)
+    for _, mark in found:
+        last = (mark.entry, mark.number) if mark is not None else last
+        keys.append(last)
+    return [found[place] for place in sorted(range(len(found)), key=keys.__getitem__)]
+
+
+class _Seen(NamedTuple):
+    """A mark of an entry: its number, of how many, and where it stands as table and row."""
+
+    number: int
+    of: int
+    place: int
+    row: int
+
+
+class _Marks:
+    """The marks of all rows of a fix file. `mixed` are the tables, by their places, whose rows were sorted; not very long ones, as
+    sorting them back takes memory.
+    """
+
+    def __init__(self, fixed: Sequence[Fixed]) -> None:
+        self._fixed = fixed
+        self.mixed: set[int] = set()
+        self._entries, self._numbers = array("q"), array("q")  # number, of and table share one
+        self._rows = array("q")  # ascending within each table
+        self._parts: dict[str, tuple[int, int]] = {}  # where the marks of each table begin and end
+        for place, one in enumerate(fixed):
+            begin = len(self._rows)
+            if one.marks_at is not None:
+                self._look(place, one)
+            self._parts[one.table.name] = begin, len(self._rows)
+
+    def entry_of(self, table: str, row: int) -> int | None:
+        """The entry that a row of a table is marked with."""
+        begin, end = self._parts[table]
+        index = bisect_left(self._rows, row, begin, end)
+        return self._entries[index] if index < end and self._rows[index] == row else None
+
+    def _look(self, place: int, one: Fixed) -> None:
+        last, count, is_mixed = (0, 0), 0, False
+        for count, (row, mark) in enumerate(one.marked_rows(), start=1):  # noqa: B007 (the count is needed at the end)
+            if mark is not None:
+                self._entries.append(mark.entry)
+                self._numbers.append((mark.number * _ROWS_MAX + mark.of) * len(self._fixed) + place)
+                self._rows.append(row.number)
+                is_mixed |= (mark.entry, mark.number) < last
+                last = (mark.entry, mark.number)
+        if is_mixed and count <= _SORTED_MAX:
+            self.mixed.add(place)
+
+    def faults(self, known: Callable[[Sequence[int]], Mapping[int, FixedEntry]]) -> dict[tuple[int, int], Problem]:
+        """What is wrong, by table and row."""
+        wrong = [(entry, seen) for entry, seen in self._by_entry() if not _is_whole(seen)]
+        entries = known([entry for entry, _ in wrong]) if wrong else {}
+        found: dict[tuple[int, int], Problem] = {}
+        for entry, seen in wrong:
+            found |= self._said(seen, entries.get(entry, FixedEntry("")))
+        return found
+
+    def _by_entry(self) -> Iterator[tuple[int, list[_Seen]]]:
+        entries = self._entries
+        for entry, own in groupby(sorted(range(len(entries)), key=entries.__getitem__), key=entries.__getitem__):
+            yield entry, [self._seen(index) for index in own]
+
+    def _seen(self, index: int) -> _Seen:
+        counts, place = divmod(self._numbers[index], len(self._fixed))
+        return _Seen(*divmod(counts, _ROWS_MAX), place, self._rows[index])
+
+    def _said(self, seen: Sequence[_Seen], entry: FixedEntry) -> dict[tuple[int, int], Problem]:
+        by_number = {number: list(own) for number, own in groupby(sorted(seen), key=lambda one: one.number)}
+        of = max(one.of for one in seen)
+        missing = [number for number in range(1, of + 1) if number not in by_number]
+        key = entry.key or "the record"
+        found = {}
+        for one in seen:
+            where = self._fixed[one.place].table.where(one.row)
+            if len(same := by_number[one.number]) > 1:
+                rows = ", ".join(self._named(other, one) for other in same[:_LISTED])
+                hint = "delete one of them; to keep both, drop the fix file that comes back as it is"
+                found[one.place, one.row] = Problem("R236", where, "", {"key": key, "rows": rows}, hint)
+            elif missing and not entry.may_lose_rows:
+                listed = ", ".join(map(str, missing[:_LISTED])) + (", ..." if missing[_LISTED:] else "")
+                values = {"rows": listed, "of": of, "key": key}
+                hint = "add the row again; to leave it out, drop the fix file that comes back as it is"
+                found[one.place, one.row] = Problem("R237", where, "", values, hint)
+        return found
+
+    def _named(self, one: _Seen, beside: _Seen) -> str:
+        sheet = self._fixed[one.place].table.sheet
+        return f"{one.row} ({sheet})" if one.place != beside.place and sheet else str(one.row)
+
+
+def _is_whole(seen: Sequence[_Seen]) -> bool:
+    return len(seen) == max(one.of for one in seen) == len({one.number for one in seen})
+
+
+def _is_sound(mark: RowMark) -> bool:
+    return mark.entry < _ENTRY_MAX and 0 < mark.number <= mark.of < _ROWS_MAX
+
+
+def _marks_at(table: Table) -> int | None:
+    return next((place for place, label in enumerate(table.header) if fold(label) == ROW_COLUMN), None)
+
+
+def _places(table: Table, labels: Sequence[str]) -> list[int]:
+    """Where the columns with these headings are, -1 for what is not there; headings that are alike keep their order."""
+    there: dict[str, list[int]] = {}
+    for place in reversed(range(len(table.header))):
+        there.setdefault(fold(table.header[place]), []).append(place)
+    return [places.pop() if (places := there.get(fold(label))) else -1 for label in labels]

@@ -1,0 +1,198 @@
+"""What a workbook's number formats make of a stored number: a number, a date, a time, or digits as the sender sees them.
+
+Pure. Which formats are dates is openpyxl's knowledge; the arithmetic of both date systems, exact to the second, is here.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import date, timedelta
+from decimal import Decimal
+from functools import lru_cache
+from math import isfinite
+
+from openpyxl.styles.numbers import BUILTIN_FORMATS, STRIP_RE, is_date_format, is_timedelta_format
+
+from loadsheet.reading.number_words import Section, sections_of, worded
+from loadsheet.reading.tables import Native, PlainNumber
+
+_DAY = 86_400
+_PLAIN = re.compile(r"-?[1-9][0-9]*|0|-?(0|[1-9][0-9]*)\.[0-9]*[1-9]")
+_PLAIN_LENGTH = 16  # 15 digits and a point: a double holds them exactly
+_DIGITS_MAX, _DIGITS_OF_A_RESULT = 15, 12
+"""How many digits spreadsheet programs show at most; and how many a number has at most whose digits behind those are rounding noise."""
+_TEXT_LENGTH_MAX = 400
+CODE_LENGTH_MAX = 255
+"""In longer format codes no digits are looked for: no spreadsheet program makes them, and their texts would stand in every cell."""
+
+_INTEGER = re.compile(r"-?[0-9]{1,300}")
+_EASTERN_DATES = {*range(27, 37), *range(50, 59)}  # built-in formats of East Asian Excel; openpyxl does not know them
+_REAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_DRESS = re.compile(
+    r"(\"[^\"]*\"|\\.)"
+    r"|\[(?:\$-[^\]]*|black|blue|cyan|green|magenta|red|white|yellow|color ?[0-9]+)\]|[_*].",
+    re.IGNORECASE,
+)  # languages, colours, blanks as wide as a sign, and what fills the cell: no sign of the value; texts of the format stay
+_FIRST = re.compile(r"(?:\"[^\"]*\"|\\.|[^;])*", re.DOTALL)
+_LITERAL = re.compile(r"\"([^\"]*)\"|\\(.)")
+_DIGITS = re.compile(
+    r"((?:\"[^\"]*\"|\\.)*)"
+    r"(0(?:[0\- ()]|\\[- ()]|\"[- ()]+\")*0)"
+    r"((?:\"[^\"]*\"|\\.)*)"
+)  # texts of the format stand in quotes, single letters behind a backslash
+_LEAP_DAY_THAT_NEVER_WAS = 60  # Excel counts a 29 February 1900, as Lotus did
+_LAST_SERIAL = 2_958_465  # 31 December 9999, in the system of 1900
+_EPOCH_1900, _EPOCH_1904 = date(1899, 12, 30), date(1904, 1, 1)
+_BETWEEN_EPOCHS = 1_462  # days
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """What matters of a number format. `digits` is a pattern such as `00000` or `00000-0000`, empty for all others; `before` and `after`
+    are texts that stand around these digits, as in `"D-"00000`. `sections` are there for other numbers that are shown with words.
+    """
+
+    is_date: bool = False
+    shows_date: bool = False
+    shows_time: bool = False
+    is_duration: bool = False
+    digits: str = ""
+    before: str = ""
+    after: str = ""
+    sections: tuple[Section, ...] = ()
+
+
+GENERAL = Format()
+
+
+def read_formats(elements: Iterable[tuple[str, dict[str, str]]]) -> list[Format]:
+    """The format behind each cell style, in order, from the elements of a workbook's styles part."""
+    codes: dict[str, str] = {}
+    styles: list[str] = []
+    in_cell_styles = False
+    for tag, attributes in elements:
+        if tag == "numFmt":
+            codes.setdefault(attributes.get("numFmtId", ""), attributes.get("formatCode", ""))
+        elif tag in ("cellXfs", "cellStyleXfs", "cellStyles", "dxfs"):
+            in_cell_styles = tag == "cellXfs"
+        elif tag == "xf" and in_cell_styles:
+            styles.append(attributes.get("numFmtId", "0"))
+    known = {number: format_of(number, codes) for number in set(styles)}
+    return [known[number] for number in styles]
+
+
+def format_of(number: str, codes: Mapping[str, str]) -> Format:
+    """What matters of the format with this number, by the workbook's own codes, else by those that every workbook has."""
+    if number in codes:
+        return understand(codes[number])
+    place = int(number) if number.isdecimal() else 0
+    return understand("yyyy-mm-dd" if place in _EASTERN_DATES else BUILTIN_FORMATS.get(place, "General"))
+
+
+def understand(code: str) -> Format:
+    """What matters of a format code as a workbook stores it (always in its English form)."""
+    found = _FIRST.match(code)
+    first = found[0] if found is not None else ""
+    stripped = STRIP_RE.sub("", first)  # openpyxl takes a semicolon within a text for the end of the section
+    if first.strip().lower() in ("", "general", "standard", "@"):
+        return GENERAL
+    if is_date_format(stripped):
+        bare = re.sub(r"\\.", "", stripped).lower()
+        shows_time = any(letter in bare for letter in "hs")
+        shows_date = any(letter in bare for letter in "dy") or ("m" in bare and not shows_time)
+        return Format(
+            is_date=True, shows_date=shows_date, shows_time=shows_time, is_duration=is_timedelta_format(stripped)
+        )
+    if len(code) > CODE_LENGTH_MAX:
+        return GENERAL
+    found = _DIGITS.fullmatch(_DRESS.sub(r"\1", first).strip())
+    if found is None:
+        sections = sections_of(code)
+        return Format(sections=sections) if sections else GENERAL
+    before, digits, after = (_LITERAL.sub(r"\1\2", part) for part in found.groups())
+    return Format(digits=digits, before=before, after=after)
+
+
+def read_number(text: str, how: Format, *, from_1904: bool) -> Native:
+    """A stored number as the cell it is. Digits are exact: those of the shortest decimal that is the same binary number (without the
+    noise of binary arithmetic), or, for whole numbers, those that are stored. Dates outside the calendar and texts that are no number
+    come back as errors or plain numbers, never as something else.
+    """
+    if how is GENERAL and len(text) <= _PLAIN_LENGTH and _PLAIN.fullmatch(text):
+        return PlainNumber(text)
+    number = plain_number(text)
+    if number is None:
+        return Native("#NUM!", "error")
+    if how.is_date and (cell := _moment(number, how, from_1904=from_1904)):
+        return cell
+    if how.digits and number.isdecimal():
+        return Native(number, "number", f"{how.before}{_in_digits(number, how.digits)}{how.after}")
+    if how.sections and (said := worded(number, how.sections)):
+        return Native(number, "number", said)
+    return PlainNumber(number)
+
+
+def plain_number(text: str) -> str | None:
+    """A number as a workbook stores it (`1.4472964467E9`) in plain digits (`1447296446.7`); None if it is not a finite number."""
+    if len(text) <= _PLAIN_LENGTH and _PLAIN.fullmatch(text):
+        return text
+    if _INTEGER.fullmatch(text):
+        return str(int(text))
+    if len(text) > _TEXT_LENGTH_MAX or not _REAL.fullmatch(text) or not isfinite(number := float(text)):
+        return None
+    plain = f"{_without_noise(number):f}"
+    if "." in plain:
+        plain = plain.rstrip("0").rstrip(".")
+    return "0" if plain == "-0" else plain
+
+
+def _without_noise(number: float) -> Decimal:
+    """A number as its shortest digits, or as a spreadsheet program shows it where the digits beyond those it shows are what is left of
+    binary arithmetic: 0.1 + 0.2 is stored as 0.30000000000000004, 4.35 * 100 as 434.99999999999994.
+    """
+    exact = Decimal(repr(number))
+    if len(exact.as_tuple().digits) <= _DIGITS_MAX or number.is_integer():
+        return exact
+    shown = Decimal(f"{number:.{_DIGITS_MAX}g}").normalize()
+    return shown if len(shown.as_tuple().digits) <= _DIGITS_OF_A_RESULT else exact
+
+
+def _moment(number: str, how: Format, *, from_1904: bool) -> Native | None:
+    """A serial number as date, time or both, rounded to the second; None if no calendar has it."""
+    serial = float(number)
+    if not 0 <= serial <= _LAST_SERIAL + 1:
+        return None
+    days, rest = divmod(round(serial * _DAY), _DAY)
+    if how.is_duration:
+        return duration(number, days * _DAY + rest)
+    clock = f"{rest // 3600:02}:{rest // 60 % 60:02}:{rest % 60:02}"
+    if serial < 1 and (not how.shows_date or (rest and not from_1904)):
+        return Native(clock, "time")
+    day = _day(days, from_1904=from_1904)
+    if day and (rest or how.shows_time):
+        return Native(f"{day} {clock}", "datetime")
+    return Native(day, "date") if day else None
+
+
+@lru_cache(maxsize=4096)
+def _day(days: int, *, from_1904: bool) -> str:
+    """The date of a serial day, empty if there is none."""
+    if from_1904:
+        return (_EPOCH_1904 + timedelta(days)).isoformat() if days <= _LAST_SERIAL - _BETWEEN_EPOCHS else ""
+    if days in (0, _LEAP_DAY_THAT_NEVER_WAS) or days > _LAST_SERIAL:
+        return ""
+    return (_EPOCH_1900 + timedelta(days + (days < _LEAP_DAY_THAT_NEVER_WAS))).isoformat()
+
+
+def duration(number: str, seconds: int) -> Native:
+    """Elapsed time: a time of day below 24 hours, else the number of days, shown in hours."""
+    hours, rest = divmod(seconds, 3600)
+    clock = f"{hours:02}:{rest // 60:02}:{rest % 60:02}"
+    return Native(clock, "time") if seconds < _DAY else Native(number, "number", clock)
+
+
+def _in_digits(number: str, pattern: str) -> str:
+    """The digits of a whole number put into a pattern from the right, as Excel shows it; more digits than places stay in front."""
+    digits = list(number)
+    shown = [(digits.pop() if digits else "0") if place == "0" else place for place in reversed(pattern)]
+    return "".join([*digits, *reversed(shown)])

@@ -1,0 +1,254 @@
+"""The reconciliation's verb: the verdict on every entry of a run, the tie-out and the control totals.
+
+Reads the ledger and the listings that are passed in; calls nobody and changes nothing. Entries come in batches, so that memory
+does not grow with them: what the ledger knows of their lanes is asked for a batch.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
+from itertools import islice
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
+
+from loadsheet.contract import (
+    BY_NAME,
+    EXACT,
+    Difference,
+    Listing,
+    Tolerances,
+    different_fields,
+    exactly,
+    fields_of,
+    measures_of,
+    outermost,
+)
+from loadsheet.ledger import Drop, Entry, Run, State
+from loadsheet.ledger.planning import waits_as
+from loadsheet.ledger.queries import History
+from loadsheet.reconcile.balance import Tally
+from loadsheet.reconcile.exceptions import follow_up
+from loadsheet.reconcile.fields import FieldTally
+from loadsheet.reconcile.findings import Reconciliation
+from loadsheet.reconcile.kept_listings import Keeping, Recalled
+from loadsheet.reconcile.listing_index import Listed
+from loadsheet.reconcile.match_table import Matches
+from loadsheet.reconcile.matching import PROVABLE, TRACED, UNKNOWN_LANE, Lane, by_rule, lanes_of, stranger
+from loadsheet.reconcile.totals import Adder, Total
+from loadsheet.reconcile.units import units_left_out, with_units
+from loadsheet.reconcile.verdicts import Leg, Match, OnlyListed, Verdict
+from loadsheet.settings import Settings
+
+_DECODER = msgspec.json.Decoder(dict[str, Any], float_hook=Decimal)
+_NOTHING: dict[str, Any] = {}
+_BATCH = 1_000
+_UNREAD = Leg("", read=False)
+
+_Item = TypeVar("_Item")
+
+
+@exactly()
+def settle(
+    history: History,
+    listings: Mapping[str, Listing | None] | Recalled,
+    run: Run,
+    settings: Settings,
+    *,
+    drops: Sequence[Drop] | None = None,
+) -> Reconciliation:
+    """The reconciliation of a run: of all entries of the drops that it touched, or of these `drops`.
+
+    `listings` holds the listing of each subject (`order`, `tender`), its records decoded with exact numbers; None or absent where
+    it was not asked for or could not be read. Or they are what earlier runs saw. Whether it balances is for the caller to ask
+    (`Reconciliation.balances`).
+    """
+    listed = listings if isinstance(listings, Recalled) else Listed(listings)
+    judge = _Judge(history, listed, settings)
+    for drop in history.drops_of(run) if drops is None else drops:
+        judge.tally.open(drop)
+        for batch in _batches(history.entries_of(drop.id)):
+            judge.settle(batch)
+        judge.tally.leave_out(drop, history.ignored_of(drop.id))
+    legs = tuple(leg for name, leg in sorted(listed.legs.items()) if leg.read or name in judge.subjects)
+    strangers = listed.only_listed if isinstance(listed, Recalled) else judge.strangers(listed)
+    return Reconciliation(
+        judge.matches,
+        strangers,
+        legs,
+        judge.tally.balance(),
+        tuple(judge.totals()),
+        follow_up(history, run, judge.matches, judge.again),
+        judge.fields.told(),
+        judge.adder.shares(),
+        judge.keeping,
+    )
+
+
+class _Judge:
+    """Takes entries a batch at a time: gives each its verdict, counts their rows, adds their figures up."""
+
+    def __init__(self, history: History, listed: Listed | Recalled, settings: Settings) -> None:
+        self._history, self._listed = history, listed
+        self._tolerances = Tolerances(Decimal(str(settings.weight_tolerance)), Decimal(str(settings.money_tolerance)))
+        self._waiting: dict[
+            str, str
+        ] = {}  # of listed lanes that nothing accounts for yet: the state of this run's entry
+        self.subjects: set[str] = set()  # of which a listing could show an entry
+        self.fields = FieldTally()
+        self.matches, self.tally, self.adder, self.keeping = Matches(), Tally(), Adder(), Keeping()
+
+    def settle(self, entries: Sequence[Entry]) -> None:
+        """The next entries."""
+        entries = self._as_they_count(entries)
+        traces = list(self._history.traces_on(sorted({entry.lane for entry in entries}), *TRACED))
+        lanes, units = lanes_of(traces), units_left_out(self._history, entries, traces)
+        places = self._listed.find(entries)
+        for entry, found in zip(entries, places, strict=True):
+            lane = lanes.get(entry.lane, UNKNOWN_LANE)
+            self._account_for(entry, lane, found)
+            given = units.get(entry.id, {})
+            leg = self._listed.leg_of(entry)
+            ruled = by_rule(entry, lane, leg, len(found))
+            alike = ruled is None
+            if alike and entry.removed:
+                ruled = self._without_contents(entry)
+            listed = self._listed.record(entry, found) if alike and ruled is not Verdict.NOT_VERIFIABLE else None
+            otherwise = self._add(entry, ruled, listed, lane, given)
+            if leg.read and (alike or _listing_decides(entry, lane)) and not (alike and entry.removed):
+                self.keeping.add(entry, len(found), otherwise, listed)
+
+    def again(self, entries: Sequence[Entry]) -> Iterator[Match]:
+        """The verdicts on entries of earlier runs that were accepted or are unchanged, which count for nothing else here."""
+        entries = self._as_they_count(entries)
+        lanes = lanes_of(self._history.traces_on(sorted({entry.lane for entry in entries}), *TRACED))
+        for entry, place in zip(entries, self._listed.find(entries), strict=True):
+            leg = self._listed.leg_of(entry)
+            lane = lanes.get(entry.lane, UNKNOWN_LANE)
+            ruled = by_rule(entry, lane, leg, len(place))
+            if ruled is None and entry.removed:
+                yield Match(entry.id, entry.operation, entry.state, self._without_contents(entry))
+            elif ruled is None:
+                listed = self._listed.record(entry, place)
+                found = _compare(entry, _DECODER.decode(entry.payload), listed, self._tolerances)
+                yield Match(entry.id, entry.operation, entry.state, _verdict(found, entry.state), *found)
+                self.keeping.add(entry, len(place), _fields(found), listed)
+            else:
+                yield Match(entry.id, entry.operation, entry.state, ruled)
+                if leg.read and _listing_decides(entry, lane):
+                    self.keeping.add(entry, len(place), (), None)
+
+    def _as_they_count(self, entries: Sequence[Entry]) -> list[Entry]:
+        """The entries, each with the state that its verdict comes from: of one that repeats what is not accepted yet, that of the other."""
+        unchanged = [one.id for one in entries if one.state is State.UNCHANGED and waits_as(one.reason)]
+        states = self._history.repeats(unchanged) if unchanged else {}
+        # where the other was accepted meanwhile, this one has its content there already
+        waiting = {entry: state for entry, state in states.items() if state is not State.ACCEPTED}
+        return [one._replace(state=waiting.get(one.id, one.state)) for one in entries] if waiting else list(entries)
+
+    def _without_contents(self, entry: Entry) -> Verdict:
+        """The verdict on an entry that is listed once, and of which nobody can say any more what was sent: what its run saw, as far as that
+        is what is told; today's listing can be held against nothing.
+        """
+        if not isinstance(self._listed, Recalled):
+            return Verdict.NOT_VERIFIABLE
+        if not self._listed.is_otherwise(entry):
+            return _verdict(_AS_SENT, entry.state)
+        if self._history.exceptions_of([entry.id]):
+            return Verdict.VALUE_DIFFERENCE
+        return Verdict.UNCHANGED if entry.state is State.UNCHANGED else Verdict.WITHIN_TOLERANCE
+
+    def totals(self) -> Iterator[Total]:
+        """The control totals, each with what its legs say together."""
+        tolerated = self.matches.verdicts()[Verdict.WITHIN_TOLERANCE]
+        for total in self.adder.totals():
+            yield total.judged(self._listed.legs.get(total.subject), self._tolerances, tolerated)
+
+    def strangers(self, listed: Listed) -> tuple[OnlyListed, ...]:
+        """The listed records that nothing here accounts for, by subject and key."""
+        found: set[OnlyListed] = set()
+        for names in _batches(listed.unclaimed()):
+            lanes = lanes_of(self._history.traces_on(sorted(set(names)), *TRACED))
+            for name in names:
+                lane = lanes.get(name, UNKNOWN_LANE)
+                if not lane.expected:
+                    found.add(stranger(name, lane, self._waiting.get(name, "")))
+        return tuple(sorted(found, key=lambda one: f"{one.subject}:{one.key}"))
+
+    def _account_for(self, entry: Entry, lane: Lane, found: range) -> None:
+        if not found:
+            return
+        if lane.expected or entry.id == lane.last:  # a deletion of this run has its own verdict
+            self._listed.claim(found)
+        elif entry.operation in PROVABLE:
+            self._waiting[entry.lane] = entry.state
+
+    def _add(
+        self, entry: Entry, ruled: Verdict | None, listed: dict[str, Any] | None, lane: Lane, units: Mapping[str, str]
+    ) -> tuple[str, ...]:
+        """Take an entry; returns the fields in which the listed record is not as it was sent, or adds up otherwise."""
+        operation = BY_NAME[entry.operation]
+        self.subjects.update([operation.subject] if operation.proved_by else [])
+        self.tally.add(entry)
+        content = entry.payload or entry.figures
+        needed = content and (listed is not None or measures_of(operation))
+        record = _DECODER.decode(content) if needed else _NOTHING
+        stands = entry.state is State.ACCEPTED and entry.id == lane.last
+        compared = listed if not entry.removed else None
+        found = _AS_SENT if compared is None else _compare(entry, record, compared, self._tolerances)
+        verdict = _verdict(found, entry.state) if ruled is None else ruled
+        added = with_units(operation, record, units, listed)
+        other_figures = self.adder.add(entry, added, listed, stands=stands, verdict=verdict)
+        if compared is not None:
+            self.fields.add(entry.operation, entry.key, record, *found)
+        self.matches.add(Match(entry.id, entry.operation, entry.state, verdict, *found))
+        figures = fields_of(measures_of(operation)) if other_figures else ()
+        return (*figures, *_fields(found))
+
+
+def _listing_decides(entry: Entry, lane: Lane) -> bool:
+    return by_rule(entry, lane, _UNREAD, 0) is Verdict.NOT_VERIFIABLE
+
+
+class _Content(NamedTuple):
+    different: tuple[Difference, ...]
+    tolerated: tuple[Difference, ...]
+
+
+_AS_SENT = _Content((), ())
+
+
+def _fields(found: _Content) -> tuple[str, ...]:
+    return tuple(outermost(one.path) for differences in found for one in differences)
+
+
+def _compare(entry: Entry, record: dict[str, Any], listed: dict[str, Any], tolerances: Tolerances) -> _Content:
+    if _holds(listed, record):
+        return _AS_SENT
+    operation, ordered = BY_NAME[entry.operation], entry.ordered
+    differences = different_fields(operation.record, record, listed, EXACT, ordered)
+    if not differences:
+        return _AS_SENT
+    beyond = different_fields(operation.record, record, listed, tolerances, ordered)
+    return _Content(tuple(beyond), tuple(found for found in differences if found not in beyond))
+
+
+def _holds(listed: dict[str, Any], record: dict[str, Any]) -> bool:
+    """Whether the listed record has every field just as it was sent: nearly all have, and one look at all fields shows it. Where 1 or 0
+    was sent, true or false would look the same: then it does not say so.
+    """
+    sent = record.values()
+    return record.items() <= listed.items() and 1 not in sent and 0 not in sent
+
+
+def _verdict(found: _Content, state: State) -> Verdict:
+    if found.different:
+        return Verdict.VALUE_DIFFERENCE
+    if state is State.UNCHANGED:
+        return Verdict.UNCHANGED
+    return Verdict.WITHIN_TOLERANCE if found.tolerated else Verdict.MATCHED
+
+
+def _batches(items: Iterable[_Item]) -> Iterator[list[_Item]]:
+    items = iter(items)
+    while batch := list(islice(items, _BATCH)):
+        yield batch

@@ -1,0 +1,159 @@
+"""The reports of last resort: results files and `run.json`, by the simplest code there is, when the others cannot be made.
+
+Reads the ledger and nothing else: no verdicts, causes, workbook or page. A drop that cannot be told is left out and named; the others are
+told. `loadsheet report` replaces all of it.
+"""
+
+import platform
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import TextIO
+
+from loadsheet.internal_errors import isolated
+from loadsheet.ledger import NEEDS_SOMEONE, Drop, Entry, Run, SourceFile, SourceTable, State
+from loadsheet.ledger.queries import History
+from loadsheet.mapping.documents import own_rows
+from loadsheet.problems import Problem
+from loadsheet.reconcile import IGNORED
+from loadsheet.reports.atomic_files import placed
+from loadsheet.reports.results import SET_ASIDE, Place, results_names
+from loadsheet.reports.run_document import (
+    BalanceTold,
+    DropTold,
+    FileTold,
+    MissingTold,
+    NeedsSomeone,
+    RunSummary,
+    TableTold,
+)
+from loadsheet.reports.safety import csv_row
+
+SUMMARY = "run.json"
+_HEAD = ("row", "outcome", "problem", "what to do", "operation", "key", "service order")
+
+
+@dataclass
+class _Counts:
+    """What the entries of some drops come to."""
+
+    entries: Counter[str] = field(default_factory=Counter)
+    rows: dict[str, Counter[str]] = field(default_factory=dict)  # by table
+    read: int = 0
+    first: str = ""
+
+    def add(self, entry: Entry) -> None:
+        self.entries[entry.state.value] += 1
+        if entry.state in NEEDS_SOMEONE and not self.first:
+            self.first = entry.key
+        for table, _, _, _ in own_rows(entry.rows, entry.items):
+            self.rows.setdefault(table, Counter())[entry.state.value] += 1
+
+
+def write_minimal(
+    history: History, run: Run, drops: Sequence[Drop], outbox: Path, missing: Mapping[str, str]
+) -> RunSummary:
+    """Write the results files and `run.json` of a run into `outbox/RUN/`; `missing` are the reports that it has not, each with why. Raises FolderError."""
+    lacking, told, written = dict(missing), list[DropTold](), list[str]()
+    names = results_names(drops, run)
+    entries, fates, read, first = Counter[str](), Counter[str](), 0, ""
+    for drop in drops:
+        with isolated(f"results of {drop.name}", lacking):
+            counts = _write_results(history, drop, outbox / run.name, names[drop.id])
+            told.append(_drop(drop, counts, names[drop.id]))
+            entries.update(counts.entries)
+            fates.update(sum(counts.rows.values(), start=Counter[str]()))
+            written += names[drop.id].values()
+            read += sum(table.rows for table in drop.tables)
+            first = first or counts.first
+    balances = read == fates.total() and len(told) == len(drops)
+    summary = RunSummary(
+        run=run.name,
+        started_at=run.started_at,
+        finished_at=run.finished_at,
+        exit_code=run.exit_code,
+        balance=BalanceTold(balances, read, dict(fates), () if balances else ("see what is missing",)),
+        entries={state.value: entries[state] for state in State if entries[state]},
+        verdicts={},
+        groups={},
+        only_at_exchange=0,
+        needs_someone=NeedsSomeone(_needing(entries), _needing(fates), first),
+        legs=(),
+        totals=(),
+        problems=(),
+        drops=tuple(told),
+        reports=(*written, SUMMARY),
+        settings={},
+        deviations=(),
+        versions={"loadsheet": version("loadsheet"), "python": platform.python_version()},
+        missing=tuple(MissingTold(*one) for one in lacking.items()),
+    )
+    with placed(outbox / run.name / SUMMARY) as part:
+        part.write_bytes(summary.to_json())
+    return summary
+
+
+def _needing(counts: Counter[str]) -> int:
+    return sum(counts[state] for state in NEEDS_SOMEONE)
+
+
+def _write_results(history: History, drop: Drop, folder: Path, names: Mapping[Place, str]) -> _Counts:
+    """The results files of a drop, one for each file and sheet, its rows in the order of the ledger."""
+    counts = _Counts()
+    with ExitStack() as files:
+        lines = {place: _opened(folder / name, drop, place, files) for place, name in names.items()}
+        by_table = {table.name: lines[table.file, table.sheet] for table in drop.tables}
+        for file in drop.files:
+            for problem in file.problems:
+                row = str(problem.where.row or "")
+                lines[file.name, ""].write(csv_row((row, SET_ASIDE, _said(problem), problem.hint)))
+        for entry in history.entries_of(drop.id):
+            counts.add(entry)
+            said = "; ".join(_said(problem) for problem in entry.problems) or entry.reason
+            todo = "; ".join(dict.fromkeys(problem.hint for problem in entry.problems if problem.hint))
+            for table, number, cells, _ in entry.rows:
+                line = (str(number), entry.state.value, said, todo, entry.operation, entry.key, entry.receipt, *cells)
+                by_table[table].write(csv_row(line))
+        for left_out in history.ignored_of(drop.id):
+            counts.rows.setdefault(left_out.table, Counter())[IGNORED] += 1
+            line = (str(left_out.number), IGNORED, left_out.rule, "", "", "", "", *left_out.cells)
+            by_table[left_out.table].write(csv_row(line))
+    return counts
+
+
+def _opened(path: Path, drop: Drop, place: Place, files: ExitStack) -> TextIO:
+    part = files.enter_context(placed(path))
+    target = files.enter_context(part.open("w", encoding="utf-8-sig", newline="", errors="replace"))
+    header = next((table.header for table in drop.tables if (table.file, table.sheet) == place), ())
+    target.write(csv_row((*_HEAD, *header)))
+    return target
+
+
+def _said(problem: Problem) -> str:
+    """A problem in words; in its bare parts if it has none that can be filled."""
+    try:
+        return f"{problem.text_for_its_sender} [{problem.code}]"
+    except (KeyError, ValueError, IndexError):
+        return f"{problem.where} {problem.found} [{problem.code}]".strip()
+
+
+def _drop(drop: Drop, counts: _Counts, names: Mapping[Place, str]) -> DropTold:
+    entries = {state.value: counts.entries[state] for state in State if counts.entries[state]}
+    files = tuple(_file(file, drop, counts, names) for file in drop.files)
+    return DropTold(drop.run, drop.mapping, drop.mapping_version, drop.operation, entries, files)
+
+
+def _file(file: SourceFile, drop: Drop, counts: _Counts, names: Mapping[Place, str]) -> FileTold:
+    tables = tuple(_table(table, counts) for table in drop.tables if table.file == file.name)
+    results = tuple(name for (mine, _), name in names.items() if mine == file.name)
+    aside = tuple(f"{file.name}: {_said(problem)}" for problem in file.problems)
+    told = (file.name, file.role, file.sha256, file.size, file.arrived, file.kept_as)
+    return FileTold(*told, aside, tables, results)
+
+
+def _table(table: SourceTable, counts: _Counts) -> TableTold:
+    fates = counts.rows.get(table.name, Counter())
+    return TableTold(table.name, table.sheet, table.rows, dict(fates), table.rows == fates.total(), table.found)

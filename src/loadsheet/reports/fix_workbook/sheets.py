@@ -1,0 +1,329 @@
+"""A sheet of a fix workbook: the sender's own rows under the sender's own headings, with what to fix before them.
+
+Owns: how wrong cells, warnings and rows that only belong to wrong ones look; notes, drop-downs and the opening view; and that a cell
+that is read back says exactly what it said in the source: texts stay texts, and what was a number, date, time or flag is one. Rows
+stream; knows neither ledger nor language.
+"""
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, time
+from decimal import Decimal
+from itertools import combinations
+from typing import Any
+from xml.sax.saxutils import escape
+
+from xlsxwriter.utility import quote_sheetname, xl_col_to_name  # type: ignore[import-untyped]  # has annotations but no py.typed
+
+from loadsheet.fix_marks import ROW_COLUMN
+from loadsheet.ledger import ColumnGuide
+from loadsheet.reports.fix_workbook.rows import FixRow, Remark
+from loadsheet.reports.fix_workbook.texts import Words, lines_of, takes_of
+from loadsheet.reports.quick import QuickRows
+from loadsheet.reports.safety import sheet_text
+from loadsheet.reports.sheets import Book, Kind, Tone
+
+NOTES_MOST = 2_000  # of a workbook; each is a shape of its own, and thousands make it slow to open
+LISTS = "Lists"
+
+_BAD = {"border": 2, "border_color": "#C62828", "bg_color": "#FBD5D5"}
+_WARNED = {"border": 1, "border_color": "#C99700", "bg_color": "#FFF1B8"}
+_PLAIN: Mapping[str, Any] = {}
+_BELONGS = {"bg_color": "#F1F3F5", "italic": True}
+_SAID_WIDTH, _WIDTH_MIN, _WIDTH_MAX = 52, 9, 34
+_SAID_LENGTH = 60  # of a line in that width, in a proportional font
+_LINE_HEIGHT, _LINES_MOST = 13, 12
+_DIGITS_EXACT = 15  # a spreadsheet program keeps no more of a whole number that is typed
+_SHAPE = re.compile(r"[0-9][0-9 ()-]*[0-9]")
+_SHAPE_LENGTH_MAX = 60
+_DURATION = re.compile("[0-9]{2,}:[0-9]{2}:[0-9]{2}")
+_NO_DIGIT = re.compile("[^0-9]")
+_WORDED = re.compile(r"([^0-9-]*)(-?[0-9]+(?:\.[0-9]+)?)(.*)", re.DOTALL)
+_THOUSANDS_MAX = 4  # a number format shows a number divided by 1,000 for each comma at its end
+_LETTER = re.compile(r"[^\W\d_]")
+_ROWS_TO_COME = 200
+_TITLE_MOST, _MESSAGE_MOST = 32, 255
+_NOTE_LINE = 42
+_YEAR_FIRST = 1900
+
+
+@dataclass
+class Lists:
+    """The values to choose from, one column of a hidden sheet for each different list."""
+
+    columns: list[tuple[str, ...]] = field(default_factory=list)
+
+    def of(self, choices: tuple[str, ...]) -> str:
+        """Where a list stands, as a formula."""
+        if choices not in self.columns:
+            self.columns.append(choices)
+        letters = xl_col_to_name(self.columns.index(choices))
+        return f"={LISTS}!${letters}$1:${letters}${len(choices)}"
+
+    def write(self, book: Book) -> None:
+        """Write the hidden sheet, if there is anything on it."""
+        if not self.columns:
+            return
+        sheet = book.sheet(LISTS)
+        sheet.hide()
+        for row in range(max(len(column) for column in self.columns)):
+            for place, column in enumerate(self.columns):
+                if row < len(column):
+                    sheet.write_string(row, place, sheet_text(column[row]), book.style(line=False))
+
+
+@dataclass
+class Shared:
+    """What the sheets of one workbook share: its lists, how many notes there are, and the first sheet with something wrong."""
+
+    lists: Lists = field(default_factory=Lists)
+    notes: int = 0
+    first: Any = None
+
+
+class FixSheet:
+    """One table of a drop. `add` its rows in order, then `finish`."""
+
+    def __init__(
+        self,
+        book: Book,
+        shared: Shared,
+        words: Words,
+        *,
+        title: str,
+        labels: Sequence[str],
+        guide: Mapping[str, ColumnGuide],
+    ) -> None:
+        self._book, self._labels, self._guide, self._words, self._shared = book, labels, guide, words, shared
+        self._sheet = book.sheet(title)
+        self._sheet.hide_gridlines(1)
+        self._row = 0
+        self._first: tuple[int, int] | None = None
+        self._widths = [len(label) * 5 // 4 + 3 for label in labels]
+        self._mark_at = len(labels) + 1
+        self._styles: dict[tuple[int, str], Any] = {}
+        self._quick = QuickRows(self._sheet, self._belonging)
+        self._sheet.set_row(0, 30)
+        for position, label in enumerate((words.what_to_fix, *labels, ROW_COLUMN)):
+            style = book.head_style(Kind.TEXT)
+            self._sheet.write_string(0, position, sheet_text(label), style)
+
+    def add(self, row: FixRow) -> None:
+        """Write a row. The positions of its cells and remarks are those of the labels."""
+        self._row += 1
+        for position, cell in enumerate(row.cells):
+            self._widths[position] = max(self._widths[position], min(len(cell), _WIDTH_MAX))
+        said = "\n".join(lines_of(row, self._words))
+        if not row.remarks and not row.natives and self._quick.add(self._row, (said, *row.cells, row.mark), {}):
+            return
+        lines = sum(1 + len(line) // _SAID_LENGTH for line in said.split("\n"))
+        if lines > 1:
+            self._sheet.set_row(self._row, min(lines, _LINES_MOST) * _LINE_HEIGHT + 4)
+        by_cell: dict[int | None, list[Remark]] = {}
+        for remark in row.remarks:
+            by_cell.setdefault(remark.position, []).append(remark)
+        self._write_said(said, row, by_cell.get(None, ()))
+        natives = {position: (kind, text) for position, kind, text in row.natives}
+        for position, cell in enumerate(row.cells):
+            look = _look(by_cell.get(position, ()), belongs=not row.remarks)
+            self._write(position + 1, cell, natives.get(position), look)
+            if position in by_cell:
+                self._note(position + 1, by_cell[position])
+        self._sheet.write_string(self._row, self._mark_at, row.mark, self._book.style(tone=Tone.MUTED))
+
+    def finish(self) -> None:
+        """Close the sheet: widths, filter, drop-downs, and the view that it opens with."""
+        sheet, last = self._sheet, max(1, self._row)
+        text = self._book.style(line=False)
+        sheet.set_column(0, 0, _SAID_WIDTH + 2, text)
+        for position, width in enumerate(self._widths, start=1):
+            sheet.set_column(position, position, max(_WIDTH_MIN, min(width, _WIDTH_MAX)) + 2, text)
+        sheet.set_column(self._mark_at, self._mark_at, 12, text, {"hidden": True})
+        sheet.freeze_panes(1, min(2, self._mark_at))
+        sheet.autofilter(0, 0, last, self._mark_at)
+        sheet.repeat_rows(0)
+        whole = f"A1:{xl_col_to_name(self._mark_at)}{last + _ROWS_TO_COME + 1}"
+        sheet.ignore_errors(
+            {"number_stored_as_text": whole, "two_digit_text_year": whole, "list_data_validation": whole}
+        )
+        for position, label in enumerate(self._labels, start=1):
+            if label in self._guide and label.strip():
+                self._offer(position, label, self._guide[label], last + _ROWS_TO_COME)
+        chosen = self._first or (1, 0)
+        sheet.set_selection(*chosen, *chosen)
+        if self._first:
+            sheet.set_tab_color(_BAD["border_color"])
+            if self._shared.first is None:
+                self._shared.first = sheet
+
+    def _write_said(self, said: str, row: FixRow, whole: Sequence[Remark]) -> None:
+        look = _look(whole, belongs=not row.remarks)
+        tone = Tone.BAD if row.is_wrong else Tone.MUTED
+        if row.is_wrong and self._first is None and any(remark.level == "error" for remark in whole):
+            self._first = (self._row, 0)
+        style = self._book.style(tone=tone, wrap=True, **{"bold": False, "bg_color": "#FFFFFF", **look})
+        self._sheet.write_string(self._row, 0, sheet_text(said), style)
+
+    def _write(self, column: int, cell: str, native: tuple[str, str] | None, look: Mapping[str, Any]) -> None:
+        if look is _BAD and self._first is None:
+            self._first = (self._row, column)
+        value, code = typed(cell, native, self._words.date_format) if native else (cell, "@")
+        if isinstance(value, str):
+            style = self._style(look)
+            if value:
+                self._sheet.write_string(self._row, column, _text(value), style)
+            else:
+                self._sheet.write_blank(self._row, column, None, style)
+            return
+        style = self._style(look, code)
+        if isinstance(value, bool):
+            self._sheet.write_boolean(self._row, column, value, style)
+        elif isinstance(value, float):
+            self._sheet.write_number(self._row, column, value, style)
+        else:
+            self._sheet.write_datetime(self._row, column, value, style)
+
+    def _style(self, look: Mapping[str, Any], code: str = "") -> Any:
+        """The format of a cell: of a text, unless there is a number format."""
+        key = (id(look), code)  # looks are our own constants
+        if key not in self._styles:
+            tone = Tone.BAD if look is _BAD else Tone.MUTED if look is _BELONGS else Tone.PLAIN
+            typed_as: dict[str, Any] = {"num_format": code, "align": "right", "indent": 0} if code else {}
+            self._styles[key] = self._book.style(tone=tone, **typed_as, **look)
+        return self._styles[key]
+
+    def _belonging(self, position: int, _tone: Any) -> Any:
+        more: dict[str, Any] = {"text_wrap": True, "num_format": "General"} if position == 0 else {}
+        return self._book.style(tone=Tone.MUTED, **{**more, **_BELONGS})
+
+    def _note(self, column: int, remarks: Sequence[Remark]) -> None:
+        if self._shared.notes >= NOTES_MOST:
+            return
+        self._shared.notes += 1
+        text = "\n".join(
+            f"{remark.text.rstrip('.')}. {remark.todo}".strip() + f" [{remark.code}]" for remark in remarks
+        )
+        lines = sum(1 + len(line) // _NOTE_LINE for line in text.split("\n"))
+        size = {"width": 280, "height": 14 + 16 * min(lines, _LINES_MOST), "font_size": 9, "author": "loadsheet"}
+        self._sheet.write_comment(self._row, column, text[:2000], size)
+
+    def _offer(self, column: int, label: str, guide: ColumnGuide, last: int) -> None:
+        """The list of a column, and what it takes, shown when one of its cells is chosen. A list proposes; it does not forbid."""
+        said = takes_of(guide)
+        takes = [said[:1].upper() + said[1:]] if said else []
+        takes += [self._words.required[:1].upper() + self._words.required[1:]] if guide.required else []
+        takes += [self._words.choose] if guide.choices else []
+        rule: dict[str, Any] = {"validate": "any"}
+        if guide.choices:
+            source = self._shared.lists.of(guide.choices)
+            rule = {"validate": "list", "source": source, "error_type": "warning", "ignore_blank": True}
+        elif not takes:
+            return
+        told = (
+            {"input_title": label[:_TITLE_MOST], "input_message": _cut(". ".join(takes), _MESSAGE_MOST)}
+            if takes
+            else {}
+        )
+        self._sheet.data_validation(1, column, last, column, {**rule, **told})
+
+
+class _Exact(float):
+    """A number that is written with all the digits it takes to be read as the same number; the library writes sixteen."""
+
+    __slots__ = ()
+
+    def __format__(self, _spec: str) -> str:
+        return repr(float(self))
+
+
+def typed(cell: str, native: tuple[str, str], day: str) -> tuple[str | bool | float | datetime | time, str]:
+    """A native cell as the value to write, with its number format; the shown text if no value would be read as the same again.
+    `day` is the format of dates.
+    """
+    kind, text = native
+    if kind == "flag":
+        return text == "true", "General"
+    if kind == "number":
+        return _number(cell, text)
+    if kind == "time":
+        clock = time.fromisoformat(text)
+        return clock, "hh:mm:ss" if clock.second else "hh:mm"
+    moment = datetime.fromisoformat(text)
+    if moment.year < _YEAR_FIRST:
+        return cell, "@"
+    clocks = "" if kind == "date" else " hh:mm:ss" if moment.second else " hh:mm"
+    return moment, f"{day}{clocks}"
+
+
+def link_to(title: str, row: int, column: int) -> str:
+    """The address of a cell within the workbook, for a link. Row and column from 0."""
+    return f"internal:{quote_sheetname(title)}!{xl_col_to_name(column)}{row + 1}"
+
+
+def _text(text: str) -> str:
+    """A text as the library has to be given it to write just that: what looks like its own markup for rich text, as such markup."""
+    if text.startswith("<r>") and text.endswith("</r>"):
+        return f'<r><t xml:space="preserve">{escape(text)}</t></r>'
+    return sheet_text(text)
+
+
+def _number(cell: str, text: str) -> tuple[str | float, str]:
+    number = float(text)
+    digits = len(text.lstrip("-").replace(".", "").strip("0"))
+    is_long = digits > _DIGITS_EXACT and "." not in text
+    if is_long or not math.isfinite(number) or Decimal(repr(number)) != Decimal(text):
+        return cell, "@"
+    if cell == text:
+        return _Exact(number), "General"
+    if _DURATION.fullmatch(cell) and number >= 1:  # a shorter one is a time
+        return _Exact(number), "[h]:mm:ss"
+    code = _code_of(cell, text) or _worded_code(cell, text)
+    if not code and _LETTER.search(cell):
+        return cell, "@"
+    return _Exact(number), code or "General"
+
+
+def _code_of(cell: str, number: str) -> str:
+    """The number format under which a whole number looks like the cell: `01067` of 1067, `D-00012` of 12; empty if there is none."""
+    if not number.isdecimal() or '"' in cell or len(cell) > _SHAPE_LENGTH_MAX:
+        return ""
+    parts = combinations(range(len(cell) + 1), 2)
+    for start, end in sorted(parts, key=lambda part: part[0] - part[1]):  # the longest first
+        digits = cell[start:end]
+        if _SHAPE.fullmatch(digits) and _NO_DIGIT.sub("", digits).lstrip("0") == number.lstrip("0"):
+            shape = re.sub(r"([ ()-])", r"\\\1", re.sub("[0-9]", "0", digits))
+            return f"{_quoted(cell[:start])}{shape}{_quoted(cell[end:])}"
+    return ""
+
+
+def _worded_code(cell: str, number: str) -> str:
+    """The number format under which a number looks like the cell: `27 lb` of 27, `1.5 t` of 1500; empty if there is none."""
+    found = _WORDED.fullmatch(cell) if len(cell) <= _SHAPE_LENGTH_MAX else None
+    if found is None:
+        return ""
+    before, digits, after = found.groups()
+    for thousands in range(_THOUSANDS_MAX):
+        if Decimal(digits).scaleb(3 * thousands) == Decimal(number):
+            places = re.sub("[0-9]", "0", digits.partition(".")[2])
+            shape = f"0{places and '.'}{places}{',' * thousands}" if thousands else "General"
+            return f"{_quoted(before)}{shape}{_quoted(after)}"
+    return ""
+
+
+def _quoted(text: str) -> str:
+    """A text of a number format."""
+    return r"\"".join(f'"{part}"' if part else "" for part in text.split('"'))
+
+
+def _look(remarks: Sequence[Remark], *, belongs: bool) -> Mapping[str, Any]:
+    if any(remark.level == "error" for remark in remarks):
+        return _BAD
+    if remarks:
+        return _WARNED
+    return _BELONGS if belongs else _PLAIN
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 2]} …"

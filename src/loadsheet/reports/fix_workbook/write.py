@@ -1,0 +1,242 @@
+"""What goes back to a sender to be fixed: for each drop with anything to fix a workbook, and its rows as CSV where that is wished for.
+
+Owns: which entries are a sender's to fix, the names of the files, and the order of the sheets. A drop that needs no fixing gets nothing
+here: its results files say so. Feed it a drop and all its entries; equal ledgers give equal bytes.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import replace
+from heapq import merge
+from operator import attrgetter
+from pathlib import Path
+
+from loadsheet.fix_marks import PROPERTY, Mark, sheet_titles
+from loadsheet.ledger import ColumnGuide, Drop, Entry, Run, State
+from loadsheet.ledger.queries import History
+from loadsheet.problems import Problem, column_letters
+from loadsheet.reports.atomic_files import safe_name
+from loadsheet.reports.fix_workbook.csv_rows import write_rows
+from loadsheet.reports.fix_workbook.errors import Errors
+from loadsheet.reports.fix_workbook.pages import Spot, aside_page, changed_page, errors_page, origin_of, read_page
+from loadsheet.reports.fix_workbook.rows import FixRows, Place, Remark, also_of, place_of, placed_at
+from loadsheet.reports.fix_workbook.sheets import LISTS, FixSheet, Shared, link_to
+from loadsheet.reports.fix_workbook.texts import Told, Words, told
+from loadsheet.reports.fix_workbook.texts_de import GERMAN
+from loadsheet.reports.fix_workbook.texts_en import ENGLISH
+from loadsheet.reports.fix_workbook.value_changes import changes_of
+from loadsheet.reports.safety import fits
+from loadsheet.reports.sheets import Book, open_book
+from loadsheet.settings import Settings
+
+SUFFIX = ".fix.xlsx"
+
+_LANGUAGES = {words.language: words for words in (ENGLISH, GERMAN)}
+_WRONG = (State.INVALID, State.REFUSED)
+_SENDERS_CHOICE = frozenset({"L601", "L605"})
+"""Why an entry may be held so that its sender can do something about it; what waits for others or for an operator is not here."""
+
+
+def is_to_fix(entry: Entry) -> bool:
+    """Whether an entry was not sent, or was refused, and its sender can change that."""
+    if entry.state is State.HELD:
+        return any(problem.code in _SENDERS_CHOICE for problem in entry.problems) and not entry.waits
+    return entry.state in _WRONG
+
+
+def words_for(drop: Drop, settings: Settings) -> Words:
+    """The words for the sender of a drop: in the language of the sheet if there are any, else of the settings."""
+    return _LANGUAGES.get(drop.language[:2].lower(), _LANGUAGES[settings.language])
+
+
+class Fixes:
+    """The fix files of a run, drop by drop; `names` has those of each drop."""
+
+    def __init__(self, history: History, run: Run, folder: Path, settings: Settings) -> None:
+        """`folder` is that of the run's reports; workbooks of drops that other runs read say so in their names."""
+        self._history, self._folder, self._run, self._settings = history, folder, run, settings
+        self._taken: set[str] = set()
+        self._drop: _DropFix | None = None
+        self._mended: set[int] = set()
+        self.names: dict[int, tuple[str, ...]] = {}
+
+    def open(self, drop: Drop, stack: ExitStack) -> None:
+        """Begin with a drop; `stack` closes its spools."""
+        self._drop = _DropFix(drop, self._history, self._settings, stack)
+        self._mended = self._mended_of(drop) if drop.run != self._run.name else set()
+
+    def add(self, entry: Entry) -> None:
+        """Take an entry of the drop."""
+        if self._drop is not None and entry.id not in self._mended:
+            self._drop.add(entry)
+
+    def finish(self) -> tuple[str, ...]:
+        """Write the files of the drop, if there is anything to fix; returns their names, the workbook first."""
+        if self._drop is None:
+            return ()
+        written = self._drop.write(self._folder, self._name) if self._drop.has_something else ()
+        self.names[self._drop.drop.id] = written
+        return written
+
+    def _mended_of(self, drop: Drop) -> set[int]:
+        """The entries of a drop of another run whose rows came back fixed since then."""
+        wrong = [one.id for one in self._history.traces_of(drop.id) if one.state in _WRONG]
+        return self._history.mended(wrong) if wrong else set()
+
+    def _name(self, file: str, suffix: str = "") -> str:
+        """The name of a fix file for a file of the drop: a workbook's with `suffix`, else that of a text file, by which it is known."""
+        run = self._drop.drop.run if self._drop is not None else self._run.name
+        stem, dot, own = safe_name(file).rpartition(".")
+        stem = (stem if dot else own).removesuffix(".fix")
+        earlier = f".of-{run}" if suffix and not self._run.holds(run) else ""
+        suffix = suffix or f".fix{dot}{own if dot else ''}"
+        names = (
+            f"{stem}{earlier}{number}{suffix}" for number in ("", *(f"-{n}" for n in range(2, len(self._taken) + 3)))
+        )
+        name = next(name for name in names if name.casefold() not in self._taken)
+        self._taken.add(name.casefold())
+        return name
+
+
+class _DropFix:
+    """The fix files of one drop."""
+
+    def __init__(self, drop: Drop, history: History, settings: Settings, stack: ExitStack) -> None:
+        self.drop, self._history, self._words = drop, history, words_for(drop, settings)
+        self._tables = {table.name: table for table in drop.tables}
+        self._titles = sheet_titles((table.name, table.file, table.sheet) for table in drop.tables)
+        self._rows, self._over = FixRows(drop, stack), FixRows(drop, stack)
+        self._errors, self._held = Errors(), 0
+        is_text = bool(drop.tables) and not any(table.sheet for table in drop.tables)
+        self._feedback = settings.feedback if is_text else "workbook"
+        self._rows_max = settings.fix_rows_max if self._feedback != "csv" and is_text else None
+
+    @property
+    def has_something(self) -> bool:
+        """Whether there is anything to fix."""
+        return self.drop.set_aside or self._rows.count + self._over.count > 0
+
+    def add(self, entry: Entry) -> None:
+        """Take an entry: its rows if they are to be fixed."""
+        if not is_to_fix(entry) or not entry.rows or entry.removed:
+            self._held += entry.state is State.HELD
+            return
+        problems = list(entry.problems)
+        if not any(problem.level == "error" for problem in problems):
+            problems.append(Problem("X701", values={"text": entry.reason}))
+        remarks = []
+        for problem in problems:
+            place = place_of(problem, entry, self._tables)
+            said = self._told(problem, place)
+            self._errors.add(placed_at(problem, place), place, said, entry.key)
+            for one in (place, *also_of(problem, entry, self._tables)):
+                column = said.column if one is place else one.table.header[one.position or 0]
+                remarks.append((one, Remark(one.position, column, problem.level, said.text, said.todo, problem.code)))
+        self._errors.documents += 1
+        rows = self._over if self._is_over(entry) else self._rows
+        rows.add(entry, remarks)
+
+    def write(self, folder: Path, name_of: Callable[..., str]) -> tuple[str, ...]:
+        """Write the files; returns their names."""
+        if self.drop.set_aside:
+            name = name_of(self.drop.name, SUFFIX)
+            with self._book(folder / name) as book:
+                title = sheet_titles([("", self.drop.name, "")])[""]
+                aside_page(book, title, self._aside(), self._words)
+                read_page(book, self.drop, self._words, [title], ())
+            return (name,)
+        names = [name_of(self.drop.name, SUFFIX)] if self._feedback != "csv" else []
+        texts = self._texts(folder, name_of) if self._feedback != "workbook" or self._over.count else []
+        if names:
+            with self._book(folder / names[0]) as book:
+                self._fill(book, list(self._more(texts if self._over.count else ())))
+        return (*names, *texts)
+
+    def _is_over(self, entry: Entry) -> bool:
+        """Whether the rows of an entry go into text files because the workbook is full, or a cell of it could not hold theirs. Those
+        that share a row stay together.
+        """
+        if self._rows_max is None or self._rows.holds(entry):
+            return False
+        if self._over.holds(entry) or self._rows.count + len(entry.rows) > self._rows_max:
+            return True
+        return not all(fits(cell) for row in entry.rows for cell in row.cells)
+
+    def _told(self, problem: Problem, place: Place) -> Told:
+        label = "" if place.position is None else place.table.header[place.position]
+        guide = self._guide(place.table.name).get(label)
+        return told(problem, self._words, self._titles, guide)
+
+    def _guide(self, table: str) -> Mapping[str, ColumnGuide]:
+        """The guide to a table's columns; without its words if they are in another language than ours (it speaks German to senders of
+        German sheets, else English).
+        """
+        guide = self.drop.guide.get(table, {})
+        if self._words.language == ("de" if self.drop.language.startswith("de") else "en"):
+            return guide
+        return {label: replace(one, takes="") for label, one in guide.items()}
+
+    def _aside(self) -> list[tuple[Problem, Told]]:
+        problems = [problem for file in self.drop.files for problem in file.problems]
+        return [(problem, told(problem, self._words, {})) for problem in problems]
+
+    def _book(self, path: Path) -> AbstractContextManager[Book]:
+        return open_book(path, title=self._words.what_to_fix, footer=self.drop.name.replace("&", "&&"))
+
+    def _fill(self, book: Book, more: Sequence[str]) -> None:
+        drop, words, shared = self.drop, self._words, Shared()
+        book.mark(PROPERTY, str(Mark(drop.run, drop.id, drop.mapping_hash, drop.mapping)))
+        for table in drop.tables:
+            title, guide = self._titles[table.name], self._guide(table.name)
+            sheet = FixSheet(book, shared, words, title=title, labels=table.header, guide=guide)
+            for row in self._rows.of(table.name):
+                sheet.add(row)
+            sheet.finish()
+        taken = {title.casefold() for title in (*self._titles.values(), LISTS)}
+        errors_page(book, _free(words.errors_title, taken), self._errors, words, self._spots())
+        changes = changes_of(self._history.entries_of(drop.id), self._history.origin(drop.id))
+        if changes.folded():
+            changed_page(book, _free(words.changed_title, taken), changes, words)
+        read_page(book, drop, words, list(self._titles.values()), more, title=_free(words.read_title, taken))
+        shared.lists.write(book)
+        if shared.first is not None:
+            shared.first.activate()
+
+    def _more(self, texts: Sequence[str]) -> Iterator[str]:
+        """What there is to say beyond the three sentences."""
+        if texts:
+            yield self._words.read_more.format(names=", ".join(texts))
+        if self._held:
+            yield self._words.counted(self._words.read_held, self._held)
+
+    def _spots(self) -> Callable[[Place], Spot]:
+        """Where in the workbook a place of the source is."""
+        numbers = {table.name: self._rows.numbers(table.name) for table in self.drop.tables}
+
+        def spot(place: Place) -> Spot:
+            name, mine = self._titles[place.table.name], numbers[place.table.name]
+            row = bisect_left(mine, place.row.number)
+            if row == len(mine) or mine[row] != place.row.number:  # it is in a text file beside the workbook
+                return Spot(origin_of(place.table.where(place.row.number)), link_to(name, 0, 0))
+            column = 0 if place.position is None else place.position + 1
+            return Spot(f"{name}!{column_letters(column)}{row + 2}", link_to(name, row + 1, column))
+
+        return spot
+
+    def _texts(self, folder: Path, name_of: Callable[..., str]) -> list[str]:
+        names = []
+        everything = (self._rows, self._over) if self._feedback != "workbook" else (self._over,)
+        for table in self.drop.tables:
+            rows = merge(*(some.of(table.name) for some in everything), key=attrgetter("number"))
+            names.append(name_of(table.file))
+            write_rows(folder / names[-1], table, rows, self._words)
+        return names
+
+
+def _free(title: str, taken: set[str]) -> str:
+    """A title that no other sheet of the workbook has."""
+    titles = (title, *(f"{title} {number}" for number in range(2, len(taken) + 3)))
+    free = next(one for one in titles if one.casefold() not in taken)
+    taken.add(free.casefold())
+    return free

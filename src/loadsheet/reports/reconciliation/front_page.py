@@ -1,0 +1,172 @@
+"""The front page of the reconciliation workbook: the verdict in a sentence, then the figures behind it.
+
+Owns: the layout of the sheet Summary. Every number is the summary's or the reconciliation's; sums and shares are live formulas with
+their results stored, so that a reader can follow them and a program that does not calculate sees them too.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
+from typing import NamedTuple
+
+from xlsxwriter.utility import xl_rowcol_to_cell as at  # type: ignore[import-untyped]  # has annotations but no py.typed
+
+from loadsheet.reconcile import AGREES, MEANINGS, NEEDS_SOMEONE, Share, Verdict
+from loadsheet.reports.page import Cell, Page
+from loadsheet.reports.reconciliation.ageing import PLAIN_UNIT, AgeingTold
+from loadsheet.reports.reconciliation.charts import TrendTold, write_charts
+from loadsheet.reports.reconciliation.trend import Night
+from loadsheet.reports.reconciliation.worklist import Aged
+from loadsheet.reports.run_summary import RunSummary
+from loadsheet.reports.sentences import balance_sentence, verdict_sentence
+from loadsheet.reports.sheets import Column, Formula, Kind, Tone, Value
+
+WIDTHS = (34, *[11.5] * 11, 19)
+
+_FIGURES = (
+    ("packages", "Packages", Kind.COUNT, 1),
+    ("weight", "Weight", Kind.AMOUNT, 1),
+    ("goods value", "Value", Kind.MONEY, 2),
+)
+"""The figures by outcome: their names here, what they hold, and of how many units or currencies, the most used first."""
+
+_REASONS_SHOWN, _KINDS_SHOWN = 5, 8
+_VERDICTS = tuple(verdict for verdict in Verdict if verdict is not Verdict.ONLY_LISTED)
+
+
+class Told(NamedTuple):
+    """What the front page tells of beside the run's summary: the figures of documents by verdict, the open exceptions added up, how
+    many this run closed, where other sheets hold what is drawn, the run before, and further lines for the head.
+    """
+
+    shares: Sequence[Share]
+    aged: Aged
+    closed: int
+    ageing: AgeingTold
+    trend: TrendTold
+    before: Night | None
+    notes: Sequence[str]
+
+
+def write_front(page: Page, summary: RunSummary, told: Told) -> None:
+    """Fill the sheet Summary."""
+    _head(page, summary, told)
+    _outcomes(page, summary, told)
+    write_charts(page, told.trend, told.ageing)
+    _reasons(page, told)
+    _problems(page, summary)
+    page.finish()
+
+
+def _head(page: Page, summary: RunSummary, told: Told) -> None:
+    clean = not (summary.needs_someone.entries or summary.inbox.stuck or summary.red_totals)
+    tone = Tone.BAD if not summary.balance.balances else Tone.GOOD if clean else Tone.NOTE
+    page.line(f"Reconciliation {summary.run}", height=34, font_size=18, bold=True, valign="vcenter", indent=0)
+    page.line(
+        verdict_sentence(summary), tone, band=True, height=30, font_size=13, bold=True, valign="vcenter", indent=1
+    )
+    balanced = Tone.GOOD if summary.balance.balances else Tone.BAD
+    page.line(balance_sentence(summary), balanced, band=True, height=20, valign="vcenter")
+    for leg in summary.legs:
+        page.line(
+            f"At the exchange: {leg.says}", Tone.PLAIN if leg.complete else Tone.NOTE, band=not leg.complete, indent=1
+        )
+    code = "" if summary.exit_code is None else f", exit code {summary.exit_code}"
+    when = (
+        f"{summary.started_at} to {summary.finished_at or 'now'} (UTC){code}; exchange {summary.settings['exchange']}"
+    )
+    for note in (when, *told.notes):
+        page.line(note, Tone.MUTED)
+
+
+def _outcomes(page: Page, summary: RunSummary, told: Told) -> None:
+    page.section("Outcomes")
+    figures = list(_figures(told.shares))
+    heads = [Column(head, kind) for head, kind, _ in figures]
+    columns = [Column("Outcome"), Column("Documents", Kind.COUNT), Column("Share", Kind.SHARE)]
+    columns += [Column("Change", Kind.CHANGE), *heads, Column("Meaning")]
+    first, total = page.row + 1, sum(summary.verdicts.values())
+    sum_at = at(first + len(_VERDICTS), 1, row_abs=True)
+    rows = []
+    for row, verdict in enumerate(_VERDICTS, start=first):
+        count = summary.verdicts.get(verdict, 0)
+        tone, rest = _tone(verdict, count), Tone.PLAIN if count else Tone.MUTED
+        share = Formula(f"=IF({sum_at}=0,0,{at(row, 1)}/{sum_at})", count / total if total else 0)
+        values: list[Value | Formula] = [count, share, _change(told.before, verdict, count)]
+        values += [sums.get(verdict) for _, _, sums in figures]
+        rows.append([Cell(verdict, tone), *(Cell(value, rest) for value in values), Cell(MEANINGS[verdict], rest)])
+    page.table("tblOutcomes", columns, rows)
+    span = (first, page.row - 1)
+    sums = [total, None, None, *(float(sum(one.values())) for _, _, one in figures)]
+    added = [Cell(None) if one is None else Cell(_sum(column, span, one)) for column, one in enumerate(sums, start=1)]
+    page.total(columns, [Cell("all documents"), *added])
+    if told.before is not None:
+        page.line(
+            f"Change: since run {told.before.run}. Figures: as the sources ask for them, creates and updates only.",
+            Tone.MUTED,
+        )
+    if summary.only_at_exchange:
+        beyond = f"Beyond these: {summary.only_at_exchange:,} {Verdict.ONLY_LISTED}: {MEANINGS[Verdict.ONLY_LISTED]}"
+        page.line(f"{beyond} (sheet Only at exchange)", Tone.NOTE, band=True)
+
+
+def _figures(shares: Sequence[Share]) -> Iterator[tuple[str, Kind, dict[str, Decimal]]]:
+    """The figures that have a column: packages, then the weights and values in the units that are most in use."""
+    sums: dict[tuple[str, str], dict[str, Decimal]] = {}
+    for verdict, figure, unit, amount in shares:
+        if not unit or PLAIN_UNIT.fullmatch(unit):
+            sums.setdefault((figure, unit), {})[verdict] = amount
+    used: set[str] = set()  # a table's headings must differ in more than capitals
+    for figure, name, kind, most in _FIGURES:
+        places = sorted((place for place in sums if place[0] == figure), key=lambda place: (-len(sums[place]), place))
+        for _, unit in places[:most]:
+            head = f"{name} {unit}".strip()
+            if head.casefold() not in used:
+                used.add(head.casefold())
+                yield head, kind, sums[figure, unit]
+
+
+def _sum(column: int, span: tuple[int, int], result: float) -> Formula:
+    first, last = span
+    return Formula(f"=SUM({at(first, column)}:{at(last, column)})", result)
+
+
+def _change(before: Night | None, verdict: Verdict, count: int) -> int | None:
+    return None if before is None or not before.verdicts else count - before.verdicts.get(verdict, 0)
+
+
+def _tone(verdict: Verdict, count: int) -> Tone:
+    if not count:
+        return Tone.MUTED
+    return Tone.GOOD if verdict in AGREES else Tone.BAD if verdict in NEEDS_SOMEONE else Tone.NOTE
+
+
+def _reasons(page: Page, told: Told) -> None:
+    page.section("Open exceptions")
+    aged, closed = told.aged, told.closed
+    oldest = f"; the oldest is {aged.oldest:,} working days old" if aged.count else ""
+    page.line(
+        f"{aged.count:,} open: {aged.new:,} first seen in this run, {aged.count - aged.new:,} rolled forward{oldest}; {closed:,} closed"
+    )
+    if not aged.count:
+        return
+    counts: Counter[str] = Counter()
+    for (_, reason), count in aged.counts.items():
+        counts[reason] += count
+    ranked = sorted(counts.items(), key=lambda one: (-one[1], one[0]))[:_REASONS_SHOWN]
+    rows = [[Cell(reason), Cell(Formula(f"={told.ageing.reasons[reason]}", count))] for reason, count in ranked]
+    page.table("tblReasons", [Column("Reason"), Column("Exceptions", Kind.COUNT)], rows)
+
+
+def _problems(page: Page, summary: RunSummary) -> None:
+    if not summary.problems:
+        return
+    page.section("Problems by kind")
+    columns = [Column("Problem"), Column("Count", Kind.COUNT), Column("Level"), Column("First places")]
+    rows = [
+        [Cell(f"{told.code} {told.title}"), Cell(told.count), Cell(told.level), Cell(", ".join(told.places))]
+        for told in summary.problems[:_KINDS_SHOWN]
+    ]
+    page.table("tblKinds", columns, rows)
+    if (hidden := len(summary.problems) - _KINDS_SHOWN) > 0:
+        page.line(f"and {hidden} more kind{'s' if hidden > 1 else ''} (sheet Problems)", Tone.MUTED)

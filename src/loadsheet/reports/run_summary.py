@@ -1,0 +1,277 @@
+"""What a run came to, as one document: `run.json`. The workbook's front page and the terminal tell the same numbers from it.
+
+Owns: where its numbers come from; its shape is in `told`. Computes nothing that the reconciliation or the ledger has not counted;
+how it is told to people is in `sentences`.
+"""
+
+import platform
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from importlib.metadata import version
+from itertools import islice
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+
+from loadsheet.contract import Assumptions, plain
+from loadsheet.ledger import NEEDS_SOMEONE as STATES_THAT_NEED_SOMEONE
+from loadsheet.ledger import Drop, Entry, MissingRecords, Run, SourceFile, SourceTable, State
+from loadsheet.ledger.states import UNUSED
+from loadsheet.problem_groups import Causes
+from loadsheet.problems import CATALOGUE, NOWHERE, Problem
+from loadsheet.reconcile import NEEDS_SOMEONE, Leg, Match, Reconciliation, TableBalance, Total, Verdict
+from loadsheet.reports.run_document import (
+    BalanceTold,
+    CauseTold,
+    Deviation,
+    DropTold,
+    FileTold,
+    InboxTold,
+    LeftTold,
+    LegTold,
+    MissingRecordsTold,
+    NeedsSomeone,
+    ProblemTold,
+    RunSummary,
+    TableTold,
+    TotalTold,
+    UndoneTold,
+)
+from loadsheet.settings import Settings
+
+__all__ = [
+    "FileTold",
+    "Gathering",
+    "LegTold",
+    "ProblemTold",
+    "RunSummary",
+    "TotalTold",
+    "left_in_inbox",
+    "summarise",
+    "undone_told",
+]
+
+_PLACES_SHOWN = 3
+_CAUSES_TOLD = 200
+_LEFT_TOLD = 200
+_TAKEN = "A110"  # a remark on a file that was taken
+
+
+@dataclass
+class Gathering:
+    """What only the stream of entries tells: problems by code, verdicts by operation, and of each verdict that needs someone the first key."""
+
+    counts: Counter[tuple[str, str]] = field(default_factory=Counter)
+    places: dict[tuple[str, str], list[str]] = field(default_factory=dict)
+    states: dict[int, Counter[str]] = field(default_factory=dict)
+    groups: dict[str, Counter[str]] = field(default_factory=dict)
+    firsts: dict[str, str] = field(default_factory=dict)
+    folding: Causes = field(default_factory=Causes)
+
+    def open(self, drop: Drop) -> None:
+        """Begin with a drop: the problems for which its files were set aside, and what looks damaged in its tables."""
+        self.states[drop.id] = Counter()
+        for file in drop.files:
+            self._fold(file.problems)
+        for table in drop.tables:
+            self._fold(table.problems)
+
+    def add(self, entry: Entry, match: Match) -> None:
+        """Take one entry."""
+        self.states[entry.drop][entry.state] += 1
+        self.groups.setdefault(entry.operation, Counter())[match.verdict] += 1
+        if match.verdict in NEEDS_SOMEONE:
+            self.firsts.setdefault(match.verdict, entry.key)
+        self._fold(entry.problems, entry.key)
+
+    def problems(self) -> tuple[ProblemTold, ...]:
+        """All problems by code and level, the most frequent first."""
+        ranked = sorted(self.counts.items(), key=lambda item: (-item[1], item[0]))
+        return tuple(
+            ProblemTold(code, CATALOGUE[code].title, level, count, tuple(self.places[code, level]))
+            for (code, level), count in ranked
+        )
+
+    def causes(self) -> tuple[CauseTold, ...]:
+        """The causes of problems, errors first and then the most frequent."""
+        told = (
+            CauseTold(**{name: getattr(one, name) for name in CauseTold.__slots__}) for one in self.folding.ranked()
+        )
+        return tuple(islice(told, _CAUSES_TOLD))
+
+    def _fold(self, problems: Sequence[Problem], key: str = "") -> None:
+        for problem in problems:
+            self.folding.add(problem, key)
+            kind = (problem.code, problem.level)
+            self.counts[kind] += 1
+            places = self.places.setdefault(kind, [])
+            if len(places) < _PLACES_SHOWN and problem.where != NOWHERE and str(problem.where) not in places:
+                places.append(str(problem.where))
+
+
+def left_in_inbox(left: Sequence[Problem]) -> dict[str, Any]:
+    """What a run left in the inbox, as the JSON values of `InboxTold`: `left` is what it had to say of files."""
+    lying = sorted((one for one in left if one.code != _TAKEN), key=lambda one: one.level != "error")
+    counts = [(one.level, one.number("count", 1)) for one in lying]
+    stuck = sum(count for level, count in counts if level == "error")
+    first = tuple(_left(one) for one in lying[:_LEFT_TOLD])
+    told: dict[str, Any] = msgspec.to_builtins(InboxTold(stuck, sum(count for _, count in counts), first))
+    return told
+
+
+def _left(problem: Problem) -> LeftTold:
+    hint = f" ({problem.hint})" if problem.hint else ""
+    return LeftTold(problem.where.file, problem.code, problem.level, problem.text + hint)
+
+
+def summarise(
+    run: Run,
+    drops: Sequence[Drop],
+    reconciliation: Reconciliation,
+    gathered: Gathering,
+    settings: Settings,
+    *,
+    results: Mapping[int, Mapping[tuple[str, str], str]],
+    reports: Sequence[str],
+    fixes: Mapping[int, tuple[str, ...]],
+    inbox: Mapping[str, Any],
+    missing_records: Mapping[int, MissingRecords],
+) -> RunSummary:
+    """The document of a run. `results` names the results file of each drop's files and sheets, `fixes` the fix files of each drop,
+    `reports` all files, `inbox` is what `left_in_inbox` returned, `missing_records` what is missing from each drop.
+    """
+    rows = reconciliation.balance.rows
+    states = reconciliation.states
+    told = reconciliation.verdicts
+    tables: dict[int, list[TableBalance]] = {}
+    for table in reconciliation.balance.tables:
+        tables.setdefault(table.drop, []).append(table)
+    return RunSummary(
+        run=run.name,
+        started_at=run.started_at,
+        finished_at=run.finished_at,
+        exit_code=run.exit_code,
+        balance=BalanceTold(
+            reconciliation.balances, reconciliation.balance.read, _counted(rows), tuple(reconciliation.faults())
+        ),
+        entries={state.value: states[state] for state in State if states[state]},
+        verdicts={verdict.value: told[verdict] for verdict in Verdict if told[verdict]},
+        groups=gathered.groups,
+        only_at_exchange=len(reconciliation.only_listed),
+        needs_someone=NeedsSomeone(
+            reconciliation.needs_someone,
+            sum(rows[state] for state in STATES_THAT_NEED_SOMEONE),
+            next(iter(gathered.firsts.values()), ""),
+        ),
+        legs=tuple(_leg(leg) for leg in reconciliation.legs),
+        totals=tuple(_total(total) for total in reconciliation.totals),
+        problems=gathered.problems(),
+        causes=gathered.causes(),
+        drops=tuple(
+            replace(
+                _drop(drop, tables.get(drop.id, []), gathered.states[drop.id], results[drop.id]),
+                fix=fixes[drop.id],
+                missing_records=_missing(missing_records.get(drop.id)),
+            )
+            for drop in drops
+        ),
+        reports=tuple(reports),
+        settings=_settings(settings),
+        deviations=tuple(_deviations(settings)),
+        inbox=msgspec.convert(inbox, InboxTold),
+        firsts=gathered.firsts,
+        versions={"loadsheet": version("loadsheet"), "python": platform.python_version()},
+        undone=undone_told(msgspec.json.decode(run.summary).get("undone", {}) if run.summary else {}),
+    )
+
+
+def undone_told(undone: Mapping[str, str]) -> tuple[UndoneTold, ...]:
+    """What failed after the end of a run had been recorded, each with why."""
+    return tuple(UndoneTold(what, why) for what, why in undone.items())
+
+
+def _counted(counts: Mapping[str, int]) -> dict[str, int]:
+    return {name: count for name, count in counts.items() if count}
+
+
+def _total(total: Total) -> TotalTold:
+    source, not_sent, sent, acknowledged, listed = map(_plain, total.legs)
+    return TotalTold(
+        subject=total.subject,
+        figure=total.figure,
+        unit=total.unit,
+        scale=total.scale,
+        tolerance=total.tolerance,
+        source=source,
+        not_sent=not_sent,
+        sent=sent,
+        acknowledged=acknowledged,
+        listed=listed,
+        says=total.says,
+    )
+
+
+def _plain(amount: Decimal) -> Decimal:
+    """The number without trailing zeros and without an exponent: equal sums are written alike, in whatever order they came."""
+    return Decimal(plain(amount.normalize()))
+
+
+def _leg(leg: Leg) -> LegTold:
+    return LegTold(leg.subject, leg.read, leg.listed, leg.total, leg.complete, str(leg), leg.reason, leg.todo)
+
+
+def _drop(
+    drop: Drop, tables: Sequence[TableBalance], states: Mapping[str, int], results: Mapping[tuple[str, str], str]
+) -> DropTold:
+    entries = {state.value: states[state] for state in State if states[state]}
+    files = tuple(_file(file, drop, tables, results) for file in drop.files)
+    return DropTold(drop.run, drop.mapping, drop.mapping_version, drop.operation, entries, files)
+
+
+def _missing(found: MissingRecords | None) -> MissingRecordsTold:
+    return MissingRecordsTold() if found is None else MissingRecordsTold(found.run, found.count, found.keys)
+
+
+def _file(
+    file: SourceFile, drop: Drop, tables: Sequence[TableBalance], results: Mapping[tuple[str, str], str]
+) -> FileTold:
+    mine = [table for table in tables if table.file == file.name]
+    return FileTold(
+        file.name,
+        file.role,
+        file.sha256,
+        file.size,
+        file.arrived,
+        file.kept_as,
+        tuple(str(problem) for problem in file.problems),
+        tuple(_table(table, drop.table(table.table)) for table in mine),
+        tuple(name for (place, _), name in results.items() if place == file.name),
+    )
+
+
+def _table(table: TableBalance, source: SourceTable) -> TableTold:
+    found = {what: how for what, how in source.found.items() if what != UNUSED}
+    return TableTold(table.table, table.sheet, table.read, _counted(table.rows), table.balances, found, source.unused)
+
+
+def _settings(settings: Settings) -> dict[str, str]:
+    """The settings that bear on the result; no paths, and an address without the credentials that it might carry."""
+    address = urlsplit(settings.exchange)
+    if address.netloc:
+        address = address._replace(netloc=address.netloc.rpartition("@")[2])
+    told = {"exchange": address.geturl()}
+    for name in ("weight_tolerance", "money_tolerance", "connections", "call_timeout_s"):
+        told[name] = str(getattr(settings, name))
+    return told
+
+
+def _deviations(settings: Settings) -> list[Deviation]:
+    chosen, default = settings.assumptions.model_dump(mode="json"), Assumptions().model_dump(mode="json")
+    return [
+        Deviation(f"assumptions.{name}", str(value), str(default[name]))
+        for name, value in chosen.items()
+        if value != default[name]
+    ]

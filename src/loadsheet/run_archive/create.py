@@ -1,0 +1,237 @@
+"""Making the capsule of a run: from the ledger, the archive of originals, the mappings and the outbox.
+
+Owns: what goes in, and that nothing is made where something needed is gone. Reads everything and changes nothing but the capsule's
+own file, which appears whole or not at all.
+"""
+
+import os
+import platform
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from hashlib import file_digest
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+import msgspec
+
+from loadsheet import object_storage
+from loadsheet.ledger import Drop, Run, SourceFile
+from loadsheet.ledger.queries import History
+from loadsheet.ledger.run_slices import TABLES, Row, Slice
+from loadsheet.mapping import Mapping as CompiledMapping
+from loadsheet.mapping import load_folder
+from loadsheet.problems import FolderError, MappingError
+from loadsheet.reports import bring_reports
+from loadsheet.reports.atomic_files import safe_name
+from loadsheet.run_archive import contents
+from loadsheet.run_archive.contents import DropKept, Input, Manifest, MappingKept, Output
+from loadsheet.run_archive.errors import CannotSeal
+from loadsheet.run_archive.hash_chain import Sealing
+from loadsheet.settings import Settings
+
+SUFFIX = ".capsule.zip"
+_SUMMARY = "run.json"
+
+
+class Made(NamedTuple):
+    """A capsule that was made: where it is, its head, what is in it, and what to say of it."""
+
+    path: Path
+    head: str
+    manifest: Manifest
+    remarks: tuple[str, ...]
+
+
+def make(history: History, run: Run, settings: Settings, target: Path) -> Made:
+    """Put a run that has ended into a capsule at `target`, replacing one that is there. Raises CannotSeal if something that belongs
+    into it is gone, and FolderError if it cannot be written.
+    """
+    if not run.finished_at:
+        raise CannotSeal(f"run {run.name} has not ended: what is not settled yet cannot be sealed")
+    part = target.with_name(f".{target.name}.tmp")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with open(os.open(part, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600), "w+b") as file:  # noqa: PTH123 (rights from the first byte)
+            with history.slice_of(run) as rows, Sealing(file) as sealing:
+                made = _Making(history, run, settings, rows, sealing).all()
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(target)
+    except OSError as error:
+        raise FolderError(
+            f"{target} cannot be written ({error.strerror or error}); see to its folder or disk"
+        ) from error
+    finally:
+        part.unlink(missing_ok=True)
+    return made._replace(path=target)
+
+
+class _Making:
+    """One capsule on its way."""
+
+    def __init__(self, history: History, run: Run, settings: Settings, rows: Slice, sealing: Sealing) -> None:
+        self._history, self._run, self._settings, self._sealing, self._slice = history, run, settings, sealing, rows
+        self._remarks: list[str] = []
+        self._changed = 0
+
+    def all(self) -> Made:
+        """Every member; the manifest comes last, because it tells of the others."""
+        if not self._slice.touched:
+            raise CannotSeal(f"run {self._run.name} had nothing to do: there is nothing to seal")
+        drops = tuple(self._drop(self._history.drop(one)) for one in self._slice.own)
+        mappings = tuple(self._mappings())
+        counts = {table: self._rows(table) for table in TABLES}
+        manifest = self._manifest(drops, mappings, counts)
+        self._sealing.put(contents.MANIFEST, contents.write_manifest(manifest))
+        return Made(Path(), self._sealing.finish(), manifest, tuple(self._remarks))
+
+    def _drop(self, drop: Drop) -> DropKept:
+        kept = tuple(self._input(drop, number, file) for number, file in enumerate(drop.files, start=1))
+        return DropKept(drop.id, drop.mapping_hash, kept, drop.fixes)
+
+    def _input(self, drop: Drop, number: int, file: SourceFile) -> Input:
+        member = f"inputs/{drop.id}/{number}/{safe_name(Path(file.name).name)}"
+        try:
+            path = self._sound(file)
+        except CannotSeal:
+            if not drop.set_aside:
+                raise
+            # it was not read then, and need not be now
+            self._remarks.append(
+                f"{file.name} was set aside and is not at {file.kept_as} as it was: it is named, not kept"
+            )
+            member = ""
+        else:
+            if self._sealing.copy(member, path) != file.sha256:
+                raise CannotSeal(f"{path} changed while it was read; try again")
+        return Input(file.name, file.role, file.sha256, file.size, file.arrived, member)
+
+    def _sound(self, file: SourceFile) -> Path:
+        """The original of a file, if it is there as it was."""
+        try:
+            path = object_storage.brought(file.kept_as, self._settings)
+        except FolderError as error:
+            told = f"the original of {file.name} cannot be read: {error}"
+            raise CannotSeal(f"{told}; without it the run cannot be replayed") from error
+        try:
+            with path.open("rb") as kept:
+                found = file_digest(kept, "sha256").hexdigest()
+        except OSError as error:
+            gone = f"the original of {file.name} is not at {path} any more ({error.strerror})"
+            raise CannotSeal(f"{gone}; without it the run cannot be replayed: put it back, and try again") from error
+        if found != file.sha256:
+            raise CannotSeal(f"{path} is not the file that run {self._run.name} read: its SHA-256 is {found}")
+        return path
+
+    def _mappings(self) -> Iterator[MappingKept]:
+        """The mappings that the run's own drops were read with, as they were then."""
+        used = dict.fromkeys(
+            drop.mapping_hash for drop in map(self._history.drop, self._slice.own) if drop.mapping_hash
+        )
+        on_disk = self._on_disk() if used else {}
+        rows = {row["hash"]: row for row in self._slice.rows("mappings") if row["hash"] in used}
+        for digest, row in sorted(rows.items()):
+            same = on_disk.get(row["name"])
+            source = self._history.mapping_source(digest)
+            if not source and same is not None and same.hash == digest:
+                source = dict(same.source)
+            if not source:
+                told = f"the files of mapping {row['name']} were not kept as run {self._run.name} used them"
+                raise CannotSeal(f"{told}, and what is on disk is another version: without them it cannot be replayed")
+            for name, text in source.items():
+                self._sealing.put(contents.mapping_member(digest, name), text.encode())
+            yield MappingKept(digest, row["name"], row["version"], same.shipper if same else "", tuple(source))
+
+    def _on_disk(self) -> Mapping[str, CompiledMapping]:
+        try:
+            found = load_folder(self._settings.mappings, self._settings.assumptions)
+        except MappingError:
+            return {}  # what was used is in the ledger
+        return {mapping.name: mapping for mapping in found}
+
+    def _rows(self, table: str) -> int:
+        rows = self._slice.rows(table)
+        seen = self._watched(rows) if table == "entries" else rows
+        return self._sealing.lines(contents.member_of(table), contents.as_lines(seen))
+
+    def _watched(self, rows: Iterator[Row]) -> Iterator[Row]:
+        """The entries; counts those of the run that changed since it ended. Raises CannotSeal if the contents of one are gone."""
+        own, touched, until = set(self._slice.own), set(self._slice.touched), self._run.finished_at
+        for row in rows:
+            if row["removed"] and row["drop_id"] in own:
+                told = f"the contents of {row['key']} in run {self._run.name} were removed on {row['removed'][:10]}"
+                raise CannotSeal(f"{told}, by rule or on request; what is gone cannot be sealed")
+            self._changed += row["drop_id"] in touched and row["changed_at"] > until
+            yield row
+
+    def _manifest(
+        self, drops: tuple[DropKept, ...], mappings: tuple[MappingKept, ...], counts: dict[str, int]
+    ) -> Manifest:
+        settings, run = self._settings, self._run
+        told = settings.model_dump(mode="json", include=set(contents.BEARING))
+        return Manifest(
+            format=contents.FORMAT,
+            loadsheet=version("loadsheet"),
+            python=platform.python_version(),
+            run=run.name,
+            run_id=run.id,
+            started_at=run.started_at,
+            finished_at=run.finished_at,
+            exit_code=run.exit_code,
+            settings={name: told[name] for name in sorted(told)},
+            assumptions=settings.assumptions.model_dump(mode="json", exclude_unset=True),
+            exchange=_without_credentials(settings.exchange),
+            mappings=mappings,
+            drops=drops,
+            touched=tuple(self._slice.touched),
+            changed_since=self._changed_since(),
+            counts=counts,
+            outputs=tuple(self._outputs()),
+        )
+
+    def _changed_since(self) -> int:
+        if self._changed:
+            told = f"{self._changed:,} entries of run {self._run.name} changed since it ended"
+            self._remarks.append(
+                f"{told}: the capsule tells them as they are now, and reports that told them otherwise differ"
+            )
+        return self._changed
+
+    def _outputs(self) -> Iterator[Output]:
+        """The reports that run.json names, as far as they are there."""
+        bring_reports(self._settings, self._run.name)
+        folder = self._settings.outbox_here / self._run.name
+        for name in _reports(folder / _SUMMARY):
+            path = folder / name
+            try:
+                with path.open("rb") as report:
+                    yield Output(name, path.stat().st_size, file_digest(report, "sha256").hexdigest())
+            except OSError as error:
+                told = f"{name} in {folder} cannot be read ({error.strerror})"
+                self._remarks.append(f"{told}: nothing can be held against it")
+
+
+class _Reports(msgspec.Struct):
+    reports: tuple[str, ...]
+
+
+def _reports(summary: Path) -> tuple[str, ...]:
+    try:
+        return msgspec.json.decode(summary.read_bytes(), type=_Reports).reports
+    except (OSError, msgspec.MsgspecError):
+        return ()
+
+
+def _without_credentials(exchange: str) -> str:
+    address: Any = urlsplit(exchange)
+    return address._replace(netloc=address.netloc.rpartition("@")[2]).geturl() if address.netloc else exchange
+
+
+def day_of(path: Path) -> datetime | None:
+    """The day of the run that a capsule is called by; None if it is called otherwise."""
+    try:
+        return datetime.strptime(path.name[:10], "%Y-%m-%d")  # noqa: DTZ007 (only a day)
+    except ValueError:
+        return None

@@ -1,0 +1,294 @@
+"""Replaying a capsule: the run's files are read, translated and judged again, and its reports are written again, from the capsule alone.
+
+Owns: the two ledgers of a replay, both its own. The first is what was known before the run; the run's files are planned into it by
+the verbs of every night, and what comes out is held against the capsule byte for byte. The second is what was known after the run,
+with the answers of the exchange as they were recorded; the reports are made from it. No file outside the capsule is read, and there
+is nothing here that could call anybody.
+"""
+
+import platform
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from hashlib import file_digest
+from importlib.metadata import version
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pydantic import ValidationError
+
+from loadsheet import reconcile, reports
+from loadsheet.contract import Assumptions
+from loadsheet.fix_files import FIX_ROLE, FixFile, is_text, without_totals
+from loadsheet.inbox import InboxFile
+from loadsheet.ingest import plan_files
+from loadsheet.ledger import Ledger, Run, open_ledger
+from loadsheet.ledger.run_slices import TABLES, Row
+from loadsheet.mapping import Mapping as CompiledMapping
+from loadsheet.mapping import Route, load, of_shipper
+from loadsheet.problems import DoesNotBalance, FileRefused, MappingError
+from loadsheet.reports.atomic_files import safe_name
+from loadsheet.run_archive.call_check import Calls
+from loadsheet.run_archive.contents import DropKept, Manifest, MappingKept, mapping_member, read_manifest, rows_of
+from loadsheet.run_archive.errors import CannotOpen
+from loadsheet.run_archive.hash_chain import Members, look_at
+from loadsheet.run_archive.prior_state import Before
+from loadsheet.run_archive.replay_diff import Different, Side, compare_entries, compare_rows
+from loadsheet.run_archive.state_check import unexplained
+from loadsheet.settings import Settings
+from loadsheet.settings.sources import Layer
+
+DIFFERENCES_TOLD = 20
+_TRIGGER = "trigger"
+
+
+class Replayed(NamedTuple):
+    """What a replay came to: how many drops and entries were made again, from how many attempts the request was, which reports are
+    the same byte for byte and which are not, the differences in what was planned and sent (the first ones, and how many), and what was not replayed and why.
+    """
+
+    manifest: Manifest
+    drops: int
+    entries: int
+    calls: int
+    same: tuple[str, ...]
+    other: tuple[str, ...]
+    differences: tuple[Different, ...]
+    difference_count: int
+    remarks: tuple[str, ...]
+
+    @property
+    def is_same(self) -> bool:
+        """Whether everything came out as the capsule keeps it."""
+        return not self.difference_count and not self.other
+
+
+class _Alone(Settings):
+    """Settings that come from a capsule and from nowhere else."""
+
+    @classmethod
+    def layers(cls, file: Path | None, shipper: str, given: Mapping[str, Any]) -> list[Layer]:  # noqa: ARG003 (Settings')
+        """What is given, and no file, environment or shipper's table beside it."""
+        return [Layer("the capsule", {})]
+
+
+def replay(path: Path, folder: Path | None = None) -> Replayed:
+    """Replay a capsule; the reports that come out stay in `folder`, which has to be empty, if there is one.
+
+    Raises CannotOpen if it is no capsule, was tampered with or cannot be read by this program.
+    """
+    looked = look_at(path)
+    if looked.wrong:
+        raise CannotOpen(f"{path} is not replayed, because it was tampered with: {looked.wrong[0]}")
+    if folder is not None and folder.is_dir() and any(folder.iterdir()):
+        raise CannotOpen(f"{folder} is not empty; name a folder that is, or none")
+    members = Members(path)
+    manifest = read_manifest(members)
+    with tempfile.TemporaryDirectory(prefix="replay-") as work:
+        place = Path(work)
+        settings = _settings(manifest, place, folder or place / "outbox")
+        return _Replay(members, manifest, settings, place).all()
+
+
+class _Replay:
+    def __init__(self, members: Members, manifest: Manifest, settings: Settings, place: Path) -> None:
+        self._members, self._manifest, self._settings, self._place = members, manifest, settings, place
+        self._remarks: list[str] = []
+        self._told: list[Different] = []
+        self._count = self._calls = 0
+
+    def all(self) -> Replayed:
+        planned = [drop for drop in self._manifest.drops if drop.mapping]
+        aside = [file.name for drop in self._manifest.drops if not drop.mapping for file in drop.files]
+        if aside:
+            self._remarks.append(f"set aside unread, and taken as recorded: {', '.join(aside)}")
+        earlier = len(self._manifest.touched) - len(self._manifest.drops)
+        if earlier:
+            these = f"{earlier} drop{'s' if earlier > 1 else ''} of earlier runs, which this run went on with"
+            self._remarks.append(
+                f"{these}, taken as recorded: their files are in the capsules of those runs, if they ended"
+            )
+        entries = self._files() if planned else 0
+        same, other = self._reports()
+        told = tuple(self._told)
+        return Replayed(
+            self._manifest,
+            len(planned),
+            entries,
+            self._calls,
+            same,
+            other,
+            told,
+            self._count,
+            (*self._remarks, *self._notes(other)),
+        )
+
+    # the files again
+
+    def _files(self) -> int:
+        """Plan the run's files into what was known before; returns how many entries came out."""
+        before = Before(self._members, self._manifest)
+        with self._ledger("before", self._manifest.started_at) as ledger:
+            for table in TABLES:
+                ledger.put_in(table, before.rows(table))
+            run = self._run(ledger)
+            mappings = {kept.hash: self._mapping(kept) for kept in self._manifest.mappings}
+            for drop in self._manifest.drops:
+                self._drop(drop, mappings.get(drop.mapping), ledger, run)
+            return self._compare(ledger, run)
+
+    def _drop(self, drop: DropKept, mapping: CompiledMapping | None, ledger: Ledger, run: Run) -> None:
+        if not drop.mapping:  # it keeps its number, so that the next one has its own
+            mine = (row for row in rows_of(self._members, "drops") if row["id"] == drop.id)
+            ledger.put_in("drops", mine)
+            return
+        if mapping is None:
+            return  # told already
+        claimed = [self._claimed(drop, number) for number in range(len(drop.files))]
+        route, fix = _route(drop, mapping, ledger)
+        try:
+            plan_files(self._settings, ledger, run, route, claimed, fix=fix)
+        except (FileRefused, DoesNotBalance) as refused:
+            self._tell([Different(drop.files[0].name, "file", "read", f"refused: {refused}")])
+
+    def _claimed(self, drop: DropKept, number: int) -> InboxFile:
+        file = drop.files[number]
+        path = self._place / "inputs" / str(drop.id) / str(number) / safe_name(Path(file.member).name)
+        self._members.copy(file.member, path)
+        return InboxFile(file.name, path, file.size, file.sha256, datetime.fromisoformat(file.arrived))
+
+    def _mapping(self, kept: MappingKept) -> CompiledMapping | None:
+        """A mapping as it was; None, and told, if this program makes another one of its files, or none."""
+        folder = self._place / "mappings" / kept.hash
+        for name in kept.files:
+            path = (folder / name).resolve()
+            if not path.is_relative_to(folder.resolve()):
+                raise CannotOpen(f"{name} of mapping {kept.name} leads out of its folder")
+            self._members.copy(mapping_member(kept.hash, name), path)
+        try:
+            mapping = load(folder / kept.files[0], self._settings.assumptions)
+        except MappingError as error:
+            self._tell([Different(f"mapping {kept.name}", "file", "read", f"refused: {error.text}")])
+            return None
+        if mapping.hash != kept.hash:
+            self._tell([Different(f"mapping {kept.name}", "hash", kept.hash[:12], mapping.hash[:12])])
+        return of_shipper(mapping, kept.shipper) if kept.shipper else mapping
+
+    def _compare(self, ledger: Ledger, run: Run) -> int:
+        """Hold what was planned against the capsule; returns how many entries there were."""
+        own = {drop.id for drop in self._manifest.drops}
+
+        def mine(table: str, rows: Iterator[Row]) -> Iterator[Row]:
+            return rows if table == "events" else (row for row in rows if row["drop_id"] in own)
+
+        def kept(table: str) -> Iterator[Row]:
+            return mine(table, rows_of(self._members, table))
+
+        with ledger.history.slice_of(run) as again:
+
+            def made(table: str) -> Iterator[Row]:
+                return mine(table, again.rows(table))
+
+            self._tell(compare_entries(Side(kept("entries"), kept("events")), Side(made("entries"), made("events"))))
+            self._tell(compare_rows("table", _TABLE, kept("tables"), made("tables")))
+            self._tell(compare_rows("left out row", _IGNORED, kept("ignored"), made("ignored")))
+            return sum(1 for _ in made("entries"))
+
+    def _tell(self, differences: Iterator[Different] | list[Different]) -> None:
+        stream = iter(differences)
+        some = list(islice(stream, DIFFERENCES_TOLD - len(self._told)))
+        self._told += some
+        self._count += len(some) + sum(1 for _ in stream)
+
+    # the reports again
+
+    def _reports(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Write the reports from what was known after the run; returns which are the same, and which are not."""
+        with self._ledger("after", self._manifest.finished_at) as ledger:
+            for table in TABLES:
+                ledger.put_in(table, rows_of(self._members, table))
+            run, history = self._run(ledger), ledger.history
+            calls = Calls(history, run.id)
+            self._tell(calls.check(*(rows_of(self._members, table) for table in ("entries", "attempts"))))
+            self._calls = calls.count
+            known = (rows_of(self._members, table) for table in ("entries", "events", "attempts"))
+            self._tell(unexplained(*known))
+            recalled = reconcile.Recalled([(run, history.shown_in(run))])
+            drops = [history.drop(one) for one in self._manifest.touched]
+            found = reconcile.settle(history, recalled, run, self._settings, drops=drops)
+            written = reports.write(
+                history,
+                found,
+                run,
+                self._settings,
+                remarks=recalled.remarks,
+                forecast=recalled.forecast,
+                inbox=recalled.inbox,
+                missing_records=recalled.missing_records,
+                drops=drops,
+            )
+        return self._held_against(written.folder)
+
+    def _held_against(self, folder: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        same: list[str] = []
+        other: list[str] = []
+        for output in self._manifest.outputs:
+            path = folder / output.name
+            if not path.is_file():
+                other.append(f"{output.name} was not written again")
+                continue
+            with path.open("rb") as report:
+                equal = file_digest(report, "sha256").hexdigest() == output.sha256
+            (same if equal else other).append(output.name)
+        return tuple(same), tuple(other)
+
+    def _notes(self, other: tuple[str, ...]) -> Iterator[str]:
+        from_here = (version("loadsheet"), platform.python_version())
+        if other and (self._manifest.loadsheet, self._manifest.python) != from_here:
+            made = f"loadsheet {self._manifest.loadsheet} on Python {self._manifest.python}"
+            yield f"the capsule was made by {made}, this is loadsheet {from_here[0]} on Python {from_here[1]}: run.json says so"
+        if other and self._manifest.changed_since:
+            yield f"{self._manifest.changed_since:,} entries changed between the end of the run and the making of the capsule"
+
+    @contextmanager
+    def _ledger(self, name: str, at: str) -> Iterator[Ledger]:
+        moment = datetime.fromisoformat(at).astimezone(UTC)
+        with open_ledger(f"sqlite:///{self._place / name / 'ledger.db'}", clock=lambda: moment) as ledger:
+            yield ledger
+
+    def _run(self, ledger: Ledger) -> Run:
+        return next(run for run in ledger.history.runs_named(self._manifest.run) if run.name == self._manifest.run)
+
+
+_TABLE = ("name", "file", "sheet", "header", "header_row", "rows", "found", "problems")
+_IGNORED = ("table_name", "number", "cells", "rule")
+
+
+def _route(drop: DropKept, mapping: CompiledMapping, ledger: Ledger) -> tuple[Route, FixFile | None]:
+    """The route of a drop as its night had it, and the fix workbook that it is, if it is one."""
+    names = {file.role: file.name for file in drop.files}
+    if drop.fixes is None:
+        trigger = names.pop(_TRIGGER, None)
+        return Route(mapping, names, trigger), None
+    plain = without_totals(mapping)
+    if FIX_ROLE not in names:
+        return Route(plain, names), None
+    name = names[FIX_ROLE]
+    route = Route(plain, dict.fromkeys(mapping.layouts, name))
+    return route, None if is_text(name) else FixFile(name, ledger.history.drop(drop.fixes), route)
+
+
+def _settings(manifest: Manifest, place: Path, outbox: Path) -> Settings:
+    given = {name: value for name, value in manifest.settings.items() if name in Settings.model_fields}
+    try:
+        return _Alone(
+            **given,
+            assumptions=Assumptions(**manifest.assumptions),
+            exchange=manifest.exchange,
+            state=place / "state",
+            outbox=outbox,
+        )
+    except ValidationError as error:
+        raise CannotOpen(f"the capsule's settings are none of this program's: {error.errors()[0]['msg']}") from error

@@ -1,0 +1,192 @@
+"""Parts translated by processes of this machine, a fresh one each; their chunks come through pipes while they are made.
+
+Owns: these processes, from their start to their end. They get no token and no password, write no file but what a sort spills, and end when
+nobody reads their pipe any more. What a process finds wrong with a file comes through as if it had been found here; a process that dies, or
+fails in any other way, is a lost part. Both sides of the pipe are here.
+"""
+
+import heapq
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from operator import itemgetter
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO, Literal, NamedTuple, NoReturn, Self, cast, get_origin
+
+import msgspec
+
+from loadsheet.contract import Assumptions
+from loadsheet.mapping import Document, Ignored
+from loadsheet.mapping.documents import TableNotes
+from loadsheet.mapping.parts import Broken, Chunk, pack, unpack
+from loadsheet.problems import FileRefused
+from loadsheet.reading import sandbox_messages as wire
+from loadsheet.settings import Settings
+from loadsheet.translation.parts import Joined, Order, PartsLost, Told, begin
+
+_START = "import sys; sys.path[:] = sys.argv[1:]; from loadsheet.translation.processes import serve; serve()"
+_CHUNK = b"c"
+_PIPE_BYTES = 1 << 20  # so far a part may go ahead of who plans it
+_KEPT = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "TMPDIR", "TEMP", "TMP", "SYSTEMROOT")
+
+
+class _Task(NamedTuple):
+    """What a process is given. `settings` are those whose values are numbers and words that we named."""
+
+    order: Order
+    settings: dict[str, Any]
+    assumptions: dict[str, Any]
+    spill_folder: str
+
+
+class Children:
+    """The parts of a drop, each translated by a process of its own; a context that ends them all."""
+
+    def __init__(self, orders: Sequence[Order], settings: Settings) -> None:
+        self._orders, self._settings = orders, settings
+        self._ending = ExitStack()
+        self._told: dict[int, Told] = {}
+        self._joined = Joined((), self._all_told)
+
+    def __enter__(self) -> Self:
+        with ExitStack() as ending:
+            spill = ending.enter_context(tempfile.TemporaryDirectory(prefix="loadsheet-", ignore_cleanup_errors=True))
+            streams = []
+            for order in self._orders:
+                process = _started(_Task(order, *_harmless(self._settings), spill))
+                ending.callback(_end, process)
+                streams.append(self._stream(order.part, cast("BinaryIO", process.stdout)))
+            self._joined = Joined(heapq.merge(*streams, key=itemgetter(0)), self._all_told)
+            self._ending = ending.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ending.close()
+
+    def documents(self) -> Iterator[Document | Ignored]:
+        """As of any translation. Raises FileRefused, and PartsLost for whatever else ends a process."""
+        return self._joined.documents()
+
+    def rows(self) -> Mapping[str, int]:
+        """As of any translation. Raises PartsLost if parts read different rows."""
+        return self._joined.rows()
+
+    def notes(self) -> Mapping[str, TableNotes]:
+        """As of any translation."""
+        return self._joined.notes()
+
+    def _all_told(self) -> list[Told]:
+        return [self._told[order.part] for order in self._orders]
+
+    def _stream(self, part: int, pipe: BinaryIO) -> Iterator[Chunk]:
+        while True:
+            try:
+                kind, body = wire.read_frame(pipe)
+                if kind == wire.END:
+                    self._told[part] = msgspec.msgpack.decode(body, type=Told)
+                    return
+                if kind != _CHUNK:
+                    _refuse(part, kind, body)
+                chunk = unpack(body)
+            except EOFError as error:
+                raise PartsLost(f"the process of part {part + 1} ended before its end") from error
+            except (OSError, ValueError, Broken, msgspec.DecodeError) as error:
+                raise PartsLost(f"part {part + 1} cannot be understood: {error}") from error
+            yield chunk
+
+
+def _refuse(part: int, kind: bytes, body: bytes) -> NoReturn:
+    """Raise what a process says against its file, or was ended by."""
+    if kind == wire.REFUSED:
+        raise FileRefused(wire.read_problem(body))
+    what, text = wire.read_failure(body)
+    raise PartsLost(f"part {part + 1} failed: {what}: {text}")
+
+
+def _harmless(settings: Settings) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The settings that translation needs, without any that may hold a secret; and the assumptions as they were set."""
+    fields = type(settings).model_fields
+    plain = {
+        name: value
+        for name, value in settings
+        if isinstance(value, int | float) or get_origin(fields[name].annotation) is Literal
+    }
+    return plain, settings.assumptions.model_dump(mode="json", exclude_unset=True)
+
+
+def _started(task: _Task) -> subprocess.Popen[bytes]:
+    kept = {what: os.environ[what] for what in _KEPT if what in os.environ}
+    paths = [os.path.abspath(path) for path in sys.path]  # noqa: PTH100 (a zip or "" is no Path)
+    try:
+        process = subprocess.Popen(  # noqa: S603 (this very interpreter)
+            [sys.executable, "-I", "-X", "utf8", "-c", _START, *paths],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=kept,  # no token, no password
+            start_new_session=True,  # Ctrl-C is for us
+        )
+        stdin, stdout = cast("BinaryIO", process.stdin), cast("BinaryIO", process.stdout)
+        with suppress(ImportError, AttributeError, OSError):  # where pipes can be made larger
+            import fcntl  # noqa: PLC0415 (not everywhere)
+
+            fcntl.fcntl(stdout, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+        with suppress(BrokenPipeError), stdin:  # what became of it is read from its other end
+            wire.write_frame(stdin.write, wire.OPEN, task)
+    except OSError as error:
+        raise PartsLost(f"no process can be started: {error}") from error
+    return process
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a process that has told all, or of which nothing is wanted any more."""
+    cast("BinaryIO", process.stdout).close()
+    process.kill()
+    process.wait()
+
+
+# ---- the process's own side ----
+
+
+def serve() -> None:
+    """Translate the part that comes on standard input, from its order to its end."""
+    with os.fdopen(os.dup(1), "wb") as pipe:
+        os.dup2(2, 1)  # what a library might print is no chunk
+        with _LastWords(pipe.write):
+            _, body = wire.read_frame(sys.stdin.buffer)
+            task = msgspec.msgpack.decode(body, type=_Task)
+            assumptions = Assumptions.model_validate(task.assumptions)
+            settings = Settings.model_construct(None, **task.settings, assumptions=assumptions)
+            part = begin(task.order, settings, spill_folder=Path(task.spill_folder))
+            for chunk in part.chunks():
+                packed = pack(chunk)
+                if len(packed) > wire.FRAME_BYTES_MAX:
+                    raise OverflowError("a chunk is larger than a frame may be")
+                pipe.write(wire.head_of(_CHUNK, packed))
+                pipe.write(packed)
+                pipe.flush()
+            wire.write_frame(pipe.write, wire.END, part.told())
+
+
+class _LastWords:
+    """Ends quietly, whatever happens within: nobody above is there to catch anything. What was raised is told first."""
+
+    def __init__(self, write: Callable[[bytes], object]) -> None:
+        self._write = write
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> bool:
+        with suppress(OSError):  # nobody listens any more
+            if isinstance(error, FileRefused):
+                wire.write_frame(self._write, wire.REFUSED, error.problem)
+            elif kind is not None:
+                wire.write_frame(self._write, wire.FAILED, (kind.__name__, str(error)[:500]))
+        return True

@@ -1,0 +1,32 @@
+import databases
+import pytest
+from worker_processes import asking, house
+
+from loadsheet.ledger.postgres_opening import forget_engines
+
+
+@pytest.fixture(scope="session")
+def made_before(tmp_path_factory):
+    """A database with the tables of a fleet of two shippers, which those of the tests are copies of."""
+    url = databases.server().new_database()
+    house(tmp_path_factory.mktemp("template"), url, "acme", "zeta")
+    forget_engines()
+    return url
+
+
+@pytest.fixture
+def database_url(made_before):
+    """A database of its own: what its fleets share is nobody else's."""
+    return databases.server().new_database(like=made_before)
+
+
+@pytest.fixture
+def acme(tmp_path, database_url):
+    """The settings of the one shipper of a fleet whose settings file is in `tmp_path`."""
+    return house(tmp_path, database_url, "acme")["acme"]
+
+
+@pytest.fixture
+def ask(database_url):
+    """Ask the tables that the fleet shares, beside it."""
+    return asking(database_url)

@@ -1,0 +1,183 @@
+"""Schedules of a fleet on a real PostgreSQL: one firing however many machines look, and missed ones once."""
+
+import threading
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+
+import pytest
+from shared_ledger import joined, shared_settings
+from sqlalchemy import update
+
+from loadsheet.cluster.schedules import tick
+from loadsheet.ledger.codec import stamp
+from loadsheet.ledger.postgres import address_of
+from loadsheet.ledger.shared import clock, fires
+from loadsheet.ledger.shared.fires import Known
+from loadsheet.ledger.shared.jobs import SCHEDULE, want_run
+from loadsheet.ledger.shared.opening import shared
+from loadsheet.ledger.shared.overview import seen
+from loadsheet.ledger.shared.schema import shared_meta
+from loadsheet.settings import Settings
+
+MINUTELY = "* * * * *"
+MINUTE, DAY = timedelta(minutes=1), timedelta(days=1)
+
+
+@pytest.fixture(scope="module")
+def base():
+    return shared_settings()
+
+
+@pytest.fixture
+def connection(base):
+    with joined(base) as found:
+        yield found
+        found.execute(fires.fires.delete())
+        found.execute(shared_meta.delete().where(shared_meta.c.name.regexp_match("^(schedule|looked)")))
+        found.exec_driver_sql("delete from procrastinate_jobs")
+
+
+@pytest.fixture
+def daily(base, connection):
+    """Settings whose schedule was due two minutes ago, and is due again tomorrow."""
+    due = clock.moment(clock.now(connection)) - 2 * MINUTE
+    return chosen(base, schedule=f"{due.minute} {due.hour} * * *", catch_up_s=7 * 86_400)
+
+
+def chosen(base, **more):
+    return Settings(database=base.database, database_schema=base.database_schema, **more)
+
+
+def known_as(settings, shipper="acme"):
+    return Known(shipper, settings.timetable[0].name)
+
+
+def was_done(connection, known, ago):
+    """The fleet did all that was due until so long ago, to the full minute."""
+    until = (clock.moment(clock.now(connection)) - ago).replace(second=0, microsecond=0)
+    fires.begin(connection, known, until)
+    connection.execute(update(shared_meta).where(shared_meta.c.name.startswith("schedule")).values(value=stamp(until)))
+    return until
+
+
+def test_a_schedule_that_nobody_knew_begins_now_and_has_missed_nothing(daily, connection):
+    assert tick(connection, {"acme": daily}, "a") == []
+    assert tick(connection, {"acme": daily}, "a") == []
+    ((known, since),) = fires.done(connection).items()
+    assert known == known_as(daily)
+    assert abs(since - datetime.now(UTC)) < 5 * MINUTE
+    assert fires.last(connection) == {}
+
+
+def test_what_is_due_fires_once_and_missed_moments_with_it(daily, connection):
+    was_done(connection, known_as(daily), 3 * DAY + 5 * MINUTE)
+    (fired,) = tick(connection, {"acme": daily}, "a")
+    assert (fired.shipper, fired.schedule, fired.due.caught_up) == ("acme", daily.timetable[0], 3)
+    assert tick(connection, {"acme": daily}, "b") == []
+    (fire,) = fires.last(connection).values()
+    assert (fire.due, fire.by, fire.caught_up) == (fired.due.moment, "a", 3)
+    assert fires.done(connection) == {known_as(daily): fired.due.moment}
+
+
+def test_each_shipper_has_a_schedule_of_its_own_and_an_age_up_to_which_it_is_caught_up(daily, connection):
+    was_done(connection, known_as(daily, "acme"), 3 * DAY + 5 * MINUTE)
+    was_done(connection, known_as(daily, "bolt"), 3 * DAY + 5 * MINUTE)
+    late = chosen(daily, schedule=daily.schedule, catch_up_s=0)
+    found = tick(connection, {"bolt": daily, "acme": late, "idle": chosen(daily)}, "a")
+    assert [(one.shipper, one.due.caught_up) for one in found] == [("acme", 0), ("bolt", 3)]
+
+
+def test_machines_that_look_at_the_same_time_start_one_run(base, connection):
+    """Five of them, again and again: of each round one wins, and of the missed moments none is run twice."""
+    rounds, machines, settings = 4, 5, chosen(base, schedule=MINUTELY)
+    for _ in range(rounds):
+        until = was_done(connection, known_as(settings), timedelta(minutes=30))
+        started, found = threading.Barrier(machines), []
+        threads = [threading.Thread(target=_look, args=(settings, started, f"m{n}", found)) for n in range(machines)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        covered = sorted((one.due.moment - MINUTE * one.due.caught_up, one.due.moment) for one in found)
+        assert covered[0][0] == until + MINUTE
+        assert all(later[0] == earlier[1] + MINUTE for earlier, later in pairwise(covered))
+        connection.execute(fires.fires.delete())
+
+
+def _look(settings, started, name, found):
+    with shared(settings.database_url) as engine, engine.connect() as connection:
+        started.wait()
+        with connection.begin():
+            found += tick(connection, {"acme": settings}, name)
+
+
+def test_who_looked_at_another_moment_and_was_slower_starts_nothing(daily, connection):
+    known = known_as(daily)
+    until = was_done(connection, known, timedelta(minutes=10))
+    assert fires.fire(connection, known, until + MINUTE, "a", after=until)
+    assert not fires.fire(connection, known, until + MINUTE, "b", after=until)
+    assert not fires.fire(connection, known, until + 2 * MINUTE, "b", after=until, caught_up=1)
+    assert fires.fire(connection, known, until + 2 * MINUTE, "b", after=until + MINUTE)
+
+
+def test_a_run_is_in_the_queue_with_its_fire_or_neither_is(daily, connection):
+    was_done(connection, known_as(daily), DAY / 2)
+    with shared(daily.database_url) as engine, engine.connect() as other:
+        transaction = other.begin()
+        assert tick(other, {"acme": daily}, "a")
+        transaction.rollback()
+        assert fires.last(connection) == {}
+        with other.begin():
+            (fired,) = tick(other, {"acme": daily}, "b")
+            address = address_of(chosen(daily, shipper="acme").database_url)
+            want_run(other, address, SCHEDULE, stamp(fired.due.moment))
+    (queued,) = seen(connection, 30).queue
+    assert (queued.shipper, queued.reason, queued.waiting) == ("acme", "schedule", 1)
+
+
+def test_another_zone_is_another_schedule(daily, connection):
+    was_done(connection, known_as(daily), DAY / 2)
+    elsewhere = chosen(daily, schedule=daily.schedule, schedule_zone="Etc/GMT")
+    assert tick(connection, {"acme": elsewhere}, "a") == []
+
+
+def looked(connection, settings, hours_ago, *schedules):
+    """Somebody looked after the shipper so long ago, with these schedules and not those of the settings."""
+    now = clock.moment(clock.now(connection))
+    names = schedules or [one.name for one in settings.timetable]
+    fires.look(connection, {"acme": names}, now - timedelta(hours=hours_ago))
+
+
+def test_a_schedule_that_came_back_has_missed_nothing(daily, connection):
+    was_done(connection, known_as(daily), 3 * DAY)
+    looked(connection, daily, 9)
+    looked(connection, daily, 6, "0 1 * * * UTC")
+    assert known_as(daily) in fires.done(connection)
+    looked(connection, daily, 3, "0 1 * * * UTC")
+    assert tick(connection, {"acme": daily}, "w1") == []
+    assert fires.done(connection)[known_as(daily)] > clock.moment(clock.now(connection)) - MINUTE
+
+
+def test_machines_with_different_schedules_take_nothing_from_each_other(daily, connection):
+    was_done(connection, known_as(daily), DAY)
+    for hours_ago in range(9, 0, -1):
+        looked(connection, daily, hours_ago, "0 1 * * * UTC")
+        looked(connection, daily, hours_ago - 0.1)
+    assert len(tick(connection, {"acme": daily}, "w1")) == 1
+
+
+def test_what_was_missed_while_no_machine_was_there_is_caught_up_whichever_comes_first(daily, connection):
+    was_done(connection, known_as(daily), DAY)
+    looked(connection, daily, 20)
+    looked(connection, daily, 0, "0 1 * * * UTC")
+    assert len(tick(connection, {"acme": daily}, "w1")) == 1
+
+
+def test_who_ran_what_is_forgotten_after_a_year_and_what_is_done_is_not(daily, connection):
+    known = known_as(daily, "")
+    until = was_done(connection, known, timedelta(minutes=10))
+    assert fires.fire(connection, known, until + MINUTE, "a", after=until)
+    assert fires.forget(connection) == 0
+    connection.execute(fires.fires.update().values(at=clock.now(connection) - 401 * 86_400))
+    assert fires.forget(connection) == 1
+    assert fires.done(connection) == {known: until + MINUTE}

@@ -1,0 +1,174 @@
+"""Workers that are killed, paused or cut off from their database: what they had in hand goes on, and they go on when they can."""
+
+import signal
+import threading
+import time
+
+import pytest
+from postgres import running_server
+from worker_processes import asking, began, house, process, until, want, working
+
+from loadsheet.ledger.postgres_opening import forget_engines
+
+STATES = "select status::text from procrastinate_jobs order by id"
+
+
+@pytest.fixture
+def acme(tmp_path, database_url):
+    """Here those who are lost are soon taken over."""
+    return house(tmp_path, database_url, "acme", takeover_s=1.0)["acme"]
+
+
+@pytest.fixture(scope="module")
+def own_server():
+    """A server that tests may stop."""
+    with running_server() as server:
+        yield server
+        forget_engines()
+
+
+@pytest.mark.journey
+def test_what_workers_had_in_hand_that_are_killed_or_paused_others_do(tmp_path, database_url, ask):
+    found = house(tmp_path, database_url, "acme", "zeta", takeover_s=1.0)
+    (tmp_path / "hold").touch()
+    with process(tmp_path, places=1) as killed, process(tmp_path, places=1) as paused:
+        until(lambda: len(ask("select 1 from workers")) == 2)
+        for settings in found.values():
+            want(settings)
+        until(lambda: len(began(tmp_path)) == 2)
+        killed.kill()
+        killed.wait()
+        paused.send_signal(signal.SIGSTOP)
+        with working(tmp_path) as other:
+            until(lambda: len(began(tmp_path)) == 4, worker=other)
+            paused.send_signal(signal.SIGCONT)
+            (tmp_path / "hold").unlink()
+            until(lambda: ask(STATES) == [("succeeded",)] * 2, worker=other)
+        assert sorted(shipper for shipper, _ in began(tmp_path)) == ["acme", "acme", "zeta", "zeta"]
+        want(found["acme"])
+        until(lambda: len(began(tmp_path)) == 5)
+        assert began(tmp_path)[-1][1].startswith(f"{paused.pid}-"), "the one that was paused works on"
+        paused.terminate()
+        said = paused.stderr.read().splitlines()
+        assert paused.wait() == 0
+    assert [line for line in said if "worker" not in line and "stopped" not in line] == []
+    assert ask("select distinct status::text from procrastinate_jobs") == [("succeeded",)]
+
+
+def test_what_a_dead_worker_had_in_hand_goes_before_all_that_waits(tmp_path, database_url, ask):
+    found = house(tmp_path, database_url, "acme", "bolt", "zeta", takeover_s=1.0)
+    for settings in found.values():
+        want(settings)
+    ask(
+        "update procrastinate_jobs set status = 'doing' where args ->> 'shipper' = 'zeta'"
+    )  # of a worker that is not known
+    with working(tmp_path, places=1) as worker:
+        until(lambda: ask(STATES) == [("succeeded",)] * 3, worker=worker)
+    assert [shipper for shipper, _ in began(tmp_path)].index("zeta") < 2, (
+        "at most the job that was fetched before the reaping goes before"
+    )
+
+
+def test_a_worker_waits_for_its_database_and_goes_on(tmp_path, own_server):
+    url = own_server.new_database()
+    acme = house(tmp_path, url, "acme", takeover_s=2.0)["acme"]
+    connected = asking(url)
+    (tmp_path / "hold").touch()
+    want(acme)
+    with working(tmp_path) as worker:
+        until(lambda: began(tmp_path), worker=worker)
+        own_server.stop("immediate")
+        until(lambda: len(worker.said) > 1, worker=worker)
+        own_server.start()
+        (tmp_path / "hold").unlink()
+        until(lambda: "is back" in worker.said[-1], worker=worker)
+        until(lambda: connected(STATES) == [("succeeded",)], worker=worker)
+        want(acme)
+        until(lambda: connected(STATES) == [("succeeded",)] * 2, worker=worker)
+    told = worker.said[1:-1]  # on a slow machine a connection from before is found to be gone after others came back
+    assert all("the worker waits" in away for away in told[::2])
+    assert set(told[1::2]) == {"the database is back; the worker goes on"}
+    assert len(told) % 2 == 0
+
+
+def test_a_restart_of_the_database_makes_nobody_dead_and_a_worker_can_end_while_it_is_away(tmp_path, own_server):
+    """Nobody could be heard of in between: whoever comes first afterwards must not take the others for dead."""
+    url = own_server.new_database()
+    acme = house(tmp_path, url, "acme", takeover_s=10.0)["acme"]
+    want(acme)
+    connected = asking(url)
+    connected("insert into procrastinate_workers (last_heartbeat) values (now() - interval '1 hour')")
+    connected("update procrastinate_jobs set status = 'doing', worker_id = 1")
+    own_server.stop()
+    own_server.start()
+    try:
+        with working(tmp_path) as worker:
+            until(lambda: worker.said, worker=worker)
+            beats = connected("select seen from workers")
+            until(lambda: connected("select seen from workers") != beats, worker=worker)
+            assert began(tmp_path) == []
+            own_server.stop()
+            until(lambda: len(worker.said) > 1, worker=worker)
+    finally:
+        own_server.start()
+    assert worker.code == 0
+
+
+def test_a_worker_that_was_forgotten_enters_again(tmp_path, acme, ask):
+    with working(tmp_path) as worker:
+        until(lambda: ask("select count(*) from procrastinate_workers") == [(1,)], worker=worker)
+        ask("delete from procrastinate_workers")
+        ask("delete from workers")
+        until(lambda: ask("select count(*) from procrastinate_workers") == [(1,)], worker=worker)
+        want(acme)
+        until(lambda: ask(STATES) == [("succeeded",)], worker=worker)
+        assert ask("select count(*) from workers") == [(1,)]
+
+
+# what others found wrong with Procrastinate's own workers (its issues 1408, 1518, 1543)
+
+
+def test_a_job_that_goes_back_while_another_of_its_ledger_waits_is_that_one(tmp_path, acme, ask):
+    """1408: a job that goes back to `todo` collides with one of the same queueing lock that waits already."""
+    (tmp_path / "hold").touch()
+    with working(tmp_path) as first:
+        want(acme)
+        until(lambda: began(tmp_path), worker=first)
+        want(acme)
+        assert first.stop() == 0  # it puts back what it had in hand
+    assert sorted(ask(STATES)) in ([("failed",), ("todo",)], [("doing",), ("todo",)])
+    with working(tmp_path) as second:
+        until(lambda: ("succeeded",) in ask(STATES), worker=second)
+        until(lambda: ("doing",) not in ask(STATES), worker=second)
+
+
+def test_a_job_of_a_worker_whose_row_is_gone_is_done_by_others(tmp_path, acme, ask):
+    """1518: a job stays `doing` for ever when the row of its dead worker was pruned."""
+    want(acme)
+    ask("insert into procrastinate_workers (last_heartbeat) values (now())")
+    ask("update procrastinate_jobs set status = 'doing', worker_id = (select max(id) from procrastinate_workers)")
+    ask("delete from procrastinate_workers")
+    with working(tmp_path) as worker:
+        until(lambda: ask(STATES) == [("succeeded",)], worker=worker)
+    assert len(began(tmp_path)) == 1
+
+
+def test_a_worker_that_is_asked_to_stop_is_not_taken_for_dead_before_its_run_is_over(tmp_path, acme, ask):
+    """1543: a worker that shuts down stops its heartbeat before its last job is done."""
+    over = threading.Event()
+    ran = []
+
+    def run(_settings, _due, _stopping):
+        ran.append("began")
+        over.wait(30)
+
+    with working(tmp_path, run=run) as first:
+        want(acme)
+        until(lambda: ran, worker=first)
+        first.stopping.set()
+        with working(tmp_path, run=run) as second:
+            time.sleep(3 * acme.takeover_s)
+            assert ran == ["began"]
+            over.set()
+            until(lambda: ask(STATES) == [("succeeded",)], worker=second)
+    assert ran == ["began"]

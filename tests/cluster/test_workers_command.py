@@ -1,0 +1,172 @@
+"""`loadsheet workers` as an operator meets it, and the fleet that it shows, on a real PostgreSQL."""
+
+import json
+from datetime import timedelta
+
+import pytest
+from click.testing import CliRunner
+from shared_ledger import Fleet, joined, shared_settings
+
+from loadsheet.cli import loadsheet
+from loadsheet.cluster.schedules import tick
+from loadsheet.ledger.shared import clock, fires
+from loadsheet.ledger.shared.fires import Known
+from loadsheet.ledger.shared.overview import fleet_of, seen
+from loadsheet.problems import LedgerGone
+from loadsheet.settings import Settings
+
+
+@pytest.fixture
+def settings():
+    return shared_settings()
+
+
+@pytest.fixture
+def file(settings, tmp_path):
+    """The settings file of a fleet with two shippers, one of which has a schedule."""
+    path = tmp_path / "loadsheet.toml"
+    path.write_text(
+        f'database = "{settings.database}"\ndatabase_schema = "{settings.database_schema}"\n'
+        '[shippers.acme]\nschedule = "30 21 * * Mon-Fri"\nschedule_zone = "Europe/Berlin"\n[shippers.bolt]\n'
+    )
+    return path
+
+
+@pytest.fixture
+def fleet(settings):
+    with joined(settings) as connection:
+        yield Fleet(connection)
+
+
+def ask(file, *words):
+    done = CliRunner().invoke(loadsheet, ["workers", "--config", str(file), *words], standalone_mode=False)
+    if done.exception:
+        raise done.exception
+    return done.stdout
+
+
+def test_people_and_machines_see_who_works_what_waits_and_when_runs_are_due(fleet, settings, file):
+    fleet.worker("alfa-1-aa", serves=["acme"], doing=["acme run (files)"], done=1_204, version="1.2")
+    fleet.worker("beta-2-bb", seen=45)
+    fleet.takeover("process 1 on alfa")
+    fleet.job("acme", "files", age=400)
+    fleet.job("acme", "files", status="doing")
+    fleet.pace(wants=[("alfa-1-aa", 20, 3)])
+    lines = [line.split("\t") for line in ask(file).splitlines()]
+    assert lines[0] == ["1 worker lives; 1 waits in the queue, the oldest for 7 min; 1 takeover within a day"]
+    rows = {line[0]: line for line in lines if len(line) > 1}
+    _name, state, host, process, version, _since, when, serves, doing, done = rows["alfa-1-aa"]
+    assert (state, host, process, version, serves) == ("lives", "alfa", "7", "1.2", "acme")
+    assert (doing, done) == ("acme run (files)", "1204")
+    assert when.endswith(" s ago")
+    assert rows["beta-2-bb"][1] == "silent"
+    assert ["acme", "files", "1", "1", "7 min"] in lines
+    assert rows["https://exchange.example"][3:] == ["100%", "no"]
+    scheduled = next(line for line in lines if "Europe" in "".join(line))
+    assert scheduled[:4] == ["acme", "30 21 * * Mon-Fri Europe/Berlin", "", ""]
+
+    told = json.loads(ask(file, "--json"))
+    assert (told["shared"], told["alive"], told["waiting"], told["takeovers_of_day"]) == (True, 1, 1, 1)
+    one, two = told["workers"]
+    named = {"host", "process", "version", "since", "seen", "serves", "doing", "done", "state"}
+    assert named <= one.keys()
+    assert (one["name"], two["state"]) == ("alfa-1-aa", "silent")
+    (queued,) = told["queue"]
+    queue = {"shipper": "acme", "reason": "files", "waiting": 1, "under_way": 1, "oldest_s": 400}
+    assert {**queued, "oldest_s": 400} == queue
+    (pace,) = told["paces"]
+    assert (pace["per_second"], pace["connections"], pace["share"]) == (50, 8, 1)
+    assert told["takeovers"][0]["before"] == "process 9 on beta"
+    (schedule,) = told["schedules"]
+    assert (schedule["shipper"], schedule["zone"], schedule["last"]) == ("acme", "Europe/Berlin", None)
+    assert schedule["next"].endswith("30:00.000Z")
+
+    fleet.worker("evil-\x1b[31m-1", doing=["<b>\ttab"])
+    told = ask(file)
+    assert "\x1b" not in told, "what others wrote reaches no terminal as more than text"
+    assert all(len(line.split("\t")) in (1, 4, 5, 10) for line in told.splitlines())
+
+
+def test_a_schedule_that_fired_shows_when_and_by_whom(fleet, file):
+    acme = Settings.load(file, shipper="acme")
+    known = Known("acme", acme.timetable[0].name)
+    fires.begin(fleet.connection, known, clock.moment(clock.now(fleet.connection)) - timedelta(days=8))
+    late = acme.model_copy(update={"catch_up_s": 30 * 86_400})
+    (fired,) = tick(fleet.connection, {"acme": late}, "alfa-1-aa")
+    (schedule,) = json.loads(ask(file, "--json"))["schedules"]
+    assert schedule["last"]["by"] == "alfa-1-aa"
+    assert schedule["last"]["caught_up"] == fired.due.caught_up >= 4
+    assert f"{fired.due.caught_up} missed before it\talfa-1-aa\t" in ask(file)
+
+
+def test_where_nobody_worked_yet_there_are_none(settings, file):
+    assert ask(file) == "0 workers live; 0 wait in the queue; 0 takeovers within a day\n"
+    with joined(settings):
+        assert fleet_of(settings).alive == 0
+
+
+def test_a_ledger_in_a_file_has_one_process_and_says_so(tmp_path):
+    file = tmp_path / "loadsheet.toml"
+    file.write_text("[shippers.acme]\n[shippers.bolt]\n")
+    assert ask(file) == "the ledger is a file: one process at a time works on it, and there are no workers (database)\n"
+    assert json.loads(ask(file, "--json")) == {"shared": False}
+    assert fleet_of(Settings()) is None
+
+
+def test_a_database_that_cannot_be_reached_is_exit_75_without_the_password(tmp_path):
+    file = tmp_path / "loadsheet.toml"
+    file.write_text(f'database = "postgresql://me:hunter2@/there?host={tmp_path}"\n')
+    with pytest.raises(LedgerGone, match="try again when the server can be reached") as gone:
+        ask(file)
+    assert gone.value.exit_code == 75
+    assert "hunter2" not in str(gone.value)
+
+
+# what is seen
+
+
+def test_workers_live_until_they_are_silent_or_have_ended_and_their_takeovers_are_counted(fleet):
+    fleet.worker("b-1-aa", seen=2)
+    fleet.worker(
+        "a-1-bb", seen=29, serves=["acme"], doing=["acme run (files)", {"shipper": "acme", "reason": "resend"}], done=4
+    )
+    fleet.worker("a-2-cc", seen=31)
+    fleet.worker("a-3-dd", seen=1, ended=1)
+    for age in (60, 3_600, 90_000):
+        fleet.takeover("process 1 on a", age=age)
+    fleet.takeover("process 2 on a")
+    found = seen(fleet.connection, 30)
+    alive = [(one.name, one.alive) for one in found.workers]
+    assert alive == [("a-1-bb", True), ("b-1-aa", True), ("a-2-cc", False), ("a-3-dd", False)]
+    first, newest = found.workers[0], found.takeovers[0]
+    assert (first.host, first.serves, first.doing, first.done) == (
+        "a",
+        ("acme",),
+        ("acme run (files)", "acme resend"),
+        4,
+    )
+    assert 595 < (found.at - first.since).total_seconds() < 660
+    assert (found.alive, len(found.takeovers), found.takeovers_ever) == (2, 3, 4)
+    assert newest[1:] == ("acme", "process 9 on beta", "process 2 on a")
+
+
+def test_the_queue_and_the_paces_are_told(fleet):
+    for age in (10, 400):
+        fleet.job("acme", "files", age=age)
+    fleet.job("acme", "files", status="doing", age=9_000)
+    fleet.job("acme", "files", status="succeeded", age=90_000)
+    fleet.job("bolt", "schedule", age=20)
+    fleet.job("bolt", "resend", status="doing")
+    fleet.pace(wants=[("a", 20, 3)])
+    fleet.pace(token="other", setback=(30.0, "429"))
+    found = seen(fleet.connection, 30)
+    queue = [(one.shipper, one.reason, one.waiting, one.under_way) for one in found.queue]
+    assert queue == [("acme", "files", 2, 1), ("bolt", "resend", 0, 1), ("bolt", "schedule", 1, 0)]
+    assert 400 <= found.queue[0].oldest_s == found.oldest_s < 460
+    assert (found.queue[1].oldest_s, found.waiting) == (0, 3)
+    one, two = sorted(found.paces, key=lambda pace: -pace.share)
+    told = (one.exchange, one.per_second, one.connections, one.share, one.reason)
+    assert told == ("https://exchange.example", 50, 8, 1, "")
+    assert 0 < one.leased_per_second <= 50
+    assert (two.share < 1, two.reason, two.workers) == (True, "429", 0)
+    assert 20 < two.paused_s <= 30

@@ -1,0 +1,147 @@
+"""Whether what is expected has come: which file counts for which due moment."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from loadsheet.ledger.arrival_queries import Arrival
+from loadsheet.operations.expected_files.lateness import fits, judge
+from loadsheet.settings.expecting import Expectation
+
+LONG_AGO = datetime(2025, 1, 1, tzinfo=UTC)
+DAILY = Expectation(name="acme", files="acme_*.csv", by="21:30", days="Mon-Sun", timezone="UTC")
+
+
+def at(day, clock="00:00"):
+    return datetime.fromisoformat(f"2026-11-{day:02}T{clock}:00+00:00")
+
+
+def came(*when, records=10, mapping="acme"):
+    return [
+        Arrival(f"acme_{number}.csv", moment, f"run-{number}", mapping, "orders" if mapping else "", records, number)
+        for number, moment in enumerate(sorted(when))
+    ]
+
+
+def stands(arrivals, looked, expectation=DAILY, since=LONG_AGO):
+    return judge(expectation, arrivals, looked=looked, since=since)
+
+
+def test_what_came_in_time_is_not_late():
+    awaited = stands(came(at(17, "21:00"), at(18, "21:29")), at(19, "02:15"))
+    assert not awaited.late
+    assert awaited.due == at(18, "21:30")
+    assert awaited.next_due == at(19, "21:30")
+    assert awaited.text == "acme: due Wed 2026-11-18 21:30, came Wed 2026-11-18 21:29 (acme_1.csv)"
+
+
+def test_what_did_not_come_is_late():
+    awaited = stands(came(at(17, "21:00")), at(19, "02:15"))
+    assert awaited.late
+    assert awaited.text == "acme: due Wed 2026-11-18 21:30, no file was taken in"
+
+
+def test_nothing_is_late_before_it_is_due():
+    assert not stands(came(at(17, "21:00")), at(18, "21:29")).late
+    assert stands(came(at(17, "21:00")), at(18, "21:30")).late
+
+
+def test_a_file_that_came_late_closes_it_and_does_not_count_for_the_next_day():
+    night = came(at(17, "21:00"), at(19, "01:00"))
+    closed = stands(night, at(19, "02:15"))
+    assert not closed.late
+    assert closed.text.endswith("came Thu 2026-11-19 01:00, late (acme_1.csv)")
+    assert stands(night, at(20, "02:15")).late, "the file of Thursday has not come"
+    assert not stands([*night, *came(at(19, "20:00"))], at(20, "02:15")).late
+
+
+def test_a_file_after_half_of_the_time_counts_for_the_next_due_moment():
+    arrivals = came(at(17, "21:00"), at(19, "20:00"))
+    assert not stands(arrivals, at(19, "20:05")).late, "something has come"
+    assert not stands(arrivals, at(20, "02:15")).late
+
+
+def test_a_day_that_never_came_does_not_shift_the_days_after_it():
+    arrivals = came(*(at(day, "21:00") for day in (14, 15, 17, 18)))
+    assert stands(arrivals, at(17, "02:15")).late
+    assert not stands(arrivals, at(18, "02:15")).late
+    assert not stands(arrivals, at(19, "02:15")).late
+
+
+def test_a_file_that_follows_one_that_was_in_time_counts_for_the_next():
+    assert not stands(came(at(17, "21:00"), at(18, "06:00")), at(19, "02:15")).late
+
+
+def test_a_weekend_is_waited_over():
+    workdays = DAILY.model_copy(update={"days": ("Mon", "Tue", "Wed", "Thu", "Fri")})
+    friday = came(at(20, "21:00"))
+    assert not stands(friday, at(22, "12:00"), workdays).late
+    assert stands(friday, at(24, "02:15"), workdays).late
+
+
+def test_a_file_that_was_set_aside_has_come_and_it_says_so():
+    awaited = stands(came(at(18, "21:00"), mapping="", records=0), at(19))
+    assert not awaited.late
+    assert "(acme_0.csv, set aside)" in awaited.text
+    two = DAILY.model_copy(update={"at_least": 2})
+    assert stands(came(at(18, "21:00"), mapping="", records=0), at(19), two).text.endswith(
+        "1 file came, 1 of them set aside, expected are 2 files"
+    )
+
+
+def test_fewer_files_or_records_than_expected_are_late():
+    several = DAILY.model_copy(update={"at_least": 2, "at_least_records": 100})
+    assert stands(came(at(18, "20:00"), records=500), at(19), several).late
+    few = stands(came(at(18, "20:00"), at(18, "21:00"), records=20), at(19), several)
+    assert few.late
+    assert few.text.endswith("2 files with 40 records came, expected are 2 files with 100 records")
+    assert not stands(came(at(18, "20:00"), at(18, "21:00"), records=50), at(19), several).late
+
+
+def test_the_files_of_one_drop_count_its_records_once():
+    wanted = DAILY.model_copy(update={"at_least_records": 15})
+    one, other = came(at(18, "20:00"), at(18, "20:01"))
+    assert stands([one, other._replace(number=one.number)], at(19), wanted).late
+
+
+def test_what_was_due_before_anybody_looked_is_not_judged():
+    fresh = stands([], at(18, "22:00"), since=at(18, "22:00"))
+    assert (fresh.late, fresh.due) == (False, None)
+    assert stands([], at(19, "22:00"), since=at(18, "22:00")).late
+
+
+def test_patterns_fit_names_in_any_folder_whatever_their_case():
+    assert fits("acme/ACME_1.CSV", ("acme_*.csv",))
+    assert fits("acme/x.csv", ("acme/*.csv",))
+    assert not fits("other/x.csv", ("acme/*.csv",))
+    assert not fits("acme_1.csv.fix", ("acme_*.csv",))
+
+
+moments = st.datetimes(datetime(2026, 11, 2), datetime(2026, 11, 30)).map(lambda when: when.replace(tzinfo=UTC))
+
+
+@given(st.sets(st.integers(2, 26)), st.integers(28, 29))
+def test_of_days_on_time_or_missing_just_the_last_decides(days, looked):
+    arrivals = came(*(at(day, "21:00") for day in days))
+    assert stands(arrivals, at(looked, "02:15")).late == (looked - 1 not in days)
+
+
+@given(st.lists(moments, max_size=12, unique=True), moments, moments)
+def test_a_further_file_after_the_last_due_moment_always_closes_it(when, looked, more):
+    before = stands(came(*when), looked)
+    after = stands(came(*when, more), looked)
+    if before.due is not None and before.due < more <= looked:
+        assert not after.late
+
+
+@given(st.lists(moments, max_size=12, unique=True), moments, st.floats(0, 20))
+def test_what_comes_in_the_future_changes_nothing(when, looked, days):
+    later = looked + timedelta(days=days, seconds=1)
+    assert stands(came(*when), looked).late == stands(came(*when, later), looked).late
+
+
+@pytest.mark.parametrize("day", range(2, 28))
+def test_a_month_of_daily_files_is_never_late(day):
+    assert not stands(came(*(at(one, "21:00") for one in range(1, day + 1))), at(day + 1, "02:15")).late

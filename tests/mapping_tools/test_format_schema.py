@@ -1,0 +1,115 @@
+"""The published schema of mapping files agrees with what `lint` takes, as far as a schema can say it."""
+
+import copy
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+from command_fork import loadsheet
+
+from loadsheet.contract import WRITES, Assumptions
+from loadsheet.mapping import lint
+from loadsheet.mapping.yamlfile import read_yaml
+from loadsheet.mapping_tools.json_schema import DIALECT, mapping_schema
+from loadsheet.mapping_tools.key_descriptions import MEANINGS
+
+ROOT = Path(__file__).parents[2]
+SHIPPED = sorted((ROOT / "mappings").glob("*.yaml"))
+SCHEMA = mapping_schema()
+VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
+
+
+def faults(values):
+    return [error.json_path for error in VALIDATOR.iter_errors(values)]
+
+
+def test_the_schema_is_one_of_its_dialect():
+    assert SCHEMA["$schema"] == DIALECT == "https://json-schema.org/draft/2020-12/schema"
+    VALIDATOR.check_schema(SCHEMA)
+
+
+def test_every_shipped_mapping_is_valid():
+    assert {path.name: found for path in SHIPPED if (found := faults(read_yaml(path).values))} == {}
+
+
+def test_the_mapping_of_the_readme_is_valid(tmp_path):
+    path = tmp_path / "readme.yaml"
+    path.write_text(
+        (ROOT / "README.md").read_text(encoding="utf-8").split("```yaml\n", 1)[1].split("```", 1)[0], encoding="utf-8"
+    )
+    assert faults(read_yaml(path).values) == []
+
+
+def broken(values):
+    """Mutations of a mapping's values that must be refused, by name: a key dropped, misspelt, or of another type."""
+    for key in ("mapping", "version", "target", "source", "columns", "payload"):
+        dropped = copy.deepcopy(values)
+        del dropped[key]
+        yield f"without {key}", dropped
+    for key in list(values):
+        misspelt = {(f"{name}x" if name == key else name): value for name, value in copy.deepcopy(values).items()}
+        yield f"misspelt {key}", misspelt
+    for key, wrong in {
+        "version": "one",
+        "source": [],
+        "columns": 3,
+        "payload": "x",
+        "target": "order.creat",
+        "checks": {},
+    }.items():
+        yield f"wrong {key}", {**copy.deepcopy(values), key: wrong}
+    first = next(iter(values["payload"]))
+    for leaf in ({"coll": "x"}, {"col": "a", "value": 1}, {}, "x", {"col": 1}):
+        changed = copy.deepcopy(values)
+        changed["payload"][first] = leaf
+        yield f"leaf {leaf}", changed
+    unknown = copy.deepcopy(values)
+    unknown["payload"]["no_such_field"] = {"value": 1}
+    yield "unknown field", unknown
+
+
+def test_mutations_are_refused_by_the_schema():
+    for name in ("acme-flat", "carrier-status", "spring-tenders", "order-deletes"):
+        for what, changed in broken(read_yaml(ROOT / "mappings" / f"{name}.yaml").values):
+            assert faults(changed), (name, what)
+
+
+@pytest.mark.parametrize("name", ["carrier-status", "order-deletes"])
+def test_what_the_schema_refuses_lint_refuses_too(tmp_path, name):
+    for what, changed in broken(read_yaml(ROOT / "mappings" / f"{name}.yaml").values):
+        path = tmp_path / "mutated.yaml"
+        path.write_text(json.dumps(changed, default=float, ensure_ascii=False), encoding="utf-8")
+        assert lint(path, Assumptions()), what
+
+
+def test_every_key_has_a_meaning_and_every_meaning_a_key():
+    sections = {name: found for name, found in SCHEMA["$defs"].items() if not name.startswith("payload.")}
+    keys = {f"{name}.{key}" for name, found in sections.items() for key in found["properties"]}
+    keys |= {f"MappingSpec.{key}" for key in SCHEMA["properties"]}
+    assert keys == set(MEANINGS)
+    described = [
+        found["properties"][key].get("description") for found in sections.values() for key in found["properties"]
+    ]
+    assert all(described)
+
+
+def test_editors_know_the_fields_of_each_operation():
+    for operation in WRITES:
+        branch = next(
+            one
+            for one in SCHEMA["allOf"]
+            if operation.name in one["if"].get("properties", {}).get("target", {}).get("enum", [])
+        )
+        name = branch["then"]["properties"]["payload"]["$ref"].rpartition("/")[2]
+        properties = SCHEMA["$defs"][name]["properties"]
+        assert {field.name for field in operation.record.fields} <= set(properties)
+        assert all(found["description"] for found in properties.values())
+
+
+def test_the_command_prints_or_writes_it(tmp_path):
+    printed = loadsheet(tmp_path, "mapping", "schema")
+    assert json.loads(printed.stdout) == SCHEMA
+    written = loadsheet(tmp_path, "mapping", "schema", "--out", "mapping.schema.json")
+    assert json.loads((tmp_path / "mapping.schema.json").read_text(encoding="utf-8")) == SCHEMA
+    assert "yaml-language-server: $schema=mapping.schema.json" in written.stderr

@@ -1,0 +1,108 @@
+"""Drafts, explanations and templates of the shipped samples, kept as texts: whatever changes in one shows as a difference.
+
+LOADSHEET_REWRITE=1 writes them anew; read the difference before you commit it.
+"""
+
+import os
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+
+import openpyxl
+import pytest
+
+from loadsheet.contract import Assumptions
+from loadsheet.mapping import Document, load, translate
+from loadsheet.mapping_tools.column_profiles import observe
+from loadsheet.mapping_tools.diff import flat
+from loadsheet.mapping_tools.explain import Made, explain
+from loadsheet.mapping_tools.suggest import draft
+from loadsheet.mapping_tools.template import write_template
+from loadsheet.mapping_tools.yaml_writer import write_draft
+from loadsheet.reading import open_tables
+from loadsheet.settings import Settings
+
+ROOT = Path(__file__).parents[2]
+INBOX = ROOT / "inbox_samples"
+KEPT = Path(__file__).with_name("kept")
+NOW = datetime(2026, 3, 6, 2, 15, tzinfo=UTC)
+SAMPLES = {  # mapping: its files, the main one first
+    "acme-flat": ["acme_orders_2026-03.xlsx"],
+    "alder-parcels": ["alder_2026-03-10.csv"],
+    "birch-parcels": ["bouleau_2026-03-10.csv"],
+    "brightwater-pairs": ["brightwater_ams_2026-03-09.csv"],
+    "carrier-status": ["status_rotterdam_2026-03-05.csv"],
+    "carrier7-quotes": ["quotes_carrier7.csv"],
+    "harbour-two-sheets": ["harbour_two_sheets.xlsx"],
+    "lindqvist-changes": ["lindqvist_changes_2026-03-10.csv"],
+    "nordic-join": ["nordic/2026-03-04/orders.csv", "nordic/2026-03-04/packages.csv"],
+    "order-deletes": ["order_deletes.csv"],
+    "order-updates": ["order_updates.csv"],
+    "quayline-milestones": ["quayline_milestones_2026-03-12.xlsx"],
+    "quote-confirmations": ["confirmations.csv"],
+    "spring-tenders": ["tender_spring_lanes.xlsx"],
+    "tender-updates": ["tender_updates.csv"],
+    "tender-withdrawals": ["tender_withdrawals.csv"],
+    "terracotta-nested": ["terracotta_2026-03-11.xlsx"],
+}
+
+
+def holds(name, text):
+    """Compare a text with the one that is kept under this name, or keep it."""
+    path = KEPT / name
+    if os.environ.get("LOADSHEET_REWRITE"):
+        path.write_text(text, encoding="utf-8")
+    assert text.splitlines() == path.read_text(encoding="utf-8").splitlines()
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_the_draft_of_a_sample_is_the_one_that_is_kept(name):
+    made = draft(observe([INBOX / file for file in SAMPLES[name]], Settings()), None)
+    holds(f"{name}.draft.yaml", write_draft(made))
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_the_origin_of_every_value_is_the_one_that_is_kept(name):
+    mapping = load(ROOT / "mappings" / f"{name}.yaml", Assumptions())
+    tables = {}
+    for role, file in zip(mapping.layouts, SAMPLES[name], strict=True):
+        tables |= open_tables(INBOX / file, Path(file).name, mapping.layouts[role], Settings())
+    one = next(one for one in translate(mapping, tables, now=NOW) if isinstance(one, Document) and one.usable)
+    columns, headers = ({table: getattr(one, kind) for table, one in tables.items()} for kind in ("columns", "header"))
+    place = {name: table.where for name, table in tables.items()}
+    made = Made(one.payload, one.rows, one.items, mapping.lineage, columns, headers, lambda at, *cell: place[at](*cell))
+    paths = [path for path in flat(one.payload) if not set(re.findall(r"\d+", path)) - {"0", "1"}]
+    lines = []
+    for told in explain(made, paths, mapping):
+        at = told.leaf_at.removeprefix(f"{ROOT}/")
+        lines += ["", f"{told.path} = {told.value}", f"  by {told.leaf or 'nothing'} in {at or 'no file'}"]
+        lines += [f"  {cell.where} {cell.label}: {cell.text!r}; {cell.read}; {cell.code}" for cell in told.cells[:4]]
+        lines += [f"  {told.cells_in_all} cells"] * (len(told.cells) != 1)
+    holds(f"{name}.values.txt", "\n".join(lines).lstrip())
+
+
+@pytest.mark.parametrize("name", ["acme-flat", "nordic-join"])
+def test_the_template_of_a_mapping_is_the_one_that_is_kept(tmp_path, name):
+    mapping = load(ROOT / "mappings" / f"{name}.yaml", Assumptions())
+    lines = []
+    for role in mapping.layouts:
+        write_template(mapping, role, tmp_path / f"{role}.xlsx")
+        for sheet in openpyxl.load_workbook(tmp_path / f"{role}.xlsx").worksheets:
+            lines += ["", f"{role}: {sheet.title}, {sheet.sheet_state}, {sheet.dimensions}, panes {sheet.freeze_panes}"]
+            widths = {
+                letter: (round(one.width, 1), one.number_format) for letter, one in sheet.column_dimensions.items()
+            }
+            lines += [f"{letter}: {width}, {format_}" for letter, (width, format_) in widths.items()]
+            rules = sheet.data_validations.dataValidation
+            lines += sorted(
+                f"{rule.sqref}: {rule.type} {rule.operator} {rule.formula1} {rule.formula2} {rule.error}"
+                for rule in rules
+            )
+            cells = [cell for row in sheet.iter_rows() for cell in row if cell.value is not None or cell.comment]
+            lines += [f"{cell.coordinate}: {cell.value!r}, {cell.number_format}, {_face(cell)}" for cell in cells]
+    holds(f"{name}.template.txt", "\n".join(lines).lstrip())
+
+
+def _face(cell):
+    note = f", note {cell.comment.text!r}" if cell.comment else ""
+    return f"{'bold' if cell.font.b else 'plain'} {cell.font.color.rgb if cell.font.color else ''}{note}"

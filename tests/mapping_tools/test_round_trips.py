@@ -1,0 +1,244 @@
+"""Any valid record of the interface, typed into the template of a mapping that covers all of it, comes out as it went in.
+
+The mapping is made from the contract: a column for every field, a sheet for every list and for every list within a list. What a
+sheet cannot tell apart is taken as equal: lists and objects without content are left out, and a number has one spelling.
+"""
+
+import json
+import unicodedata
+from datetime import UTC, datetime
+from decimal import Decimal
+
+import openpyxl
+import pytest
+import strategies
+from command_fork import loadsheet
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from payload_examples import GOOD
+
+from loadsheet.contract import BY_NAME, DATE_SHAPES, WRITES, Assumptions, Kind, NumberForm, When, plain
+from loadsheet.contract.kinds import flag_meaning
+from loadsheet.mapping import Document, load, translate
+from loadsheet.mapping.numerals import canonical
+from loadsheet.mapping_tools.template import write_template
+from loadsheet.reading import open_tables
+from loadsheet.settings import Settings
+
+ASSUMED = Assumptions()
+NOW = datetime(2026, 3, 6, 2, 15, tzinfo=UTC)
+TYPES = {
+    Kind.NUMERIC: "decimal",
+    Kind.FLAG: "yesno",
+    Kind.TIMEZONE: "timezone",
+    Kind.DATE: "date",
+    Kind.TIME: "time",
+    **dict.fromkeys((Kind.DATETIME, Kind.DATETIME_T, Kind.DATETIME_ISO), "datetime"),
+}
+HEAD = """\
+mapping: whole
+version: 1
+target: {target}
+source:
+  files: ["whole*.xlsx"]
+  locale: en_GB
+  timezone: UTC
+  tables:
+"""
+SHORT = settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck))
+LONG = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+class Whole:
+    """A mapping for all of a record, and how a record is typed into the sheets that it reads."""
+
+    def __init__(self, operation):
+        self.operation = operation
+        self.tables = {"main": {"nr": "text"}}
+        self.joins = {}
+        payload = "".join(self._fields(operation.record, "main", "  ", ""))
+        sources, columns = "".join(self._sources()), "".join(self._columns())
+        self.text = f"{HEAD.format(target=operation.name)}{sources}columns:\n{columns}payload:\n{payload}"
+
+    def _fields(self, record, table, pad, prefix):
+        for field in record.fields:
+            if field.when is When.LISTED:
+                continue
+            if field.kind is Kind.ARRAY:
+                inner = self._inner(table, field)
+                self.tables[inner] = {"nr": "text", "item": "text"} | ({"within": "text"} if table != "main" else {})
+                self.joins[inner] = table
+                yield f"{pad}{field.name}:\n{pad}  each: {inner}\n{pad}  item:\n"
+                yield from self._fields(field.record, inner, f"{pad}    ", "")
+            elif field.kind is Kind.OBJECT:
+                yield f"{pad}{field.name}:\n"
+                yield from self._fields(field.record, table, f"{pad}  ", f"{prefix}{field.name}_")
+            else:
+                self.tables[table][f"f_{prefix}{field.name}"] = TYPES.get(field.kind, "text")
+                yield f"{pad}{field.name}: {{col: {table}.f_{prefix}{field.name}}}\n"
+
+    def _inner(self, table, field):
+        return field.name if table == "main" else f"{table}_{field.name}"
+
+    def _sources(self):
+        for table in self.tables:
+            to = self.joins.get(table)
+            on = "{nr: nr}" if to == "main" else "{nr: nr, within: item}"
+            join = f", join: {{to: {to}, on: {on}, missing: ignore}}" if to else ""
+            yield f"    {table}: {{sheet: {table}{join}}}\n"
+
+    def _columns(self):
+        for table, columns in self.tables.items():
+            yield f"  {table}:\n"
+            for name, kind in columns.items():
+                required = "" if name.startswith("f_") else ", required: true"
+                yield f"    {name}: {{label: {name}, type: {kind}{required}}}\n"
+
+    def rows(self, records):
+        """The rows of each sheet for these records, as {heading: value}."""
+        found = {table: [] for table in self.tables}
+        for number, record in enumerate(records):
+            self._spread(self.operation.record, record, "main", {"nr": f"0{number}"}, found)
+        return found
+
+    def _spread(self, shape, record, table, keys, found):
+        row = dict(keys)
+        found[table].append(row)
+        self._cells(shape, record, "", row)
+        for field in shape.fields:
+            for number, item in enumerate(record.get(field.name, ()) if field.kind is Kind.ARRAY else ()):
+                within = {"within": keys["item"]} if table != "main" else {}
+                below = {"nr": keys["nr"], "item": f"{number}", **within}
+                self._spread(field.record, item, self._inner(table, field), below, found)
+
+    def _cells(self, shape, record, prefix, row):
+        for field in shape.fields:
+            if field.kind is Kind.OBJECT:
+                self._cells(field.record, record.get(field.name, {}), f"{prefix}{field.name}_", row)
+            elif field.name in record and field.kind is not Kind.ARRAY:
+                row[f"f_{prefix}{field.name}"] = typed(field.kind, record[field.name])
+
+
+def typed(kind, value):
+    """A value as a spreadsheet program keeps it when it is typed in."""
+    if kind in DATE_SHAPES:
+        moment = datetime.strptime(value, DATE_SHAPES[kind][0])
+        return moment.time() if kind is Kind.TIME else moment
+    return Decimal(value) if kind is Kind.NUMERIC else value
+
+
+def settled(shape, record):
+    """A record as a sheet can say it: see the docstring of the module."""
+    found = {}
+    for field in shape.fields:
+        if field.name not in record:
+            continue
+        value = record[field.name]
+        if field.kind is Kind.ARRAY:
+            value = [item for one in value if (item := settled(field.record, one))]
+        elif field.kind is Kind.OBJECT:
+            value = settled(field.record, value)
+        elif field.kind is Kind.NUMERIC:
+            number = canonical(Decimal(value))
+            value = number if shape.numbers is NumberForm.JSON_NUMBER else plain(number)
+        elif field.kind is Kind.FLAG:
+            value = "yes" if flag_meaning(value) else "no"
+        elif field.kind is Kind.STRING:
+            kept = "".join(letter for letter in value if unicodedata.category(letter)[0] in "LNPS" or letter == " ")
+            value = unicodedata.normalize("NFC", kept).strip() or "x"
+        if value not in ({}, []):
+            found[field.name] = value
+    return found
+
+
+class House:
+    """A folder with the mapping of an operation and its template, opened once and filled in again and again."""
+
+    def __init__(self, folder, operation):
+        self.folder, self.operation = folder, operation
+        self.whole = Whole(operation)
+        (folder / "mappings").mkdir()
+        path = folder / "mappings" / "whole.yaml"
+        path.write_text(self.whole.text, encoding="utf-8")
+        self.mapping = load(path, ASSUMED)
+        write_template(self.mapping, self.mapping.main_role, folder / "blank.xlsx")
+        self.book = openpyxl.load_workbook(folder / "blank.xlsx")
+
+    def filled(self, records):
+        """The path of the workbook with these records typed into it."""
+        written = []
+        for table, rows in self.whole.rows(records).items():
+            sheet = self.book[table]
+            places = {str(cell.value).rstrip(" *"): cell.column for cell in sheet[1]}
+            for number, row in enumerate(rows, 2):
+                for label, value in row.items():
+                    cell = sheet.cell(number, places[label])
+                    cell.value = value
+                    if isinstance(value, str):
+                        cell.data_type = "s"
+                    written.append(cell)
+        path = self.folder / "whole-1.xlsx"
+        self.book.save(path)
+        for cell in written:
+            cell.value = None
+        return path
+
+    def translated(self, records):
+        """The documents of the filled workbook."""
+        tables = open_tables(self.filled(records), "whole-1.xlsx", self.mapping.layouts["main"], Settings())
+        return [found for found in translate(self.mapping, tables, now=NOW) if isinstance(found, Document)]
+
+    def check(self, drawn):
+        """Fills records in and holds what comes out against them."""
+        records = [settled(self.operation.record, record) for record in drawn]
+        documents = self.translated(records)
+        said = [str(problem) for document in documents for problem in document.problems if problem.code != "K502"]
+        assert said == []
+        assert [decoded(document.payload) for document in documents] == records
+
+
+def decoded(payload):
+    return json.loads(payload, parse_float=Decimal)
+
+
+@pytest.fixture(scope="module", params=WRITES, ids=lambda operation: operation.name)
+def house(request, tmp_path_factory):
+    return House(tmp_path_factory.mktemp("house"), request.param)
+
+
+def records_of(house, most):
+    """Some valid records of the operation, told apart by their keys."""
+    key = house.operation.record.key
+    drawn = strategies.payloads(house.operation)
+    return st.lists(drawn, min_size=1, max_size=most, unique_by=lambda record: tuple(record[name] for name in key))
+
+
+@SHORT
+@given(data=st.data())
+def test_any_record_typed_into_a_template_comes_out_as_it_went_in(house, data):
+    house.check(data.draw(records_of(house, 4)))
+
+
+@pytest.mark.sweep
+@LONG
+@given(data=st.data())
+def test_many_records_typed_into_a_template_come_out_as_they_went_in(house, data):
+    house.check(data.draw(records_of(house, 12)))
+
+
+def test_the_real_commands_write_the_template_and_read_it_back(tmp_path):
+    name = "order.create"
+    house = House(tmp_path, BY_NAME[name])
+    done = loadsheet(tmp_path, "mapping", "template", "whole", "--out", "blank-again.xlsx")
+    assert done.returncode == 0, done.stderr
+    assert sheets(tmp_path / "blank-again.xlsx") == sheets(tmp_path / "blank.xlsx")
+    record = settled(house.operation.record, GOOD[name].get("data", [GOOD[name]])[0])
+    house.filled([record])
+    told = loadsheet(tmp_path, "check", "--payloads", "whole-1.xlsx")
+    assert told.returncode == 0, told.stderr
+    assert [decoded(line)["payload"] for line in told.stdout.splitlines()] == [record]
+
+
+def sheets(path):
+    book = openpyxl.load_workbook(path)
+    return {sheet.title: [[cell.value for cell in row] for row in sheet.iter_rows()] for sheet in book.worksheets}

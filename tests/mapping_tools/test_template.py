@@ -1,0 +1,279 @@
+"""The shipper's workbook: what is filled into it comes out of the mapping as it was meant."""
+
+import json
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
+from pathlib import Path
+
+import openpyxl
+import pytest
+from command_fork import loadsheet
+
+from loadsheet.contract import Assumptions
+from loadsheet.mapping import Document, load, translate
+from loadsheet.mapping.pattern_examples import text_like
+from loadsheet.mapping_tools.template import forms, write_template
+from loadsheet.problems import MappingError
+from loadsheet.reading import open_tables
+from loadsheet.settings import Settings
+
+ROOT = Path(__file__).parents[2]
+ASSUMED = Assumptions()
+NOW = datetime(2026, 3, 6, 2, 15, tzinfo=UTC)
+SHIPPED = sorted((ROOT / "mappings").glob("*.yaml"))
+
+MAPPING = """\
+mapping: everything
+version: 1
+target: order.update
+source:
+  files: ["everything*.xlsx"]
+  locale: de_DE
+  dates: ["%d.%m.%Y %H:%M"]
+  timezone: UTC
+columns:
+  order:  {label: Auftrag, type: text, required: true, key: true}
+  pickup: {label: Abholung, type: datetime, required: true}
+  zip:    {label: PLZ, type: text, required: true}
+  mode:   {label: Weg, type: text, one_of: {Strasse: ROAD, Luft: AIR}, required: true}
+  kind:   {label: Verpackung, type: text, lookup: kinds, required: true}
+  item:   {label: Artikel, type: text, required: true}
+  qty:    {label: Anzahl, type: integer, min: 1, max: 999, required: true}
+  weight: {label: Gewicht, type: quantity, unit: kg, required: true}
+  value:  {label: Wert, type: decimal}
+  land:   {label: Land, type: country, required: true}
+  money:  {label: Währung, type: currency}
+  danger: {label: Gefahrgut, type: yesno, yes: [ja], no: [nein], required: true}
+lookups:
+  kinds: {file: kinds.csv, key: code, value: meaning}
+payload:
+  order_id: {col: order}
+  sender_id: {value: A}
+  receiver_id: {value: B}
+  pickup_startdatetime: {col: pickup}
+  delivery_pincode: {col: zip}
+  delivery_country: {col: land}
+  transport_mode: {col: mode}
+  goods_value: {col: value, unless_blank: true}
+  currency: {col: money, unless_blank: true}
+  packages:
+    each: rows
+    item:
+      package_type: {col: kind}
+      item_name: {col: item}
+      quantity: {col: qty}
+      weight: {col: weight}
+      hazardous: {col: danger}
+"""
+KINDS = {"EUP": "Pallet/Skid", "KRT": "Carton/Piece"}
+
+
+def mapping_in(folder):
+    path = folder / "everything.yaml"
+    path.write_text(MAPPING, encoding="utf-8")
+    (folder / "kinds.csv").write_text("code,meaning\n" + "".join(f"{code},{what}\n" for code, what in KINDS.items()))
+    return path
+
+
+@pytest.fixture(scope="module")
+def everything(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("everything")
+    mapping = load(mapping_in(folder), ASSUMED)
+    write_template(mapping, mapping.main_role, folder / "blank.xlsx")
+    return mapping, folder
+
+
+def fill_in(path, row):
+    """The row typed into the first sheet of a template, each value as a person's program would keep it."""
+    book = openpyxl.load_workbook(path)
+    sheet = book.worksheets[0]
+    places = {str(cell.value).rstrip(" *"): cell.column for cell in sheet[1]}
+    for label, value in row.items():
+        cell = sheet.cell(2, places[label])
+        cell.value = value
+        if isinstance(value, str):
+            cell.data_type = "s"
+    book.save(path)
+
+
+def decoded(payload):
+    return json.loads(payload, parse_float=Decimal)
+
+
+ONE = {
+    "Auftrag": "00012", "Abholung": datetime(2026, 3, 24, 8, 0), "PLZ": "01067", "Weg": "Luft", "Verpackung": "KRT",
+    "Artikel": "=1+1", "Anzahl": 3, "Gewicht": Decimal("12.5"), "Wert": None, "Land": "NO", "Währung": "TRY", "Gefahrgut": "ja",
+}  # fmt: skip
+SENT = {
+    "order_id": "00012", "sender_id": "A", "receiver_id": "B", "pickup_startdatetime": "2026-03-24 08:00:00",
+    "delivery_pincode": "01067", "delivery_country": "NO", "transport_mode": "AIR", "currency": "TRY",
+    "packages": [
+        {"package_type": "Carton/Piece", "item_name": "=1+1", "quantity": 3, "weight": Decimal("12.5"), "hazardous": "yes"},
+    ],
+}  # fmt: skip
+
+
+def test_the_real_commands_write_a_template_and_read_it_back(tmp_path):
+    (tmp_path / "mappings").mkdir()
+    mapping_in(tmp_path / "mappings")
+    done = loadsheet(tmp_path, "mapping", "template", "everything", "--out", "everything-1.xlsx")
+    assert (done.returncode, done.stdout) == (0, "everything-1.xlsx\n"), done.stderr
+    fill_in(tmp_path / "everything-1.xlsx", ONE)
+    told = loadsheet(tmp_path, "check", "--payloads", "everything-1.xlsx")
+    assert told.returncode == 0, told.stderr
+    (line,) = told.stdout.splitlines()
+    assert decoded(line)["payload"] == SENT
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in SHIPPED if "kind: {label" not in path.read_text()], ids=lambda path: path.stem
+)
+def test_an_untouched_template_is_found_and_holds_no_row(tmp_path, path):
+    mapping = load(path, ASSUMED)
+    for role, layouts in mapping.layouts.items():
+        out = tmp_path / f"{role}.xlsx"
+        write_template(mapping, role, out)
+        for table in open_tables(out, out.name, layouts, Settings()).values():
+            assert list(table.rows()) == []
+            wanted = next(layout for layout in layouts if layout.name == table.name)
+            assert set(table.columns) == {column.name for column in wanted.columns}
+
+
+def test_lists_zeros_stars_and_notes_stand_in_the_workbook(everything):
+    _, folder = everything
+    book = openpyxl.load_workbook(folder / "blank.xlsx")
+    sheet = book.worksheets[0]
+    heads = {str(cell.value): cell for cell in sheet[1]}
+    assert list(heads) == [
+        "Auftrag *", "Abholung *", "PLZ *", "Weg *", "Verpackung *", "Artikel *", "Anzahl *", "Gewicht *", "Wert", "Land *",
+        "Währung", "Gefahrgut *",
+    ]  # fmt: skip
+    assert sheet.freeze_panes == "B2"
+    assert sheet.column_dimensions["C"].number_format == "@"
+    rules = {str(rule.sqref).split(":")[0]: rule for rule in sheet.data_validations.dataValidation}
+    lists = {place: rule.formula1 for place, rule in rules.items() if rule.type == "list"}
+    codes = {
+        place: [cell.value for (cell,) in book["Lists"][formula.split("!")[1].replace("$", "")]]
+        for place, formula in lists.items()
+    }
+    assert codes == {"D2": ["Strasse", "Luft"], "E2": ["EUP", "KRT"], "L2": ["ja", "nein"]}
+    assert "a whole number, at least 1, at most 999; required" in heads["Anzahl *"].comment.text
+    assert "eine ganze Zahl, mindestens 1, höchstens 999; Pflicht" in heads["Anzahl *"].comment.text
+    assert book["Lists"].sheet_state == "hidden"
+    assert {"Example", "Guide", "Anleitung"} <= set(book.sheetnames)
+    assert "version 1" in str(book["Guide"]["A2"].value)
+
+
+def test_a_long_list_of_codes_still_gets_its_list(tmp_path):
+    codes = ", ".join(f"CODE-{number:04d}" for number in range(200))
+    path = tmp_path / "long.yaml"
+    path.write_text(MAPPING.replace("{Strasse: ROAD, Luft: AIR}", f"[{codes}]"), encoding="utf-8")
+    (tmp_path / "kinds.csv").write_text("code,meaning\nEUP,Pallet/Skid\n")
+    mapping = load(path, ASSUMED)
+    write_template(mapping, mapping.main_role, tmp_path / "long.xlsx")
+    sheet = openpyxl.load_workbook(tmp_path / "long.xlsx").worksheets[0]
+    formulas = [rule.formula1 for rule in sheet.data_validations.dataValidation]
+    assert "Lists!$A$1:$A$200" in formulas
+
+
+def test_examples_are_values_that_the_columns_take():
+    for path in SHIPPED:
+        mapping = load(path, ASSUMED)
+        if any(table.kind is not None for table in mapping.plan.tables):
+            continue
+        for role in mapping.layouts:
+            for form in forms(mapping, role):
+                for heading in form.headings:
+                    text = str(heading.example)
+                    if heading.codes:
+                        assert text in heading.codes, (path.stem, heading.text)
+                    assert isinstance(heading.example, time | date | Decimal | int | str)
+
+
+def test_rows_of_several_kinds_get_no_template():
+    mapping = load(ROOT / "mappings" / "kastell-records.yaml", ASSUMED)
+    with pytest.raises(MappingError, match="several kinds"):
+        forms(mapping, mapping.main_role)
+
+
+DATED = """\
+mapping: dated
+version: 1
+target: order.update
+source:
+  files: ["dated*.xlsx"]
+  locale: de_DE
+  dates: ["%d.%m.%Y %H:%M", "%d.%m.%Y"]
+  timezone: UTC
+columns:
+  order:   {label: Order, type: text, required: true, key: true}
+  pickup:  {label: Pickup, type: date, required: true}
+  deliver: {label: Delivery, type: datetime, required: true}
+  zip_city: {label: Zip and city, type: text, required: true, split: '(?P<zip>[0-9]{4,5}) +(?P<city>.+)'}
+  zip:     {part_of: zip_city}
+  city:    {part_of: zip_city}
+  size:    {label: Size, type: text, required: true, split: '(?P<long>\\d+)x(?P<wide>\\d+) cm'}
+  long:    {part_of: size, type: decimal}
+  wide:    {part_of: size, type: decimal}
+  lane:    {label: Lane, type: text, required: true, pattern: '[A-Z]{2}-[A-Z]{2}'}
+  odd:     {label: Odd, type: text, required: true, split: '(?P<when>..[^a-zA-Z0-9 ./_-])'}
+  when:    {part_of: odd, type: integer}
+payload:
+  order_id: {col: order}
+  sender_id: {value: A}
+  receiver_id: {value: B}
+  pickup_startdatetime: {col: pickup}
+  delivery_startdatetime: {col: deliver}
+  delivery_pincode: {col: zip}
+  delivery_city: {col: city}
+  delivery_address1: {col: lane}
+"""
+
+
+def test_the_example_is_a_row_that_the_mapping_takes(tmp_path):
+    """In: a mapping with dates of both kinds and columns of several parts. Out: its example, copied into Data, translates."""
+    path = tmp_path / "dated.yaml"
+    without = "\n".join(line for line in DATED.splitlines() if " odd: " not in line and " when: " not in line)
+    path.write_text(without, encoding="utf-8")
+    mapping = load(path, ASSUMED)
+    out = tmp_path / "dated-1.xlsx"
+    write_template(mapping, mapping.main_role, out)
+    book = openpyxl.load_workbook(out)
+    cells = [cell.value for cell in book["Example"][2]]
+    assert cells[1:] == [datetime(2026, 3, 24), datetime(2026, 3, 24, 12), "1234 Abc", "123x123 cm", "AB-AB"]
+    for position, value in enumerate(cells, 1):
+        book["Data"].cell(2, position, value)
+    book.save(out)
+    tables = open_tables(out, out.name, mapping.layouts[mapping.main_role], Settings())
+    (document,) = [found for found in translate(mapping, tables, now=NOW) if isinstance(found, Document)]
+    assert [str(problem) for problem in document.problems] == []
+    told = {row[1]: row for row in book["Guide"].iter_rows(values_only=True)}
+    assert told["Pickup"][3] == "a date, such as 24.03.2026"
+    assert told["Delivery"][3] == "a date with its time, such as 24.03.2026 08:00"
+    assert told["Zip and city"][3:6:2] == ("a text, made of zip, city", "1234 Abc")
+
+
+def test_the_guide_says_where_only_the_author_knows_an_example(tmp_path):
+    path = tmp_path / "dated.yaml"
+    path.write_text(DATED, encoding="utf-8")
+    mapping = load(path, ASSUMED)
+    write_template(mapping, mapping.main_role, tmp_path / "dated-1.xlsx")
+    guide = openpyxl.load_workbook(tmp_path / "dated-1.xlsx")["Guide"]
+    (told,) = [row for row in guide.iter_rows(values_only=True) if row[1] == "Odd"]
+    assert told[5] == "only the sheet's author knows one: ask for it"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [
+        ("[0-9]{5}", "12345"),
+        ("A-[0-9]{3}|B", "A-123"),
+        (r"(?P<a>\w+)/(?P<b>[^/]*)", "123/123"),
+        (r"(?i)lot *\d+", "lot123"),
+        (r"\pL+", ""),
+        ("(ab){2}c?", "abab"),
+        ("(", ""),
+    ],
+)
+def test_a_text_like_a_pattern(pattern, text):
+    assert text_like(pattern) == text

@@ -1,0 +1,122 @@
+"""The figures of a fleet, held against what a real PostgreSQL has, in the file and at the health endpoint."""
+
+import time
+import urllib.request
+
+import pytest
+from monitored_runs import samples
+from shared_ledger import Fleet, a_fleet, joined, shared_settings
+
+from loadsheet.ledger.shared.overview import fleet_of
+from loadsheet.operations.monitoring import Board, shown
+from loadsheet.operations.monitoring.cluster_metrics import FRESH_S, Live, figures, write, written
+from loadsheet.operations.monitoring.prometheus import exposed
+from loadsheet.settings import Settings
+
+
+def of(found, name):
+    return {key[1:]: value for key, value in found.items() if key[0] == f"loadsheet_fleet_{name}"}
+
+
+def told(metrics):
+    return samples(exposed([metrics]).decode())
+
+
+@pytest.fixture
+def settings(tmp_path):
+    return shared_settings(metrics_file=tmp_path / "loadsheet.prom", health_address="127.0.0.1:0")
+
+
+@pytest.fixture
+def fleet(settings):
+    with joined(settings) as connection:
+        found = Fleet(connection)
+        found.worker("alfa-1-aa")
+        found.worker("beta-1-bb", seen=3_600)
+        found.takeover("alfa-1-aa")
+        found.job("acme", "calls", age=400)
+        found.pace(wants=[("alfa-1-aa", 20, 3)])
+        yield found
+
+
+def test_the_figures_are_those_of_the_fleet():
+    found = told(figures(a_fleet()))
+    assert of(found, "workers") == {(): 1}
+    assert of(found, "takeovers_total") == {(): 57}
+    assert of(found, "oldest_waiting_seconds") == {(): 400}
+    depth = {tuple(value for _, value in labels): number for labels, number in of(found, "queue").items()}
+    assert depth == {
+        ("files", "acme", "waiting"): 12,
+        ("files", "acme", "under way"): 2,
+        ("schedule", "bolt", "waiting"): 0,
+        ("schedule", "bolt", "under way"): 1,
+    }
+    pace = (("exchange", "https://exchange.example"), ("pace", "d41d8cd98f00"))
+    assert of(found, "leased_rate") == {pace: 25}
+    assert of(found, "allowed_rate") == {pace: 50}
+    assert of(found, "share") == {pace: 0.5}
+    assert of(found, "seen_timestamp_seconds") == {(): a_fleet().at.timestamp()}
+
+
+def test_takeovers_that_were_forgotten_are_counted_all_the_same(fleet, settings):
+    fleet.takeover("alfa-1-aa")
+    before = of(told(figures(fleet_of(settings))), "takeovers_total")
+    fleet.connection.exec_driver_sql("delete from takeovers")
+    assert of(told(figures(fleet_of(settings))), "takeovers_total") == before == {(): 2}
+
+
+def test_the_file_of_the_fleet_lies_beside_those_of_the_shippers(fleet, settings, tmp_path):
+    said = []
+    write(settings, said.append)
+    found = samples((tmp_path / "loadsheet-fleet.prom").read_text(encoding="utf-8"))
+    assert (of(found, "workers"), of(found, "oldest_waiting_seconds").keys(), said) == ({(): 1}, {()}, [])
+    assert [path.name for path in tmp_path.iterdir()] == ["loadsheet-fleet.prom"]
+
+
+def test_a_watch_or_worker_shows_the_fleet_and_keeps_its_file(fleet, settings, tmp_path):
+    said = []
+    with shown(settings, said.append):
+        (address,) = (
+            word.removesuffix("/health") for line in said for word in line.split() if word.endswith("/health")
+        )
+        with urllib.request.urlopen(f"{address}/metrics") as answer:
+            found = samples(answer.read().decode())
+        while not (file := tmp_path / "loadsheet-fleet.prom").exists():
+            time.sleep(0.01)
+    assert of(found, "workers") == of(samples(file.read_text(encoding="utf-8")), "workers") == {(): 1}
+
+
+def test_figures_are_taken_again_when_they_are_some_seconds_old(fleet, settings):
+    now = [0.0]
+    live = Live(settings, lambda: now[0])
+    assert of(told(live()), "workers") == {(): 1}
+    fleet.worker("gamma-1-cc")
+    now[0] = FRESH_S - 1
+    assert of(told(live()), "workers") == {(): 1}
+    now[0] = FRESH_S
+    assert of(told(live()), "workers") == {(): 2}
+
+
+def test_while_the_database_is_away_there_are_no_figures_of_the_fleet_and_it_is_said_once(tmp_path):
+    away = Settings(
+        database=f"postgresql://me:hunter2@/there?host={tmp_path}", metrics_file=tmp_path / "loadsheet.prom"
+    )
+    said = []
+    assert list(Live(away)()) == []
+    with written(away, said.append, pause_s=0.001):
+        while not said:
+            time.sleep(0.01)
+        time.sleep(0.1)  # it goes on trying meanwhile
+    assert len(said) == 1
+    assert said[0].startswith("loadsheet: the figures of the fleet cannot be taken (")
+    assert "hunter2" not in said[0]
+    assert not list(tmp_path.glob("*.prom"))
+
+
+def test_who_shares_no_ledger_has_no_figures_of_a_fleet(tmp_path):
+    alone = Settings(metrics_file=tmp_path / "loadsheet.prom")
+    write(alone, print)
+    with written(alone, print):
+        pass
+    assert list(tmp_path.iterdir()) == []
+    assert Board(alone).figures() == [()]

@@ -1,0 +1,90 @@
+"""A house whose nights are told: a real ledger, real reports, and receivers on real sockets."""
+
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+
+import pytest
+from databases import ask
+from ledgers import Ticking, ledger_in
+from notification_servers import mailbox, web
+from reported_runs import House
+
+from loadsheet.operations.expected_files import overdue
+from loadsheet.operations.notifications import tell
+from loadsheet.problems import TokenRefused
+from loadsheet.run_outcome import Night
+from loadsheet.settings import Settings
+
+
+class Told:
+    """Nights in a house, each told as `attending` does it; `said` is what was said on the terminal."""
+
+    def __init__(self, folder, house, **chosen):
+        self.folder, self.house, self.said = folder, house, []
+        self.settings = Settings(state=folder / "state", outbox=folder / "outbox", **chosen)
+        house.settings = self.settings
+
+    def set(self, **chosen):
+        given = {**{name: getattr(self.settings, name) for name in self.settings.model_fields_set}, **chosen}
+        self.settings = self.house.settings = Settings(**given)
+
+    @property
+    def kept(self):
+        """What is remembered, as it is stored."""
+        if self.settings.is_shared:
+            ((memory,),) = ask(f"select memory from {self.settings.database_schema}_fleet.notices")
+            return memory
+        return (self.folder / "state" / "notices.json").read_text()
+
+    def night(self, items=(), *, exit_code=0, days=1, report=None, **more):
+        """A run with these documents."""
+        report = report or self.house.night(items, days=days, **more)
+        return self.tell(exit_code, summary=report.summary, folder=report.folder)
+
+    def failed(self, error=None, *, days=1):
+        """A run that could not take place."""
+        self.house.clock.pass_time(86_400 * days)
+        error = error or TokenRefused("the exchange refused the token (401)")
+        return self.tell(error.exit_code, stopped=error)
+
+    def tell(self, exit_code, **more):
+        now = self.house.clock()
+        night = Night(self.settings.shipper, now - timedelta(minutes=5), now, exit_code, **more)
+        history = self.house.ledger.history
+        tell(self.settings, night, history, overdue(self.settings, history, night.began), self.said.append)
+        return night
+
+
+@pytest.fixture
+def receiver():
+    with web() as found:
+        yield found
+
+
+@pytest.fixture
+def post():
+    with mailbox() as found:
+        yield found
+
+
+@pytest.fixture
+def where():
+    """Settings that say where the memory is kept: in a file."""
+    return {}
+
+
+@pytest.fixture
+def told(tmp_path, receiver, where):
+    clock = Ticking()
+    clock.now = datetime(2026, 3, 4, 2, 15, tzinfo=UTC)
+    with ledger_in(tmp_path, clock) as ledger:
+        yield Told(tmp_path, House(tmp_path, ledger, clock), notify=[f"json://127.0.0.1:{receiver.port}/all"], **where)
+
+
+@pytest.fixture
+def titles(receiver):
+    """The titles of everything that was received, and the bodies."""
+    return SimpleNamespace(
+        all=lambda: [notice["title"] for notice in receiver.notices],
+        bodies=lambda: [notice["message"] for notice in receiver.notices],
+    )

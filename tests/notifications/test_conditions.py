@@ -1,0 +1,146 @@
+"""Conditions as a state machine: each is told once when it opens, once when it closes, and nothing is told when nothing changes."""
+
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from loadsheet.operations.notifications.conditions import LATE, RUN, UNKNOWN, WELL, Facts, Rules, turn
+from loadsheet.operations.notifications.state import Kept
+
+FIRST = datetime(2026, 3, 4, 2, 20, tzinfo=UTC)
+PLAIN = Rules()
+CODES = (0, 1, 65, 70, 75, 77, 78)
+
+night = st.fixed_dictionaries(
+    {
+        "exit_code": st.sampled_from(CODES),
+        "late": st.none()
+        | st.dictionaries(st.sampled_from(["acme", "other", "run", "unknown"]), st.just("late"), max_size=3),
+        "over": st.dictionaries(st.sampled_from(["gap 1", "gap 2"]), st.just("no run"), max_size=1),
+        "unknown": st.none() | st.integers(0, 3),
+    }
+)
+
+
+def play(nights, rules=PLAIN, step=timedelta(days=1)):
+    """What was told after each night, as (what, name, cause)."""
+    kept, told = Kept(), []
+    for number, one in enumerate(nights):
+        kept, changes = turn(kept, Facts(FIRST + number * step, failure="why", **one), rules)
+        told.append([(change.what, change.name, change.condition.cause) for change in changes])
+    return told
+
+
+def quick(*codes, **more):
+    return [[what for what, *_ in told] for told in play([{"exit_code": code} for code in codes], **more)]
+
+
+def test_a_failed_run_is_told_once_and_the_first_good_one_after_it_once():
+    assert quick(0, 77, 77, 77, 0, 0) == [[], ["opened"], [], [], ["closed"], []]
+
+
+def test_an_exchange_out_of_reach_is_told_after_so_many_runs_in_a_row():
+    assert quick(75, 0, 75, 75, 75, 0) == [[], [], [], ["opened"], [], ["closed"]]
+    assert quick(75, 75, rules=Rules(after=1)) == [["opened"], []]
+    assert quick(75, 75, 0, rules=Rules(after=3)) == [[], [], []]
+
+
+def test_another_reason_is_told_even_while_runs_fail():
+    assert quick(70, 77, 77, 0) == [["opened"], ["changed"], [], ["closed"]]
+    assert quick(77, 75, 75, 77) == [["opened"], [], ["changed"], ["changed"]]
+    assert quick(77, 75, 77) == [["opened"], [], []]
+
+
+def test_rows_that_need_someone_are_no_failure():
+    assert quick(1, 65, 0) == [[], [], []]
+
+
+def test_what_is_still_so_is_told_again_after_a_long_time_if_that_is_wished_for():
+    rules = Rules(again=timedelta(days=3))
+    assert quick(77, 77, 77, 77, 77, 77, 77, rules=rules) == [["opened"], [], [], ["again"], [], [], ["again"]]
+
+
+def test_a_run_that_did_not_happen_is_told_once_and_never_closed():
+    gap = {"exit_code": 0, "late": {}, "over": {"runs since monday": "no run"}}
+    told = play([gap, gap, {"exit_code": 0, "late": {}}])
+    assert [[what for what, *_ in one] for one in told] == [["once"], [], []]
+
+
+def test_nobody_knows_means_that_nothing_changes():
+    told = play(
+        [{"exit_code": 0, "late": {"acme": "late"}, "unknown": 2}, {"exit_code": 0}, {"exit_code": 0, "late": {}}]
+    )
+    assert told[1] == []
+    assert [what for what, *_ in told[2]] == ["closed"]
+
+
+@given(st.lists(night, max_size=25), st.integers(1, 4))
+def test_openings_and_closings_alternate_for_each_condition(nights, after):
+    is_open = Counter()
+    for told in play(nights, Rules(after=after)):
+        assert len({name for what, name, _ in told if what != "once"}) == len(
+            [1 for what, *_ in told if what != "once"]
+        )
+        for what, name, _ in told:
+            if what == "opened":
+                assert not is_open[name]
+                is_open[name] = 1
+            elif what in ("closed", "changed"):
+                assert is_open[name]
+                is_open[name] = int(what == "changed")
+
+
+@given(st.lists(night, max_size=25), st.integers(1, 4))
+def test_what_is_open_is_what_is_so(nights, after):
+    """A model that looks at the whole past: told open is what is so now, told closed what is not."""
+    is_open = set()
+    for number, told in enumerate(play(nights, Rules(after=after)), start=1):
+        for what, name, _ in told:
+            if what == "opened":
+                is_open.add(name)
+            elif what == "closed":
+                is_open.remove(name)
+        assert is_open == _so(nights[:number], after)
+
+
+def _so(past, after):
+    late = next((one["late"] for one in reversed(past) if one["late"] is not None), {})
+    unknown = next((one["unknown"] for one in reversed(past) if one["unknown"] is not None), 0)
+    found = {f"{LATE}{what}" for what in late} | ({UNKNOWN} if unknown else set())
+    streak = []
+    for one in reversed(past):
+        if one["exit_code"] in WELL:
+            break
+        streak.insert(0, one["exit_code"])
+    tells = [
+        number
+        for number, code in enumerate(streak)
+        if code != 75 or (number + 1 >= after and set(streak[number + 1 - after : number + 1]) == {75})
+    ]
+    return found | ({RUN} if tells else set())
+
+
+@given(night, st.integers(2, 6))
+def test_nothing_is_told_when_nothing_changes(one, times):
+    told = play([one] * (times + 4), Rules(after=2))
+    assert all(again == [] for again in told[2:])
+
+
+@given(st.lists(night, max_size=15))
+def test_what_is_told_once_and_for_all_is_told_once(nights):
+    told = Counter(name for one in play(nights) for what, name, _ in one if what == "once")
+    assert set(told.values()) <= {1}
+    assert set(told) == told_by_the_model(nights)
+
+
+def told_by_the_model(nights):
+    """A gap between runs is news unless the run before could not do its work either: that was told as what it was."""
+    heard, told = set(), set()
+    for before, one in pairwise([{"exit_code": 0}, *nights]):
+        if before["exit_code"] in WELL:
+            told |= set(one["over"]) - heard
+        heard |= set(one["over"])
+    return told

@@ -1,0 +1,320 @@
+"""Notices as they arrive at a real receiver: once each, however often delivery fails in between."""
+
+import json
+import logging
+import tempfile
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from databases import ask
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from ledgers import order, unknown
+from notification_servers import web
+from reported_runs import create
+from shared_ledger import shared_memory
+
+from loadsheet.operations.notifications import move, storage, tell
+from loadsheet.operations.notifications.conditions import Facts, Rules, turn
+from loadsheet.operations.notifications.delivery import Address, deliver_all, understood
+from loadsheet.operations.notifications.state import Kept, Notice, fresh
+from loadsheet.problems import ExchangeUnreachable, LedgerBusy, MappingError, Problem, Where
+from loadsheet.run_outcome import Night
+from loadsheet.settings import Settings
+
+
+@pytest.fixture(params=["file", "table"])
+def where(request):
+    """Everything here holds wherever the memory is kept."""
+    return {} if request.param == "file" else shared_memory()
+
+
+def test_a_failed_night_is_told_once_and_once_that_it_is_over(told, titles):
+    told.failed()
+    told.failed()
+    told.failed()
+    told.night()
+    told.night()
+    assert titles.all() == [
+        "loadsheet: a run failed (exit code 77)",
+        "loadsheet: is well again after 3 failed runs",
+    ]
+    assert titles.bodies()[0].splitlines() == [
+        "The run stopped: the exchange refused the token.",
+        "the exchange refused the token (401)",
+        "Next: loadsheet doctor",
+    ]
+    assert "Reports: " in titles.bodies()[1]
+    assert told.said == []
+
+
+def test_an_exchange_out_of_reach_is_told_at_the_second_night_in_a_row(told, titles):
+    down = ExchangeUnreachable("https://exchange.example cannot be reached")
+    told.failed(down)
+    told.night()
+    told.failed(down)
+    assert titles.all() == []
+    told.failed(LedgerBusy("the ledger is held by process 7"))
+    assert titles.all() == ["loadsheet: 2 runs failed (exit code 75)"]
+
+
+def test_the_shipper_stands_in_the_title_and_in_the_next_command(told, titles):
+    told.set(shipper="acme west")
+    told.failed(MappingError("no such column"))
+    assert titles.all() == ["loadsheet acme west: a run failed (exit code 78)"]
+    assert "Next: loadsheet doctor --shipper 'acme west'" in titles.bodies()[0]
+
+
+def test_unknown_outcomes_are_told_when_there_are_some_and_when_there_are_none(told, titles):
+    told.set(digest_at="23:59")
+    told.house.settings = told.settings
+    told.night([create(1), create(2)], answers=unknown, exit_code=1)
+    told.night()
+    assert titles.all()[0] == "loadsheet: 2 outcomes are unknown"
+    assert "Next: loadsheet resolve" in titles.bodies()[0]
+    assert len([title for title in titles.all() if "unknown" in title]) == 1
+
+
+def test_a_late_file_is_told_once_when_late_and_once_when_it_came(told, titles):
+    told.set(expect=[{"name": "acme", "files": "in*.csv", "by": "01:00", "days": "Mon-Sun", "timezone": "UTC"}])
+    told.night()
+    told.night()
+    told.night()
+    assert titles.all() == ["loadsheet: acme: late"]
+    assert titles.bodies()[0].startswith("Late: acme: due Fri 2026-03-06 01:00, no file was taken in.")
+    assert "Next: loadsheet expected" in titles.bodies()[0]
+    told.night([create(1)], held=[order(1)])  # its file says 2026-03-04: it was found later
+    assert titles.all()[1:] == ["loadsheet: acme: no longer late"]
+    assert "came " in titles.bodies()[1]
+    assert "in4.csv" in titles.bodies()[1]
+    told.night([create(2)], held=[order(1), order(2)])
+    assert len(titles.all()) == 2
+
+
+def test_a_gap_between_runs_is_told_once(told, titles):
+    told.set(runs_due_s=100_000)
+    told.night()
+    told.night()
+    told.night(days=4)
+    told.night()
+    assert titles.all() == ["loadsheet: a run did not happen"]
+    assert "(95.9 hours)" in titles.bodies()[0]
+
+
+def test_what_could_not_be_delivered_is_delivered_after_the_next_run(told, titles, receiver):
+    receiver.code = 503
+    told.failed()
+    told.night()
+    assert titles.all() == []
+    assert told.said[0].startswith("notices: json://127.0.0.1: the notice could not be delivered; it is tried again")
+    receiver.code = 200
+    told.night()
+    assert [title.rpartition(": ")[2] for title in titles.all()] == [
+        "a run failed (exit code 77)",
+        "is well again after 1 failed run",
+    ]
+    told.night()
+    assert len(titles.all()) == 2
+
+
+def test_of_two_addresses_the_one_that_was_reached_is_not_told_again(told, receiver):
+    with web() as other:
+        told.set(notify=[f"json://127.0.0.1:{receiver.port}/a", f"json://127.0.0.1:{other.port}/b"])
+        other.code = 500
+        told.failed()
+        other.code = 200
+        told.failed()
+        assert len(receiver.notices) == len(other.notices) == 1
+
+
+def test_addresses_can_stand_in_a_file_and_one_that_cannot_be_read_loses_nothing(told, titles, receiver, tmp_path):
+    file = tmp_path / "addresses"
+    told.set(notify=[], notify_file=file)
+    told.failed()
+    assert told.said == [f"notices: notify_file {file} cannot be read (No such file or directory)"]
+    file.write_text(f"# the operators\n\njson://127.0.0.1:{receiver.port}/file\n")
+    told.failed()
+    assert titles.all() == ["loadsheet: a run failed (exit code 77)"]
+
+
+def test_nothing_is_remembered_where_nobody_is_told(told, tmp_path):
+    told.set(notify=[])
+    told.failed()
+    assert not (tmp_path / "state").exists()
+    assert not told.settings.is_shared or not ask(
+        "select 1 from pg_namespace where nspname = %s", f"{told.settings.database_schema}_fleet"
+    )
+
+
+def test_a_damaged_memory_is_begun_anew_and_said(told, titles, tmp_path):
+    told.failed()
+    if told.settings.is_shared:
+        ask(f"update {told.settings.database_schema}_fleet.notices set memory = %s", '{"salt": 7, "cond')
+    else:
+        (tmp_path / "state" / "notices.json").write_text('{"salt": 7, "cond')
+    told.failed()
+    assert "begun anew" in told.said[0]
+    assert len(titles.all()) == 2
+    told.failed()
+    assert len(titles.all()) == 2
+
+
+REFUSING = """
+create function {0}.refuse() returns trigger language plpgsql as $$ begin raise exception 'not today'; end $$;
+create trigger refuse before insert or update on {0}.notices for each row execute function {0}.refuse()
+"""
+
+
+def test_a_memory_that_cannot_be_written_loses_no_notice(told, titles, tmp_path):
+    if told.settings.is_shared:
+        move(told.settings, print)
+        ask(REFUSING.format(f"{told.settings.database_schema}_fleet"))
+    else:
+        (tmp_path / "state").write_text("a file where the folder should be")
+    told.failed()
+    assert titles.all() == ["loadsheet: a run failed (exit code 77)"]
+    assert any("may be told again" in line for line in told.said)
+
+
+def test_memory_is_for_its_owner_only_and_holds_no_address(told, receiver, tmp_path):
+    receiver.code = 500
+    told.set(notify=[f"json://user:hunter2@127.0.0.1:{receiver.port}/secret-path", "tgram://123:bot-token/chat"])
+    told.failed()
+    if not told.settings.is_shared:
+        assert (tmp_path / "state" / "notices.json").stat().st_mode & 0o777 == 0o600
+    everything = "\n".join([told.kept, *told.said])
+    for secret in ("hunter2", "secret-path", "bot-token", str(receiver.port)):
+        assert secret not in everything
+    assert "json://127.0.0.1: " in everything
+
+
+@pytest.mark.parametrize(
+    ("url", "called"),
+    [
+        ("mailtos://me:pw@smtp.example.org:465?to=x@y", "mailtos://smtp.example.org"),
+        ("slack://TokenA/TokenB/TokenC", "slack://..."),
+        ("json://[broken", "json://..."),
+        ("not a url", "an address that is no URL"),
+        ("a b://host", "an address that is no URL"),
+    ],
+)
+def test_of_an_address_nothing_secret_is_said(url, called):
+    assert Address.of(url).called == called
+
+
+def test_an_address_that_is_none_is_said_and_stops_no_other(told, titles):
+    told.set(notify=["nonsense", *told.settings.notify])
+    told.failed()
+    assert told.said == [
+        "notices: an address that is no URL: this is no address that notices can go to; it is tried again after the next run"
+    ]
+    assert len(titles.all()) == 1
+
+
+def test_what_the_library_logs_about_addresses_is_silenced(told, caplog):
+    caplog.set_level(logging.DEBUG)
+    told.set(notify=["json://user:hunter2@127.0.0.1:1/x", "nonsense://hunter2"])
+    told.failed()
+    assert "hunter2" not in caplog.text
+    assert not [record for record in caplog.records if record.name.startswith("apprise")]
+
+
+def test_a_process_killed_between_delivering_and_remembering_tells_twice_and_loses_nothing(tmp_path, receiver, where):
+    chosen = Settings(state=tmp_path, notify=[f"json://127.0.0.1:{receiver.port}"], **where)
+
+    def killed(_):
+        raise KeyboardInterrupt
+
+    with storage.held(chosen, print) as memory:
+        memory.write(
+            Kept(salt="x", outbox=tuple(Notice("notify", "", "info", title, "text") for title in ("one", "two")))
+        )
+    with pytest.raises(KeyboardInterrupt), storage.held(chosen, print) as memory:
+        deliver_all(chosen, memory.read(), killed, print)
+    with storage.held(chosen, print) as memory:
+        deliver_all(chosen, memory.read(), memory.write, print)
+    assert [notice["title"] for notice in receiver.notices] == ["one", "one", "two"]
+    with storage.held(chosen, print) as memory:
+        assert memory.read().outbox == ()
+
+
+def test_two_processes_do_not_tell_at_the_same_time(tmp_path, monkeypatch, where):
+    said, chosen = [], Settings(state=tmp_path, **where)
+    monkeypatch.setattr(storage, "LOCK_TIMEOUT_S", 0.05)
+    with storage.held(chosen, said.append) as first, storage.held(chosen, said.append) as second:
+        assert first is not None
+        assert second is None
+    assert "another process" in said[0]
+    with storage.held(chosen, said.append) as third:
+        assert third is not None
+
+
+nights = st.lists(
+    st.tuples(st.sampled_from([0, 1, 70, 75, 77]), st.booleans()).map(lambda one: {"code": one[0], "reaches": one[1]}),
+    max_size=9,
+)
+
+
+@pytest.fixture(scope="module")
+def shared():
+    with web() as found:
+        yield found
+
+
+@settings(max_examples=30, deadline=None)
+@given(nights)
+def test_for_any_nights_each_change_is_received_once_and_in_order_however_often_delivery_fails(shared, nights):
+    shared.got.clear()
+    with tempfile.TemporaryDirectory() as folder:
+        chosen = Settings(state=Path(folder), notify=[f"json://127.0.0.1:{shared.port}"], notify_again_days=0)
+        kept, expected, now = Kept(), [], datetime(2026, 3, 4, 2, tzinfo=UTC)
+        for one in [*nights, {"code": None, "reaches": True}]:
+            now += timedelta(days=1)
+            code = one["code"] if one["code"] is not None else (nights[-1]["code"] if nights else 0)
+            shared.code = 200 if one["reaches"] else 500
+            tell(chosen, Night("", now, now, code), None, (), lambda _: None)
+            kept, changes = turn(kept, Facts(now, code), Rules())
+            expected += [(change.what, change.condition.cause) for change in changes]
+    words = {"opened": "failed (exit", "changed": "another reason (exit", "closed": "well again"}
+    got = [notice["title"] for notice in shared.notices]
+    assert len(got) == len(expected)
+    for title, (what, cause) in zip(got, expected, strict=True):
+        assert words[what] in title
+        assert what == "closed" or f"code {cause})" in title
+
+
+def test_what_is_kept_reads_back_equal(tmp_path, where):
+    chosen = Settings(state=tmp_path, **where)
+    kept, _ = turn(fresh(), Facts(datetime(2026, 3, 4, tzinfo=UTC), 77, "why", {"a": "late"}, {"g": "gap"}, 3), Rules())
+    with storage.held(chosen, print) as memory:
+        assert memory.write(kept)
+    with storage.held(chosen, print) as memory:
+        assert memory.read() == kept
+    if not where:
+        assert json.loads((tmp_path / "notices.json").read_text())["version"] == 1
+
+
+def test_a_file_whose_companion_is_overdue_is_told_once_and_once_when_it_waits_no_longer(told, titles):
+    def waits(hours):
+        values = {"hours": hours, "companion": "packages.csv"}
+        report = told.house.night()
+        left = (Problem("A111", Where("orders.csv"), "orders.csv", values),)
+        told.tell(0, summary=report.summary, folder=report.folder, left=left)
+
+    waits("25")
+    waits("49")
+    told.failed()
+    told.night()
+    assert titles.all()[0] == "loadsheet: orders.csv waits for its companion"
+    assert "has waited 25 hours for its companion packages.csv" in titles.bodies()[0]
+    assert [title for title in titles.all()[1:] if "waits" in title] == []
+    assert "orders.csv waits no longer" in titles.bodies()[-1]
+    assert len(titles.all()) == 3
+
+
+@pytest.mark.parametrize(
+    ("url", "can"), [("slak://secret/x", False), ("mailto://x:y@here.example", True), ("x", False)]
+)
+def test_an_address_that_nothing_can_be_sent_to_is_known_before(url, can):
+    assert understood(Address.of(url)) == can

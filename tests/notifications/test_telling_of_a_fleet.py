@@ -1,0 +1,120 @@
+"""Notices of a fleet: what one machine told no other tells again, whatever becomes of the database meanwhile."""
+
+import json
+import subprocess
+import sys
+
+from databases import ask
+from shared_ledger import shared_memory
+
+from loadsheet.operations.notifications import move, storage
+from loadsheet.operations.notifications.state import Condition, Kept, Notice, joined
+from loadsheet.problems import LedgerGone
+from loadsheet.settings import Settings
+
+
+def test_what_one_machine_told_another_does_not_tell_again(told, titles):
+    told.set(**shared_memory())
+    for number in range(3):
+        told.set(state=told.folder / f"machine {number}")
+        told.failed()
+    told.set(state=told.folder / "machine 4")
+    told.night()
+    assert [title.rpartition(": ")[2] for title in titles.all()] == [
+        "a run failed (exit code 77)",
+        "is well again after 3 failed runs",
+    ]
+    assert not list(told.folder.rglob("notices.json"))
+
+
+def test_each_shipper_of_a_fleet_has_a_memory_of_its_own(told, titles):
+    told.set(**shared_memory(), shipper="acme")
+    told.failed()
+    told.set(shipper="bolt")
+    told.failed()
+    assert titles.all() == [
+        "loadsheet acme: a run failed (exit code 77)",
+        "loadsheet bolt: a run failed (exit code 77)",
+    ]
+
+
+def test_the_memory_moves_with_the_ledger(told, titles, tmp_path):
+    told.failed()
+    before = json.loads(told.kept)
+    told.set(**shared_memory())
+    move(told.settings, told.said.append)
+    assert [path.name for path in (tmp_path / "state").iterdir()] in ([], ["notices.json.lock"])
+    told.failed()
+    assert len(titles.all()) == 1
+    assert json.loads(told.kept)["salt"] == before["salt"]
+    assert told.said == []
+
+
+def test_while_the_ledger_is_away_the_machine_remembers_and_tells_once(told, titles, receiver, tmp_path):
+    settings = shared_memory()
+    away = f"postgresql://me:hunter2@/there?host={tmp_path}"
+    told.set(**settings | {"database": away})
+    for _ in range(3):
+        told.failed(LedgerGone("the ledger cannot be reached"))
+    assert titles.all() == ["loadsheet: 2 runs failed (exit code 75)"]
+    assert all("until then this machine remembers by itself" in line and "hunter2" not in line for line in told.said)
+    told.set(**settings)
+    told.night()
+    assert titles.all()[1:] == ["loadsheet: is well again after 3 failed runs"]
+    assert not (tmp_path / "state" / "notices.json").exists()
+
+
+def test_who_lost_the_connection_remembers_nothing_more(tmp_path):
+    said, chosen = [], Settings(state=tmp_path, **shared_memory())
+    with storage.held(chosen, said.append) as first:
+        assert first.write(Kept(salt="first"))
+        ask(
+            "select pg_terminate_backend(pid) from pg_stat_activity where application_name like 'loadsheet%%' and pid <> pg_backend_pid()"
+        )
+        with storage.held(chosen, said.append) as second:
+            assert second.write(Kept(salt="second"))
+        assert not first.write(Kept(salt="late"))
+        assert not first.write(Kept(salt="later still"))
+    assert "what is told now may be told again" in said[0]
+    with storage.held(chosen, said.append) as third:
+        assert third.read().salt == "second"
+
+
+def test_what_two_remembered_is_joined():
+    told_here = Condition("2026-03-04T02:15:00.000Z", told_cause="75")
+    known = Kept("s", {"run": Condition("earlier")}, (Notice("notify", "", "info", "a", ""),), ("x",), "2026-03-04")
+    more = Kept(
+        "t",
+        {"run": told_here, "waits f": told_here},
+        (Notice("notify", "", "info", "b", "", reached=("m",)),),
+        ("y", "x"),
+    )
+    both = joined(known, more)
+    assert both.conditions == {"run": Condition("earlier"), "waits f": told_here}
+    assert [(notice.title, notice.reached) for notice in both.outbox] == [("a", ()), ("b", ())]
+    assert (both.salt, both.once, both.digest_at) == ("s", ("y", "x"), "2026-03-04")
+
+
+HOLDING = """
+import sys
+from loadsheet.settings import Settings
+from loadsheet.operations.notifications import places
+from loadsheet.operations.notifications.state import Kept
+
+with places.held(Settings(database=sys.argv[1], database_schema=sys.argv[2], state=sys.argv[3]), print) as memory:
+    memory.write(Kept(salt="killed"))
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_machine_that_dies_while_it_tells_keeps_its_memory_and_holds_nobody_up(tmp_path):
+    chosen, said = Settings(state=tmp_path / "mine", **shared_memory()), []
+    words = [sys.executable, "-c", HOLDING, chosen.database, chosen.database_schema, str(tmp_path / "theirs")]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout.readline() == b"held\n"
+        other.kill()
+        other.wait()
+        with storage.held(chosen, said.append) as memory:
+            assert memory.read().salt == "killed"
+    assert said == []

@@ -1,0 +1,226 @@
+"""Problems fold by their cause, and each proposal is one that the readers of the mapping would take."""
+
+from datetime import datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from loadsheet.mapping.conversion_errors import Wrong
+from loadsheet.mapping.moments import format_reader
+from loadsheet.mapping.numerals import number_reader
+from loadsheet.problem_groups import Causes
+from loadsheet.problems import CATALOGUE, Problem, Where
+
+
+def cell(code, found, row, column="Pickup", **values):
+    hint = values.pop("hint", "")
+    return Problem(code, Where("orders.csv", row=row, column=column), found, values, hint)
+
+
+def folded(*problems):
+    causes = Causes()
+    for number, problem in enumerate(problems):
+        causes.add(problem, f"O-{number}")
+    return causes.ranked()
+
+
+def only(*problems):
+    (cause,) = folded(*problems)
+    return cause
+
+
+def test_four_thousand_dates_in_another_style_are_one_cause_with_the_format_to_set():
+    problems = [
+        cell("C304", f"03/{13 + row % 18}/2026 08:00", row, expected="31/03/2026 14:05") for row in range(2, 4002)
+    ]
+    cause = only(*problems)
+    assert cause.say == "column Pickup reads as month/day in 4,000 rows"
+    assert (
+        cause.proposal
+        == 'set dates: ["%m/%d/%Y %H:%M"] (or formats of the column); days up to 12 were read the other way round'
+    )
+    assert (cause.count, cause.keys, len(cause.places), len(cause.found)) == (4000, 4000, 3, 3)
+    assert cause.title == CATALOGUE["C304"].title
+
+
+def test_dates_that_fit_two_styles_get_no_format_but_the_question():
+    cause = only(cell("C304", "03/04/2026", 2, expected="31.03.2026"))
+    assert (
+        cause.proposal == 'the values can be read in two ways: say which is meant, dates: ["%d/%m/%Y"] or ["%m/%d/%Y"]'
+    )
+
+
+def test_one_value_of_no_style_takes_the_proposal_away():
+    cause = only(cell("C304", "03/25/2026", 2, expected="31/03/2026"), cell("C304", "soon", 3, expected="31/03/2026"))
+    assert cause.proposal == "expected: 31/03/2026"  # no format to set, but what the column takes
+    assert cause.say == "column Pickup: not a date in 2 rows"
+
+
+def test_excel_errors_and_rows_of_different_wrong_lengths_say_what_to_do():
+    error = only(cell("R207", "#N/A", 2), cell("R207", "#REF!", 3))
+    assert error.proposal == "correct the formula, or type the value in its place"
+    long = cell("R205", "x", 2, column="", cells=12, columns=11, hint="a value stands beyond the last column")
+    short = cell("R205", "", 3, column="", cells=5, columns=11, hint="a cell is missing")
+    assert only(long, short).proposal == "compare these rows with the header: each value belongs below its own label"
+    assert only(long, long).proposal == "a value stands beyond the last column"
+
+
+def test_a_time_of_day_is_no_date_in_another_style():
+    assert only(cell("C304", "2026-03-10", 2, expected="14:05:00 or 14:05")).proposal == ""
+
+
+def test_a_date_with_a_time_asks_for_the_type_that_takes_it():
+    cause = only(cell("C304", "2026-03-10 08:00", 2, expected="a date without a time"))
+    assert cause.proposal == "the cells hold times of day as well: use type: datetime"
+
+
+@given(st.lists(st.datetimes(datetime(2020, 1, 13), datetime(2030, 12, 31)), min_size=1, max_size=20))
+def test_a_proposed_format_reads_every_value(moments):
+    texts = [moment.strftime("%m/%d/%Y %H:%M") for moment in moments]
+    cause = only(*(cell("C304", text, row, expected="31.03.2026 14:05") for row, text in enumerate(texts, 2)))
+    if cause.proposal.startswith("set dates"):
+        read = format_reader(cause.proposal.split('"')[1], None)
+        assert [read(text) for text in texts] == [moment.replace(second=0, microsecond=0) for moment in moments]
+    else:
+        assert all(moment.day <= 12 for moment in moments)
+
+
+@pytest.mark.parametrize(
+    ("texts", "locale"),
+    [
+        (["1.234,56", "12,5"], "de_DE"),
+        (["1,234.56"], "en_GB"),
+        (["1 234,5", "12,5"], "fr_FR"),
+        (["1'234.50"], "de_CH"),
+    ],
+)
+def test_numbers_of_another_locale_name_it(texts, locale):
+    cause = only(*(cell("C302", text, row, locale="xx") for row, text in enumerate(texts, 2)))
+    assert f"set locale: {locale} " in cause.proposal
+    assert not any(isinstance(number_reader(locale)(text), Wrong) for text in texts)
+
+
+def test_a_number_that_two_locales_read_differently_gets_no_proposal():
+    assert only(cell("C316", "1.234", 2, first="1234", second="1,234")).proposal == ""
+
+
+def test_numbers_with_units_ask_for_a_quantity():
+    cause = only(cell("C302", "12 kg", 2, locale="en_GB"), cell("C302", "1,200 lb", 3, locale="en_GB"))
+    assert cause.proposal == "all carry a unit (kg, lb): use type: quantity and say the unit"
+
+
+def test_typing_errors_and_missing_codes_are_told_apart():
+    typed = [cell("C306", "NSTR", row, expected="NSTAR", hint="did you mean NSTAR?") for row in (2, 3)]
+    assert only(*typed).proposal == "correct NSTR -> NSTAR; or, if they are right, add them to the list of the column"
+    lacking = cell("C306", "KISTE", 4, expected="NSTAR")
+    assert only(*typed, lacking).proposal == "the list of the column lacks KISTE"
+
+
+def test_words_far_from_a_list_and_many_of_them_point_to_the_wrong_column():
+    cause = only(*(cell("C306", f"word {number}", number, expected="A, B") for number in range(2, 102)))
+    assert cause.proposal == "over 50 different words: perhaps the wrong column is mapped"
+
+
+@pytest.mark.parametrize(
+    ("problem", "proposal"),
+    [
+        (cell("C308", "Indai", 2, hint="did you mean india?"), "correct Indai -> india"),
+        (cell("C308", "Erewhon", 2), ""),
+        (cell("C307", "14 stone", 2, expected="one of kg"), "say under source.units what stone means"),
+        (cell("C310", "perhaps", 2), "say under yes: or no: of the column what perhaps means"),
+        (cell("C303", "1.5", 2), "all are numbers with a fraction: use type: decimal"),
+        (
+            cell("C312", "x" * 90, 2, length=90, expected=80),
+            "the longest has 90 characters: shorten them, or set max_length or on_too_long: cut_and_warn",
+        ),
+        (
+            cell("C301", "", 2),
+            "fill the column in; or give it default: or fill_down: true in the mapping, if a blank means something",
+        ),
+        (
+            cell("R223", "1100", 2, width=5, pads_to=5, count=11, rows="rows 2"),
+            'pad_left: {to: 5, with: "0"} of the column puts the zeros back',
+        ),
+        (cell("R223", "1100", 2, width=5, count=11, rows="rows 2"), ""),
+        (cell("G406", "x", 2, say="no", check="window"), ""),
+    ],
+)
+def test_a_proposal_follows_from_what_was_seen(problem, proposal):
+    assert only(problem).proposal == proposal
+
+
+def test_columns_files_and_checks_are_causes_of_their_own_and_list_items_are_not():
+    path = [
+        Problem("K501", Where("a.csv", row=row, path=f"packages[{row}].weight"), "", {"path": f"packages[{row}].weight", "text": "is required"})
+        for row in (2, 3)
+    ]  # fmt: skip
+    causes = folded(
+        *path,
+        cell("G406", "1", 2, say="first", check="one"),
+        cell("G406", "1", 2, say="second", check="two"),
+        cell("C301", "", 2, column="A"),
+        cell("C301", "", 2, column="B"),
+    )
+    assert [cause.count for cause in causes] == [2, 1, 1, 1, 1]
+    assert causes[0].say == "packages.weight is required, in 2 rows"
+
+
+def test_refusals_of_the_exchange_show_its_words():
+    texts = [Problem("X701", values={"text": f"rule {number}"}) for number in (1, 1, 2)]
+    cause = only(*texts)
+    assert cause.found == ("rule 1", "rule 2")
+    assert cause.say == "refused by the exchange in 3 documents"
+
+
+def test_a_document_with_many_problems_of_a_cause_counts_once():
+    causes = Causes()
+    for key, row in (("A", 2), ("A", 3), ("B", 4)):
+        causes.add(cell("C301", "", row), key)
+    assert [(cause.count, cause.keys) for cause in causes.ranked()] == [(3, 2)]
+
+
+def test_errors_come_before_warnings_and_the_most_frequent_first():
+    warning = Problem("R223", Where("a.csv", row=2, column="Zip"), "1", {"width": 5, "rows": "rows 2"}, level="warning")
+    causes = folded(*[warning] * 9, cell("C301", "", 2, "A"), *[cell("C301", "", 2, "B")] * 2)
+    assert [(cause.code, cause.column) for cause in causes] == [("C301", "B"), ("C301", "A"), ("R223", "Zip")]
+
+
+def test_memory_is_bounded_by_causes_and_not_by_problems():
+    causes = Causes()
+    for number in range(30_000):
+        causes.add(cell("C306", f"v{number}", number, column=f"column {number % 3_000}", expected="A"), f"{number}")
+    ranked = causes.ranked()
+    assert len(ranked) == 1_001
+    assert sum(cause.count for cause in ranked) == 30_000
+    assert (ranked[0].column, ranked[0].file) == ("", "")
+
+
+@pytest.mark.parametrize(("values", "told"), [(50, "lacks v0, v1"), (51, "over 50 different words")])
+def test_fifty_different_values_of_a_cause_are_kept(values, told):
+    cause = only(*(cell("C306", f"v{number}", number, expected="A") for number in range(values)))
+    assert told in cause.proposal
+
+
+@given(st.data())
+def test_every_code_of_the_catalogue_gives_a_sentence(data):
+    code = data.draw(st.sampled_from(sorted(CATALOGUE)))
+    template = CATALOGUE[code].template
+    values = dict.fromkeys({part.split("}")[0] for part in template.split("{")[1:]} - {"found", "column", "count"}, "7")
+    cause = only(
+        Problem(code, Where("a.csv", row=3, column="X"), data.draw(st.text(max_size=20)), {**values, "count": "1"})
+    )
+    assert cause.count == 1
+    assert cause.say
+    assert "\n" not in cause.proposal
+
+
+def test_a_proposal_is_one_line_whatever_the_value():
+    cause = only(Problem("C306", Where("a.csv", row=3, column="X"), "a\nb", {"expected": "A"}))
+    assert cause.proposal == "the list of the column lacks a b"
+
+
+def test_long_values_are_kept_in_part():
+    cause = only(*(cell("C306", f"{number:03}{'x' * 30_000}", number, expected="A") for number in range(2, 12)))
+    assert all(len(value) < 300 for value in (*cause.found, cause.say))
+    assert len(cause.proposal) < 3_000

@@ -1,0 +1,522 @@
+"""What is forgotten at a person's request is gone, byte for byte; counts, totals and the deed stay."""
+
+import hashlib
+import json
+import os
+import shutil
+import signal
+import sys
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+
+import databases
+import pytest
+from ledgers import drop_of, order, refused, send, unknown, upsert, weight_problem
+from retention_runs import PERSON, house_in, orders, records
+from sqlalchemy import Engine, event, select
+
+from loadsheet.cli import invoke
+from loadsheet.inbox import InboxFile, archived_before
+from loadsheet.ledger import Choice, Remark, Settlement, State, first_broken, open_ledger
+from loadsheet.ledger.schema import metadata
+from loadsheet.operations.retention.erasure import Wanted, find, forget, plan
+from loadsheet.problems import LedgerError
+
+OTHER = "Herr Anderer"
+
+
+@pytest.fixture(params=databases.KINDS)
+def kind(request):
+    return request.param
+
+
+@pytest.fixture
+def house(tmp_path, kind):
+    with house_in(tmp_path, kind=kind) as opened:
+        yield opened
+
+
+def files_with(house, text):
+    """The files around the ledger in which this text stands."""
+    paths = [path for path in house.place.iterdir() if path.is_file()]
+    return sorted(path.name for path in paths if text.encode() in path.read_bytes())
+
+
+def do(house, key, **wanted):
+    chosen = Wanted(**wanted)
+    ledger = house.ledger
+    found = find(house.settings, ledger, house.place / "ledger.db", key)
+    deed = plan(house.settings, found, chosen)
+    run = ledger.begin_run()
+    forget(house.settings, ledger, run, found, chosen, who="clerk", because="request 17")
+    ledger.end_run(run, exit_code=0, summary={})
+    return deed
+
+
+def filled(house):
+    """Orders of one person and of another, refused, unknown and given up, with words of people; the bytes stand in the file."""
+    answers = {"A-00002": refused, "A-00003": unknown}
+    listed = [*records(1, goods_value=7), *records(4, delivery_company=OTHER)]
+    items = [*orders(1, 2, 3), *orders(4, delivery_company=OTHER)]
+    run, drop = house.night(
+        "orders.csv", items, answers=lambda one: answers.get(one.key, lambda _: None)(one), listed=listed
+    )
+    entry = house.entry("A-00001")
+    assert house.ledger.remark([Remark(entry.id, "comment", f"called {PERSON}", "ann", "2026-03-05T00:00:00.000Z")], {})
+    return run, drop
+
+
+@databases.ONLY_SQLITE
+def test_no_byte_of_a_forgotten_person_is_left_in_the_ledger_nor_in_its_log(house):
+    filled(house)
+    assert files_with(house, PERSON)
+    unknown_one = house.entry("A-00003")
+    with pytest.raises(LedgerError, match=r"order.create A-00003 is unknown: .* loadsheet resolve A-00003"):
+        do(house, "A-00003")
+    settled = Settlement(unknown_one.id, State.HELD, f"given up by bob: {PERSON} knows")
+    house.ledger.decide(
+        house.ledger.begin_run(), [Choice(unknown_one, settled, f"{PERSON} was asked")],
+        who="bob", choice="give up", comment=f"{PERSON} knows",
+    )  # fmt: skip
+    for key in ("A-00001", "A-00002", "A-00003"):
+        do(house, key)
+    left = [one for one in house.ledger.history.entries_by_key("A-00004") if PERSON in str(one.rows)]
+    assert left  # the other order's rows carry the same name in a cell of their own
+    do(house, "A-00004")
+    for text in (PERSON, OTHER, "pincode"):
+        assert files_with(house, text) == []
+    assert house.ledger.check() == []
+    assert house.entry("A-00003").state is State.INVALID
+
+
+@databases.ONLY_SQLITE
+def test_of_an_upsert_that_waits_what_it_might_have_been_is_forgotten_too(house):
+    house.night("orders.csv", orders(1), answers=unknown)
+    either = upsert(
+        order(1, delivery_company=OTHER), [("orders", 2, ("A-00001",))], {"order_id": "A-00001", "note": OTHER}
+    )
+    run, _ = house.night("again.csv", [either], answers=unknown)
+    house.ledger.hold_waiting(run)
+    waits = house.entry("A-00001")
+    assert (waits.operation, waits.state) == ("order.update", State.HELD)
+    lost = house.ledger.history.entries_by_key("A-00001")[0]
+    house.ledger.settle(house.ledger.begin_run(), [Settlement(lost.id, State.HELD, "given up")])
+    do(house, "A-00001")
+    assert files_with(house, OTHER) == []
+    assert house.ledger.check() == []
+
+
+def test_the_books_balance_and_totals_are_the_same_after_it(house):
+    run, _ = filled(house)
+    before = house.told_again(run)
+    do(house, "A-00001")
+    after = house.told_again(run)
+    assert after.balances
+    assert (after.balance, after.totals, after.shares) == (before.balance, before.totals, before.shares)
+    assert after.matches.verdicts() == before.matches.verdicts()
+    house.reported_again(run)
+    house.night("later.csv", orders(5), listed=records(5))
+
+
+def test_the_deed_is_a_decision_in_the_chain_without_the_key_and_vouches_for_words_it_took(house):
+    filled(house)
+    entry = house.entry("A-00002")
+    settled = Settlement(entry.id, State.READY, "brought back")
+    house.ledger.decide(
+        house.ledger.begin_run(), [Choice(entry, settled, "looked")], who="bob", choice="retry", comment=PERSON
+    )
+    house.end(house.ledger.begin_run())
+    with pytest.raises(LedgerError, match="is ready"):
+        do(house, "A-00002")
+    run = house.ledger.begin_run()
+    send(house.ledger, run)
+    do(house, "A-00002")
+    retried, deed = house.ledger.history.decisions()
+    assert (retried.comment, retried.evidence) == ("", "")
+    assert (deed.who, deed.choice, deed.comment) == ("clerk", "forget", "request 17")
+    assert "A-00002" not in deed.evidence
+    assert retried.hash in deed.evidence
+    assert first_broken([retried, deed]) is None
+    assert first_broken([retried]) == retried  # nobody vouches for it
+    assert first_broken([retried, replace(deed, evidence="key sha256 00; contents of 1 entries removed")]) is not None
+    assert house.ledger.check() == []
+
+
+def test_a_key_that_shares_a_row_with_another_leaves_no_cell_there(house):
+    first, second = orders(1), orders(2)
+    shared = first[0].rows[1]
+    second = replace(second[0], rows=(*second[0].rows, shared), items={"(shared)": (2,)})
+    run = house.ledger.begin_run()
+    read = {"orders": 4}
+    items = [first[0], second]
+    house.ledger.plan(run, drop_of(("orders", "o.csv")), {}, items, lambda: read)
+    send(house.ledger, run)
+    do(house, "A-00001")
+    (other,) = house.ledger.history.entries_by_key("A-00002")
+    assert [bool(row.cells) for row in other.rows] == [True, True, False]
+    assert other.payload
+    house.end(run, records(1, 2))
+    assert house.reported_again(run).folder.is_dir()
+
+
+def test_the_same_record_is_not_sent_twice_after_it_unless_its_key_was_forgotten_too(house):
+    filled(house)
+    do(house, "A-00001")
+    _, again = house.night("again.csv", orders(1), listed=records(1))
+    assert house.entries(again)[0].state is State.UNCHANGED
+    do(house, "A-00001", with_key=True)
+    assert house.ledger.history.entries_by_key("A-00001") == []
+    assert files_with(house, "A-00001") == []
+    _, anew = house.night("anew.csv", orders(1), listed=records(1))
+    assert house.entries(anew)[0].state is State.ACCEPTED
+    assert house.ledger.check() == []
+
+
+def kept_original(house, drop, name):
+    path = house.place / "archive" / "2026/03/04" / drop.run / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(PERSON, encoding="utf-8")
+    house.ledger.archived(drop.id, name, str(path))
+    return path
+
+
+def test_an_original_of_its_own_goes_one_with_rows_of_others_is_named_and_goes_on_wish(house):
+    _, alone = house.night("alone.csv", orders(1), listed=records(1))
+    _, many = house.night("many.csv", orders(2, 3), listed=records(1, 2, 3))
+    mine, shared = kept_original(house, alone, "alone.csv"), kept_original(house, many, "many.csv")
+    deed = do(house, "A-00001")
+    assert f"{mine}: the original alone.csv" in deed.goes
+    assert not mine.exists()
+    deed = do(house, "A-00002")
+    assert any(text.startswith(f"{shared}: rows of others") for text in deed.stays)
+    assert shared.exists()
+    do(house, "A-00002", originals=True)
+    assert not shared.exists()
+    assert [file.kept_as for drop in (alone, many) for file in house.ledger.history.drop(drop.id).files] == ["", ""]
+
+
+@databases.ONLY_SQLITE
+def test_reports_capsules_and_copies_are_named_and_go_on_wish(house):
+    run, _ = house.night("orders.csv", orders(1), listed=records(1))
+    folder = house.settings.outbox / run.name
+    capsule = folder / f"{run.name}.capsule.zip"
+    capsule.write_bytes(b"x")
+    earlier = house.place / "capsules" / "2026-03-03-01.capsule.zip"
+    earlier.parent.mkdir()
+    earlier.write_bytes(b"x")
+    copy = house.place / "backups" / "ledger-2026-03-04.db"
+    copy.parent.mkdir()
+    house.ledger.back_up(copy)
+    assert PERSON.encode() in copy.read_bytes()
+    stays = do(house, "A-00001").stays
+    assert all(any(text.startswith(f"{path}: ") for text in stays) for path in (folder, capsule, copy))
+    assert folder.exists()
+    assert copy.exists()
+    goes = do(house, "A-00001", reports=True, backups=True).goes
+    assert all(any(text.startswith(f"{path}: ") for text in goes) for path in (folder, capsule, copy))
+    assert not folder.exists()
+    assert not copy.exists()
+    assert earlier.exists()
+    written = house.reported_again(run)
+    assert PERSON not in (written.folder / "forgotten-1.csv.results.csv").read_text(encoding="utf-8")
+    assert run.name in (house.settings.outbox / "index.html").read_text(encoding="utf-8")
+
+
+def everywhere(house, text):
+    """Where a text stands: in names, links, bytes and packed bytes of files below the house, and in the rows of its database."""
+    found = [str(path) for path in house.place.rglob("*") if text in str(path.relative_to(house.place))]
+    for path in (path for path in house.place.rglob("*") if path.is_symlink() or path.is_file()):
+        if path.is_symlink():
+            content = [str(path.readlink()).encode()]
+        elif zipfile.is_zipfile(path):
+            with zipfile.ZipFile(path) as packed:
+                content = [name.encode() for name in packed.namelist()] + [
+                    packed.read(name) for name in packed.namelist()
+                ]
+        else:
+            content = [path.read_bytes()]
+        spelled = (text.encode(), json.dumps(text)[1:-1].encode())
+        found += [str(path)] if any(one in part for one in spelled for part in content) else []
+    with house.ledger.history.at_one_moment() as connection:
+        for table in metadata.sorted_tables:
+            for row in connection.execute(select(table)):
+                held = (value if isinstance(value, bytes) else str(value).encode() for value in row)
+                found += [f"{table.name}: {row}"] if any(text.encode() in value for value in held) else []
+    return found
+
+
+def logged(house, run, name):
+    """The log file of a run, and a notice that waits, as they name a file."""
+    log = house.place / "logs" / f"{run.name}.jsonl"
+    log.parent.mkdir(exist_ok=True)
+    log.write_text(f"{json.dumps({'event': 'entries planned', 'file': name})}\n", encoding="utf-8")
+    waits = {"kept": {}, "waiting": [{"title": name, "body": f"see {Path(name).stem}.fix.xlsx"}]}
+    (house.place / "notices.json").write_text(json.dumps(waits), encoding="utf-8")
+    return log
+
+
+def archived(house, drop, name):
+    """The original of a drop, where the inbox archives it and finds its bytes again."""
+    path = kept_original(house, drop, name)
+    inbox_file = InboxFile(name, path, path.stat().st_size, hashlib.sha256(name.encode()).hexdigest(), house.clock())
+    mark = house.place / "known" / "archived" / inbox_file.sha256[:2] / inbox_file.sha256
+    mark.parent.mkdir(parents=True, exist_ok=True)
+    mark.symlink_to(path)
+    return inbox_file
+
+
+def wrong(number, name, **changes):
+    """An order with a problem at a cell of a file."""
+    (one,) = orders(number, **changes)
+    return replace(one, payload=b"", content_hash="", problems=(weight_problem(name, 2 * number),))
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        ("sqlite", "post/Käthe Weber.csv"),
+        ("sqlite", "A-00001.csv"),
+        ("sqlite", 'the "new" one.csv'),
+        ("postgresql", 'post/the "new" one of Käthe Weber.csv'),
+    ],
+)
+def test_a_name_under_which_only_forgotten_records_came_is_nowhere_any_more(house, name):
+    run, drop = house.night(name, [wrong(1, name)], listed=[])
+    house.night("others.csv", orders(2), listed=records(2))
+    archived(house, drop, name)
+    logged(house, run, name)
+    bare = Path(name).name
+    stem = bare.removesuffix(".csv")
+    assert len(everywhere(house, stem)) > 8
+    deed = do(house, "A-00001", reports=True, with_key=True)
+    assert [text.partition(" becomes ")[2][:15] for text in deed.goes if "the name of this file" in text] == [
+        "forgotten-1.csv"
+    ]
+    assert not any("the name of this file" in text for text in deed.stays)
+    assert everywhere(house, stem) == []
+    assert json.loads((house.place / "notices.json").read_text())["waiting"][0]["body"] == "see forgotten-1.fix.xlsx"
+    written = house.reported_again(run)
+    assert "forgotten-1.csv" in (written.folder / "run.json").read_text(encoding="utf-8")
+    assert everywhere(house, stem) == []
+    assert house.ledger.check() == []
+    assert house.ledger.history.drop(drop.id).table("orders").file == "forgotten-1.csv"
+
+
+def test_forgetting_again_changes_no_name(house):
+    name = "Käthe Weber.csv"
+    _, drop = house.night(name, orders(1), listed=records(1))
+    do(house, "A-00001", reports=True)
+    before = house.ledger.history.drop(drop.id)
+    deed = do(house, "A-00001", reports=True)
+    assert not any("the name of this file" in text for text in deed.goes + deed.stays)
+    assert house.ledger.history.drop(drop.id) == before
+
+
+def test_a_name_under_which_others_came_stays_until_all_are_forgotten_or_it_is_wanted(house):
+    _, drop = house.night("orders.csv", orders(1, 2), listed=records(1, 2))
+    _, later = house.night("orders.csv", orders(3), listed=records(1, 2, 3))
+    said = "orders.csv: the name of this file, in the ledger, the archive and reports: records of others came under it (--names)"
+    for key in ("A-00001", "A-00002"):
+        assert [text for text in do(house, key).stays if "the name of this file" in text] == [said]
+        assert house.ledger.history.drop(drop.id).name == "orders.csv"
+    do(house, "A-00003")
+    assert {house.ledger.history.drop(one.id).name for one in (drop, later)} == {"forgotten-1.csv"}
+    _, many = house.night("more.csv", orders(4, 5), listed=records(1, 2, 3, 4, 5))
+    do(house, "A-00004", names=True)
+    assert house.ledger.history.drop(many.id).name == "forgotten-3.csv"
+
+
+@databases.ONLY_SQLITE  # whether it goes is decided before storage
+@pytest.mark.parametrize(
+    ("name", "goes"),
+    [
+        ("Bestellung_A-00001.csv", True),
+        ("bestellung a00001 neu.csv", True),
+        ("A-000011.csv", False),
+        ("weber_märz.csv", True),
+        ("Frau X.csv", True),
+        ("orders_2026-03.csv", False),
+        ("dresden.csv", False),
+        ("Auftrag 7.csv", False),
+    ],
+)
+def test_a_name_that_tells_of_the_record_goes_though_others_came_under_it(house, name, goes):
+    one, other = orders(1), orders(2, delivery_company=OTHER)
+    one = [replace(one[0], rows=tuple(row._replace(cells=(*row.cells, "Dresden", "Auftrag")) for row in one[0].rows))]
+    other = [replace(other[0], rows=tuple(row._replace(cells=("B", OTHER, "Dresden")) for row in other[0].rows))]
+    _, drop = house.night(name, [*one, *other], listed=records(1, 2))
+    file = archived(house, drop, name)
+    do(house, "A-00001", reports=True)
+    now = house.ledger.history.drop(drop.id)
+    assert (now.name == "forgotten-1.csv") is goes
+    assert Path(now.files[0].kept_as).read_text(encoding="utf-8") == PERSON
+    assert file.path.exists() is not goes
+    assert bool(everywhere(house, Path(name).stem)) is not goes
+    earlier = archived_before(file, house.settings)
+    assert earlier == f"{drop.run}/{now.name}"
+
+
+def test_a_file_dropped_again_after_it_is_known_by_its_records_and_listed_under_its_own_name(house):
+    _, first = house.night("Weber.csv", orders(1), listed=records(1))
+    do(house, "A-00001", reports=True)
+    _, again = house.night("Weber.csv", orders(1), listed=records(1))
+    assert house.entries(again)[0].state is State.UNCHANGED
+    assert house.ledger.history.drop(again.id).name == "Weber.csv"
+    assert house.ledger.history.first_with(again.files[0].sha256, again.id).name == "forgotten-1.csv"
+    do(house, "A-00001", reports=True)
+    assert house.ledger.history.drop(first.id).name == "forgotten-1.csv"
+    assert house.ledger.history.drop(again.id).name == "forgotten-2.csv"
+    assert everywhere(house, "Weber.csv") == []
+
+
+def test_a_name_stays_while_a_file_of_it_is_not_in_the_archive(house):
+    _, drop = house.night("Weber.csv", orders(1, 2), listed=records(1, 2))
+    aside = house.place / "outbox" / drop.run / "set-aside" / "Weber.csv"
+    aside.parent.mkdir()
+    aside.write_text("x", encoding="utf-8")
+    house.ledger.archived(drop.id, "Weber.csv", str(aside))
+    said = f"Weber.csv: the name of this file, as {aside} is not in the archive"
+    assert any(text.startswith(said) for text in do(house, "A-00001", names=True).stays)
+    assert house.ledger.history.drop(drop.id).name == "Weber.csv"
+    aside.unlink()
+    do(house, "A-00001", names=True)
+    (file,) = house.ledger.history.drop(drop.id).files
+    assert (file.name, file.kept_as) == ("forgotten-1.csv", "")
+
+
+def test_a_folder_with_something_of_somebody_s_own_stays_and_says_what(house):
+    run, _ = house.night("orders.csv", orders(1), listed=records(1))
+    folder = house.settings.outbox / run.name
+    (folder / "notes of Ann.txt").write_text("mine", encoding="utf-8")
+    deed = do(house, "A-00001", reports=True)
+    assert any("notes of Ann.txt in it is not ours" in text for text in deed.stays)
+    assert (folder / "run.html").exists()
+
+
+def command(tmp_path, capsys, *words):
+    code = invoke(["ledger", *map(str, words), "--state", str(tmp_path)])
+    said = capsys.readouterr()
+    return code, said.out, said.err
+
+
+@pytest.fixture
+def left(tmp_path):
+    with house_in(tmp_path) as house:
+        house.night("orders.csv", orders(1), listed=records(1))
+    return tmp_path
+
+
+def test_without_yes_the_command_says_what_would_go_and_nothing_goes(left, capsys, monkeypatch):
+    monkeypatch.chdir(left)
+    code, out, err = command(left, capsys, "forget", "A-00001")
+    assert code == 0
+    assert "goes:  payloads, cells, answers and comments of 1 entry" in out
+    assert "stays: the key itself" in out
+    assert "Nothing was removed" in err
+    with open_ledger(f"sqlite:///{left / 'ledger.db'}", exclusive=False) as ledger:
+        assert ledger.upkeep.count_removed() == (0, "")
+
+
+def test_copies_made_elsewhere_are_named_while_they_are_there(left, capsys, monkeypatch):
+    monkeypatch.chdir(left)
+    first, second = left / "far" / "first.db", left / "second.db"
+    assert (
+        command(left, capsys, "backup", "--to", first)[0]
+        == command(left, capsys, "backup", "--to", "second.db")[0]
+        == 0
+    )
+    assert command(left, capsys, "backup")[0] == 0
+    second.unlink()
+    _, out, _ = command(left, capsys, "forget", "A-00001")
+    lines = [line for line in out.splitlines() if "backup --to" in line]
+    assert lines == [f"stays: {first}: a copy of the ledger, made with `ledger backup --to`: remove it yourself"]
+
+
+def test_with_yes_and_a_reason_it_is_done_and_recorded(left, capsys, monkeypatch):
+    monkeypatch.chdir(left)
+    code, _, err = command(left, capsys, "forget", "A-00001", "--yes")
+    assert code == 2
+    assert "--because" in err
+    code, out, _ = command(left, capsys, "forget", "A-00001", "--yes", "--because", "request 18", "--who", "clerk")
+    assert (code, out.startswith("gone:  payloads")) == (0, True)
+    assert PERSON.encode() not in (left / "ledger.db").read_bytes()
+    code, out, _ = command(left, capsys, "check")
+    assert "the contents of 1 entries were removed" in out
+    code, _, err = command(left, capsys, "forget", "A-99999")
+    assert code == 1
+    assert "nothing is known about A-99999" in err
+    assert invoke(["show", "A-00001", "--state", str(left)]) == 0
+    out = capsys.readouterr().out
+    assert "removed  payload and cells on 20" in out
+    assert PERSON not in out
+    assert invoke(["show", "A-00001", "--payload", "--state", str(left)]) == 0
+    assert invoke(["show", "A-00001", "--field", "total_weight", "--state", str(left)]) == 2
+    assert "its values were removed on 20" in capsys.readouterr().err
+
+
+def forget_and_die(place, point):
+    """Forget a key in a child that is killed at this statement, commit or removal of a file; whether it came so far."""
+    child = os.fork()
+    if not child:
+        left = [point]
+
+        def count(*_about):
+            left[0] -= 1
+            if not left[0]:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        try:
+            with house_in(place) as house:
+                event.listen(Engine, "before_cursor_execute", count)
+                event.listen(Engine, "commit", count)
+                names = {"os.remove", "os.rename", "os.rmdir", "os.link", "os.symlink"}
+                sys.addaudithook(lambda name, _: count() if name in names else None)
+                do(house, "A-00001", reports=True)
+            os._exit(0)
+        finally:
+            os._exit(3)
+    _, status = os.waitpid(child, 0)
+    assert status in (0, signal.SIGKILL)
+    return status == signal.SIGKILL
+
+
+def of_other(number, name=""):
+    """An order of another person; wrong, if a file is named."""
+    one = wrong(number, name, delivery_company=OTHER) if name else orders(number, delivery_company=OTHER)[0]
+    return replace(one, rows=tuple(row._replace(cells=(f"A-{number:05}", OTHER)) for row in one.rows))
+
+
+@pytest.mark.parametrize("apart", [13, pytest.param(1, marks=[pytest.mark.sweep, pytest.mark.timeout(900)])])
+def test_killed_at_any_step_forgetting_is_done_again_and_the_books_balance(tmp_path, apart, record_property):
+    prepared, point, kills, shared = tmp_path / "prepared", 1, 0, "A-00001 etc.csv"
+    with house_in(prepared) as house:
+        run, drop = house.night("Weber.csv", orders(1), listed=records(1, goods_value=7))
+        _, many = house.night(
+            shared,
+            [*orders(1), of_other(2), of_other(3, shared)],
+            listed=[*records(1), *records(2, delivery_company=OTHER)],
+        )
+        logged(house, run, "Weber.csv")
+    while True:
+        place = shutil.copytree(prepared, tmp_path / "again")
+        with house_in(place) as house:
+            archived(house, drop, "Weber.csv")
+            archived(house, many, shared)
+        if not forget_and_die(place, point):
+            break
+        with house_in(place) as house:
+            assert house.ledger.check() == []
+            kept = {Path(one.kept_as) for one in house.ledger.upkeep.originals()}
+            assert all(path.read_text(encoding="utf-8") == PERSON for path in kept if path.name != "Weber.csv")
+            do(house, "A-00001", reports=True)
+            assert house.ledger.check() == []
+            assert files_with(house, PERSON) == []
+            assert everywhere(house, "Weber.csv") == everywhere(house, "A-00001 etc") == []
+            assert [path.name for path in (place / "archive").rglob("*.csv")] == ["forgotten-2.csv"]
+            assert not (place / "outbox" / run.name).exists()
+            assert house.told_again(run).balances
+        shutil.rmtree(place)
+        point, kills = point + apart, kills + 1
+    assert point > 40
+    record_property("kills", kills)

@@ -1,0 +1,96 @@
+"""What is kept and removed by age and on request, where archive and outbox lie in an object store."""
+
+import pytest
+from ledgers import refused
+from retention_runs import house_in, orders, records
+
+from loadsheet import reports
+from loadsheet.operations.retention.erasure import Wanted, find, forget, plan
+from loadsheet.operations.retention.ledger_check import check
+from loadsheet.problems import Superseded
+
+
+@pytest.fixture
+def house(bucket, tmp_path):
+    top = f"s3://{bucket.name}"
+    with house_in(tmp_path, inbox=f"{top}/inbox", outbox=f"{top}/outbox") as opened:
+        yield opened
+
+
+def original(house, bucket, drop, name):
+    """Put the original of a drop where a run archives it."""
+    key = f"outbox/archive/{drop.run[:10].replace('-', '/')}/{drop.run}/{name}"
+    bucket.put(key, b"x")
+    house.ledger.archived(drop.id, name, f"s3://{bucket.name}/{key}")
+    return key
+
+
+def test_originals_in_a_store_go_after_their_days_but_not_those_that_are_needed(house, bucket):
+    _, settled = house.night("settled.csv", orders(1), listed=records(1))
+    _, open_one = house.night("open.csv", orders(2), answers=refused, listed=records(1))
+    gone, kept = original(house, bucket, settled, "settled.csv"), original(house, bucket, open_one, "open.csv")
+    house.keep(archive_days=10)
+    assert {gone, kept} <= set(bucket.keys())
+    house.days(11)
+    house.keep(archive_days=10)
+    assert house.said == []
+    assert bucket.keys("outbox/archive/") == [kept]
+    assert house.ledger.history.drop(settled.id).files[0].kept_as == ""
+    assert [one.kept_as for one in house.ledger.upkeep.originals()] == [f"s3://{bucket.name}/{kept}"]
+
+
+def test_an_original_that_is_gone_from_a_store_is_missed(house, bucket):
+    _, drop = house.night("a.csv", orders(1), listed=records(1))
+    key = original(house, bucket, drop, "a.csv")
+    assert not [told for told in check(house.settings, house.ledger, house.clock.now).wants if "original" in told]
+    bucket.remove(key)
+    (told,) = [told for told in check(house.settings, house.ledger, house.clock.now).wants if "original" in told]
+    assert f"is not at s3://{bucket.name}/{key} any more" in told
+
+
+def test_reports_in_a_store_go_after_their_days_but_not_with_somebodys_own_file_or_one_set_aside(house, bucket):
+    names = [
+        house.night(f"{number}.csv", orders(number), listed=records(*range(1, number + 1)))[0].name
+        for number in (1, 2, 3)
+    ]
+    house.days(31)
+    last, _ = house.night("last.csv", orders(4), listed=records(1, 2, 3, 4))
+    bucket.put(f"outbox/{names[1]}/notes.txt", b"mine")
+    bucket.put(f"outbox/{names[2]}/set-aside/junk.xyz", b"junk")
+    house.keep(reports_days=30)
+    assert house.said == []
+    left = {key.split("/")[1] for key in bucket.keys("outbox/") if key.count("/") > 1}
+    assert left == {names[1], names[2], last.name}
+    index = bucket.get("outbox/index.html").decode()
+    assert last.name in index
+    assert names[0] not in index
+
+
+def test_what_is_forgotten_goes_from_the_store(house, bucket):
+    run, drop = house.night("a.csv", orders(1), listed=records(1))
+    key = original(house, bucket, drop, "a.csv")
+    found = find(house.settings, house.ledger, house.place / "ledger.db", "A-00001")
+    wanted = Wanted(originals=True, reports=True)
+    deed = plan(house.settings, found, wanted)
+    assert f"s3://{bucket.name}/{key}: the original a.csv" in deed.goes
+    assert f"s3://{bucket.name}/outbox/{run.name}: reports" in deed.goes
+    forget(house.settings, house.ledger, house.ledger.begin_run(), found, wanted, who="clerk", because="request 17")
+    assert bucket.keys() == ["outbox/index.html"]
+
+
+@pytest.mark.parametrize("checks", [0, 1], ids=["before the first is written", "before they are published"])
+def test_reports_that_somebody_else_writes_now_are_not_published(house, bucket, checks):
+    run, _ = house.night("a.csv", orders(1), listed=records(1))
+    published = {key: bucket.get(key) for key in bucket.keys("outbox/")}
+    asked = []
+
+    def allowed():
+        asked.append(run)
+        if len(asked) > checks:
+            raise Superseded("another process has taken over")
+
+    (ended,) = house.ledger.history.runs_named(run.name)
+    found = house.told_again(run)
+    with pytest.raises(Superseded):
+        reports.write(house.ledger.history, found, ended, house.settings, remarks=("changed",), allowed=allowed)
+    assert {key: bucket.get(key) for key in bucket.keys("outbox/")} == published

@@ -1,0 +1,188 @@
+"""The archive of a capsule: every change of a byte, a member, an order or the chain is seen, and two of the same members are equal."""
+
+import io
+import itertools
+import tempfile
+import tracemalloc
+import zipfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from loadsheet.run_archive.errors import CannotOpen
+from loadsheet.run_archive.hash_chain import CHAIN, Members, Sealing, look_at
+
+MEMBERS = {
+    "inputs/1/1/orders.csv": b"Auftrag;Gewicht\nA-1;12,5\n",
+    "mappings/ab/acme.yaml": b"name: acme\n",
+    "manifest.json": b"{}",
+}
+
+
+def sealed(members=MEMBERS, lines=(("ledger/entries.jsonl.gz", [{"key": "A-1"}, {"key": "A-2"}]),)):
+    """The bytes of a capsule, and its head."""
+    file = io.BytesIO()
+    with Sealing(file) as sealing:
+        for name, content in members.items():
+            sealing.put(name, content)
+        for name, values in lines:
+            sealing.lines(name, values)
+        head = sealing.finish()
+    return file.getvalue(), head
+
+
+@pytest.fixture(scope="module")
+def whole():
+    return sealed()[0]
+
+
+@pytest.fixture
+def wrong(tmp_path):
+    """What is wrong with these bytes as a capsule."""
+
+    def judged(content):
+        path = tmp_path / "one.capsule.zip"
+        path.write_bytes(content)
+        return look_at(path).wrong
+
+    return judged
+
+
+def rewritten(whole, change):
+    """The archive with its members, a list of (name, content), changed, and the old chain."""
+    with zipfile.ZipFile(io.BytesIO(whole)) as archive:
+        members = [(info.filename, archive.read(info)) for info in archive.infolist()]
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, content in change(members):
+            info = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
+            info.create_system, info.external_attr = 3, 0o100600 << 16
+            with archive.open(info, "w", force_zip64=True) as opened:
+                opened.write(content)
+    return file.getvalue()
+
+
+def test_the_same_members_give_the_same_bytes_and_the_same_head(whole, tmp_path):
+    again, head = sealed()
+    assert again == whole
+    path = tmp_path / "one.capsule.zip"
+    path.write_bytes(whole)
+    looked = look_at(path)
+    assert (looked.wrong, looked.head) == ((), head)
+    assert [link.name for link in looked.links] == [*MEMBERS, "ledger/entries.jsonl.gz"]
+    assert rewritten(whole, list) == whole
+    members = Members(path)
+    assert members.read("manifest.json") == b"{}"
+    assert list(members.lines("ledger/entries.jsonl.gz")) == [{"key": "A-1"}, {"key": "A-2"}]
+
+
+def test_any_other_content_name_or_order_gives_another_head():
+    heads = {sealed(dict(order), ())[1] for order in itertools.permutations(MEMBERS.items())}
+    heads |= {sealed({name: content + b" "}, ())[1] for name, content in MEMBERS.items()}
+    heads |= {sealed({f"{name}x": content}, ())[1] for name, content in MEMBERS.items()}
+    assert len(heads) == 6 + 3 + 3
+
+
+def test_no_byte_can_be_changed_unseen(whole, wrong):
+    unseen = []
+    for place, mask in zip(range(len(whole)), itertools.cycle([0xFF, 0x01, 0x08, 0x80, 0x10])):
+        changed = bytearray(whole)
+        changed[place] ^= mask
+        if not wrong(bytes(changed)):
+            unseen.append(place)
+    assert unseen == []
+
+
+@pytest.mark.parametrize("method", [8, 12, 14, 99])
+def test_a_member_that_claims_to_be_packed_is_seen(whole, wrong, method):
+    claims = bytearray(whole)
+    central = [place for place in range(len(whole)) if whole.startswith(b"PK\1\2", place)]
+    for place in central:
+        claims[place + 10] = method
+        assert wrong(bytes(claims))
+        claims[place + 10] = 0
+    assert len(central) == len(MEMBERS) + 2
+
+
+def test_no_byte_can_be_cut_off_put_in_or_added_unseen(whole, wrong):
+    step = 7
+    assert all(wrong(whole[:place]) for place in range(0, len(whole), step))
+    assert all(wrong(whole[:place] + whole[place + 1 :]) for place in range(0, len(whole), step))
+    assert all(wrong(whole[:place] + b"\0" + whole[place:]) for place in range(0, len(whole), step))
+    assert wrong(whole + b"\0")
+    assert wrong(b"MZ" + whole)
+
+
+@pytest.mark.parametrize("name", [*MEMBERS, "ledger/entries.jsonl.gz", CHAIN])
+def test_a_member_that_was_taken_out_added_doubled_or_changed_is_named(whole, wrong, name):
+    out = wrong(rewritten(whole, lambda members: [one for one in members if one[0] != name]))
+    assert any(name in text and "missing" in text for text in out)
+    longer = wrong(rewritten(whole, lambda members: [(n, c + b" " if n == name else c) for n, c in members]))
+    assert any(name in text and "was changed" in text for text in longer)
+    added = wrong(rewritten(whole, lambda members: [*members, (f"{name}.more", b"")]))
+    assert any(f"{name}.more was added" in text for text in added)
+    renamed = wrong(rewritten(whole, lambda members: [(f"{n}x" if n == name else n, c) for n, c in members]))
+    assert any(f"{name}x was added" in text for text in renamed) or any("missing" in text for text in renamed)
+
+
+def test_a_member_that_is_there_twice_is_named(whole, wrong):
+    with pytest.warns(UserWarning, match="Duplicate name"):
+        twice = rewritten(whole, lambda members: [*members, members[0]])
+    assert any("more than once" in text for text in wrong(twice))
+
+
+@given(st.permutations(range(len(MEMBERS) + 2)))
+def test_members_in_another_order_are_seen(order):
+    whole = sealed()[0]
+    moved = rewritten(whole, lambda members: [members[place] for place in order])
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "one.zip"
+        path.write_bytes(moved)
+        told = look_at(path).wrong
+    assert (told == ()) == (list(order) == sorted(order))
+    if told:
+        assert "another order" in told[0]
+
+
+def test_a_chain_of_which_a_link_was_taken_out_moved_or_rewritten_does_not_hold(whole, wrong):
+    def with_chain(change):
+        def changed(members):
+            return [(n, b"".join(change(c.splitlines(keepends=True))) if n == CHAIN else c) for n, c in members]
+
+        return wrong(rewritten(whole, changed))
+
+    assert "does not hold at link 2" in with_chain(lambda lines: [lines[0], *lines[2:]])[0]
+    assert "does not hold at link 1" in with_chain(lambda lines: [lines[1], lines[0], *lines[2:]])[0]
+    assert "was added" in with_chain(lambda lines: lines[:-1])[0]
+    assert "no chain any more" in with_chain(lambda lines: [*lines, b"{}\n"])[0]
+    assert "no chain any more" in with_chain(lambda lines: [line.replace(b",", b", ") for line in lines])[0]
+    assert with_chain(list) == ()
+
+
+def test_what_is_no_capsule_at_all_is_said_in_words(tmp_path, wrong):
+    with pytest.raises(CannotOpen, match="there is no file"):
+        look_at(tmp_path / "none.zip")
+    assert "cannot be read" in wrong(b"")[0]
+    assert "cannot be read" in wrong(b"Auftrag;Gewicht\n")[0]
+    plain = io.BytesIO()
+    with zipfile.ZipFile(plain, "w") as archive:
+        archive.writestr("readme.txt", "hello")
+    assert "chain.jsonl is missing" in wrong(plain.getvalue())[0]
+
+
+def test_a_large_member_is_never_held_in_memory(tmp_path):
+    piece, path = bytes(range(256)) * 4096, tmp_path / "large.zip"
+    tracemalloc.start()
+    with path.open("w+b") as file, Sealing(file) as sealing:
+        with sealing.member("large") as opened:
+            for _ in range(40):
+                opened.write(piece)
+        assert sealing.lines("rows", ({"id": number} for number in range(20_000))) == 20_000
+        sealing.finish()
+    assert look_at(path).wrong == ()
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert path.stat().st_size > 40_000_000
+    assert most < 10_000_000
