@@ -36,15 +36,15 @@ REFUSED = {"fault": FaultClass.STATUS_BEFORE_EFFECT, "operation": "order.create"
 IN_ONE_REPORT = {
     "reports.acknowledgement.Acknowledgements.add": "acknowledgements",
     "reports.acknowledgement.Acknowledgements.finish": "acknowledgements",
-    "reports.fixing.fixes.Fixes.add": "fix files",
-    "reports.fixing.fixes.Fixes.finish": "fix files",
+    "reports.fix_workbook.write.Fixes.add": "fix files",
+    "reports.fix_workbook.write.Fixes.finish": "fix files",
     "reports.reconciliation.workbook.ReconciliationWorkbook.add": "workbook",
     "reports.reconciliation.workbook.ReconciliationWorkbook.finish": "workbook",
     "reports.web.run.RunPage.add": "page",
     "reports.web.run.RunPage.finish": "page",
     "reports.write_index": "index of runs",
-    "causes.Causes.add": "causes",
-    "causes.Causes.ranked": "causes",
+    "problem_groups.Causes.add": "causes",
+    "problem_groups.Causes.ranked": "causes",
 }
 IN_ALL = [
     "reconcile.settle",
@@ -57,10 +57,10 @@ IN_ALL = [
     "reconcile.findings.Reconciliation.as_seen",
 ]
 AFTER_IT = {
-    "telling.tell": "notices",
-    "telling.began": "notice of the beginning",
-    "seeing.measure": "metrics",
-    "arrivals.overdue": "what is late",
+    "operations.notifications.tell": "notices",
+    "operations.notifications.began": "notice of the beginning",
+    "operations.monitoring.measure": "metrics",
+    "operations.expected_files.overdue": "what is late",
     "reports.sentences.verdict_sentence": "the summary",
     "cli.run_end.seal_night": "the capsule",
     "cli.run_end.keep": "keeping",
@@ -171,7 +171,7 @@ def check_the_next_run(house, capsys, folder, lacks):
 
 
 @pytest.mark.parametrize(
-    "where", ["reports.reconciliation.workbook.ReconciliationWorkbook.finish", "causes.Causes.add"]
+    "where", ["reports.reconciliation.workbook.ReconciliationWorkbook.finish", "problem_groups.Causes.add"]
 )
 def test_a_fault_in_one_report_costs_that_one_alone(house, monkeypatch, capsys, where):
     one_report_lost(house, monkeypatch, capsys, where)
@@ -239,7 +239,7 @@ def test_faults_after_the_reports_are_each_said_and_leave_them_whole(house, monk
     assert invoke(["run"]) == 1
 
 
-@pytest.mark.parametrize("where", ["telling.tell", "cli.run_end.keep"])
+@pytest.mark.parametrize("where", ["operations.notifications.tell", "cli.run_end.keep"])
 def test_a_fault_after_the_end_is_in_ledger_run_json_and_exit_code_alike(house, monkeypatch, capsys, where):
     recorded_as_it_ended(house, monkeypatch, capsys, where)
 
@@ -270,7 +270,7 @@ def check_recorded(house, capsys, folder, undone):
 
 def test_what_stdout_says_of_such_a_run_is_the_same(house, monkeypatch, capsys):
     with monkeypatch.context() as patch:
-        broken(patch, "telling.tell")
+        broken(patch, "operations.notifications.tell")
         assert invoke(["run", "--json"]) == 70
     told = json.loads(capsys.readouterr().out)
     assert (told["exit_code"], told["undone"][0]["what"]) == (70, "notices")
@@ -295,8 +295,8 @@ def test_an_end_that_the_ledger_cannot_take_is_in_run_json_and_told_by_the_next_
 
 def test_an_end_that_cannot_be_corrected_is_said(house, monkeypatch, capsys):
     with monkeypatch.context() as patch:
-        broken(patch, "telling.tell")
-        broken(patch, "ledger.upkeep.Upkeep.correct_end")
+        broken(patch, "operations.notifications.tell")
+        broken(patch, "ledger.maintenance.Upkeep.correct_end")
         broken(patch, "reports.tell_end")
         assert invoke(["run"]) == 70
     err, run = capsys.readouterr().err, latest(house).name
@@ -304,7 +304,7 @@ def test_an_end_that_cannot_be_corrected_is_said(house, monkeypatch, capsys):
         assert f"loadsheet: {where} still says of run {run} that it ended with exit code 1: KeyError" in err
 
 
-@pytest.mark.parametrize("where", ["reading.sentinel._judge", "reading.sentinel.Sentinel._look"])
+@pytest.mark.parametrize("where", ["reading.damage_checks._judge", "reading.damage_checks.Sentinel._look"])
 def test_a_fault_in_the_warnings_costs_the_warnings_alone(house, monkeypatch, capsys, where):
     with monkeypatch.context() as patch:
         broken(patch, where)

@@ -14,14 +14,14 @@ import threading
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
-_COMMANDS = ("run", "resolve", "retry", "look", "doctor", "check", "exchange", "worker", "workers", "report")
+_COMMANDS = ("run", "resolve", "retry", "show", "doctor", "check", "exchange", "worker", "workers", "report")
 _ROOMS = (
     "pipeline",
     "exchange.server",
     "mapping.expressions",
-    "authoring",
-    "fleet.worker",
-    "fleet.pacing",
+    "mapping_tools",
+    "cluster.worker",
+    "cluster.rate",
 )
 _LIBRARIES = ("pandas", "structlog", "psycopg", "procrastinate")  # else each command would load them again
 _DIALECTS = ("sqlalchemy.dialects.postgresql.psycopg", "sqlalchemy.dialects.sqlite")
