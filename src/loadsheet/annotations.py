@@ -72,7 +72,7 @@ def read_back(settings: Settings, ledger: Ledger) -> int:
     """Keep in the ledger what analysts wrote into the workbooks of earlier runs since those were written or read last; returns how
     many remarks were news. Costs a look at a few file times if nobody wrote anything. Raises LedgerError.
     """
-    known = ledger.history.workbooks_read()
+    known = ledger.queries.workbooks_read()
     found = [book for book in _saved(settings, ledger) if book.saved_ns != _of(known, book).saved_ns]
     read, said = dict(known), list[Remark]()
     for book in sorted(found, key=lambda one: one.saved_ns):
@@ -94,13 +94,13 @@ def read_back(settings: Settings, ledger: Ledger) -> int:
 
 def unread(settings: Settings, ledger: Ledger) -> list[str]:
     """The workbooks of earlier runs, from the outbox on, that somebody saved since they were written or read last."""
-    known = ledger.history.workbooks_read()
+    known = ledger.queries.workbooks_read()
     return [book.name for book in _saved(settings, ledger) if book.saved_ns != _of(known, book).saved_ns]
 
 
 def _saved(settings: Settings, ledger: Ledger) -> Iterator[_Workbook]:
     """The workbooks of the latest runs and of their days that somebody saved after us."""
-    runs = [run.name for run in ledger.history.runs(RUNS_MAX)]
+    runs = [run.name for run in ledger.queries.runs(RUNS_MAX)]
     folders = list(dict.fromkeys([*runs, *(name[:10] for name in runs)]))
     if settings.outbox_address:
         yield from _saved_in_store(settings, folders)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from loadsheet.fix_marks import Mark, sheet_titles
 from loadsheet.inbox import Candidate
 from loadsheet.ledger import Drop
-from loadsheet.ledger.queries import History
+from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.mapping import Document, FixOf, Ignored, Route, Routes, is_for, load, of_shipper
 from loadsheet.mapping import Mapping as CompiledMapping
 from loadsheet.mapping.documents import FIX_OF
@@ -53,7 +53,7 @@ class Returns:
 
 
 def recognise(
-    candidates: Iterable[Candidate], history: History, mappings: Sequence[CompiledMapping], settings: Settings
+    candidates: Iterable[Candidate], queries: LedgerQueries, mappings: Sequence[CompiledMapping], settings: Settings
 ) -> Returns:
     """The fix workbooks among these files. Looks into each that may be a workbook, at its document properties only."""
     files: dict[str, FixFile] = {}
@@ -64,7 +64,7 @@ def recognise(
         mark = mark_of(candidate.path, settings.inflated_bytes_max)
         if mark is None:
             continue
-        found = _find(candidate.name, mark, history, mappings, settings)
+        found = _find(candidate.name, mark, queries, mappings, settings)
         if isinstance(found, Problem):
             refused[candidate.name] = found
         else:
@@ -77,18 +77,18 @@ def is_text(name: str) -> bool:
     return name.casefold().endswith(_TEXT_ENDINGS)
 
 
-def fix_texts(candidates: Iterable[Candidate], history: History) -> dict[str, FixOf]:
+def fix_texts(candidates: Iterable[Candidate], queries: LedgerQueries) -> dict[str, FixOf]:
     """Of which files the fix files among these are that are texts, as their row marks say: they are routed like any other file.
     Looks at the beginning of each.
     """
-    found = {candidate.name: _fix_of_text(candidate, history) for candidate in candidates}
+    found = {candidate.name: _fix_of_text(candidate, queries) for candidate in candidates}
     return {name: fix_of for name, fix_of in found.items() if fix_of is not None}
 
 
 def as_they_were(
     routes: Routes,
     texts: Mapping[str, FixOf],
-    history: History,
+    queries: LedgerQueries,
     mappings: Sequence[CompiledMapping],
     settings: Settings,
 ) -> Routes:
@@ -99,7 +99,7 @@ def as_they_were(
     unmapped = dict(routes.unmapped)
     for chosen in routes.complete:
         fix_of = texts.get(chosen.files[chosen.mapping.main_role])
-        mapping = _mapping_of(history.drop(fix_of.drop), history, mappings, settings) if fix_of else chosen.mapping
+        mapping = _mapping_of(queries.drop(fix_of.drop), queries, mappings, settings) if fix_of else chosen.mapping
         if mapping is None:
             unmapped |= {name: _changed(name, chosen.mapping.name) for name in chosen.files.values()}
         else:
@@ -137,19 +137,19 @@ class Opened(NamedTuple):
         return iter(documents) if self.entry_of is None else _naming(documents, self.entry_of)
 
 
-def as_dropped(tables: Mapping[str, Table], history: History, fixed: Drop | None) -> Opened:
+def as_dropped(tables: Mapping[str, Table], queries: LedgerQueries, fixed: Drop | None) -> Opened:
     """The tables of a fix file as those of its original; the drop that it fixes is `fixed`, or else the one that its first mark
     names. Other tables come back as they are. Raises FileRefused.
     """
     if fixed is None:
         if not any(has_marks(table) for table in tables.values()):
             return Opened(dict(tables))
-        fixed = _drop_of_marks(tables.values(), history)
+        fixed = _drop_of_marks(tables.values(), queries)
     headers = {table.name: table.header for table in fixed.tables} if fixed is not None else {}
-    first = {table.name: table.file for table in _first(fixed, history).tables} if fixed is not None else {}
+    first = {table.name: table.file for table in _first(fixed, queries).tables} if fixed is not None else {}
     originals = {name: Original(header, first.get(name, "")) for name, header in headers.items()}
     given = [as_original(table, originals.get(name)) for name, table in tables.items()]
-    found = as_originals(given, history.fixed_entries)
+    found = as_originals(given, queries.fixed_entries)
     return Opened(found.tables, fixed, found.entry_of)
 
 
@@ -175,12 +175,12 @@ def without_totals(mapping: CompiledMapping) -> CompiledMapping:
 
 
 def _find(
-    name: str, mark: Mark, history: History, mappings: Sequence[CompiledMapping], settings: Settings
+    name: str, mark: Mark, queries: LedgerQueries, mappings: Sequence[CompiledMapping], settings: Settings
 ) -> FixFile | Problem:
-    drop = history.drop_of_run(mark.run, mark.drop)
+    drop = queries.drop_of_run(mark.run, mark.drop)
     if drop is None or not drop.mapping_hash.startswith(mark.mapping_hash):
         return _unplaced(name, f"this ledger does not know what run {mark.run} read")
-    mapping = _mapping_of(drop, history, mappings, settings)
+    mapping = _mapping_of(drop, queries, mappings, settings)
     if mapping is None:
         return _changed(name, mark.mapping)
     if not is_for(mapping, name, mappings):
@@ -189,14 +189,14 @@ def _find(
     return FixFile(name, drop, Route(without_totals(mapping), dict.fromkeys(mapping.layouts, name)))
 
 
-def _fix_of_text(candidate: Candidate, history: History) -> FixOf | None:
+def _fix_of_text(candidate: Candidate, queries: LedgerQueries) -> FixOf | None:
     """What a text file fixes, by the first mark in it and the headings above; None if it is no fix file that this ledger knows."""
     found = mark_of_text(candidate.path)
-    drop = history.drop_of_entry(found.mark.entry) if found is not None else None
+    drop = queries.drop_of_entry(found.mark.entry) if found is not None else None
     if found is None or drop is None:
         return None
     nearest = max(drop.tables, key=lambda table: sum(label in found.headings for label in table.header))
-    return FixOf(_first(drop, history).table(nearest.name).file, drop.mapping, drop.id)
+    return FixOf(_first(drop, queries).table(nearest.name).file, drop.mapping, drop.id)
 
 
 def _changed(name: str, mapping: str) -> Problem:
@@ -208,13 +208,13 @@ def _unplaced(name: str, reason: str, hint: str = _AGAIN) -> Problem:
 
 
 def _mapping_of(
-    drop: Drop, history: History, mappings: Sequence[CompiledMapping], settings: Settings
+    drop: Drop, queries: LedgerQueries, mappings: Sequence[CompiledMapping], settings: Settings
 ) -> CompiledMapping | None:
     """The mapping that a drop was read with, as it was then; None if it has changed and was not kept."""
     same = next((mapping for mapping in mappings if mapping.name == drop.mapping), None)
     if same is not None and same.hash == drop.mapping_hash:
         return same
-    source = history.mapping_source(drop.mapping_hash)
+    source = queries.mapping_source(drop.mapping_hash)
     with tempfile.TemporaryDirectory(prefix="mapping-", dir=settings.state) as folder:
         try:
             revived = load(put_down(source, Path(folder)), settings.assumptions)
@@ -224,7 +224,7 @@ def _mapping_of(
             raise FolderError(f"{settings.state}: {error.strerror}") from error
     if revived.hash != drop.mapping_hash:
         return None
-    shipper = same.shipper if same is not None else _shipper_of(_first(drop, history), next(iter(source)))
+    shipper = same.shipper if same is not None else _shipper_of(_first(drop, queries), next(iter(source)))
     return revived if not shipper else of_shipper(revived, shipper)
 
 
@@ -234,17 +234,17 @@ def _shipper_of(first: Drop, path: str) -> str:
     return above if "/" in first.name and above.casefold() == here.casefold() else ""
 
 
-def _first(drop: Drop, history: History) -> Drop:
+def _first(drop: Drop, queries: LedgerQueries) -> Drop:
     """The drop that was no fix, from which it all comes."""
     while drop.fixes is not None:
-        drop = history.drop(drop.fixes)
+        drop = queries.drop(drop.fixes)
     return drop
 
 
-def _drop_of_marks(tables: Iterable[Table], history: History) -> Drop | None:
+def _drop_of_marks(tables: Iterable[Table], queries: LedgerQueries) -> Drop | None:
     marks = (first_mark(table) for table in tables if has_marks(table))
     mark = next((mark for mark in marks if mark is not None), None)
-    return history.drop_of_entry(mark.entry) if mark is not None else None
+    return queries.drop_of_entry(mark.entry) if mark is not None else None
 
 
 def _as_written(layout: Layout, title: str | None) -> Layout:

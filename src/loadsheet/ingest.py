@@ -16,7 +16,7 @@ from loadsheet import inbox, run_log, translation
 from loadsheet.contract import SENDING_ORDER
 from loadsheet.fix_files import FIX_ROLE, FixFile, Opened, as_dropped, as_they_were, fix_texts, open_fix, recognise
 from loadsheet.ledger import Drop, Ledger, Run, SourceFile, SourceTable
-from loadsheet.ledger.queries import History
+from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.mapping import Document, Ignored, Route, Routes, route
 from loadsheet.mapping import Mapping as CompiledMapping
 from loadsheet.mapping.ambiguous_columns import Misreadings
@@ -92,9 +92,9 @@ def _take(
     _put_away_objects(settings, ledger, claims)
     found = inbox.brought(inbox.scan(settings), settings)
     by_name = {candidate.name: candidate for candidate in found.candidates}
-    returns = recognise(found.candidates, ledger.history, mappings, settings)
+    returns = recognise(found.candidates, ledger.queries, mappings, settings)
     names = [name for name in by_name if not returns.holds(name)]
-    routes = routes_of(names, by_name, mappings, ledger.history, settings)
+    routes = routes_of(names, by_name, mappings, ledger.queries, settings)
     complete = [*routes.complete, *(fix.route for fix in returns.files.values())]
     left += overdue(settings, by_name, routes)
     left += waiting_for_mappings(mappings, routes)
@@ -122,22 +122,22 @@ def routes_of(
     names: Sequence[str],
     by_name: Mapping[str, inbox.Candidate],
     mappings: Sequence[CompiledMapping],
-    history: History,
+    queries: LedgerQueries,
     settings: Settings,
 ) -> Routes:
     """Where files go by their names; fix files that are texts go where their originals went, and are read as these were."""
-    texts = fix_texts([by_name[name] for name in names if ".fix." in name.casefold()], history)
+    texts = fix_texts([by_name[name] for name in names if ".fix." in name.casefold()], queries)
     routes = route(names, mappings, texts)
-    if renamed := fix_texts([by_name[name] for name in routes.unmapped], history):
+    if renamed := fix_texts([by_name[name] for name in routes.unmapped], queries):
         texts |= renamed
         routes = route(names, mappings, texts)
-    return as_they_were(routes, texts, history, mappings, settings) if texts else routes
+    return as_they_were(routes, texts, queries, mappings, settings) if texts else routes
 
 
 def _put_away(settings: Settings, ledger: Ledger) -> None:
     """What a killed run recorded and could not move any more goes to where it belongs: it is neither planned nor told twice."""
     work = settings.state / "work"
-    for drop in ledger.history.unfiled(str(work)):
+    for drop in ledger.queries.unfiled(str(work)):
         for source in (file for file in drop.files if Path(file.kept_as).is_relative_to(work)):
             file = inbox.InboxFile(
                 source.name,
@@ -154,7 +154,7 @@ def _put_away(settings: Settings, ledger: Ledger) -> None:
 
 def _put_away_objects(settings: Settings, ledger: Ledger, claims: inbox.Claims) -> None:
     """The same for objects, wherever the run that recorded them was killed: they lie in the inbox still, or were replaced there."""
-    for drop in ledger.history.unfiled(settings.inbox_address) if settings.inbox_address else ():
+    for drop in ledger.queries.unfiled(settings.inbox_address) if settings.inbox_address else ():
         for source in drop.files:
             arrived = datetime.fromisoformat(source.arrived)
             held = inbox.recorded(source.kept_as, arrived, settings, drop.run, claims)
@@ -229,7 +229,7 @@ def plan_files(
     Returns the drop as the ledger has it; moves no file. Raises FileRefused if one cannot be read or changed meanwhile, and
     DoesNotBalance; nothing is recorded then.
     """
-    found = opened(chosen, fix, claimed, ledger.history, settings)
+    found = opened(chosen, fix, claimed, ledger.queries, settings)
     drop = _drop(this_run, chosen, claimed, found)
     planning = _Planning(settings, ledger, this_run, chosen.mapping, claimed, found, drop)
     try:
@@ -307,14 +307,14 @@ def far_dates(settings: Settings, now: datetime) -> FarDates:
 
 
 def opened(
-    chosen: Route, fix: FixFile | None, claimed: Sequence[inbox.InboxFile], history: History, settings: Settings
+    chosen: Route, fix: FixFile | None, claimed: Sequence[inbox.InboxFile], queries: LedgerQueries, settings: Settings
 ) -> Opened:
     """The tables of a route, those of a fix file as its original had them. Raises FileRefused."""
     by_name = {file.name: file for file in claimed}
     if fix is not None:
-        return as_dropped(open_fix(fix, by_name[fix.name].path, settings), history, fix.drop)
+        return as_dropped(open_fix(fix, by_name[fix.name].path, settings), queries, fix.drop)
     tables = open_route(chosen, {role: by_name[name] for role, name in chosen.files.items()}, settings)
-    return as_dropped(tables, history, None)
+    return as_dropped(tables, queries, None)
 
 
 def _drop(

@@ -141,13 +141,13 @@ def _accounted(
     settings, ledger, this_run, patience, _ = work
     seen = sent.seen
     if not isinstance(stopped, ExchangeUnreachable | TokenRefused):
-        fresh = look(client, _subjects(ledger.history.drops_of(this_run)) - seen.keys())
+        fresh = look(client, _subjects(ledger.queries.drops_of(this_run)) - seen.keys())
         resolve_by(fresh, ledger, this_run, settings, patience=patience)
         seen = seen | fresh
-    drops = ledger.history.drops_of(this_run)
+    drops = ledger.queries.drops_of(this_run)
     read_back(settings, ledger)
     with run_log.stage("reconcile"):
-        reconciliation = reconcile.settle(ledger.history, seen, this_run, settings)
+        reconciliation = reconcile.settle(ledger.queries, seen, this_run, settings)
     ledger.follow(this_run, reconciliation.exceptions.standings)
     if not reconciliation.balances:
         stopped = DoesNotBalance("rows read and fates reported differ; see the reports")
@@ -165,7 +165,7 @@ def _accounted(
     shown = reconciliation.as_seen(tuple(map(str, said)), sent.left, lying, missing)
     with run_log.stage("reports"):
         written = reports.write(
-            ledger.history,
+            ledger.queries,
             reconciliation,
             ended,
             settings,
@@ -193,7 +193,7 @@ def _least(work: Work, run: Run, missing: Mapping[str, str]) -> reports.Written:
     settings, ledger = work.settings, work.ledger
     ledger.still_mine()
     ended = replace(run, exit_code=ReportsIncomplete.exit_code, finished_at=ledger.now())
-    written = reports.write_least(ledger.history, ended, settings, missing=missing)
+    written = reports.write_least(ledger.queries, ended, settings, missing=missing)
     ledger.end_run(ended, exit_code=ReportsIncomplete.exit_code, summary=written.in_ledger)
     return written
 
@@ -214,13 +214,13 @@ def _missing_records(ledger: Ledger, drops: Sequence[Drop], told: Sequence[Run])
     """By drop, what the last version of its file had and it has not, of the drops that these runs read."""
     found: dict[int, MissingRecords] = {}
     for run in told:
-        found |= ledger.history.missing_records([drop for drop in drops if drop.run == run.name])
+        found |= ledger.queries.missing_records([drop for drop in drops if drop.run == run.name])
     return found
 
 
 def _told_here(ledger: Ledger, unfinished: Sequence[Run]) -> Iterator[Problem]:
     for run in unfinished:
-        if ledger.history.drops_of(run):
+        if ledger.queries.drops_of(run):
             yield Problem("L613", values={"run": run.name}, level="warning")
 
 
@@ -238,13 +238,13 @@ def _not_all_sent(ledger: Ledger, sent: Delivered) -> LoadsheetError | None:
 
 
 def _still_missing(ledger: Ledger, this_run: Run) -> Iterator[Problem]:
-    for run in ledger.history.runs_with_reports_missing(this_run):
+    for run in ledger.queries.runs_with_reports_missing(this_run):
         hint = f"loadsheet report --run {run.name} makes them"
         yield Problem("L615", values={"run": run.name, "lacks": reports.lacking(run)}, hint=hint, level="warning")
 
 
 def _still_waiting(ledger: Ledger, this_run: Run) -> Iterator[Problem]:
-    count, oldest, since = ledger.history.still_waiting(this_run)
+    count, oldest, since = ledger.queries.still_waiting(this_run)
     if count:
         values = {"count": count, "oldest": oldest, "since": since[:10]}
         yield Problem("L610", values=values, hint="loadsheet retry --held --dry-run lists them", level="warning")
@@ -278,4 +278,4 @@ def _exit_code(
     needed = needed or any(one.level == "error" for one in left)  # such a file stays for ever
     share = settings.unverified_share_max
     needed = needed or any(one.entries > share * one.all for one in reconciliation.unverified)
-    return int(needed or aside or ledger.history.count_in(State.UNKNOWN) > 0)
+    return int(needed or aside or ledger.queries.count_in(State.UNKNOWN) > 0)

@@ -39,7 +39,7 @@ def two_runs(first, second, view):
             run = ledger.begin_run()
             for position, items in enumerate(night):
                 play(ledger, run, f"file {number}-{position}.csv", items)
-            found = settle(ledger.history, listings(ledger, run, view), run, chosen)
+            found = settle(ledger.queries, listings(ledger, run, view), run, chosen)
             ended = replace(run, exit_code=1, finished_at=ledger.now())
             ledger.end_run(ended, exit_code=1, summary={"entries": {}}, shown=found.as_seen())
             runs.append((ended, found))
@@ -67,8 +67,8 @@ def counting(connection, entry, own):
 def in_ledger(ledger, runs):
     """Rows by fate and documents by state in the drops of these runs, counted by SQL alone."""
     fates, states = Counter(), Counter()
-    with closing(sqlite3.connect(ledger.history._engine.url.database)) as connection:
-        for drop in ledger.history.drops_of(*runs):
+    with closing(sqlite3.connect(ledger.queries._engine.url.database)) as connection:
+        for drop in ledger.queries.drops_of(*runs):
             entries = connection.execute("select id, state, rows from entries where drop_id = ?", [drop.id]).fetchall()
             for entry, own, rows in entries:
                 state = counting(connection, entry, own)
@@ -204,9 +204,9 @@ def agrees(report, ledger, runs):
 
 def told_again(ledger, chosen, run, runs):
     """The report as `loadsheet report` makes it."""
-    recalled = Recalled([(one, ledger.history.shown_in(one)) for one in runs])
-    drops = ledger.history.drops_of(*runs)
-    return write(ledger.history, settle(ledger.history, recalled, run, chosen, drops=drops), run, chosen, drops=drops)
+    recalled = Recalled([(one, ledger.queries.shown_in(one)) for one in runs])
+    drops = ledger.queries.drops_of(*runs)
+    return write(ledger.queries, settle(ledger.queries, recalled, run, chosen, drops=drops), run, chosen, drops=drops)
 
 
 def every_report_agrees(first, second, view, *, told_before=False):
@@ -214,7 +214,7 @@ def every_report_agrees(first, second, view, *, told_before=False):
     with two_runs(first, second, view) as (ledger, chosen, runs):
         last, found = runs[-1]
         names = [run for run, _ in runs]
-        report = write(ledger.history, found, last, chosen)
+        report = write(ledger.queries, found, last, chosen)
         agrees(report, ledger, [last])
         if told_before:
             before = {path.name: path.read_bytes() for path in report.paths}
@@ -224,7 +224,7 @@ def every_report_agrees(first, second, view, *, told_before=False):
         day = replace(last, name=last.name[:10], started_at=names[0].started_at)
         whole = told_again(ledger, chosen, day, names)
         agrees(whole, ledger, names)
-        assert [drop.run for drop in whole.summary.drops] == [drop.run for drop in ledger.history.drops_of(*names)]
+        assert [drop.run for drop in whole.summary.drops] == [drop.run for drop in ledger.queries.drops_of(*names)]
 
 
 @pytest.mark.journey

@@ -246,11 +246,11 @@ def house_of(folder, **mappings):
 
 def assert_met(house, night, codes):
     """There are errors of these keys and codes."""
-    with house.history() as history:
+    with house.queries() as queries:
         met = {
             (entry.key, problem.code)
             for drop in night.drops
-            for entry in history.entries_of(drop.id)
+            for entry in queries.entries_of(drop.id)
             for problem in entry.problems
             if problem.level == "error"
         }

@@ -86,10 +86,10 @@ def baselines(tmp_path_factory):
 def baseline_of(house, night):
     mappings = {mapping.name: mapping for mapping in load_folder(house.settings.mappings, house.settings.assumptions)}
     keys, cells = {}, []
-    with house.history() as history:
+    with house.queries() as queries:
         for drop in night.drops:
             typed = {table.name: typed_columns(mappings[drop.mapping], table) for table in drop.tables}
-            for entry in history.entries_of(drop.id):
+            for entry in queries.entries_of(drop.id):
                 if entry.state is not State.ACCEPTED:
                     continue
                 keys[entry.id] = entry.key
@@ -162,8 +162,8 @@ def shuffled(chance):
 
 
 def fix_of(house, drop, path):
-    with house.history() as history:
-        return write_fix(history, drop, path, house.settings)
+    with house.queries() as queries:
+        return write_fix(queries, drop, path, house.settings)
 
 
 def round_trip(baseline, sample, folder, seed):
@@ -246,11 +246,11 @@ def drop_back(house, book, name="orders.fix.xlsx"):
 
 def told(house, night, code):
     """The texts of the problems with this code, by sheet and cell or row."""
-    with house.history() as history:
+    with house.queries() as queries:
         return {
             (problem.where.sheet, problem.where.cell or problem.where.row): problem.text
             for drop in night.drops
-            for entry in history.entries_of(drop.id)
+            for entry in queries.entries_of(drop.id)
             for problem in entry.problems
             if problem.code == code
         }
@@ -281,9 +281,9 @@ def test_a_fix_file_can_itself_be_fixed(house):
     third = drop_back(house, again, "again.xlsx")
     assert third.counts == {"accepted": 1}
     assert third.drops[0].fixes == second.drops[0].id
-    with house.history() as history:
-        first = [entry.id for entry in history.entries_of(house.broken.id) if entry.state is State.INVALID]
-        assert history.mended(first) == set(first)
+    with house.queries() as queries:
+        first = [entry.id for entry in queries.entries_of(house.broken.id) if entry.state is State.INVALID]
+        assert queries.mended(first) == set(first)
 
 
 def test_the_rows_of_two_fix_files_may_be_pasted_together(house):
@@ -309,8 +309,8 @@ def test_columns_and_rows_of_the_senders_own_are_passed_over(house):
     sheet["B1"] = "please send today"
     night = drop_back(house, book)
     assert night.counts == {"accepted": 2}
-    with house.history() as history:
-        table = history.drop(night.drops[0].id).table("packages")
+    with house.queries() as queries:
+        table = queries.drop(night.drops[0].id).table("packages")
     assert table.header == ("Order", "Kind", "Item", "Weight", "Volume")
     assert table.where(3, "Kind").cell == "D3"
     assert table.position(table.where(3, "Weight")) == 3
@@ -398,12 +398,12 @@ def test_a_key_that_was_wrong_itself_is_mended_too(tmp_path):
     for sheet in book.sheets():
         for row in sheet.iter_rows(min_row=2, min_col=2, max_col=2):
             row[0].value = "00000002"
-    with house.history() as history:
-        wrong = [entry.id for entry in history.entries_of(first.drops[0].id) if entry.state is State.INVALID]
-        assert history.mended(wrong) == set()
+    with house.queries() as queries:
+        wrong = [entry.id for entry in queries.entries_of(first.drops[0].id) if entry.state is State.INVALID]
+        assert queries.mended(wrong) == set()
     assert drop_back(house, book).of(State.ACCEPTED) == ["00000002"]
-    with house.history() as history:
-        assert history.mended(wrong) == set(wrong)
+    with house.queries() as queries:
+        assert queries.mended(wrong) == set(wrong)
 
 
 def test_a_mapping_that_changed_since_reads_the_fix_file_as_it_was_then(house):
@@ -457,10 +457,10 @@ def test_a_fix_file_of_no_shippers_mapping_is_not_taken_in_a_shippers_folder(hou
     assert "is for no shipper's folder" in night.aside[0].text
 
 
-def fix_text(history, drop, table, path, *, delimiter=","):
+def fix_text(queries, drop, table, path, *, delimiter=","):
     """A fix file as text, with what to fix before the rows."""
     lines = [delimiter.join(["What to fix", *drop.table(table).header, "_row"])]
-    for entry in history.entries_of(drop.id):
+    for entry in queries.entries_of(drop.id):
         if entry.state is State.INVALID:
             for number, row in enumerate(entry.rows, start=1):
                 if row.table == table:
@@ -470,9 +470,9 @@ def fix_text(history, drop, table, path, *, delimiter=","):
 
 @pytest.mark.parametrize("name", ["{}.fix.csv", "{}-2.fix.csv", "Kopie von {}.csv"])
 def test_fix_files_as_text_go_where_their_originals_went(house, name):
-    with house.history() as history:
+    with house.queries() as queries:
         for table in ("orders", "packages"):
-            fix_text(history, history.drop(house.broken.id), table, house.inbox / name.format(table))
+            fix_text(queries, queries.drop(house.broken.id), table, house.inbox / name.format(table))
     path = house.inbox / name.format("packages")
     path.write_text(path.read_text(encoding="utf-8").replace("heavy", "12.5"), encoding="utf-8")
     write_orders(house.inbox, 2, first=30)
@@ -486,9 +486,9 @@ def test_fix_files_as_text_go_where_their_originals_went(house, name):
 def test_a_fix_as_text_is_read_with_the_mapping_as_it_was_too(house):
     path = house.settings.mappings / "bench-join.yaml"
     path.write_text(path.read_text(encoding="utf-8").replace("min: 0.001", "min: 100"), encoding="utf-8")
-    with house.history() as history:
+    with house.queries() as queries:
         for table in ("orders", "packages"):
-            fix_text(history, history.drop(house.broken.id), table, house.inbox / f"{table}.fix.csv")
+            fix_text(queries, queries.drop(house.broken.id), table, house.inbox / f"{table}.fix.csv")
     path = house.inbox / "packages.fix.csv"
     path.write_text(path.read_text(encoding="utf-8").replace("heavy", "12.5"), encoding="utf-8")
     night = house.night()
@@ -497,8 +497,8 @@ def test_a_fix_as_text_is_read_with_the_mapping_as_it_was_too(house):
 
 
 def test_half_a_fix_as_text_waits_for_the_other_half(house):
-    with house.history() as history:
-        fix_text(history, history.drop(house.broken.id), "packages", house.inbox / "packages.fix.csv")
+    with house.queries() as queries:
+        fix_text(queries, queries.drop(house.broken.id), "packages", house.inbox / "packages.fix.csv")
     assert house.night().drops == []
     assert (house.inbox / "packages.fix.csv").exists()
 
@@ -560,9 +560,9 @@ def test_an_order_that_was_refused_and_comes_back_unchanged_is_not_sent_again(tm
     again = drop_back(house, opened(house, first.drops[0]), "again.xlsx")
     assert again.counts == {"refused": 1}
     assert "was refused before" in "".join(told(house, again, "L604").values())
-    with house.history() as history:
-        (entry,) = history.entries_of(again.drops[0].id)
-        assert history.attempts_of(entry.id) == []
+    with house.queries() as queries:
+        (entry,) = queries.entries_of(again.drops[0].id)
+        assert queries.attempts_of(entry.id) == []
 
 
 def test_what_differs_from_what_was_accepted_can_be_taken_back_in_the_fix_file(house):

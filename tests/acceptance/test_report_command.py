@@ -80,7 +80,7 @@ def test_what_changed_since_is_told_as_it_is_and_not_verifiable(house):
     assert again["entries"] == {"invalid": 2, "accepted": 10}
     assert again["verdicts"] == {"matched": 10, "not sent: invalid": 2}
     with open_ledger(f"sqlite:///{house / '.loadsheet' / 'ledger.db'}") as ledger:
-        entry = ledger.history.entries_by_key(order_id(3))[0]
+        entry = ledger.queries.entries_by_key(order_id(3))[0]
         assert entry.state == "accepted"
     with sqlite3.connect(house / ".loadsheet" / "ledger.db") as connection:
         connection.execute("update entries set changed_at = '2999-01-01T00:00:00.000Z' where id = ?", [entry.id])

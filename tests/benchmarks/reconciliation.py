@@ -70,12 +70,12 @@ def timed(what: str, work: Callable[[], object]) -> float:
 
 def workbook_alone(folder: Path, ledger: Ledger, run: Run, found: Reconciliation) -> None:
     """The workbook, from entries as the ledger gives them; the ledger's part is timed as well."""
-    summary = write(ledger.history, found, run, Settings(outbox=folder / "warm")).summary
-    drops = [(drop, list(ledger.history.entries_of(drop.id))) for drop in ledger.history.drops_of(run)]
+    summary = write(ledger.queries, found, run, Settings(outbox=folder / "warm")).summary
+    drops = [(drop, list(ledger.queries.entries_of(drop.id))) for drop in ledger.queries.drops_of(run)]
 
     def ours() -> None:
         with open_book(folder / "ours.xlsx", title="t", footer="f") as book:
-            workbook = ReconciliationWorkbook(book, folder, ledger.history, found, rows_max=ROWS_MAX)
+            workbook = ReconciliationWorkbook(book, folder, ledger.queries, found, rows_max=ROWS_MAX)
             for drop, entries in drops:
                 workbook.open(drop)
                 for entry in entries:
@@ -112,8 +112,8 @@ def compared(ledger: Ledger, run: Run, records: list[dict[str, object]]) -> None
     def merged() -> None:
         sent = [
             decode(entry.payload)
-            for drop in ledger.history.drops_of(run)
-            for entry in ledger.history.entries_of(drop.id)
+            for drop in ledger.queries.drops_of(run)
+            for entry in ledger.queries.entries_of(drop.id)
         ]
         both = pd.DataFrame(sent).merge(
             pd.DataFrame(shown.results), on="order_id", how="outer", suffixes=("", "_held"), indicator=True
@@ -122,7 +122,7 @@ def compared(ledger: Ledger, run: Run, records: list[dict[str, object]]) -> None
             if name != "order_id":
                 (both[name] != both[f"{name}_held"]).sum()
 
-    ours = timed("settle, ours", lambda: settle(ledger.history, {"order": shown}, run, SETTINGS))
+    ours = timed("settle, ours", lambda: settle(ledger.queries, {"order": shown}, run, SETTINGS))
     theirs = timed("pandas: merge and compare all columns", merged)
     print(f"{'ours / pandas':<44} {ours / theirs:8.2f}")
 
@@ -134,17 +134,17 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as place, ledger_in(Path(place)) as ledger:
         folder = Path(place)
         timed(f"fill a ledger with {orders:,} orders", lambda: filled(ledger, orders))
-        (run,) = ledger.history.runs(1)
+        (run,) = ledger.queries.runs(1)
         if "--memory" in sys.argv:
             filling = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-            found = settle(ledger.history, {}, run, SETTINGS)
-            write(ledger.history, found, run, Settings(outbox=folder / "outbox"))
+            found = settle(ledger.queries, {}, run, SETTINGS)
+            write(ledger.queries, found, run, Settings(outbox=folder / "outbox"))
             peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
             print(f"peak memory: {filling:,.0f} MB after filling, {peak:,.0f} MB after settling and writing")
             return
         records = held(orders)
         compared(ledger, run, records)
-        found = settle(ledger.history, {"order": listing(records)}, run, SETTINGS)
+        found = settle(ledger.queries, {"order": listing(records)}, run, SETTINGS)
         workbook_alone(folder, ledger, run, found)
 
 

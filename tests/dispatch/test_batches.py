@@ -53,7 +53,7 @@ def options(base=0, on_400="atomic", size=20, **more):
 
 
 def outcome_of(ledger, drop):
-    return {f"stop {number}": entry for number, entry in enumerate(ledger.history.entries_of(drop.id))}
+    return {f"stop {number}": entry for number, entry in enumerate(ledger.queries.entries_of(drop.id))}
 
 
 @pytest.mark.parametrize("base", [0, 1])
@@ -180,7 +180,7 @@ def test_an_unanswered_batch_is_unknown_as_a_whole(ledger):
         ready_entries.send_all(ledger, run, server.url, options())
     assert ready_entries.states(ledger, drop) == ["unknown"] * 6
     assert set(server.applied.values()) == {1}
-    (entry, *_) = ledger.history.entries_of(drop.id)
+    (entry, *_) = ledger.queries.entries_of(drop.id)
     (problem,) = entry.problems
     assert (problem.code, problem.where.row) == ("X702", 2)
 
@@ -193,7 +193,7 @@ def test_a_named_record_that_was_unknown_before_stays_unknown(ledger):
     with Scripted(lambda *_: scripted_exchange.closes_without_answer) as server:
         ready_entries.send_all(ledger, run, server.url, options(size=1, connections=1, unknown_max=1))
     assert ready_entries.states(ledger, drop) == ["unknown", "ready", "ready"]
-    first = next(ledger.history.entries_of(drop.id))
+    first = next(ledger.queries.entries_of(drop.id))
     ledger.settle(run, [ready_entries.Settlement(first.id, ready_entries.State.READY, "somebody said: again")])
     with Scripted(Judging()) as server:
         ready_entries.send_all(ledger, run, server.url, options())
@@ -241,7 +241,7 @@ def test_every_event_is_applied_once_or_named_whatever_the_exchange_does(tmp_pat
         ]
         drop = ready_entries.plan(ledger, run, "order.status", payloads, file="events.csv")
         ready_entries.send_all(ledger, run, exchange.url, stranger, token=EXCHANGE_TOKEN)
-        entries = list(ledger.history.entries_of(drop.id))
+        entries = list(ledger.queries.entries_of(drop.id))
     truth = [line for line in read_truth(folder / "truth.jsonl") if line["operation"] == "order.status"]
     applied = Counter(line["key"] for line in truth)
     for number, entry in enumerate(entries):
@@ -263,7 +263,7 @@ def test_an_event_that_may_be_there_travels_alone_also_in_a_later_run(ledger):
         run,
         [
             ready_entries.Settlement(entry.id, ready_entries.State.READY, "sent once more")
-            for entry in ledger.history.entries_of(drop.id)
+            for entry in ledger.queries.entries_of(drop.id)
         ],
     )
     more = ready_entries.plan(
@@ -276,4 +276,4 @@ def test_an_event_that_may_be_there_travels_alone_also_in_a_later_run(ledger):
     assert exchange.sizes == [1] * 7
     assert set(server.applied.values()) == {1}
     assert max(exchange.applied.values()) == 1
-    assert all(doubled(entry) for entry in ledger.history.entries_of(drop.id))
+    assert all(doubled(entry) for entry in ledger.queries.entries_of(drop.id))

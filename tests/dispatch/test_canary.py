@@ -50,7 +50,7 @@ def test_if_all_of_the_first_are_refused_the_rest_is_held_for_a_person(ledger):
     assert ready_entries.states(ledger, drop) == ["refused"] * 3 + ["held"] * 27
     assert len(server.requests) == 3
     assert (report.refused, report.held, report.stopped) == (3, 27, None)
-    held = list(ledger.history.entries_of(drop.id))[-1]
+    held = list(ledger.queries.entries_of(drop.id))[-1]
     (problem,) = held.problems
     assert (problem.code, problem.where.row, held.reason) == ("L609", 31, HELD)
     assert "first 3 records" in problem.text
@@ -62,12 +62,12 @@ def test_what_somebody_let_go_is_not_tried_again(ledger):
     drop = orders(ledger, run, 12)
     with Scripted(lambda *_: NO) as server:
         send(ledger, run, server)
-    held = [entry for entry in ledger.history.entries_of(drop.id) if str(entry.state) == "held"]
+    held = [entry for entry in ledger.queries.entries_of(drop.id) if str(entry.state) == "held"]
     ledger.settle(run, [ready_entries.Settlement(entry.id, ready_entries.State.READY, "let go") for entry in held])
     with Scripted(lambda *_: NO) as server:
         send(ledger, run, server)
     assert ready_entries.states(ledger, drop) == ["refused"] * 12
-    assert all(problem.code != "L609" for entry in ledger.history.entries_of(drop.id) for problem in entry.problems)
+    assert all(problem.code != "L609" for entry in ledger.queries.entries_of(drop.id) for problem in entry.problems)
 
 
 def test_a_mapping_that_was_accepted_before_is_not_tried_and_a_new_one_holds_up_no_other(ledger):
@@ -96,7 +96,7 @@ def test_while_the_first_are_unknown_the_rest_waits_for_a_later_run(ledger):
     with Scripted(lambda *_: scripted_exchange.applies_and_closes) as server:
         send(ledger, run, server)
     assert Counter(ready_entries.states(ledger, drop)) == {"unknown": 3, "ready": 7}
-    first = next(iter(ledger.history.entries_of(drop.id)))
+    first = next(iter(ledger.queries.entries_of(drop.id)))
     ledger.settle(run, [ready_entries.Settlement(first.id, ready_entries.State.ACCEPTED, "the listing shows it")])
     with Scripted(lambda *_: accepts) as server:
         send(ledger, run, server)
@@ -147,7 +147,7 @@ def test_an_answer_that_refuses_the_first_for_different_reasons_says_both(ledger
 
     with Scripted(refuses) as server:
         send(ledger, run, server, connections=1)
-    told = list(ledger.history.entries_of(drop.id))[-1].problems[0].text
+    told = list(ledger.queries.entries_of(drop.id))[-1].problems[0].text
     assert "currency: is odd; currency: is dear" in told
 
 

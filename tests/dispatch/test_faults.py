@@ -90,7 +90,7 @@ def test_one_bad_call_touches_no_other_and_is_never_repeated(ledger, hanging):
     options = ready_entries.settings(**OPTIONS | PLENTY | (beside if hanging else {}))
     with Scripted(lambda number, _: by_order(moves) if hanging else moves[number]) as server:
         report = ready_entries.send_all(ledger, run, server.url, options)
-    entries = list(ledger.history.entries_of(drop.id))
+    entries = list(ledger.queries.entries_of(drop.id))
     good = [entry for place, entry in enumerate(entries) if place % 3 != 1]
     assert {str(entry.state) for entry in good} == {"accepted"}
     assert {name: str(entry.state) for name, entry in zip(names, entries[1::3], strict=True)} == {
@@ -103,11 +103,11 @@ def test_one_bad_call_touches_no_other_and_is_never_repeated(ledger, hanging):
 
 
 def check_record(ledger, entry, state):
-    (attempt,) = ledger.history.attempts_of(entry.id)
+    (attempt,) = ledger.queries.attempts_of(entry.id)
     assert attempt.outcome == state
     assert entry.reason == attempt.detail != ""
     assert [problem.code for problem in entry.problems] == {"unknown": ["X702"], "refused": ["X701"]}.get(state, [])
-    assert [str(event.after) for event in ledger.history.events_of(entry.id)] == ["ready", "sending", state]
+    assert [str(event.after) for event in ledger.queries.events_of(entry.id)] == ["ready", "sending", state]
 
 
 HALTING = {
@@ -149,8 +149,8 @@ def test_a_busy_exchange_is_left_alone_and_asked_again(ledger, status):
     assert ready_entries.states(ledger, drop) == ["accepted"] * 6
     assert report.stopped is None
     assert naps.slept >= 80
-    third = list(ledger.history.entries_of(drop.id))[2]
-    assert [attempt.outcome for attempt in ledger.history.attempts_of(third.id)] == ["not sent", "not sent", "accepted"]
+    third = list(ledger.queries.entries_of(drop.id))[2]
+    assert [attempt.outcome for attempt in ledger.queries.attempts_of(third.id)] == ["not sent", "not sent", "accepted"]
 
 
 def test_a_busy_exchange_without_end_pauses_the_run_and_marks_nothing(ledger):
@@ -175,7 +175,7 @@ def test_nobody_there_leaves_everything_ready(ledger):
     assert "refused" in report.why
     assert ready_entries.states(ledger, drop) == ["ready"] * 6
     assert 0.5 < naps.slept < 10
-    assert {problem.code for entry in ledger.history.entries_of(drop.id) for problem in entry.problems} == set()
+    assert {problem.code for entry in ledger.queries.entries_of(drop.id) for problem in entry.problems} == set()
 
 
 def test_a_name_that_does_not_exist_leaves_everything_ready(ledger):
@@ -229,12 +229,12 @@ def test_a_refusal_after_an_unknown_attempt_is_unknown(ledger):
     ) as server:
         ready_entries.send_all(ledger, run, server.url)
         assert ready_entries.states(ledger, drop) == ["unknown"]
-        (entry,) = ledger.history.entries_of(drop.id)
+        (entry,) = ledger.queries.entries_of(drop.id)
         ledger.settle(
             run, [ready_entries.Settlement(entry.id, ready_entries.State.READY, "send it again, said somebody")]
         )
         ready_entries.send_all(ledger, run, server.url)
-    (entry,) = ledger.history.entries_of(drop.id)
+    (entry,) = ledger.queries.entries_of(drop.id)
     assert str(entry.state) == "unknown"
     assert "refused after an attempt of unknown outcome" in entry.reason
     assert len(server.requests) == 2
@@ -254,7 +254,7 @@ def test_faults_among_many_calls_at_once_lose_and_double_nothing(ledger):
     assert report.returned < 60, "only what waited to leave when a 503 asked for a pause comes back"
     applied = server.keys("order.create")
     assert max(applied.values()) == 1
-    for entry in ledger.history.entries_of(drop.id):
+    for entry in ledger.queries.entries_of(drop.id):
         assert str(entry.state) in ("accepted", "refused", "unknown")
         if str(entry.state) == "accepted":
             assert applied[entry.key] == 1

@@ -33,7 +33,7 @@ def test_a_lost_answer_that_is_judged_too_late_to_be_sent_again_ends_the_run_wit
         told = deliver_and_account(ledger, run, clock, url, settings, pause_s=settings.status_quiesce_s + 1)
         assert ready_entries.states(ledger, drop) == ["ready", "ready"]
         assert (told.exit_code, type(told.stopped)) == (75, NotAllSent)
-        assert [one.exit_code for one in ledger.history.runs_named(run.name)] == [75]
+        assert [one.exit_code for one in ledger.queries.runs_named(run.name)] == [75]
         assert deliver_and_account(ledger, ledger.begin_run(), clock, url, settings).exit_code == 0
         assert ready_entries.states(ledger, drop) == ["accepted", "accepted"]
 

@@ -42,16 +42,16 @@ def test_what_the_exchange_has_is_accepted_and_the_rest_stays_unknown(ledger, tm
     lose(ledger, run)
     with Embedded(f"sqlite:///{tmp_path / 'exchange.db'}", EXCHANGE_TOKEN, Assumptions()) as exchange:
         with ready_entries.client_of(exchange.url, SETTINGS, EXCHANGE_TOKEN) as client:
-            entries = [*ledger.history.entries_of(drop.id)][:4] + [*ledger.history.entries_of(tenders.id)][1:]
+            entries = [*ledger.queries.entries_of(drop.id)][:4] + [*ledger.queries.entries_of(tenders.id)][1:]
             for entry in entries:
                 assert client.call(ready_entries.BY_NAME[entry.operation], entry.payload).status == 200
         report = resolve(ledger, run, exchange.url, EXCHANGE_TOKEN)
     assert (report.unknown, report.accepted, report.left) == (8, 5, 3)
     assert ready_entries.states(ledger, drop) == ["accepted"] * 4 + ["unknown"] * 2
     assert ready_entries.states(ledger, tenders) == ["unknown", "accepted"]
-    first = next(ledger.history.entries_of(drop.id))
+    first = next(ledger.queries.entries_of(drop.id))
     assert (first.reason, first.problems, first.receipt) == ("shown by the listing", (), "")
-    (attempt,) = ledger.history.attempts_of(first.id)
+    (attempt,) = ledger.queries.attempts_of(first.id)
     assert attempt.outcome == "unknown"
 
 
@@ -75,7 +75,7 @@ def test_a_delete_is_shown_by_two_absences_from_a_complete_listing_with_a_witnes
             listed(ledger, run, [ledgers.order(1)], settings=patient)
             assert ready_entries.states(ledger, drop) == [state]
             clock.pass_time(40)
-        early, first, _ = ledger.history.findings_of(3)
+        early, first, _ = ledger.queries.findings_of(3)
     assert (early.counts, first.counts) == (False, True)
     assert ("quiesce_s" in early.text, "second look" in first.text) == (True, True)
 
@@ -109,5 +109,5 @@ def test_where_no_listing_is_served_nothing_is_proved_and_the_rest_goes_on(ledge
     with Scripted(lambda *_: scripted_exchange.says(405, UNKNOWN_METHOD)) as server:
         assert resolve(ledger, run, server.url).left == 1
     assert ready_entries.states(ledger, drop) == ["unknown"]
-    (found,) = ledger.history.findings_of(1)
+    (found,) = ledger.queries.findings_of(1)
     assert "the listing could not be read" in found.text

@@ -99,9 +99,9 @@ def test_a_lost_answer_ends_as_the_protocol_says(tmp_path, profile, fault):
         _, drops = night(losing)
         for _ in range(3):
             night()
-        ended = {name: next(iter(ledger.history.entries_of(drop.id))) for name, drop in drops.items()}
-        first = {name: ledger.history.attempts_of(entry.id)[0].outcome for name, entry in ended.items()}
-        looks = {name: len(ledger.history.findings_of(entry.id)) for name, entry in ended.items()}
+        ended = {name: next(iter(ledger.queries.entries_of(drop.id))) for name, drop in drops.items()}
+        first = {name: ledger.queries.attempts_of(entry.id)[0].outcome for name, entry in ended.items()}
+        looks = {name: len(ledger.queries.findings_of(entry.id)) for name, entry in ended.items()}
         effects = Counter((line["operation"], line["key"]) for line in exchange.happened())
     assert first == dict.fromkeys(LOST, "unknown")
     happened = SHOWN if fault == "reset_after_effect" else set()

@@ -38,7 +38,7 @@ def test_everything_ready_is_sent_once_and_settled(ledger):
     assert server.applied.total() == 130
     assert heard[-1] == (130, 130)
     assert heard == sorted(heard)
-    receipts = {entry.receipt for entry in ledger.history.entries_of(made.id)}
+    receipts = {entry.receipt for entry in ledger.queries.entries_of(made.id)}
     assert len(receipts) == 40
     assert all(receipt.startswith("8800") for receipt in receipts)
     assert ready_entries.send_all(ledger, run, "http://127.0.0.1:9").calls == 0
@@ -234,14 +234,14 @@ def test_many_calls_that_are_taken_back_are_ready_again_and_recorded_at_once(led
     with Scripted(script) as server:
         report = ready_entries.send_all(ledger, run, server.url)
     assert report.stopped is Stop.TOKEN_REFUSED
-    entries = list(ledger.history.entries_of(drop.id))
+    entries = list(ledger.queries.entries_of(drop.id))
     assert Counter(str(entry.state) for entry in entries) == {
         "accepted": server.applied.total(),
         "ready": 400 - report.accepted,
     }
     back = [entry for entry in entries if entry.attempts and str(entry.state) == "ready"]
     assert len(back) > 60
-    last = [ledger.history.attempts_of(entry.id)[-1] for entry in back]
+    last = [ledger.queries.attempts_of(entry.id)[-1] for entry in back]
     assert {str(attempt.outcome) for attempt in last} == {"not sent", "not authorised"}
     assert len({entry.changed_at for entry in back}) <= 2, "those that were under way, and all others in one go"
     with Scripted(lambda *_: accepts) as again:
@@ -368,9 +368,9 @@ def test_a_kill_in_the_middle_loses_nothing_and_doubles_nothing(tmp_path):
         time.sleep(0.1)
         before = server.keys("order.create")
     with open_ledger(f"sqlite:///{path}") as ledger:
-        left = {entry.key: str(entry.state) for entry in ledger.history.entries_of(drop.id)}
+        left = {entry.key: str(entry.state) for entry in ledger.queries.entries_of(drop.id)}
         run = ledger.begin_run()
-        found = {entry.key: str(entry.state) for entry in ledger.history.entries_of(drop.id)}
+        found = {entry.key: str(entry.state) for entry in ledger.queries.entries_of(drop.id)}
         assert {key for key, state in found.items() if state == "unknown"} == {
             key for key, state in left.items() if state == "sending"
         }
@@ -380,7 +380,7 @@ def test_a_kill_in_the_middle_loses_nothing_and_doubles_nothing(tmp_path):
             ready_entries.send_all(ledger, run, again.url)
         both = before + again.keys("order.create")
         assert max(both.values()) == 1
-        for entry in ledger.history.entries_of(drop.id):
+        for entry in ledger.queries.entries_of(drop.id):
             assert str(entry.state) in ("accepted", "unknown")
             assert both[entry.key] == 1 or str(entry.state) == "unknown"
         with ledger._engine.connect() as connection:

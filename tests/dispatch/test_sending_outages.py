@@ -10,7 +10,7 @@ from scripted_exchange import Scripted, accepts_after, closes_without_answer, sa
 
 from loadsheet.dispatch import Client, send
 from loadsheet.ledger import Ledger
-from loadsheet.ledger.queries import History
+from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.problems import LedgerGone, Superseded
 
 REFUSED = b'{"status": false, "message": "Validation failed", "errors": {"pickup_city": ["unknown"]}}'
@@ -47,12 +47,12 @@ def test_an_answer_that_cannot_be_judged_while_the_ledger_is_gone_is_not_asked_f
     run, drop = planned(shared, 1)
     options = settings(takeover_s=20)
     with Scripted(lambda *_: says(400, REFUSED)) as server, Client(server.url, TOKEN, options) as client:
-        monkeypatch.setattr(History, "entry", gone(times, History.entry))
+        monkeypatch.setattr(LedgerQueries, "entry", gone(times, LedgerQueries.entry))
         report = send(shared, client, run, options, stopping=[])
         assert len(server.requests) == 1
     assert report.refused == 1
     assert states(shared, drop) == ["refused"]
-    assert len(shared.history.attempts_of(1)) == 1
+    assert len(shared.queries.attempts_of(1)) == 1
 
 
 @pytest.mark.parametrize("verb", ["settle", "mark_sending"])

@@ -26,7 +26,7 @@ class Ledger:
     """A ledger whose nights are a list of files with their times."""
 
     def __init__(self, ledger, clock):
-        self.ledger, self.clock, self.history = ledger, clock, ledger.history
+        self.ledger, self.clock, self.queries = ledger, clock, ledger.queries
         self.settings = Settings(expect=[ACME], runs_due_s=90_000)
 
     def night(self, when, *files, exit_code=0, aside=False, fixes=None):
@@ -51,7 +51,7 @@ class Ledger:
         plan(self.ledger, run, drop, [document("order.create", order(number), [("orders", 2, ("A", "", "", "", ""))])])
 
     def late(self, began=None):
-        return [one.text for one in overdue(self.settings, self.history, began or self.clock.now)]
+        return [one.text for one in overdue(self.settings, self.queries, began or self.clock.now)]
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def test_a_file_of_the_future_came_when_it_was_found(house):
     house.night(at("03-03T01:15"))
     house.night(at("03-04T01:15"), ("acme_1.csv", at("12-24T20:00")))
     assert house.late() == []
-    (awaited,) = standing(house.settings, house.history)
+    (awaited,) = standing(house.settings, house.queries)
     assert awaited.came[0].came <= at("03-04T01:16")
 
 
@@ -137,7 +137,7 @@ def test_a_gap_between_runs_is_told_for_what_it_is(house):
     house.night(at("03-04T01:15"))
     assert house.late(at("03-04T01:15")) == []
     house.night(at("03-06T01:15"))
-    (late,) = overdue(house.settings, house.history, at("03-06T01:15"))
+    (late,) = overdue(house.settings, house.queries, at("03-06T01:15"))
     assert late.over
     assert late.what == "runs since 2026-03-04T01:15:00.007Z"
     assert late.due == at("03-05T02:15") + timedelta(milliseconds=7)

@@ -59,8 +59,8 @@ def kept(ledger):
     """Where the ledger says that files lie, by their names; each once."""
     found = [
         (file.name, file.kept_as)
-        for run in ledger.history.runs()
-        for drop in ledger.history.drops_of(run)
+        for run in ledger.queries.runs()
+        for drop in ledger.queries.drops_of(run)
         for file in drop.files
     ]
     assert len(found) == len(dict(found)), found
@@ -237,9 +237,9 @@ def test_a_replacement_while_it_is_read_gives_the_drop_back_and_the_next_run_rea
 
     with taking(place, replace) as (ledger, taken):
         assert codes(taken) == [("A106", "packages.csv")]
-        assert ledger.history.count_in(*State) == 0
+        assert ledger.queries.count_in(*State) == 0
     with taking(place) as (ledger, taken):
-        assert (codes(taken), taken.fault, ledger.history.count_in(State.READY)) == ([], None, 5)
+        assert (codes(taken), taken.fault, ledger.queries.count_in(State.READY)) == ([], None, 5)
         assert sorted(kept(ledger)) == ["orders.csv", "packages.csv"]
     assert bucket.keys("inbox/") == []
     assert len(bucket.keys("outbox/archive/")) == 2
@@ -295,7 +295,7 @@ def test_whatever_is_killed_nothing_is_lost_and_nothing_taken_twice(store, tmp_p
         for _ in range(2):  # the second finds nothing to do
             with taking(place) as (ledger, taken):
                 assert (codes(taken), taken.fault) == ([], None), at
-                assert ledger.history.count_in(State.READY) == ledger.history.count_in(*State) == 3, at
+                assert ledger.queries.count_in(State.READY) == ledger.queries.count_in(*State) == 3, at
                 found = kept(ledger)
                 assert sorted(found) == sorted(sent), at
                 for name, kept_as in found.items():
@@ -322,8 +322,8 @@ def test_a_replaced_object_whose_machine_is_lost_is_kept_from_the_archive(bucket
     shutil.rmtree(place.state / "fetched", ignore_errors=True)
     with taking(place) as (ledger, taken):
         assert taken.fault is None
-        assert ledger.history.count_in(State.READY) == 7
-        runs = {run.name for run in ledger.history.runs()}
+        assert ledger.queries.count_in(State.READY) == 7
+        runs = {run.name for run in ledger.queries.runs()}
     assert len(runs) == 2
     (key,) = (key for key in bucket.keys("outbox/archive/") if f"{min(runs)}/orders.csv" in key)
     assert bucket.get(key) == before
@@ -366,7 +366,7 @@ def test_machines_that_share_a_ledger_take_each_object_once(bucket, tmp_path, mo
         assert sorted(found) == sorted(
             f"n{number}/{name}" for number in range(count) for name in ("orders.csv", "packages.csv")
         )
-        assert ledger.history.count_in(State.READY) == ledger.history.count_in(*State) == 2 * count
+        assert ledger.queries.count_in(State.READY) == ledger.queries.count_in(*State) == 2 * count
     assert len(bucket.keys("outbox/archive/")) == 2 * count
 
 
@@ -380,7 +380,7 @@ def test_what_a_dead_machine_had_claimed_is_taken_by_the_next(bucket, tmp_path, 
             assert claim(candidate, dead, RUN, theirs)
         place, _ = shared_place(bucket, tmp_path / "next", url)
         taken = take_in(place, ledger, ledger.begin_run(), usual_mappings())
-        assert (codes(taken), taken.fault, ledger.history.count_in(State.READY)) == ([], None, 5)
+        assert (codes(taken), taken.fault, ledger.queries.count_in(State.READY)) == ([], None, 5)
         assert sorted(kept(ledger)) == ["orders.csv", "packages.csv"]
     assert bucket.keys("inbox/") == []
 
@@ -525,7 +525,7 @@ def test_a_bucket_that_is_gone_ends_the_intake_with_a_sentence(bucket, place, tm
     with taking(place, lambda what: bucket.drop() if what == "archived" else None) as (ledger, taken):
         assert isinstance(taken.fault, FolderError)
         assert f"s3://{bucket.name} is not there; make it, or set another place" in str(taken.fault)
-        assert ledger.history.count_in(State.READY) == 5
+        assert ledger.queries.count_in(State.READY) == 5
     with pytest.raises(FolderError, match="could not be listed"):
         scan(place)
 

@@ -25,11 +25,11 @@ def test_a_file_that_is_written_to_while_it_is_read_is_not_planned_and_goes_back
 
     with taking(place, write_late) as (ledger, taken):
         assert [(problem.code, problem.found) for problem in taken.left] == [("A106", "packages.csv")]
-        assert ledger.history.count_in(*State) == 0
+        assert ledger.queries.count_in(*State) == 0
     assert lies_in(place.inbox) == ["orders.csv", "packages.csv"]
     with taking(place) as (ledger, taken):
         assert (taken.left, taken.fault) == ((), None)
-        assert ledger.history.count_in(State.READY) == 5
+        assert ledger.queries.count_in(State.READY) == 5
 
 
 def test_a_file_that_cannot_be_read_because_it_is_still_written_to_goes_back_as_well(place):
@@ -41,7 +41,7 @@ def test_a_file_that_cannot_be_read_because_it_is_still_written_to_goes_back_as_
 
     with taking(place, spoil) as (ledger, taken):
         assert "packages.csv" in [problem.found for problem in taken.left if problem.code == "A106"]
-        assert ledger.history.count_in(*State) == 0
+        assert ledger.queries.count_in(*State) == 0
     assert lies_in(place.inbox) == ["orders.csv", "packages.csv"]
     assert not place.outbox.exists()
 
@@ -53,14 +53,14 @@ def test_an_archive_that_refuses_ends_the_intake_and_what_is_planned_stays_plann
     with taking(place) as (ledger, taken):
         assert isinstance(taken.fault, FolderError)
         assert taken.fault.exit_code == 75
-        assert ledger.history.count_in(State.READY) == 5
+        assert ledger.queries.count_in(State.READY) == 5
     (place.state / "archive").unlink()
     with taking(place) as (ledger, taken):  # what was planned is put away, not planned twice
         assert taken.fault is None
-        assert ledger.history.count_in(State.READY) == 5
-        assert ledger.history.count_in(State.UNCHANGED) == 0
+        assert ledger.queries.count_in(State.READY) == 5
+        assert ledger.queries.count_in(State.UNCHANGED) == 0
         kept = [
-            Path(file.kept_as) for drop in ledger.history.drops_of(ledger.history.runs()[-1]) for file in drop.files
+            Path(file.kept_as) for drop in ledger.queries.drops_of(ledger.queries.runs()[-1]) for file in drop.files
         ]
         assert sorted(path.name for path in kept if path.is_relative_to(place.state / "archive")) == [
             "orders.csv",

@@ -34,7 +34,7 @@ def test_outcomes_are_recorded_on_a_full_disk_and_nothing_more_is_sent_until_the
         sent = mark(ledger, run, 256)
         disk.fill()
         ledger.settle(run, [ledgers.accepted(one) for one in sent])
-        assert ledger.history.count_in(State.ACCEPTED) == 256
+        assert ledger.queries.count_in(State.ACCEPTED) == 256
         assert not list(disk.folder.glob("*.reserve"))
         disk.fill()  # the space that was given back is used up as well
         with pytest.raises(LedgerUnwritable, match="free some space and run again: what was not sent is still ready"):
@@ -74,7 +74,7 @@ def test_a_run_does_not_begin_without_space_for_its_outcomes(disk):
         disk.fill(left=RESERVE_BYTES // 2)
         with pytest.raises(LedgerUnwritable, match="has no 4 MB left"):
             ledger.begin_run()
-        assert ledger.history.runs() == []
+        assert ledger.queries.runs() == []
         disk.free()
         ledger.begin_run()
 
@@ -85,7 +85,7 @@ def test_a_file_that_does_not_fit_is_not_recorded_at_all(disk):
         disk.fill(left=200_000)
         with pytest.raises(LedgerUnwritable, match="full"):
             ready_entries.orders(ledger, run, 2000)
-        assert ledger.history.drops_of(run) == []
+        assert ledger.queries.drops_of(run) == []
         disk.free()
         assert len(ready_entries.states(ledger, ready_entries.orders(ledger, run, 2000))) == 2000
 
@@ -104,8 +104,8 @@ def test_wherever_a_disk_becomes_full_what_was_recorded_stays_true(disk, left):
     disk.free()
     with open_ledger(disk.url) as ledger:
         ledger.begin_run()
-        assert {entry.id for entry in ledger.history.entries_in(State.ACCEPTED)} >= set(recorded)
-        assert ledger.history.count_in(State.UNKNOWN) <= 7
+        assert {entry.id for entry in ledger.queries.entries_in(State.ACCEPTED)} >= set(recorded)
+        assert ledger.queries.count_in(State.UNKNOWN) <= 7
         assert ledger.check() == []
 
 
@@ -138,5 +138,5 @@ def test_a_database_that_may_not_grow_takes_nothing_by_halves(tmp_path):
                 ready_entries.orders(ledger, run, 500)
             assert caught.value.exit_code == 75
         assert ready_entries.states(ledger, drop) == ["ready"] * 3
-        assert ledger.history.count_in(State.READY) == 3
+        assert ledger.queries.count_in(State.READY) == 3
         assert ledger.check() == []

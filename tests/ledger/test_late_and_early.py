@@ -20,7 +20,7 @@ def _plan(ledger, run, operation, text):
 
 
 def _states(ledger, *drops):
-    return [(str(entry.state), str(entry.waits)) for drop in drops for entry in ledger.history.entries_of(drop.id)]
+    return [(str(entry.state), str(entry.waits)) for drop in drops for entry in ledger.queries.entries_of(drop.id)]
 
 
 def test_a_look_that_is_older_than_an_outcome_settles_nothing(shared):

@@ -18,7 +18,7 @@ from loadsheet.problems import DoesNotBalance, LedgerError, Problem
 
 
 def entries(ledger, drop):
-    return list(ledger.history.entries_of(drop.id))
+    return list(ledger.queries.entries_of(drop.id))
 
 
 def rows_of(ledger, *names):
@@ -49,11 +49,11 @@ def test_a_drop_is_recorded_with_all_that_it_held(ledger, run):
     assert (ready.key, ready.lane, ready.payload) == ("A-00001", "order:A-00001", items[0].payload)
     assert [row[:3] for row in ready.rows] == rows
     assert (invalid.state, invalid.problems, invalid.payload) == (State.INVALID, (Problem("C301"),), b"")
-    assert [row.rule for row in ledger.history.ignored_of(kept.id)] == ["row begins with Summe"]
-    origin = ledger.history.origin(kept.id)
+    assert [row.rule for row in ledger.queries.ignored_of(kept.id)] == ["row begins with Summe"]
+    origin = ledger.queries.origin(kept.id)
     assert origin.lineage == lineage
     assert set(origin.tables) == {"orders", "packages"}
-    assert ledger.history.drops_of(run) == [kept]
+    assert ledger.queries.drops_of(run) == [kept]
 
 
 @pytest.mark.parametrize("read", [{"orders": 2}, {"orders": 4}, {}, {"orders": 3, "packages": 1}])
@@ -94,13 +94,13 @@ def test_more_documents_than_one_chunk_are_planned_in_order(ledger, run):
     found = entries(ledger, drop)
     assert [entry.id for entry in found] == list(range(1, 1204))
     assert [entry.rows[0].number for entry in found] == list(range(2, 1205))
-    assert ledger.history.count_in(State.READY) == 1203
+    assert ledger.queries.count_in(State.READY) == 1203
 
 
 def test_a_file_that_was_set_aside_is_a_drop_of_its_own(ledger, run):
     drop = ledger.set_aside(run, ledgers.unreadable("bad.xlsx", Problem("R201", values={"reason": "it is no zip"})))
     assert (drop.set_aside, drop.tables, drop.mapping) == (True, (), "")
-    assert ledger.history.drop(drop.id).files[0].problems[0].code == "R201"
+    assert ledger.queries.drop(drop.id).files[0].problems[0].code == "R201"
 
 
 def settle_to(ledger, run, entry, state):
@@ -128,16 +128,16 @@ def test_only_the_transitions_of_the_table_happen(ledger):
     for place, (before, after) in enumerate(pairs):
         entry, other = 2 * place + 1, 2 * place + 2
         settle_to(ledger, run, entry, before)
-        told = len(ledger.history.events_of(entry))
+        told = len(ledger.queries.events_of(entry))
         change = [Settlement(other, State.HELD, "too"), Settlement(entry, after, "because")]
         if after in TRANSITIONS[before] and (before, after) != (State.HELD, State.ACCEPTED):  # it was never sent
             ledger.settle(run, change)
-            assert ledger.history.events_of(entry)[-1].reason == "because"
+            assert ledger.queries.events_of(entry)[-1].reason == "because"
             expected += [after, "held"]
         else:
             with pytest.raises(LedgerError, match=f"is {before} and cannot become {after}"):
                 ledger.settle(run, change)
-            assert len(ledger.history.events_of(entry)) == told
+            assert len(ledger.queries.events_of(entry)) == told
             expected += [before, "ready"]
     assert ready_entries.states(ledger, drop) == expected
 
@@ -165,7 +165,7 @@ def test_an_entry_that_is_not_ready_any_more_is_not_marked(ledger, run):
     with pytest.raises(LedgerError, match="1 of 2 entries are not ready any more; none was marked"):
         ledger.mark_sending(run, [([one], one.payload) for one in reversed(stale)])
     assert ready_entries.states(ledger, drop) == ["sending", "ready"]
-    assert len(ledger.history.attempts_of(2)) == 0
+    assert len(ledger.queries.attempts_of(2)) == 0
 
 
 def test_what_is_ready_leaves_out_shut_lanes_and_keeps_its_order(ledger, run):
@@ -189,7 +189,7 @@ def test_an_attempt_keeps_its_request_and_what_came_of_it(ledger, run):
     assert one.attempts == 1
     ledger.mark_sending(run, [([one], b"alone")])
     ledger.settle(run, [Settlement(1, State.ACCEPTED, "done", "881", outcome="accepted", status=200, duration_ms=9)])
-    first, second = ledger.history.attempts_of(1)
+    first, second = ledger.queries.attempts_of(1)
     assert (first.number, first.outcome, first.status, first.detail, first.duration_ms) == (
         1,
         "not sent",
@@ -198,15 +198,15 @@ def test_an_attempt_keeps_its_request_and_what_came_of_it(ledger, run):
         5,
     )
     assert (second.number, second.outcome, second.status, second.run) == (2, "accepted", 200, run.name)
-    assert first.request_hash == ledger.history.attempts_of(2)[0].request_hash != second.request_hash
-    assert [(event.before, event.after) for event in ledger.history.events_of(1)] == [
+    assert first.request_hash == ledger.queries.attempts_of(2)[0].request_hash != second.request_hash
+    assert [(event.before, event.after) for event in ledger.queries.events_of(1)] == [
         ("", "ready"),
         ("ready", "sending"),
         ("sending", "ready"),
         ("ready", "sending"),
         ("sending", "accepted"),
     ]
-    assert ledger.history.entry(1).receipt == "881"
+    assert ledger.queries.entry(1).receipt == "881"
 
 
 def test_what_was_being_sent_when_the_process_died_is_unknown(ledger_url):
@@ -220,12 +220,12 @@ def test_what_was_being_sent_when_the_process_died_is_unknown(ledger_url):
         again = ledger.begin_run()
         assert again.name == "2026-03-04-02"
         assert ready_entries.states(ledger, drop) == ["accepted", "unknown", "ready"]
-        (attempt,) = ledger.history.attempts_of(2)
+        (attempt,) = ledger.queries.attempts_of(2)
         assert attempt.outcome == "unknown"
-        entry = ledger.history.entry(2)
+        entry = ledger.queries.entry(2)
         assert [problem.code for problem in entry.problems] == ["X702"]
         assert "process ended" in entry.reason
-        assert ledger.history.drops_of(again) == [drop]
+        assert ledger.queries.drops_of(again) == [drop]
 
 
 def test_what_the_exchange_said_is_over_with_the_state_it_led_to(ledger, run):
@@ -243,11 +243,11 @@ def test_what_the_exchange_said_is_over_with_the_state_it_led_to(ledger, run):
 def test_runs_are_numbered_by_day_and_closed_with_their_summary(ledger):
     names = [ledger.begin_run().name for _ in range(3)]
     assert names == ["2026-03-04-01", "2026-03-04-02", "2026-03-04-03"]
-    run = ledger.history.runs()[0]
+    run = ledger.queries.runs()[0]
     ledger.end_run(run, exit_code=75, summary={"entries": {"ready": 3}})
-    closed = ledger.history.runs()[0]
+    closed = ledger.queries.runs()[0]
     assert (closed.exit_code, closed.summary, bool(closed.finished_at)) == (75, '{"entries":{"ready":3}}', True)
-    assert [one.name for one in ledger.history.runs(limit=2)] == names[:0:-1]
+    assert [one.name for one in ledger.queries.runs(limit=2)] == names[:0:-1]
 
 
 def test_entries_are_found_by_key_and_by_the_beginning_of_a_longer_one(ledger, run):
@@ -255,17 +255,17 @@ def test_entries_are_found_by_key_and_by_the_beginning_of_a_longer_one(ledger, r
     ready_entries.plan(ledger, run, "tender.create", [ledgers.tender(1), ledgers.tender(12)], file="t.csv")
     quotes = [{"tender_id": "T-0001", "carrier_id": c, **parties} for c in ("C%", "C_")]
     ready_entries.plan(ledger, run, "tender.quote", quotes, file="q.csv")
-    keys = [entry.key for entry in ledger.history.entries_by_key("T-0001")]
+    keys = [entry.key for entry in ledger.queries.entries_by_key("T-0001")]
     assert keys == ["T-0001", "T-0001/C%", "T-0001/C_"]
-    assert [entry.key for entry in ledger.history.entries_by_key("T-0001/C%")] == ["T-0001/C%"]
-    assert ledger.history.entries_by_key("T-%") == []
+    assert [entry.key for entry in ledger.queries.entries_by_key("T-0001/C%")] == ["T-0001/C%"]
+    assert ledger.queries.entries_by_key("T-%") == []
 
 
 def test_memory_of_the_archive_is_kept(ledger, run):
     drop = ready_entries.orders(ledger, run, 1)
     ledger.archived(drop.id, "orders.csv", "archive/x.csv")
     assert isinstance(drop, Drop)
-    assert ledger.history.drop(drop.id).files[0].kept_as == "archive/x.csv"
+    assert ledger.queries.drop(drop.id).files[0].kept_as == "archive/x.csv"
 
 
 # a disk that refuses
@@ -315,7 +315,7 @@ def test_a_ledger_that_may_not_be_written_stops_every_verb_with_a_sentence(ledge
     for verb in verbs:
         with pytest.raises(LedgerError, match="may only be read"):
             verb()
-    assert Counter(entry.state for entry in ledger.history.entries_in(*State)) == {State.READY: 1}
+    assert Counter(entry.state for entry in ledger.queries.entries_in(*State)) == {State.READY: 1}
 
 
 def two_ready(ledger, run):

@@ -63,7 +63,7 @@ class LedgerMachine(RuleBasedStateMachine):
             for row, (name, number, content) in enumerate(drawn, start=2)
         ]
         drop = ledgers.plan(self.ledger, self.run, ledgers.drop_of(("orders", f"{self.files}.csv")), made)
-        for document, entry in zip(made, self.ledger.history.entries_of(drop.id), strict=True):
+        for document, entry in zip(made, self.ledger.queries.entries_of(drop.id), strict=True):
             assert entry.payload == document.payload
             assert entry.state in (State.READY, State.HELD, State.UNCHANGED, State.REFUSED)
             self.states[entry.id] = entry.state
@@ -76,7 +76,7 @@ class LedgerMachine(RuleBasedStateMachine):
         return {"order_id": f"A-{number}", **note.get(name, {"currency": f"C{content}"})}
 
     def entries(self):
-        return [(entry, self.states[entry.id]) for entry in self.ledger.history.entries_in(*State)]
+        return [(entry, self.states[entry.id]) for entry in self.ledger.queries.entries_in(*State)]
 
     def stands(self, lane):
         """Whether the exchange accepted the record of a lane and no delete of it since."""
@@ -90,7 +90,7 @@ class LedgerMachine(RuleBasedStateMachine):
         )
 
     def entries_before(self, identity):
-        found = (entry for entry in self.ledger.history.entries_in(*State) if entry.id < identity)
+        found = (entry for entry in self.ledger.queries.entries_in(*State) if entry.id < identity)
         return [(entry, self.states[entry.id]) for entry in found]
 
     @rule(window=st.integers(1, 6), batch=st.integers(1, 3))
@@ -130,7 +130,7 @@ class LedgerMachine(RuleBasedStateMachine):
         self.states.update(outcomes)
         self.changes.update(outcomes.keys())
         for entry, held in outcomes.items():
-            found = self.ledger.history.entry(entry)
+            found = self.ledger.queries.entry(entry)
             if held is State.ACCEPTED:
                 self.applied[found.lane].append(found.operation)
             elif held is State.REFUSED and found.operation == "order.delete":
@@ -177,8 +177,8 @@ class LedgerMachine(RuleBasedStateMachine):
 
     def follow(self, left):
         """Take over what the ledger changed by itself: only out of these states, as the table allows, with one event each."""
-        for entry in self.ledger.history.entries_in(*State):
-            before, more = self.states[entry.id], len(self.ledger.history.events_of(entry.id)) - self.changes[entry.id]
+        for entry in self.ledger.queries.entries_in(*State):
+            before, more = self.states[entry.id], len(self.ledger.queries.events_of(entry.id)) - self.changes[entry.id]
             assert more in (0, 1)
             if more:
                 assert before in left

@@ -130,7 +130,7 @@ def test_a_long_reader_neither_stops_the_end_of_a_run_nor_loses_anything(url):
     with open_ledger(url) as ledger, open_ledger(url, exclusive=False) as reader:
         run = ledger.begin_run()
         ready_entries.orders(ledger, run, 3)
-        entries = reader.history.entries_in(State.READY)
+        entries = reader.queries.entries_in(State.READY)
         next(entries)
         ledger.end_run(run, exit_code=0, summary={})
         assert len(list(entries)) == 2
@@ -218,7 +218,7 @@ def test_a_ledger_that_is_gone_is_not_replaced_by_an_empty_one(url, path, empty)
     assert f"remove {mark}" in str(caught.value)
     mark.unlink()
     with open_ledger(url) as ledger:
-        assert ledger.history.runs() == []
+        assert ledger.queries.runs() == []
 
 
 def test_a_ledger_that_was_put_back_is_refused_until_it_is_accepted(url, path, tmp_path):
@@ -234,7 +234,7 @@ def test_a_ledger_that_was_put_back_is_refused_until_it_is_accepted(url, path, t
         pass
     shutil.copy(newest, path)
     with open_ledger(url) as ledger:
-        assert len(ledger.history.runs()) == 2
+        assert len(ledger.queries.runs()) == 2
 
 
 def test_what_an_older_ledger_would_send_is_unknown_once_it_is_accepted(url, path, tmp_path):
@@ -256,13 +256,13 @@ def test_what_an_older_ledger_would_send_is_unknown_once_it_is_accepted(url, pat
         assert ledger.ready(10) == []
         assert ready_entries.states(ledger, child) == ["unknown"]
         assert ready_entries.states(ledger, drop) == ["accepted", "unknown", "unknown"]
-        (problem,) = ledger.history.entry(2).problems
+        (problem,) = ledger.queries.entry(2).problems
         assert "put back from a backup; it may have been sent since" in problem.text
         assert ready_entries.states(ledger, ready_entries.orders(ledger, run, 3)) == ["unchanged", "held", "held"]
         assert ledger.check() == []
         ledger.end_run(run, exit_code=1, summary={})
     with open_ledger(url) as ledger:  # from now on it is the newest
-        assert ledger.history.count_in(State.UNKNOWN) >= 2
+        assert ledger.queries.count_in(State.UNKNOWN) >= 2
 
 
 def test_another_ledger_in_its_place_is_refused(url, path, tmp_path):
@@ -306,5 +306,5 @@ def test_a_backup_is_a_whole_ledger_also_while_a_run_goes_on(url, tmp_path):
     assert [file.name for file in target.parent.iterdir()] == ["ledger.db"]
     with open_ledger(f"sqlite:///{target}") as copy:
         assert ready_entries.states(copy, drop) == ["ready"] * 50
-        assert copy.history.count_in(State.READY) == 50
+        assert copy.queries.count_in(State.READY) == 50
         assert copy.check() == []

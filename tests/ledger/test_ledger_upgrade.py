@@ -124,17 +124,17 @@ def test_everything_is_there_after_the_upgrade_and_work_in_flight_goes_on(first,
     before = rows_of(path)
     with opened(first) as ledger:
         assert ledger.check() == []
-        assert [str(entry.state) for entry in ledger.history.entries_of(1)] == STATES * 3
-        assert {entry.waits for entry in ledger.history.entries_in(State.HELD)} == {Waits.EARLIER}
+        assert [str(entry.state) for entry in ledger.queries.entries_of(1)] == STATES * 3
+        assert {entry.waits for entry in ledger.queries.entries_in(State.HELD)} == {Waits.EARLIER}
     assert rows_of(path) == before
     assert version_of(path) == str(SCHEMA_VERSION)
     with opened(first) as ledger:
         run = ledger.begin_run()
-        assert ledger.history.count_in(State.SENDING) == 0
-        assert ledger.history.count_in(State.UNKNOWN) == 6
+        assert ledger.queries.count_in(State.SENDING) == 0
+        assert ledger.queries.count_in(State.UNKNOWN) == 6
         assert [one.id for one in ledger.ready(10)] == [3, 11, 19]
         ledgers.send(ledger, run)
-        assert ledger.history.count_in(State.ACCEPTED) == 6
+        assert ledger.queries.count_in(State.ACCEPTED) == 6
         again = ready_entries.orders(ledger, run, 2)
         assert ready_entries.states(ledger, again) == ["ready", "ready"]
         assert ledger.check() == []

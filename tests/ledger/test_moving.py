@@ -51,7 +51,7 @@ def fill(ledger):
     ledger.follow(run, [Standing(1, run.name, run.started_at, "refused")])
     ledger.end_run(run, exit_code=1, summary={"entries": {}}, shown=b"\x00\x01seen")
     again = ledger.begin_run()
-    doubtful = next(ledger.history.entries_in(State.UNKNOWN))
+    doubtful = next(ledger.queries.entries_in(State.UNKNOWN))
     chosen = Choice(doubtful, Settlement(doubtful.id, State.ACCEPTED, "it is there"), "seen by eye")
     ledger.decide(again, [chosen], who="anna", choice="accepted", comment="so she said")
     ledger.keep_schedules_done({"nightly": "2026-03-04T02:15:00.000Z"})
@@ -77,7 +77,7 @@ def moved(file, url, takeover_s=30.0):
 
 def everything(ledger):
     """All rows of all tables; texts without NUL, as a server keeps them."""
-    with ledger.history.at_one_moment() as connection:
+    with ledger.queries.at_one_moment() as connection:
         return {
             table.name: Counter(tuple(clean(value) for value in row) for row in connection.execute(select(table)))
             for table in metadata.sorted_tables
@@ -103,11 +103,11 @@ def test_all_of_it_is_there_and_goes_on(file, url):
     with opened(url, file) as ledger:
         assert everything(ledger) == before
         assert ledger.check() == []
-        assert first_broken(ledger.history.decisions()) is None
+        assert first_broken(ledger.queries.decisions()) is None
         run = ledger.begin_run()
         assert run.id == 3
         ledgers.plan(ledger, run, ledgers.drop_of(("orders", "more.csv")), [one_more(7), one_more(77)])
-        assert [entry.state for entry in ledger.history.entries_of(2)] == [State.UNCHANGED, State.READY]
+        assert [entry.state for entry in ledger.queries.entries_of(2)] == [State.UNCHANGED, State.READY]
         ledgers.send(ledger, run)
         assert ledger.check() == []
 
@@ -170,7 +170,7 @@ def test_nothing_goes_where_something_is(file, url):
     with pytest.raises(SettingsError, match="has runs of its own"):
         moved(file, url)
     with ledgers.ledger_in(file.parent) as ledger:
-        assert ledger.history.runs()
+        assert ledger.queries.runs()
 
 
 def test_neither_may_be_held_by_another(file, url):
@@ -199,7 +199,7 @@ def test_an_empty_ledger_is_not_begun_beside_a_file_that_knows_what_was_sent(fil
         pass
     moved(file, url)
     with opened(url, file) as ledger:
-        assert len(ledger.history.runs()) == 2
+        assert len(ledger.queries.runs()) == 2
 
 
 # killed anywhere
@@ -245,7 +245,7 @@ def killer():
 def knows_the_runs(url, file):
     try:
         with opened(url, file) as ledger:
-            return len(ledger.history.runs()) == 2 and ledger.check() == []
+            return len(ledger.queries.runs()) == 2 and ledger.check() == []
     except LoadsheetError:
         return False
 

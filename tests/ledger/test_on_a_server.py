@@ -58,12 +58,12 @@ def test_two_writers_never_interleave(ledger, ledger_url):
 
 def test_who_reads_sees_one_moment_while_others_write(ledger, run):
     ready_entries.orders(ledger, run, 1200)
-    stream = ledger.history.entries_in(State.READY)
+    stream = ledger.queries.entries_in(State.READY)
     first = next(stream)
     ledgers.send(ledger, run)
     assert [first.id, *(entry.id for entry in stream)] == list(range(1, 1201))
-    assert ledger.history.count_in(State.READY) == 0
-    with ledger.history.at_one_moment() as connection:
+    assert ledger.queries.count_in(State.READY) == 0
+    with ledger.queries.at_one_moment() as connection:
         before = connection.execute(select(entries.c.state).distinct()).scalars().all()
         ready_entries.orders(ledger, run, 1, file="more.csv")
         assert connection.execute(select(entries.c.state).distinct()).scalars().all() == before
@@ -72,10 +72,10 @@ def test_who_reads_sees_one_moment_while_others_write(ledger, run):
 def test_a_stream_that_is_given_up_keeps_no_connection(ledger, run):
     ready_entries.orders(ledger, run, 1200)
     for _ in range(20):  # more than the pool has
-        stream = ledger.history.entries_in(State.READY)
+        stream = ledger.queries.entries_in(State.READY)
         next(stream)
         del stream
-    assert ledger.history.count_in(State.READY) == 1200
+    assert ledger.queries.count_in(State.READY) == 1200
 
 
 def test_who_reads_cannot_write(ledger, ledger_url):
@@ -101,8 +101,8 @@ def test_texts_are_ordered_as_in_a_file(ledger, ledger_url):
 def test_a_key_that_only_begins_alike_in_other_letters_is_another(ledger, run):
     orders = [{**ledgers.order(1), "order_id": key} for key in ("so-1", "SO-1", "SO-1/2")]
     ready_entries.plan(ledger, run, "order.create", orders, file="o.csv")
-    assert [entry.key for entry in ledger.history.entries_by_key("so-1")] == ["so-1"]
-    assert [entry.key for entry in ledger.history.entries_by_key("SO-1")] == ["SO-1", "SO-1/2"]
+    assert [entry.key for entry in ledger.queries.entries_by_key("so-1")] == ["so-1"]
+    assert [entry.key for entry in ledger.queries.entries_by_key("SO-1")] == ["SO-1", "SO-1/2"]
 
 
 def test_keys_may_be_as_long_as_cells(ledger, run):
@@ -113,7 +113,7 @@ def test_keys_may_be_as_long_as_cells(ledger, run):
     assert ready_entries.states(ledger, drop) == ["ready", "ready"]
     again = ready_entries.plan(ledger, run, "order.create", orders, file="p.csv")
     assert ready_entries.states(ledger, again) == ["unchanged", "unchanged"]
-    assert len(ledger.history.entries_by_key(long + "1")) == 2
+    assert len(ledger.queries.entries_by_key(long + "1")) == 2
 
 
 def test_a_nul_in_an_answer_or_a_cell_is_no_fault(ledger, run):
@@ -122,7 +122,7 @@ def test_a_nul_in_an_answer_or_a_cell_is_no_fault(ledger, run):
     ledger.mark_sending(run, [([one], one.payload)])
     ledger.settle(run, [Settlement(1, State.REFUSED, "a\x00b", receipt="\x00", outcome="refused")])
     assert ready_entries.states(ledger, drop) == ["refused"]
-    assert ledger.history.entry(1).reason == "a\ufffdb"
+    assert ledger.queries.entry(1).reason == "a\ufffdb"
 
 
 # a connection that is lost
@@ -151,7 +151,7 @@ def test_in_the_middle_it_is_said_and_nothing_is_there(ledger, run):
 
     with pytest.raises(LedgerGone, match="what was being recorded may not have been"):
         ledger.plan(run, ledgers.drop_of(("orders", "o.csv")), {}, documents(), dict)
-    assert list(ledger.history.entries_in(*State)) == []
+    assert list(ledger.queries.entries_in(*State)) == []
     assert ledger.check() == []
 
 
@@ -178,7 +178,7 @@ def test_outcomes_are_recorded_once_although_the_connection_was_lost(ledger, rec
     for _ in range(2):
         ledger.settle_again(run, outcomes, underway=[])
         assert ready_entries.states(ledger, drop) == ["accepted", "accepted", "ready"]  # the third never left
-    assert [len(ledger.history.events_of(entry.id)) for entry in ledger.history.entries_of(drop.id)] == [3, 3, 3]
+    assert [len(ledger.queries.events_of(entry.id)) for entry in ledger.queries.entries_of(drop.id)] == [3, 3, 3]
     assert ledger.check() == []
 
 
@@ -258,7 +258,7 @@ def test_a_transaction_that_failed_is_not_taken_for_committed(fragile):
 
         with pytest.raises(LedgerGone, match="had failed before its commit"):
             change()
-        assert [one.exit_code for one in ledger.history.runs(1)] == [None]
+        assert [one.exit_code for one in ledger.queries.runs(1)] == [None]
 
 
 # words

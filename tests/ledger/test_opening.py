@@ -73,13 +73,13 @@ def test_a_second_process_is_told_who_holds_it_and_gets_it_when_the_holder_is_ki
             pass
         assert f"process {process.pid} on {socket.gethostname()} since 20" in str(caught.value)
         with open_ledger(url, exclusive=False) as ledger:
-            assert ledger.history.count_in(State.READY) == 3
+            assert ledger.queries.count_in(State.READY) == 3
     finally:
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
         process.stdout.close()
     with open_ledger(url) as ledger:
-        assert ledger.history.count_in(State.READY) == 3
+        assert ledger.queries.count_in(State.READY) == 3
 
 
 def test_a_process_does_not_open_its_own_ledger_twice(url):
@@ -146,7 +146,7 @@ def test_a_damaged_page_is_said_and_not_worked_around(url, path):
         raw[page * 4096 : page * 4096 + 64] = b"\xa5" * 64
     path.write_bytes(raw)
     with pytest.raises(LedgerError, match="damaged"), open_ledger(url) as ledger:
-        list(ledger.history.entries_in(State.READY))
+        list(ledger.queries.entries_in(State.READY))
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,7 @@ def test_what_no_memory_was_left_for_is_not_half_recorded(tmp_path):
     assert "out of memory" in last
     assert counts["accepted"] > 0
     with open_ledger(f"sqlite:///{file}") as ledger:
-        states = Counter(entry.state.value for entry in ledger.history.entries_of(planned.id))
+        states = Counter(entry.state.value for entry in ledger.queries.entries_of(planned.id))
         assert ledger.check() == []
     assert states["accepted"] == counts["accepted"]
     assert states["sending"] == counts["sending"] - counts["accepted"]

@@ -49,7 +49,7 @@ def test_what_is_settled_is_emptied_and_what_is_open_stays(ledger):
     assert upkeep.old_drops("9999") == [drop.id]
     assert upkeep.empty(drop.id, run.started_at) == 0
     assert upkeep.empty(drop.id, "9999") == 2
-    kept = [bool(entry.payload) for entry in ledger.history.entries_of(drop.id)]
+    kept = [bool(entry.payload) for entry in ledger.queries.entries_of(drop.id)]
     assert kept == [False, True, False]
     assert upkeep.old_drops("9999") == [drop.id]
     later = ledger.begin_run()
@@ -57,14 +57,14 @@ def test_what_is_settled_is_emptied_and_what_is_open_stays(ledger):
     assert upkeep.empty(drop.id, "9999") == 1
     assert upkeep.old_drops("9999") == []
     assert upkeep.count_removed()[0] == 3
-    assert [entry.state for entry in ledger.history.entries_of(drop.id)] == ["accepted", "refused", "accepted"]
+    assert [entry.state for entry in ledger.queries.entries_of(drop.id)] == ["accepted", "refused", "accepted"]
     assert ledger.check() == []
 
 
 def test_more_than_one_transaction_takes_is_emptied_all_the_same(ledger):
     _, drop = filled(ledger, 1203)
     assert ledger.upkeep.empty(drop.id, "9999") == 1202
-    assert [entry.key for entry in ledger.history.entries_of(drop.id) if not entry.removed] == ["A-00002"]
+    assert [entry.key for entry in ledger.queries.entries_of(drop.id) if not entry.removed] == ["A-00002"]
 
 
 def test_a_key_is_forgotten_with_its_words_and_the_deed_is_chained(ledger):
@@ -75,12 +75,12 @@ def test_a_key_is_forgotten_with_its_words_and_the_deed_is_chained(ledger):
     (original,) = ledger.upkeep.originals_of(mine)
     assert (original.name, original.shared) == ("orders.csv", True)
     ledger.upkeep.forget(ledger.begin_run(), "A-00001", who="clerk", because="request")
-    (entry,) = ledger.history.entries_by_key("A-00001")
+    (entry,) = ledger.queries.entries_by_key("A-00001")
     assert (entry.payload, entry.reason) == (b"", "accepted")
-    (deed,) = ledger.history.decisions()
+    (deed,) = ledger.queries.decisions()
     assert (deed.entry, deed.choice) == (entry.id, "forget")
     ledger.upkeep.forget(ledger.begin_run(), "A-00001", who="clerk", because="request", with_key=True)
-    assert ledger.history.entries_by_key("A-00001") == []
+    assert ledger.queries.entries_by_key("A-00001") == []
     assert ledger.check() == []
 
 

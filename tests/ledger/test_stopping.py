@@ -25,7 +25,7 @@ def items(good, bad, *, first=0):
 
 
 def states(ledger, drop):
-    return [entry.state for entry in ledger.history.entries_of(drop.id)]
+    return [entry.state for entry in ledger.queries.entries_of(drop.id)]
 
 
 @pytest.mark.parametrize(
@@ -57,11 +57,11 @@ def test_rows_left_out_are_no_records_of_the_share(ledger):
 def test_each_says_why_and_leaves_an_event(ledger):
     run = ledger.begin_run()
     drop = plan(ledger, run, DROP, items(2, 1), error_share_max=0.2)
-    held, *_ = ledger.history.entries_of(drop.id)
+    held, *_ = ledger.queries.entries_of(drop.id)
     (problem,) = held.problems
     assert (problem.code, problem.where.file) == ("L611", "a.csv")
     assert problem.text == "1 of 3 records of a.csv are invalid, more than 20 %, so nothing of it was sent"
-    assert [event.after for event in ledger.history.events_of(held.id)] == ["ready", "held"]
+    assert [event.after for event in ledger.queries.events_of(held.id)] == ["ready", "held"]
 
 
 def test_nothing_is_held_where_nothing_was_recorded(ledger):
@@ -76,11 +76,11 @@ def test_nothing_is_held_where_nothing_was_recorded(ledger):
 def test_a_held_one_may_be_brought_back_until_its_content_comes_again(ledger):
     run = ledger.begin_run()
     drop = plan(ledger, run, DROP, items(1, 1), error_share_max=0.2)
-    held, _ = ledger.history.entries_of(drop.id)
+    held, _ = ledger.queries.entries_of(drop.id)
 
     def refusal():
-        lane = list(ledger.history.traces_on([held.lane], *State))
-        return judge_retry(held, ledger.history.attempts_of(held.id), lane).refusal
+        lane = list(ledger.queries.traces_on([held.lane], *State))
+        return judge_retry(held, ledger.queries.attempts_of(held.id), lane).refusal
 
     assert refusal() == ""
     again = plan(ledger, run, DROP, items(1, 0), error_share_max=0.2)

@@ -33,7 +33,7 @@ def test_a_second_one_is_told_who_holds_it(ledger, ledger_url):
         pass
     assert "30 s after it died (takeover_s)" in str(caught.value)
     with open_ledger(ledger_url, exclusive=False) as reader:
-        assert reader.history.runs() == []
+        assert reader.queries.runs() == []
 
 
 def test_it_is_free_when_its_holder_ends(ledger_url):

@@ -12,11 +12,11 @@ def planned(ledger, run, file, number=1):
 
 
 def named(ledger, run):
-    return [file.name for drop in ledger.history.drops_of(run) for file in drop.files]
+    return [file.name for drop in ledger.queries.drops_of(run) for file in drop.files]
 
 
 def known(ledger, run):
-    (found,) = [one for one in ledger.history.runs_named(run.name) if one.name == run.name]
+    (found,) = [one for one in ledger.queries.runs_named(run.name) if one.name == run.name]
     return found
 
 
@@ -88,10 +88,10 @@ def test_what_died_long_before_a_run_that_wrote_reports_is_no_news(ledger):
 def test_who_acknowledges_a_drop_is_the_run_that_tells_of_it(ledger):
     dead = ledger.begin_run()
     drop = planned(ledger, dead, "dead.csv")
-    assert ledger.history.runs_changing(drop.id) == [dead.name]
+    assert ledger.queries.runs_changing(drop.id) == [dead.name]
     later = ledger.begin_run()
     ledger.tell_of_unfinished(later)
-    assert ledger.history.runs_changing(drop.id) == [later.name]
+    assert ledger.queries.runs_changing(drop.id) == [later.name]
 
 
 def test_a_slice_holds_the_drops_of_the_dead_that_its_run_tells_of(ledger):
@@ -100,5 +100,5 @@ def test_a_slice_holds_the_drops_of_the_dead_that_its_run_tells_of(ledger):
     later = ledger.begin_run()
     ledger.tell_of_unfinished(later)
     end(ledger, later)
-    with ledger.history.slice_of(later) as rows:
+    with ledger.queries.slice_of(later) as rows:
         assert (list(rows.own), list(rows.touched)) == ([], [drop.id])

@@ -26,7 +26,7 @@ def delete(ledger, run, number=0):
 
 
 def only(ledger, drop):
-    (entry,) = ledger.history.entries_of(drop.id)
+    (entry,) = ledger.queries.entries_of(drop.id)
     return entry
 
 
@@ -103,11 +103,11 @@ def test_a_held_child_is_ready_again_when_its_create_is_planned_and_goes_when_it
 
 def test_a_listing_that_shows_the_order_lets_its_children_go_for_good(ledger, run):
     drop = status(ledger, run)
-    assert ledger.history.waiting_lanes() == ["order:A-00000"]
+    assert ledger.queries.waiting_lanes() == ["order:A-00000"]
     ledger.saw(run, {"order:A-00000"})
     ledger.saw(run, {"order:A-00000"})
     assert ledger.release(run) == 1
-    assert ledger.history.waiting_lanes() == []
+    assert ledger.queries.waiting_lanes() == []
     assert send(ledger, run) == ["order.status"]
     assert only(ledger, status(ledger, run, place="gate")).waits is Waits.DECISION
     assert ready_entries.states(ledger, drop) == ["accepted"]
@@ -237,9 +237,9 @@ def test_what_was_given_up_is_sent_by_no_later_drop_until_a_person_decides(ledge
         assert ledger.release(run) == 0
         entry = only(ledger, again)
         assert (entry.state, code(entry), entry.waits) == (State.HELD, ["L602"], Waits.EARLIER)
-    events = len(ledger.history.events_of(only(ledger, again).id))
+    events = len(ledger.queries.events_of(only(ledger, again).id))
     ledger.release(ledger.begin_run())
-    assert len(ledger.history.events_of(only(ledger, again).id)) == events, "nothing happened to it"
+    assert len(ledger.queries.events_of(only(ledger, again).id)) == events, "nothing happened to it"
     ledger.settle(run, [Settlement(only(ledger, lost).id, State.READY, "sent again by decision")])
     assert send(ledger, run) == ["order.create"]
     assert ledger.release(run) == 1
@@ -276,7 +276,7 @@ def test_what_was_given_up_and_is_there_after_all_counts_as_accepted(ledger, run
 
 
 def test_what_is_held_and_was_never_sent_cannot_be_accepted(ledger, run):
-    (entry,) = ledger.history.entries_of(status(ledger, run).id)
+    (entry,) = ledger.queries.entries_of(status(ledger, run).id)
     ledger.hold_waiting(run)
     with pytest.raises(LedgerError, match="is held and cannot become accepted"):
         ledger.settle(run, [Settlement(entry.id, State.ACCEPTED, "found")])
@@ -362,7 +362,7 @@ def test_what_waited_for_an_earlier_outcome_is_an_update_where_its_mapping_says_
     send(ledger, run, State.UNKNOWN)
     new = ready_entries.plan(ledger, run, "order.create", [ledgers.order(0, currency="CHF")], file="new.csv")
     other = ready_entries.plan(ledger, run, "order.create", [ledgers.order(0, currency="SEK")], file="other.csv")
-    (lost,) = ledger.history.entries_in(State.UNKNOWN)
+    (lost,) = ledger.queries.entries_in(State.UNKNOWN)
     ledger.settle(run, [Settlement(lost.id, State.ACCEPTED, "shown by the listing")])
     ledger.release(run, updating=("order.create of new.csv",))
     assert (only(ledger, new).operation, only(ledger, new).state) == ("order.update", State.READY)

@@ -109,13 +109,13 @@ class NightMachine(RuleBasedStateMachine):
     @rule(again=st.booleans())
     def look_up(self, again):
         """What worked is shown; what did not is sent again, or given up by a person."""
-        for entry in list(self.ledger.history.entries_in(State.UNKNOWN)):
+        for entry in list(self.ledger.queries.entries_in(State.UNKNOWN)):
             state = State.ACCEPTED if self.worked.pop(entry.id) else State.READY if again else State.HELD
             self.ledger.settle(self.run, [Settlement(entry.id, state, "looked up")])
             if state is State.HELD:
                 self.given_up[entry.id] = entry.lane
         self.ledger.release(self.run)
-        waiting = {one.lane for one in self.ledger.history.entries_in(State.HELD) if one.waits is Waits.EARLIER}
+        waiting = {one.lane for one in self.ledger.queries.entries_in(State.HELD) if one.waits is Waits.EARLIER}
         assert waiting <= set(self.given_up.values()), "nothing else is open any more"
 
     @rule(there=st.booleans())
@@ -123,7 +123,7 @@ class NightMachine(RuleBasedStateMachine):
         """What was given up is sent again after all, or had arrived late."""
         decided = State.ACCEPTED if there else State.READY
         for one in self.given_up if there else ():
-            self.apply(self.ledger.history.entry(one))
+            self.apply(self.ledger.queries.entry(one))
         self.ledger.settle(self.run, [Settlement(one, decided, "decided") for one in self.given_up])
         self.given_up.clear()
         self.ledger.release(self.run)
@@ -139,9 +139,9 @@ class NightMachine(RuleBasedStateMachine):
     def end(self):
         """What cannot be sent is held and says why; all else that is ready can be sent."""
         self.ledger.hold_waiting(self.run)
-        ready = {entry.id for entry in self.ledger.history.entries_in(State.READY)}
+        ready = {entry.id for entry in self.ledger.queries.entries_in(State.READY)}
         assert ready == {one.id for one in self.ledger.ready(1000)}
-        for entry in self.ledger.history.entries_in(State.HELD):
+        for entry in self.ledger.queries.entries_in(State.HELD):
             codes = {problem.code for problem in entry.problems}
             assert entry.waits is not Waits.PARENT or codes == {"L607"}
             assert entry.waits is not Waits.EARLIER or codes in ({"L602"}, {"L607"})  # the latter are upserts

@@ -112,7 +112,7 @@ def test_exceptions_are_counted_by_their_age(tmp_path):
             book.night([create(number)], days=days)
         ended = clock.now + timedelta(seconds=1)
         night = Night("", ended - timedelta(minutes=1), ended, 0)
-        found = samples(exposed([figures(book.settings, night, ledger.history, ())]).decode())
+        found = samples(exposed([figures(book.settings, night, ledger.queries, ())]).decode())
     assert of(found, "open_exceptions") == {("0-1",): 1, ("2-7",): 1, ("8-30",): 2, ("30+",): 1}
 
 
@@ -127,7 +127,7 @@ def test_a_batch_is_one_call_however_many_records_it_carries(tmp_path):
         ledger.mark_sending(run, [*single, (batch, b"all of them")])
         ledger.settle(run, [settled(one, "accepted", 2_000) for one in batch])
         ledger.settle(run, [settled(one, "refused", 30) for ((one,), _) in single])
-        outcomes, times = ledger.history.calls_in(run.name, [0.05, 5.0])
+        outcomes, times = ledger.queries.calls_in(run.name, [0.05, 5.0])
     assert outcomes == {("order.create", "refused"): 2, ("order.status", "accepted"): 1}
     assert [(calls.operation, calls.made, calls.seconds, calls.within) for calls in times] == [
         ("order.create", 2, 0.06, (2, 2)),

@@ -120,8 +120,8 @@ def questions(tmp_path_factory):
     with night(folder) as told:
         entries = {
             entry.key: entry
-            for drop in told.ledger.history.drops_of(told.run)
-            for entry in told.ledger.history.entries_of(drop.id)
+            for drop in told.ledger.queries.drops_of(told.run)
+            for entry in told.ledger.queries.entries_of(drop.id)
         }
         open_ones = [entries[key] for key in ("A-00002", "A-00003", "A-00020")]
         told.ledger.follow(

@@ -50,8 +50,8 @@ class Told:
     def tell(self, exit_code, **more):
         now = self.house.clock()
         night = Night(self.settings.shipper, now - timedelta(minutes=5), now, exit_code, **more)
-        history = self.house.ledger.history
-        tell(self.settings, night, history, overdue(self.settings, history, night.began), self.said.append)
+        queries = self.house.ledger.queries
+        tell(self.settings, night, queries, overdue(self.settings, queries, night.began), self.said.append)
         return night
 
 

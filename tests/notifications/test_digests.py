@@ -22,7 +22,7 @@ def wrong(number):
 def own(told, owner, *keys):
     """The analyst names the owner of what is open for these keys."""
     ledger = told.house.ledger
-    entries = [entry.id for key in keys for entry in ledger.history.entries_by_key(key)]
+    entries = [entry.id for key in keys for entry in ledger.queries.entries_by_key(key)]
     assert ledger.remark([Remark(entry, "owner", owner, "analyst", ledger.now()) for entry in entries], {}) == len(
         entries
     )

@@ -29,7 +29,7 @@ def tampered(tmp_path):
             with sqlite3.connect(tmp_path / "ledger.db") as connection:
                 connection.execute(statement)
             connection.close()
-            return settle(ledger.history, {}, run, SETTINGS)
+            return settle(ledger.queries, {}, run, SETTINGS)
 
     return settle_after
 
@@ -62,14 +62,14 @@ def test_a_file_that_was_set_aside_has_no_rows_and_balances(tmp_path):
     with ledger_in(tmp_path) as ledger:
         run = ledger.begin_run()
         ledger.set_aside(run, unreadable("broken.xlsx", Problem("R202")))
-        found = settle(ledger.history, {}, run, SETTINGS)
+        found = settle(ledger.queries, {}, run, SETTINGS)
         assert found.balances
         assert found.balance.read == 0
 
 
 def test_a_run_that_found_nothing_balances(tmp_path):
     with ledger_in(tmp_path) as ledger:
-        found = settle(ledger.history, {}, ledger.begin_run(), SETTINGS)
+        found = settle(ledger.queries, {}, ledger.begin_run(), SETTINGS)
         assert found.balances
         assert not found.matches
         assert not found.totals
@@ -91,7 +91,7 @@ def test_a_row_of_which_one_document_is_invalid_counts_as_invalid(tmp_path, wron
         drop = drop_of(("orders", "in.csv"), operation="order.status")
         ledger.plan(run, drop, {}, events, lambda: {"orders": 1})
         send(ledger, run)
-        found = settle(ledger.history, {}, run, SETTINGS)
+        found = settle(ledger.queries, {}, run, SETTINGS)
         fate = "accepted" if wrong == "neither" else "invalid"
         assert {name: count for name, count in found.balance.rows.items() if count} == {fate: 1}
         assert found.balances

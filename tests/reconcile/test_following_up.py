@@ -43,7 +43,7 @@ class House:
 
     def again(self, held=None):
         shown = {} if held is None else {"order": listing(held)}
-        found = settle(self.ledger.history, shown, self.run, SETTINGS).exceptions
+        found = settle(self.ledger.queries, shown, self.run, SETTINGS).exceptions
         self.ledger.follow(self.run, found.standings)
         return [(one.entry, one.run, one.verdict, one.closed) for one in found.standings]
 
@@ -163,7 +163,7 @@ def test_what_is_not_as_it_was_is_open_again_and_so_is_its_status(house):
     third = order(1, delivery_city="Bonn")
     assert house.night(held=[third]) == [(1, FIRST, "value difference", "")]
     assert house.night(held=[third]) == [(1, FIRST, "value difference", "")]
-    remark = house.ledger.history.remarks_on([1])[1]["status"]
+    remark = house.ledger.queries.remarks_on([1])[1]["status"]
     assert (remark.value, remark.who) == ("open", "loadsheet")
 
 
@@ -190,8 +190,8 @@ def test_of_two_words_the_later_one_counts_however_late_it_is_read(house):
     assert house.says(1, "Carl", name="owner", at="2026-03-08T10:00:00.000Z") == 0
     assert house.says(1, "Berta", name="owner", at="2026-03-10T10:00:00.000Z") == 0
     assert house.says(1, "", name="owner", at="2026-03-11T10:00:00.000Z") == 1
-    assert house.ledger.history.remarks_on([1])[1]["owner"].value == ""
-    assert house.ledger.history.owners() == ["Berta"]
+    assert house.ledger.queries.remarks_on([1])[1]["owner"].value == ""
+    assert house.ledger.queries.owners() == ["Berta"]
 
 
 def test_words_on_what_is_no_exception_are_not_kept(house):
@@ -206,7 +206,7 @@ def test_figures_are_told_by_verdict(house):
     items.append(document("tender.create", tender(1), [("orders", 5, ("T",))]))
     plan(house.ledger, house.run, drop_of(("orders", "in.csv")), items)
     send(house.ledger, house.run, lambda one: refused(one) if one.key == "A-00003" else None)
-    found = settle(house.ledger.history, {"order": listing([order(1)])}, house.run, SETTINGS)
+    found = settle(house.ledger.queries, {"order": listing([order(1)])}, house.run, SETTINGS)
     weights = {share.verdict: share.amount for share in found.shares if share.figure == "weight"}
     assert weights == {
         "matched": Decimal("413.5"),

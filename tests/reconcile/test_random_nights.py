@@ -30,9 +30,9 @@ WRONG = {Verdict.VALUE_DIFFERENCE, Verdict.MISSING, Verdict.STILL_LISTED, Verdic
 @given(nights, views)
 def test_any_night_is_accounted_for(night, view):
     with played(night, view) as (ledger, run, listings):
-        found = settle(ledger.history, listings, run, SETTINGS)
-        drops = ledger.history.drops_of(run)
-        entries = [entry for drop in drops for entry in ledger.history.entries_of(drop.id)]
+        found = settle(ledger.queries, listings, run, SETTINGS)
+        drops = ledger.queries.drops_of(run)
+        entries = [entry for drop in drops for entry in ledger.queries.entries_of(drop.id)]
         each_entry_has_a_verdict_that_its_state_allows(found, entries, ledger)
         rows_read_are_the_sum_of_their_fates(found, entries, drops, ledger, night)
         for total in found.totals:
@@ -60,7 +60,7 @@ def rows_read_are_the_sum_of_their_fates(found, entries, drops, ledger, night):
     assert found.balances
     assert not list(found.faults())
     expected = Counter(counted(ledger, entry) for entry in entries for _ in entry.rows)
-    expected.update(IGNORED for drop in drops for _ in ledger.history.ignored_of(drop.id))
+    expected.update(IGNORED for drop in drops for _ in ledger.queries.ignored_of(drop.id))
     assert {fate: count for fate, count in found.balance.rows.items() if count} == dict(expected)
     assert found.balance.read == expected.total() == sum(spec["rows"] for items in night for spec in items)
     assert found.balance.entries == found.verdicts.total()
@@ -69,7 +69,7 @@ def rows_read_are_the_sum_of_their_fates(found, entries, drops, ledger, night):
 def what_was_seen_says_the_same_again(found, ledger, run):
     seen = found.as_seen(("a remark",), "the rest by noon")
     recalled = Recalled([(replace(run, finished_at=ledger.now()), seen)])
-    again = settle(ledger.history, recalled, run, SETTINGS)
+    again = settle(ledger.queries, recalled, run, SETTINGS)
     for name in ("only_listed", "legs", "balance", "totals", "fields", "shares", "exceptions"):
         assert getattr(again, name) == getattr(found, name), name
     assert dict(again.matches) == dict(found.matches)
@@ -81,6 +81,6 @@ def each_entry_that_needs_someone_is_an_exception(found, ledger, listings, run):
     assert {one.entry for one in found.exceptions.standings} == needing
     assert {one.entry for one in found.exceptions.open} | {one.entry for one in found.exceptions.closed} == needing
     ledger.follow(run, found.exceptions.standings)
-    later = settle(ledger.history, listings, run, SETTINGS)
+    later = settle(ledger.queries, listings, run, SETTINGS)
     assert [one._replace(closed_run="") for one in later.exceptions.standings] == list(found.exceptions.standings)
     assert (later.fields, later.shares) == (found.fields, found.shares)

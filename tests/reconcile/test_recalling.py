@@ -27,7 +27,7 @@ def told(found):
 
 
 def seen(ledger, run, held, total=None):
-    return settle(ledger.history, {"order": listing(held, total=total), "tender": listing([])}, run, USUAL)
+    return settle(ledger.queries, {"order": listing(held, total=total), "tender": listing([])}, run, USUAL)
 
 
 def verdicts(found):
@@ -58,7 +58,7 @@ def test_values_that_differ_are_told_with_what_the_exchange_showed(ledger, run):
     packages = [{**package, "weight": Decimal("1.5")} for package in order(3)["packages"]]
     held = [order(1), order(2, delivery_city="Köln", total_weight=Decimal("7.125")), order(3, packages=packages)]
     first = seen(ledger, run, held)
-    again = settle(ledger.history, Recalled([(ended(ledger, run), first.as_seen())]), run, USUAL)
+    again = settle(ledger.queries, Recalled([(ended(ledger, run), first.as_seen())]), run, USUAL)
     assert told(again) == told(first)
     differences = [one.path for match in again.matches.values() for one in match.differences]
     assert sorted(differences) == [
@@ -85,9 +85,9 @@ def test_figures_that_the_exchange_adds_are_in_the_totals_again(ledger):
     )
     send(ledger, run)
     shown = tender(1, packages=[{"package_type": "Box", "item_name": "x", "weight": "5", "weight_uom": "KG"}])
-    first = settle(ledger.history, {"tender": listing([shown])}, run, USUAL)
+    first = settle(ledger.queries, {"tender": listing([shown])}, run, USUAL)
     assert {(one.figure, one.unit) for one in first.totals if one.listed} == {("documents", ""), ("weight", "KG")}
-    again = settle(ledger.history, Recalled([(ended(ledger, run), first.as_seen())]), run, USUAL)
+    again = settle(ledger.queries, Recalled([(ended(ledger, run), first.as_seen())]), run, USUAL)
     assert told(again) == told(first)
 
 
@@ -100,18 +100,18 @@ def test_an_entry_that_changed_since_is_not_verifiable(ledger):
     shown = first.as_seen()
     over = ended(ledger, run)
     later = ledger.begin_run()
-    wrong = next(ledger.history.entries_in(State.REFUSED))
+    wrong = next(ledger.queries.entries_in(State.REFUSED))
     ledger.settle(later, [Settlement(wrong.id, State.READY, "brought back")])
     send(ledger, later)
-    again = settle(ledger.history, Recalled([(over, shown)]), run, USUAL)
+    again = settle(ledger.queries, Recalled([(over, shown)]), run, USUAL)
     assert verdicts(again) == [Verdict.MATCHED, Verdict.NOT_VERIFIABLE]
     looked = seen(ledger, later, [order(1), order(2)])
     both = settle(
-        ledger.history,
+        ledger.queries,
         Recalled([(over, shown), (ended(ledger, later), looked.as_seen())]),
         later,
         USUAL,
-        drops=ledger.history.drops_of(over, later),
+        drops=ledger.queries.drops_of(over, later),
     )
     assert verdicts(both) == [Verdict.MATCHED, Verdict.MATCHED]
 
@@ -123,7 +123,7 @@ def test_absence_proves_only_what_it_proved_then(ledger, run):
     assert verdicts(partial) == [Verdict.MATCHED, Verdict.NOT_VERIFIABLE, Verdict.MATCHED]
     assert verdicts(whole) == [Verdict.MATCHED, Verdict.MISSING, Verdict.MATCHED]
     for found in (partial, whole):
-        again = settle(ledger.history, Recalled([(over, found.as_seen())]), run, USUAL)
+        again = settle(ledger.queries, Recalled([(over, found.as_seen())]), run, USUAL)
         assert told(again) == told(found)
     assert [one.key for one in again.only_listed] == ["A-00008"]
 
@@ -138,7 +138,7 @@ def test_what_nobody_can_read_is_as_if_it_had_not_been_kept(ledger, run):
         zlib.compress(msgspec.msgpack.encode({"a": 1})),
         zlib.compress(b"\x05"),
     ):
-        again = settle(ledger.history, Recalled([(ended(ledger, run), shown)]), run, USUAL)
+        again = settle(ledger.queries, Recalled([(ended(ledger, run), shown)]), run, USUAL)
         assert verdicts(again) == [Verdict.NOT_VERIFIABLE] * 3
         assert [leg.read for leg in again.legs] == [False]
 
@@ -148,7 +148,7 @@ def test_contents_are_kept_up_to_a_limit_and_nothing_is_said_beyond_it(ledger, r
     first = seen(ledger, run, [order(1, delivery_city=long), order(2, delivery_city=long), order(3)])
     shown = first.as_seen()
     assert len(shown) < 100_000
-    again = settle(ledger.history, Recalled([(ended(ledger, run), shown)]), run, USUAL)
+    again = settle(ledger.queries, Recalled([(ended(ledger, run), shown)]), run, USUAL)
     assert verdicts(again) == [Verdict.VALUE_DIFFERENCE, Verdict.NOT_VERIFIABLE, Verdict.MATCHED]
 
 
@@ -156,7 +156,7 @@ def test_what_agrees_costs_next_to_nothing(tmp_path):
     with ledger_in(tmp_path) as ledger:
         run = ledger.begin_run()
         planned(ledger, run, 1)
-        entry = next(ledger.history.entries_in(State.READY))
+        entry = next(ledger.queries.entries_in(State.READY))
     keeping = Keeping()
     for number in range(50_000):
         keeping.add(entry._replace(id=number + 1), 1, (), {})

@@ -32,7 +32,7 @@ def dropped(ledger, operation, *problems, seen=True):
 
 
 def told(ledger, run):
-    return settle(ledger.history, {}, run, Settings())
+    return settle(ledger.queries, {}, run, Settings())
 
 
 def level(verdict):
@@ -41,7 +41,7 @@ def level(verdict):
 
 
 def give_up(ledger, run):
-    (lost,) = ledger.history.entries_in(State.UNKNOWN)
+    (lost,) = ledger.queries.entries_in(State.UNKNOWN)
     ledger.settle(run, [Settlement(lost.id, State.HELD, "given up")])
 
 

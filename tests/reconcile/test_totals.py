@@ -19,7 +19,7 @@ def totals(tmp_path, documents, answers, orders=None, tenders=None):
         ]
         plan(ledger, run, drop_of(("orders", "in.csv")), made)
         send(ledger, run, lambda submission: answers.get(submission.key, lambda _: None)(submission))
-        found = settle(ledger.history, {"order": orders, "tender": tenders}, run, SETTINGS)
+        found = settle(ledger.queries, {"order": orders, "tender": tenders}, run, SETTINGS)
         return {(total.subject, total.figure, total.unit): total.legs for total in found.totals}
 
 
@@ -106,7 +106,7 @@ def test_a_record_in_another_unit_than_it_was_made_in_differs(tmp_path):
         plan(ledger, run, drop_of(("orders", "in.csv")), made)
         send(ledger, run)
         shown = listing([order(1, total_weight=Decimal(500), gross_weight_uom="Ton")])
-        found = settle(ledger.history, {"order": shown}, run, SETTINGS)
+        found = settle(ledger.queries, {"order": shown}, run, SETTINGS)
         assert found.red_totals == 2
         assert {(one.unit, one.says) for one in found.totals if one.figure == "weight"} == {
             ("KG", "differs"),

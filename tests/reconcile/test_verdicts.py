@@ -54,7 +54,7 @@ class Night:
 
     def settle(self, orders=None, tenders=None, **more):
         listings = {"order": orders, "tender": tenders}
-        return settle(self.ledger.history, listings, self.run, Settings(**more))
+        return settle(self.ledger.queries, listings, self.run, Settings(**more))
 
     def verdicts(self, orders=None, tenders=None, **more):
         return [match.verdict for match in self.settle(orders, tenders, **more).matches.values()]
@@ -174,7 +174,7 @@ def test_a_later_run_on_the_same_record_replaces_an_entry_of_an_earlier_drop(nig
     night.drop(("order.update", update))
     night.send()
     night.next()
-    (stuck,) = night.ledger.history.entries_in(State.UNKNOWN)
+    (stuck,) = night.ledger.queries.entries_in(State.UNKNOWN)
     night.ledger.settle(night.run, [accepted(stuck)])
     held = listing([order(1, delivery_city="Leipzig"), order(2)])
     assert night.verdicts(held) == [Verdict.REPLACED, Verdict.MATCHED]

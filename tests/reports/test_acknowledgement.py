@@ -41,7 +41,7 @@ VALID = jsonschema.Draft202012Validator(json.loads(acknowledgement_schema()))
 def reported(ledger, run, folder, listings=None):
     chosen = Settings(outbox=Path(folder))
     ended = replace(run, finished_at="2026-03-04T02:20:00.000Z")
-    return write(ledger.history, settle(ledger.history, listings or {}, run, chosen), ended, chosen)
+    return write(ledger.queries, settle(ledger.queries, listings or {}, run, chosen), ended, chosen)
 
 
 def acknowledged(report):
@@ -154,7 +154,7 @@ def test_a_later_run_that_changes_a_record_acknowledges_the_file_again(tmp_path)
         send(ledger, first, lambda one: unknown(one) if one.key.endswith("1") else None)
         before = acknowledged(reported(ledger, first, tmp_path / "out"))["in.csv"]
         second = ledger.begin_run()
-        waiting = next(iter(ledger.history.entries_in(State.UNKNOWN)))
+        waiting = next(iter(ledger.queries.entries_in(State.UNKNOWN)))
         ledger.settle(second, [Settlement(waiting.id, State.ACCEPTED, "listed", "8812")])
         report = reported(ledger, second, tmp_path / "out")
         after = acknowledged(report)["in.csv"]
@@ -277,12 +277,12 @@ def test_memory_does_not_grow_with_the_records(tmp_path):
                 document("order.create", order(number), [("orders", number + 2, ("a" * 50,))]) for number in range(size)
             ]
             drop = plan(ledger, run, drop_of(("orders", "in.csv")), items)
-            found = settle(ledger.history, {}, run, Settings()).matches
-            writing = Acknowledgements(ledger.history, run, folder / "out", [drop])
+            found = settle(ledger.queries, {}, run, Settings()).matches
+            writing = Acknowledgements(ledger.queries, run, folder / "out", [drop])
             tracemalloc.start()
             with ExitStack() as stack:
                 writing.open(drop, stack)
-                for entry in ledger.history.entries_of(drop.id):
+                for entry in ledger.queries.entries_of(drop.id):
                     writing.add(entry, found[entry.id])
                 writing.finish()
             peaks.append(tracemalloc.get_traced_memory()[1])

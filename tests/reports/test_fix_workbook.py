@@ -322,7 +322,7 @@ def test_what_waits_for_others_is_not_sent_back_and_a_change_of_what_was_accepte
         plan(ledger, run, drop_of(("orders", "b.csv"), mapping="b"), [again])
         child = document("order.status", {"order_id": "A-7", "status_code": "x"}, [("orders", 2, cell(7))])
         plan(ledger, run, drop_of(("orders", "c.csv"), mapping="c"), [child], seen=False)
-        (entry,) = ledger.history.entries_by_key("A-7")
+        (entry,) = ledger.queries.entries_by_key("A-7")
         ledger.settle(run, [Settlement(entry.id, State.HELD, "waits", waits=Waits.PARENT)])
         report = written(ledger, run, settings)
         assert [name for name in report.names if ".fix" in name] == ["b.fix.xlsx"]

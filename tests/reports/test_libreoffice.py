@@ -65,7 +65,7 @@ def fix_workbook(folder, cells):
             for n, line in enumerate(cells, start=2)
         ]
         plan(ledger, run, drop_of(("orders", "book.xlsx", "Aufträge")), items)
-        return write(ledger.history, settle(ledger.history, {}, run, settings), run, settings).folder / "book.fix.xlsx"
+        return write(ledger.queries, settle(ledger.queries, {}, run, settings), run, settings).folder / "book.fix.xlsx"
 
 
 def words_come_back(house, path, saved):
@@ -73,7 +73,7 @@ def words_come_back(house, path, saved):
     shutil.copy(saved, path)
     os.utime(path, (at, at))
     assert read_back(house.settings, house.ledger) == 2
-    words = {name: remark.value for name, remark in house.ledger.history.remarks_on([2])[2].items()}
+    words = {name: remark.value for name, remark in house.ledger.queries.remarks_on([2])[2].items()}
     assert words == {"owner": "Ада", "status": "accepted difference"}
     assert [line["Closed because"] for line in told(house.night(), "Closed")] == ["accepted difference"]
 

@@ -44,10 +44,10 @@ def outbox(tmp_path_factory):
         name = f"{PAYLOADS[0].replace('/', '')}.csv"
         held.ledger.set_aside(held.run, unreadable(name, Problem("R201", Where(name), values={"reason": PAYLOADS[0]})))
         held.write(folder)
-        exceptions = settle(held.ledger.history, held.listings, held.run, Settings(outbox=folder)).exceptions
+        exceptions = settle(held.ledger.queries, held.listings, held.run, Settings(outbox=folder)).exceptions
         workers = [one._replace(name=payload, doing=(payload,)) for one in a_fleet().workers for payload in PAYLOADS]
         fleet = told(a_fleet(workers=workers), "")
-        write_index(folder, held.ledger.history, held.run, exceptions, runs_max=100, fleet=fleet)
+        write_index(folder, held.ledger.queries, held.run, exceptions, runs_max=100, fleet=fleet)
     return folder
 
 

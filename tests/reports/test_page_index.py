@@ -55,24 +55,24 @@ def kept(outbox, name, **more):
 
 
 @pytest.fixture
-def history(tmp_path):
+def queries(tmp_path):
     (tmp_path / "state").mkdir()
     with ledger_in(tmp_path / "state") as ledger:
         ledger.begin_run()
-        yield ledger.history
+        yield ledger.queries
 
 
-def index(outbox, history, **more):
-    write_index(outbox, history, history.runs(1)[0], Exceptions(), **{"runs_max": 100, **more})
+def index(outbox, queries, **more):
+    write_index(outbox, queries, queries.runs(1)[0], Exceptions(), **{"runs_max": 100, **more})
     return told(outbox)
 
 
-def test_runs_are_told_newest_first_whatever_their_numbers(tmp_path, history):
+def test_runs_are_told_newest_first_whatever_their_numbers(tmp_path, queries):
     for name in ("2026-03-04-02", "2026-03-04-10", "2025-12-31-01", "2026-03-04-9"):
         kept(tmp_path / "out", name)
     (tmp_path / "out" / "2026-03-04").mkdir()
     (tmp_path / "out" / "aside").mkdir()
-    _, runs = index(tmp_path / "out", history)
+    _, runs = index(tmp_path / "out", queries)
     assert list(runs) == ["2026-03-04-10", "2026-03-04-9", "2026-03-04-02", "2025-12-31-01"]
     began, verdict, rows, documents, agree, need, code, reports = runs["2026-03-04-10"]
     assert (began, verdict, rows, documents, agree, need, code) == (
@@ -81,20 +81,20 @@ def test_runs_are_told_newest_first_whatever_their_numbers(tmp_path, history):
     assert reports == "workbook 3 more a b.csv.results.csv a b.fix.xlsx run.json"
 
 
-def test_the_reports_of_whole_days_are_linked_if_there_are_any(tmp_path, history):
+def test_the_reports_of_whole_days_are_linked_if_there_are_any(tmp_path, queries):
     for name in ("2026-03-04-01", "2026-03-05-01"):
         kept(tmp_path / "out", name)
         (tmp_path / "out" / name[:10]).mkdir()
     (tmp_path / "out" / "2026-03-04" / "run.html").touch()
-    html, _ = index(tmp_path / "out", history)
+    html, _ = index(tmp_path / "out", queries)
     assert html.count("Whole days") == 1
     assert '"2026-03-04/run.html"' in html
     assert '"2026-03-05/run.html"' not in html
 
 
-def test_links_lead_to_the_files(tmp_path, history):
+def test_links_lead_to_the_files(tmp_path, queries):
     kept(tmp_path / "out", "2026-03-04-01")
-    html, _ = index(tmp_path / "out", history)
+    html, _ = index(tmp_path / "out", queries)
     assert set(re.findall(r'href="(2026[^"]*)"', html)) == {
         "2026-03-04-01/run.html",
         "2026-03-04-01/reconciliation.xlsx",
@@ -104,13 +104,13 @@ def test_links_lead_to_the_files(tmp_path, history):
     }
 
 
-def test_the_verdict_says_what_went_wrong_first(tmp_path, history):
+def test_the_verdict_says_what_went_wrong_first(tmp_path, queries):
     out = tmp_path / "out"
     kept(out, "2026-03-04-01", balance={"balances": False, "read": 3})
     kept(out, "2026-03-04-02", needs_someone={"entries": 0}, verdicts={"matched": 3})
     kept(out, "2026-03-04-03", needs_someone={"entries": 0}, verdicts={}, balance={"balances": True, "read": 0})
     kept(out, "2026-03-04-04", needs_someone={"entries": 0}, exit_code=75)
-    _, runs = index(out, history)
+    _, runs = index(out, queries)
     assert [line[1] for line in runs.values()] == [
         "stopped early; try again",
         "nothing came in",
@@ -119,27 +119,27 @@ def test_the_verdict_says_what_went_wrong_first(tmp_path, history):
     ]
 
 
-def test_deleted_and_damaged_folders_are_no_error(tmp_path, history):
+def test_deleted_and_damaged_folders_are_no_error(tmp_path, queries):
     out = tmp_path / "out"
     for number in range(1, 5):
         kept(out, f"2026-03-04-0{number}")
-    index(out, history)
+    index(out, queries)
     shutil.rmtree(out / "2026-03-04-01")
     (out / "2026-03-04-02" / "run.json").unlink()
     (out / "2026-03-04-03" / "run.json").write_text('{"run": 7}', encoding="utf-8")
-    _, runs = index(out, history)
+    _, runs = index(out, queries)
     assert list(runs) == ["2026-03-04-04", "2026-03-04-03", "2026-03-04-02"]
     assert runs["2026-03-04-02"][1].startswith("unknown its run.json is missing")
     assert runs["2026-03-04-03"][1].startswith("unknown")
 
 
-def test_of_thousands_of_runs_the_newest_are_read_and_the_others_counted(tmp_path, history):
+def test_of_thousands_of_runs_the_newest_are_read_and_the_others_counted(tmp_path, queries):
     out = tmp_path / "out"
     for number in range(40):
         kept(out, f"2026-03-04-{number:02}")
     for number in range(3000):
         (out / f"2025-01-01-{number:04}").mkdir()
-    html, runs = index(out, history, runs_max=40)
+    html, runs = index(out, queries, runs_max=40)
     assert len(runs) == 40
     assert "and 3,000 older runs" in html
     assert html.count("results.csv</a>") == 20
@@ -147,9 +147,9 @@ def test_of_thousands_of_runs_the_newest_are_read_and_the_others_counted(tmp_pat
     assert len(html.encode()) < 150_000
 
 
-def test_a_young_outbox_has_an_index_too(tmp_path, history):
+def test_a_young_outbox_has_an_index_too(tmp_path, queries):
     (tmp_path / "out").mkdir()
-    html, runs = index(tmp_path / "out", history)
+    html, runs = index(tmp_path / "out", queries)
     assert runs == {}
     assert "No run yet" in html
 
@@ -173,7 +173,7 @@ def test_reports_written_again_tell_the_exceptions_of_now(tmp_path):
         newest = held.ledger.begin_run()
         assert newest.id > held.run.id
         stale = Exceptions((Standing(1, held.run.name, held.run.started_at, "refused"),))
-        write_index(tmp_path / "out", held.ledger.history, held.run, stale, runs_max=10)
+        write_index(tmp_path / "out", held.ledger.queries, held.run, stale, runs_max=10)
     assert "Open exceptions: 0" in told(tmp_path / "out")[0]
 
 
@@ -186,9 +186,9 @@ def fleet_in(html):
     return text(rest.partition("</section>")[0]) if found else ""
 
 
-def test_a_shared_ledger_shows_who_works_what_waits_and_what_was_taken_over(tmp_path, history):
+def test_a_shared_ledger_shows_who_works_what_waits_and_what_was_taken_over(tmp_path, queries):
     kept(tmp_path, "2026-03-04-01")
-    html, _ = index(tmp_path, history, fleet=told_fleet(a_fleet(), "acme"))
+    html, _ = index(tmp_path, queries, fleet=told_fleet(a_fleet(), "acme"))
     section = fleet_in(html)
     assert section.startswith("Workers that share the ledger: 1 As of 2026-03-04 02:20:00 (UTC):")
     assert "in the queue: 12, the oldest for 7 min under way: 2" in section
@@ -196,24 +196,24 @@ def test_a_shared_ledger_shows_who_works_what_waits_and_what_was_taken_over(tmp_
     assert "alfa-7-aa lives 2026-03-04 02:19:59 run (files) 1,204" in section
     assert "beta-9-bb silent" in section
     assert '<a href="#fleet">' in html
-    index(tmp_path, history)
+    index(tmp_path, queries)
     assert fleet_in((tmp_path / "index.html").read_text(encoding="utf-8")) == ""
 
 
-def test_the_page_of_a_shipper_tells_nothing_of_others(tmp_path, history):
+def test_the_page_of_a_shipper_tells_nothing_of_others(tmp_path, queries):
     kept(tmp_path, "2026-03-04-01")
-    html, _ = index(tmp_path, history, fleet=told_fleet(a_fleet(), "bolt"))
+    html, _ = index(tmp_path, queries, fleet=told_fleet(a_fleet(), "bolt"))
     section = fleet_in(html)
     assert "acme" not in section
     assert "other work" in section
     assert "in the queue: 0 under way: 1 taken over within a day: 0" in section
 
 
-def test_of_a_large_fleet_some_workers_are_shown(tmp_path, history):
+def test_of_a_large_fleet_some_workers_are_shown(tmp_path, queries):
     kept(tmp_path, "2026-03-04-01")
     (one, _) = a_fleet().workers
     many = a_fleet(workers=[one._replace(name=f"w-{number}") for number in range(60)])
-    html, _ = index(tmp_path, history, fleet=told_fleet(many, ""))
+    html, _ = index(tmp_path, queries, fleet=told_fleet(many, ""))
     assert fleet_in(html).startswith("Workers that share the ledger: 60 ")
     assert "and 35 more." in fleet_in(html)
 

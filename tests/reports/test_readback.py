@@ -22,7 +22,7 @@ def wrong(*numbers):
 
 
 def words(house, entry):
-    return {name: remark.value for name, remark in house.ledger.history.remarks_on([entry]).get(entry, {}).items()}
+    return {name: remark.value for name, remark in house.ledger.queries.remarks_on([entry]).get(entry, {}).items()}
 
 
 def test_words_come_back_with_who_wrote_them_and_when(house):
@@ -32,7 +32,7 @@ def test_words_come_back_with_who_wrote_them_and_when(house):
     )
     assert read_back(house.settings, house.ledger) == 3
     assert words(house, 1) == {"owner": "Bert", "reason": "shipper data", "comment": "asked them, =1+1"}
-    remark = house.ledger.history.remarks_on([1])[1]["owner"]
+    remark = house.ledger.queries.remarks_on([1])[1]["owner"]
     assert remark.who == "Ada Lovelace"
     assert abs(path.stat().st_mtime - _seconds(remark.at)) < 0.01
     assert words(house, 2) == {}
@@ -47,7 +47,7 @@ def _seconds(stamp):
 def test_a_workbook_that_nobody_saved_is_not_read(house):
     house.night(wrong(1))
     assert read_back(house.settings, house.ledger) == 0
-    assert house.ledger.history.workbooks_read() == {}
+    assert house.ledger.queries.workbooks_read() == {}
 
 
 @pytest.mark.parametrize(("later_ns", "read"), [(-1, 0), (0, 0), (1, 1)])
@@ -63,7 +63,7 @@ def test_a_workbook_is_read_once_for_each_time_it_was_saved(house):
     report = house.night(wrong(1))
     edit_exceptions(report, {"E-1": {"Owner": "Bert"}})
     assert read_back(house.settings, house.ledger) == 1
-    read = house.ledger.history.workbooks_read()
+    read = house.ledger.queries.workbooks_read()
     assert list(read) == [f"{house.run.name}/reconciliation.xlsx"]
     assert read_back(house.settings, house.ledger) == 0
     edit_exceptions(report, {"E-1": {"Owner": "Carl"}})
@@ -142,7 +142,7 @@ def test_a_workbook_of_another_shape_loses_nothing(house, spoil):
 
     edit_exceptions(house.night(wrong(1)), change)
     read_back(house.settings, house.ledger)
-    assert len(house.ledger.history.workbooks_read()) == 1  # it is not opened again until it is saved again
+    assert len(house.ledger.queries.workbooks_read()) == 1  # it is not opened again until it is saved again
     assert words(house, 1) == ({"owner": "Ada"} if spoil == "no hidden column" else {})
 
 

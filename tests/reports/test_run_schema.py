@@ -74,7 +74,7 @@ def test_a_night_without_anything_keeps_to_it_too(tmp_path):
     with ledger_in(tmp_path) as ledger:
         run = ledger.begin_run()
         chosen = Settings(outbox=tmp_path / "out")
-        report = write(ledger.history, settle(ledger.history, {}, run, chosen), run, chosen)
+        report = write(ledger.queries, settle(ledger.queries, {}, run, chosen), run, chosen)
     told = json.loads((report.folder / "run.json").read_bytes())
     jsonschema.validate(told, published())
     assert told["schema"] == "loadsheet.run/1"

@@ -26,7 +26,7 @@ from loadsheet.settings import Settings
 
 def written(ledger, run, listings, folder, **more):
     chosen = Settings(outbox=Path(folder), **more)
-    return write(ledger.history, settle(ledger.history, listings, run, chosen), run, chosen)
+    return write(ledger.queries, settle(ledger.queries, listings, run, chosen), run, chosen)
 
 
 def table_of(sheet, name):
@@ -47,7 +47,7 @@ def small(ledger, run, statement=""):
     plan(ledger, run, drop_of(("orders", "in.csv")), items)
     send(ledger, run, lambda one: refused(one, "no such order") if one.operation == "order.status" else None)
     if statement:
-        with sqlite3.connect(ledger.history._engine.url.database) as connection:
+        with sqlite3.connect(ledger.queries._engine.url.database) as connection:
             connection.execute(statement)
         connection.close()
 

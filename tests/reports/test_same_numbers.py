@@ -53,9 +53,9 @@ def check_page(html, told):
 def test_each_document_stands_in_one_sheet_and_on_the_page_and_run_json_keeps_to_its_schema(night, view):
     with tempfile.TemporaryDirectory() as folder, played(night, view) as (ledger, run, listings):
         settings = Settings(outbox=Path(folder), page_documents_max=5)
-        found = settle(ledger.history, listings, run, settings)
+        found = settle(ledger.queries, listings, run, settings)
         ledger.follow(run, found.exceptions.standings)
-        report = write(ledger.history, found, run, settings)
+        report = write(ledger.queries, found, run, settings)
         told = json.loads((report.folder / "run.json").read_bytes())
         jsonschema.Draft202012Validator(json.loads(schema())).validate(told)
         check_page((report.folder / "run.html").read_text(encoding="utf-8"), told)

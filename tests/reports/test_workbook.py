@@ -233,7 +233,7 @@ def test_an_empty_run_has_a_workbook_that_says_so(tmp_path):
     settings = Settings(outbox=tmp_path / "outbox")
     with ledger_in(tmp_path) as ledger:
         run = ledger.begin_run()
-        report = write(ledger.history, settle(ledger.history, {}, run, settings), run, settings)
+        report = write(ledger.queries, settle(ledger.queries, {}, run, settings), run, settings)
     book = opened(report, data_only=True)
     assert book["Summary"]["A2"].value == "No document was submitted"
     assert rows(book["Matched"])[1][0] == "no documents of this run agree"

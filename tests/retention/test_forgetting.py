@@ -81,7 +81,7 @@ def test_no_byte_of_a_forgotten_person_is_left_in_the_ledger_nor_in_its_log(hous
     )  # fmt: skip
     for key in ("A-00001", "A-00002", "A-00003"):
         do(house, key)
-    left = [one for one in house.ledger.history.entries_by_key("A-00004") if PERSON in str(one.rows)]
+    left = [one for one in house.ledger.queries.entries_by_key("A-00004") if PERSON in str(one.rows)]
     assert left  # the other order's rows carry the same name in a cell of their own
     do(house, "A-00004")
     for text in (PERSON, OTHER, "pincode"):
@@ -100,7 +100,7 @@ def test_of_an_upsert_that_waits_what_it_might_have_been_is_forgotten_too(house)
     house.ledger.hold_waiting(run)
     waits = house.entry("A-00001")
     assert (waits.operation, waits.state) == ("order.update", State.HELD)
-    lost = house.ledger.history.entries_by_key("A-00001")[0]
+    lost = house.ledger.queries.entries_by_key("A-00001")[0]
     house.ledger.settle(house.ledger.begin_run(), [Settlement(lost.id, State.HELD, "given up")])
     do(house, "A-00001")
     assert files_with(house, OTHER) == []
@@ -132,7 +132,7 @@ def test_the_deed_is_a_decision_in_the_chain_without_the_key_and_vouches_for_wor
     run = house.ledger.begin_run()
     send(house.ledger, run)
     do(house, "A-00002")
-    retried, deed = house.ledger.history.decisions()
+    retried, deed = house.ledger.queries.decisions()
     assert (retried.comment, retried.evidence) == ("", "")
     assert (deed.who, deed.choice, deed.comment) == ("clerk", "forget", "request 17")
     assert "A-00002" not in deed.evidence
@@ -153,7 +153,7 @@ def test_a_key_that_shares_a_row_with_another_leaves_no_cell_there(house):
     house.ledger.plan(run, drop_of(("orders", "o.csv")), {}, items, lambda: read)
     send(house.ledger, run)
     do(house, "A-00001")
-    (other,) = house.ledger.history.entries_by_key("A-00002")
+    (other,) = house.ledger.queries.entries_by_key("A-00002")
     assert [bool(row.cells) for row in other.rows] == [True, True, False]
     assert other.payload
     house.end(run, records(1, 2))
@@ -166,7 +166,7 @@ def test_the_same_record_is_not_sent_twice_after_it_unless_its_key_was_forgotten
     _, again = house.night("again.csv", orders(1), listed=records(1))
     assert house.entries(again)[0].state is State.UNCHANGED
     do(house, "A-00001", with_key=True)
-    assert house.ledger.history.entries_by_key("A-00001") == []
+    assert house.ledger.queries.entries_by_key("A-00001") == []
     assert files_with(house, "A-00001") == []
     _, anew = house.night("anew.csv", orders(1), listed=records(1))
     assert house.entries(anew)[0].state is State.ACCEPTED
@@ -193,7 +193,7 @@ def test_an_original_of_its_own_goes_one_with_rows_of_others_is_named_and_goes_o
     assert shared.exists()
     do(house, "A-00002", originals=True)
     assert not shared.exists()
-    assert [file.kept_as for drop in (alone, many) for file in house.ledger.history.drop(drop.id).files] == ["", ""]
+    assert [file.kept_as for drop in (alone, many) for file in house.ledger.queries.drop(drop.id).files] == ["", ""]
 
 
 @databases.ONLY_SQLITE
@@ -238,7 +238,7 @@ def everywhere(house, text):
             content = [path.read_bytes()]
         spelled = (text.encode(), json.dumps(text)[1:-1].encode())
         found += [str(path)] if any(one in part for one in spelled for part in content) else []
-    with house.ledger.history.at_one_moment() as connection:
+    with house.ledger.queries.at_one_moment() as connection:
         for table in metadata.sorted_tables:
             for row in connection.execute(select(table)):
                 held = (value if isinstance(value, bytes) else str(value).encode() for value in row)
@@ -300,17 +300,17 @@ def test_a_name_under_which_only_forgotten_records_came_is_nowhere_any_more(hous
     assert "forgotten-1.csv" in (written.folder / "run.json").read_text(encoding="utf-8")
     assert everywhere(house, stem) == []
     assert house.ledger.check() == []
-    assert house.ledger.history.drop(drop.id).table("orders").file == "forgotten-1.csv"
+    assert house.ledger.queries.drop(drop.id).table("orders").file == "forgotten-1.csv"
 
 
 def test_forgetting_again_changes_no_name(house):
     name = "Käthe Weber.csv"
     _, drop = house.night(name, orders(1), listed=records(1))
     do(house, "A-00001", reports=True)
-    before = house.ledger.history.drop(drop.id)
+    before = house.ledger.queries.drop(drop.id)
     deed = do(house, "A-00001", reports=True)
     assert not any("the name of this file" in text for text in deed.goes + deed.stays)
-    assert house.ledger.history.drop(drop.id) == before
+    assert house.ledger.queries.drop(drop.id) == before
 
 
 def test_a_name_under_which_others_came_stays_until_all_are_forgotten_or_it_is_wanted(house):
@@ -319,12 +319,12 @@ def test_a_name_under_which_others_came_stays_until_all_are_forgotten_or_it_is_w
     said = "orders.csv: the name of this file, in the ledger, the archive and reports: records of others came under it (--names)"
     for key in ("A-00001", "A-00002"):
         assert [text for text in do(house, key).stays if "the name of this file" in text] == [said]
-        assert house.ledger.history.drop(drop.id).name == "orders.csv"
+        assert house.ledger.queries.drop(drop.id).name == "orders.csv"
     do(house, "A-00003")
-    assert {house.ledger.history.drop(one.id).name for one in (drop, later)} == {"forgotten-1.csv"}
+    assert {house.ledger.queries.drop(one.id).name for one in (drop, later)} == {"forgotten-1.csv"}
     _, many = house.night("more.csv", orders(4, 5), listed=records(1, 2, 3, 4, 5))
     do(house, "A-00004", names=True)
-    assert house.ledger.history.drop(many.id).name == "forgotten-3.csv"
+    assert house.ledger.queries.drop(many.id).name == "forgotten-3.csv"
 
 
 @databases.ONLY_SQLITE  # whether it goes is decided before storage
@@ -348,7 +348,7 @@ def test_a_name_that_tells_of_the_record_goes_though_others_came_under_it(house,
     _, drop = house.night(name, [*one, *other], listed=records(1, 2))
     file = archived(house, drop, name)
     do(house, "A-00001", reports=True)
-    now = house.ledger.history.drop(drop.id)
+    now = house.ledger.queries.drop(drop.id)
     assert (now.name == "forgotten-1.csv") is goes
     assert Path(now.files[0].kept_as).read_text(encoding="utf-8") == PERSON
     assert file.path.exists() is not goes
@@ -362,11 +362,11 @@ def test_a_file_dropped_again_after_it_is_known_by_its_records_and_listed_under_
     do(house, "A-00001", reports=True)
     _, again = house.night("Weber.csv", orders(1), listed=records(1))
     assert house.entries(again)[0].state is State.UNCHANGED
-    assert house.ledger.history.drop(again.id).name == "Weber.csv"
-    assert house.ledger.history.first_with(again.files[0].sha256, again.id).name == "forgotten-1.csv"
+    assert house.ledger.queries.drop(again.id).name == "Weber.csv"
+    assert house.ledger.queries.first_with(again.files[0].sha256, again.id).name == "forgotten-1.csv"
     do(house, "A-00001", reports=True)
-    assert house.ledger.history.drop(first.id).name == "forgotten-1.csv"
-    assert house.ledger.history.drop(again.id).name == "forgotten-2.csv"
+    assert house.ledger.queries.drop(first.id).name == "forgotten-1.csv"
+    assert house.ledger.queries.drop(again.id).name == "forgotten-2.csv"
     assert everywhere(house, "Weber.csv") == []
 
 
@@ -378,10 +378,10 @@ def test_a_name_stays_while_a_file_of_it_is_not_in_the_archive(house):
     house.ledger.archived(drop.id, "Weber.csv", str(aside))
     said = f"Weber.csv: the name of this file, as {aside} is not in the archive"
     assert any(text.startswith(said) for text in do(house, "A-00001", names=True).stays)
-    assert house.ledger.history.drop(drop.id).name == "Weber.csv"
+    assert house.ledger.queries.drop(drop.id).name == "Weber.csv"
     aside.unlink()
     do(house, "A-00001", names=True)
-    (file,) = house.ledger.history.drop(drop.id).files
+    (file,) = house.ledger.queries.drop(drop.id).files
     assert (file.name, file.kept_as) == ("forgotten-1.csv", "")
 
 

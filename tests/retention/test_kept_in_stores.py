@@ -35,7 +35,7 @@ def test_originals_in_a_store_go_after_their_days_but_not_those_that_are_needed(
     house.keep(archive_days=10)
     assert house.said == []
     assert bucket.keys("outbox/archive/") == [kept]
-    assert house.ledger.history.drop(settled.id).files[0].kept_as == ""
+    assert house.ledger.queries.drop(settled.id).files[0].kept_as == ""
     assert [one.kept_as for one in house.ledger.upkeep.originals()] == [f"s3://{bucket.name}/{kept}"]
 
 
@@ -89,8 +89,8 @@ def test_reports_that_somebody_else_writes_now_are_not_published(house, bucket, 
         if len(asked) > checks:
             raise Superseded("another process has taken over")
 
-    (ended,) = house.ledger.history.runs_named(run.name)
+    (ended,) = house.ledger.queries.runs_named(run.name)
     found = house.told_again(run)
     with pytest.raises(Superseded):
-        reports.write(house.ledger.history, found, ended, house.settings, remarks=("changed",), allowed=allowed)
+        reports.write(house.ledger.queries, found, ended, house.settings, remarks=("changed",), allowed=allowed)
     assert {key: bucket.get(key) for key in bucket.keys("outbox/")} == published

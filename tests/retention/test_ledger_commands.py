@@ -35,7 +35,7 @@ def two_nights(tmp_path_factory):
         house.night("orders.csv", one, answers=lambda it: answers.get(it.key, lambda _: None)(it), listed=records(1))
         house.night("=more.csv", orders(4), listed=records(1, 4))
         for drop in (1, 2):
-            for file in house.ledger.history.drop(drop).files:
+            for file in house.ledger.queries.drop(drop).files:
                 house.ledger.archived(drop, file.name, "")
     return place
 
@@ -143,7 +143,7 @@ def test_what_was_restored_is_the_backup_and_what_was_there_lies_beside(command,
     clock = Ticking()
     with open_ledger(f"sqlite:///{state / 'ledger.db'}", clock=clock, accept_older=True) as ledger:
         ledger.begin_run()
-        assert ledger.history.count_in(State.READY) == 0
+        assert ledger.queries.count_in(State.READY) == 0
         assert ledger.check() == []
     with ledger_in(state):
         pass  # it is known again
@@ -154,7 +154,7 @@ def test_a_copy_of_the_present_is_restored_without_more_words(command, state):
     code, _, err = command("restore", copy, "--yes")
     assert (code, err) == (0, "")
     with ledger_in(state) as ledger:
-        assert len(ledger.history.runs()) == 2
+        assert len(ledger.queries.runs()) == 2
 
 
 @pytest.mark.parametrize(
@@ -230,7 +230,7 @@ def test_the_log_of_a_killed_process_goes_with_its_ledger_and_never_meets_the_ne
     with closing(sqlite3.connect(replaced)) as old:
         assert old.execute("select count(*) from runs").fetchone() == (3,)
     with open_ledger(f"sqlite:///{state / 'ledger.db'}", clock=Ticking(), accept_older=True) as ledger:
-        assert len(ledger.history.runs()) == 2
+        assert len(ledger.queries.runs()) == 2
         assert ledger.check() == []
 
 

@@ -108,7 +108,7 @@ def test_rows_that_rules_left_out_lose_their_cells_once_nothing_of_the_file_is_k
     run, drop = house.night("orders.csv", [*orders(1), left_out(30, ("", PERSON))], listed=records(1))
     house.days(31)
     house.keep(payload_days=30)
-    (row,) = house.ledger.history.ignored_of(drop.id)
+    (row,) = house.ledger.queries.ignored_of(drop.id)
     assert (row.number, row.cells, row.rule) == (30, (), "row begins with Summe")
     assert house.told_again(run).balances
 
@@ -151,9 +151,9 @@ def test_the_books_of_an_old_run_are_the_same_without_its_payloads(house):
 
 
 def open_ones(house):
-    run = house.ledger.history.runs(1)[0]
+    run = house.ledger.queries.runs(1)[0]
     return {
-        house.ledger.history.entry(one.entry).key for one in house.ledger.history.exceptions_at(run) if not one.closed
+        house.ledger.queries.entry(one.entry).key for one in house.ledger.queries.exceptions_at(run) if not one.closed
     }
 
 
@@ -161,11 +161,11 @@ def test_against_the_listing_of_today_an_emptied_entry_is_not_verifiable_and_nee
     run, drop = house.night("orders.csv", orders(1), listed=records(1))
     house.days(31)
     house.keep(payload_days=30)
-    history = house.ledger.history
-    found = reconcile.settle(history, {"order": listing(records(1))}, run, house.settings, drops=[drop])
+    queries = house.ledger.queries
+    found = reconcile.settle(queries, {"order": listing(records(1))}, run, house.settings, drops=[drop])
     assert [str(match.verdict) for match in found.matches.values()] == ["not verifiable"]
     assert found.needs_someone == 0
-    gone = reconcile.settle(history, {"order": listing(records(9))}, run, house.settings, drops=[drop])
+    gone = reconcile.settle(queries, {"order": listing(records(9))}, run, house.settings, drops=[drop])
     assert [str(match.verdict) for match in gone.matches.values()] == ["missing at exchange"]
 
 
@@ -202,8 +202,8 @@ def closed_refusal(house):
 
 def test_retry_says_that_the_contents_are_gone_and_what_to_do(house):
     entry = closed_refusal(house)
-    history = house.ledger.history
-    retry = judge_retry(entry, history.attempts_of(entry.id), list(history.traces_on([entry.lane], *State)))
+    queries = house.ledger.queries
+    retry = judge_retry(entry, queries.attempts_of(entry.id), list(queries.traces_on([entry.lane], *State)))
     assert retry.refusal == "its contents were removed on 2026-04-04; to send it again, drop its file again"
     chosen = [Choice(entry, Settlement(entry.id, State.READY, "sent again"))]
     with pytest.raises(LedgerError, match="contents of A-00004 were removed on 2026-04-04"):
@@ -214,12 +214,12 @@ def test_retry_says_that_the_contents_are_gone_and_what_to_do(house):
 @ON_BOTH
 def test_what_the_exchange_said_goes_and_that_it_refused_stays(house):
     entry = closed_refusal(house)
-    history = house.ledger.history
-    assert [attempt.outcome for attempt in history.attempts_of(entry.id)] == ["refused"]
-    assert [(event.before, event.after) for event in history.events_of(entry.id)] == [
+    queries = house.ledger.queries
+    assert [attempt.outcome for attempt in queries.attempts_of(entry.id)] == ["refused"]
+    assert [(event.before, event.after) for event in queries.events_of(entry.id)] == [
         ("", "ready"), ("ready", "sending"), ("sending", "refused"),
     ]  # fmt: skip
-    said = [*history.events_of(entry.id), *history.attempts_of(entry.id), *entry.problems, entry.reason]
+    said = [*queries.events_of(entry.id), *queries.attempts_of(entry.id), *entry.problems, entry.reason]
     assert not any("pincode" in str(one) for one in said)
     house.ledger.begin_run()
     _, again = house.night("again.csv", orders(4), listed=records(4))
@@ -228,7 +228,7 @@ def test_what_the_exchange_said_goes_and_that_it_refused_stays(house):
 
 def test_the_reports_of_its_night_say_that_the_values_are_gone_and_ask_nobody_to_fix_them(house):
     entry = closed_refusal(house)
-    (run,) = house.ledger.history.runs_named(house.ledger.history.drop(entry.drop).run)
+    (run,) = house.ledger.queries.runs_named(house.ledger.queries.drop(entry.drop).run)
     written = house.reported_again(run)
     page = (written.folder / "run.html").read_text(encoding="utf-8")
     assert "its values were removed on 2026-04-04 and are not kept any more" in page

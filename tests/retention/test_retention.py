@@ -42,7 +42,7 @@ def test_originals_go_after_their_days_but_not_those_of_open_exceptions(house):
     house.days(11)
     house.keep(archive_days=10)
     assert (gone.exists(), kept.exists()) == (False, True)
-    assert house.ledger.history.drop(settled.id).files[0].kept_as == ""
+    assert house.ledger.queries.drop(settled.id).files[0].kept_as == ""
     assert [one.kept_as for one in house.ledger.upkeep.originals()] == [str(kept)]
     assert house.ledger.upkeep.noted()["originals"] == 1
 
@@ -188,9 +188,9 @@ def outcome(place):
     """All that keeping may change, as it is now: what each entry still holds, which files there are, and what the books say."""
     with at_night(place) as house:
         assert house.ledger.check() == []
-        history = house.ledger.history
-        runs = list(reversed(history.runs()))
-        entries = [entry for run in runs for drop in history.drops_of(run) for entry in history.entries_of(drop.id)]
+        queries = house.ledger.queries
+        runs = list(reversed(queries.runs()))
+        entries = [entry for run in runs for drop in queries.drops_of(run) for entry in queries.entries_of(drop.id)]
         books = [house.told_again(run) for run in runs]
         assert all(found.balances for found in books)
         for one in house.ledger.upkeep.originals():
@@ -198,7 +198,7 @@ def outcome(place):
         return {
             "held": [(entry.key, bool(entry.payload), bool(entry.removed), entry.figures) for entry in entries],
             "books": [(found.matches.verdicts(), found.totals, found.balance) for found in books],
-            "ignored": [row.cells for drop in (1, 2) for row in history.ignored_of(drop)],
+            "ignored": [row.cells for drop in (1, 2) for row in queries.ignored_of(drop)],
             "files": sorted(
                 str(path.relative_to(place))
                 for path in place.rglob("*")
@@ -255,4 +255,4 @@ def test_a_run_keeps_house_and_a_watch_does(tmp_path, monkeypatch, capsys):
     (made,) = (tmp_path / ".loadsheet" / "backups").iterdir()
     assert made.name == f"ledger-{datetime.now(UTC):%Y-%m-%d}.db"
     with open_ledger(f"sqlite:///{made}", exclusive=False) as ledger:
-        assert len(ledger.history.runs()) == 1
+        assert len(ledger.queries.runs()) == 1

@@ -208,8 +208,8 @@ def test_an_entry_that_is_missing_or_too_many_is_told(little, tmp_path):
 def test_a_capsule_made_twice_has_the_same_bytes(nights, tmp_path):
     house = nights.house
     with house.ledger(exclusive=False) as ledger:
-        (run,) = ledger.history.runs_named(nights.second)
-        made = [make(ledger.history, run, house.settings, tmp_path / name) for name in ("a.zip", "b.zip")]
+        (run,) = ledger.queries.runs_named(nights.second)
+        made = [make(ledger.queries, run, house.settings, tmp_path / name) for name in ("a.zip", "b.zip")]
     assert (
         (tmp_path / "a.zip").read_bytes()
         == (tmp_path / "b.zip").read_bytes()
@@ -223,8 +223,8 @@ def test_a_capsule_made_twice_has_the_same_bytes(nights, tmp_path):
 def test_a_capsule_made_after_another_night_says_what_changed_since_and_which_reports_told_otherwise(nights, tmp_path):
     house = nights.house
     with house.ledger(exclusive=False) as ledger:
-        (run,) = ledger.history.runs_named(nights.first)
-        made = make(ledger.history, run, house.settings, tmp_path / "late.zip")
+        (run,) = ledger.queries.runs_named(nights.first)
+        made = make(ledger.queries, run, house.settings, tmp_path / "late.zip")
     changed = nights.told[0].entries["ready"]
     assert made.manifest.changed_since == changed > 50
     assert any(f"{changed} entries" in remark and "as they are now" in remark for remark in made.remarks)
@@ -242,8 +242,8 @@ def test_no_secret_is_in_a_capsule(nights, tmp_path):
         update={"exchange": "https://someone:hunter2@exchange.example/v1", "token": "topsecret"}
     )
     with house.ledger(exclusive=False) as ledger:
-        (run,) = ledger.history.runs_named(nights.first)
-        made = make(ledger.history, run, chosen, tmp_path / "one.zip")
+        (run,) = ledger.queries.runs_named(nights.first)
+        made = make(ledger.queries, run, chosen, tmp_path / "one.zip")
     assert made.manifest.exchange == "https://exchange.example/v1"
     with zipfile.ZipFile(made.path) as archive:
         held = b"".join(archive.read(name) for name in archive.namelist() if not name.endswith(".gz"))
@@ -257,15 +257,15 @@ def harmed(nights, tmp_path):
     """The originals of the first night put aside while a test lasts; a function that makes the capsule."""
     house = nights.house
     with house.ledger(exclusive=False) as ledger:
-        (run,) = ledger.history.runs_named(nights.first)
-        drop = ledger.history.drops_of(run)[0]
+        (run,) = ledger.queries.runs_named(nights.first)
+        drop = ledger.queries.drops_of(run)[0]
         path = Path(drop.files[0].kept_as)
         kept = path.read_bytes()
         rights = path.stat().st_mode
         path.chmod(0o600)
         yield (
             path,
-            lambda **more: make(ledger.history, run, house.settings.model_copy(update=more), tmp_path / "harmed.zip"),
+            lambda **more: make(ledger.queries, run, house.settings.model_copy(update=more), tmp_path / "harmed.zip"),
         )
         path.unlink(missing_ok=True)
         path.write_bytes(kept)
@@ -293,9 +293,9 @@ def test_a_mapping_that_changed_since_is_taken_from_the_ledger_as_it_was(little_
     for path in mappings.rglob("*.yaml"):
         path.write_text(path.read_text(encoding="utf-8") + "\n# changed since\n", encoding="utf-8")
     with house.ledger(exclusive=False) as ledger:
-        (run,) = ledger.history.runs(1)
+        (run,) = ledger.queries.runs(1)
         changed = house.settings.model_copy(update={"mappings": mappings})
-        make(ledger.history, run, changed, tmp_path / "one.zip")
+        make(ledger.queries, run, changed, tmp_path / "one.zip")
     assert replay(tmp_path / "one.zip").is_same
 
 
@@ -305,12 +305,12 @@ def test_a_run_that_had_nothing_to_do_is_not_sealed(nights, tmp_path):
     with house.ledger() as ledger:
         run = ledger.begin_run()
         with pytest.raises(CannotSeal, match="has not ended"):
-            make(ledger.history, run, house.settings, tmp_path / "one.zip")
+            make(ledger.queries, run, house.settings, tmp_path / "one.zip")
         ledger.end_run(run, exit_code=0, summary={})
-        (run,) = ledger.history.runs_named(run.name)
+        (run,) = ledger.queries.runs_named(run.name)
         with pytest.raises(CannotSeal, match="had nothing to do"):
-            make(ledger.history, run, house.settings, tmp_path / "one.zip")
-        seal_night(house.settings, ledger.history, run.name, house.now, said.append)
+            make(ledger.queries, run, house.settings, tmp_path / "one.zip")
+        seal_night(house.settings, ledger.queries, run.name, house.now, said.append)
     assert said == []
     assert not place_of(house.settings, run.name).exists()
 
@@ -325,7 +325,7 @@ def test_what_goes_wrong_after_a_night_is_said_and_old_capsules_go(nights, tmp_p
     for name in ("2026-01-31-01.capsule.zip", "2026-02-28-02.capsule.zip", "2026-01-01.txt", "mine.capsule.zip"):
         (folder / name).touch()
     with house.ledger(exclusive=False) as ledger:
-        seal_night(elsewhere, ledger.history, nights.first, datetime(2026, 3, 5, 3, tzinfo=UTC), said.append)
+        seal_night(elsewhere, ledger.queries, nights.first, datetime(2026, 3, 5, 3, tzinfo=UTC), said.append)
     (line,) = said
     assert line.startswith(f"no capsule of run {nights.first}: ")
     left = {path.name for path in folder.iterdir()}
@@ -438,7 +438,7 @@ def test_a_set_aside_file_that_is_gone_is_named_and_a_report_that_is_gone_is_sai
     shutil.rmtree(house.settings.outbox / run / "set-aside")
     (house.settings.outbox / run / "run.html").unlink()
     with house.ledger(exclusive=False) as ledger:
-        made = make(ledger.history, ledger.history.runs(1)[0], house.settings, tmp_path / "late.zip")
+        made = make(ledger.queries, ledger.queries.runs(1)[0], house.settings, tmp_path / "late.zip")
     assert made.manifest.drops[0].files[0].member == ""
     aside, report = made.remarks
     assert "holiday.csv was set aside and is not at" in aside

@@ -59,7 +59,7 @@ class House:
             with Client(served.exchange.url, TOKEN, self.settings) as client:
                 result = pipeline.run(self.settings, ledger, Dispatcher(client))
             name = result.reports.summary.run
-            seal_night(self.settings, ledger.history, name, self.now, self.said.append)
+            seal_night(self.settings, ledger.queries, name, self.now, self.said.append)
         self.last = result.reports.summary
         return name
 

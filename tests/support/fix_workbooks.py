@@ -64,11 +64,11 @@ class House:
             assert taken.fault is None, taken.fault
             assert stages.delivered(work, stages.Dispatcher(client)).stopped is None
             ledger.end_run(run, exit_code=0, summary={})
-            history = ledger.history
-            drops = [drop for drop in history.drops_of(run) if drop.run == run.name]
+            queries = ledger.queries
+            drops = [drop for drop in queries.drops_of(run) if drop.run == run.name]
             found = {}
             for drop in drops:
-                for entry in history.entries_of(drop.id):
+                for entry in queries.entries_of(drop.id):
                     found.setdefault(entry.state, []).append(entry.key)
             aside = [problem for drop in drops for file in drop.files for problem in file.problems]
         return Night(found, drops, aside)
@@ -81,10 +81,10 @@ class House:
         return self._loaded[1]
 
     @contextmanager
-    def history(self):
+    def queries(self):
         """The reading side of the ledger."""
         with held_ledger(self.settings) as ledger:
-            yield ledger.history
+            yield ledger.queries
 
     def held(self):
         """What the exchange holds: the content of every record, by table, without the numbers that it gave."""
@@ -119,13 +119,13 @@ def _bare(record):
     return {name: value for name, value in record.items() if name not in ("id", "number", "created_at", "updated_at")}
 
 
-def write_fix(history, drop, path, settings):
+def write_fix(queries, drop, path, settings):
     """The fix workbook of a drop, as the reports write it, at `path`."""
-    run = next(run for run in history.runs() if run.name == drop.run)
+    run = next(run for run in queries.runs() if run.name == drop.run)
     with ExitStack() as stack:
-        fixes = Fixes(history, run, path.parent, settings)
-        fixes.open(history.drop(drop.id), stack)
-        for entry in history.entries_of(drop.id):
+        fixes = Fixes(queries, run, path.parent, settings)
+        fixes.open(queries.drop(drop.id), stack)
+        for entry in queries.entries_of(drop.id):
             fixes.add(entry)
         (name, *_) = fixes.finish()
     return (path.parent / name).rename(path)
@@ -229,11 +229,11 @@ def mended_until_nothing_is_red(house, night, mend, rounds=2):
 def _book_of(house, drop, number):
     if drop.set_aside:
         return None
-    with house.history() as history:
-        if not any(is_to_fix(entry) for entry in history.entries_of(drop.id)):
+    with house.queries() as queries:
+        if not any(is_to_fix(entry) for entry in queries.entries_of(drop.id)):
             return None
         first = drop
         while first.fixes is not None:
-            first = history.drop(first.fixes)
+            first = queries.drop(first.fixes)
         path = house.folder / f"{number}-{drop.id}.fix.xlsx"
-        return first.name, FixBook(write_fix(history, drop, path, house.settings))
+        return first.name, FixBook(write_fix(queries, drop, path, house.settings))

@@ -55,7 +55,7 @@ def counted(ledger, entry):
     repeated = entry.reason.removeprefix("already waiting as entry ")
     if entry.state != "unchanged" or not repeated.isdigit():
         return entry.state
-    state = counted(ledger, ledger.history.entry(int(repeated)))
+    state = counted(ledger, ledger.queries.entry(int(repeated)))
     return entry.state if state == "accepted" else state
 
 
@@ -104,7 +104,7 @@ def listings(ledger, run, view):
     if view == "none":
         return {}
     held = {"order": {}, "tender": {}}
-    done = [entry for drop in ledger.history.drops_of(run) for entry in ledger.history.entries_of(drop.id)]
+    done = [entry for drop in ledger.queries.drops_of(run) for entry in ledger.queries.entries_of(drop.id)]
     for entry in sorted((e for e in done if e.state == "accepted"), key=lambda e: (e.changed_at, e.id)):
         subject, action = entry.operation.split(".")
         record = msgspec.json.decode(entry.payload)

@@ -75,8 +75,8 @@ def send_all(ledger, run, url, options=None, *, token=TOKEN, naps=None, progress
 
 def states(ledger, *drops):
     """The states of the entries of drops, in order."""
-    return [str(entry.state) for drop in drops for entry in ledger.history.entries_of(drop.id)]
+    return [str(entry.state) for drop in drops for entry in ledger.queries.entries_of(drop.id)]
 
 
 def count(ledger, state):
-    return ledger.history.count_in(State(state))
+    return ledger.queries.count_in(State(state))

@@ -56,8 +56,8 @@ def night_of_everything(folder, *texts, settings=None, orders=8, **more):
         for one in asides:
             ledger.set_aside(run, one)
         send(ledger, run, lambda one: answers.get(one.key, lambda _: None)(one))
-        found = settle(ledger.history, {"order": listing(held), "tender": listing([], total=9)}, run, settings)
-        return write(ledger.history, found, run, settings, **more)
+        found = settle(ledger.queries, {"order": listing(held), "tender": listing([], total=9)}, run, settings)
+        return write(ledger.queries, found, run, settings, **more)
 
 
 @contextmanager
@@ -69,7 +69,7 @@ def run_begun(folder, **more):
 
 def written(ledger, run, settings, listings=None):
     """The reports of a run, settled against what is listed: nothing, unless it is said."""
-    return write(ledger.history, settle(ledger.history, listings or {}, run, settings), run, settings)
+    return write(ledger.queries, settle(ledger.queries, listings or {}, run, settings), run, settings)
 
 
 class House:
@@ -89,9 +89,9 @@ class House:
         return self.again(held)
 
     def again(self, held=(), **more):
-        found = settle(self.ledger.history, {"order": listing(held)}, self.run, self.settings)
+        found = settle(self.ledger.queries, {"order": listing(held)}, self.run, self.settings)
         self.ledger.follow(self.run, found.exceptions.standings)
-        report = write(self.ledger.history, found, self.run, self.settings, **more)
+        report = write(self.ledger.queries, found, self.run, self.settings, **more)
         counted = {"entries": dict(report.summary.entries), "verdicts": dict(report.summary.verdicts)}
         self.ledger.end_run(self.run, exit_code=0, summary=counted)
         return report

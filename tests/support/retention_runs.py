@@ -35,14 +35,14 @@ class House:
         return run, drop
 
     def end(self, run, listed=()):
-        ledger, history = self.ledger, self.ledger.history
-        found = reconcile.settle(history, {"order": listing(listed)}, run, self.settings)
+        ledger, queries = self.ledger, self.ledger.queries
+        found = reconcile.settle(queries, {"order": listing(listed)}, run, self.settings)
         assert found.balances
         ledger.follow(run, found.exceptions.standings)
         exit_code = int(found.needs_someone > 0 or found.red_totals > 0)
         ended = replace(run, exit_code=exit_code, finished_at=ledger.now())
         if self.reports:
-            reports.write(history, found, ended, self.settings)
+            reports.write(queries, found, ended, self.settings)
         counted = {"entries": dict(found.matches.states()), "verdicts": dict(found.verdicts)}
         ledger.end_run(ended, exit_code=exit_code, summary=counted, shown=found.as_seen((), ""))
 
@@ -57,21 +57,21 @@ class House:
 
     def told_again(self, run):
         """The reconciliation of an old run, from what it saw then."""
-        (run,) = self.ledger.history.runs_named(run.name)
-        history = self.ledger.history
-        recalled = reconcile.Recalled([(run, history.shown_in(run))])
-        return reconcile.settle(history, recalled, run, self.settings, drops=history.drops_of(run))
+        (run,) = self.ledger.queries.runs_named(run.name)
+        queries = self.ledger.queries
+        recalled = reconcile.Recalled([(run, queries.shown_in(run))])
+        return reconcile.settle(queries, recalled, run, self.settings, drops=queries.drops_of(run))
 
     def reported_again(self, run):
         """The reports of an old run, written again as `loadsheet report --run` does."""
-        (run,) = self.ledger.history.runs_named(run.name)
-        return reports.write(self.ledger.history, self.told_again(run), run, self.settings)
+        (run,) = self.ledger.queries.runs_named(run.name)
+        return reports.write(self.ledger.queries, self.told_again(run), run, self.settings)
 
     def entries(self, drop):
-        return list(self.ledger.history.entries_of(drop.id))
+        return list(self.ledger.queries.entries_of(drop.id))
 
     def entry(self, key):
-        return self.ledger.history.entries_by_key(key)[-1]
+        return self.ledger.queries.entries_by_key(key)[-1]
 
 
 def orders(*numbers, **changes):

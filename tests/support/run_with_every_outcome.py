@@ -33,9 +33,9 @@ class Night(NamedTuple):
     def write(self, folder, **chosen):
         """Its reports."""
         settings = Settings(outbox=Path(folder), **chosen)
-        history = self.ledger.history
+        queries = self.ledger.queries
         ended = replace(self.run, exit_code=1, finished_at="2026-03-04T02:20:00.000Z")
-        return write(history, settle(history, self.listings, self.run, settings), ended, settings)
+        return write(queries, settle(queries, self.listings, self.run, settings), ended, settings)
 
 
 def rows(first, key, city="Dresden", weight="200,25"):

@@ -19,7 +19,7 @@ from scripted_exchange import Move, Scripted, answer, good_body
 from loadsheet.dispatch import Client, send
 from loadsheet.dispatch.shared_rate import FleetPace
 from loadsheet.ledger import Ledger
-from loadsheet.ledger.queries import History
+from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.ledger.shared.leases import Lease
 from loadsheet.problems import LedgerGone, Superseded
 
@@ -75,7 +75,7 @@ class Weather:
 
         patch.setattr(Ledger, "_unfenced", unfenced)
         for name in _READS:
-            patch.setattr(History, name, self._looked_at(getattr(History, name)))
+            patch.setattr(LedgerQueries, name, self._looked_at(getattr(LedgerQueries, name)))
 
     def _looked_at(self, read):
         def looked(*given, **more):
@@ -131,8 +131,8 @@ def storm(seed, patch):
                 time.sleep(0.02)
                 _Sender(ledger, server.url, dice, 0.0).run()
             entries = [
-                (entry.key, str(entry.state), [one.outcome for one in ledger.history.attempts_of(entry.id)])
-                for entry in ledger.history.entries_of(drop.id)
+                (entry.key, str(entry.state), [one.outcome for one in ledger.queries.attempts_of(entry.id)])
+                for entry in ledger.queries.entries_of(drop.id)
             ]
             return Ended(entries, exchange.arrived, ledger.check())
     finally:

@@ -78,7 +78,7 @@ class House:
 def rows_of(ledger, folder, *, ids=True):
     """What lies in the ledger. A transaction that PostgreSQL rolls back uses up ids: `ids` says whether they count."""
     found = {}
-    with ledger.history._engine.connect() as connection:
+    with ledger.queries._engine.connect() as connection:
         for table in (mappings, drops, files, tables, entries, ignored, events):
             columns = [
                 column for column in table.c if column.name not in TIMES and (ids or not column.name.endswith("id"))

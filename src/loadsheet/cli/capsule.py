@@ -10,7 +10,7 @@ from loadsheet.cli.moments import clock
 from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, OUTBOX, STATE, Target, load, together
 from loadsheet.cli.output import print_json, print_lines, say
 from loadsheet.ledger import Run
-from loadsheet.ledger.queries import History
+from loadsheet.ledger.queries import LedgerQueries
 
 if TYPE_CHECKING:
     from loadsheet.run_archive.replay import Replayed
@@ -55,11 +55,11 @@ def make(
 
     settings = load(config, mappings=mappings, outbox=outbox, state=state)
     with ledger_to_read(settings) as ledger:
-        chosen = _run(ledger.history, run)
+        chosen = _run(ledger.queries, run)
         if chosen is None:
             say(f"there is no run {run}; `loadsheet runs` lists what there is")
             return NOTHING_THERE
-        made = seal(ledger.history, chosen, settings, target or place_of(settings, chosen.name), clock()())
+        made = seal(ledger.queries, chosen, settings, target or place_of(settings, chosen.name), clock()())
     for remark in made.remarks:
         say(remark)
     if as_json:
@@ -156,10 +156,10 @@ def show(file: Path, *, as_json: bool) -> int:
 _UNVOUCHED = "no record of it is here: whether the whole capsule was replaced, only its head can tell (--head)"
 
 
-def _run(history: History, name: str) -> Run | None:
+def _run(queries: LedgerQueries, name: str) -> Run | None:
     if name == "last":
-        return next((run for run in history.runs() if run.finished_at and history.drops_of(run)), None)
-    return next((run for run in history.runs_named(name) if run.name == name), None)
+        return next((run for run in queries.runs() if run.finished_at and queries.drops_of(run)), None)
+    return next((run for run in queries.runs_named(name) if run.name == name), None)
 
 
 def _told(counts: dict[str, int]) -> str:

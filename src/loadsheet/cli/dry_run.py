@@ -74,9 +74,9 @@ def foretell(settings: Settings) -> Foretold:
         seen = inbox.peek(settings) if settings.inbox_address or settings.inbox.exists() else inbox.Scan(())
         seen = inbox.brought(seen, settings.model_copy(update={"state": Path(folder)}))
         by_name = {candidate.name: candidate for candidate in seen.candidates}
-        returns = recognise(seen.candidates, ledger.history, mappings, settings)
+        returns = recognise(seen.candidates, ledger.queries, mappings, settings)
         names = [name for name in by_name if not returns.holds(name)]
-        routes = ingest.routes_of(names, by_name, mappings, ledger.history, settings)
+        routes = ingest.routes_of(names, by_name, mappings, ledger.queries, settings)
         found.left += [
             *ingest.overdue(settings, by_name, routes),
             *ingest.waiting_for_mappings(mappings, routes),
@@ -89,7 +89,7 @@ def foretell(settings: Settings) -> Foretold:
             fix = returns.files.get(next(iter(chosen.files.values())))
             opened = _opener(chosen, fix, by_name, ledger, settings)
             _foresee(chosen, opened, foresight, found, settings)
-        already = {state.value: ledger.history.count_in(state) for state in (State.READY, State.UNKNOWN)}
+        already = {state.value: ledger.queries.count_in(state) for state in (State.READY, State.UNKNOWN)}
     return _told(found, already, settings)
 
 
@@ -114,7 +114,7 @@ def _opener(
 ) -> Callable[[], Opened]:
     names = [*dict.fromkeys(chosen.files.values())]
     files = [unclaimed(name, by_name[name].path) for name in names]
-    return lambda: ingest.opened(chosen, fix, files, ledger.history, settings)
+    return lambda: ingest.opened(chosen, fix, files, ledger.queries, settings)
 
 
 def _foresee(

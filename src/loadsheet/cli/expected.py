@@ -11,7 +11,7 @@ from loadsheet.cli.moments import clock
 from loadsheet.cli.options import CONFIG, JSON, STATE, load, together
 from loadsheet.cli.output import print_json, print_lines, print_table, say
 from loadsheet.ledger.codec import stamp
-from loadsheet.ledger.queries import History
+from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.operations import expected_files
 from loadsheet.operations.expected_files import Awaited
 from loadsheet.operations.expected_files.due_times import knows, shown, zone_of
@@ -39,13 +39,13 @@ def expected(*, suggesting: bool, timezone: str, state: Path | None, config: Pat
     settings = load(config, state=state)
     with ledger_to_read(settings) as ledger:
         if suggesting:
-            return _suggest(settings, ledger.history, clock()(), timezone, as_json=as_json)
-        return _tell(settings, ledger.history, clock()(), as_json=as_json)
+            return _suggest(settings, ledger.queries, clock()(), timezone, as_json=as_json)
+        return _tell(settings, ledger.queries, clock()(), as_json=as_json)
 
 
-def _tell(settings: Settings, history: History, now: datetime, *, as_json: bool) -> int:
-    stand = expected_files.standing(settings, history)
-    late = expected_files.overdue(settings, history, now)
+def _tell(settings: Settings, queries: LedgerQueries, now: datetime, *, as_json: bool) -> int:
+    stand = expected_files.standing(settings, queries)
+    late = expected_files.overdue(settings, queries, now)
     missing = [one.text for one in late if one.over]
     if as_json:
         print_json(
@@ -109,12 +109,12 @@ def _scheduled(schedule: Schedule, now: datetime) -> dict[str, object]:
     }
 
 
-def _suggest(settings: Settings, history: History, now: datetime, timezone: str, *, as_json: bool) -> int:
+def _suggest(settings: Settings, queries: LedgerQueries, now: datetime, timezone: str, *, as_json: bool) -> int:
     try:
         zone = zone_of(timezone)
     except (KeyError, ValueError, OSError):
         raise click.BadParameter(f"there is no time zone {timezone!r}; write one such as Europe/Berlin") from None
-    came = history.arrivals(stamp(now - timedelta(days=DAYS)))
+    came = queries.arrivals(stamp(now - timedelta(days=DAYS)))
     found = expected_files.suggest(came, now, zone, settings.working_days)
     if as_json:
         print_json(found)

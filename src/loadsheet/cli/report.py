@@ -18,7 +18,7 @@ from loadsheet.contract import BY_NAME
 from loadsheet.dispatch import Listings, look
 from loadsheet.file_modes import write_privately
 from loadsheet.ledger import Drop, Ledger, Run
-from loadsheet.ledger.queries import History
+from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.problems import FileRefused, FolderError
 from loadsheet.settings import Settings
 from loadsheet.settings.places import shown
@@ -76,12 +76,12 @@ def report(
     settings = load(config, outbox=outbox, state=state, exchange=exchange)
     write_privately(say, allow_root=True)
     with ledger_to_read(settings) as ledger:
-        told = _told(ledger.history, name, day)
+        told = _told(ledger.queries, name, day)
         if told is None:
             say(f"{_wanted(name, day)}; `loadsheet runs` lists what there is")
             return NOTHING_THERE
         _keep_words(settings, ledger, told.run.name)
-        written, found = _write(ledger.history, told, settings, ask=ask)
+        written, found = _write(ledger.queries, told, settings, ask=ask)
     if written.incomplete is not None:
         raise written.incomplete
     if not day and reports.lacking(told.run):
@@ -112,21 +112,21 @@ def _wanted(name: str | None, day: str | None) -> str:
     return f"there is no run {name}" if name else "there is no run yet"
 
 
-def _told(history: History, name: str | None, day: str | None) -> Told | None:
+def _told(queries: LedgerQueries, name: str | None, day: str | None) -> Told | None:
     """What is to be told of; None if there is no such thing. A day is told with the number and the exit code of its last run; where that
     is 0 and a run before it ended with rows that need someone, with 1.
     """
     if not name and not day:
-        latest = history.runs(_LOOKED_AT)
-        chosen = next((run for run in latest if history.shown_in(run)), next(iter(latest), None))
+        latest = queries.runs(_LOOKED_AT)
+        chosen = next((run for run in latest if queries.shown_in(run)), next(iter(latest), None))
         runs = [chosen] if chosen else []
     else:
-        runs = [run for run in history.runs_named(day or name or "") if day or run.name == name]
+        runs = [run for run in queries.runs_named(day or name or "") if day or run.name == name]
     if not runs:
         return None
     first, last = runs[0], runs[-1]
     run = replace(last, name=day, started_at=first.started_at, exit_code=_exit_code(runs)) if day else last
-    return Told(run, tuple(runs), tuple(history.drops_of(*runs)))
+    return Told(run, tuple(runs), tuple(queries.drops_of(*runs)))
 
 
 def _exit_code(runs: Sequence[Run]) -> int | None:
@@ -152,13 +152,13 @@ def _unread_in(folder: str, settings: Settings, ledger: Ledger) -> list[str]:
 
 
 def _write(
-    history: History, told: Told, settings: Settings, *, ask: bool
+    queries: LedgerQueries, told: Told, settings: Settings, *, ask: bool
 ) -> tuple[reports.Written, reconcile.Reconciliation]:
-    recalled = reconcile.Recalled([(run, history.shown_in(run)) for run in told.runs])
+    recalled = reconcile.Recalled([(run, queries.shown_in(run)) for run in told.runs])
     seen = _listings(told.drops, settings) if ask else recalled
-    reconciliation = reconcile.settle(history, seen, told.run, settings, drops=told.drops)
+    reconciliation = reconcile.settle(queries, seen, told.run, settings, drops=told.drops)
     written = reports.write(
-        history,
+        queries,
         reconciliation,
         told.run,
         settings,

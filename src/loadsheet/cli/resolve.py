@@ -104,11 +104,11 @@ def resolve(
 def _doubts(settings: Settings, key: str | None) -> list[Doubt]:
     """What is unknown (of a key, also what was given up), with what a listing shows of it now."""
     with ledger_to_read(settings) as ledger:
-        history = ledger.history
-        unknown = list(history.entries_in(State.UNKNOWN))
+        queries = ledger.queries
+        unknown = list(queries.entries_in(State.UNKNOWN))
         found = unknown
         if key:
-            found = [entry for entry in history.entries_by_key(key) if _in_doubt(ledger, entry)]
+            found = [entry for entry in queries.entries_by_key(key) if _in_doubt(ledger, entry)]
             found = [entry for entry in found if entry.key == key] or found
         subjects = {BY_NAME[entry.operation].subject for entry in found if BY_NAME[entry.operation].proved_by}
         listings, unread = _look(settings, subjects)
@@ -119,11 +119,11 @@ def _doubts(settings: Settings, key: str | None) -> list[Doubt]:
 def _sending(settings: Settings, key: str | None) -> Sending:
     """What is marked as being sent (of a key, what of it is), and by whom. Of what nobody sends any more the outcome is as good as unknown."""
     with ledger_to_read(settings) as ledger:
-        marked = ledger.history.entries_by_key(key) if key else ledger.history.entries_in(State.SENDING)
+        marked = ledger.queries.entries_by_key(key) if key else ledger.queries.entries_in(State.SENDING)
         found = tuple(entry for entry in marked if entry.state is State.SENDING)
         if not found:
             return _NONE_SENDING
-        run = ledger.history.events_of(found[0].id)[-1].run
+        run = ledger.queries.events_of(found[0].id)[-1].run
     are = "1 is" if len(found) == 1 else f"{len(found):,} are"
     if holder := holder_of(settings):
         return Sending(found, f"{are} being sent now, by {holder}: look again when that has ended")
@@ -147,7 +147,7 @@ def _not_to_decide(key: str, doubts: list[Doubt], sending: Sending, choice: str)
 def _in_doubt(ledger: Ledger, entry: Entry) -> bool:
     if entry.state is State.UNKNOWN:
         return True
-    return entry.state is State.HELD and unproved(ledger.history.attempts_of(entry.id))
+    return entry.state is State.HELD and unproved(ledger.queries.attempts_of(entry.id))
 
 
 def _look(settings: Settings, subjects: set[str]) -> tuple[Listings, str]:
@@ -162,9 +162,9 @@ def _look(settings: Settings, subjects: set[str]) -> tuple[Listings, str]:
 
 
 def _doubt(ledger: Ledger, entry: Entry, case: Case | None, settings: Settings, unread: str) -> Doubt:
-    drop = ledger.history.drop(entry.drop)
-    attempts = ledger.history.attempts_of(entry.id)
-    looks = ledger.history.findings_of(entry.id)
+    drop = ledger.queries.drop(entry.drop)
+    attempts = ledger.queries.attempts_of(entry.id)
+    looks = ledger.queries.findings_of(entry.id)
     now = f"{case.sight.shown}; {conclude(case, settings).text}" if case else entry.reason
     told = {
         "entry": entry.id,

@@ -66,17 +66,17 @@ def retry(
 
 def _candidates(ledger: Ledger, key: str | None, file: str | None, states: list[State]) -> Iterator[Candidate]:
     """The entries that were asked for, in these states, each with the verdict on it."""
-    history = ledger.history
+    queries = ledger.queries
     if file:
-        entries: Iterator[Entry] = (entry for drop in history.drops_named(file) for entry in history.entries_of(drop))
+        entries: Iterator[Entry] = (entry for drop in queries.drops_named(file) for entry in queries.entries_of(drop))
     elif key:
-        entries = iter(history.entries_by_key(key))
+        entries = iter(queries.entries_by_key(key))
     else:
-        entries = history.entries_in(*states)
+        entries = queries.entries_in(*states)
     for entry in entries:
         if entry.state in states and (not key or entry.key == key or entry.key.startswith(f"{key}/")):
-            lane = list(history.traces_on([entry.lane], *State))
-            yield Candidate(entry, judge_retry(entry, history.attempts_of(entry.id), lane))
+            lane = list(queries.traces_on([entry.lane], *State))
+            yield Candidate(entry, judge_retry(entry, queries.attempts_of(entry.id), lane))
 
 
 def _decide(ledger: Ledger, going: list[Candidate], who: str, comment: str) -> None:

@@ -225,7 +225,7 @@ def _once(settings: Settings, left_ready: list[int], end: RunEnd) -> Result:
     with held_ledger(settings) as ledger, dispatcher_for(settings) as dispatcher, progress("sending") as advance:
         result = end.wind_up(ledger, pipeline.run(settings, ledger, dispatcher, progress=advance))
         if settings.run_entries_max and result.stopped is None:
-            left_ready.append(ledger.history.count_in(State.READY))
+            left_ready.append(ledger.queries.count_in(State.READY))
         return result
 
 

@@ -49,7 +49,7 @@ class RunEnd:
         self.result = result
         faults: dict[str, str] = {}
         with isolated("the capsule", faults):
-            seal_night(self._settings, ledger.history, result.reports.summary.run, clock()(), say)
+            seal_night(self._settings, ledger.queries, result.reports.summary.run, clock()(), say)
         with isolated("keeping", faults):
             keep(self._settings, ledger, clock()(), say)
         return result.without(faults)

@@ -36,13 +36,13 @@ def show(
     """Everything known about one order or tender: where it came from, what was sent, what the exchange said."""
     settings = load(config, mappings=mappings, state=state)
     with ledger_to_read(settings) as ledger:
-        entries = ledger.history.entries_by_key(key)
+        entries = ledger.queries.entries_by_key(key)
         if field is not None:
             from loadsheet.cli.show_field import field_shown, fields_told  # noqa: PLC0415 (they load the mapping language)
 
             told = fields_told(ledger, entries, field, settings)
         else:
-            standings = ledger.history.exceptions_of([entry.id for entry in entries])
+            standings = ledger.queries.exceptions_of([entry.id for entry in entries])
             told = [_told(ledger, entry, standings.get(entry.id)) for entry in entries]
     if as_json:
         print_json(told)
@@ -56,7 +56,7 @@ def show(
 
 
 def _told(ledger: Ledger, entry: Entry, standing: Standing | None) -> dict[str, Any]:
-    drop = ledger.history.drop(entry.drop)
+    drop = ledger.queries.drop(entry.drop)
     rows = [
         {"file": drop.table(row.table).file, "sheet": drop.table(row.table).sheet, "row": row.number}
         for row in entry.rows
@@ -75,8 +75,8 @@ def _told(ledger: Ledger, entry: Entry, standing: Standing | None) -> dict[str, 
         "problems": [str(problem) for problem in entry.problems],
         "removed": entry.removed,
         "payload": msgspec.Raw(entry.payload or b"null"),
-        "events": ledger.history.events_of(entry.id),
-        "attempts": ledger.history.attempts_of(entry.id),
+        "events": ledger.queries.events_of(entry.id),
+        "attempts": ledger.queries.attempts_of(entry.id),
         "exception": standing._asdict() if standing else None,
     }
 
@@ -172,7 +172,7 @@ def _latest(settings: Settings | SettingsError, limit: int, *, several: bool) ->
     try:
         one = sound(settings)
         with ledger_to_read(one) as ledger:
-            return ledger.history.runs(limit)
+            return ledger.queries.runs(limit)
     except (LedgerError, SettingsError) as error:
         if not several:
             raise

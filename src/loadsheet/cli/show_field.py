@@ -52,7 +52,7 @@ def field_shown(told: dict[str, Any]) -> str:
 
 
 def _told(ledger: Ledger, entry: Entry, field: str, settings: Settings) -> dict[str, Any]:
-    drop, origin = ledger.history.drop(entry.drop), ledger.history.origin(entry.drop)
+    drop, origin = ledger.queries.drop(entry.drop), ledger.queries.origin(entry.drop)
     mapping, note = _mapping(drop, settings)
     labels = {(source.table, source.column): [source.label] for found in origin.lineage.values() for source in found}
     if mapping is not None:

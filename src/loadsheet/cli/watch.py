@@ -195,7 +195,7 @@ def _watch(held: _Held, desk: _Desk) -> Watch:
     return Watch(
         settings,
         partial(_run_once if not desk.several else _guarded, held, desk),
-        lambda: ledger.history.count_in(State.READY, State.SENDING, State.UNKNOWN),
+        lambda: ledger.queries.count_in(State.READY, State.SENDING, State.UNKNOWN),
         warn,
         close,
         partial(_due_s, settings, ledger),
@@ -206,7 +206,7 @@ def _watch(held: _Held, desk: _Desk) -> Watch:
 
 def _due_s(settings: Settings, ledger: Ledger) -> float | None:
     """In how many seconds the first file is due after the last look: the run after it finds out that it is late."""
-    now, (_, looked) = clock()(), ledger.history.looks()
+    now, (_, looked) = clock()(), ledger.queries.looks()
     due = next_due(settings, datetime.fromisoformat(looked) if looked else now)
     return None if due is None else (due - now).total_seconds()
 

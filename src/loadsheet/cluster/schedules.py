@@ -79,7 +79,7 @@ class Timetable:
     def __init__(self, settings: Settings, ledger: Ledger, clock: Callable[[], datetime]) -> None:
         self._settings, self._ledger, self._clock = settings, ledger, clock
         self._awake = clock()
-        before = ledger.history.schedules_done()
+        before = ledger.queries.schedules_done()
         begun = {one.name: before.get(one.name, stamp(self._awake)) for one in settings.timetable}
         self._done = {name: datetime.fromisoformat(when).astimezone(UTC) for name, when in begun.items()}
         if begun != before:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from loadsheet.dispatch import error_location
 from loadsheet.dispatch.key_order import Call
 from loadsheet.ledger import Settlement, State
-from loadsheet.ledger.queries import History
+from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.ledger.trials import HELD, Part
 from loadsheet.problems import Problem
 
@@ -41,10 +41,10 @@ class _Trial:
 class Canary:
     """The drops on trial in one sending; `size` entries of each go first (0: nothing is tried)."""
 
-    def __init__(self, history: History, size: int) -> None:
-        self._history = history
+    def __init__(self, queries: LedgerQueries, size: int) -> None:
+        self._queries = queries
         self._size = size
-        self._trials: dict[Part, _Trial] = {part: _Trial(size) for part in history.untried()} if size else {}
+        self._trials: dict[Part, _Trial] = {part: _Trial(size) for part in queries.untried()} if size else {}
 
     @property
     def on_trial(self) -> list[Part]:
@@ -78,9 +78,9 @@ class Canary:
 
     def _held(self, part: Part, trial: _Trial) -> Iterator[Settlement]:
         drop, operation = part
-        origin = self._history.origin(drop)
+        origin = self._queries.origin(drop)
         told = {"count": len(trial.refused), "text": _told(trial.refused)}
-        for entry in self._history.entries_of(drop):
+        for entry in self._queries.entries_of(drop):
             if entry.state is State.READY and entry.operation == operation:
                 problem = Problem("L609", error_location.first_row(entry, origin), values=told, hint=HINT)
                 yield Settlement(entry.id, State.HELD, HELD, problems=(problem,))

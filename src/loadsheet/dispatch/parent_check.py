@@ -24,8 +24,8 @@ def look_after(ledger: Ledger, client: Client, run: Run, settings: Settings, pat
     Afterwards the ledger knows which of the waiting lanes were seen, if the setting lets them go then, and has settled what is
     shown. Raises nothing for what the exchange does.
     """
-    unknown = {BY_NAME[entry.operation] for entry in ledger.history.entries_in(State.UNKNOWN)}
-    lanes = set(ledger.history.waiting_lanes()) if settings.parents == "look" else set()
+    unknown = {BY_NAME[entry.operation] for entry in ledger.queries.entries_in(State.UNKNOWN)}
+    lanes = set(ledger.queries.waiting_lanes()) if settings.parents == "look" else set()
     if not unknown and not lanes:
         return {}
     subjects = {operation.subject for operation in unknown if operation.proved_by}

@@ -157,11 +157,11 @@ class _Sending:
         self._ledger, self._client, self._run, self._settings = ledger, client, run, settings
         self._pace, self._progress, self._noted, self._clock = pace, progress, noted, clock
         self._told = Told(pace)
-        self._settler = Settler(ledger.history, settings)
-        self._canary = Canary(ledger.history, settings.canary)
+        self._settler = Settler(ledger.queries, settings)
+        self._canary = Canary(ledger.queries, settings.canary)
         self._intended = 0.0  # the last intents were recorded after this moment
-        self._total = ledger.history.count_in(State.READY)
-        self._outstanding = ledger.history.count_unanswered()
+        self._total = ledger.queries.count_in(State.READY)
+        self._outstanding = ledger.queries.count_unanswered()
         self._due = due(settings.finish_by, datetime.fromisoformat(ledger.now()))
         self._underway = Underway(client, self._outcome, _urgent, pace.gate)
         if ledger.is_shared and settings.takeover_s / 2 < SELF_CHECK_S:
@@ -213,7 +213,7 @@ class _Sending:
 
     def _report(self) -> SendingReport:
         counts, now = self._counts, datetime.fromisoformat(self._ledger.now())
-        left = self._ledger.history.count_in(State.READY)
+        left = self._ledger.queries.count_in(State.READY)
         return SendingReport(
             calls=self._calls,
             accepted=counts[State.ACCEPTED],

@@ -18,7 +18,7 @@ from loadsheet.dispatch.key_order import Call
 from loadsheet.dispatch.outcomes import Outcome, OutcomeKind, told
 from loadsheet.dispatch.unknown_rules import SAME_TWICE
 from loadsheet.ledger import Settlement, State, Submission
-from loadsheet.ledger.queries import History
+from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.problems import Problem
 from loadsheet.settings import EMBEDDED, Settings
 
@@ -51,12 +51,12 @@ class BatchRules(NamedTuple):
 class Settler:
     """Turns outcomes into settlements. `sizes` says by id which entries may only travel in smaller calls from now on."""
 
-    def __init__(self, history: History, settings: Settings) -> None:
+    def __init__(self, queries: LedgerQueries, settings: Settings) -> None:
         self.sizes: dict[int, int] = {}
-        self._history = history
+        self._queries = queries
         self._assumptions = settings.assumptions
         self._rules = BatchRules.of(settings)
-        self._origin = lru_cache(maxsize=_ORIGINS_KEPT)(history.origin)
+        self._origin = lru_cache(maxsize=_ORIGINS_KEPT)(queries.origin)
 
     def set_apart(self, submissions: Iterable[Submission]) -> None:
         """Have what may be at the exchange already travel by itself, where batches are refused without saying of whom nothing was
@@ -88,7 +88,7 @@ class Settler:
         doubtful = [] if BY_NAME[submission.operation].action in SAME_TWICE else self._doubtful(submission)
         if not doubtful:
             return accepted
-        entry = self._history.entry(submission.id)
+        entry = self._queries.entry(submission.id)
         if any(problem.code == _DOUBLED for problem in entry.problems):
             return accepted
         where = error_location.first_row(entry, self._origin(submission.drop))
@@ -158,13 +158,13 @@ class Settler:
             # record what was said of its batch before anything of it could have been applied.
             reason = f"refused after an attempt of unknown outcome ({outcome.reason})"
             return self._unknown(submission, outcome, reason)
-        entry = self._history.entry(submission.id)
+        entry = self._queries.entry(submission.id)
         problems = error_location.refusals(entry, self._origin(submission.drop), faults)
         refused = _settlement(submission, State.REFUSED, outcome._replace(reason=told(faults)))
         return refused._replace(problems=problems)
 
     def _unknown(self, submission: Submission, outcome: Outcome, reason: str) -> Settlement:
-        entry = self._history.entry(submission.id)
+        entry = self._queries.entry(submission.id)
         problem = error_location.unknown(entry, self._origin(submission.drop), reason)
         doubtful = outcome._replace(kind=OutcomeKind.UNKNOWN, reason=reason)
         return _settlement(submission, State.UNKNOWN, doubtful)._replace(problems=(problem,))
@@ -173,7 +173,7 @@ class Settler:
         """What was said of its attempts of unknown outcome."""
         if not submission.attempts:
             return []
-        attempts = self._history.attempts_of(submission.id)
+        attempts = self._queries.attempts_of(submission.id)
         return [attempt.detail for attempt in attempts if attempt.outcome == OutcomeKind.UNKNOWN]
 
 

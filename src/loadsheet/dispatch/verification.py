@@ -13,7 +13,7 @@ from loadsheet.dispatch.client import Client
 from loadsheet.dispatch.listing_evidence import NO_LISTING, Evidence, Sight, Witness, content_before
 from loadsheet.dispatch.unknown_rules import Case, Conclusion, Patience, conclude, said_no, sends_that_may_have_worked
 from loadsheet.ledger import Entry, Finding, Ledger, Run, Settlement, State
-from loadsheet.ledger.queries import History
+from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.problems import ListingNotServed
 from loadsheet.settings import Settings
 
@@ -42,7 +42,7 @@ def resolve_unknown(
     One listing of each subject serves all its entries. `patience` measures pauses; a process that runs more than once keeps one.
     Raises ExchangeUnreachable and TokenRefused, but not where the exchange serves no listing: then nothing is proved.
     """
-    wanted = {BY_NAME[entry.operation].proved_by for entry in ledger.history.entries_in(State.UNKNOWN)}
+    wanted = {BY_NAME[entry.operation].proved_by for entry in ledger.queries.entries_in(State.UNKNOWN)}
     operations = [BY_NAME[name] for name in sorted(filter(None, wanted))]
     listings = {operation.subject: _listing(client, operation) for operation in operations}
     return resolve_by(listings, ledger, run, settings, patience=patience)
@@ -70,11 +70,11 @@ def cases_by(
     listings: Mapping[str, Listing | None], ledger: Ledger, settings: Settings, patience: Patience
 ) -> list[Case]:
     """Every unknown entry that these listings, or no listing at all, can say something about."""
-    history = ledger.history
-    unknown = list(history.entries_in(State.UNKNOWN))
+    queries = ledger.queries
+    unknown = list(queries.entries_in(State.UNKNOWN))
     keys = {entry.key for entry in unknown}
     evidence = {
-        operation.subject: Evidence(operation, listing, keys, _witnesses(history, operation), settings)
+        operation.subject: Evidence(operation, listing, keys, _witnesses(queries, operation), settings)
         for operation in BY_NAME.values()
         if unknown and not operation.is_write and (listing := listings.get(operation.subject)) is not None
     }
@@ -83,10 +83,10 @@ def cases_by(
         operation = BY_NAME[entry.operation]
         if operation.proved_by and operation.subject not in listings:
             continue
-        sight = _sight(history, entry, evidence.get(operation.subject) if operation.proved_by else None)
+        sight = _sight(queries, entry, evidence.get(operation.subject) if operation.proved_by else None)
         waited_s = patience.waited_s(entry.changed_at)
-        attempts = history.attempts_of(entry.id)
-        sends, looks = sends_that_may_have_worked(attempts), history.findings_of(entry.id)
+        attempts = queries.attempts_of(entry.id)
+        sends, looks = sends_that_may_have_worked(attempts), queries.findings_of(entry.id)
         cases.append(Case(entry, sight, ledger.now(), waited_s, sends, looks, said_no(attempts)))
     return cases
 
@@ -98,21 +98,21 @@ def _listing(client: Client, operation: Operation) -> Listing | None:
         return None
 
 
-def _sight(history: History, entry: Entry, evidence: Evidence | None) -> Sight:
+def _sight(queries: LedgerQueries, entry: Entry, evidence: Evidence | None) -> Sight:
     if evidence is None:
         return NO_LISTING
     before = None
     if BY_NAME[entry.operation].action in (Action.UPDATE, Action.DELETE):
-        before = content_before(history.entries_on(entry.lane, State.ACCEPTED))
+        before = content_before(queries.entries_on(entry.lane, State.ACCEPTED))
     return evidence.of(entry, before)
 
 
-def _witnesses(history: History, listing: Operation) -> list[Witness]:
+def _witnesses(queries: LedgerQueries, listing: Operation) -> list[Witness]:
     """The latest records that a listing should show: accepted from here by an answer, and not deleted since."""
     writes = [write for write in WRITES if write.proved_by == listing.name]
     makes = [write.name for write in writes if write.action is not Action.DELETE]
     ends = [write.name for write in writes if write.action is Action.DELETE]
-    return [Witness(key, since) for key, since in history.witnesses(makes, ends, WITNESSES_TRIED)]
+    return [Witness(key, since) for key, since in queries.witnesses(makes, ends, WITNESSES_TRIED)]
 
 
 def _finding(run: Run, case: Case, conclusion: Conclusion) -> Finding:

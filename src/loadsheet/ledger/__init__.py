@@ -1,7 +1,7 @@
 """Stage 4: the ledger. What is known about every file, document and attempt, durably.
 
 The seam of the house: nothing before it touches the network, nothing after it touches the source files. The only place of the
-translator with SQL. Open one with `open_ledger`; change it with `Ledger`; read it with `Ledger.history`.
+translator with SQL. Open one with `open_ledger`; change it with `Ledger`; read it with `Ledger.queries`.
 """
 
 from loadsheet.ledger.clocks import Clock, utc_now

@@ -4,18 +4,18 @@ from collections.abc import Sequence
 from itertools import islice
 
 from loadsheet import run_log
-from loadsheet.ledger.queries import History
+from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.ledger.states import Drop, Settlement, State
 
 _TOLD = frozenset({State.REFUSED, State.UNKNOWN, State.HELD})
 
 
-def note(history: History, settlements: Sequence[Settlement]) -> None:
+def note(queries: LedgerQueries, settlements: Sequence[Settlement]) -> None:
     """Tell of those settlements, as they were committed, that somebody may have to look at."""
     told = [one for one in settlements if one.state in _TOLD]
     if not told or not run_log.listening():
         return
-    keys = history.keys_of([one.entry for one in told])
+    keys = queries.keys_of([one.entry for one in told])
     for one in told:
         where = one.problems[0].where if one.problems else None
         run_log.entry(
@@ -29,11 +29,11 @@ def note(history: History, settlements: Sequence[Settlement]) -> None:
         )
 
 
-def note_held(history: History, drop: Drop) -> None:
+def note_held(queries: LedgerQueries, drop: Drop) -> None:
     """Tell of what was held as it was planned."""
     if not run_log.listening():
         return
-    for entry in islice(history.entries_of(drop.id, State.HELD), run_log.ENTRIES_MAX + 1):
+    for entry in islice(queries.entries_of(drop.id, State.HELD), run_log.ENTRIES_MAX + 1):
         row = entry.rows[0] if entry.rows else None
         file = drop.table(row.table).file if row else drop.name
         run_log.entry("entry held", key=entry.key, file=file, row=row.number if row else None, reason=entry.reason)

@@ -69,7 +69,7 @@ def move(
             if faults := old.check():
                 raise LedgerError(f"the ledger {path} is not sound, so it was not moved: {faults[0]}")
             of = Arriving(str(path), this_host(), note.move, Place(path).read_mark())
-            with old.history.at_one_moment() as connection:
+            with old.queries.at_one_moment() as connection:
                 held = _held(connection)  # before: the server ends a transaction in which nothing comes for long
             counts = new.change_whole(partial(_copy, old, of, address, held))
             write_note(path, note)
@@ -107,7 +107,7 @@ def _copy(old: Ledger, of: Arriving, address: Address, held: "_Held", new: Conne
     new.execute(delete(meta).where(meta.c.name.not_in(_STAYS)))
     for table in reversed(_TABLES):
         new.execute(delete(table))
-    with old.history.at_one_moment() as connection:
+    with old.queries.at_one_moment() as connection:
         for table in _TABLES:
             columns = [column.name for column in table.columns]
             copy_in(new, str(address), table.name, columns, streamed_within(connection, select(table)))

@@ -11,7 +11,7 @@ from sqlalchemy import Select, desc, func, or_, select
 from loadsheet.fix_marks import ROW_TOO_MANY, FixedEntry
 from loadsheet.ledger import codec, exceptions, trials
 from loadsheet.ledger.planning import ALREADY, waits_as
-from loadsheet.ledger.run_queries import Chronicle
+from loadsheet.ledger.run_queries import RunQueries
 from loadsheet.ledger.schema import (
     attempts,
     decisions,
@@ -41,8 +41,8 @@ _STATES = {state.value: state for state in State}
 _TRACE = [entries.c[name] for name in Trace._fields]
 
 
-class History(Chronicle):
-    """The reading side of the ledger: entries and what became of them, and what `Chronicle` knows."""
+class LedgerQueries(RunQueries):
+    """The reading side of the ledger: entries and what became of them, and of runs and drops (`RunQueries`)."""
 
     def mended(self, wanted: Sequence[int], known: dict[int, frozenset[int]] | None = None) -> set[int]:
         """Those of these entries whose rows came back in a fix file of their drop as a document that was accepted, or that the exchange

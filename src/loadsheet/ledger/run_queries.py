@@ -1,6 +1,6 @@
 """What the ledger knows of runs and of what they read: drops, files, tables, mappings. Reads only.
 
-Owns: the queries that are about no entry in particular; those are in `history`.
+Owns: the queries that are about no entry in particular; those are in `queries`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,7 +16,7 @@ from loadsheet.ledger.statements import at_one_moment, streamed
 from loadsheet.ledger.states import Drop, IgnoredRow, Origin, Run, SourceFile
 
 
-class Chronicle:
+class RunQueries:
     """The reading side of the ledger, as far as it is about runs and what they read."""
 
     def __init__(self, engine: Engine) -> None:

@@ -34,7 +34,7 @@ from loadsheet.ledger.forecast import Foresight
 from loadsheet.ledger.location import Mark, Surroundings
 from loadsheet.ledger.maintenance import Upkeep
 from loadsheet.ledger.planning import Changed
-from loadsheet.ledger.queries import INTERRUPTED, History
+from loadsheet.ledger.queries import INTERRUPTED, LedgerQueries
 from loadsheet.ledger.queue import LEFT_SENDING, Submission, Which, submissions
 from loadsheet.ledger.recording import Planner, new_mapping, noted, record_drop, record_entries, record_ignored
 from loadsheet.ledger.restored import doubt
@@ -63,7 +63,7 @@ class _Group:
 
 
 class Ledger:
-    """What is known, durably. Use one from one thread; `history` reads, the verbs here change, `upkeep` removes and forgets. See
+    """What is known, durably. Use one from one thread; `queries` reads, the verbs here change, `upkeep` removes and forgets. See
     `open_ledger`.
 
     `fence` is what lets this process change a ledger that several share.
@@ -82,7 +82,7 @@ class Ledger:
         self._older = older  # than the last run that was marked: put back from a backup, and accepted
         self._group: _Group | None = None
         self._fence = fence
-        self.history = History(engine)
+        self.queries = LedgerQueries(engine)
         self.upkeep = Upkeep(engine, self._writing, self.now)
         self.remembered = Remembered(engine, self._writing)
 
@@ -123,7 +123,7 @@ class Ledger:
 
     def end_run(self, run: Run, *, exit_code: int, summary: Mapping[str, Any], shown: bytes = b"") -> None:
         """Close a run with its exit code and its summary (JSON values); it ends now unless it says when it ended. `shown` is what
-        its look at the exchange showed, for `History.shown_in`.
+        its look at the exchange showed, for `LedgerQueries.shown_in`.
         """
         closing = {
             "finished_at": run.finished_at or self.now(),
@@ -139,13 +139,13 @@ class Ledger:
 
     def reports_made(self, run: Run, summary: Mapping[str, Any], opened: Sequence[exceptions.Standing]) -> None:
         """The reports that a run ended without were made since then: its summary is this one, and what it opened is recorded."""
-        known = self.history.exceptions_of([one.entry for one in opened])
+        known = self.queries.exceptions_of([one.entry for one in opened])
         with self._writing() as connection:
             connection.execute(update(runs).where(runs.c.id == run.id).values(summary=codec.encode(summary)))
             exceptions.follow(connection, run, [one for one in opened if one.entry not in known], self.now())
 
     def tell_of_unfinished(self, run: Run) -> list[Run]:
-        """Have a run tell of all that earlier runs did which ended without their reports, as if it had done it (see `History.drops_of`);
+        """Have a run tell of all that earlier runs did which ended without their reports, as if it had done it (see `LedgerQueries.drops_of`);
         returns these runs, oldest first. Should it not end either, the next one tells of them, and of it.
         """
         with self._engine.connect() as connection:
@@ -154,7 +154,7 @@ class Ledger:
         with self._writing() as connection:
             untold = unfinished_runs.untold_before(connection, run)
             unfinished_runs.tell_of(connection, run, untold)
-        return self.history.runs_by_id(untold)
+        return self.queries.runs_by_id(untold)
 
     # planning
 
@@ -209,16 +209,16 @@ class Ledger:
             for name, count in read.items():
                 matching = (tables.c.drop_id == identity) & (tables.c.name == name)
                 connection.execute(update(tables).where(matching).values(rows=count, **noted(drop, name, seen)))
-        planned_drop = self.history.drop(identity)
+        planned_drop = self.queries.drop(identity)
         if fates[State.HELD]:
-            note_held(self.history, planned_drop)
+            note_held(self.queries, planned_drop)
         return planned_drop, fates
 
     def set_aside(self, run: Run, file: SourceFile) -> Drop:
         """Record a file that was put aside unread; `file.problems` say why."""
         with self._writing() as connection:
             identity = record_drop(connection, run, Drop(0, run.name, (file,)))
-        return self.history.drop(identity)
+        return self.queries.drop(identity)
 
     def archived(self, drop: int, name: str, kept_as: str) -> None:
         """Record where the bytes of a drop's file are kept now."""
@@ -280,7 +280,7 @@ class Ledger:
             if not self._place.give_reserve():
                 raise
             self._settle(run, settlements)
-        note(self.history, settlements)
+        note(self.queries, settlements)
 
     def settle_seen(self, run: Run, settlements: Sequence[Settlement]) -> list[Settlement]:
         """Commit what a listing has settled of unknown entries, each with the attempt that was looked for; returns those that still counted:
@@ -292,7 +292,7 @@ class Ledger:
             if not self._place.give_reserve():
                 raise
             news = self._settle_seen(run, settlements)
-        note(self.history, news)
+        note(self.queries, news)
         return news
 
     def _settle_seen(self, run: Run, settlements: Sequence[Settlement]) -> list[Settlement]:
@@ -324,7 +324,7 @@ class Ledger:
             news = late_outcomes.still_new(connection, settlements)
             now = self.now()
             _pass_on(connection, run, change(connection, run, news, now), news, now)
-        note(self.history, news)
+        note(self.queries, news)
         return len(news)
 
     @contextmanager
@@ -338,7 +338,7 @@ class Ledger:
                 yield
         finally:
             self._group = None
-        note(self.history, group.settled)
+        note(self.queries, group.settled)
 
     # waiting
 

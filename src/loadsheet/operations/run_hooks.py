@@ -13,7 +13,7 @@ from functools import partial
 from loadsheet import run_log
 from loadsheet.internal_errors import isolated
 from loadsheet.ledger import open_ledger
-from loadsheet.ledger.queries import History
+from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.operations import expected_files, monitoring, notifications
 from loadsheet.problems import LedgerError, LoadsheetError, SettingsError
 from loadsheet.run_outcome import Night
@@ -88,37 +88,37 @@ def _after(
 ) -> dict[str, str]:
     """What is late, metrics and notices, each for itself; returns what a fault of our own kept from being done."""
     faults: dict[str, str] = {}
-    with _history(settings) as found:
-        history, late = None, None
+    with _queries(settings) as found:
+        queries, late = None, None
         with isolated("what is late", faults):
             late = _late(settings, found, night.began, say)
-            history = None if late is None else found
+            queries = None if late is None else found
         with isolated("metrics", faults):
-            monitoring.measure(settings, night, history, late or (), say, board=board)
+            monitoring.measure(settings, night, queries, late or (), say, board=board)
         with isolated("notices", faults):
-            notifications.tell(settings, night, history, late or (), say)
+            notifications.tell(settings, night, queries, late or (), say)
     return faults
 
 
 def _late(
-    settings: Settings, history: History | None, began: datetime, say: Callable[[str], None]
+    settings: Settings, queries: LedgerQueries | None, began: datetime, say: Callable[[str], None]
 ) -> Sequence[expected_files.Late] | None:
     """What is late; None, and said, if the ledger cannot be read."""
     try:
-        return expected_files.overdue(settings, history, began)
+        return expected_files.overdue(settings, queries, began)
     except LedgerError as error:
         say(f"what is late cannot be told: {error}")
         return None
 
 
 @contextmanager
-def _history(settings: Settings) -> Iterator[History | None]:
+def _queries(settings: Settings) -> Iterator[LedgerQueries | None]:
     """What the ledger knows, for reading; None if there is none yet, or if it cannot be read."""
     with ExitStack() as stack:
         try:
-            history = stack.enter_context(
+            queries = stack.enter_context(
                 open_ledger(settings.database_url, exclusive=False, state=settings.state)
-            ).history
+            ).queries
         except (LedgerError, SettingsError):
-            history = None
-        yield history
+            queries = None
+        yield queries

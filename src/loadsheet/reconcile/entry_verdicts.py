@@ -25,7 +25,7 @@ from loadsheet.contract import (
 )
 from loadsheet.ledger import Drop, Entry, Run, State
 from loadsheet.ledger.planning import waits_as
-from loadsheet.ledger.queries import History
+from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.reconcile.balance import Tally
 from loadsheet.reconcile.exceptions import follow_up
 from loadsheet.reconcile.fields import FieldTally
@@ -49,7 +49,7 @@ _Item = TypeVar("_Item")
 
 @exactly()
 def settle(
-    history: History,
+    queries: LedgerQueries,
     listings: Mapping[str, Listing | None] | Recalled,
     run: Run,
     settings: Settings,
@@ -63,12 +63,12 @@ def settle(
     (`Reconciliation.balances`).
     """
     listed = listings if isinstance(listings, Recalled) else Listed(listings)
-    judge = _Judge(history, listed, settings)
-    for drop in history.drops_of(run) if drops is None else drops:
+    judge = _Judge(queries, listed, settings)
+    for drop in queries.drops_of(run) if drops is None else drops:
         judge.tally.open(drop)
-        for batch in _batches(history.entries_of(drop.id)):
+        for batch in _batches(queries.entries_of(drop.id)):
             judge.settle(batch)
-        judge.tally.leave_out(drop, history.ignored_of(drop.id))
+        judge.tally.leave_out(drop, queries.ignored_of(drop.id))
     legs = tuple(leg for name, leg in sorted(listed.legs.items()) if leg.read or name in judge.subjects)
     strangers = listed.only_listed if isinstance(listed, Recalled) else judge.strangers(listed)
     return Reconciliation(
@@ -77,7 +77,7 @@ def settle(
         legs,
         judge.tally.balance(),
         tuple(judge.totals()),
-        follow_up(history, run, judge.matches, judge.again),
+        follow_up(queries, run, judge.matches, judge.again),
         judge.fields.told(),
         judge.adder.shares(),
         judge.keeping,
@@ -87,8 +87,8 @@ def settle(
 class _Judge:
     """Takes entries a batch at a time: gives each its verdict, counts their rows, adds their figures up."""
 
-    def __init__(self, history: History, listed: Listed | Recalled, settings: Settings) -> None:
-        self._history, self._listed = history, listed
+    def __init__(self, queries: LedgerQueries, listed: Listed | Recalled, settings: Settings) -> None:
+        self._queries, self._listed = queries, listed
         self._tolerances = Tolerances(Decimal(str(settings.weight_tolerance)), Decimal(str(settings.money_tolerance)))
         self._waiting: dict[
             str, str
@@ -100,8 +100,8 @@ class _Judge:
     def settle(self, entries: Sequence[Entry]) -> None:
         """The next entries."""
         entries = self._as_they_count(entries)
-        traces = list(self._history.traces_on(sorted({entry.lane for entry in entries}), *TRACED))
-        lanes, units = lanes_of(traces), units_left_out(self._history, entries, traces)
+        traces = list(self._queries.traces_on(sorted({entry.lane for entry in entries}), *TRACED))
+        lanes, units = lanes_of(traces), units_left_out(self._queries, entries, traces)
         places = self._listed.find(entries)
         for entry, found in zip(entries, places, strict=True):
             lane = lanes.get(entry.lane, UNKNOWN_LANE)
@@ -120,7 +120,7 @@ class _Judge:
     def again(self, entries: Sequence[Entry]) -> Iterator[Match]:
         """The verdicts on entries of earlier runs that were accepted or are unchanged, which count for nothing else here."""
         entries = self._as_they_count(entries)
-        lanes = lanes_of(self._history.traces_on(sorted({entry.lane for entry in entries}), *TRACED))
+        lanes = lanes_of(self._queries.traces_on(sorted({entry.lane for entry in entries}), *TRACED))
         for entry, place in zip(entries, self._listed.find(entries), strict=True):
             leg = self._listed.leg_of(entry)
             lane = lanes.get(entry.lane, UNKNOWN_LANE)
@@ -140,7 +140,7 @@ class _Judge:
     def _as_they_count(self, entries: Sequence[Entry]) -> list[Entry]:
         """The entries, each with the state that its verdict comes from: of one that repeats what is not accepted yet, that of the other."""
         unchanged = [one.id for one in entries if one.state is State.UNCHANGED and waits_as(one.reason)]
-        states = self._history.repeats(unchanged) if unchanged else {}
+        states = self._queries.repeats(unchanged) if unchanged else {}
         # where the other was accepted meanwhile, this one has its content there already
         waiting = {entry: state for entry, state in states.items() if state is not State.ACCEPTED}
         return [one._replace(state=waiting.get(one.id, one.state)) for one in entries] if waiting else list(entries)
@@ -153,7 +153,7 @@ class _Judge:
             return Verdict.NOT_VERIFIABLE
         if not self._listed.is_otherwise(entry):
             return _verdict(_AS_SENT, entry.state)
-        if self._history.exceptions_of([entry.id]):
+        if self._queries.exceptions_of([entry.id]):
             return Verdict.VALUE_DIFFERENCE
         return Verdict.UNCHANGED if entry.state is State.UNCHANGED else Verdict.WITHIN_TOLERANCE
 
@@ -167,7 +167,7 @@ class _Judge:
         """The listed records that nothing here accounts for, by subject and key."""
         found: set[OnlyListed] = set()
         for names in _batches(listed.unclaimed()):
-            lanes = lanes_of(self._history.traces_on(sorted(set(names)), *TRACED))
+            lanes = lanes_of(self._queries.traces_on(sorted(set(names)), *TRACED))
             for name in names:
                 lane = lanes.get(name, UNKNOWN_LANE)
                 if not lane.expected:

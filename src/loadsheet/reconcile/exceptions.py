@@ -20,7 +20,7 @@ from loadsheet.annotation_sheet import WORDS
 from loadsheet.contract import Difference
 from loadsheet.ledger import Entry, Run, Standing, State, Trace
 from loadsheet.ledger.exceptions import chunks
-from loadsheet.ledger.queries import History
+from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.reconcile.match_table import Matches
 from loadsheet.reconcile.matching import BY_STATE, EVENTS, PROVABLE, TRACED
 from loadsheet.reconcile.verdicts import AGREES, NEEDS_SOMEONE, Match, Verdict
@@ -60,18 +60,18 @@ class Exceptions:
         return (one for one in self.standings if one.closed)
 
 
-def follow_up(history: History, run: Run, matches: Matches, judge: Judge) -> Exceptions:
+def follow_up(queries: LedgerQueries, run: Run, matches: Matches, judge: Judge) -> Exceptions:
     """The exceptions after a run: those that were open before, and all entries of its matches that need someone. `judge` gives the
     verdicts on accepted entries of earlier runs, by what the listings show now.
     """
-    kept = {one.entry: one for one in history.exceptions_at(run)}
+    kept = {one.entry: one for one in queries.exceptions_at(run)}
     needing = [entry for entry in matches.having(NEEDS_SOMEONE) if entry not in kept]
     standings: list[Standing] = []
     fixed: dict[int, frozenset[int]] = {}
     for some in chunks(sorted({*kept, *needing})):
-        known = {**history.exceptions_of([entry for entry in some if entry not in kept]), **kept}
-        part = _Part(history, some, known, matches, judge)
-        standings += part.standings(run, history.mended(some, fixed))
+        known = {**queries.exceptions_of([entry for entry in some if entry not in kept]), **kept}
+        part = _Part(queries, some, known, matches, judge)
+        standings += part.standings(run, queries.mended(some, fixed))
     return Exceptions(tuple(sorted(standings, key=lambda one: (one.opened_at, one.entry))))
 
 
@@ -84,21 +84,21 @@ class _Part:
     """A few hundred entries, and what the ledger knows of them."""
 
     def __init__(
-        self, history: History, some: Sequence[int], known: Mapping[int, Standing], matches: Matches, judge: Judge
+        self, queries: LedgerQueries, some: Sequence[int], known: Mapping[int, Standing], matches: Matches, judge: Judge
     ) -> None:
         self._known = known
-        self._traces = {trace.id: trace for trace in history.traces_by_id(some)}
+        self._traces = {trace.id: trace for trace in queries.traces_by_id(some)}
         lanes = sorted({trace.lane for trace in self._traces.values()})
-        settled = _settled(history, lanes)
+        settled = _settled(queries, lanes)
         events = [trace.id for trace in (*settled, *self._traces.values()) if trace.operation in EVENTS]
-        self._origins = history.origins_of(events) if events else {}
+        self._origins = queries.origins_of(events) if events else {}
         self._later = self._last_of_each(settled)
         self._mended: Collection[int] = frozenset()
-        remarked = history.remarks_on([entry for entry in some if entry in known])
+        remarked = queries.remarks_on([entry for entry in some if entry in known])
         self._words = {entry: said["status"].value for entry, said in remarked.items() if "status" in said}
         self._now = {entry: _Now(match.verdict, match.differences) for entry, match in _matched(matches, some)}
         rest = [entry for entry in some if entry not in self._now and self._traces[entry].state not in BY_STATE]
-        for match in judge(list(history.entries_by_id(rest))) if rest else ():
+        for match in judge(list(queries.entries_by_id(rest))) if rest else ():
             self._now[match.entry] = _Now(match.verdict, match.differences)
 
     def standings(self, run: Run, mended: Collection[int]) -> Iterator[Standing]:
@@ -149,10 +149,10 @@ class _Part:
         return last
 
 
-def _settled(history: History, lanes: Sequence[str]) -> list[Trace]:
+def _settled(queries: LedgerQueries, lanes: Sequence[str]) -> list[Trace]:
     """The entries of these lanes that were accepted, or are unchanged from what was: what repeats a waiting one settles nothing."""
-    traces = [trace for trace in history.traces_on(lanes, *_TRACED) if trace.state in _SETTLED]
-    repeats = history.repeats([trace.id for trace in traces if trace.state is State.UNCHANGED])
+    traces = [trace for trace in queries.traces_on(lanes, *_TRACED) if trace.state in _SETTLED]
+    repeats = queries.repeats([trace.id for trace in traces if trace.state is State.UNCHANGED])
     return [trace for trace in traces if repeats.get(trace.id, State.ACCEPTED) is State.ACCEPTED]
 
 

@@ -11,12 +11,14 @@ import msgspec
 
 from loadsheet.contract import BY_NAME, Action, Operation, measures_of, units_in, units_lacking
 from loadsheet.ledger import Entry, State, Trace
-from loadsheet.ledger.queries import History
+from loadsheet.ledger.queries import LedgerQueries
 
 _decode = msgspec.json.Decoder(dict[str, Any], float_hook=Decimal).decode
 
 
-def units_left_out(history: History, entries: Sequence[Entry], traces: Sequence[Trace]) -> dict[int, Mapping[str, str]]:
+def units_left_out(
+    queries: LedgerQueries, entries: Sequence[Entry], traces: Sequence[Trace]
+) -> dict[int, Mapping[str, str]]:
     """For each update that names no unit of one of its figures: the units that its record had then, by their fields. `traces` are those of
     its lane, in the order in which they got there.
     """
@@ -25,7 +27,7 @@ def units_left_out(history: History, entries: Sequence[Entry], traces: Sequence[
         return {}
     lanes = {*lacking.values()}
     made = [one for one in traces if one.lane in lanes and one.state is State.ACCEPTED and _has_figures(one.operation)]
-    contents = {one.id: _units(one) for one in history.entries_by_id([one.id for one in made])}
+    contents = {one.id: _units(one) for one in queries.entries_by_id([one.id for one in made])}
     stands: dict[str, dict[str, str]] = {lane: {} for lane in lanes}
     found: dict[int, Mapping[str, str]] = {}
     for one in made:

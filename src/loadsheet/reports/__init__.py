@@ -19,7 +19,7 @@ from loadsheet.contract import exactly
 from loadsheet.file_modes import close_one, close_to_others
 from loadsheet.internal_errors import Fault, guarded, isolated, listed, noted
 from loadsheet.ledger import Drop, Entry, MissingRecords, Run
-from loadsheet.ledger.queries import History
+from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.problem_groups import Causes
 from loadsheet.problems import Problem, ReportsIncomplete
 from loadsheet.reconcile import Match, Reconciliation
@@ -123,7 +123,7 @@ class Written:
 
 @exactly()
 def write(
-    history: History,
+    queries: LedgerQueries,
     reconciliation: Reconciliation,
     run: Run,
     settings: Settings,
@@ -145,16 +145,16 @@ def write(
     Raises LoadsheetError if a report cannot be written.
     """
     allowed()
-    drops = history.drops_of(run) if drops is None else drops
+    drops = queries.drops_of(run) if drops is None else drops
     without: dict[str, str] = {}
     while True:
         try:
             told = _Told(remarks, forecast, inbox, missing_records, tuple(MissingTold(*one) for one in without.items()))
             summary = _write(
-                history, reconciliation, run, settings, drops=drops, told=told, sheet_rows_max=sheet_rows_max
+                queries, reconciliation, run, settings, drops=drops, told=told, sheet_rows_max=sheet_rows_max
             )
             allowed()
-            _publish(history, run, reconciliation, settings, summary)
+            _publish(queries, run, reconciliation, settings, summary)
             break
         except Fault as fault:
             without[fault.what] = noted(fault.what, fault.cause)
@@ -163,13 +163,13 @@ def write(
     return Written(settings.outbox_here / run.name, summary.reports, summary, settings.state, whose, place)
 
 
-def write_least(history: History, run: Run, settings: Settings, *, missing: Mapping[str, str]) -> Written:
+def write_least(queries: LedgerQueries, run: Run, settings: Settings, *, missing: Mapping[str, str]) -> Written:
     """Write the reports of last resort of a run (see `minimal`), which is `missing` these, each with why. Raises FolderError."""
     told: list[Drop] = []
     known = dict(missing)
     with isolated("results", known):
-        told += history.drops_of(run)
-    summary = write_minimal(history, run, told, settings.outbox_here, known)
+        told += queries.drops_of(run)
+    summary = write_minimal(queries, run, told, settings.outbox_here, known)
     publish(settings, run.name, summary.reports)
     whose, place = settings.shipper if settings.shippers else "", settings.outbox / run.name
     return Written(settings.outbox_here / run.name, summary.reports, summary, settings.state, whose, place)
@@ -205,7 +205,7 @@ class _Told(NamedTuple):
 
 
 def _write(
-    history: History,
+    queries: LedgerQueries,
     reconciliation: Reconciliation,
     run: Run,
     settings: Settings,
@@ -219,16 +219,16 @@ def _write(
     gathered = Gathering(folding=cast("Causes", Optional(CAUSES, Causes, without)))
     written: list[str] = []
     fix_names: dict[int, tuple[str, ...]] = {}
-    page = Optional(PAGE_OF, lambda: RunPage(history, documents_max=settings.page_documents_max), without)
-    acknowledgements = Optional(ACKNOWLEDGEMENTS, lambda: Acknowledgements(history, run, folder, drops), without)
-    fixes = Optional(FIXES, lambda: Fixes(history, run, folder, settings), without)
+    page = Optional(PAGE_OF, lambda: RunPage(queries, documents_max=settings.page_documents_max), without)
+    acknowledgements = Optional(ACKNOWLEDGEMENTS, lambda: Acknowledgements(queries, run, folder, drops), without)
+    fixes = Optional(FIXES, lambda: Fixes(queries, run, folder, settings), without)
     with ExitStack() as books:
         name = free_name(folder)
 
         def begun() -> ReconciliationWorkbook:
             title = f"Reconciliation {run.name}"
             book = books.enter_context(open_book(folder / name, title=title, footer=f"loadsheet run {run.name}"))
-            return ReconciliationWorkbook(book, folder, history, reconciliation, rows_max=sheet_rows_max)
+            return ReconciliationWorkbook(book, folder, queries, reconciliation, rows_max=sheet_rows_max)
 
         workbook = Optional(WORKBOOK_OF, begun, without)
         for drop in drops:
@@ -241,10 +241,10 @@ def _write(
                 acknowledgements.open(drop, spools)
                 takers = [one.add for one in (gathered, results, workbook, page, acknowledgements)]
                 fix = fixes.add
-                for entry in history.entries_of(drop.id):
+                for entry in queries.entries_of(drop.id):
                     fix(entry)
                     _give(takers, entry, reconciliation.matches[entry.id])
-                for row in history.ignored_of(drop.id):
+                for row in queries.ignored_of(drop.id):
                     results.leave_out(row)
                 written += results.finish()
                 fix_names[drop.id] = fixes.finish()
@@ -264,7 +264,7 @@ def _write(
 
 
 def _publish(
-    history: History, run: Run, reconciliation: Reconciliation, settings: Settings, summary: RunSummary
+    queries: LedgerQueries, run: Run, reconciliation: Reconciliation, settings: Settings, summary: RunSummary
 ) -> None:
     """Put the reports where others see them, and the index that leads to them."""
     close_reports(settings.outbox_here / run.name, settings)
@@ -277,7 +277,7 @@ def _publish(
         INDEX_OF,
         write_index,
         settings.outbox_here,
-        history,
+        queries,
         run,
         reconciliation.exceptions,
         runs_max=shown,

@@ -30,7 +30,7 @@ from msgspec import Meta
 
 from loadsheet.control_characters import escaped
 from loadsheet.ledger import SETTLED, Drop, Entry, Run, SourceFile, SourceTable, State
-from loadsheet.ledger.queries import History
+from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.problems import Problem
 from loadsheet.reconcile import NEEDS_SOMEONE, Match
 from loadsheet.reports.atomic_files import placed, safe_name
@@ -160,16 +160,16 @@ def acknowledgement_schema() -> bytes:
 class Acknowledgements:
     """The acknowledgements of a run under way, a drop at a time: `open` it, `add` its entries, `finish` it."""
 
-    def __init__(self, history: History, run: Run, folder: Path, drops: Iterable[Drop]) -> None:
+    def __init__(self, queries: LedgerQueries, run: Run, folder: Path, drops: Iterable[Drop]) -> None:
         """`folder` is that of the run's reports, `drops` are all that it tells of."""
-        self._history, self._run, self._folder = history, run, folder
+        self._queries, self._run, self._folder = queries, run, folder
         self._names = _names(drops, run)
         self._files: dict[str, _File] = {}
         self._tables: dict[str, SourceTable] = {}
 
     def open(self, drop: Drop, stack: ExitStack) -> None:
         """Begin with a drop; `stack` closes its spools. A run that only looked for its records does not acknowledge it again."""
-        acknowledged = [self._run.name] if drop.run == self._run.name else self._history.runs_changing(drop.id)
+        acknowledged = [self._run.name] if drop.run == self._run.name else self._queries.runs_changing(drop.id)
         self._files = {}
         self._tables = {table.name: table for table in drop.tables}
         if self._run.name not in acknowledged:
@@ -238,7 +238,7 @@ class Acknowledgements:
         )
 
     def _duplicate_of(self, drop: Drop, source: SourceFile) -> str:
-        first = self._history.first_with(source.sha256, drop.id) if source.size else None
+        first = self._queries.first_with(source.sha256, drop.id) if source.size else None
         if first is None:
             return ""
         digests = [file.sha256 for file in first.files]

@@ -15,7 +15,7 @@ from typing import TextIO
 
 from loadsheet.internal_errors import isolated
 from loadsheet.ledger import NEEDS_SOMEONE, Drop, Entry, Run, SourceFile, SourceTable, State
-from loadsheet.ledger.queries import History
+from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.mapping.documents import own_rows
 from loadsheet.problems import Problem
 from loadsheet.reconcile import IGNORED
@@ -54,7 +54,7 @@ class _Counts:
 
 
 def write_minimal(
-    history: History, run: Run, drops: Sequence[Drop], outbox: Path, missing: Mapping[str, str]
+    queries: LedgerQueries, run: Run, drops: Sequence[Drop], outbox: Path, missing: Mapping[str, str]
 ) -> RunSummary:
     """Write the results files and `run.json` of a run into `outbox/RUN/`; `missing` are the reports that it has not, each with why. Raises FolderError."""
     lacking, told, written = dict(missing), list[DropTold](), list[str]()
@@ -62,7 +62,7 @@ def write_minimal(
     entries, fates, read, first = Counter[str](), Counter[str](), 0, ""
     for drop in drops:
         with isolated(f"results of {drop.name}", lacking):
-            counts = _write_results(history, drop, outbox / run.name, names[drop.id])
+            counts = _write_results(queries, drop, outbox / run.name, names[drop.id])
             told.append(_drop(drop, counts, names[drop.id]))
             entries.update(counts.entries)
             fates.update(sum(counts.rows.values(), start=Counter[str]()))
@@ -100,7 +100,7 @@ def _needing(counts: Counter[str]) -> int:
     return sum(counts[state] for state in NEEDS_SOMEONE)
 
 
-def _write_results(history: History, drop: Drop, folder: Path, names: Mapping[Place, str]) -> _Counts:
+def _write_results(queries: LedgerQueries, drop: Drop, folder: Path, names: Mapping[Place, str]) -> _Counts:
     """The results files of a drop, one for each file and sheet, its rows in the order of the ledger."""
     counts = _Counts()
     with ExitStack() as files:
@@ -110,14 +110,14 @@ def _write_results(history: History, drop: Drop, folder: Path, names: Mapping[Pl
             for problem in file.problems:
                 row = str(problem.where.row or "")
                 lines[file.name, ""].write(csv_row((row, SET_ASIDE, _said(problem), problem.hint)))
-        for entry in history.entries_of(drop.id):
+        for entry in queries.entries_of(drop.id):
             counts.add(entry)
             said = "; ".join(_said(problem) for problem in entry.problems) or entry.reason
             todo = "; ".join(dict.fromkeys(problem.hint for problem in entry.problems if problem.hint))
             for table, number, cells, _ in entry.rows:
                 line = (str(number), entry.state.value, said, todo, entry.operation, entry.key, entry.receipt, *cells)
                 by_table[table].write(csv_row(line))
-        for left_out in history.ignored_of(drop.id):
+        for left_out in queries.ignored_of(drop.id):
             counts.rows.setdefault(left_out.table, Counter())[IGNORED] += 1
             line = (str(left_out.number), IGNORED, left_out.rule, "", "", "", "", *left_out.cells)
             by_table[left_out.table].write(csv_row(line))

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from loadsheet.ledger import Run
-from loadsheet.ledger.queries import History
+from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.problems import LoadsheetError
 from loadsheet.run_archive import register
 from loadsheet.run_archive.create import SUFFIX, Made, day_of, make
@@ -21,23 +21,23 @@ def place_of(settings: Settings, run: str) -> Path:
     return settings.state / "capsules" / f"{run}{SUFFIX}"
 
 
-def seal(history: History, run: Run, settings: Settings, target: Path, now: datetime) -> Made:
+def seal(queries: LedgerQueries, run: Run, settings: Settings, target: Path, now: datetime) -> Made:
     """Make the capsule of a run and write it into the record. `now` is aware. Raises CannotSeal and FolderError."""
-    made = make(history, run, settings, target)
+    made = make(queries, run, settings, target)
     stamp = now.isoformat(timespec="seconds").replace("+00:00", "Z")
     register.add(settings.state, run=run.name, made_at=stamp, file=target.name, head=made.head)
     return made
 
 
-def seal_night(settings: Settings, history: History, run: str, now: datetime, say: Callable[[str], None]) -> None:
+def seal_night(settings: Settings, queries: LedgerQueries, run: str, now: datetime, say: Callable[[str], None]) -> None:
     """After a run: make its capsule if the settings want one and it had something to do, and remove capsules that are too old. `now`
     is aware, in UTC.
     """
     if settings.capsules == "each":
-        with_work = (one for one in history.runs_named(run) if one.name == run and history.drops_of(one))
+        with_work = (one for one in queries.runs_named(run) if one.name == run and queries.drops_of(one))
         for one in with_work:
             try:
-                seal(history, one, settings, place_of(settings, run), now)
+                seal(queries, one, settings, place_of(settings, run), now)
             except LoadsheetError as error:
                 say(f"no capsule of run {run}: {error}")
     if settings.capsule_days:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from loadsheet.contract import BY_NAME, Operation
-from loadsheet.ledger.queries import History
+from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.run_archive.prior_state import Row, with_events
 from loadsheet.run_archive.replay_diff import Different
 
@@ -18,8 +18,8 @@ from loadsheet.run_archive.replay_diff import Different
 class Calls:
     """Goes through the attempts of a run. `count` are the attempts whose request was made again."""
 
-    def __init__(self, history: History, run: int) -> None:
-        self._history, self._run, self.count = history, run, 0
+    def __init__(self, queries: LedgerQueries, run: int) -> None:
+        self._queries, self._run, self.count = queries, run, 0
         self._batches: dict[str, _Batch] = {}
 
     def check(self, entries: Iterable[Row], attempts: Iterable[Row]) -> Iterator[Different]:
@@ -36,7 +36,7 @@ class Calls:
                 elif digest != hashlib.sha256(operation.body([entry["payload"]])).hexdigest():
                     yield _different(f"{entry['operation']} {entry['key']}", digest)
         for digest, batch in self._batches.items():
-            payloads = [one.payload for one in self._history.entries_by_id(batch.entries.tolist())]
+            payloads = [one.payload for one in self._queries.entries_by_id(batch.entries.tolist())]
             if digest != hashlib.sha256(batch.operation.body(payloads)).hexdigest():
                 yield _different(f"{batch.operation.name} of {len(payloads)} records", digest)
 

@@ -18,7 +18,7 @@ import msgspec
 
 from loadsheet import object_storage
 from loadsheet.ledger import Drop, Run, SourceFile
-from loadsheet.ledger.queries import History
+from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.ledger.run_slices import TABLES, Row, Slice
 from loadsheet.mapping import Mapping as CompiledMapping
 from loadsheet.mapping import load_folder
@@ -44,7 +44,7 @@ class Made(NamedTuple):
     remarks: tuple[str, ...]
 
 
-def make(history: History, run: Run, settings: Settings, target: Path) -> Made:
+def make(queries: LedgerQueries, run: Run, settings: Settings, target: Path) -> Made:
     """Put a run that has ended into a capsule at `target`, replacing one that is there. Raises CannotSeal if something that belongs
     into it is gone, and FolderError if it cannot be written.
     """
@@ -54,8 +54,8 @@ def make(history: History, run: Run, settings: Settings, target: Path) -> Made:
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with open(os.open(part, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600), "w+b") as file:  # noqa: PTH123 (rights from the first byte)
-            with history.slice_of(run) as rows, Sealing(file) as sealing:
-                made = _Making(history, run, settings, rows, sealing).all()
+            with queries.slice_of(run) as rows, Sealing(file) as sealing:
+                made = _Making(queries, run, settings, rows, sealing).all()
             file.flush()
             os.fsync(file.fileno())
         part.replace(target)
@@ -71,8 +71,8 @@ def make(history: History, run: Run, settings: Settings, target: Path) -> Made:
 class _Making:
     """One capsule on its way."""
 
-    def __init__(self, history: History, run: Run, settings: Settings, rows: Slice, sealing: Sealing) -> None:
-        self._history, self._run, self._settings, self._sealing, self._slice = history, run, settings, sealing, rows
+    def __init__(self, queries: LedgerQueries, run: Run, settings: Settings, rows: Slice, sealing: Sealing) -> None:
+        self._queries, self._run, self._settings, self._sealing, self._slice = queries, run, settings, sealing, rows
         self._remarks: list[str] = []
         self._changed = 0
 
@@ -80,7 +80,7 @@ class _Making:
         """Every member; the manifest comes last, because it tells of the others."""
         if not self._slice.touched:
             raise CannotSeal(f"run {self._run.name} had nothing to do: there is nothing to seal")
-        drops = tuple(self._drop(self._history.drop(one)) for one in self._slice.own)
+        drops = tuple(self._drop(self._queries.drop(one)) for one in self._slice.own)
         mappings = tuple(self._mappings())
         counts = {table: self._rows(table) for table in TABLES}
         manifest = self._manifest(drops, mappings, counts)
@@ -128,13 +128,13 @@ class _Making:
     def _mappings(self) -> Iterator[MappingKept]:
         """The mappings that the run's own drops were read with, as they were then."""
         used = dict.fromkeys(
-            drop.mapping_hash for drop in map(self._history.drop, self._slice.own) if drop.mapping_hash
+            drop.mapping_hash for drop in map(self._queries.drop, self._slice.own) if drop.mapping_hash
         )
         on_disk = self._on_disk() if used else {}
         rows = {row["hash"]: row for row in self._slice.rows("mappings") if row["hash"] in used}
         for digest, row in sorted(rows.items()):
             same = on_disk.get(row["name"])
-            source = self._history.mapping_source(digest)
+            source = self._queries.mapping_source(digest)
             if not source and same is not None and same.hash == digest:
                 source = dict(same.source)
             if not source:

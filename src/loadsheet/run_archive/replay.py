@@ -186,7 +186,7 @@ class _Replay:
         def kept(table: str) -> Iterator[Row]:
             return mine(table, rows_of(self._members, table))
 
-        with ledger.history.slice_of(run) as again:
+        with ledger.queries.slice_of(run) as again:
 
             def made(table: str) -> Iterator[Row]:
                 return mine(table, again.rows(table))
@@ -209,17 +209,17 @@ class _Replay:
         with self._ledger("after", self._manifest.finished_at) as ledger:
             for table in TABLES:
                 ledger.put_in(table, rows_of(self._members, table))
-            run, history = self._run(ledger), ledger.history
-            calls = Calls(history, run.id)
+            run, queries = self._run(ledger), ledger.queries
+            calls = Calls(queries, run.id)
             self._tell(calls.check(*(rows_of(self._members, table) for table in ("entries", "attempts"))))
             self._calls = calls.count
             known = (rows_of(self._members, table) for table in ("entries", "events", "attempts"))
             self._tell(unexplained(*known))
-            recalled = reconcile.Recalled([(run, history.shown_in(run))])
-            drops = [history.drop(one) for one in self._manifest.touched]
-            found = reconcile.settle(history, recalled, run, self._settings, drops=drops)
+            recalled = reconcile.Recalled([(run, queries.shown_in(run))])
+            drops = [queries.drop(one) for one in self._manifest.touched]
+            found = reconcile.settle(queries, recalled, run, self._settings, drops=drops)
             written = reports.write(
-                history,
+                queries,
                 found,
                 run,
                 self._settings,
@@ -259,7 +259,7 @@ class _Replay:
             yield ledger
 
     def _run(self, ledger: Ledger) -> Run:
-        return next(run for run in ledger.history.runs_named(self._manifest.run) if run.name == self._manifest.run)
+        return next(run for run in ledger.queries.runs_named(self._manifest.run) if run.name == self._manifest.run)
 
 
 _TABLE = ("name", "file", "sheet", "header", "header_row", "rows", "found", "problems")
@@ -277,7 +277,7 @@ def _route(drop: DropKept, mapping: CompiledMapping, ledger: Ledger) -> tuple[Ro
         return Route(plain, names), None
     name = names[FIX_ROLE]
     route = Route(plain, dict.fromkeys(mapping.layouts, name))
-    return route, None if is_text(name) else FixFile(name, ledger.history.drop(drop.fixes), route)
+    return route, None if is_text(name) else FixFile(name, ledger.queries.drop(drop.fixes), route)
 
 
 def _settings(manifest: Manifest, place: Path, outbox: Path) -> Settings:

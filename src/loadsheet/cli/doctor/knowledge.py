@@ -140,12 +140,12 @@ def _taken(settings: Settings) -> str:
 
 def _missing(opened: Ledger) -> Iterator[Finding]:
     """Runs that ended without some of their reports."""
-    for run in opened.history.runs_with_reports_missing():
+    for run in opened.queries.runs_with_reports_missing():
         yield warning("reports", f"run {run.name} {reports.lacking(run)}", f"loadsheet report --run {run.name}")
 
 
 def _latest(settings: Settings, opened: Ledger, now: datetime) -> Iterator[Finding]:
-    runs = opened.history.runs(_RUNS)
+    runs = opened.queries.runs(_RUNS)
     done = next((run for run in runs if run.exit_code in _DID_ITS_WORK), None)
     if done is None:
         told = f"none of the {len(runs)} runs ended well yet" if runs else "no run yet"
@@ -158,7 +158,7 @@ def _latest(settings: Settings, opened: Ledger, now: datetime) -> Iterator[Findi
         yield warning("latest run", told, f"it should not be more than {_hours(limit)} ago: is the schedule on?")
     else:
         yield ok("latest run", told)
-    unknown = opened.history.count_in(State.UNKNOWN)
+    unknown = opened.queries.count_in(State.UNKNOWN)
     if unknown:
         yield warning(
             "unknown", f"of {unknown} sent records nobody knows what became of them", "loadsheet resolve lists them"
@@ -175,7 +175,7 @@ def _hours(age: timedelta) -> str:
 
 
 def _late(settings: Settings, opened: Ledger, now: datetime) -> Iterator[Finding]:
-    for late in expected_files.overdue(settings, opened.history, now):
+    for late in expected_files.overdue(settings, opened.queries, now):
         yield warning("late", late.text, "ask who sends it, or change what is expected ([[expect]])")
 
 

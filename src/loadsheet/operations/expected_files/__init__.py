@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import islice
 
 from loadsheet.ledger.codec import stamp
-from loadsheet.ledger.queries import History
+from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.operations.expected_files.due_times import Dues, shown
 from loadsheet.operations.expected_files.lateness import CHAIN, Awaited, judge
 from loadsheet.operations.expected_files.suggestions import Suggestion, as_toml, suggest
@@ -33,30 +33,30 @@ class Late:
     over: bool = False
 
 
-def overdue(settings: Settings, history: History | None, began: datetime) -> Sequence[Late]:
+def overdue(settings: Settings, queries: LedgerQueries | None, began: datetime) -> Sequence[Late]:
     """What is late: of the files as far as runs have looked for them, and of the runs before the one that `began` (or before now, if none
     did; aware, UTC).
     """
-    if history is None:
+    if queries is None:
         return ()
     late = [
-        Late(one.name, one.text, one.due) for one in standing(settings, history) if one.late and one.due is not None
+        Late(one.name, one.text, one.due) for one in standing(settings, queries) if one.late and one.due is not None
     ]
-    return (*late, *_missing_runs(settings, history, began))
+    return (*late, *_missing_runs(settings, queries, began))
 
 
-def standing(settings: Settings, history: History) -> list[Awaited]:
+def standing(settings: Settings, queries: LedgerQueries) -> list[Awaited]:
     """How each expectation stands, in the order of the settings; none of them as long as no run has looked for any."""
     if not settings.expect:
         return []
-    first, last = history.looks()
+    first, last = queries.looks()
     if not last:
         return []
     looked = _moment(last)
     dues = [list(islice(Dues(one, settings.working_days).before(looked), CHAIN + 1)) for one in settings.expect]
     oldest = min((some[-1] for some in dues if some), default=looked)
     counted = any(one.at_least_records for one in settings.expect)
-    arrivals = history.arrivals(stamp(oldest), counted=counted)
+    arrivals = queries.arrivals(stamp(oldest), counted=counted)
     return [
         judge(one, arrivals, looked=looked, since=_moment(first), working_days=settings.working_days)
         for one in settings.expect
@@ -69,10 +69,10 @@ def next_due(settings: Settings, now: datetime) -> datetime | None:
     return min((due for due in dues if due is not None), default=None)
 
 
-def _missing_runs(settings: Settings, history: History, began: datetime) -> list[Late]:
+def _missing_runs(settings: Settings, queries: LedgerQueries, began: datetime) -> list[Late]:
     if not settings.runs_due_s:
         return []
-    before = history.begun_before(stamp(began))
+    before = queries.begun_before(stamp(began))
     if not before:
         return []
     last = _moment(before)

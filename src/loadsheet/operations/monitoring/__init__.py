@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
 from loadsheet import run_log
-from loadsheet.ledger.queries import History
+from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.operations.expected_files import Late
 from loadsheet.operations.monitoring.shipped_files import NAMES, shipped
 from loadsheet.operations.monitoring.systemd import supervised
@@ -24,7 +24,7 @@ __all__ = ["NAMES", "Board", "measure", "shipped", "shown", "traced"]
 def measure(
     settings: Settings,
     night: Night,
-    history: History | None,
+    queries: LedgerQueries | None,
     late: Sequence[Late],
     say: Callable[[str], None],
     *,
@@ -39,7 +39,7 @@ def measure(
     from loadsheet.operations.monitoring import prometheus, run_metrics  # noqa: PLC0415 (only for those who asked for metrics)
 
     try:
-        measured = run_metrics.figures(settings, night, history, late)
+        measured = run_metrics.figures(settings, night, queries, late)
     except LedgerError as error:
         say(f"loadsheet: the metrics lack what the ledger knows ({error})")
         measured = run_metrics.figures(settings, night, None, late)

@@ -15,7 +15,7 @@ from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily
 
 from loadsheet import inbox, run_log
 from loadsheet.ledger.codec import stamp
-from loadsheet.ledger.queries import History
+from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.operations.expected_files import Late
 from loadsheet.problems import FolderError, SettingsError
 from loadsheet.run_outcome import Night
@@ -29,8 +29,8 @@ CALL_LIMITS_S = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 _Samples = Mapping[tuple[str, ...], float]
 
 
-def figures(settings: Settings, night: Night, history: History | None, late: Sequence[Late]) -> list[Metric]:
-    """All figures after this night. Those of the ledger are left out if it cannot be read (`history` is None), those of the inbox if
+def figures(settings: Settings, night: Night, queries: LedgerQueries | None, late: Sequence[Late]) -> list[Metric]:
+    """All figures after this night. Those of the ledger are left out if it cannot be read (`queries` is None), those of the inbox if
     that cannot be looked into.
     """
     found = [*_of_night(night), _gauge("late_arrivals", "Expected files and runs that are late.", {(): len(late)})]
@@ -39,10 +39,10 @@ def figures(settings: Settings, night: Night, history: History | None, late: Seq
     if (pace := run_log.figures().get("pace_connections")) is not None:
         told = "Calls at the same time on which the sending of the last run settled."
         found.append(_gauge("pace_connections", told, {(): pace}))
-    if history is not None:
-        found += _of_ledger(history, night)
+    if queries is not None:
+        found += _of_ledger(queries, night)
         if night.run:
-            found += _of_calls(history, night.run)
+            found += _of_calls(queries, night.run)
     return [_of_shipper(metric, night.shipper) for metric in found]
 
 
@@ -62,9 +62,9 @@ def _of_night(night: Night) -> Iterator[Metric]:
         yield _gauge("entries", told, counts, "operation", "state")
 
 
-def _of_ledger(history: History, night: Night) -> Iterator[Metric]:
+def _of_ledger(queries: LedgerQueries, night: Night) -> Iterator[Metric]:
     moments = [stamp(night.ended - timedelta(days=days)) for _, days in AGES]
-    found = history.standings(moments)
+    found = queries.standings(moments)
     if found.last_success:
         told = "When the last run ended that did its work (exit code 0 or 1)."
         yield _gauge("last_success_timestamp_seconds", told, {(): _moment(found.last_success).timestamp()})
@@ -80,8 +80,8 @@ def _of_ledger(history: History, night: Night) -> Iterator[Metric]:
     yield _gauge("unknown_entries", "Records of which nobody knows whether they arrived.", {(): found.unknown})
 
 
-def _of_calls(history: History, run: str) -> Iterator[Metric]:
-    outcomes, times = history.calls_in(run, CALL_LIMITS_S)
+def _of_calls(queries: LedgerQueries, run: str) -> Iterator[Metric]:
+    outcomes, times = queries.calls_in(run, CALL_LIMITS_S)
     told = "Calls of the last run by operation and what became of them; one whose records fared differently counts for each."
     counted: dict[tuple[str, ...], float] = {
         (operation, outcome or "none"): float(count) for (operation, outcome), count in outcomes.items()

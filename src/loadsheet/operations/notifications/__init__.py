@@ -11,7 +11,7 @@ from datetime import timedelta
 
 from loadsheet.ledger import State
 from loadsheet.ledger.codec import stamp
-from loadsheet.ledger.queries import History
+from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.operations.expected_files import Late, standing
 from loadsheet.operations.notifications import storage, texts
 from loadsheet.operations.notifications.conditions import LATE, WELL, Change, Facts, Rules, turn
@@ -36,17 +36,17 @@ def began(settings: Settings, say: Say) -> None:
     _ping(settings, "start", f"{texts.name_of(settings.shipper)} begins\n", say)
 
 
-def tell(settings: Settings, night: Night, history: History | None, late: Sequence[Late], say: Say) -> None:
+def tell(settings: Settings, night: Night, queries: LedgerQueries | None, late: Sequence[Late], say: Say) -> None:
     """Tell whoever should know what has changed with this night; what cannot be told now is told after the next. `late` is what
-    `arrivals.overdue` found, and means nothing without `history`. What goes wrong is said, and changes nothing else.
+    `arrivals.overdue` found, and means nothing without `queries`. What goes wrong is said, and changes nothing else.
     """
     say = _once(say)
     if _tells(settings):
-        facts = _facts(night, late, _unknown(history))
+        facts = _facts(night, late, _unknown(queries))
         with storage.held(settings, say) as memory:
             if memory is not None:
                 before = memory.read()
-                kept = _with_news(settings, before, night, history, facts, say=say)
+                kept = _with_news(settings, before, night, queries, facts, say=say)
                 if kept != before:
                     memory.write(kept)
                 deliver_all(settings, kept, memory.write, say)
@@ -79,25 +79,25 @@ def _tells(settings: Settings) -> bool:
 
 
 def _with_news(
-    settings: Settings, kept: Kept, night: Night, history: History | None, facts: Facts, *, say: Say
+    settings: Settings, kept: Kept, night: Night, queries: LedgerQueries | None, facts: Facts, *, say: Say
 ) -> Kept:
     """The memory with everything that is to be told of this night in its outbox. What needs the ledger comes last: it may be damaged."""
     general = settings.notify or settings.notify_file is not None
     if general:
-        kept = _with_changes(settings, kept, night, history, facts)
+        kept = _with_changes(settings, kept, night, queries, facts)
     try:
-        kept = with_fixes(settings, kept, night, history, say)
-        if history is not None and (general or settings.notify_owners):
-            kept = with_digests(settings, kept, night, history)
+        kept = with_fixes(settings, kept, night, queries, say)
+        if queries is not None and (general or settings.notify_owners):
+            kept = with_digests(settings, kept, night, queries)
     except LedgerError as error:
         say(f"notices: not everything can be told: {texts.refused(error)}")
     return kept
 
 
-def _unknown(history: History | None) -> int | None:
+def _unknown(queries: LedgerQueries | None) -> int | None:
     """How many outcomes are unknown; None if nobody can say."""
     try:
-        return None if history is None else history.count_in(State.UNKNOWN)
+        return None if queries is None else queries.count_in(State.UNKNOWN)
     except LedgerError:
         return None
 
@@ -114,23 +114,23 @@ def _facts(night: Night, late: Sequence[Late], unknown: int | None) -> Facts:
     return replace(found, late=files, over={one.what: one.text for one in late if one.over}, unknown=unknown)
 
 
-def _with_changes(settings: Settings, kept: Kept, night: Night, history: History | None, facts: Facts) -> Kept:
+def _with_changes(settings: Settings, kept: Kept, night: Night, queries: LedgerQueries | None, facts: Facts) -> Kept:
     again = timedelta(days=settings.notify_again_days) if settings.notify_again_days else None
     kept, changes = turn(kept, facts, Rules(settings.notify_after, again))
     if not changes:
         return kept
-    told = [_as_it_ended(settings, history, change) for change in changes]
+    told = [_as_it_ended(settings, queries, change) for change in changes]
     kind, title, body = texts.notice(told, night)
     return replace(kept, outbox=(*kept.outbox, Notice(NOTIFY, stamp(night.ended), kind, title, body)))
 
 
-def _as_it_ended(settings: Settings, history: History | None, change: Change) -> Change:
+def _as_it_ended(settings: Settings, queries: LedgerQueries | None, change: Change) -> Change:
     """What was late, with how that ended."""
-    if change.what != "closed" or not change.name.startswith(LATE) or history is None:
+    if change.what != "closed" or not change.name.startswith(LATE) or queries is None:
         return change
     what = change.name.removeprefix(LATE)
     try:
-        stands = next((one for one in standing(settings, history) if one.name == what), None)
+        stands = next((one for one in standing(settings, queries) if one.name == what), None)
     except LedgerError:
         return change
     if stands is None:

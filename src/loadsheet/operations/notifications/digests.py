@@ -12,7 +12,7 @@ from datetime import datetime, time, timedelta
 
 from loadsheet.ledger import Run, Standing
 from loadsheet.ledger.codec import stamp
-from loadsheet.ledger.queries import History
+from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.operations.expected_files.due_times import moment
 from loadsheet.operations.notifications.delivery import NOTIFY, OWNER
 from loadsheet.operations.notifications.state import Digested, Kept, Notice
@@ -47,13 +47,13 @@ def is_due(settings: Settings, kept: Kept, now: datetime) -> bool:
     return last is None or last < due or last > now  # a clock that was set back must not end all digests
 
 
-def with_digests(settings: Settings, kept: Kept, night: Night, history: History) -> Kept:
+def with_digests(settings: Settings, kept: Kept, night: Night, queries: LedgerQueries) -> Kept:
     """The memory with the digests of this night among what is to be told; those that wait still are replaced by newer ones."""
-    run = next(iter(history.runs_named(night.run)), None) if night.run else None
+    run = next(iter(queries.runs_named(night.run)), None) if night.run else None
     if run is None or not is_due(settings, kept, night.ended):
         return kept
     now = stamp(night.ended)
-    found = _by_recipient(settings, kept, history, run)
+    found = _by_recipient(settings, kept, queries, run)
     digests = {to: one for to, one in kept.digests.items() if to == NOTIFY or _is_known(settings, to)}
     outbox = list(kept.outbox)
     for to in dict.fromkeys((*found, *digests)):
@@ -65,7 +65,7 @@ def with_digests(settings: Settings, kept: Kept, night: Night, history: History)
         if waiting is not None and before is not None:  # nobody has it yet: the new one takes its place
             outbox.remove(waiting)
             mine = _Open(mine.standings, (*before.aside, *mine.aside))
-        outbox.append(Notice(to, now, "info", *_text(mine, before, night, history, general=to == NOTIFY)))
+        outbox.append(Notice(to, now, "info", *_text(mine, before, night, queries, general=to == NOTIFY)))
         digests[to] = Digested(now, mine.mark, len(mine.standings), tuple(mine.aside))
     return replace(kept, digests=digests, outbox=tuple(outbox), digest_at=now)
 
@@ -89,23 +89,25 @@ def _again(settings: Settings, before: Digested, now: datetime) -> bool:
     return now - datetime.fromisoformat(before.at) >= timedelta(days=settings.notify_again_days)
 
 
-def _by_recipient(settings: Settings, kept: Kept, history: History, run: Run) -> dict[str, _Open]:
-    still = [one for one in history.exceptions_at(run) if not one.closed]
-    remarks = history.remarks_on([one.entry for one in still])
+def _by_recipient(settings: Settings, kept: Kept, queries: LedgerQueries, run: Run) -> dict[str, _Open]:
+    still = [one for one in queries.exceptions_at(run) if not one.closed]
+    remarks = queries.remarks_on([one.entry for one in still])
     known = {name.strip().casefold(): name for name in settings.notify_owners}
     mine: dict[str, list[Standing]] = {}
     for one in still:
         said = remarks.get(one.entry, {}).get("owner")
         owner = known.get(said.value.strip().casefold()) if said else None
         mine.setdefault(NOTIFY if owner is None else f"{OWNER}{owner}", []).append(one)
-    came = history.arrivals(kept.digest_at or run.started_at, counted=False)
+    came = queries.arrivals(kept.digest_at or run.started_at, counted=False)
     aside = [one.name for one in came if one.set_aside]
     if aside:
         mine.setdefault(NOTIFY, [])
     return {to: _Open(some, aside if to == NOTIFY else ()) for to, some in mine.items()}
 
 
-def _text(mine: _Open, before: Digested | None, night: Night, history: History, *, general: bool) -> tuple[str, str]:
+def _text(
+    mine: _Open, before: Digested | None, night: Night, queries: LedgerQueries, *, general: bool
+) -> tuple[str, str]:
     count, name = len(mine.standings), name_of(night.shipper)
     if not count and not mine.aside:
         return f"{name}: nothing is open any more", "Every exception is closed.\n"
@@ -114,10 +116,10 @@ def _text(mine: _Open, before: Digested | None, night: Night, history: History, 
     are = f"{count:,} exceptions are open" if count != 1 else "1 exception is open"
     title = f"{name}: {are if count else 'files were set aside'}{new}"
     whose = "" if general else " for you"
-    lines = [f"{are}{whose}{new}.", *_verdicts(mine.standings), *_first(mine.standings, history)] if count else []
+    lines = [f"{are}{whose}{new}.", *_verdicts(mine.standings), *_first(mine.standings, queries)] if count else []
     lines += [f"Set aside: {file}" for file in mine.aside[:_SHOWN]]
     lines += [f"and {len(mine.aside) - _SHOWN} more files set aside"] * (len(mine.aside) > _SHOWN)
-    first = next(iter(history.keys_of([one.entry for one in mine.standings[:_SHOWN]]).values()), "")
+    first = next(iter(queries.keys_of([one.entry for one in mine.standings[:_SHOWN]]).values()), "")
     lines += ["", f"Next: {command(f'show {first}' if first else 'runs', night.shipper)}"]
     lines.append(report_in(night, WORKBOOK))
     return title, "\n".join(lines)
@@ -128,8 +130,8 @@ def _verdicts(standings: Sequence[Standing]) -> Iterator[str]:
     yield ", ".join(f"{count:,} {verdict}" for verdict, count in sorted(counts.items(), key=lambda one: -one[1]))
 
 
-def _first(standings: Sequence[Standing], history: History) -> Iterator[str]:
-    keys = history.keys_of([one.entry for one in standings[:_SHOWN]])
+def _first(standings: Sequence[Standing], queries: LedgerQueries) -> Iterator[str]:
+    keys = queries.keys_of([one.entry for one in standings[:_SHOWN]])
     for one in standings[:_SHOWN]:
         yield f"- {keys.get(one.entry, f'entry {one.entry}')}: {one.verdict}, since {one.opened_at[:10]}"
     if len(standings) > _SHOWN:

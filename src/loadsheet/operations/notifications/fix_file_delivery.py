@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from loadsheet.file_modes import leave_to_umask
 from loadsheet.ledger.codec import stamp
-from loadsheet.ledger.queries import History
+from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.operations.notifications.delivery import FIXES
 from loadsheet.operations.notifications.state import Kept, Notice
 from loadsheet.operations.notifications.texts import fix_mail
@@ -37,7 +37,7 @@ class _Fix(NamedTuple):
 
 
 def with_fixes(
-    settings: Settings, kept: Kept, night: Night, history: History | None, say: Callable[[str], None]
+    settings: Settings, kept: Kept, night: Night, queries: LedgerQueries | None, say: Callable[[str], None]
 ) -> Kept:
     """The memory after the fix files of this night were copied, and with the mails of those that are to be mailed. What could not be
     copied is copied after the next run.
@@ -48,7 +48,7 @@ def with_fixes(
     news = [fix for fix in found if f"{_MAILED} {fix.mark}" not in kept.fixes]
     if settings.fixes_mail and news:
         mailed = tuple(f"{_MAILED} {fix.mark}" for fix in news)
-        mails = _mails(settings, news, night, history)
+        mails = _mails(settings, news, night, queries)
         kept = replace(kept, outbox=(*kept.outbox, *mails), fixes=(*kept.fixes, *mailed)[-_KEPT:])
     return kept
 
@@ -77,9 +77,9 @@ def _fixes(night: Night) -> Iterator[_Fix]:
             yield _Fix(path, f"{drop.run} {digest}", names, hashes, count)
 
 
-def _mails(settings: Settings, fixes: Sequence[_Fix], night: Night, history: History | None) -> Iterator[Notice]:
+def _mails(settings: Settings, fixes: Sequence[_Fix], night: Night, queries: LedgerQueries | None) -> Iterator[Notice]:
     """A mail for each language among the fix files."""
-    languages = _languages(night, history)
+    languages = _languages(night, queries)
     by_language: dict[str, list[_Fix]] = {}
     for fix in fixes:
         known = languages.get(fix.hashes, "")[:2].lower()
@@ -91,11 +91,11 @@ def _mails(settings: Settings, fixes: Sequence[_Fix], night: Night, history: His
         yield Notice(FIXES, stamp(night.ended), "warning", title, body, paths)
 
 
-def _languages(night: Night, history: History | None) -> dict[tuple[str, ...], str]:
+def _languages(night: Night, queries: LedgerQueries | None) -> dict[tuple[str, ...], str]:
     """The language of the sheets of each drop of the night, by the hashes of its files."""
-    if history is None:
+    if queries is None:
         return {}
-    drops = history.drops_of(*history.runs_named(night.run))
+    drops = queries.drops_of(*queries.runs_named(night.run))
     return {tuple(file.sha256 for file in drop.files): drop.language for drop in drops}
 
 

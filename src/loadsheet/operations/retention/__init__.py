@@ -27,7 +27,7 @@ def keep(settings: Settings, ledger: Ledger, now: datetime, say: Callable[[str],
     time.
     """
     counts: dict[str, int] = {}
-    if settings.backups and not ledger.upkeep.is_file and not ledger.history.runs(2)[1:]:
+    if settings.backups and not ledger.upkeep.is_file and not ledger.queries.runs(2)[1:]:
         say(f"loadsheet: {BY_THE_SERVER}")  # once: its first run says so
     for name, act in _steps(settings, ledger, now):
         try:

@@ -45,7 +45,7 @@ def _missing(ledger: Ledger) -> list[str]:
 
 
 def _old_backups(settings: Settings, ledger: Ledger, now: datetime) -> list[str]:
-    runs = ledger.history.runs(1)
+    runs = ledger.queries.runs(1)
     if not settings.backups or not runs or not ledger.upkeep.is_file:
         return []
     made = daily_backups(backup_folder(settings))

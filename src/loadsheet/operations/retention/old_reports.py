@@ -94,7 +94,7 @@ def strange_files(folder: Path) -> list[str]:
 
 def _is_over(ledger: Ledger, day: str, old: Collection[str]) -> bool:
     """Whether all runs of a day may go."""
-    return all(run.name in old for run in ledger.history.runs_named(day))
+    return all(run.name in old for run in ledger.queries.runs_named(day))
 
 
 def _has_aside(settings: Settings, name: str) -> bool:
@@ -123,10 +123,10 @@ def _leftovers(outbox: Path) -> list[Path]:
 
 def renew_index(settings: Settings, ledger: Ledger) -> None:
     """Write the index anew, if there is one, as the ledger and the reports are now."""
-    for newest in ledger.history.runs(1):
+    for newest in ledger.queries.runs(1):
         if (settings.outbox_here / INDEX).exists():
-            exceptions = Exceptions(tuple(ledger.history.exceptions_at(newest)))
+            exceptions = Exceptions(tuple(ledger.queries.exceptions_at(newest)))
             shown, fleet = settings.index_runs_max, fleet_seen(settings)
-            write_index(settings.outbox_here, ledger.history, newest, exceptions, runs_max=shown, fleet=fleet)
+            write_index(settings.outbox_here, ledger.queries, newest, exceptions, runs_max=shown, fleet=fleet)
             close_reports(settings.outbox_here / INDEX, settings)
             publish_index(settings)

@@ -39,7 +39,7 @@ def rename_originals(settings: Settings, ledger: Ledger, names: Sequence[FileNam
 def rename_in_texts(settings: Settings, ledger: Ledger, names: Sequence[FileName]) -> None:
     """Put pseudonyms in the place of these names in the log files of runs that are over, and in notices that wait. Raises FolderError."""
     logs = sorted((settings.state / "logs").glob("*.jsonl")) if names else []
-    over = [path for path in logs if all(run.finished_at for run in ledger.history.runs_named(path.stem))]
+    over = [path for path in logs if all(run.finished_at for run in ledger.queries.runs_named(path.stem))]
     for path in [*over, settings.state / _NOTICES]:
         try:
             _rename_in(path, names)

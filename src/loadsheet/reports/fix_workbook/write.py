@@ -14,7 +14,7 @@ from pathlib import Path
 
 from loadsheet.fix_marks import PROPERTY, Mark, sheet_titles
 from loadsheet.ledger import ColumnGuide, Drop, Entry, Run, State
-from loadsheet.ledger.queries import History
+from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.problems import Problem, column_letters
 from loadsheet.reports.atomic_files import safe_name
 from loadsheet.reports.fix_workbook.csv_rows import write_rows
@@ -53,9 +53,9 @@ def words_for(drop: Drop, settings: Settings) -> Words:
 class Fixes:
     """The fix files of a run, drop by drop; `names` has those of each drop."""
 
-    def __init__(self, history: History, run: Run, folder: Path, settings: Settings) -> None:
+    def __init__(self, queries: LedgerQueries, run: Run, folder: Path, settings: Settings) -> None:
         """`folder` is that of the run's reports; workbooks of drops that other runs read say so in their names."""
-        self._history, self._folder, self._run, self._settings = history, folder, run, settings
+        self._queries, self._folder, self._run, self._settings = queries, folder, run, settings
         self._taken: set[str] = set()
         self._drop: _DropFix | None = None
         self._mended: set[int] = set()
@@ -63,7 +63,7 @@ class Fixes:
 
     def open(self, drop: Drop, stack: ExitStack) -> None:
         """Begin with a drop; `stack` closes its spools."""
-        self._drop = _DropFix(drop, self._history, self._settings, stack)
+        self._drop = _DropFix(drop, self._queries, self._settings, stack)
         self._mended = self._mended_of(drop) if drop.run != self._run.name else set()
 
     def add(self, entry: Entry) -> None:
@@ -81,8 +81,8 @@ class Fixes:
 
     def _mended_of(self, drop: Drop) -> set[int]:
         """The entries of a drop of another run whose rows came back fixed since then."""
-        wrong = [one.id for one in self._history.traces_of(drop.id) if one.state in _WRONG]
-        return self._history.mended(wrong) if wrong else set()
+        wrong = [one.id for one in self._queries.traces_of(drop.id) if one.state in _WRONG]
+        return self._queries.mended(wrong) if wrong else set()
 
     def _name(self, file: str, suffix: str = "") -> str:
         """The name of a fix file for a file of the drop: a workbook's with `suffix`, else that of a text file, by which it is known."""
@@ -102,8 +102,8 @@ class Fixes:
 class _DropFix:
     """The fix files of one drop."""
 
-    def __init__(self, drop: Drop, history: History, settings: Settings, stack: ExitStack) -> None:
-        self.drop, self._history, self._words = drop, history, words_for(drop, settings)
+    def __init__(self, drop: Drop, queries: LedgerQueries, settings: Settings, stack: ExitStack) -> None:
+        self.drop, self._queries, self._words = drop, queries, words_for(drop, settings)
         self._tables = {table.name: table for table in drop.tables}
         self._titles = sheet_titles((table.name, table.file, table.sheet) for table in drop.tables)
         self._rows, self._over = FixRows(drop, stack), FixRows(drop, stack)
@@ -195,7 +195,7 @@ class _DropFix:
             sheet.finish()
         taken = {title.casefold() for title in (*self._titles.values(), LISTS)}
         errors_page(book, _free(words.errors_title, taken), self._errors, words, self._spots())
-        changes = changes_of(self._history.entries_of(drop.id), self._history.origin(drop.id))
+        changes = changes_of(self._queries.entries_of(drop.id), self._queries.origin(drop.id))
         if changes.folded():
             changed_page(book, _free(words.changed_title, taken), changes, words)
         read_page(book, drop, words, list(self._titles.values()), more, title=_free(words.read_title, taken))

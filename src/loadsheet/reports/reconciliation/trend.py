@@ -7,7 +7,7 @@ import msgspec
 
 from loadsheet.ledger import NEEDS_SOMEONE as STATES_THAT_NEED_SOMEONE
 from loadsheet.ledger import Run, State
-from loadsheet.ledger.queries import History
+from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.reconcile import AGREES, NEEDS_SOMEONE, Verdict
 
 RUNS_SHOWN = 30
@@ -34,9 +34,9 @@ class _Kept(msgspec.Struct):
 _read = msgspec.json.Decoder(_Kept).decode
 
 
-def trend(history: History, run: Run, verdicts: Mapping[str, int]) -> tuple[Night, ...]:
+def trend(queries: LedgerQueries, run: Run, verdicts: Mapping[str, int]) -> tuple[Night, ...]:
     """The last runs that told of documents, oldest first, up to and with this one, whose verdicts are given."""
-    before = [one for one in history.runs(_LOOKED_THROUGH) if one.id < run.id and one.summary]
+    before = [one for one in queries.runs(_LOOKED_THROUGH) if one.id < run.id and one.summary]
     nights = [night for night in map(_night, before) if night is not None]
     return (*reversed(nights[: RUNS_SHOWN - 1]), _told(run.name, verdicts))
 

@@ -14,7 +14,7 @@ from xlsxwriter.utility import xl_range_abs  # type: ignore[import-untyped]  # h
 from loadsheet.annotation_sheet import SHEET
 from loadsheet.contract import Difference
 from loadsheet.ledger import Drop, Entry, Run, SourceTable, State
-from loadsheet.ledger.queries import History
+from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.ledger.states import UNUSED
 from loadsheet.mapping.documents import SourceRow
 from loadsheet.problems import NOWHERE, Problem, Where
@@ -139,16 +139,18 @@ _MISSING_TITLE = "Missing records"
 class ReconciliationWorkbook:
     """The workbook under way. Open each drop, add its entries, then `finish`."""
 
-    def __init__(self, book: Book, folder: Path, history: History, found: Reconciliation, *, rows_max: int) -> None:
+    def __init__(
+        self, book: Book, folder: Path, queries: LedgerQueries, found: Reconciliation, *, rows_max: int
+    ) -> None:
         """`folder` takes the CSV files for rows beyond `rows_max`, the most that a sheet can hold; `found` is what is told of."""
 
         def table(title: str, columns: Sequence[Column], **more: int) -> TableSheet:
             beside = folder / f"reconciliation.{title.lower().replace(' ', '-')}.csv"
             return TableSheet(book, title, columns, rows_max=rows_max, overflow=beside, **more)
 
-        self._history, self._found, self._table = history, found, table
+        self._queries, self._found, self._table = queries, found, table
         self._front = Page(book, "Summary", front_page.WIDTHS)
-        self._exceptions = table(SHEET, exception_columns(history.owners()), frozen=2, printed=COLUMNS_PRINTED)
+        self._exceptions = table(SHEET, exception_columns(queries.owners()), frozen=2, printed=COLUMNS_PRINTED)
         self._ageing = Page(book, ageing.TITLE, ageing.WIDTHS)
         self._control = Page(book, control.TITLE, control.WIDTHS)
         self._fields = table("Fields", _FIELDS)
@@ -195,7 +197,7 @@ class ReconciliationWorkbook:
         beside it that hold further rows.
         """
         ages = Ages(run.started_at, settings.working_days)
-        worklist = WorkList(self._history, ages, run.name)
+        worklist = WorkList(self._queries, ages, run.name)
         worklist.write(self._exceptions, self._found.exceptions.open)
         worklist.write_closed(self._closed, self._found.exceptions.closed)
         for record in self._found.only_listed:
@@ -205,7 +207,7 @@ class ReconciliationWorkbook:
         for line in _file_lines(summary):
             self._files.add(line)
         beyond = [*self._finish_tables(), *self._write_missing(summary)]
-        nights = trend(self._history, run, summary.verdicts)
+        nights = trend(self._queries, run, summary.verdicts)
         told = front_page.Told(
             shares=self._found.shares,
             aged=worklist.aged,

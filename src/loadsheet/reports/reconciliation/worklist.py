@@ -29,7 +29,7 @@ from loadsheet.annotation_sheet import (
 )
 from loadsheet.contract import BY_NAME, Difference, Scale, amounts, measures_of
 from loadsheet.ledger import Drop, Entry, Origin, Remark, Standing, State
-from loadsheet.ledger.queries import History
+from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.mapping.lineage import locate
 from loadsheet.problems import Problem, Where
 from loadsheet.reconcile import MEANINGS, Verdict, gap_of
@@ -133,13 +133,13 @@ class Aged:
 class WorkList:
     """Writes exceptions to their sheets."""
 
-    def __init__(self, history: History, ages: Ages, run: str) -> None:
+    def __init__(self, queries: LedgerQueries, ages: Ages, run: str) -> None:
         """`run` is the name of the run that is told of. What is written is counted: `aged`, those that the analyst accepts, and those
         that the analyst's word closed.
         """
-        self._history, self._ages, self._run = history, ages, run
-        self._drop = lru_cache(_DROPS_KNOWN)(history.drop)
-        self._origin = lru_cache(_DROPS_KNOWN)(history.origin)
+        self._queries, self._ages, self._run = queries, ages, run
+        self._drop = lru_cache(_DROPS_KNOWN)(queries.drop)
+        self._origin = lru_cache(_DROPS_KNOWN)(queries.origin)
         self.aged, self.accepted, self.closed_by_word = Aged(), 0, 0
 
     def write(self, sheet: TableSheet, open_ones: Iterator[Standing]) -> None:
@@ -175,8 +175,8 @@ class WorkList:
     def _told(self, standings: Iterator[Standing]) -> Iterator[tuple[Standing, Entry, dict[str, Remark]]]:
         while some := list(islice(standings, _BATCH)):
             wanted = [one.entry for one in some]
-            remarks = self._history.remarks_on(wanted)
-            for standing, entry in zip(some, self._history.entries_by_id(wanted), strict=True):
+            remarks = self._queries.remarks_on(wanted)
+            for standing, entry in zip(some, self._queries.entries_by_id(wanted), strict=True):
                 yield standing, entry, remarks.get(entry.id, {})
 
     def _what(self, standing: Standing, entry: Entry) -> tuple[Value, ...]:

@@ -15,7 +15,7 @@ import msgspec
 from markupsafe import Markup
 
 from loadsheet.ledger import Run, Standing
-from loadsheet.ledger.queries import History
+from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.reconcile import AGREES, Exceptions, Verdict
 from loadsheet.reports.atomic_files import placed
 from loadsheet.reports.web.charts import Layer, columns
@@ -87,7 +87,7 @@ class OpenLine(NamedTuple):
 
 def write_index(
     outbox: Path,
-    history: History,
+    queries: LedgerQueries,
     run: Run,
     exceptions: Exceptions,
     *,
@@ -99,8 +99,8 @@ def write_index(
     """
     names, days = _folders(outbox)
     lines = [_line(outbox, name, linked=place < _RUNS_LINKED) for place, name in enumerate(names[:runs_max])]
-    newest = history.runs(1)
-    known = exceptions.standings if newest and newest[0].id == run.id else history.exceptions_at(newest[0])
+    newest = queries.runs(1)
+    known = exceptions.standings if newest and newest[0].id == run.id else queries.exceptions_at(newest[0])
     still_open = [one for one in known if not one.closed]
     values = {
         "runs": lines,
@@ -112,7 +112,7 @@ def write_index(
         "more": len(names) - len(lines),
         "chart": _chart(lines),
         "fleet": fleet,
-        "open": list(_open_lines(outbox, history, still_open[:_OPEN_SHOWN])),
+        "open": list(_open_lines(outbox, queries, still_open[:_OPEN_SHOWN])),
         "open_in_all": len(still_open),
         "open_by_verdict": [
             (verdict, count, tone_of(Verdict(verdict)))
@@ -194,8 +194,8 @@ def _chart(lines: Sequence[RunLine]) -> Markup:
     return columns(title, [line.name[5:] for line in shown], layers) if layers else Markup("")
 
 
-def _open_lines(outbox: Path, history: History, standings: Sequence[Standing]) -> Iterator[OpenLine]:
-    for standing, entry in zip(standings, history.entries_by_id([one.entry for one in standings]), strict=True):
+def _open_lines(outbox: Path, queries: LedgerQueries, standings: Sequence[Standing]) -> Iterator[OpenLine]:
+    for standing, entry in zip(standings, queries.entries_by_id([one.entry for one in standings]), strict=True):
         has_page = _has_page(outbox / standing.run)
         yield OpenLine(
             entry.key,

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from markupsafe import Markup
 
 from loadsheet.ledger import Drop, Entry, Origin
-from loadsheet.ledger.queries import History
+from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.reconcile import MEANINGS, NEEDS_SOMEONE, Match, Verdict
 from loadsheet.reports.atomic_files import placed
 from loadsheet.reports.run_document import FileTold, RunSummary
@@ -103,9 +103,9 @@ class FileLine:
 class RunPage:
     """The page under way. Open each drop, add its entries, then `finish`."""
 
-    def __init__(self, history: History, *, documents_max: int) -> None:
-        """`history` is asked for the lineage of what is shown; at most `documents_max` documents are, one by one."""
-        self._history, self._most = history, documents_max
+    def __init__(self, queries: LedgerQueries, *, documents_max: int) -> None:
+        """`queries` is asked for the lineage of what is shown; at most `documents_max` documents are, one by one."""
+        self._queries, self._most = queries, documents_max
         self._drops: dict[int, Drop] = {}
         self._origins: dict[int, Origin] = {}
         self._needing: list[_Kept] = []
@@ -199,7 +199,7 @@ class RunPage:
     def _fetched(self, needing: Sequence[_Kept]) -> Iterator[tuple[Entry, Match]]:
         for start in range(0, len(needing), _FETCHED):
             some = needing[start : start + _FETCHED]
-            entries = self._history.entries_by_id([kept.entry for kept in some])
+            entries = self._queries.entries_by_id([kept.entry for kept in some])
             yield from zip(entries, (kept.match for kept in some), strict=True)
 
     def _line(self, entry: Entry, match: Match) -> OtherTold:
@@ -210,7 +210,7 @@ class RunPage:
 
     def _origin(self, drop: int) -> Origin:
         if drop not in self._origins:
-            self._origins[drop] = self._history.origin(drop)
+            self._origins[drop] = self._queries.origin(drop)
         return self._origins[drop]
 
 
