@@ -15,7 +15,7 @@ import scripted_exchange
 from call_times import Departures, busiest
 from scripted_exchange import Scripted, accepts_after
 
-from loadsheet.dispatch.rate_gate import moment
+from loadsheet.dispatch.rate_limiter import moment
 from loadsheet.dispatch.shared_rate import FleetPace
 from loadsheet.ledger import open_ledger
 from loadsheet.ledger.postgres import address_of, shared_engine

@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 import ready_entries
 
+from loadsheet.dispatch.circuit_breaker import Pace
 from loadsheet.dispatch.forecast import due
-from loadsheet.dispatch.pace import Pace
 from loadsheet.dispatch.token_masking import MASK, SECRET_LENGTH, TokenMask
 
 NOW = datetime(2026, 3, 4, 1, 0, tzinfo=UTC)

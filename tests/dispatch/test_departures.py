@@ -10,9 +10,9 @@ from call_times import busiest
 from scripted_exchange import Move, Scripted, accepts, accepts_after, says
 
 from loadsheet.dispatch import Client, classify
+from loadsheet.dispatch.batching import build_calls
 from loadsheet.dispatch.calls_in_flight import Underway
-from loadsheet.dispatch.key_order import build_calls
-from loadsheet.dispatch.rate_gate import SELF_CHECK_S, Gate, moment
+from loadsheet.dispatch.rate_limiter import SELF_CHECK_S, Gate, moment
 
 
 class Arrivals:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loadsheet.contract import BY_NAME, Listing
-from loadsheet.dispatch.listing_evidence import Evidence, Shown, Witness, content_before
+from loadsheet.dispatch.unknown_rules import Evidence, Shown, Witness, content_before
 from loadsheet.ledger import Entry, State
 
 BEFORE, SINCE, AFTER = "2026-03-04T01:00:00.000Z", "2026-03-04T02:00:00.000Z", "2026-03-04T03:00:00.000Z"

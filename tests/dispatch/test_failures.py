@@ -13,7 +13,7 @@ from scripted_exchange import Scripted
 from test_outcomes import library_exceptions
 
 from loadsheet.contract import BY_NAME
-from loadsheet.dispatch.failures import in_words
+from loadsheet.dispatch.transport import in_words
 
 CREATE = BY_NAME["order.create"]
 BODY = scripted_exchange._encode(GOOD["order.create"])

@@ -8,8 +8,7 @@ import ready_entries
 from scripted_exchange import Move, Scripted, accepts
 
 from loadsheet.dispatch import Client, send
-from loadsheet.dispatch.concurrency import Settled
-from loadsheet.dispatch.last_limit import LastLimit
+from loadsheet.dispatch.concurrency import LastLimit, Settled
 
 EXCHANGE = "https://exchange.example"
 

@@ -11,8 +11,8 @@ import ready_entries
 from scripted_exchange import Move, Scripted, accepts, says
 
 from loadsheet.dispatch import Client, Outcome, OutcomeKind
-from loadsheet.dispatch.pace import Pace
-from loadsheet.dispatch.rate_gate import moment
+from loadsheet.dispatch.circuit_breaker import Pace
+from loadsheet.dispatch.rate_limiter import moment
 from loadsheet.dispatch.shared_rate import FleetPace
 from loadsheet.ledger.shared.leases import UNLIMITED, Ask, Lease
 from loadsheet.problems import LedgerError

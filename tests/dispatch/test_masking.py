@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loadsheet.dispatch.long_answers import Kept
-from loadsheet.dispatch.token_masking import TokenMask
+from loadsheet.dispatch.token_masking import Kept, TokenMask
 
 TOKEN = "lsx_Cq/8-n+Z~k.3=="
 

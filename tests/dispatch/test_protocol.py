@@ -6,8 +6,16 @@ import pytest
 import ready_entries
 
 from loadsheet.contract import BY_NAME
-from loadsheet.dispatch.listing_evidence import NO_LISTING, Shown, Sight
-from loadsheet.dispatch.unknown_rules import Case, Patience, conclude, said_no, sends_that_may_have_worked
+from loadsheet.dispatch.unknown_rules import (
+    NO_LISTING,
+    Case,
+    Patience,
+    Shown,
+    Sight,
+    conclude,
+    said_no,
+    sends_that_may_have_worked,
+)
 from loadsheet.ledger import Attempt, Entry, Finding, State
 
 START = datetime(2026, 3, 4, 2, 0, tzinfo=UTC)

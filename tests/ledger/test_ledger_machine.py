@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from ready_entries import BY_NAME, Settlement
 
 from loadsheet.contract import Action
-from loadsheet.dispatch.key_order import build_calls
+from loadsheet.dispatch.batching import build_calls
 from loadsheet.ledger import TRANSITIONS, State, Waits
 from loadsheet.ledger.states import INITIAL
 from loadsheet.problems import LedgerError

@@ -8,7 +8,7 @@ from ledgers import document, drop_of, left_out, listing, plan, refused, tender,
 from retention_runs import PERSON, House, house_in, orders, records
 
 from loadsheet import reconcile
-from loadsheet.dispatch.listing_evidence import content_before
+from loadsheet.dispatch.unknown_rules import content_before
 from loadsheet.ledger import Choice, Settlement, State
 from loadsheet.ledger.planning import NOT_KEPT
 from loadsheet.ledger.purging import figures_of

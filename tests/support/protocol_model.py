@@ -10,8 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from loadsheet.contract import Action
-from loadsheet.dispatch.listing_evidence import NO_LISTING, Shown, Sight
-from loadsheet.dispatch.unknown_rules import Case, conclude
+from loadsheet.dispatch.unknown_rules import NO_LISTING, Case, Shown, Sight, conclude
 from loadsheet.ledger import Entry, Finding, State
 from loadsheet.settings import Settings
 

@@ -7,16 +7,15 @@ learns what earlier calls did: `evidence` says what a listing shows, `protocol` 
 the calls are over.
 """
 
+from loadsheet.dispatch.circuit_breaker import Stop
 from loadsheet.dispatch.client import Client
 from loadsheet.dispatch.delivery import Delivered, deliver
 from loadsheet.dispatch.forecast import Forecast
 from loadsheet.dispatch.outcomes import Failure, Outcome, OutcomeKind, Reply, classify
-from loadsheet.dispatch.pace import Stop
-from loadsheet.dispatch.parent_check import Listings, look, look_after
 from loadsheet.dispatch.sending import SendingReport, send
 from loadsheet.dispatch.shared_rate import FleetPace
 from loadsheet.dispatch.unknown_rules import Patience
-from loadsheet.dispatch.verification import ResolvingReport, resolve_by, resolve_unknown
+from loadsheet.dispatch.verification import Listings, ResolvingReport, look, look_after, resolve_by, resolve_unknown
 
 __all__ = [
     "Client",

@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 
 from loadsheet import run_log
 from loadsheet.dispatch.calls_in_flight import Done
+from loadsheet.dispatch.circuit_breaker import Pace
 from loadsheet.dispatch.outcomes import Outcome, OutcomeKind
-from loadsheet.dispatch.pace import Pace
 
 LONG_S = 60.0
 """A pause that the exchange asks for is told to the person who waits if it is at least so long."""

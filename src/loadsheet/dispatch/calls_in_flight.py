@@ -15,10 +15,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
+from loadsheet.dispatch.batching import Call
 from loadsheet.dispatch.client import Client
-from loadsheet.dispatch.key_order import Call
 from loadsheet.dispatch.outcomes import Outcome, Reply
-from loadsheet.dispatch.rate_gate import SELF_CHECK_S, Gate, moment
+from loadsheet.dispatch.rate_limiter import SELF_CHECK_S, Gate, moment
 from loadsheet.dispatch.transport import ERRORS, Desk
 from loadsheet.dispatch.wire import Look, look
 

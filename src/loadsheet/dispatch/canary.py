@@ -9,7 +9,7 @@ decide. Reads the ledger, changes nothing.
 from collections.abc import Iterable, Iterator, Sequence
 
 from loadsheet.dispatch import error_location
-from loadsheet.dispatch.key_order import Call
+from loadsheet.dispatch.batching import Call
 from loadsheet.ledger import Settlement, State
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.ledger.trials import HELD, Part

@@ -1,15 +1,18 @@
-"""The client: one call of an operation out, one reply back; and the look at a listing.
+"""The client of one exchange: makes a call, returns the reply, and reads listings.
 
-Owns: the base URL, the token, and how a listing is asked for. Refuses to know what a reply to a write means (`outcomes`) and how it
-travels (`transport`).
+Holds the base URL and the token, and chooses the page size of listings. An exchange may refuse a large page size: the size it accepts is
+then remembered in the state folder. An exchange that cuts the page instead needs no memory: it is asked for all records every time.
+`outcomes` interprets replies to writes; `transport` moves the bytes.
 """
 
 import io
 import ipaddress
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 from urllib.parse import urlencode, urlsplit
@@ -20,7 +23,6 @@ from loadsheet import run_log
 from loadsheet.contract import PAGE_SIZE, Listing, Operation, UndocumentedAnswer, scan_listing
 from loadsheet.dispatch.connections import Deadlines, trusted_authorities
 from loadsheet.dispatch.outcomes import Reply, excerpt
-from loadsheet.dispatch.page_sizes import PageSizes, explained
 from loadsheet.dispatch.token_masking import TokenMask
 from loadsheet.dispatch.transport import Desk
 from loadsheet.problems import ExchangeUnreachable, ListingNotServed, PageSizeRefused, SettingsError, TokenRefused
@@ -269,3 +271,61 @@ def _is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+FILE = "page_sizes.json"
+_DIGITS_MAX = 12
+_ASK_THEM = "ask the operator of the exchange to raise its maximum page_size"
+_ROUND = sorted((step * 10**power for power in range(1, _DIGITS_MAX) for step in (1, 2, 5)), reverse=True)
+
+
+class PageSizes:
+    """The page size that one exchange took after it had refused a larger one."""
+
+    def __init__(self, state: Path, exchange: str) -> None:
+        self._path, self._exchange = state / FILE, exchange
+
+    def below(self, refused: int) -> Iterator[int]:
+        """The sizes to try when one is refused: what was taken last time, then round numbers, down to 10."""
+        known = self._read().get(self._exchange, 0)
+        if 1 < known < refused:
+            yield known
+        yield from (size for size in _ROUND if size < (known or refused))
+
+    def remember(self, taken: int) -> None:
+        """Keep what the exchange took. That it cannot be kept costs only some more refused requests next time."""
+        known = self._read()
+        if known.get(self._exchange) == taken:
+            return
+        draft = self._path.with_name(f"{FILE}.tmp")
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            draft.write_bytes(msgspec.json.format(msgspec.json.encode({**known, self._exchange: taken})))
+            draft.replace(self._path)
+        except OSError as error:
+            run_log.info("page size not kept", reason=error.strerror or "")
+
+    def _read(self) -> dict[str, int]:
+        with suppress(OSError, msgspec.MsgspecError, UnicodeDecodeError):
+            return msgspec.json.decode(self._path.read_bytes(), type=dict[str, int])
+        return {}
+
+
+def explained(listing: Listing, *, asked: int, taken: int, allowed: int) -> Listing:
+    """The same listing; one that is not complete says why, and what to do. It was asked for with a page size of `taken` after
+    one of `asked` was refused (the same: it was not); our own setting allows `allowed` (0: any).
+    """
+    if listing.complete:
+        return listing
+    shown = len(listing.results)
+    if taken < asked:
+        reason, todo = f"the exchange refuses a page_size of more than {taken:,}", _ASK_THEM
+    elif listing.page_size < taken:
+        reason, todo = f"the exchange lists at most {shown:,} records", _ASK_THEM
+    elif taken == allowed and shown >= taken:
+        reason = f"assumptions.page_size_max is {allowed:,}"
+        todo = "raise assumptions.page_size_max, or set it to 0, if the exchange lists more"
+    else:
+        reason = f"the exchange counts {listing.total_count:,} records but lists {shown:,}"
+        todo = "`loadsheet report --ask` looks again; if it stays, ask the operator of the exchange"
+    return replace(listing, reason=reason, todo=todo)

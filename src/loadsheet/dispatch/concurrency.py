@@ -1,20 +1,28 @@
-"""The concurrency limit: how many calls may be under way at the same time; as many as the exchange serves without making them wait.
+"""The concurrency limit: how many calls may run at the same time without waiting at the exchange.
 
-Owns: the limit and what moves it, as TCP finds its window (RFC 5681; Netflix's concurrency-limits brought it to calls). It starts
-small and doubles with every round of calls while their wire time stays; then it grows slowly and shrinks by as much as wire time has
-grown; a setback (429, 503, no answer) halves it, a call that met nobody sets it to 1.
+The limit moves like a TCP window (RFC 5681; Netflix's concurrency-limits applied it to calls). It starts small and doubles with every
+round of calls while wire time stays the same. After that it grows slowly and shrinks in proportion to the growth of wire time. A 429, a
+503 or a lost answer halves it; a failed connection sets it to 1.
 
-Only wire time counts (`wire`), because only that says anything of the exchange. What this process needs for itself grows with every call
-that is under way and with every other program that wants the CPU: a limit that took it for the exchange's would shrink on a busy
-machine, and with fewer calls under way the machine would get less done still. A call of unknown wire time is no evidence of growth, so a
-round that has no other lets the limit grow. Refuses to know what a call was about. Pure; any thread may call.
+Only wire time counts (`wire`): it is the only part that the exchange causes. This process's own share grows with every concurrent call and
+with every other program on the machine. A limit based on it would shrink on a busy machine, and then do even less. A call of unknown wire
+time is no evidence of growth, so a round without any other call lets the limit grow. Any thread may call `Concurrency`.
+
+`LastLimit` stores the limit in the ledger, per exchange, as a start for the next run. A stored limit that cannot be read is ignored.
 """
 
+import contextlib
 import math
 import sys
 import threading
 from math import isqrt
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
+
+import msgspec
+
+from loadsheet import run_log
+from loadsheet.ledger import Ledger
+from loadsheet.problems import LedgerGone, LedgerUnwritable, Superseded
 
 TOLERANCE = 1.5  # wire time may rise so far above the best seen before the limit stops growing
 SLACK_S = 0.005  # and by so much in any case: below, it is the exchange's own noise and group commits
@@ -123,3 +131,32 @@ class Concurrency:
         self._calls = 0
         self._round.clear()
         self._round_began = now
+
+
+class _Kept(msgspec.Struct):
+    limit: Annotated[int, msgspec.Meta(ge=1)]
+    wire_s: Annotated[float, msgspec.Meta(ge=0)] | None
+    shrank: bool
+
+
+class LastLimit:
+    """What the limit of calls to this exchange (its base URL) settled on last."""
+
+    def __init__(self, ledger: Ledger, exchange: str) -> None:
+        self._remembered, self._name = ledger.remembered, f"concurrency limit of {exchange}"
+
+    def read(self) -> Settled | None:
+        """What was kept last; None if nothing was, or nothing that can be used."""
+        with contextlib.suppress(msgspec.MsgspecError):
+            kept = msgspec.json.decode(self._remembered.value(self._name), type=_Kept)
+            return Settled(kept.limit, kept.wire_s, kept.shrank)
+        return None
+
+    def keep(self, settled: Settled | None) -> None:
+        """Keep it, if there is anything new to keep. That it cannot be kept costs the next run a few rounds of calls."""
+        if settled is None or settled == self.read():
+            return
+        try:
+            self._remembered.keep(self._name, msgspec.json.encode(settled._asdict()).decode())
+        except (LedgerGone, LedgerUnwritable, Superseded) as error:
+            run_log.info("concurrency limit not kept", reason=str(error))

@@ -8,13 +8,13 @@ from typing import NamedTuple
 
 from loadsheet import run_log
 from loadsheet.contract import BY_NAME
+from loadsheet.dispatch.circuit_breaker import Stop
 from loadsheet.dispatch.client import Client
 from loadsheet.dispatch.forecast import Forecast
-from loadsheet.dispatch.pace import Stop
-from loadsheet.dispatch.parent_check import Listings, look_after
 from loadsheet.dispatch.sending import Progress, SendingReport, send
 from loadsheet.dispatch.shared_rate import FleetPace
 from loadsheet.dispatch.unknown_rules import Patience
+from loadsheet.dispatch.verification import Listings, look_after
 from loadsheet.ledger import Ledger, Run
 from loadsheet.problems import ExchangeUnreachable, LoadsheetError, TokenRefused
 from loadsheet.settings import Settings

@@ -18,16 +18,16 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from loadsheet.contract import BY_NAME, WRITES
+from loadsheet.dispatch.batching import Call, build_calls
 from loadsheet.dispatch.call_log import Told
 from loadsheet.dispatch.calls_in_flight import Done, Underway
 from loadsheet.dispatch.canary import Canary
+from loadsheet.dispatch.circuit_breaker import Pace, Stop
 from loadsheet.dispatch.client import Client
+from loadsheet.dispatch.concurrency import LastLimit
 from loadsheet.dispatch.forecast import Forecast, Rate, due, forecast
-from loadsheet.dispatch.key_order import Call, build_calls
-from loadsheet.dispatch.last_limit import LastLimit
 from loadsheet.dispatch.outcomes import Outcome, OutcomeKind, Reply, classify
-from loadsheet.dispatch.pace import Pace, Stop
-from loadsheet.dispatch.rate_gate import SELF_CHECK_S, moment
+from loadsheet.dispatch.rate_limiter import SELF_CHECK_S, moment
 from loadsheet.dispatch.settlement import Settler
 from loadsheet.dispatch.shared_rate import FleetPace
 from loadsheet.ledger import Ledger, Run, Settlement, State, Submission

@@ -1,10 +1,13 @@
-"""What an outcome settles for each entry of its call: the state it goes to, why, and the problems that its sender gets to see.
+"""Settles each entry of a call: its new state, the reason, and the problems its sender gets to see.
 
-Owns: what becomes of the records of a refused batch (the table in `_rest`), and the rule that a refusal after an unknown attempt
-proves nothing. Reads the ledger, changes nothing.
+A refused batch names its records as `data[<index>]`. The interface says neither whether the index counts from 0 or from 1 nor whether the
+other records were applied (interface: Errors, Order status update). This module assigns faults to records only as far as the answer
+proves it: a guess would reject a correct record and lose another one's event.
+
+A refusal after an unknown attempt proves nothing. Reads the ledger, changes nothing.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
 from functools import lru_cache
 from typing import Literal, NamedTuple
@@ -13,8 +16,7 @@ import msgspec
 
 from loadsheet.contract import BY_NAME, Assumptions, Fault, checker
 from loadsheet.dispatch import error_location
-from loadsheet.dispatch.batches import Blamed, Breaks, blamed
-from loadsheet.dispatch.key_order import Call
+from loadsheet.dispatch.batching import Call
 from loadsheet.dispatch.outcomes import Outcome, OutcomeKind, told
 from loadsheet.dispatch.unknown_rules import SAME_TWICE
 from loadsheet.ledger import Settlement, State, Submission
@@ -27,6 +29,52 @@ _SUSPECT = "sent again by itself, because its batch was refused: "
 _DOUBLED = "L608"
 
 _decode = msgspec.json.Decoder(float_hook=Decimal).decode
+
+Breaks = Callable[[int, str], bool]  # whether the field at a path of the record at a position breaks our own rules
+
+BASES = (0, 1)
+
+
+class Blamed(NamedTuple):
+    """The faults of each record that may be meant, by its position from 0. `proved`: each of them is meant; else, of a record and
+    its neighbour, one.
+    """
+
+    faults: dict[int, list[Fault]]
+    proved: bool
+
+
+def blamed(faults: Sequence[Fault], count: int, base: int | None, breaks: Breaks) -> Blamed | None:
+    """Whom these faults of a batch of `count` records mean; None if at least one of them names no record of it.
+
+    `base` is where the index counts from, if that is known; else index 0 proves 0 and index `count` proves 1, and if neither is
+    there it is proved by a field that breaks our own rules in the one record and not in the other.
+    """
+    if not faults or any(fault.index is None for fault in faults):
+        return None
+    bases = [one for one in (BASES if base is None else (base,)) if _inside(faults, count, one)]
+    if len(bases) > 1:
+        shown = [one for one in bases if _shown(faults, one, breaks)]
+        bases = shown if len(shown) == 1 else bases
+    if not bases:
+        return None
+    found: dict[int, list[Fault]] = {}
+    for one in bases:
+        for fault in faults:
+            found.setdefault(_position(fault, one), []).append(fault)
+    return Blamed(found, proved=len(bases) == 1)
+
+
+def _inside(faults: Sequence[Fault], count: int, base: int) -> bool:
+    return all(0 <= _position(fault, base) < count for fault in faults)
+
+
+def _shown(faults: Sequence[Fault], base: int, breaks: Breaks) -> bool:
+    return any(breaks(_position(fault, base), fault.path) for fault in faults)
+
+
+def _position(fault: Fault, base: int) -> int:
+    return (fault.index or 0) - base
 
 
 class BatchRules(NamedTuple):

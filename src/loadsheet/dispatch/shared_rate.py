@@ -15,7 +15,7 @@ from typing import NamedTuple, Self
 
 from loadsheet import run_log
 from loadsheet.dispatch.concurrency import Concurrency
-from loadsheet.dispatch.rate_gate import Gate, moment
+from loadsheet.dispatch.rate_limiter import Gate, moment
 from loadsheet.ledger.shared.leases import UNLIMITED, Ask, Lease
 from loadsheet.problems import LedgerError
 

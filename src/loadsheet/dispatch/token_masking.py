@@ -1,13 +1,15 @@
-"""The token is masked in what an exchange answers, however the answer writes it.
+"""Masks the token in answers, in whatever form an answer repeats it.
 
-Owns: the ways in which a text may hold the token (JSON escapes, percent and HTML escapes, base64, hex, UTF-16, several of them nested).
-Works on bytes before anybody decodes them, so no later reader can meet the token. Knows no call.
+Recognises JSON, percent and HTML escapes, base64, hex and UTF-16, also nested. Works on bytes before anything decodes them, so the token
+reaches no log and no report. Long bodies are masked piece by piece and kept in a temporary file.
 """
 
 import base64
 import json
 import re
+import tempfile
 from collections.abc import Iterator
+from typing import IO, BinaryIO, cast
 
 MASK = b"***"
 SECRET_LENGTH = 8  # a shorter text is no secret: hiding it would make answers unreadable
@@ -84,3 +86,33 @@ def _forms(token: str) -> Iterator[bytes]:
         coded = base64.b64encode(bytes(before) + plain)
         stable = coded[(before * 8 + 5) // 6 : (before + len(plain)) * 8 // 6]
         yield from (stable, stable.translate(bytes.maketrans(b"+/", b"-_")))
+
+
+IN_MEMORY_BYTES_MAX = 8_388_608
+
+
+class Kept:
+    """Takes the pieces of one body as they arrive. An exchange that repeats our token must not get it into reports."""
+
+    def __init__(self, mask: TokenMask) -> None:
+        self._mask = mask
+        self._held = b""  # the end of what came, in which a token may have begun
+        self._file: IO[bytes] = tempfile.SpooledTemporaryFile(max_size=IN_MEMORY_BYTES_MAX)  # noqa: SIM115 (whoever reads it closes it)
+
+    def add(self, piece: bytes) -> None:
+        """The next piece."""
+        whole = self._mask.masked(self._held + piece)
+        begun = max(len(whole) - self._mask.reach, 0)
+        self._file.write(whole[:begun])
+        self._held = whole[begun:]
+
+    def finish(self) -> BinaryIO:
+        """The body, whole, from its beginning."""
+        self._file.write(self._held)
+        self._held = b""
+        self._file.seek(0)
+        return cast("BinaryIO", self._file)
+
+    def close(self) -> None:
+        """Nobody wants it."""
+        self._file.close()

@@ -1,11 +1,12 @@
-"""How one call travels: on a connection that has no other, and with a total deadline.
+"""Makes one call on one connection, with a total deadline.
 
-With `connections` the only module that knows the HTTP libraries, so that others can take their place behind `Desk.send`. Each does
-what it is best at: requests prepares (URL, headers), urllib3 connects, httptools reads answers; what requests does on every call for
-callers that it does not know costs four times the call itself. Owns: the header with the token, the size of an answer, what a
-message about a call says. Repeats nothing, follows no redirect, reads neither proxy nor netrc from the environment.
+Only this module and `connections` use the HTTP libraries: requests prepares a request (URL, headers), urllib3 connects, httptools parses
+answers. Calling through requests costs four times as much per call. The module adds the header with the token, limits the size of
+answers and describes failures. It repeats no call, follows no redirect, and ignores proxies and netrc of the environment.
 """
 
+import errno
+import socket
 import ssl
 import time
 import zlib
@@ -20,10 +21,8 @@ from urllib3.exceptions import ConnectTimeoutError, HTTPError, ProtocolError
 
 from loadsheet.contract import Operation
 from loadsheet.dispatch.connections import Deadlines, Watch, Watched, WatchedTls
-from loadsheet.dispatch.failures import in_words, technical
-from loadsheet.dispatch.long_answers import Kept
 from loadsheet.dispatch.outcomes import DEADLINE, PACKED, TOO_LARGE, Failure, Reply
-from loadsheet.dispatch.token_masking import TokenMask
+from loadsheet.dispatch.token_masking import Kept, TokenMask
 from loadsheet.dispatch.wire import Look, Wire
 from loadsheet.settings import Settings
 
@@ -377,3 +376,58 @@ def _too_large(limit: _Limit) -> Failure:
 
 def _elapsed_ms(began: float) -> int:
     return round((time.monotonic() - began) * 1000)
+
+
+_NO_TLS = ("WRONG_VERSION_NUMBER", "UNEXPECTED_EOF_WHILE_READING", "RECORD_LAYER_FAILURE")
+"""What OpenSSL says of a server that speaks in the clear."""
+_BROKEN_OFF = "the connection was broken off"
+_NO_WAY = "there is no way to the exchange over the network"
+_BY_NUMBER = {
+    errno.ECONNREFUSED: "connection refused",
+    errno.ECONNRESET: _BROKEN_OFF,
+    errno.ECONNABORTED: _BROKEN_OFF,
+    errno.EPIPE: _BROKEN_OFF,
+    errno.EHOSTUNREACH: _NO_WAY,
+    errno.ENETUNREACH: _NO_WAY,
+    errno.ENETDOWN: _NO_WAY,
+}
+
+
+def in_words(error: Exception) -> str:
+    """The failure as a person reads it, without the names of exceptions and of their classes."""
+    cause = innermost(error)
+    if isinstance(cause, ssl.SSLError):
+        return _of_tls(cause)
+    if isinstance(cause, socket.gaierror):
+        return "the name of the exchange is not known here"
+    if isinstance(cause, TimeoutError):
+        return "the exchange did not answer in time"
+    if isinstance(cause, OSError) and cause.errno is not None:  # those of requests have none
+        return _BY_NUMBER.get(cause.errno, (cause.strerror or _BROKEN_OFF).lower())
+    if isinstance(error, ProtocolError) and len(error.args) == 1:
+        return str(error)  # made by us, in plain words
+    said = next((part for part in reversed(cause.args) if isinstance(part, str) and part), "")
+    return said or "the connection failed"
+
+
+def innermost(error: BaseException) -> BaseException:
+    """What a failure began with."""
+    while True:
+        inner = next((part for part in error.args if isinstance(part, BaseException)), error.__cause__)
+        if inner is None:
+            return error
+        error = inner
+
+
+def technical(error: Exception) -> str:
+    """The same for who reads the log: the class of the failure, and what it began with."""
+    cause = innermost(error)
+    return f"{type(error).__name__}: {str(cause) or type(cause).__name__}"
+
+
+def _of_tls(error: ssl.SSLError) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"the certificate of the exchange is not accepted: {error.verify_message}"
+    reason = error.reason or str(error)
+    said = f"no secure connection comes about ({reason.replace('_', ' ').lower()})"
+    return f"{said} (is it http://?)" if any(words in f"{reason} {error}" for words in _NO_TLS) else said

@@ -1,20 +1,33 @@
-"""Learning what became of unknown entries: a look at the listing, what follows from it by the protocol, and the record of both.
+"""Verifies unknown outcomes: fetches listings, applies the rules of `unknown_rules`, and records the results.
 
-Owns: which listing is looked at, and what of the ledger goes with it. What a listing shows stands in `evidence`, what follows
-from it in `protocol`. Sends nothing itself: what is to be sent again is ready again.
+Decides which listings are fetched, before sending and after it. After sending, one listing answers three questions: which calls with a lost
+answer arrived, which parents (orders, tenders) exist, and what the reconciliation needs. Sends nothing: entries to be sent again
+become ready.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
-from loadsheet.contract import BY_NAME, WRITES, Action, Listing, Operation
+from loadsheet.contract import BY_NAME, LISTED_KEYS, WRITES, Action, Listing, Operation, listed_subject
 from loadsheet.dispatch.client import Client
-from loadsheet.dispatch.listing_evidence import NO_LISTING, Evidence, Sight, Witness, content_before
-from loadsheet.dispatch.unknown_rules import Case, Conclusion, Patience, conclude, said_no, sends_that_may_have_worked
+from loadsheet.dispatch.unknown_rules import (
+    NO_LISTING,
+    Case,
+    Conclusion,
+    Evidence,
+    Patience,
+    Sight,
+    Witness,
+    conclude,
+    content_before,
+    said_no,
+    sends_that_may_have_worked,
+)
 from loadsheet.ledger import Entry, Finding, Ledger, Run, Settlement, State
 from loadsheet.ledger.queries import LedgerQueries
-from loadsheet.problems import ListingNotServed
+from loadsheet.problems import ExchangeUnreachable, ListingNotServed, TokenRefused
 from loadsheet.settings import Settings
 
 WITNESSES_TRIED = 200
@@ -125,3 +138,47 @@ def _settlement(case: Case, conclusion: Conclusion) -> Settlement | None:
     problems = (conclusion.problem,) if conclusion.problem else ()
     tried = case.entry.attempts
     return Settlement(case.entry.id, conclusion.state, conclusion.text, problems=problems, attempt=tried)
+
+
+Listings = dict[str, Listing | None]
+"""The listing of each subject that was looked at; None where it could not be had, which proves nothing."""
+
+
+def look_after(ledger: Ledger, client: Client, run: Run, settings: Settings, patience: Patience) -> Listings:
+    """Look at the listings that something waits for or that can show a lost call; none if nothing does.
+
+    Afterwards the ledger knows which of the waiting lanes were seen, if the setting lets them go then, and has settled what is
+    shown. Raises nothing for what the exchange does.
+    """
+    unknown = {BY_NAME[entry.operation] for entry in ledger.queries.entries_in(State.UNKNOWN)}
+    lanes = set(ledger.queries.waiting_lanes()) if settings.parents == "look" else set()
+    if not unknown and not lanes:
+        return {}
+    subjects = {operation.subject for operation in unknown if operation.proved_by}
+    listings = look(client, subjects | {lane.partition(":")[0] for lane in lanes})
+    resolve_by(listings, ledger, run, settings, patience=patience)
+    if shown := shown_lanes(listings, lanes):
+        ledger.saw(run, shown)
+    return listings
+
+
+def look(client: Client, subjects: Collection[str]) -> Listings:
+    """The listings of these subjects, as whole as the exchange gives them."""
+    listings: Listings = {}
+    for operation in (one for one in BY_NAME.values() if not one.is_write and one.subject in subjects):
+        listings[operation.subject] = None
+        with suppress(ExchangeUnreachable, TokenRefused):
+            listings[operation.subject] = client.whole_listing(operation)
+    return listings
+
+
+def shown_lanes(listings: Mapping[str, Listing | None], wanted: Collection[str]) -> set[str]:
+    """Which of the wanted lanes have an order or tender that these listings show."""
+    listed: dict[str, Operation] = {one.subject: one for one in BY_NAME.values() if not one.is_write}
+    return {
+        lane
+        for subject, listing in listings.items()
+        if listing is not None
+        for head in listing.heads(LISTED_KEYS)
+        if listed_subject(head) == subject and (lane := listed[subject].lane_of(head)) in wanted
+    }

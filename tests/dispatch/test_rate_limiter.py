@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loadsheet.dispatch.rate_gate import AHEAD_S, Gate, moment
+from loadsheet.dispatch.rate_limiter import AHEAD_S, Gate, moment
 
 NOISE = 1e-9  # of adding up fractions
 

@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from loadsheet.dispatch.concurrency import Concurrency, Settled
 from loadsheet.dispatch.outcomes import Outcome, OutcomeKind
-from loadsheet.dispatch.rate_gate import AHEAD_S, Gate, moment
+from loadsheet.dispatch.rate_limiter import AHEAD_S, Gate, moment
 from loadsheet.settings import Settings
 
 FIRST_PAUSE_S = 0.5

@@ -2,7 +2,7 @@ import pytest
 import ready_entries
 
 from loadsheet.dispatch import Outcome, OutcomeKind, Stop
-from loadsheet.dispatch.pace import FIRST_PAUSE_S, LONGEST_PAUSE_S, Pace
+from loadsheet.dispatch.circuit_breaker import FIRST_PAUSE_S, LONGEST_PAUSE_S, Pace
 
 NOT_SENT = Outcome(OutcomeKind.NOT_SENT, "no connection")
 BUSY = Outcome(OutcomeKind.NOT_SENT, "busy", 429)

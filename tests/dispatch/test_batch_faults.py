@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loadsheet.contract import Fault
-from loadsheet.dispatch.batches import blamed
+from loadsheet.dispatch.settlement import blamed
 
 
 def faults(*indices, path="status_location"):

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loadsheet.contract import BY_NAME
-from loadsheet.dispatch.key_order import build_calls
+from loadsheet.dispatch.batching import build_calls
 from loadsheet.ledger import Submission
 
 OPERATIONS = ["order.create", "order.update", "order.status", "order.delete", "tender.create"]

@@ -2,8 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loadsheet.dispatch.long_answers import IN_MEMORY_BYTES_MAX, Kept
-from loadsheet.dispatch.token_masking import TokenMask
+from loadsheet.dispatch.token_masking import IN_MEMORY_BYTES_MAX, Kept, TokenMask
 
 SECRET = b"abcabcab"
 
