@@ -9,7 +9,7 @@ _READING = """
 import json, os, resource, sys
 from pathlib import Path
 from loadsheet.problems import FileRefused
-from loadsheet.reading import Layout, WantedColumn, isolation, open_tables
+from loadsheet.reading import Layout, WantedColumn, open_tables, sandbox
 from loadsheet.settings import Settings
 
 asked, codes = Layout("rows", (WantedColumn("Order", ("Order",)),)), []
@@ -18,7 +18,7 @@ for path in map(Path, sys.argv[1:]):
         codes.append(sum(1 for _ in open_tables(path, path.name, [asked], Settings())["rows"].rows()))
     except FileRefused as refused:
         codes.append(refused.problem.code)
-isolation._nursery(os.getpid()).close()
+sandbox._fork_server(os.getpid()).close()
 used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
 cpu_s = sum(one.ru_utime + one.ru_stime for one in used)
 print(json.dumps([codes, cpu_s, used[1].ru_maxrss / 1024, used[0].ru_maxrss / 1024]))

@@ -8,8 +8,8 @@ from reading_writers import Sheet, Typed, write_ods, write_xls, write_xlsb, writ
 
 from loadsheet.problems import FileRefused, FolderError
 from loadsheet.reading import open_tables
-from loadsheet.reading.disk_errors import DiskFault, fault_behind
-from loadsheet.reading.sandbox import Nursery, open_apart
+from loadsheet.reading.sandbox import ForkServer, open_in_sandbox
+from loadsheet.reading.sandbox_messages import DiskFault, find_disk_error
 from loadsheet.settings import Settings
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="processes cannot be forked here")
@@ -27,36 +27,36 @@ WRITERS = {"csv": write_csv, "xlsx": write_xlsx, "xls": write_xls, "xlsb": write
 
 
 @pytest.fixture(scope="module")
-def nursery():
-    made = Nursery("reading_targets:fail")
+def fork_server():
+    made = ForkServer("reading_targets:fail")
     yield made
     made.close()
 
 
-def read(path, nursery, first, most):
+def read(path, fork_server, first, most):
     """The rows where reads from number `first` on fail, `most` of them."""
     name = f"{first} times {most} {path.name}"
-    return [tuple(row.shown) for row in open_apart(path, name, [ASKED], Settings(), nursery)["rows"].rows()]
+    return [tuple(row.shown) for row in open_in_sandbox(path, name, [ASKED], Settings(), fork_server)["rows"].rows()]
 
 
 @pytest.mark.parametrize("kind", WRITERS)
-def test_r34_whichever_read_fails_the_file_is_read_in_the_second_try_or_the_run_halts(tmp_path, nursery, kind):
+def test_r34_whichever_read_fails_the_file_is_read_in_the_second_try_or_the_run_halts(tmp_path, fork_server, kind):
     path = WRITERS[kind](tmp_path / f"a.{kind}", SHEET)
     expected = [tuple(row.shown) for row in open_tables(path, path.name, [ASKED], Settings())["rows"].rows()]
     assert len(expected) >= 40
     failed = 0
     for first in (*range(3), *range(3, READS_MAX, 8)):
         try:
-            found = read(path, nursery, first, 255)
+            found = read(path, fork_server, first, 255)
         except DiskFault:
             failed += 1
-            assert read(path, nursery, first, 1) == expected
+            assert read(path, fork_server, first, 1) == expected
             continue
         assert found == expected  # there were no more reads than those before
         break
     assert failed >= 2
     with pytest.raises(FolderError, match=r"cannot be read from its disk \(Input/output error\)") as halted:
-        read(path, nursery, 0, 255)
+        read(path, fork_server, 0, 255)
     assert halted.value.exit_code == 75
 
 
@@ -65,4 +65,4 @@ def test_r34_a_file_that_is_cut_off_is_no_fault_of_the_disk(tmp_path):
     path.write_bytes(path.read_bytes()[:900])
     with pytest.raises(FileRefused) as refused:
         open_tables(path, path.name, [ASKED], Settings())
-    assert fault_behind(refused.value) is None
+    assert find_disk_error(refused.value) is None

@@ -19,10 +19,10 @@ from hypothesis import strategies as st
 from reading_corpus import inline, layout, open_one, refusal, rows_of, text_file, workbook_parts, write_parts
 
 from loadsheet.problems import FileRefused, Problem, ReadersUnavailable, Where
-from loadsheet.reading import Native, Row, make_ready, open_tables, sandbox
+from loadsheet.reading import Native, Row, open_tables, sandbox, start_fork_server
 from loadsheet.reading import sandbox_messages as wire
 from loadsheet.reading.bounds import bounds_of
-from loadsheet.reading.sandbox import Nursery, open_apart
+from loadsheet.reading.sandbox import ForkServer, open_in_sandbox
 from loadsheet.reading.tables import Table
 from loadsheet.settings import Settings
 
@@ -33,25 +33,25 @@ pytestmark = posix
 
 
 @pytest.fixture(scope="module")
-def nurseries():
-    """Nurseries whose readers do as a function of `reading_targets` does."""
+def fork_servers():
+    """Fork servers whose readers do as a function of `reading_targets` does."""
     made = {}
 
-    def nursery(target):
-        return made.setdefault(target, Nursery(f"reading_targets:{target}"))
+    def fork_server(target):
+        return made.setdefault(target, ForkServer(f"reading_targets:{target}"))
 
-    yield nursery
+    yield fork_server
     for each in made.values():
         each.close()
 
 
-def opened(nursery, path, **limits):
-    return open_apart(path, path.name, [ASKED], Settings(**{**TIGHT, **limits}), nursery)["rows"]
+def opened(fork_server, path, **limits):
+    return open_in_sandbox(path, path.name, [ASKED], Settings(**{**TIGHT, **limits}), fork_server)["rows"]
 
 
-def refusal_of(nursery, path, **limits):
+def refusal_of(fork_server, path, **limits):
     with pytest.raises(FileRefused) as raised:
-        list(opened(nursery, path, **limits).rows())
+        list(opened(fork_server, path, **limits).rows())
     return raised.value.problem
 
 
@@ -72,20 +72,20 @@ FAILURES = {
 @pytest.mark.parametrize(
     ("deed", "when"), [*((deed, "rows") for deed in FAILURES), ("crash", "open"), ("recurse", "open"), ("hang", "open")]
 )
-def test_a_reader_that_fails_costs_one_file_and_the_next_is_read(tmp_path, nurseries, deed, when):
+def test_a_reader_that_fails_costs_one_file_and_the_next_is_read(tmp_path, fork_servers, deed, when):
     code, said = FAILURES[deed]
-    nursery = nurseries("misbehave")
+    fork_server = fork_servers("misbehave")
     problem = refusal_of(
-        nursery, text_file(tmp_path, f"{deed} {when}"), reading_wall_s=0.5 if deed == "hang" else 100.0
+        fork_server, text_file(tmp_path, f"{deed} {when}"), reading_wall_s=0.5 if deed == "hang" else 100.0
     )
     assert (problem.code, said in problem.text, bool(problem.hint)) == (code, True, True), problem
     assert "Traceback" not in str(problem)
-    with pytest.raises(FileRefused):  # the same nursery still has readers
-        list(opened(nursery, text_file(tmp_path, "refuse rows")).rows())
+    with pytest.raises(FileRefused):  # the same fork server still has readers
+        list(opened(fork_server, text_file(tmp_path, "refuse rows")).rows())
 
 
-def test_a_row_that_came_before_the_reader_failed_was_handed_over_or_not_but_never_half(tmp_path, nurseries):
-    table = opened(nurseries("misbehave"), text_file(tmp_path, "crash rows"))
+def test_a_row_that_came_before_the_reader_failed_was_handed_over_or_not_but_never_half(tmp_path, fork_servers):
+    table = opened(fork_servers("misbehave"), text_file(tmp_path, "crash rows"))
     seen = []
     with pytest.raises(FileRefused):
         seen.extend(table.rows())
@@ -95,13 +95,13 @@ def test_a_row_that_came_before_the_reader_failed_was_handed_over_or_not_but_nev
 
 
 @pytest.mark.parametrize("lie", ["columns", "width", "code", "values", "kind", "number", "cell", "place", "endless"])
-def test_a_reader_that_lies_about_its_table_is_not_believed(tmp_path, nurseries, lie):
-    problem = refusal_of(nurseries("lie"), text_file(tmp_path, lie), reading_memory_mb=1_000, reading_cpu_s=60)
+def test_a_reader_that_lies_about_its_table_is_not_believed(tmp_path, fork_servers, lie):
+    problem = refusal_of(fork_servers("lie"), text_file(tmp_path, lie), reading_memory_mb=1_000, reading_cpu_s=60)
     assert problem.code in ("R232", "R233")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="Landlock and seccomp are Linux's")
-def test_a_reader_can_do_nothing_but_read_its_file(tmp_path, nurseries, monkeypatch):
+def test_a_reader_can_do_nothing_but_read_its_file(tmp_path, fork_servers, monkeypatch):
     if ctypes.CDLL(None).syscall(444, None, 0, 1) < 1:
         pytest.skip("this kernel has no Landlock")
     monkeypatch.setenv("LOADSHEET_TOKEN", "very-secret")
@@ -109,7 +109,7 @@ def test_a_reader_can_do_nothing_but_read_its_file(tmp_path, nurseries, monkeypa
     with socket.create_server(("127.0.0.1", 0)) as server:
         path = text_file(tmp_path, f"{canary} {server.getsockname()[1]} {os.getpid()}")
         with_secrets = {"token": "very-secret", "database": "postgresql://user:very-secret@host/db"}
-        came_of = dict(row.cells for row in opened(nurseries("wander"), path, **with_secrets).rows())
+        came_of = dict(row.cells for row in opened(fork_servers("wander"), path, **with_secrets).rows())
         server.settimeout(0)
         with pytest.raises(BlockingIOError):
             server.accept()
@@ -131,8 +131,8 @@ def test_rows_come_back_as_they_are_read_in_our_own_process(tmp_path):
     for path in (text, tmp_path / "a.xlsx"):
         apart = open_one(path, layout("Order", "Kg"))
         here = open_one(path, layout("Order", "Kg"), reading_process="none")
-        assert [getattr(apart, what) for what in wire.Told._fields] == [
-            getattr(here, what) for what in wire.Told._fields
+        assert [getattr(apart, what) for what in wire.TableDescription._fields] == [
+            getattr(here, what) for what in wire.TableDescription._fields
         ]
         for mine, other in zip_longest(apart.rows(), here.rows()):
             assert (mine, mine.shown) == (other, other.shown)
@@ -173,40 +173,40 @@ def test_what_is_no_file_is_refused_before_anything_waits_for_it(tmp_path):
             open_tables(tmp_path / name, name, [ASKED], Settings())
 
 
-def test_readers_end_with_their_tables_and_with_their_nursery(tmp_path):
-    nursery = Nursery()
+def test_readers_end_with_their_tables_and_with_their_fork_server(tmp_path):
+    fork_server = ForkServer()
     path = text_file(tmp_path, "Order\nA1\n")
-    table = open_apart(path, path.name, [ASKED], Settings(), nursery)["rows"]
+    table = open_in_sandbox(path, path.name, [ASKED], Settings(), fork_server)["rows"]
     pid = table.rows.reader._pid
     os.kill(pid, 0)
-    nursery.close()
+    fork_server.close()
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
     with pytest.raises(FileRefused):
         list(table.rows())
-    again = open_apart(path, path.name, [ASKED], Settings(), nursery)["rows"]  # a new one is started
+    again = open_in_sandbox(path, path.name, [ASKED], Settings(), fork_server)["rows"]  # a new one is started
     reader = again.rows.reader
     assert len(list(again.rows())) == 1
     del again, table
-    assert nursery.fate(reader._pid).code == 0
-    nursery.close()
+    assert fork_server.kill(reader._pid).code == 0
+    fork_server.close()
 
 
-def test_a_nursery_that_cannot_start_stops_the_run_and_blames_no_file(tmp_path):
-    nursery = Nursery("reading_targets:nothing_of_this_name")
+def test_a_fork_server_that_cannot_start_stops_the_run_and_blames_no_file(tmp_path):
+    fork_server = ForkServer("reading_targets:nothing_of_this_name")
     with pytest.raises(ReadersUnavailable, match="no process for reading"):
-        opened(nursery, text_file(tmp_path, "Order\nA1\n"))
-    nursery.close()
+        opened(fork_server, text_file(tmp_path, "Order\nA1\n"))
+    fork_server.close()
 
 
 ENDLESS = """
 import sys, time
 from pathlib import Path
-from loadsheet.reading import Layout, WantedColumn, isolation
+from loadsheet.reading import Layout, WantedColumn, sandbox
 from loadsheet.settings import Settings
-nursery = isolation.Nursery()
+fork_server = sandbox.ForkServer()
 asked = Layout("rows", (WantedColumn("Order", ("Order",)),))
-table = isolation.open_apart(Path(sys.argv[1]), "a.csv", [asked], Settings(), nursery)["rows"]
+table = sandbox.open_in_sandbox(Path(sys.argv[1]), "a.csv", [asked], Settings(), fork_server)["rows"]
 rows = table.rows()
 next(rows)
 print(table.rows.reader._pid, flush=True)
@@ -241,7 +241,7 @@ def test_no_process_outlives_ours_however_it_ends(tmp_path):
         reader = int(ours.stdout.readline())
         family = children_of(ours.pid)
         assert reader in family
-        assert len(family) == 3  # the nursery, the reader, and the one that streams its rows
+        assert len(family) == 3  # the fork server, the reader, and the one that streams its rows
         assert [len(list(Path(f"/proc/{pid}/task").iterdir())) for pid in family] == [1, 1, 1]  # forking needs that
         ours.kill()
     until = time.monotonic() + 60
@@ -286,7 +286,7 @@ def sent(rows):
 @given(ROWS)
 @settings(max_examples=100, deadline=None)
 def test_rows_are_the_same_after_the_wire(rows):
-    reader = wire.RowReader(2)
+    reader = wire.RowDecoder(2)
     back = [row for kind, body in sent(rows) for row in reader.rows(kind, body)]
     assert back == rows
     assert [row.shown for row in back] == [row.shown for row in rows]
@@ -302,12 +302,12 @@ def test_any_bytes_on_the_wire_give_what_they_should_or_a_value_error(body, data
         place = data.draw(st.integers(0, len(body) - 1))
         body = body[:place] + data.draw(st.binary(max_size=3)) + body[place + 1 :]
     readers = [
-        lambda: list(wire.RowReader(2).rows(wire.PLAIN, body)),
-        lambda: list(wire.RowReader(2).rows(wire.TYPED, body)),
+        lambda: list(wire.RowDecoder(2).rows(wire.PLAIN, body)),
+        lambda: list(wire.RowDecoder(2).rows(wire.TYPED, body)),
         lambda: wire.read_tables(body),
         lambda: wire.read_problem(body),
         lambda: wire.read_failure(body),
-        lambda: wire.read_fate(body),
+        lambda: wire.read_exit_status(body),
         lambda: wire.read_head((body + bytes(wire.HEAD_LENGTH))[: wire.HEAD_LENGTH]),
     ]
     for read in readers:
@@ -319,7 +319,7 @@ def test_any_bytes_on_the_wire_give_what_they_should_or_a_value_error(body, data
 
 def test_the_wire_carries_everything_that_tables_and_rows_have():
     known_later = {"at", "first_name"}  # our own process gives a fix file the shape of its original
-    assert set(wire.Told._fields) == set(Table.__slots__) - {"rows"} - known_later
+    assert set(wire.TableDescription._fields) == set(Table.__slots__) - {"rows"} - known_later
     assert wire._TypedRow._fields == Row._fields
 
 
@@ -336,14 +336,14 @@ def test_a_process_loads_only_what_it_needs(imported, absent):
     assert done.stdout.strip() == "set()"
 
 
-def test_readers_come_from_the_process_that_was_made_ready(tmp_path, monkeypatch):
-    started, start = [], Nursery._start
-    monkeypatch.setattr(Nursery, "_start", lambda nursery: started.append(nursery) or start(nursery))
-    monkeypatch.setattr(sandbox, "_nursery", cache(sandbox._nursery.__wrapped__))
-    make_ready(Settings(reading_process="none"))
+def test_readers_come_from_the_process_that_was_started_before(tmp_path, monkeypatch):
+    started, start = [], ForkServer._start
+    monkeypatch.setattr(ForkServer, "_start", lambda fork_server: started.append(fork_server) or start(fork_server))
+    monkeypatch.setattr(sandbox, "_fork_server", cache(sandbox._fork_server.__wrapped__))
+    start_fork_server(Settings(reading_process="none"))
     assert started == []
-    make_ready(Settings())
-    make_ready(Settings())
+    start_fork_server(Settings())
+    start_fork_server(Settings())
     path = text_file(tmp_path, "Order\nA1\n")
     assert [row.shown for row in open_tables(path, "a.csv", [ASKED], Settings())["rows"].rows()] == [("A1",)]
     assert len(started) == 1

@@ -28,7 +28,7 @@ from loadsheet.problems import (
     MappingError,
     Problem,
 )
-from loadsheet.reading import Table, make_ready
+from loadsheet.reading import Table, start_fork_server
 from loadsheet.settings import Settings
 from loadsheet.translation import Watched
 
@@ -64,7 +64,7 @@ def check(
 ) -> int:
     """Read, map and validate FILES and say what is wrong. Nothing is sent, nothing is kept, no file is moved."""
     settings = load(config, mappings=mappings)
-    make_ready(settings)
+    start_fork_server(settings)
     loaded = load_folder(settings.mappings, settings.assumptions)
     usable, count, errors, causes, problems, lines = 0, 0, 0, Causes(), [], _Lines()
     left_out, codes = LeftOut(), set[str]()

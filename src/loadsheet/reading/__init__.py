@@ -1,18 +1,17 @@
 """Stage 2: reading. Files in, tables of cells out; every cell knows file, sheet, row and column. Nothing is converted here.
 
-Open a file with `open_tables`: `isolation` hands it to a process of its own, which may do nothing but read it. There `opening`
-judges what it is (`foreign` names what is not read, `unpacking` looks into archives, `archive` says whether a zip is what it says);
-`delimited` (on `encoding`) reads text, and `workbook` whatever `xlsx`, `xlsb`, `xls` or `ods` made a `Book` of; `formats` knows what
-number formats make of a number; `header` finds where a table starts; `soundness` says which rows can be used; `sentinel` points out
-what a spreadsheet program did to values; `diskfaults` tells a disk that fails from a file that is damaged. `marked` recognises a fix file that is dropped back, and `returned` gives its tables as
-those that they were made from. `opening.glimpse` shows the first rows to somebody who has no mapping yet, in our own process. No
-network, no clock.
+`open_tables` hands a file to a process of its own (`sandbox`). There `opening` finds out what the file is: `unsupported_files`
+names the formats that are not read, `package` checks zip files. `delimited` reads text, decoded by `encoding`. `xlsx`, `xlsb`, `xls`
+and `ods` make a `Book` of a workbook, and `workbook` finds its tables; `number_formats` shows numbers as their sender sees them.
+`header` finds where a table starts, `stray_rows` the rows that are not part of it. `damage_checks` warns of values that a spreadsheet
+program changed. `fix_file_tables` recognises a fix file that comes back. `opening.read_tops` shows the first rows of a sample to the
+author of a mapping, in our own process. No network, no clock.
 """
 
 from loadsheet.reading.damage_checks import Sentinel
 from loadsheet.reading.header import fold
 from loadsheet.reading.layouts import Layout, WantedColumn
-from loadsheet.reading.sandbox import make_ready, open_tables
+from loadsheet.reading.sandbox import open_tables, start_fork_server
 from loadsheet.reading.stray_rows import SUM_WORDS
 from loadsheet.reading.tables import Native, NativeKind, Row, Table, Top
 
@@ -27,6 +26,6 @@ __all__ = [
     "Top",
     "WantedColumn",
     "fold",
-    "make_ready",
     "open_tables",
+    "start_fork_server",
 ]

@@ -1,19 +1,27 @@
-"""The child's side of isolation: a process that forks one reader for each file, and readers that fork one process for each pass
-over the rows.
+"""The child's side of the sandbox: a fork server, one reader for each file, and one process for each pass over the rows.
 
-The nursery imports the readers once, has one thread, no secrets in its environment, and never touches a file. A reader puts itself
-under its limits (`isolation_limits`) before it looks at the first byte, opens the file, tells its tables, and waits; for each pass
-over the rows it forks a process that streams them, so that what it learnt when it opened the file (shared texts, encoding) need
-not be learnt again. All of them end when loadsheet does, however it ends: their sockets close.
+The fork server imports the readers' libraries once. It has one thread and no secrets in its environment, and never opens a file.
+A reader confines itself before it reads the first byte, opens the file, describes its tables and waits. For each pass over the rows it
+forks a process that streams them, so that shared texts and encoding are read only once. All of these end when loadsheet ends,
+however it ends, because their sockets close.
+
+The limits: everywhere but on Windows memory, CPU time and open files; no file is written, no core dumped (macOS accepts the memory
+limit and does not keep it). On Linux also, as far as the kernel has them, Landlock and seccomp. Landlock allows to open the given
+file and the installed program, and to change nothing. seccomp forbids sockets, programs and other processes, and forks once
+rows are streamed. An audit hook of the interpreter refuses the same as a second line. The process cannot undo any of it.
 """
 
+import ctypes
 import gc
 import os
 import pkgutil
+import platform
 import resource
 import signal
 import socket
+import struct
 import sys
+import sysconfig
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -25,20 +33,195 @@ import msgspec
 from loadsheet.problems import FileRefused
 from loadsheet.reading import sandbox_messages as wire
 from loadsheet.reading.bounds import Bounds
-from loadsheet.reading.disk_errors import fault_behind
 from loadsheet.reading.layouts import Layout
-from loadsheet.reading.sandbox_limits import Limits, confine, confine_further
+from loadsheet.reading.sandbox_messages import find_disk_error
 from loadsheet.reading.tables import Table, partial
 
+_OPEN_FILES_MAX = 64
+_INSTALLED = ("stdlib", "platstdlib", "purelib", "platlib")  # folders of the interpreter and its packages
+_WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+_REFUSED_EVENTS = (
+    *("socket.", "urllib.", "http.client.", "ftplib.", "smtplib.", "webbrowser."),
+    *(
+        "subprocess.",
+        "os.exec",
+        "os.posix_spawn",
+        "os.spawn",
+        "os.system",
+        "os.startfile",
+        "os.forkpty",
+        "os.kill",
+        "pty.",
+    ),
+    *(
+        "os.rename",
+        "os.link",
+        "os.symlink",
+        "os.chmod",
+        "os.chown",
+        "os.truncate",
+        "os.mkdir",
+        "os.remove",
+        "os.rmdir",
+        "shutil.",
+    ),
+)
+
+_SET_PARENT_DEATH_SIGNAL, _SET_SECCOMP, _SET_NO_NEW_PRIVILEGES, _FILTER = 1, 22, 38, 2
+_KILL = 9
+_ALLOW, _REFUSE = 0x7FFF0000, 0x00050000 | 1  # SECCOMP_RET_ERRNO with EPERM
+_ARCHITECTURES = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
+_FORKS = ((56, 220), (57, None), (58, None), (435, 435))  # clone, fork, vfork, clone3
+_CALLS = (  # numbers of system calls on x86_64 and aarch64 (Linux, syscall tables)
+    (41, 198), (53, 199), (49, 200), (50, 201), (43, 202), (288, 242), (42, 203),  # socket ... connect
+    (59, 221), (322, 281),  # execve, execveat
+    (62, 129), (101, 117), (310, 270), (311, 271),  # kill, ptrace, process_vm_readv, process_vm_writev
+    (165, 40), (166, 39), (155, 41), (161, 51), (272, 97), (308, 268),  # mount, umount2, pivot_root, chroot, unshare, setns
+    (321, 280), (298, 241), (250, 219), (248, 217), (249, 218),  # bpf, perf_event_open, keyctl, add_key, request_key
+    (175, 105), (313, 273), (176, 106), (246, 104),  # kernel modules, kexec_load
+    (160, 164), (302, 261),  # setrlimit, prlimit64
+    (425, 425), (323, 282), (304, 265), (240, 180), (29, 194),  # io_uring_setup, userfaultfd, open_by_handle_at, mq_open, shmget
+)  # fmt: skip
+_X32 = 0x40000000
+
+_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # Landlock; the same numbers everywhere
+_READ_FILE, _READ_DIR = 1 << 2, 1 << 3
+_RIGHTS = {1: (1 << 13) - 1, 2: (1 << 14) - 1}  # by version of Landlock; from 3 on truncating too
+_RIGHTS_NOW = (1 << 15) - 1
+
+
+class Limits(NamedTuple):
+    """The limits of reading one file: memory beyond what the process began with, CPU time of each pass, and the longest wait for
+    a reply.
+    """
+
+    memory_mb: int
+    cpu_s: int
+    wall_s: float
+
+
+def confine(limits: Limits, file: int) -> None:
+    """Confine this process to its limits and to the descriptor `file`. Its forks have the same limits, with CPU time of their own."""
+    memory = _address_space() + (limits.memory_mb << 20)
+    for resource_id, limit in (
+        (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_FSIZE, 0),
+        (resource.RLIMIT_NOFILE, _OPEN_FILES_MAX),
+        (resource.RLIMIT_AS, memory),
+        (resource.RLIMIT_CPU, limits.cpu_s),
+    ):
+        _lower(resource_id, limit)
+    if sys.platform == "linux":
+        with suppress(OSError):
+            Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")  # if memory runs out, end me first
+        libc = ctypes.CDLL(None, use_errno=True)
+        libc.prctl(_SET_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
+        _forbid_files(libc, file)
+        _forbid_calls(libc, _CALLS)
+    sys.addaudithook(_refuse)
+
+
+def confine_further() -> None:
+    """Confine a process that only streams rows: it may not fork, and dies with its parent."""
+    if sys.platform == "linux":
+        libc = ctypes.CDLL(None, use_errno=True)
+        libc.prctl(_SET_PARENT_DEATH_SIGNAL, _KILL, 0, 0, 0)
+        _forbid_calls(libc, _FORKS)
+    sys.addaudithook(_refuse_fork)
+
+
+def _lower(resource_id: int, limit: int) -> None:
+    _, hard = resource.getrlimit(resource_id)
+    if hard != resource.RLIM_INFINITY:
+        limit = min(limit, hard)
+    hard_limit = (
+        limit + 1 if resource_id == resource.RLIMIT_CPU else limit
+    )  # first the signal that says why, then the one that kills
+    if hard != resource.RLIM_INFINITY:
+        hard_limit = min(hard_limit, hard)
+    with suppress(ValueError, OSError):  # macOS refuses some
+        resource.setrlimit(resource_id, (limit, hard_limit))
+
+
+def _address_space() -> int:
+    """The address space of this process in bytes; on systems other than Linux an allowance for the interpreter."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+    except (OSError, ValueError):
+        return 1 << 30
+    return pages * resource.getpagesize()
+
+
+def _refuse(event: str, arguments: tuple[object, ...]) -> None:
+    """The audit hook: refuses with PermissionError, which counts as a failure of the reader."""
+    if event == "open":
+        path, _, flags = arguments
+        if isinstance(flags, int) and flags & _WRITING:
+            raise PermissionError(f"a reader may not write: {path!r}")
+    elif event.startswith(_REFUSED_EVENTS):
+        raise PermissionError(f"a reader may not do this: {event}")
+
+
+def _refuse_fork(event: str, _arguments: tuple[object, ...]) -> None:
+    if event == "os.fork":
+        raise PermissionError("a reader may not fork")
+
+
+def _forbid_files(libc: ctypes.CDLL, file: int) -> None:
+    """Landlock: only `file` and the installed program may be opened, for reading. Does nothing on a kernel without Landlock."""
+    version = libc.syscall(_CREATE_RULESET, None, 0, 1)
+    if version < 1:
+        return
+    attributes = struct.pack("=Q", _RIGHTS.get(version, _RIGHTS_NOW))
+    rules = libc.syscall(_CREATE_RULESET, attributes, len(attributes), 0)
+    if rules < 0:
+        return
+    _allow(libc, rules, file, _READ_FILE)
+    for folder in {*(sysconfig.get_path(name) for name in _INSTALLED), str(Path(__file__).parents[1])}:
+        with suppress(OSError):
+            opened = os.open(folder, os.O_RDONLY)
+            _allow(libc, rules, opened, _READ_FILE | _READ_DIR)
+            os.close(opened)
+    libc.syscall(_RESTRICT_SELF, rules, 0)
+    os.close(rules)
+
+
+def _allow(libc: ctypes.CDLL, rules: int, opened: int, rights: int) -> None:
+    libc.syscall(_ADD_RULE, rules, 1, struct.pack("=Qi", rights, opened), 0)
+
+
+def _forbid_calls(libc: ctypes.CDLL, calls: tuple[tuple[int, int | None], ...]) -> None:
+    """seccomp: these system calls fail with EPERM. Does nothing on an architecture whose call numbers are not in `_ARCHITECTURES`."""
+    if platform.machine() not in _ARCHITECTURES:
+        return
+    architecture, column = _ARCHITECTURES[platform.machine()]
+    numbers = [call[column] for call in calls if call[column] is not None]
+    last = (
+        len(numbers) + 5
+    )  # the place of the instruction that refuses; jumps are counted from the instruction after them
+    program = [
+        (0x20, 0, 0, 4),  # load the architecture
+        (0x15, 0, last - 2, architecture),  # another one: refuse
+        (0x20, 0, 0, 0),  # load the number of the call
+        (0x35, last - 4, 0, _X32),  # the second set of numbers of x86_64: refuse
+        *((0x15, last - 5 - place, 0, number) for place, number in enumerate(numbers)),
+        (0x06, 0, 0, _ALLOW),
+        (0x06, 0, 0, _REFUSE),
+    ]
+    packed = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *step) for step in program))
+    filtering = struct.pack("@HP", len(program), ctypes.addressof(packed))
+    libc.prctl(_SET_SECCOMP, ctypes.c_ulong(_FILTER), filtering, ctypes.c_ulong(0), ctypes.c_ulong(0))
+
+
 Target = Callable[[Path, str, Sequence[Layout], Bounds], dict[str, Table]]
-"""What reads a file: `opening.open_tables`, or what a test puts in its place."""
+"""The function that reads a file: `opening.open_tables`, or a test's own."""
 
-_FATES_MAX = 1_000
+_EXITS_MAX = 1_000
 
 
-class Order(NamedTuple):
-    """What a reader is asked to open, within which bounds, and within which limits of the process. `path` is used only where a
-    descriptor cannot be opened anew.
+class OpenRequest(NamedTuple):
+    """The file to open, the bounds for its content, and the limits of the process. `path` is used only where a descriptor
+    cannot be reopened.
     """
 
     path: str
@@ -49,70 +232,70 @@ class Order(NamedTuple):
 
 
 def serve(control: int, target: str) -> None:
-    """The nursery, from its first request to the end of `control`. `target` is a module and a function in it, as in `json:loads`."""
+    """Run the fork server until `control` closes. `target` is a module and a function in it, as in `json:loads`."""
     sys.modules["numpy"] = None  # type: ignore[assignment]  # openpyxl imports it if it is there, and nothing here needs it
     function: Target = pkgutil.resolve_name(target)
     os.chdir("/")
     gc.collect()
     gc.freeze()  # what is here now stays shared with every reader
     gc.set_threshold(50_000)  # rows make many objects and no cycles
-    readers = _Readers()
+    readers = _RunningReaders()
     with socket.socket(fileno=control) as channel:
         while (request := _receive(channel)) is not None:
             kind, body, files = request
-            if kind == wire.HATCH:
+            if kind == wire.FORK:
                 file, channel_of_reader = files
                 pid = os.fork()
                 if not pid:
                     channel.close()
-                    _live(file, channel_of_reader, function)
+                    _run_reader(file, channel_of_reader, function)
                 os.close(file)
                 os.close(channel_of_reader)
-                readers.born(pid)
+                readers.add(pid)
                 wire.write_frame(channel.sendall, wire.DONE, pid)
             else:
-                wire.write_frame(channel.sendall, wire.DONE, readers.end(msgspec.msgpack.decode(body, type=int)))
-    readers.end_all()
+                wire.write_frame(channel.sendall, wire.DONE, readers.kill(msgspec.msgpack.decode(body, type=int)))
+    readers.kill_all()
 
 
-class _Readers:
-    """The readers of this nursery: those that live, and how the others ended."""
+class _RunningReaders:
+    """The readers of this fork server: those that run, and the exit statuses of the others."""
 
     def __init__(self) -> None:
-        self._living: set[int] = set()
-        self._fates: dict[int, wire.Fate] = {}
+        self._running: set[int] = set()
+        self._exits: dict[int, wire.ExitStatus] = {}
 
-    def born(self, pid: int) -> None:
-        """Take note of a new reader, and of those that have ended meanwhile."""
-        self._living.add(pid)
+    def add(self, pid: int) -> None:
+        """Add a new reader, and collect the exit statuses of those that ended."""
+        self._running.add(pid)
         with suppress(ChildProcessError):  # none is left
             while (ended := os.wait4(-1, os.WNOHANG))[0]:
-                self._buried(ended)
-        while len(self._fates) > _FATES_MAX:
-            del self._fates[next(iter(self._fates))]
+                self._record_exit(ended)
+        while len(self._exits) > _EXITS_MAX:
+            del self._exits[next(iter(self._exits))]
 
-    def end(self, pid: int) -> wire.Fate:
-        """Kill a reader and all it has forked, if it is not dead yet, and say how it ended."""
-        if pid in self._living:
+    def kill(self, pid: int) -> wire.ExitStatus:
+        """Kill a reader and all it forked, if it still runs, and return how it ended."""
+        if pid in self._running:
             for kill in (os.killpg, os.kill):
                 with suppress(ProcessLookupError, PermissionError):
                     kill(pid, signal.SIGKILL)
-            self._buried(os.wait4(pid, 0))
-        return self._fates.pop(pid, wire.Fate(0, 0, 0, 0.0))
+            self._record_exit(os.wait4(pid, 0))
+        return self._exits.pop(pid, wire.ExitStatus(0, 0, 0, 0.0))
 
-    def end_all(self) -> None:
-        """Kill what is left."""
-        for pid in list(self._living):
-            self.end(pid)
+    def kill_all(self) -> None:
+        """Kill all readers that still run."""
+        for pid in list(self._running):
+            self.kill(pid)
 
-    def _buried(self, ended: tuple[int, int, resource.struct_rusage]) -> None:
-        pid, status, used = ended
-        self._fates[pid] = _fate(status, used)
-        self._living.discard(pid)
+    def _record_exit(self, ended: tuple[int, int, resource.struct_rusage]) -> None:
+        pid, status, usage = ended
+        self._exits[pid] = _exit_status(status, usage)
+        self._running.discard(pid)
 
 
-class _LastWords:
-    """Ends the process, whatever happens within: nobody above is there to catch anything. What was raised is told first."""
+class _ErrorReporter:
+    """Reports an exception to the parent and ends the process in any case: no caller is there to catch it."""
 
     def __init__(self, write: wire.Write) -> None:
         self._write = write
@@ -122,7 +305,7 @@ class _LastWords:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         try:
-            fault = fault_behind(error)
+            fault = find_disk_error(error)
             if fault is not None:
                 wire.write_frame(self._write, wire.FAILED, (wire.DISK, str(fault.strerror)))
             elif isinstance(error, FileRefused):
@@ -133,35 +316,37 @@ class _LastWords:
             os._exit(error is not None)
 
 
-def _live(file: int, control: int, target: Target) -> None:
-    """A reader, from birth to death."""
+def _run_reader(file: int, control: int, target: Target) -> None:
+    """Run a reader from its first request to its end."""
     os.setsid()
     channel = socket.socket(fileno=control)
     streams: dict[int, int] = {}
-    with _LastWords(channel.sendall):
+    with _ErrorReporter(channel.sendall):
         request = _receive(channel)
         if request is None:
             return
-        order = msgspec.msgpack.decode(request[1], type=Order)
-        confine(order.limits, file)
-        anew = Path(f"/proc/self/fd/{file}")  # opens the file behind a descriptor, whatever its name leads to by now
-        path = anew if anew.exists() else Path(order.path)
-        tables = target(path, order.name, order.layouts, order.bounds)
-        wire.write_frame(channel.sendall, wire.TABLES, [wire.tell(table) for table in tables.values()])
+        open_request = msgspec.msgpack.decode(request[1], type=OpenRequest)
+        confine(open_request.limits, file)
+        reopened = Path(
+            f"/proc/self/fd/{file}"
+        )  # opens the file behind a descriptor, whatever its name leads to by now
+        path = reopened if reopened.exists() else Path(open_request.path)
+        tables = target(path, open_request.name, open_request.layouts, open_request.bounds)
+        wire.write_frame(channel.sendall, wire.TABLES, [wire.describe(table) for table in tables.values()])
         while (request := _receive(channel)) is not None:
             kind, body, files = request
             if kind == wire.ROWS:
-                number, name, only = msgspec.msgpack.decode(body, type=tuple[int, str, frozenset[int] | None])
-                streams[number] = _fork_stream(channel, files[0], tables[name], only)
+                number, name, positions = msgspec.msgpack.decode(body, type=tuple[int, str, frozenset[int] | None])
+                streams[number] = _fork_stream(channel, files[0], tables[name], positions)
             else:
                 number = msgspec.msgpack.decode(body, type=int)
-                wire.write_frame(channel.sendall, wire.DONE, _fate(*os.wait4(streams.pop(number), 0)[1:]))
+                wire.write_frame(channel.sendall, wire.DONE, _exit_status(*os.wait4(streams.pop(number), 0)[1:]))
         with suppress(PermissionError):  # where seccomp is, the streams die with us anyway
             os.killpg(0, signal.SIGKILL)
 
 
-def _fork_stream(channel: socket.socket, out: int, table: Table, only: frozenset[int] | None) -> int:
-    """Fork a process that streams the rows of a table into `out`, perhaps with only the cells at some positions."""
+def _fork_stream(channel: socket.socket, out: int, table: Table, positions: frozenset[int] | None) -> int:
+    """Fork a process that streams the rows of a table into `out`; with `positions`, only these cells."""
     pid = os.fork()
     if pid:
         os.close(out)
@@ -173,10 +358,10 @@ def _fork_stream(channel: socket.socket, out: int, table: Table, only: frozenset
             rest = rest[os.write(out, rest) :]
 
     channel.close()
-    with _LastWords(write):
+    with _ErrorReporter(write):
         confine_further()
         rows = table.rows()
-        wire.write_rows(write, rows if only is None else partial(rows, only, len(table.header)))
+        wire.write_rows(write, rows if positions is None else partial(rows, positions, len(table.header)))
         wire.write_frame(write, wire.END)
     raise AssertionError  # the process has ended
 
@@ -201,7 +386,7 @@ def _receive(channel: socket.socket) -> tuple[bytes, bytes, list[int]] | None:
     return kind, body, files
 
 
-def _fate(status: int, used: resource.struct_rusage) -> wire.Fate:
+def _exit_status(status: int, usage: resource.struct_rusage) -> wire.ExitStatus:
     code = os.waitstatus_to_exitcode(status)
     unit = 1 << 20 if sys.platform == "darwin" else 1 << 10  # ru_maxrss counts bytes there, KiB elsewhere
-    return wire.Fate(max(-code, 0), max(code, 0), used.ru_maxrss // unit, used.ru_utime + used.ru_stime)
+    return wire.ExitStatus(max(-code, 0), max(code, 0), usage.ru_maxrss // unit, usage.ru_utime + usage.ru_stime)

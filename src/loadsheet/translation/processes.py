@@ -168,7 +168,7 @@ def serve() -> None:
                 packed = pack(chunk)
                 if len(packed) > wire.FRAME_BYTES_MAX:
                     raise OverflowError("a chunk is larger than a frame may be")
-                pipe.write(wire.head_of(_CHUNK, packed))
+                pipe.write(wire.pack_head(_CHUNK, packed))
                 pipe.write(packed)
                 pipe.flush()
             wire.write_frame(pipe.write, wire.END, part.told())
