@@ -28,7 +28,7 @@ def run(settings: Settings, ledger: Ledger, dispatcher: Dispatcher, *, progress:
     """
     mappings = load_folder(settings.mappings, settings.assumptions)
     reports.check_writable(settings.outbox_here)
-    this_run = ledger.begin_run(reports.told_in(settings.outbox_here))
+    this_run = ledger.begin_run(reports.run_folders(settings.outbox_here))
     work = Work(settings, ledger, this_run, Patience(ledger.now), updating_of(mappings))
     sent = Delivered(learn(work, dispatcher.client), Listings())
     taken = take_in(settings, ledger, work.run, mappings)

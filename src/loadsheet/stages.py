@@ -181,8 +181,8 @@ def _accounted(
         ledger.end_run(ended, exit_code=exit_code, summary=written.in_ledger, shown=shown)
     except LedgerUnwritable as full:  # the next run tells of this one
         with suppress(FolderError):
-            reports.tell_end(
-                written.after_all(full.exit_code, {"the end of the run in the ledger": str(full)}), settings
+            reports.rewrite_summary(
+                written.with_failed_steps(full.exit_code, {"the end of the run in the ledger": str(full)}), settings
             )
         raise
     return Result(exit_code, written, stopped, (*left, *said), sent.late)
@@ -193,7 +193,7 @@ def _least(work: Work, run: Run, missing: Mapping[str, str]) -> reports.Written:
     settings, ledger = work.settings, work.ledger
     ledger.still_mine()
     ended = replace(run, exit_code=ReportsIncomplete.exit_code, finished_at=ledger.now())
-    written = reports.write_least(ledger.queries, ended, settings, missing=missing)
+    written = reports.write_fallback(ledger.queries, ended, settings, missing=missing)
     ledger.end_run(ended, exit_code=ReportsIncomplete.exit_code, summary=written.in_ledger)
     return written
 
@@ -240,7 +240,9 @@ def _not_all_sent(ledger: Ledger, sent: Delivered) -> LoadsheetError | None:
 def _still_missing(ledger: Ledger, this_run: Run) -> Iterator[Problem]:
     for run in ledger.queries.runs_with_reports_missing(this_run):
         hint = f"loadsheet report --run {run.name} makes them"
-        yield Problem("L615", values={"run": run.name, "lacks": reports.lacking(run)}, hint=hint, level="warning")
+        yield Problem(
+            "L615", values={"run": run.name, "lacks": reports.missing_reports(run)}, hint=hint, level="warning"
+        )
 
 
 def _still_waiting(ledger: Ledger, this_run: Run) -> Iterator[Problem]:

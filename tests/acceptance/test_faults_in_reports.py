@@ -297,7 +297,7 @@ def test_an_end_that_cannot_be_corrected_is_said(house, monkeypatch, capsys):
     with monkeypatch.context() as patch:
         broken(patch, "operations.notifications.tell")
         broken(patch, "ledger.maintenance.Upkeep.correct_end")
-        broken(patch, "reports.tell_end")
+        broken(patch, "reports.rewrite_summary")
         assert invoke(["run"]) == 70
     err, run = capsys.readouterr().err, latest(house).name
     for where in ("the ledger", "run.json"):

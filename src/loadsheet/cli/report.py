@@ -84,7 +84,7 @@ def report(
         written, found = _write(ledger.queries, told, settings, ask=ask)
     if written.incomplete is not None:
         raise written.incomplete
-    if not day and reports.lacking(told.run):
+    if not day and reports.missing_reports(told.run):
         with held_ledger(settings) as ours:
             opened = [one for one in found.exceptions.standings if one.run == told.run.name]
             ours.reports_made(told.run, written.in_ledger, opened)

@@ -65,12 +65,12 @@ class RunEnd:
         return self._correct(before, result)
 
     def _correct(self, before: Result, result: Result) -> Result:
-        written = result.reports.after_all(result.exit_code, result.undone)
+        written = result.reports.with_failed_steps(result.exit_code, result.undone)
         self.result = replace(result, reports=written)
         with _tried("the ledger", before), self._ledger() as ledger:
             ledger.upkeep.correct_end(written.summary.run, exit_code=result.exit_code, summary=written.in_ledger)
         with _tried(reports.SUMMARY, before):
-            reports.tell_end(written, self._settings)
+            reports.rewrite_summary(written, self._settings)
         return self.result
 
 

@@ -24,8 +24,8 @@ from loadsheet.problem_groups import Causes
 from loadsheet.problems import Problem, ReportsIncomplete
 from loadsheet.reconcile import Match, Reconciliation
 from loadsheet.reports.acknowledgement import Acknowledgements, acknowledgement_schema
-from loadsheet.reports.atomic_files import check_writable, placed, told_in
-from loadsheet.reports.fallback import write_minimal
+from loadsheet.reports.atomic_files import check_writable, placed, run_folders
+from loadsheet.reports.fallback import write_fallback_reports
 from loadsheet.reports.fix_workbook import Fixes
 from loadsheet.reports.optional import ACKNOWLEDGEMENTS, CAUSES, FIXES, Optional
 from loadsheet.reports.optional import INDEX as INDEX_OF
@@ -35,11 +35,11 @@ from loadsheet.reports.publishing import INDEX, SUMMARY, bring_reports, bring_su
 from loadsheet.reports.reconciliation import NAME as WORKBOOK
 from loadsheet.reports.reconciliation import ReconciliationWorkbook, free_name, other_name
 from loadsheet.reports.results import DropResults, results_names
-from loadsheet.reports.run_document import MissingTold, schema
-from loadsheet.reports.run_summary import Gathering, RunSummary, left_in_inbox, summarise, undone_told
+from loadsheet.reports.run_document import MissingReport, schema
+from loadsheet.reports.run_summary import RunSummary, RunTally, failed_steps, left_in_inbox, summarise
 from loadsheet.reports.sentences import sentences
 from loadsheet.reports.sheets import ROWS_MAX, open_book
-from loadsheet.reports.web import PAGE, RunPage, fleet_seen, write_index
+from loadsheet.reports.web import PAGE, RunPage, fleet_status, write_index
 from loadsheet.settings import Settings
 
 __all__ = [
@@ -52,15 +52,15 @@ __all__ = [
     "bring_reports",
     "check_writable",
     "close_reports",
-    "lacking",
     "left_in_inbox",
+    "missing_reports",
     "publish_index",
+    "rewrite_summary",
+    "run_folders",
     "schema",
     "sentences",
-    "tell_end",
-    "told_in",
     "write",
-    "write_least",
+    "write_fallback",
 ]
 
 
@@ -95,16 +95,16 @@ class Written:
     @property
     def in_ledger(self) -> dict[str, Any]:
         """What the ledger keeps of it (JSON values)."""
-        told: dict[str, Any] = {"entries": dict(self.summary.entries), "verdicts": dict(self.summary.verdicts)}
+        summary: dict[str, Any] = {"entries": dict(self.summary.entries), "verdicts": dict(self.summary.verdicts)}
         if self.summary.missing:
-            told["missing"] = [one.report for one in self.summary.missing]
+            summary["missing"] = [one.report for one in self.summary.missing]
         if self.summary.undone:
-            told["undone"] = {one.what: one.why for one in self.summary.undone}
-        return told
+            summary["undone"] = {one.what: one.why for one in self.summary.undone}
+        return summary
 
-    def after_all(self, exit_code: int, undone: Mapping[str, str]) -> Self:
+    def with_failed_steps(self, exit_code: int, undone: Mapping[str, str]) -> Self:
         """The same of a run that ended with this exit code after all, because these things failed after its end (each with why)."""
-        return replace(self, summary=replace(self.summary, exit_code=exit_code, undone=undone_told(undone)))
+        return replace(self, summary=replace(self.summary, exit_code=exit_code, undone=failed_steps(undone)))
 
     @property
     def incomplete(self) -> ReportsIncomplete | None:
@@ -113,10 +113,10 @@ class Written:
         if not summary.missing:
             return None
         counts = ", ".join(f"{count:,} {state}" for state, count in summary.entries.items()) or "nothing to send"
-        lacking = listed({one.report: one.why for one in summary.missing})
+        missing_reports = listed({one.report: one.why for one in summary.missing})
         log = self.state / "logs" / f"{summary.run}.jsonl"
         return ReportsIncomplete(
-            f"run {summary.run}: {counts}; a fault of our own kept reports from being written: {lacking}",
+            f"run {summary.run}: {counts}; a fault of our own kept reports from being written: {missing_reports}",
             todo=f"the details are in {log}; `loadsheet report --run {summary.run}` makes them, after an upgrade if need be",
         )
 
@@ -149,9 +149,11 @@ def write(
     without: dict[str, str] = {}
     while True:
         try:
-            told = _Told(remarks, forecast, inbox, missing_records, tuple(MissingTold(*one) for one in without.items()))
+            additions = _Additions(
+                remarks, forecast, inbox, missing_records, tuple(MissingReport(*one) for one in without.items())
+            )
             summary = _write(
-                queries, reconciliation, run, settings, drops=drops, told=told, sheet_rows_max=sheet_rows_max
+                queries, reconciliation, run, settings, drops=drops, additions=additions, sheet_rows_max=sheet_rows_max
             )
             allowed()
             _publish(queries, run, reconciliation, settings, summary)
@@ -159,23 +161,23 @@ def write(
         except Fault as fault:
             without[fault.what] = noted(fault.what, fault.cause)
             run = replace(run, exit_code=ReportsIncomplete.exit_code)
-    whose, place = settings.shipper if settings.shippers else "", settings.outbox / run.name
-    return Written(settings.outbox_here / run.name, summary.reports, summary, settings.state, whose, place)
+    shipper, place = settings.shipper if settings.shippers else "", settings.outbox / run.name
+    return Written(settings.outbox_here / run.name, summary.reports, summary, settings.state, shipper, place)
 
 
-def write_least(queries: LedgerQueries, run: Run, settings: Settings, *, missing: Mapping[str, str]) -> Written:
+def write_fallback(queries: LedgerQueries, run: Run, settings: Settings, *, missing: Mapping[str, str]) -> Written:
     """Write the reports of last resort of a run (see `minimal`), which is `missing` these, each with why. Raises FolderError."""
-    told: list[Drop] = []
+    drops: list[Drop] = []
     known = dict(missing)
     with isolated("results", known):
-        told += queries.drops_of(run)
-    summary = write_minimal(queries, run, told, settings.outbox_here, known)
+        drops += queries.drops_of(run)
+    summary = write_fallback_reports(queries, run, drops, settings.outbox_here, known)
     publish(settings, run.name, summary.reports)
-    whose, place = settings.shipper if settings.shippers else "", settings.outbox / run.name
-    return Written(settings.outbox_here / run.name, summary.reports, summary, settings.state, whose, place)
+    shipper, place = settings.shipper if settings.shippers else "", settings.outbox / run.name
+    return Written(settings.outbox_here / run.name, summary.reports, summary, settings.state, shipper, place)
 
 
-def tell_end(written: Written, settings: Settings) -> None:
+def rewrite_summary(written: Written, settings: Settings) -> None:
     """Write `run.json` anew, and nothing else, for a run that ended otherwise than its reports say. Raises FolderError."""
     with placed(written.folder / SUMMARY) as part:
         part.write_bytes(written.summary.to_json())
@@ -183,20 +185,20 @@ def tell_end(written: Written, settings: Settings) -> None:
     publish(settings, written.summary.run, [SUMMARY])
 
 
-def lacking(run: Run) -> str:
+def missing_reports(run: Run) -> str:
     """What a run lacks of its reports, in words, as the ledger has it; empty if nothing."""
     missing = msgspec.json.decode(run.summary).get("missing", []) if run.summary else []
     return "has only minimal reports" if ALL in missing else f"has no {', '.join(missing)}" if missing else ""
 
 
-class _Told(NamedTuple):
+class _Additions(NamedTuple):
     """What the reports tell beside the ledger and the reconciliation."""
 
     remarks: Sequence[Problem | str]
     forecast: str
     inbox: Mapping[str, Any]
     missing_records: Mapping[int, MissingRecords]
-    missing: tuple[MissingTold, ...]
+    missing: tuple[MissingReport, ...]
 
     @property
     def without(self) -> Container[str]:
@@ -211,12 +213,12 @@ def _write(
     settings: Settings,
     *,
     drops: Sequence[Drop],
-    told: _Told,
+    additions: _Additions,
     sheet_rows_max: int,
 ) -> RunSummary:
     """One pass over the ledger that writes all reports but those to do without. Raises Fault for a fault in an optional one."""
-    folder, names, without = settings.outbox_here / run.name, results_names(drops, run), told.without
-    gathered = Gathering(folding=cast("Causes", Optional(CAUSES, Causes, without)))
+    folder, names, without = settings.outbox_here / run.name, results_names(drops, run), additions.without
+    tally = RunTally(folding=cast("Causes", Optional(CAUSES, Causes, without)))
     written: list[str] = []
     fix_names: dict[int, tuple[str, ...]] = {}
     page = Optional(PAGE_OF, lambda: RunPage(queries, documents_max=settings.page_documents_max), without)
@@ -225,37 +227,37 @@ def _write(
     with ExitStack() as books:
         name = free_name(folder)
 
-        def begun() -> ReconciliationWorkbook:
+        def new_workbook() -> ReconciliationWorkbook:
             title = f"Reconciliation {run.name}"
             book = books.enter_context(open_book(folder / name, title=title, footer=f"loadsheet run {run.name}"))
             return ReconciliationWorkbook(book, folder, queries, reconciliation, rows_max=sheet_rows_max)
 
-        workbook = Optional(WORKBOOK_OF, begun, without)
+        workbook = Optional(WORKBOOK_OF, new_workbook, without)
         for drop in drops:
-            gathered.open(drop)
+            tally.open(drop)
             workbook.open(drop)
             page.open(drop)
             with ExitStack() as spools:
                 results = DropResults(drop, folder, names[drop.id], spools)
                 fixes.open(drop, spools)
                 acknowledgements.open(drop, spools)
-                takers = [one.add for one in (gathered, results, workbook, page, acknowledgements)]
+                writers = [one.add for one in (tally, results, workbook, page, acknowledgements)]
                 fix = fixes.add
                 for entry in queries.entries_of(drop.id):
                     fix(entry)
-                    _give(takers, entry, reconciliation.matches[entry.id])
+                    _add_to_all(writers, entry, reconciliation.matches[entry.id])
                 for row in queries.ignored_of(drop.id):
                     results.leave_out(row)
                 written += results.finish()
                 fix_names[drop.id] = fixes.finish()
                 written += (*fix_names[drop.id], *acknowledgements.finish())
         reports = [*([PAGE] * (PAGE_OF not in without)), *([name] * (WORKBOOK_OF not in without)), *written, SUMMARY]
-        tell = partial(summarise, results=names, reports=reports, fixes=fix_names, inbox=told.inbox)
-        tell = partial(tell, missing_records=told.missing_records)
-        summary = replace(tell(run, drops, reconciliation, gathered, settings), missing=told.missing)
-        beyond = workbook.finish(summary, run, settings)
-        said = (*map(str, told.remarks), *other_name(name))
-        summary = replace(summary, reports=(*reports, *beyond), remarks=said, forecast=told.forecast)
+        summarise_run = partial(summarise, results=names, reports=reports, fixes=fix_names, inbox=additions.inbox)
+        summarise_run = partial(summarise_run, missing_records=additions.missing_records)
+        summary = replace(summarise_run(run, drops, reconciliation, tally, settings), missing=additions.missing)
+        overflow = workbook.finish(summary, run, settings)
+        remarks = (*map(str, additions.remarks), *other_name(name))
+        summary = replace(summary, reports=(*reports, *overflow), remarks=remarks, forecast=additions.forecast)
         guarded(WORKBOOK_OF, books.close)  # now it is in its place
     page.finish(folder, summary)
     with placed(folder / SUMMARY) as part:  # the last: where it stands, the others do
@@ -271,7 +273,7 @@ def _publish(
     publish(settings, run.name, summary.reports)
     if INDEX_OF in {one.report for one in summary.missing}:
         return
-    shown, fleet = settings.index_runs_max, guarded(INDEX_OF, fleet_seen, settings)
+    shown, fleet = settings.index_runs_max, guarded(INDEX_OF, fleet_status, settings)
     bring_summaries(settings, shown)
     guarded(
         INDEX_OF,
@@ -295,7 +297,7 @@ def close_reports(place: Path, settings: Settings) -> None:
         close_to_others(place, settings.outbox_group)
 
 
-def _give(takers: Sequence[Callable[[Entry, Match], object]], entry: Entry, match: Match) -> None:
+def _add_to_all(writers: Sequence[Callable[[Entry, Match], object]], entry: Entry, match: Match) -> None:
     counted = entry if entry.state is match.state else entry._replace(state=match.state)
-    for take in takers:
-        take(counted, match)
+    for add in writers:
+        add(counted, match)

@@ -34,6 +34,7 @@ from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.problems import Problem
 from loadsheet.reconcile import NEEDS_SOMEONE, Match
 from loadsheet.reports.atomic_files import placed, safe_name
+from loadsheet.reports.run_document import published_schema
 from loadsheet.reports.safety import csv_row
 from loadsheet.reports.spooling import Roll
 
@@ -54,7 +55,11 @@ _SETTLED = frozenset({State.ACCEPTED, State.UNCHANGED})
 _SAME_WAITS = (
     "L603"  # of a record that repeats a waiting one: what becomes of that is told with the file that it came in
 )
-_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+_PUBLISHED = {  # schema names of version 1, which programs may refer to
+    "AcknowledgedGroup": "GroupNoted",
+    "AcknowledgedProblem": "ProblemNoted",
+    "AcknowledgedRecord": "RecordNoted",
+}
 
 _COLUMNS = (
     *("level", "control", "sequence", "file", "operation", "key", "rows", "code", "state", "number", "problems"),
@@ -66,95 +71,99 @@ _NO_RECORDS = b'"records":[]}'
 _encode = msgspec.json.Encoder().encode
 
 
-def _says(text: str) -> Meta:
+def _described(text: str) -> Meta:
     return Meta(description=text)
 
 
-class ProblemNoted(msgspec.Struct, frozen=True):
+class AcknowledgedProblem(msgspec.Struct, frozen=True):
     """One problem of a record or a file."""
 
-    code: Annotated[str, _says("The code of the catalogue, such as C302")]
-    level: Annotated[str, _says("error or warning")]
-    file: Annotated[str, _says("The file; empty if it concerns no place in one")]
-    sheet: Annotated[str, _says("The sheet; empty for a CSV file")]
-    row: Annotated[int, _says("The row, from 1 as the sender's program shows it; 0 for none")]
-    column: Annotated[str, _says("The heading of the column")]
-    cell: Annotated[str, _says("The address of the cell, such as J14; empty for a CSV file")]
-    text: Annotated[str, _says("What is wrong, in one sentence")]
-    hint: Annotated[str, _says("What to do")]
+    code: Annotated[str, _described("The code of the catalogue, such as C302")]
+    level: Annotated[str, _described("error or warning")]
+    file: Annotated[str, _described("The file; empty if it concerns no place in one")]
+    sheet: Annotated[str, _described("The sheet; empty for a CSV file")]
+    row: Annotated[int, _described("The row, from 1 as the sender's program shows it; 0 for none")]
+    column: Annotated[str, _described("The heading of the column")]
+    cell: Annotated[str, _described("The address of the cell, such as J14; empty for a CSV file")]
+    text: Annotated[str, _described("What is wrong, in one sentence")]
+    hint: Annotated[str, _described("What to do")]
 
 
-class RecordNoted(msgspec.Struct, frozen=True):
+class AcknowledgedRecord(msgspec.Struct, frozen=True):
     """One record made from rows of the file."""
 
-    key: Annotated[str, _says("Its business key")]
-    operation: Annotated[str, _says("The operation it asks for, such as order.create")]
-    rows: Annotated[Mapping[str, Sequence[int]], _says("Its rows in this file, by sheet (empty name for CSV)")]
-    code: Annotated[str, _says("A, E, R or W")]
-    state: Annotated[str, _says("Its state: accepted, unchanged, invalid, refused, held, ready, sending or unknown")]
-    number: Annotated[str, _says("The exchange's own number, if it gave one")]
-    reason: Annotated[str, _says("Why it is in its state, in words")]
-    problems: Annotated[Sequence[ProblemNoted], _says("Its problems")]
+    key: Annotated[str, _described("Its business key")]
+    operation: Annotated[str, _described("The operation it asks for, such as order.create")]
+    rows: Annotated[Mapping[str, Sequence[int]], _described("Its rows in this file, by sheet (empty name for CSV)")]
+    code: Annotated[str, _described("A, E, R or W")]
+    state: Annotated[
+        str, _described("Its state: accepted, unchanged, invalid, refused, held, ready, sending or unknown")
+    ]
+    number: Annotated[str, _described("The exchange's own number, if it gave one")]
+    reason: Annotated[str, _described("Why it is in its state, in words")]
+    problems: Annotated[Sequence[AcknowledgedProblem], _described("Its problems")]
 
 
 @dataclass(frozen=True, slots=True)
-class GroupNoted:
+class AcknowledgedGroup:
     """All records of one operation, counted by their codes."""
 
-    operation: Annotated[str, _says("The operation")]
-    code: Annotated[str, _says("A, E, P, R or W")]
-    state: Annotated[str, _says("The code in words")]
-    records: Annotated[int, _says("How many records; the sum of the four below")]
-    accepted: Annotated[int, _says("With code A")]
-    accepted_with_errors: Annotated[int, _says("With code E")]
-    rejected: Annotated[int, _says("With code R")]
-    waiting: Annotated[int, _says("With code W")]
+    operation: Annotated[str, _described("The operation")]
+    code: Annotated[str, _described("A, E, P, R or W")]
+    state: Annotated[str, _described("The code in words")]
+    records: Annotated[int, _described("How many records; the sum of the four below")]
+    accepted: Annotated[int, _described("With code A")]
+    accepted_with_errors: Annotated[int, _described("With code E")]
+    rejected: Annotated[int, _described("With code R")]
+    waiting: Annotated[int, _described("With code W")]
 
 
 @dataclass(frozen=True, slots=True)
 class Superseded:
     """The acknowledgement that this one takes the place of."""
 
-    sequence: Annotated[int, _says("Its number")]
-    run: Annotated[str, _says("The run that wrote it")]
+    sequence: Annotated[int, _described("Its number")]
+    run: Annotated[str, _described("The run that wrote it")]
 
 
 @dataclass(frozen=True, slots=True)
 class Acknowledgement:
     """What became of one source file. Times are ISO 8601 UTC."""
 
-    schema: Annotated[str, _says("The version of this document: names are only ever added to it")]
+    schema: Annotated[str, _described("The version of this document: names are only ever added to it")]
     control: Annotated[
-        str, _says("The control number of the file: run/drop/file; the same in all its acknowledgements")
+        str, _described("The control number of the file: run/drop/file; the same in all its acknowledgements")
     ]
-    sequence: Annotated[int, _says("Which acknowledgement of the file this is, from 1")]
-    supersedes: Annotated[Superseded | None, _says("The one before it; null for the first")]
+    sequence: Annotated[int, _described("Which acknowledgement of the file this is, from 1")]
+    supersedes: Annotated[Superseded | None, _described("The one before it; null for the first")]
     duplicate_of: Annotated[
-        str, _says("The control number of the earlier file with the same bytes; empty if there is none")
+        str, _described("The control number of the earlier file with the same bytes; empty if there is none")
     ]
-    run: Annotated[str, _says("The run that acknowledges")]
-    file: Annotated[str, _says("The file's name in the inbox, with its folders")]
-    role: Annotated[str, _says("What the mapping calls it")]
-    sha256: Annotated[str, _says("The hex digest of its bytes")]
-    bytes: Annotated[int, _says("How many bytes it has")]
-    received: Annotated[str, _says("When it arrived")]
-    processed: Annotated[str, _says("When the acknowledging run ended")]
-    mapping: Annotated[str, _says("The mapping; empty for a file that was set aside")]
-    mapping_version: Annotated[str, _says("The version that the mapping says it has")]
-    code: Annotated[str, _says("A, E, P, R or W for the whole file")]
-    state: Annotated[str, _says("The code in words")]
-    final: Annotated[bool, _says("Whether nothing waits: only an operator's retry could bring a later one")]
-    rows: Annotated[int, _says("Rows that were read")]
-    problems: Annotated[Sequence[ProblemNoted], _says("Problems of the whole file, such as why it was set aside")]
-    groups: Annotated[Sequence[GroupNoted], _says("One for each operation")]
-    records: Annotated[Sequence[RecordNoted], _says("Every record, in the order in which they were planned")]
+    run: Annotated[str, _described("The run that acknowledges")]
+    file: Annotated[str, _described("The file's name in the inbox, with its folders")]
+    role: Annotated[str, _described("What the mapping calls it")]
+    sha256: Annotated[str, _described("The hex digest of its bytes")]
+    bytes: Annotated[int, _described("How many bytes it has")]
+    received: Annotated[str, _described("When it arrived")]
+    processed: Annotated[str, _described("When the acknowledging run ended")]
+    mapping: Annotated[str, _described("The mapping; empty for a file that was set aside")]
+    mapping_version: Annotated[str, _described("The version that the mapping says it has")]
+    code: Annotated[str, _described("A, E, P, R or W for the whole file")]
+    state: Annotated[str, _described("The code in words")]
+    final: Annotated[bool, _described("Whether nothing waits: only an operator's retry could bring a later one")]
+    rows: Annotated[int, _described("Rows that were read")]
+    problems: Annotated[
+        Sequence[AcknowledgedProblem], _described("Problems of the whole file, such as why it was set aside")
+    ]
+    groups: Annotated[Sequence[AcknowledgedGroup], _described("One for each operation")]
+    records: Annotated[
+        Sequence[AcknowledgedRecord], _described("Every record, in the order in which they were planned")
+    ]
 
 
 def acknowledgement_schema() -> bytes:
     """The JSON Schema (2020-12) of an acknowledgement. Further names may come."""
-    (reference,), parts = msgspec.json.schema_components([Acknowledgement], ref_template="#/$defs/{name}")
-    told = {"$schema": _DIALECT, "$id": SCHEMA, **reference, "$defs": parts}
-    return msgspec.json.format(msgspec.json.encode(told), indent=2) + b"\n"
+    return published_schema(Acknowledgement, SCHEMA, _PUBLISHED)
 
 
 class Acknowledgements:
@@ -198,13 +207,15 @@ class Acknowledgements:
             else:
                 numbers.append(row.number)
         code = _code(entry, match)
-        problems = [_noted(problem) for problem in entry.problems]
+        problems = [_acknowledged(problem) for problem in entry.problems]
         reason = "" if entry.state is State.ACCEPTED else entry.reason
         repeats = any(problem.code == _SAME_WAITS for problem in entry.problems)
         settled = repeats or (entry.state in SETTLED and entry.state is not State.HELD)
         for file, rows in places.items():
             self._files[file].add(
-                RecordNoted(entry.key, entry.operation, rows, code, entry.state.value, entry.receipt, reason, problems),
+                AcknowledgedRecord(
+                    entry.key, entry.operation, rows, code, entry.state.value, entry.receipt, reason, problems
+                ),
                 settled=settled,
             )
 
@@ -232,7 +243,7 @@ class Acknowledgements:
             state="",
             final=True,
             rows=sum(table.rows for table in drop.tables if table.file == source.name),
-            problems=[_noted(problem) for problem in source.problems],
+            problems=[_acknowledged(problem) for problem in source.problems],
             groups=(),
             records=(),
         )
@@ -248,39 +259,39 @@ class Acknowledgements:
 class _File:
     """One acknowledgement under way: what is known of the file, the counts of its groups, and its records in two spools."""
 
-    def __init__(self, told: Acknowledgement, name: str, stack: ExitStack) -> None:
-        self._told, self._name, self._final = told, name, True
+    def __init__(self, header: Acknowledgement, name: str, stack: ExitStack) -> None:
+        self._header, self._name, self._final = header, name, True
         self._counts: dict[str, Counter[str]] = {}
         self._json, self._csv = Roll(stack), Roll(stack)
         self._before = b"\n"
-        self._same = ("record", told.control, str(told.sequence), told.file)
+        self._same = ("record", header.control, str(header.sequence), header.file)
 
-    def add(self, noted: RecordNoted, *, settled: bool) -> None:
+    def add(self, record: AcknowledgedRecord, *, settled: bool) -> None:
         """Take a record; `settled` says that it will not change any more."""
         self._final = self._final and settled
-        counts = self._counts.get(noted.operation)
+        counts = self._counts.get(record.operation)
         if counts is None:
-            counts = self._counts[noted.operation] = Counter()
-        counts[noted.code] += 1
-        self._json.add(self._before + escaped(_encode(noted)))
+            counts = self._counts[record.operation] = Counter()
+        counts[record.code] += 1
+        self._json.add(self._before + escaped(_encode(record)))
         self._before = b",\n"
-        problems = " ".join(dict.fromkeys([problem.code for problem in noted.problems])) if noted.problems else ""
-        told = (noted.operation, noted.key, _rows(noted.rows), noted.code, noted.state, noted.number, problems)
-        self._csv.add(csv_row((*self._same, *told, *_BLANK)).encode(errors="replace"))
+        problems = " ".join(dict.fromkeys([problem.code for problem in record.problems])) if record.problems else ""
+        fields = (record.operation, record.key, _rows(record.rows), record.code, record.state, record.number, problems)
+        self._csv.add(csv_row((*self._same, *fields, *_BLANK)).encode(errors="replace"))
 
     def finish(self, folder: Path) -> list[str]:
         """Write both forms, what concerns the whole file first; returns their names."""
         groups = [_group(operation, counts) for operation, counts in sorted(self._counts.items())]
         counts = sum(self._counts.values(), Counter[str]())
-        code = self._told.code or _together(counts)
-        told = replace(self._told, code=code, state=_WORDS[code], final=self._final, groups=groups)
+        code = self._header.code or _overall_code(counts)
+        header = replace(self._header, code=code, state=_WORDS[code], final=self._final, groups=groups)
         names = [f"{FOLDER}/{self._name}{suffix}" for suffix in (JSON_SUFFIX, CSV_SUFFIX)]
         with placed(folder / names[0]) as part, part.open("wb") as target:
-            target.write(escaped(_encode(told)).removesuffix(_NO_RECORDS) + _NO_RECORDS[:-2])
+            target.write(escaped(_encode(header)).removesuffix(_NO_RECORDS) + _NO_RECORDS[:-2])
             self._json.pour(target)
             target.write(_NO_RECORDS[-2:] + b"\n")
         with placed(folder / names[1]) as part, part.open("wb") as target:
-            target.write(_csv_head(told, counts).encode(errors="replace"))
+            target.write(_csv_head(header, counts).encode(errors="replace"))
             self._csv.pour(target)
         return names
 
@@ -317,7 +328,7 @@ def _code(entry: Entry, match: Match) -> str:
     return WITH_ERRORS if entry.problems or match.verdict in NEEDS_SOMEONE else ACCEPTED
 
 
-def _together(counts: Mapping[str, int]) -> str:
+def _overall_code(counts: Mapping[str, int]) -> str:
     """The code of a group or file whose records have these codes."""
     taken, rejected, waiting = counts[ACCEPTED] + counts[WITH_ERRORS], counts[REJECTED], counts[WAITING]
     if rejected or waiting:
@@ -325,16 +336,16 @@ def _together(counts: Mapping[str, int]) -> str:
     return WITH_ERRORS if counts[WITH_ERRORS] else ACCEPTED
 
 
-def _group(operation: str, counts: Counter[str]) -> GroupNoted:
-    code = _together(counts)
+def _group(operation: str, counts: Counter[str]) -> AcknowledgedGroup:
+    code = _overall_code(counts)
     each = (counts[ACCEPTED], counts[WITH_ERRORS], counts[REJECTED], counts[WAITING])
-    return GroupNoted(operation, code, _WORDS[code], counts.total(), *each)
+    return AcknowledgedGroup(operation, code, _WORDS[code], counts.total(), *each)
 
 
-def _noted(problem: Problem) -> ProblemNoted:
+def _acknowledged(problem: Problem) -> AcknowledgedProblem:
     where = problem.where
     place = (where.file, where.sheet, where.row, where.column, where.cell)
-    return ProblemNoted(problem.code, problem.level, *place, problem.text_for_its_sender, problem.hint)
+    return AcknowledgedProblem(problem.code, problem.level, *place, problem.text_for_its_sender, problem.hint)
 
 
 def _rows(rows: Mapping[str, Sequence[int]]) -> str:
@@ -347,18 +358,18 @@ def _rows(rows: Mapping[str, Sequence[int]]) -> str:
     )
 
 
-def _csv_head(told: Acknowledgement, counts: Counter[str]) -> str:
+def _csv_head(header: Acknowledgement, counts: Counter[str]) -> str:
     """The heading, the line of the file and those of its groups."""
     lines = [csv_row(_COLUMNS)]
-    same = (told.control, str(told.sequence), told.file)
-    problems = " ".join(dict.fromkeys(problem.code for problem in told.problems))
+    same = (header.control, str(header.sequence), header.file)
+    problems = " ".join(dict.fromkeys(problem.code for problem in header.problems))
     figures = [str(counts[code]) for code in (ACCEPTED, WITH_ERRORS, REJECTED, WAITING)]
-    times = (told.received, told.processed, told.sha256)
-    before = str(told.supersedes.sequence) if told.supersedes else ""
-    told_of_all = ("", "", "", told.code, told.state, "", problems, str(counts.total()), *figures, *times)
-    lines.append(csv_row(("file", *same, *told_of_all, before, told.duplicate_of)))
-    for group in told.groups:
+    times = (header.received, header.processed, header.sha256)
+    before = str(header.supersedes.sequence) if header.supersedes else ""
+    totals = ("", "", "", header.code, header.state, "", problems, str(counts.total()), *figures, *times)
+    lines.append(csv_row(("file", *same, *totals, before, header.duplicate_of)))
+    for group in header.groups:
         each = (group.records, group.accepted, group.accepted_with_errors, group.rejected, group.waiting)
-        told_of_group = (group.operation, "", "", group.code, group.state, "", "", *map(str, each), *_BLANK[5:])
-        lines.append(csv_row(("group", *same, *told_of_group)))
+        counted = (group.operation, "", "", group.code, group.state, "", "", *map(str, each), *_BLANK[5:])
+        lines.append(csv_row(("group", *same, *counted)))
     return "".join(lines)

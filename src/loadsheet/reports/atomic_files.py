@@ -36,7 +36,7 @@ def placed(path: Path) -> Iterator[Path]:
         ) from error
 
 
-def told_in(folder: Path) -> list[str]:
+def run_folders(folder: Path) -> list[str]:
     """The folders that lie in the folder of all reports: runs have told there. Raises FolderError if it cannot be read."""
     try:
         return [path.name for path in folder.iterdir() if path.is_dir()]

@@ -22,13 +22,13 @@ from loadsheet.reconcile import IGNORED
 from loadsheet.reports.atomic_files import placed
 from loadsheet.reports.results import SET_ASIDE, Place, results_names
 from loadsheet.reports.run_document import (
-    BalanceTold,
-    DropTold,
-    FileTold,
-    MissingTold,
+    BalanceSummary,
+    DropSummary,
+    FileSummary,
+    MissingReport,
     NeedsSomeone,
     RunSummary,
-    TableTold,
+    TableSummary,
 )
 from loadsheet.reports.safety import csv_row
 
@@ -53,29 +53,29 @@ class _Counts:
             self.rows.setdefault(table, Counter())[entry.state.value] += 1
 
 
-def write_minimal(
+def write_fallback_reports(
     queries: LedgerQueries, run: Run, drops: Sequence[Drop], outbox: Path, missing: Mapping[str, str]
 ) -> RunSummary:
     """Write the results files and `run.json` of a run into `outbox/RUN/`; `missing` are the reports that it has not, each with why. Raises FolderError."""
-    lacking, told, written = dict(missing), list[DropTold](), list[str]()
+    lacking, summaries, written = dict(missing), list[DropSummary](), list[str]()
     names = results_names(drops, run)
     entries, fates, read, first = Counter[str](), Counter[str](), 0, ""
     for drop in drops:
         with isolated(f"results of {drop.name}", lacking):
             counts = _write_results(queries, drop, outbox / run.name, names[drop.id])
-            told.append(_drop(drop, counts, names[drop.id]))
+            summaries.append(_drop(drop, counts, names[drop.id]))
             entries.update(counts.entries)
             fates.update(sum(counts.rows.values(), start=Counter[str]()))
             written += names[drop.id].values()
             read += sum(table.rows for table in drop.tables)
             first = first or counts.first
-    balances = read == fates.total() and len(told) == len(drops)
+    balances = read == fates.total() and len(summaries) == len(drops)
     summary = RunSummary(
         run=run.name,
         started_at=run.started_at,
         finished_at=run.finished_at,
         exit_code=run.exit_code,
-        balance=BalanceTold(balances, read, dict(fates), () if balances else ("see what is missing",)),
+        balance=BalanceSummary(balances, read, dict(fates), () if balances else ("see what is missing",)),
         entries={state.value: entries[state] for state in State if entries[state]},
         verdicts={},
         groups={},
@@ -84,12 +84,12 @@ def write_minimal(
         legs=(),
         totals=(),
         problems=(),
-        drops=tuple(told),
+        drops=tuple(summaries),
         reports=(*written, SUMMARY),
         settings={},
         deviations=(),
         versions={"loadsheet": version("loadsheet"), "python": platform.python_version()},
-        missing=tuple(MissingTold(*one) for one in lacking.items()),
+        missing=tuple(MissingReport(*one) for one in lacking.items()),
     )
     with placed(outbox / run.name / SUMMARY) as part:
         part.write_bytes(summary.to_json())
@@ -109,13 +109,13 @@ def _write_results(queries: LedgerQueries, drop: Drop, folder: Path, names: Mapp
         for file in drop.files:
             for problem in file.problems:
                 row = str(problem.where.row or "")
-                lines[file.name, ""].write(csv_row((row, SET_ASIDE, _said(problem), problem.hint)))
+                lines[file.name, ""].write(csv_row((row, SET_ASIDE, _problem_text(problem), problem.hint)))
         for entry in queries.entries_of(drop.id):
             counts.add(entry)
-            said = "; ".join(_said(problem) for problem in entry.problems) or entry.reason
+            text = "; ".join(_problem_text(problem) for problem in entry.problems) or entry.reason
             todo = "; ".join(dict.fromkeys(problem.hint for problem in entry.problems if problem.hint))
             for table, number, cells, _ in entry.rows:
-                line = (str(number), entry.state.value, said, todo, entry.operation, entry.key, entry.receipt, *cells)
+                line = (str(number), entry.state.value, text, todo, entry.operation, entry.key, entry.receipt, *cells)
                 by_table[table].write(csv_row(line))
         for left_out in queries.ignored_of(drop.id):
             counts.rows.setdefault(left_out.table, Counter())[IGNORED] += 1
@@ -132,7 +132,7 @@ def _opened(path: Path, drop: Drop, place: Place, files: ExitStack) -> TextIO:
     return target
 
 
-def _said(problem: Problem) -> str:
+def _problem_text(problem: Problem) -> str:
     """A problem in words; in its bare parts if it has none that can be filled."""
     try:
         return f"{problem.text_for_its_sender} [{problem.code}]"
@@ -140,20 +140,20 @@ def _said(problem: Problem) -> str:
         return f"{problem.where} {problem.found} [{problem.code}]".strip()
 
 
-def _drop(drop: Drop, counts: _Counts, names: Mapping[Place, str]) -> DropTold:
+def _drop(drop: Drop, counts: _Counts, names: Mapping[Place, str]) -> DropSummary:
     entries = {state.value: counts.entries[state] for state in State if counts.entries[state]}
     files = tuple(_file(file, drop, counts, names) for file in drop.files)
-    return DropTold(drop.run, drop.mapping, drop.mapping_version, drop.operation, entries, files)
+    return DropSummary(drop.run, drop.mapping, drop.mapping_version, drop.operation, entries, files)
 
 
-def _file(file: SourceFile, drop: Drop, counts: _Counts, names: Mapping[Place, str]) -> FileTold:
+def _file(file: SourceFile, drop: Drop, counts: _Counts, names: Mapping[Place, str]) -> FileSummary:
     tables = tuple(_table(table, counts) for table in drop.tables if table.file == file.name)
     results = tuple(name for (mine, _), name in names.items() if mine == file.name)
-    aside = tuple(f"{file.name}: {_said(problem)}" for problem in file.problems)
-    told = (file.name, file.role, file.sha256, file.size, file.arrived, file.kept_as)
-    return FileTold(*told, aside, tables, results)
+    aside = tuple(f"{file.name}: {_problem_text(problem)}" for problem in file.problems)
+    file_fields = (file.name, file.role, file.sha256, file.size, file.arrived, file.kept_as)
+    return FileSummary(*file_fields, aside, tables, results)
 
 
-def _table(table: SourceTable, counts: _Counts) -> TableTold:
+def _table(table: SourceTable, counts: _Counts) -> TableSummary:
     fates = counts.rows.get(table.name, Counter())
-    return TableTold(table.name, table.sheet, table.rows, dict(fates), table.rows == fates.total(), table.found)
+    return TableSummary(table.name, table.sheet, table.rows, dict(fates), table.rows == fates.total(), table.found)

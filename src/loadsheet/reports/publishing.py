@@ -50,10 +50,10 @@ def bring_reports(settings: Settings, run: str) -> None:
     if settings.outbox_address:
         _bring(settings, f"{run}/{SUMMARY}")
         try:
-            told = msgspec.json.decode((settings.outbox_here / run / SUMMARY).read_bytes(), type=_Summary)
+            summary = msgspec.json.decode((settings.outbox_here / run / SUMMARY).read_bytes(), type=_Summary)
         except (OSError, msgspec.MsgspecError):
             return
-        object_storage.at_once(lambda name: _bring(settings, f"{run}/{name}"), told.reports)
+        object_storage.at_once(lambda name: _bring(settings, f"{run}/{name}"), summary.reports)
 
 
 def _put(settings: Settings, name: str) -> None:

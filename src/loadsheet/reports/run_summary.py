@@ -24,44 +24,44 @@ from loadsheet.problem_groups import Causes
 from loadsheet.problems import CATALOGUE, NOWHERE, Problem
 from loadsheet.reconcile import NEEDS_SOMEONE, Leg, Match, Reconciliation, TableBalance, Total, Verdict
 from loadsheet.reports.run_document import (
-    BalanceTold,
-    CauseTold,
+    BalanceSummary,
+    CauseSummary,
     Deviation,
-    DropTold,
-    FileTold,
-    InboxTold,
-    LeftTold,
-    LegTold,
-    MissingRecordsTold,
+    DropSummary,
+    FailedStep,
+    FileSummary,
+    InboxFile,
+    InboxSummary,
+    LegSummary,
+    MissingRecordsSummary,
     NeedsSomeone,
-    ProblemTold,
+    ProblemSummary,
     RunSummary,
-    TableTold,
-    TotalTold,
-    UndoneTold,
+    TableSummary,
+    TotalSummary,
 )
 from loadsheet.settings import Settings
 
 __all__ = [
-    "FileTold",
-    "Gathering",
-    "LegTold",
-    "ProblemTold",
+    "FileSummary",
+    "LegSummary",
+    "ProblemSummary",
     "RunSummary",
-    "TotalTold",
+    "RunTally",
+    "TotalSummary",
+    "failed_steps",
     "left_in_inbox",
     "summarise",
-    "undone_told",
 ]
 
 _PLACES_SHOWN = 3
-_CAUSES_TOLD = 200
-_LEFT_TOLD = 200
+_CAUSES_MAX = 200
+_INBOX_FILES_MAX = 200
 _TAKEN = "A110"  # a remark on a file that was taken
 
 
 @dataclass
-class Gathering:
+class RunTally:
     """What only the stream of entries tells: problems by code, verdicts by operation, and of each verdict that needs someone the first key."""
 
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -87,20 +87,21 @@ class Gathering:
             self.firsts.setdefault(match.verdict, entry.key)
         self._fold(entry.problems, entry.key)
 
-    def problems(self) -> tuple[ProblemTold, ...]:
+    def problems(self) -> tuple[ProblemSummary, ...]:
         """All problems by code and level, the most frequent first."""
         ranked = sorted(self.counts.items(), key=lambda item: (-item[1], item[0]))
         return tuple(
-            ProblemTold(code, CATALOGUE[code].title, level, count, tuple(self.places[code, level]))
+            ProblemSummary(code, CATALOGUE[code].title, level, count, tuple(self.places[code, level]))
             for (code, level), count in ranked
         )
 
-    def causes(self) -> tuple[CauseTold, ...]:
+    def causes(self) -> tuple[CauseSummary, ...]:
         """The causes of problems, errors first and then the most frequent."""
-        told = (
-            CauseTold(**{name: getattr(one, name) for name in CauseTold.__slots__}) for one in self.folding.ranked()
+        summaries = (
+            CauseSummary(**{name: getattr(one, name) for name in CauseSummary.__slots__})
+            for one in self.folding.ranked()
         )
-        return tuple(islice(told, _CAUSES_TOLD))
+        return tuple(islice(summaries, _CAUSES_MAX))
 
     def _fold(self, problems: Sequence[Problem], key: str = "") -> None:
         for problem in problems:
@@ -114,24 +115,24 @@ class Gathering:
 
 def left_in_inbox(left: Sequence[Problem]) -> dict[str, Any]:
     """What a run left in the inbox, as the JSON values of `InboxTold`: `left` is what it had to say of files."""
-    lying = sorted((one for one in left if one.code != _TAKEN), key=lambda one: one.level != "error")
-    counts = [(one.level, one.number("count", 1)) for one in lying]
+    waiting = sorted((one for one in left if one.code != _TAKEN), key=lambda one: one.level != "error")
+    counts = [(one.level, one.number("count", 1)) for one in waiting]
     stuck = sum(count for level, count in counts if level == "error")
-    first = tuple(_left(one) for one in lying[:_LEFT_TOLD])
-    told: dict[str, Any] = msgspec.to_builtins(InboxTold(stuck, sum(count for _, count in counts), first))
-    return told
+    first = tuple(_left(one) for one in waiting[:_INBOX_FILES_MAX])
+    summary: dict[str, Any] = msgspec.to_builtins(InboxSummary(stuck, sum(count for _, count in counts), first))
+    return summary
 
 
-def _left(problem: Problem) -> LeftTold:
+def _left(problem: Problem) -> InboxFile:
     hint = f" ({problem.hint})" if problem.hint else ""
-    return LeftTold(problem.where.file, problem.code, problem.level, problem.text + hint)
+    return InboxFile(problem.where.file, problem.code, problem.level, problem.text + hint)
 
 
 def summarise(
     run: Run,
     drops: Sequence[Drop],
     reconciliation: Reconciliation,
-    gathered: Gathering,
+    tally: RunTally,
     settings: Settings,
     *,
     results: Mapping[int, Mapping[tuple[str, str], str]],
@@ -145,7 +146,7 @@ def summarise(
     """
     rows = reconciliation.balance.rows
     states = reconciliation.states
-    told = reconciliation.verdicts
+    verdicts = reconciliation.verdicts
     tables: dict[int, list[TableBalance]] = {}
     for table in reconciliation.balance.tables:
         tables.setdefault(table.drop, []).append(table)
@@ -154,25 +155,25 @@ def summarise(
         started_at=run.started_at,
         finished_at=run.finished_at,
         exit_code=run.exit_code,
-        balance=BalanceTold(
+        balance=BalanceSummary(
             reconciliation.balances, reconciliation.balance.read, _counted(rows), tuple(reconciliation.faults())
         ),
         entries={state.value: states[state] for state in State if states[state]},
-        verdicts={verdict.value: told[verdict] for verdict in Verdict if told[verdict]},
-        groups=gathered.groups,
+        verdicts={verdict.value: verdicts[verdict] for verdict in Verdict if verdicts[verdict]},
+        groups=tally.groups,
         only_at_exchange=len(reconciliation.only_listed),
         needs_someone=NeedsSomeone(
             reconciliation.needs_someone,
             sum(rows[state] for state in STATES_THAT_NEED_SOMEONE),
-            next(iter(gathered.firsts.values()), ""),
+            next(iter(tally.firsts.values()), ""),
         ),
         legs=tuple(_leg(leg) for leg in reconciliation.legs),
         totals=tuple(_total(total) for total in reconciliation.totals),
-        problems=gathered.problems(),
-        causes=gathered.causes(),
+        problems=tally.problems(),
+        causes=tally.causes(),
         drops=tuple(
             replace(
-                _drop(drop, tables.get(drop.id, []), gathered.states[drop.id], results[drop.id]),
+                _drop(drop, tables.get(drop.id, []), tally.states[drop.id], results[drop.id]),
                 fix=fixes[drop.id],
                 missing_records=_missing(missing_records.get(drop.id)),
             )
@@ -181,25 +182,25 @@ def summarise(
         reports=tuple(reports),
         settings=_settings(settings),
         deviations=tuple(_deviations(settings)),
-        inbox=msgspec.convert(inbox, InboxTold),
-        firsts=gathered.firsts,
+        inbox=msgspec.convert(inbox, InboxSummary),
+        firsts=tally.firsts,
         versions={"loadsheet": version("loadsheet"), "python": platform.python_version()},
-        undone=undone_told(msgspec.json.decode(run.summary).get("undone", {}) if run.summary else {}),
+        undone=failed_steps(msgspec.json.decode(run.summary).get("undone", {}) if run.summary else {}),
     )
 
 
-def undone_told(undone: Mapping[str, str]) -> tuple[UndoneTold, ...]:
+def failed_steps(undone: Mapping[str, str]) -> tuple[FailedStep, ...]:
     """What failed after the end of a run had been recorded, each with why."""
-    return tuple(UndoneTold(what, why) for what, why in undone.items())
+    return tuple(FailedStep(what, why) for what, why in undone.items())
 
 
 def _counted(counts: Mapping[str, int]) -> dict[str, int]:
     return {name: count for name, count in counts.items() if count}
 
 
-def _total(total: Total) -> TotalTold:
+def _total(total: Total) -> TotalSummary:
     source, not_sent, sent, acknowledged, listed = map(_plain, total.legs)
-    return TotalTold(
+    return TotalSummary(
         subject=total.subject,
         figure=total.figure,
         unit=total.unit,
@@ -219,27 +220,27 @@ def _plain(amount: Decimal) -> Decimal:
     return Decimal(plain(amount.normalize()))
 
 
-def _leg(leg: Leg) -> LegTold:
-    return LegTold(leg.subject, leg.read, leg.listed, leg.total, leg.complete, str(leg), leg.reason, leg.todo)
+def _leg(leg: Leg) -> LegSummary:
+    return LegSummary(leg.subject, leg.read, leg.listed, leg.total, leg.complete, str(leg), leg.reason, leg.todo)
 
 
 def _drop(
     drop: Drop, tables: Sequence[TableBalance], states: Mapping[str, int], results: Mapping[tuple[str, str], str]
-) -> DropTold:
+) -> DropSummary:
     entries = {state.value: states[state] for state in State if states[state]}
     files = tuple(_file(file, drop, tables, results) for file in drop.files)
-    return DropTold(drop.run, drop.mapping, drop.mapping_version, drop.operation, entries, files)
+    return DropSummary(drop.run, drop.mapping, drop.mapping_version, drop.operation, entries, files)
 
 
-def _missing(found: MissingRecords | None) -> MissingRecordsTold:
-    return MissingRecordsTold() if found is None else MissingRecordsTold(found.run, found.count, found.keys)
+def _missing(found: MissingRecords | None) -> MissingRecordsSummary:
+    return MissingRecordsSummary() if found is None else MissingRecordsSummary(found.run, found.count, found.keys)
 
 
 def _file(
     file: SourceFile, drop: Drop, tables: Sequence[TableBalance], results: Mapping[tuple[str, str], str]
-) -> FileTold:
+) -> FileSummary:
     mine = [table for table in tables if table.file == file.name]
-    return FileTold(
+    return FileSummary(
         file.name,
         file.role,
         file.sha256,
@@ -252,9 +253,11 @@ def _file(
     )
 
 
-def _table(table: TableBalance, source: SourceTable) -> TableTold:
+def _table(table: TableBalance, source: SourceTable) -> TableSummary:
     found = {what: how for what, how in source.found.items() if what != UNUSED}
-    return TableTold(table.table, table.sheet, table.read, _counted(table.rows), table.balances, found, source.unused)
+    return TableSummary(
+        table.table, table.sheet, table.read, _counted(table.rows), table.balances, found, source.unused
+    )
 
 
 def _settings(settings: Settings) -> dict[str, str]:
@@ -262,10 +265,10 @@ def _settings(settings: Settings) -> dict[str, str]:
     address = urlsplit(settings.exchange)
     if address.netloc:
         address = address._replace(netloc=address.netloc.rpartition("@")[2])
-    told = {"exchange": address.geturl()}
+    values = {"exchange": address.geturl()}
     for name in ("weight_tolerance", "money_tolerance", "connections", "call_timeout_s"):
-        told[name] = str(getattr(settings, name))
-    return told
+        values[name] = str(getattr(settings, name))
+    return values
 
 
 def _deviations(settings: Settings) -> list[Deviation]:

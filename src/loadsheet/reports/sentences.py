@@ -7,8 +7,8 @@ from pathlib import Path
 
 from loadsheet.contract import BY_NAME, Action, Operation
 from loadsheet.reconcile import AGREES, REMEDIES, Verdict
-from loadsheet.reports.run_document import DropTold
-from loadsheet.reports.run_summary import FileTold, ProblemTold, RunSummary
+from loadsheet.reports.run_document import DropSummary
+from loadsheet.reports.run_summary import FileSummary, ProblemSummary, RunSummary
 from loadsheet.settings import Settings
 from loadsheet.settings.places import shown
 
@@ -70,23 +70,23 @@ def sentences(summary: RunSummary, folder: Path, state: Path, shipper: str = "")
     return ["".join(sign if sign.isprintable() else "?" for sign in line) for line in lines]
 
 
-def files_of(summary: RunSummary) -> Iterator[FileTold]:
+def files_of(summary: RunSummary) -> Iterator[FileSummary]:
     """Every file of the run."""
     for drop in summary.drops:
         yield from drop.files
 
 
-def name_of(drop: DropTold) -> str:
+def name_of(drop: DropSummary) -> str:
     """The names of the files of a drop."""
     return " + ".join(dict.fromkeys(file.name for file in drop.files))
 
 
-def with_missing_records(summary: RunSummary) -> list[DropTold]:
+def with_missing_records(summary: RunSummary) -> list[DropSummary]:
     """The drops from which records of the last version are missing."""
     return [drop for drop in summary.drops if drop.missing_records.count]
 
 
-def missing_sentence(drop: DropTold, *, keys_max: int) -> str:
+def missing_sentence(drop: DropSummary, *, keys_max: int) -> str:
     """What is missing from a drop, with the first keys."""
     run, count, keys = drop.missing_records.run, drop.missing_records.count, drop.missing_records.keys[:keys_max]
     records, are = ("record", "is") if count == 1 else ("records", "are")
@@ -94,7 +94,7 @@ def missing_sentence(drop: DropTold, *, keys_max: int) -> str:
     return f"{count:,} {records} of the last {name_of(drop)} (run {run}) {are} missing from the new file: {', '.join(keys)}{more}"
 
 
-def fates_of(file: FileTold) -> Counter[str]:
+def fates_of(file: FileSummary) -> Counter[str]:
     """The rows of a file by what became of them, all its tables together."""
     fates: Counter[str] = Counter()
     for table in file.tables:
@@ -156,7 +156,7 @@ def _file_lines(summary: RunSummary) -> Iterator[str]:
             yield f"  {file.name:<{width}}  {rows:>6,} {'row' if rows == 1 else 'rows'}: {fates or 'none'}{earlier}"
 
 
-def _titled(problem: ProblemTold) -> str:
+def _titled(problem: ProblemSummary) -> str:
     return f"{problem.title} (warning)" if problem.level == "warning" else problem.title
 
 

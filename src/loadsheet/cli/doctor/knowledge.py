@@ -141,7 +141,7 @@ def _taken(settings: Settings) -> str:
 def _missing(opened: Ledger) -> Iterator[Finding]:
     """Runs that ended without some of their reports."""
     for run in opened.queries.runs_with_reports_missing():
-        yield warning("reports", f"run {run.name} {reports.lacking(run)}", f"loadsheet report --run {run.name}")
+        yield warning("reports", f"run {run.name} {reports.missing_reports(run)}", f"loadsheet report --run {run.name}")
 
 
 def _latest(settings: Settings, opened: Ledger, now: datetime) -> Iterator[Finding]:

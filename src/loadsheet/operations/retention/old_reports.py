@@ -19,7 +19,7 @@ from loadsheet.operations.retention.expiry import days_ago
 from loadsheet.problems import FolderError
 from loadsheet.reconcile import Exceptions
 from loadsheet.reports import SUMMARY, close_reports, publish_index
-from loadsheet.reports.web import INDEX, fleet_seen, write_index
+from loadsheet.reports.web import INDEX, fleet_status, write_index
 from loadsheet.settings import Settings
 from loadsheet.settings.places import address_of, shown
 
@@ -126,7 +126,7 @@ def renew_index(settings: Settings, ledger: Ledger) -> None:
     for newest in ledger.queries.runs(1):
         if (settings.outbox_here / INDEX).exists():
             exceptions = Exceptions(tuple(ledger.queries.exceptions_at(newest)))
-            shown, fleet = settings.index_runs_max, fleet_seen(settings)
+            shown, fleet = settings.index_runs_max, fleet_status(settings)
             write_index(settings.outbox_here, ledger.queries, newest, exceptions, runs_max=shown, fleet=fleet)
             close_reports(settings.outbox_here / INDEX, settings)
             publish_index(settings)

@@ -13,7 +13,7 @@ from loadsheet.ledger import State
 from loadsheet.reconcile import IGNORED, RED
 from loadsheet.reconcile.totals import AGREEING
 from loadsheet.reports.page import Cell, Page
-from loadsheet.reports.run_summary import LegTold, RunSummary, TotalTold
+from loadsheet.reports.run_summary import LegSummary, RunSummary, TotalSummary
 from loadsheet.reports.sheets import Column, Formula, Kind, Tone
 
 TITLE = "Control totals"
@@ -103,7 +103,7 @@ def _control(page: Page, summary: RunSummary) -> None:
     page.line("Sent - acknowledged: refused, of unknown outcome, or replaced by a later call.", Tone.MUTED)
 
 
-def _controlled(row: int, total: TotalTold, leg: LegTold | None) -> list[Cell]:
+def _controlled(row: int, total: TotalSummary, leg: LegSummary | None) -> list[Cell]:
     kind = _SCALES[Scale(total.scale)]
     source, not_sent, sent, acknowledged, listed = (at(row, column) for column in range(2, 7))
     read = leg is not None and leg.read

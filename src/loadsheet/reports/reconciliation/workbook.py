@@ -33,7 +33,7 @@ from loadsheet.reports.reconciliation.worklist import (
     exception_columns,
 )
 from loadsheet.reports.rows import rows_by_place
-from loadsheet.reports.run_document import FileTold
+from loadsheet.reports.run_document import FileSummary
 from loadsheet.reports.run_summary import RunSummary
 from loadsheet.reports.sentences import fates_of, name_of, with_missing_records
 from loadsheet.reports.sheets import Book, Column, Kind, TableSheet, Tone, Value
@@ -304,7 +304,7 @@ def _origin(rows: Sequence[SourceRow], tables: dict[str, SourceTable]) -> tuple[
     return "; ".join(places), "; ".join(places.values())
 
 
-def _remarks(file: FileTold) -> Iterator[str]:
+def _remarks(file: FileSummary) -> Iterator[str]:
     """What reading found in a file, and the columns that nothing reads."""
     for table in file.tables:
         yield from (f"{what}: {how}" for what, how in table.found.items())

@@ -31,7 +31,7 @@ class WorkerLine(NamedTuple):
     done: int
 
 
-class FleetSeen(NamedTuple):
+class FleetStatus(NamedTuple):
     """What is told: as of when (ISO 8601 UTC), how many workers live, some of them, what of this shipper waits and for how many minutes,
     and how often its ledger was taken over within a day.
     """
@@ -46,7 +46,7 @@ class FleetSeen(NamedTuple):
     takeovers: int
 
 
-def fleet_seen(settings: Settings) -> FleetSeen | None:
+def fleet_status(settings: Settings) -> FleetStatus | None:
     """The fleet as this shipper's page tells it; None where the ledger is nobody else's, or the fleet cannot be seen."""
     if not settings.is_shared:
         return None
@@ -59,11 +59,11 @@ def fleet_seen(settings: Settings) -> FleetSeen | None:
     return None if fleet is None else told(fleet, settings.shipper)
 
 
-def told(fleet: "Fleet", shipper: str) -> FleetSeen:
+def told(fleet: "Fleet", shipper: str) -> FleetStatus:
     """What is told of a fleet on the page of this shipper (empty: the only one)."""
     mine = [one for one in fleet.queue if one.shipper == shipper]
     taken = [one for one in fleet.takeovers if one.shipper == shipper]
-    return FleetSeen(
+    return FleetStatus(
         stamp(fleet.at),
         fleet.alive,
         [_line(one, shipper) for one in fleet.workers[:WORKERS_SHOWN]],

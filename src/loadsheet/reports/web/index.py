@@ -19,7 +19,7 @@ from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.reconcile import AGREES, Exceptions, Verdict
 from loadsheet.reports.atomic_files import placed
 from loadsheet.reports.web.charts import Layer, columns
-from loadsheet.reports.web.cluster import FleetSeen
+from loadsheet.reports.web.cluster import FleetStatus
 from loadsheet.reports.web.orders import anchor, tone_of
 from loadsheet.reports.web.rendering import page
 from loadsheet.reports.web.verdict import CODES, word
@@ -92,7 +92,7 @@ def write_index(
     exceptions: Exceptions,
     *,
     runs_max: int,
-    fleet: FleetSeen | None = None,
+    fleet: FleetStatus | None = None,
 ) -> None:
     """Write the index of the newest `runs_max` runs. `exceptions` are those of this run, which the ledger may not know yet; if its reports
     are only written again, the ledger knows better what is open now. `fleet` is told as it was seen last, if there is one.

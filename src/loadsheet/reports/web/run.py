@@ -17,7 +17,7 @@ from loadsheet.ledger import Drop, Entry, Origin
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.reconcile import MEANINGS, NEEDS_SOMEONE, Match, Verdict
 from loadsheet.reports.atomic_files import placed
-from loadsheet.reports.run_document import FileTold, RunSummary
+from loadsheet.reports.run_document import FileSummary, RunSummary
 from loadsheet.reports.sentences import (
     balance_sentence,
     fates_of,
@@ -91,7 +91,7 @@ class FileLine:
     file; `unused` are its columns that the mapping does not read.
     """
 
-    file: FileTold
+    file: FileSummary
     fix: tuple[str, ...]
     run: str
     mapping: str
