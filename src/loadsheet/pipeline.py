@@ -11,7 +11,7 @@ Stages 5 to 7 are in `stages`.
 from collections.abc import Sequence
 
 from loadsheet import reports
-from loadsheet.dispatch import Delivered, Listings, Patience
+from loadsheet.dispatch import DeliveryResult, Listings, UnknownTimer
 from loadsheet.ingest import take_in
 from loadsheet.ledger import Ledger
 from loadsheet.mapping import Mapping, load_folder
@@ -29,8 +29,8 @@ def run(settings: Settings, ledger: Ledger, dispatcher: Dispatcher, *, progress:
     mappings = load_folder(settings.mappings, settings.assumptions)
     reports.check_writable(settings.outbox_here)
     this_run = ledger.begin_run(reports.run_folders(settings.outbox_here))
-    work = Work(settings, ledger, this_run, Patience(ledger.now), updating_of(mappings))
-    sent = Delivered(learn(work, dispatcher.client), Listings())
+    work = Work(settings, ledger, this_run, UnknownTimer(ledger.now), updating_of(mappings))
+    sent = DeliveryResult(learn(work, dispatcher.client), Listings())
     taken = take_in(settings, ledger, work.run, mappings)
     if sent.stopped is None:
         sent = delivered(work, dispatcher, progress=progress)

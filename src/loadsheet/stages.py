@@ -11,7 +11,16 @@ from typing import NamedTuple
 from loadsheet import reconcile, reports, run_log
 from loadsheet.annotations import read_back
 from loadsheet.contract import BY_NAME
-from loadsheet.dispatch import Client, Delivered, FleetPace, Patience, deliver, look, resolve_by, resolve_unknown
+from loadsheet.dispatch import (
+    Client,
+    DeliveryResult,
+    SharedRate,
+    UnknownTimer,
+    deliver,
+    fetch_listings,
+    verify_unknown,
+    verify_with,
+)
 from loadsheet.internal_errors import isolated
 from loadsheet.ledger import Drop, Ledger, MissingRecords, Run, State
 from loadsheet.problems import (
@@ -55,14 +64,14 @@ class Result:
 
 
 class Work(NamedTuple):
-    """What the stages of one run share. `patience` measures how long outcomes have been unknown; `updating` names the mappings whose
+    """What the stages of one run share. `timer` measures how long outcomes have been unknown; `updating` names the mappings whose
     changed records go out as updates.
     """
 
     settings: Settings
     ledger: Ledger
     run: Run
-    patience: Patience
+    timer: UnknownTimer
     updating: tuple[str, ...] = ()
 
 
@@ -72,7 +81,7 @@ class Dispatcher(NamedTuple):
     """
 
     client: Client
-    pace: FleetPace | None = None
+    pace: SharedRate | None = None
     stopping: Sequence[int] | None = None
 
 
@@ -83,7 +92,7 @@ def learn(work: Work, client: Client) -> LoadsheetError | None:
     Returns why the exchange could not be asked, if it could not: then nothing is sent either.
     """
     try:
-        resolve_unknown(work.ledger, client, work.run, work.settings, patience=work.patience)
+        verify_unknown(work.ledger, client, work.run, work.settings, timer=work.timer)
     except (ExchangeUnreachable, TokenRefused) as stopped:
         return stopped
     work.ledger.release(work.run, updating=work.updating)
@@ -91,16 +100,16 @@ def learn(work: Work, client: Client) -> LoadsheetError | None:
 
 
 @run_log.stage("sending")
-def delivered(work: Work, dispatcher: Dispatcher, *, progress: Progress | None = None) -> Delivered:
+def delivered(work: Work, dispatcher: Dispatcher, *, progress: Progress | None = None) -> DeliveryResult:
     """Ready entries to settled ones: stage 5."""
-    settings, ledger, this_run, patience, updating = work
+    settings, ledger, this_run, timer, updating = work
     client, pace, stopping = dispatcher
     return deliver(
         ledger,
         client,
         this_run,
         settings,
-        patience=patience,
+        timer=timer,
         updating=updating,
         progress=progress,
         stopping=stopping,
@@ -109,7 +118,7 @@ def delivered(work: Work, dispatcher: Dispatcher, *, progress: Progress | None =
 
 
 def account(
-    work: Work, client: Client, sent: Delivered, *, fault: LoadsheetError | None, left: Sequence[Problem]
+    work: Work, client: Client, sent: DeliveryResult, *, fault: LoadsheetError | None, left: Sequence[Problem]
 ) -> Result:
     """Entries to reports: stages 6 and 7. `fault` is what ended the intake early, `left` what that has to say. Also told are runs that
     died, or failed, before their own reports.
@@ -132,17 +141,17 @@ def account(
 def _accounted(
     work: Work,
     client: Client,
-    sent: Delivered,
+    sent: DeliveryResult,
     *,
     unfinished: Sequence[Run],
     stopped: LoadsheetError | None,
     left: Sequence[Problem],
 ) -> Result:
-    settings, ledger, this_run, patience, _ = work
+    settings, ledger, this_run, timer, _ = work
     seen = sent.seen
     if not isinstance(stopped, ExchangeUnreachable | TokenRefused):
-        fresh = look(client, _subjects(ledger.queries.drops_of(this_run)) - seen.keys())
-        resolve_by(fresh, ledger, this_run, settings, patience=patience)
+        fresh = fetch_listings(client, _subjects(ledger.queries.drops_of(this_run)) - seen.keys())
+        verify_with(fresh, ledger, this_run, settings, timer=timer)
         seen = seen | fresh
     drops = ledger.queries.drops_of(this_run)
     read_back(settings, ledger)
@@ -230,7 +239,7 @@ def _not_examined(drops: Sequence[Drop], this_run: Run) -> LoadsheetError | None
     return next((ReportsIncomplete(str(one)) for one in found if one.code == NOT_EXAMINED), None)
 
 
-def _not_all_sent(ledger: Ledger, sent: Delivered) -> LoadsheetError | None:
+def _not_all_sent(ledger: Ledger, sent: DeliveryResult) -> LoadsheetError | None:
     """That records are ready which this run could have sent, if there are any: a lost answer was proved too late for it, for instance."""
     if sent.limited or not ledger.ready(1):
         return None

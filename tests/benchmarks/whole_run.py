@@ -27,7 +27,7 @@ from orders import MAPPINGS, write_orders
 from tests.benchmarks.sink import sink
 
 from loadsheet.cli.check import documents_of
-from loadsheet.dispatch import Client, Patience
+from loadsheet.dispatch import Client, UnknownTimer
 from loadsheet.ingest import take_in
 from loadsheet.ledger import open_ledger
 from loadsheet.mapping import load_folder
@@ -166,7 +166,7 @@ def measure(settings, count, *, alone):
         stages.append(("read + map + validate (alone)", *clock.lap()))
     with open_ledger(settings.database_url) as opened, Client(settings.exchange, TOKEN, settings) as client:
         ledger = ClockedLedger(opened)
-        work = Work(settings, ledger, ledger.begin_run(), Patience(ledger.now))
+        work = Work(settings, ledger, ledger.begin_run(), UnknownTimer(ledger.now))
         clock.lap()
         take_in(settings, ledger, work.run, mappings)
         stages.append(("inbox + read + map + ledger", *clock.lap()))

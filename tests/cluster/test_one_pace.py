@@ -15,8 +15,8 @@ import scripted_exchange
 from call_times import Departures, busiest
 from scripted_exchange import Scripted, accepts_after
 
-from loadsheet.dispatch.rate_limiter import moment
-from loadsheet.dispatch.shared_rate import FleetPace
+from loadsheet.dispatch.rate_limiter import boottime
+from loadsheet.dispatch.shared_rate import SharedRate
 from loadsheet.ledger import open_ledger
 from loadsheet.ledger.postgres import address_of, shared_engine
 from loadsheet.ledger.shared.jobs import make_tables
@@ -31,7 +31,7 @@ sys.path[:0] = {path!r}
 import ready_entries
 from call_times import listen
 from loadsheet.dispatch import Client, send
-from loadsheet.dispatch.shared_rate import FleetPace
+from loadsheet.dispatch.shared_rate import SharedRate
 from loadsheet.ledger import open_ledger
 from loadsheet.ledger.postgres import address_of, shared_engine
 from loadsheet.ledger.shared.paces import PaceOf
@@ -43,7 +43,7 @@ with open_ledger("sqlite:///{ledger}") as ledger:
     pace.begin({rate}, 30)
     print("ready", flush=True)
     sys.stdin.readline()
-    with Client("{url}", "{name}", options) as client, FleetPace(pace.renew, pace.setback) as fleet:
+    with Client("{url}", "{name}", options) as client, SharedRate(pace.renew, pace.setback) as fleet:
         report = send(ledger, client, run, options, pace=fleet)
         print(report.accepted, report.unknown, flush=True)
 """
@@ -122,17 +122,17 @@ def test_a_protest_to_one_pauses_and_slows_all(database):
     paces = [PaceOf(engine, "https://two.example", "token", name) for engine, name in zip(engines, "ab", strict=True)]
     for pace in paces:
         pace.begin(PER_SECOND, 16)
-    first, second = (FleetPace(pace.renew, pace.setback, renew_s=0.05) for pace in paces)
+    first, second = (SharedRate(pace.renew, pace.setback, renew_s=0.05) for pace in paces)
     with first, second, first.join() as one, second.join() as other:
         until = time.monotonic() + 20
-        while not (one.room(moment()) and other.room(moment())):
+        while not (one.room(boottime()) and other.room(boottime())):
             assert time.monotonic() < until
             time.sleep(0.01)
         one.protest(0.1, 30.0, "429")
-        while other.opens_in(moment()) < 20:
+        while other.opens_in(boottime()) < 20:
             assert time.monotonic() < until
             time.sleep(0.01)
-        assert not other.take(moment() + 1)
+        assert not other.take(boottime() + 1)
         with engines[0].connect() as connection:
             (shown,) = [each for each in told(connection) if each.exchange == "https://two.example"]
     for engine in engines:

@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 
-from loadsheet.dispatch.shared_rate import FleetPace
+from loadsheet.dispatch.shared_rate import SharedRate
 from loadsheet.ledger.shared.leases import TERM_S, Lease, Terms, grant
 from loadsheet.problems import LedgerError
 
@@ -63,7 +63,7 @@ class Process:
 
     def __init__(self, world, name, since, until, still=None):
         self._world, self._until, self._still = world, until, still
-        self._fleet = FleetPace(partial(world.renew, name), world.setback, clock=world.clock)
+        self._fleet = SharedRate(partial(world.renew, name), world.setback, clock=world.clock)
         self.protests = []
         world.at(since, self._begin)
 

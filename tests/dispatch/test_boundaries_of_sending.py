@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 import ready_entries
 
-from loadsheet.dispatch.circuit_breaker import Pace
+from loadsheet.dispatch.circuit_breaker import CircuitBreaker
 from loadsheet.dispatch.forecast import due
 from loadsheet.dispatch.token_masking import MASK, SECRET_LENGTH, TokenMask
 
@@ -20,7 +20,7 @@ def test_a_time_of_day_that_is_over_or_is_now_means_tomorrow(minutes, hours):
 
 def test_nobody_waits_where_a_call_may_leave_long_since():
     naps = ready_entries.Naps()
-    pace = Pace(ready_entries.settings(), naps.clock, lambda: 1.0, departures=naps.clock)
+    pace = CircuitBreaker(ready_entries.settings(), naps.clock, lambda: 1.0, departures=naps.clock)
     naps.sleep(100)
     assert pace.wait_s() == 0
 

@@ -1,8 +1,8 @@
 import pytest
 import ready_entries
 
-from loadsheet.dispatch import Outcome, OutcomeKind, Stop
-from loadsheet.dispatch.circuit_breaker import FIRST_PAUSE_S, LONGEST_PAUSE_S, Pace
+from loadsheet.dispatch import Outcome, OutcomeKind, StopReason
+from loadsheet.dispatch.circuit_breaker import FIRST_PAUSE_S, LONGEST_PAUSE_S, CircuitBreaker
 
 NOT_SENT = Outcome(OutcomeKind.NOT_SENT, "no connection")
 BUSY = Outcome(OutcomeKind.NOT_SENT, "busy", 429)
@@ -16,7 +16,7 @@ def naps():
 
 
 def pace_of(naps, **changes):
-    return Pace(ready_entries.settings(**changes), naps.clock, lambda: 1.0, departures=naps.clock)
+    return CircuitBreaker(ready_entries.settings(**changes), naps.clock, lambda: 1.0, departures=naps.clock)
 
 
 def miss(pace, naps, outcome=NOT_SENT):
@@ -50,7 +50,7 @@ def test_pauses_double_and_one_call_at_a_time_feels_the_way(naps):
     assert pace.limit <= 2, "but they start with one at a time again"
 
 
-@pytest.mark.parametrize(("outcome", "stop"), [(NOT_SENT, Stop.UNREACHABLE), (BUSY, Stop.BUSY)])
+@pytest.mark.parametrize(("outcome", "stop"), [(NOT_SENT, StopReason.UNREACHABLE), (BUSY, StopReason.BUSY)])
 def test_so_many_misses_in_a_row_end_the_sending(naps, outcome, stop):
     pace = pace_of(naps, unreachable_max=3)
     assert [miss(pace, naps, outcome) for _ in range(3)] == [None, None, stop]
@@ -76,13 +76,13 @@ def test_a_pause_that_the_exchange_asks_for_is_kept(naps):
 def test_unknown_outcomes_in_a_row_end_the_sending_and_a_clear_one_breaks_the_row(naps):
     pace = pace_of(naps, unknown_max=3)
     row = [UNKNOWN, UNKNOWN, GOOD, UNKNOWN, UNKNOWN, UNKNOWN]
-    assert [pace.note(outcome, naps.clock()) for outcome in row] == [None] * 5 + [Stop.UNKNOWN]
+    assert [pace.note(outcome, naps.clock()) for outcome in row] == [None] * 5 + [StopReason.UNKNOWN]
 
 
 def test_a_refused_token_and_what_halts_end_it_at_once(naps):
     pace = pace_of(naps)
-    assert pace.note(Outcome(OutcomeKind.NOT_AUTHORISED, "no", 401), naps.clock()) is Stop.TOKEN_REFUSED
-    assert pace.note(Outcome(OutcomeKind.UNKNOWN, "moved", 301, halts=True), naps.clock()) is Stop.NOT_SERVED
+    assert pace.note(Outcome(OutcomeKind.NOT_AUTHORISED, "no", 401), naps.clock()) is StopReason.TOKEN_REFUSED
+    assert pace.note(Outcome(OutcomeKind.UNKNOWN, "moved", 301, halts=True), naps.clock()) is StopReason.NOT_SERVED
 
 
 @pytest.mark.parametrize("rate", [1, 7, 50, 1000])
@@ -147,5 +147,5 @@ def test_a_busy_exchange_halves_the_calls_at_the_same_time(naps, outcome):
 def test_an_hour_of_429_ends_paused(naps):
     pace = pace_of(naps, unreachable_max=5)
     stops = [miss(pace, naps, Outcome(OutcomeKind.NOT_SENT, "busy", 429, wait_s=600)) for _ in range(5)]
-    assert stops[-1] is Stop.BUSY
-    assert "paused" in Stop.BUSY
+    assert stops[-1] is StopReason.BUSY
+    assert "paused" in StopReason.BUSY

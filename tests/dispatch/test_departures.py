@@ -11,8 +11,8 @@ from scripted_exchange import Move, Scripted, accepts, accepts_after, says
 
 from loadsheet.dispatch import Client, classify
 from loadsheet.dispatch.batching import build_calls
-from loadsheet.dispatch.calls_in_flight import Underway
-from loadsheet.dispatch.rate_limiter import SELF_CHECK_S, Gate, moment
+from loadsheet.dispatch.calls_in_flight import CallsInFlight
+from loadsheet.dispatch.rate_limiter import SELF_CHECK_S, RateLimiter, boottime
 
 
 class Arrivals:
@@ -26,11 +26,11 @@ class Arrivals:
         return self._move
 
 
-class Heard(Gate):
+class Heard(RateLimiter):
     """A gate that knows when calls left. What arrives is seen by another thread, which may have to wait."""
 
     def __init__(self, per_second):
-        super().__init__(per_second, moment())
+        super().__init__(per_second, boottime())
         self.left = []
 
     def take(self, now):
@@ -47,7 +47,7 @@ class Clock:
         self.jumped = 0.0
 
     def __call__(self):
-        return moment() + self.jumped
+        return boottime() + self.jumped
 
 
 class Slow(Client):
@@ -75,11 +75,11 @@ def calls_of(ledger, count):
 
 
 @contextmanager
-def under_way(client, options, gate, clock=moment):
+def under_way(client, options, gate, clock=boottime):
     def judge(call, reply):
         return classify(call.operation, call.keys, reply, options.assumptions, wait_max_s=60)
 
-    with Underway(client, judge, lambda _: False, gate, clock) as made:
+    with CallsInFlight(client, judge, lambda _: False, gate, clock) as made:
         made.employ(options.connections)
         yield made
 
@@ -99,7 +99,7 @@ def test_calls_leave_evenly_at_the_rate(ledger):
     calls = calls_of(ledger, count)
     with Scripted(Arrivals()) as server, Client(server.url, ready_entries.TOKEN, options) as client:
         with under_way(client, options, gate) as underway:
-            underway.hand_over(calls, 0.0, moment())
+            underway.hand_over(calls, 0.0, boottime())
             done = all_of(underway, count)
         assert server.connections <= 8
     assert all(one.outcome.status == 200 for one in done)
@@ -116,7 +116,7 @@ def test_calls_whose_connections_were_made_at_the_same_time_leave_one_after_the_
         Slow(server.url, options, lambda: time.sleep(0.3)) as client,
         under_way(client, options, gate) as underway,
     ):
-        underway.hand_over(calls, 0.0, moment())
+        underway.hand_over(calls, 0.0, boottime())
         all_of(underway, 12)
     assert len(gate.left) == 12
     assert busiest(gate.left, 0.2) <= 25 * 0.22 + 1
@@ -128,12 +128,12 @@ def test_what_is_waited_for_at_the_gate_is_no_time_that_a_call_takes(ledger):
     with (
         Scripted(Arrivals()) as server,
         Client(server.url, ready_entries.TOKEN, options) as client,
-        under_way(client, options, Gate(4, moment())) as underway,
+        under_way(client, options, RateLimiter(4, boottime())) as underway,
     ):
-        began = moment()
+        began = boottime()
         underway.hand_over(calls, 0.0, began)
         done = all_of(underway, 6)
-    assert moment() - began > 1.2  # so long the last one waited
+    assert boottime() - began > 1.2  # so long the last one waited
     # with what they waited for it would be 0.5 s; a machine that stands still holds up one or two
     assert sorted(one.seconds for one in done)[2] < 0.4
     assert sorted(one.outcome.duration_ms for one in done)[2] < 400
@@ -148,7 +148,7 @@ def test_a_call_whose_intent_is_old_does_not_leave(ledger, soon_taken_over_s):
     with (
         Scripted(script) as server,
         Client(server.url, ready_entries.TOKEN, options) as client,
-        under_way(client, options, Gate(0, clock()), clock) as underway,
+        under_way(client, options, RateLimiter(0, clock()), clock) as underway,
     ):
         underway.soon_taken_over_s = soon_taken_over_s
         underway.hand_over(calls, 0.0, clock())
@@ -169,7 +169,7 @@ def test_a_call_that_grew_old_while_it_connected_does_not_leave(ledger):
         clock.jumped = SELF_CHECK_S + 1
 
     with Scripted(Arrivals()) as server, Slow(server.url, options, stops) as client:
-        with under_way(client, options, Gate(0, clock()), clock) as underway:
+        with under_way(client, options, RateLimiter(0, clock()), clock) as underway:
             underway.hand_over(calls, 0.0, clock())
             done = all_of(underway, 2)
             assert all(one.recalled for one in done)
@@ -191,7 +191,7 @@ def test_a_call_that_grew_old_while_another_token_was_asked_for_is_not_made_agai
     with Scripted(lambda *_: says(401, b"{}")) as server:
         with (
             Client(server.url, ready_entries.TOKEN, options, renew=renew) as client,
-            under_way(client, options, Gate(0, clock()), clock) as underway,
+            under_way(client, options, RateLimiter(0, clock()), clock) as underway,
         ):
             underway.hand_over(calls, 0.0, clock())
             (done,) = all_of(underway, 1)
@@ -202,11 +202,11 @@ def test_a_call_that_grew_old_while_another_token_was_asked_for_is_not_made_agai
 def test_what_would_be_old_when_the_gate_opens_comes_back_at_once(ledger):
     options = ready_entries.settings(connections=2)
     calls = calls_of(ledger, 4)
-    gate = Gate(0, moment())
+    gate = RateLimiter(0, boottime())
     gate.opens_in, gate.take = lambda _now: 60.0, lambda _now: False
     with Scripted(Arrivals()) as server, Client(server.url, ready_entries.TOKEN, options) as client:
         with under_way(client, options, gate) as underway:
-            underway.hand_over(calls, 0.0, moment())
+            underway.hand_over(calls, 0.0, boottime())
             assert all(one.recalled for one in all_of(underway, 4, 20.0))
         assert server.requests == []
 
@@ -216,10 +216,10 @@ def test_what_waits_at_the_gate_can_be_taken_back_and_does_not_leave_at_the_end(
     calls = calls_of(ledger, 4)
     for taken_back in (True, False):
         with Scripted(Arrivals()) as server, Client(server.url, ready_entries.TOKEN, options) as client:
-            gate = Gate(1, moment())
-            gate.take(moment())
+            gate = RateLimiter(1, boottime())
+            gate.take(boottime())
             with under_way(client, options, gate) as underway:
-                underway.hand_over(calls, 0.0, moment())
+                underway.hand_over(calls, 0.0, boottime())
                 underway.wait(1, 0.1)
                 assert underway.waiting == 4
                 if taken_back:

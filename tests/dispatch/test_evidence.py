@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loadsheet.contract import BY_NAME, Listing
-from loadsheet.dispatch.unknown_rules import Evidence, Shown, Witness, content_before
+from loadsheet.dispatch.unknown_rules import ListingEvidence, Presence, Witness, content_before
 from loadsheet.ledger import Entry, State
 
 BEFORE, SINCE, AFTER = "2026-03-04T01:00:00.000Z", "2026-03-04T02:00:00.000Z", "2026-03-04T03:00:00.000Z"
@@ -31,7 +31,7 @@ def seen(what, records, *, witnesses=KNOWN, was=None, total=None, pages=1, **set
     found = ledgers.listing(records, total=total)
     listing = Listing(found.results, 1000, found.total_count, pages)
     operation = BY_NAME[f"{what.operation.partition('.')[0]}.list"]
-    return Evidence(operation, listing, [what.key], witnesses, ready_entries.settings(**settings)).of(what, was)
+    return ListingEvidence(operation, listing, [what.key], witnesses, ready_entries.settings(**settings)).of(what, was)
 
 
 CREATE = entry("order.create", ledgers.order(0))
@@ -57,23 +57,23 @@ WITNESS = ledgers.order(9)
 )
 def test_absence_counts_only_in_a_whole_listing_of_the_right_kind_with_a_witness(records, more, why):
     sight = seen(CREATE, records, **more)
-    assert (sight.shown, sight.counts) == (Shown.ABSENT, not why)
+    assert (sight.shown, sight.counts) == (Presence.ABSENT, not why)
     assert why in sight.why
 
 
 @pytest.mark.parametrize(
     ("listed", "shown"),
     [
-        ([ledgers.order(0)], Shown.AS_SENT),
-        ([ledgers.order(0, total_weight="412.50", pickup_startdatetime="2026-03-05T08:00:00")], Shown.AS_SENT),
-        ([ledgers.order(0, order_status="NEW")], Shown.AS_SENT),
-        ([{"order_id": "A-00000"}], Shown.OTHERWISE),
-        ([{"tender_id": "T-1", **ledgers.order(0)}], Shown.ABSENT),
-        ([ledgers.order(0, delivery_city="Essen")], Shown.OTHERWISE),
-        ([ledgers.order(0), ledgers.order(0)], Shown.TWICE),
-        ([ledgers.order(0, order_id="a-00000")], Shown.ALIKE),
-        ([ledgers.order(0, order_id=" A-00000 ")], Shown.ALIKE),
-        ([ledgers.order(1)], Shown.ABSENT),
+        ([ledgers.order(0)], Presence.AS_SENT),
+        ([ledgers.order(0, total_weight="412.50", pickup_startdatetime="2026-03-05T08:00:00")], Presence.AS_SENT),
+        ([ledgers.order(0, order_status="NEW")], Presence.AS_SENT),
+        ([{"order_id": "A-00000"}], Presence.OTHERWISE),
+        ([{"tender_id": "T-1", **ledgers.order(0)}], Presence.ABSENT),
+        ([ledgers.order(0, delivery_city="Essen")], Presence.OTHERWISE),
+        ([ledgers.order(0), ledgers.order(0)], Presence.TWICE),
+        ([ledgers.order(0, order_id="a-00000")], Presence.ALIKE),
+        ([ledgers.order(0, order_id=" A-00000 ")], Presence.ALIKE),
+        ([ledgers.order(1)], Presence.ABSENT),
     ],
 )
 def test_a_create_is_there_only_as_it_was_sent(listed, shown):
@@ -82,42 +82,42 @@ def test_a_create_is_there_only_as_it_was_sent(listed, shown):
 
 def test_another_spelling_of_a_yes_is_the_same_record():
     lost = entry("order.create", ledgers.order(0, dedicated_vehicle="yes"))
-    assert seen(lost, [WITNESS, ledgers.order(0, dedicated_vehicle="true")]).shown is Shown.AS_SENT
+    assert seen(lost, [WITNESS, ledgers.order(0, dedicated_vehicle="true")]).shown is Presence.AS_SENT
 
 
 def test_zeros_in_front_of_digits_make_a_key_alike():
     lost = entry("order.create", ledgers.order(0, order_id="00123"))
-    assert seen(lost, [WITNESS, ledgers.order(0, order_id="123")]).shown is Shown.ALIKE
-    assert seen(lost, [WITNESS, ledgers.order(0, order_id="1230")]).shown is Shown.ABSENT
+    assert seen(lost, [WITNESS, ledgers.order(0, order_id="123")]).shown is Presence.ALIKE
+    assert seen(lost, [WITNESS, ledgers.order(0, order_id="1230")]).shown is Presence.ABSENT
 
 
 @pytest.mark.parametrize(
     ("city", "was", "shown"),
     [
-        ("Essen", ledgers.order(0), Shown.AS_SENT),
-        ("Dresden", ledgers.order(0), Shown.AS_BEFORE),
-        ("Bonn", ledgers.order(0), Shown.OTHERWISE),
-        ("Dresden", None, Shown.OTHERWISE),
+        ("Essen", ledgers.order(0), Presence.AS_SENT),
+        ("Dresden", ledgers.order(0), Presence.AS_BEFORE),
+        ("Bonn", ledgers.order(0), Presence.OTHERWISE),
+        ("Dresden", None, Presence.OTHERWISE),
     ],
 )
 def test_an_update_is_done_or_not_done_or_somebody_else_was_there(city, was, shown):
     sight = seen(UPDATE, [WITNESS, ledgers.order(0, delivery_city=city)], was=was)
     assert sight.shown is shown
-    assert (shown is Shown.OTHERWISE) == ("delivery_city" in sight.detail)
+    assert (shown is Presence.OTHERWISE) == ("delivery_city" in sight.detail)
 
 
 def test_an_update_of_a_field_that_was_not_there_is_not_done_while_it_is_still_missing():
     lost = entry("order.update", {"order_id": "A-00000", "goods_description": "Kabel"})
-    assert seen(lost, [WITNESS, ledgers.order(0)], was=ledgers.order(0)).shown is Shown.AS_BEFORE
+    assert seen(lost, [WITNESS, ledgers.order(0)], was=ledgers.order(0)).shown is Presence.AS_BEFORE
 
 
 @pytest.mark.parametrize(
     ("records", "was", "shown"),
     [
-        ([ledgers.order(0)], ledgers.order(0), Shown.AS_BEFORE),
-        ([ledgers.order(0, currency="USD")], ledgers.order(0), Shown.OTHERWISE),
-        ([ledgers.order(0)], None, Shown.OTHERWISE),
-        ([], ledgers.order(0), Shown.ABSENT),
+        ([ledgers.order(0)], ledgers.order(0), Presence.AS_BEFORE),
+        ([ledgers.order(0, currency="USD")], ledgers.order(0), Presence.OTHERWISE),
+        ([ledgers.order(0)], None, Presence.OTHERWISE),
+        ([], ledgers.order(0), Presence.ABSENT),
     ],
 )
 def test_a_delete_is_not_done_while_its_record_is_as_it_was(records, was, shown):
@@ -142,5 +142,5 @@ def test_absence_never_counts_where_the_record_is_shown(numbers, missing, freshn
     listed = [ledgers.order(number) for number in numbers]
     witnesses = [Witness(f"A-{number:05}", AFTER) for number in range(1, 6)]
     sight = seen(CREATE, listed, witnesses=witnesses, total=len(listed) + missing, fresh_witness=freshness)
-    assert (sight.shown is Shown.ABSENT) == (0 not in numbers)
+    assert (sight.shown is Presence.ABSENT) == (0 not in numbers)
     assert sight.counts == (missing == 0 and any(numbers))

@@ -13,7 +13,7 @@ from scripted_exchange import Scripted
 from test_outcomes import library_exceptions
 
 from loadsheet.contract import BY_NAME
-from loadsheet.dispatch.transport import in_words
+from loadsheet.dispatch.transport import failure_text
 
 CREATE = BY_NAME["order.create"]
 BODY = scripted_exchange._encode(GOOD["order.create"])
@@ -82,11 +82,11 @@ def test_no_exception_of_the_libraries_shows_its_name():
         found = getattr(__import__(module, fromlist=[kind]), kind)
         error = found.__new__(found)
         error.args = ()
-        assert not TECHNICAL.search(in_words(error)), name
+        assert not TECHNICAL.search(failure_text(error)), name
 
 
 @pytest.mark.parametrize("number", [32, 101, 103, 104, 110, 111, 113])
 def test_no_failure_of_the_network_shows_its_number(number):
-    words = in_words(OSError(number, "What C Says"))
+    words = failure_text(OSError(number, "What C Says"))
     assert not TECHNICAL.search(words), words
     assert "C Says" not in words

@@ -8,7 +8,7 @@ import scripted_exchange
 from scripted_exchange import Move, Scripted, accepts, says
 
 from loadsheet.contract import UNAUTHORISED, UNKNOWN_METHOD
-from loadsheet.dispatch import Stop
+from loadsheet.dispatch import StopReason
 
 BAD_FIELD = {"results": [], "status": False, "message": "wrong", "errors": {"total_weight": "is odd"}}
 HTML = b"<!DOCTYPE html><title>Sign in</title>"
@@ -111,16 +111,16 @@ def check_record(ledger, entry, state):
 
 
 HALTING = {
-    "401": (says(401, UNAUTHORISED), Stop.TOKEN_REFUSED, "ready"),
-    "403": (says(403, HTML), Stop.NOT_SERVED, "ready"),
-    "404": (says(404, HTML), Stop.NOT_SERVED, "ready"),
-    "405": (says(405, UNKNOWN_METHOD), Stop.NOT_SERVED, "ready"),
-    "413": (says(413), Stop.NOT_SERVED, "ready"),
-    "415": (says(415), Stop.NOT_SERVED, "ready"),
-    "422": (says(422, {"detail": "x"}), Stop.NOT_SERVED, "ready"),
-    "a web page": (says(200, HTML), Stop.NOT_SERVED, "unknown"),
+    "401": (says(401, UNAUTHORISED), StopReason.TOKEN_REFUSED, "ready"),
+    "403": (says(403, HTML), StopReason.NOT_SERVED, "ready"),
+    "404": (says(404, HTML), StopReason.NOT_SERVED, "ready"),
+    "405": (says(405, UNKNOWN_METHOD), StopReason.NOT_SERVED, "ready"),
+    "413": (says(413), StopReason.NOT_SERVED, "ready"),
+    "415": (says(415), StopReason.NOT_SERVED, "ready"),
+    "422": (says(422, {"detail": "x"}), StopReason.NOT_SERVED, "ready"),
+    "a web page": (says(200, HTML), StopReason.NOT_SERVED, "unknown"),
     **{
-        str(status): (says(status, b"", "Location: /elsewhere\r\n"), Stop.NOT_SERVED, "unknown")
+        str(status): (says(status, b"", "Location: /elsewhere\r\n"), StopReason.NOT_SERVED, "unknown")
         for status in (301, 302, 303, 307, 308)
     },
 }
@@ -160,7 +160,7 @@ def test_a_busy_exchange_without_end_pauses_the_run_and_marks_nothing(ledger):
         report = ready_entries.send_all(
             ledger, run, server.url, ready_entries.settings(unreachable_max=4, connections=2)
         )
-    assert (report.stopped, ready_entries.states(ledger, drop)) == (Stop.BUSY, ["ready"] * 6)
+    assert (report.stopped, ready_entries.states(ledger, drop)) == (StopReason.BUSY, ["ready"] * 6)
     assert len(server.requests) <= 2 + 3
 
 
@@ -171,7 +171,7 @@ def test_nobody_there_leaves_everything_ready(ledger):
         free = taken.getsockname()[1]
     naps = ready_entries.Naps()
     report = ready_entries.send_all(ledger, run, f"http://127.0.0.1:{free}", naps=naps)
-    assert report.stopped is Stop.UNREACHABLE
+    assert report.stopped is StopReason.UNREACHABLE
     assert "refused" in report.why
     assert ready_entries.states(ledger, drop) == ["ready"] * 6
     assert 0.5 < naps.slept < 10
@@ -183,7 +183,7 @@ def test_a_name_that_does_not_exist_leaves_everything_ready(ledger):
     drop = ready_entries.orders(ledger, run, 2)
     options = ready_entries.settings(unreachable_max=1)
     report = ready_entries.send_all(ledger, run, "https://exchange.invalid", options)
-    assert report.stopped is Stop.UNREACHABLE
+    assert report.stopped is StopReason.UNREACHABLE
     assert ready_entries.states(ledger, drop) == ["ready"] * 2
 
 
@@ -215,7 +215,7 @@ def test_many_unknown_outcomes_in_a_row_end_the_sending(ledger):
     drop = ready_entries.orders(ledger, run, 30)
     with Scripted(lambda *_: says(500)) as server:
         report = ready_entries.send_all(ledger, run, server.url, ready_entries.settings(unknown_max=5, connections=1))
-    assert report.stopped is Stop.UNKNOWN
+    assert report.stopped is StopReason.UNKNOWN
     states = ready_entries.states(ledger, drop)
     assert states == ["unknown"] * report.unknown + ["ready"] * (30 - report.unknown)
     assert 5 <= report.unknown <= 7

@@ -1,6 +1,6 @@
 from datetime import UTC, datetime, timedelta
 
-from loadsheet.dispatch import Delivered
+from loadsheet.dispatch import DeliveryResult
 from loadsheet.dispatch.forecast import RECENT_S, Rate, due, forecast
 
 NOW = datetime(2026, 3, 4, 1, 0, tzinfo=UTC)
@@ -48,9 +48,9 @@ def test_finish_by_is_the_next_time_the_clock_shows_it():
 
 def test_a_run_says_what_is_left_and_whether_it_fits_the_night():
     def told(remaining, per_second, finish_by=NOW + timedelta(hours=1)):
-        return Delivered(None, {}, forecast(remaining, per_second, NOW, finish_by))
+        return DeliveryResult(None, {}, forecast(remaining, per_second, NOW, finish_by))
 
-    for nothing in (Delivered(None, {}), told(0, 5.0)):
+    for nothing in (DeliveryResult(None, {}), told(0, 5.0)):
         assert (nothing.left, nothing.late) == ("", "")
     assert ("100 left" in told(100, 5.0).left, told(100, 5.0).late) == (True, "")
     assert "too late for" in told(100_000, 5.0).late

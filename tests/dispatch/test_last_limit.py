@@ -8,7 +8,7 @@ import ready_entries
 from scripted_exchange import Move, Scripted, accepts
 
 from loadsheet.dispatch import Client, send
-from loadsheet.dispatch.concurrency import LastLimit, Settled
+from loadsheet.dispatch.concurrency import LastLimit, SettledLimit
 
 EXCHANGE = "https://exchange.example"
 
@@ -82,16 +82,16 @@ def test_it_is_no_bound_and_the_settings_are(ledger):
 )
 def test_a_broken_value_is_as_good_as_none(ledger, broken):
     last = LastLimit(ledger, EXCHANGE)
-    last.keep(Settled(8, 0.05, shrank=True))
+    last.keep(SettledLimit(8, 0.05, shrank=True))
     ledger.remembered.keep(f"concurrency limit of {EXCHANGE}", broken)
     assert last.read() is None
-    last.keep(Settled(9, None, shrank=False))
-    assert last.read() == Settled(9, None, shrank=False)
+    last.keep(SettledLimit(9, None, shrank=False))
+    assert last.read() == SettledLimit(9, None, shrank=False)
 
 
 def test_a_run_without_enough_calls_changes_nothing(ledger):
     last = LastLimit(ledger, EXCHANGE)
-    last.keep(Settled(8, 0.05, shrank=True))
+    last.keep(SettledLimit(8, 0.05, shrank=True))
     last.keep(None)
-    assert last.read() == Settled(8, 0.05, shrank=True)
+    assert last.read() == SettledLimit(8, 0.05, shrank=True)
     assert LastLimit(ledger, "https://another.example").read() is None

@@ -11,9 +11,9 @@ import ready_entries
 from scripted_exchange import Move, Scripted, accepts, says
 
 from loadsheet.dispatch import Client, Outcome, OutcomeKind
-from loadsheet.dispatch.circuit_breaker import Pace
-from loadsheet.dispatch.rate_limiter import moment
-from loadsheet.dispatch.shared_rate import FleetPace
+from loadsheet.dispatch.circuit_breaker import CircuitBreaker
+from loadsheet.dispatch.rate_limiter import boottime
+from loadsheet.dispatch.shared_rate import SharedRate
 from loadsheet.ledger.shared.leases import UNLIMITED, Ask, Lease
 from loadsheet.problems import LedgerError
 
@@ -53,14 +53,14 @@ class Clock:
         self.jumped = 0.0
 
     def __call__(self):
-        return moment() + self.jumped
+        return boottime() + self.jumped
 
 
 def fleet_of(lessor, **more):
-    return FleetPace(lessor.renew, lessor.setback, renew_s=0.02, **more)
+    return SharedRate(lessor.renew, lessor.setback, renew_s=0.02, **more)
 
 
-def opened(gate, clock=moment):
+def opened(gate, clock=boottime):
     """Whether a call may leave, at the latest when the next one is due."""
     until = time.monotonic() + 30
     while time.monotonic() < until:
@@ -72,11 +72,11 @@ def opened(gate, clock=moment):
 
 def test_nothing_leaves_before_there_is_a_lease_and_then_calls_leave_at_its_rate():
     lessor = Lessor(per_second=2, connections=100)
-    with FleetPace(lessor.renew, lessor.setback) as fleet, fleet.join() as gate:
-        assert not gate.take(moment()), "the first one is due an interval after the lease"
+    with SharedRate(lessor.renew, lessor.setback) as fleet, fleet.join() as gate:
+        assert not gate.take(boottime()), "the first one is due an interval after the lease"
         lessor.per_second = 100
         lessor.wait_for(lambda: opened(gate) and fleet._lease.per_second == 100)
-        began = moment()
+        began = boottime()
         times = [began + step / 10_000 for step in range(5000)]
         assert 45 <= sum(gate.take(now) for now in times) <= 55
     assert lessor.asks[0] == Ask(UNLIMITED, 4, 0, 0)
@@ -107,7 +107,7 @@ def test_a_lease_counts_from_before_it_was_asked_for(takes_s, holds):
         clock.jumped += takes_s
         return lessor.renew(ask)
 
-    fleet = FleetPace(slowly, lessor.setback, clock=clock)  # never entered: its thread does nothing
+    fleet = SharedRate(slowly, lessor.setback, clock=clock)  # never entered: its thread does nothing
     with fleet.join() as gate:
         fleet._attend()
         assert gate.take(clock() + 0.2) is holds
@@ -118,9 +118,9 @@ def test_a_protest_pauses_all_here_at_once_and_is_passed_on():
     with fleet_of(lessor) as fleet, fleet.join() as one, fleet.join() as other:
         assert opened(other)
         one.protest(0.3, 7.0, "busy")
-        assert not other.take(moment() + 0.5)
-        assert 1 < other.opens_in(moment()) <= 7
-        assert (other.room(moment()), other.room_in(moment()) > 1) == (0, True)
+        assert not other.take(boottime() + 0.5)
+        assert 1 < other.opens_in(boottime()) <= 7
+        assert (other.room(boottime()), other.room_in(boottime()) > 1) == (0, True)
         lessor.wait_for(lambda: lessor.setbacks)
     ((age_s, pause_s, reason),) = lessor.setbacks
     assert 0.3 <= age_s < 6.3
@@ -135,8 +135,8 @@ def test_a_pause_of_others_pauses_us():
         lessor.paused_s = 30.0
         asked = len(lessor.asks)
         lessor.wait_for(lambda: len(lessor.asks) > asked + 1)
-        assert not gate.take(moment() + 1)
-        pace = Pace(ready_entries.settings(), time.monotonic, lambda: 1.0, gate)
+        assert not gate.take(boottime() + 1)
+        pace = CircuitBreaker(ready_entries.settings(), time.monotonic, lambda: 1.0, gate)
         assert pace.allowed(5, 0) == 0
         assert pace.wait_s() > 25
 
@@ -149,7 +149,7 @@ def test_who_has_nothing_to_send_gives_his_lease_back_and_asks_no_more():
         lessor.wait_for(lambda: lessor.asks[-1].connections == 0)
         number = len(lessor.asks)
         assert lessor.asks[-1] == Ask(0, 0, 0, number - 1)
-        assert not gate.take(moment())
+        assert not gate.take(boottime())
         time.sleep(0.08)
         assert len(lessor.asks) == number
         with fleet.join() as gate:
@@ -159,7 +159,7 @@ def test_who_has_nothing_to_send_gives_his_lease_back_and_asks_no_more():
 
 def test_who_joins_and_leaves_quickly_keeps_the_lease_in_between():
     lessor = Lessor(per_second=1000)
-    with FleetPace(lessor.renew, lessor.setback) as fleet:
+    with SharedRate(lessor.renew, lessor.setback) as fleet:
         for _ in range(20):
             with fleet.join() as gate:
                 assert opened(gate)
@@ -174,13 +174,13 @@ def test_what_is_asked_for_is_what_was_used_unless_calls_waited():
         lessor.wait_for(lambda: len(lessor.asks) > asked + 2)
         assert lessor.asks[-1].per_second < 100
         lessor.per_second = 1
-        assert not all(gate.take(moment()) for _ in range(200))
+        assert not all(gate.take(boottime()) for _ in range(200))
         lessor.wait_for(lambda: lessor.asks[-1].per_second == UNLIMITED)
 
 
 def test_the_rate_is_asked_for_by_the_time_that_passed_however_short():
     now, lessor = [100.0], Lessor(per_second=UNLIMITED, connections=16)
-    fleet = FleetPace(lessor.renew, lessor.setback, clock=lambda: now[0])
+    fleet = SharedRate(lessor.renew, lessor.setback, clock=lambda: now[0])
     member = fleet.join()
     fleet._attend()
     now[0] += 0.0625
@@ -196,13 +196,15 @@ def test_connections_are_divided_among_those_who_send():
         assert one.connections == 5
         with fleet.join() as other:
             assert (one.connections, other.connections) == (3, 2)
-            pace = Pace(ready_entries.settings(connections=8, connections_start=8), time.monotonic, lambda: 1.0, other)
+            pace = CircuitBreaker(
+                ready_entries.settings(connections=8, connections_start=8), time.monotonic, lambda: 1.0, other
+            )
             assert pace.limit == 2
         assert (one.connections, other.connections) == (5, 0)
         lessor.connections = 0
         lessor.wait_for(lambda: one.connections == 0)
-        assert one.room(moment()) == 0
-        assert one.room_in(moment()) > 0
+        assert one.room(boottime()) == 0
+        assert one.room_in(boottime()) > 0
 
 
 def test_calls_under_way_are_told():
@@ -222,13 +224,13 @@ def test_a_fault_of_our_own_comes_out_where_somebody_sends():
         assert opened(gate)
         lessor.error = ZeroDivisionError("a fault")
         with pytest.raises(ZeroDivisionError):
-            lessor.wait_for(lambda: gate.room(moment()) < 0)
+            lessor.wait_for(lambda: gate.room(boottime()) < 0)
 
 
 def note_all(outcomes, **options):
     lessor = Lessor()
     with fleet_of(lessor) as fleet, fleet.join() as gate:
-        pace = Pace(ready_entries.settings(unknown_max=100, **options), time.monotonic, lambda: 1.0, gate)
+        pace = CircuitBreaker(ready_entries.settings(unknown_max=100, **options), time.monotonic, lambda: 1.0, gate)
         for outcome in outcomes:
             pace.note(outcome, time.monotonic())
         lessor.wait_for(lambda: len(lessor.asks) > 2)
@@ -253,8 +255,8 @@ def test_calls_that_another_still_has_under_way_leave_him_no_connection_twice():
         assert [opened(one) for _ in range(4)] == [True] * 4
         with fleet.join() as other:
             assert (one.connections, other.connections) == (2, 2)
-            assert not other.take(moment() + 0.5)
-            assert other.opens_in(moment()) > 0
+            assert not other.take(boottime() + 0.5)
+            assert other.opens_in(boottime()) > 0
             one.landed()
             assert opened(other)
             other.landed()
@@ -340,7 +342,7 @@ def test_a_429_to_one_who_sends_holds_the_other_in_this_process_too(ledger):
     with exchange_for(lessor, script, connections=1) as (server, fleet, sends):
         with fleet.join() as other:
             sends(ledger, run, stopping=stopping)
-            assert other.opens_in(moment()) > 3
+            assert other.opens_in(boottime()) > 3
         assert len(server.requests) == 1
     assert len(lessor.setbacks) == 1
 
@@ -380,18 +382,18 @@ def test_who_comes_next_begins_with_as_many_calls_as_served_well_before():
     with fleet_of(lessor) as fleet:
         with fleet.join() as gate:
             assert opened(gate)
-            pace = Pace(options, time.monotonic, lambda: 1.0, gate)
+            pace = CircuitBreaker(options, time.monotonic, lambda: 1.0, gate)
             for _ in range(40):
                 pace.note(Outcome(OutcomeKind.ACCEPTED, "yes", 200), time.monotonic(), 0.05, in_full=True)
             assert (before := pace.limit) > 10
         with fleet.join() as gate:
-            assert Pace(options, time.monotonic, lambda: 1.0, gate).limit == before
+            assert CircuitBreaker(options, time.monotonic, lambda: 1.0, gate).limit == before
 
 
 def test_all_who_send_in_one_process_have_one_limit():
     lessor, options = Lessor(connections=50), ready_entries.settings(connections=50, connections_start=31)
     with fleet_of(lessor) as fleet, fleet.join() as one, fleet.join() as other:
-        paces = [Pace(options, time.monotonic, lambda: 1.0, gate) for gate in (one, other)]
+        paces = [CircuitBreaker(options, time.monotonic, lambda: 1.0, gate) for gate in (one, other)]
         assert opened(one)
         assert [pace.limit for pace in paces] == [16, 15]
         paces[0].note(LOST, time.monotonic())
@@ -399,6 +401,6 @@ def test_all_who_send_in_one_process_have_one_limit():
         for _ in range(4):
             paces[1].note(LOST, time.monotonic())
         assert [pace.limit for pace in paces] == [1, 1], "nobody waits for another's end"
-        assert not other.take(moment() + 0.5), "but one call is under way already"
+        assert not other.take(boottime() + 0.5), "but one call is under way already"
         one.landed()
         assert opened(other)

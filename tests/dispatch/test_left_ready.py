@@ -5,7 +5,7 @@ from exchange_process import TOKEN
 from faulty_exchange import misbehaving
 from ledgers import Ticking, ledger_in
 
-from loadsheet.dispatch import Patience
+from loadsheet.dispatch import UnknownTimer
 from loadsheet.exchange import FaultClass
 from loadsheet.problems import NotAllSent
 from loadsheet.stages import Dispatcher, Work, account, delivered, learn
@@ -15,8 +15,8 @@ UNANSWERED = {"fault": FaultClass("closed_before_effect"), "operation": "order.s
 
 def deliver_and_account(ledger, run, clock, url, settings, *, pause_s=0):
     """Deliver and account as `run` does, with a pause in between."""
-    patience = Patience(ledger.now, lambda: clock().timestamp())
-    work = Work(settings, ledger, run, patience, ())
+    timer = UnknownTimer(ledger.now, lambda: clock().timestamp())
+    work = Work(settings, ledger, run, timer, ())
     with ready_entries.client_of(url, settings, TOKEN) as client:
         assert learn(work, client) is None
         sent = delivered(work, Dispatcher(client))

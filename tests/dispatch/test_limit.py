@@ -4,7 +4,7 @@ import pytest
 import ready_entries
 from scripted_exchange import Scripted, accepts, says
 
-from loadsheet.dispatch import Client, Patience, deliver, send
+from loadsheet.dispatch import Client, UnknownTimer, deliver, send
 
 
 def sent(ledger, url, most, run, **options):
@@ -51,7 +51,7 @@ def test_what_waits_for_an_order_that_was_left_out_waits_for_the_next_run_and_is
     events = ready_entries.events(ledger, run, 4)
     for settings in (ready_entries.settings(run_entries_max=2), ready_entries.settings()):
         with Scripted(lambda *_: accepts) as server, Client(server.url, ready_entries.TOKEN, settings) as client:
-            done = deliver(ledger, client, run, settings, patience=Patience(ledger.now))
+            done = deliver(ledger, client, run, settings, timer=UnknownTimer(ledger.now))
         assert done.stopped is None
         states = ready_entries.states(ledger, orders, events)
         assert "held" not in states

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loadsheet.dispatch.token_masking import IN_MEMORY_BYTES_MAX, Kept, TokenMask
+from loadsheet.dispatch.token_masking import IN_MEMORY_BYTES_MAX, MaskedBody, TokenMask
 
 SECRET = b"abcabcab"
 
@@ -10,7 +10,7 @@ SECRET = b"abcabcab"
 def kept(pieces, secret=SECRET):
     mask = TokenMask()
     mask.add(secret.decode())
-    body = Kept(mask)
+    body = MaskedBody(mask)
     for piece in pieces:
         body.add(piece)
     with body.finish() as file:

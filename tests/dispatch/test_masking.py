@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loadsheet.dispatch.token_masking import Kept, TokenMask
+from loadsheet.dispatch.token_masking import MaskedBody, TokenMask
 
 TOKEN = "lsx_Cq/8-n+Z~k.3=="
 
@@ -92,7 +92,7 @@ def test_a_token_that_was_replaced_is_masked_as_well():
 def test_the_pieces_of_a_long_answer_may_end_anywhere(form):
     answer = b"x" * 50 + FORMS[form].encode() + b"y" * 50
     for size in (1, 7, 64):
-        kept = Kept(mask_of(TOKEN))
+        kept = MaskedBody(mask_of(TOKEN))
         for place in range(0, len(answer), size):
             kept.add(answer[place : place + size])
         with kept.finish() as file:

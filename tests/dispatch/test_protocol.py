@@ -9,9 +9,9 @@ from loadsheet.contract import BY_NAME
 from loadsheet.dispatch.unknown_rules import (
     NO_LISTING,
     Case,
-    Patience,
-    Shown,
-    Sight,
+    Observation,
+    Presence,
+    UnknownTimer,
     conclude,
     said_no,
     sends_that_may_have_worked,
@@ -39,12 +39,16 @@ def entry(operation):
     )  # fmt: skip
 
 
-def look(seconds, shown=Shown.ABSENT, *, counts=True):
+def look(seconds, shown=Presence.ABSENT, *, counts=True):
     return Finding(1, "run", at(seconds), shown, counts, "")
 
 
 def case(operation, shown, *, waited=DAY, counts=True, sends=1, looks=(), detail="city a / b"):
-    sight = NO_LISTING if shown is Shown.NO_LISTING else Sight(shown, counts, "" if counts else "no witness", detail)
+    sight = (
+        NO_LISTING
+        if shown is Presence.NO_LISTING
+        else Observation(shown, counts, "" if counts else "no witness", detail)
+    )
     return Case(entry(operation), sight, at(waited), waited, sends, looks)
 
 
@@ -57,11 +61,11 @@ SEEN_TWICE = {"looks": (look(1000),)}
 
 @pytest.mark.parametrize("operation", [*CREATES, *UPDATES])
 def test_presence_is_proof_at_once(operation):
-    assert concluded(operation, Shown.AS_SENT, waited=0.1, counts=False).state is State.ACCEPTED
+    assert concluded(operation, Presence.AS_SENT, waited=0.1, counts=False).state is State.ACCEPTED
 
 
 @pytest.mark.parametrize("operation", [*CREATES, *UPDATES, *DELETES])
-@pytest.mark.parametrize("shown", [Shown.OTHERWISE, Shown.TWICE, Shown.ALIKE, Shown.NO_LISTING])
+@pytest.mark.parametrize("shown", [Presence.OTHERWISE, Presence.TWICE, Presence.ALIKE, Presence.NO_LISTING])
 def test_what_is_not_clear_stays_unknown_whatever_is_set(operation, shown):
     found = concluded(operation, shown, settings=GATED, **SEEN_TWICE)
     assert (found.state, found.counts) == (None, False)
@@ -76,75 +80,75 @@ def test_what_is_not_clear_stays_unknown_whatever_is_set(operation, shown):
         ({}, "second look"),
         ({"looks": (look(DAY - 59),)}, "confirm_gap_s"),
         ({"looks": (look(1000, counts=False),)}, "second look"),
-        ({"looks": (look(1000, Shown.OTHERWISE),)}, "second look"),
+        ({"looks": (look(1000, Presence.OTHERWISE),)}, "second look"),
         ({"looks": (look(-5),)}, "second look"),
     ],
 )
 @pytest.mark.parametrize("operation", [*CREATES, *DELETES])
 def test_absence_is_proved_only_by_every_rule(operation, more, rule):
-    found = concluded(operation, Shown.ABSENT, settings=GATED, **more)
+    found = concluded(operation, Presence.ABSENT, settings=GATED, **more)
     assert found.state is None
     assert rule in found.text
 
 
 @pytest.mark.parametrize("operation", CREATES)
 def test_a_create_proved_absent_waits_for_a_person_or_is_sent_again(operation):
-    review = concluded(operation, Shown.ABSENT, **SEEN_TWICE)
+    review = concluded(operation, Presence.ABSENT, **SEEN_TWICE)
     assert (review.state, review.counts) == (None, True)
     assert "proved absent" in review.text
-    assert concluded(operation, Shown.ABSENT, settings=GATED, **SEEN_TWICE).state is State.READY
+    assert concluded(operation, Presence.ABSENT, settings=GATED, **SEEN_TWICE).state is State.READY
     vouched = {"create_after_absent": "resend", "trust_quiesce": True}
-    assert concluded(operation, Shown.ABSENT, settings=vouched, **SEEN_TWICE).state is State.READY
-    spent = concluded(operation, Shown.ABSENT, settings=GATED, sends=2, **SEEN_TWICE)
+    assert concluded(operation, Presence.ABSENT, settings=vouched, **SEEN_TWICE).state is State.READY
+    spent = concluded(operation, Presence.ABSENT, settings=GATED, sends=2, **SEEN_TWICE)
     assert spent.state is None
     assert "create_sends_max" in spent.text
 
 
 @pytest.mark.parametrize("operation", DELETES)
 def test_a_delete_whose_record_is_proved_gone_is_accepted(operation):
-    assert concluded(operation, Shown.ABSENT, **SEEN_TWICE).state is State.ACCEPTED
-    assert concluded(operation, Shown.ABSENT, sends=9, **SEEN_TWICE).state is State.ACCEPTED
+    assert concluded(operation, Presence.ABSENT, **SEEN_TWICE).state is State.ACCEPTED
+    assert concluded(operation, Presence.ABSENT, sends=9, **SEEN_TWICE).state is State.ACCEPTED
 
 
 @pytest.mark.parametrize("operation", [*UPDATES, *DELETES])
 def test_a_record_that_is_as_it_was_before_is_sent_again_after_the_pause(operation):
-    assert concluded(operation, Shown.AS_BEFORE).state is State.READY
-    assert "quiesce_s" in concluded(operation, Shown.AS_BEFORE, waited=800).text
-    assert "sends_max" in concluded(operation, Shown.AS_BEFORE, sends=3).text
+    assert concluded(operation, Presence.AS_BEFORE).state is State.READY
+    assert "quiesce_s" in concluded(operation, Presence.AS_BEFORE, waited=800).text
+    assert "sends_max" in concluded(operation, Presence.AS_BEFORE, sends=3).text
     setting = f"{BY_NAME[operation].action}_resend"
-    assert setting in concluded(operation, Shown.AS_BEFORE, settings={setting: False}).text
+    assert setting in concluded(operation, Presence.AS_BEFORE, settings={setting: False}).text
 
 
 @pytest.mark.parametrize("operation", UPDATES)
 def test_an_update_whose_record_is_not_listed_stays_unknown(operation):
-    assert concluded(operation, Shown.ABSENT, **SEEN_TWICE).state is None
+    assert concluded(operation, Presence.ABSENT, **SEEN_TWICE).state is None
 
 
 def test_a_status_update_is_sent_once_more_and_named():
-    found = concluded("order.status", Shown.NO_LISTING)
+    found = concluded("order.status", Presence.NO_LISTING)
     assert (found.state, found.problem.code, found.problem.level) == (State.READY, "L608", "warning")
     assert "2 times" in found.problem.text
-    assert "status_quiesce_s" in concluded("order.status", Shown.NO_LISTING, waited=119).text
-    assert concluded("order.status", Shown.NO_LISTING, sends=2).state is None
-    assert concluded("order.status", Shown.NO_LISTING, settings={"status_on_unknown": "review"}).state is None
+    assert "status_quiesce_s" in concluded("order.status", Presence.NO_LISTING, waited=119).text
+    assert concluded("order.status", Presence.NO_LISTING, sends=2).state is None
+    assert concluded("order.status", Presence.NO_LISTING, settings={"status_on_unknown": "review"}).state is None
 
 
 def test_a_quote_is_sent_once_more_only_where_a_second_replaces_the_first():
-    assert concluded("tender.quote", Shown.NO_LISTING).state is None
-    found = concluded("tender.quote", Shown.NO_LISTING, settings=QUOTED)
+    assert concluded("tender.quote", Presence.NO_LISTING).state is None
+    found = concluded("tender.quote", Presence.NO_LISTING, settings=QUOTED)
     assert (found.state, found.problem.code) == (State.READY, "L608")
-    assert concluded("tender.quote", Shown.NO_LISTING, settings=QUOTED, waited=800).state is None
-    assert concluded("tender.quote", Shown.NO_LISTING, settings=QUOTED, sends=2).state is None
+    assert concluded("tender.quote", Presence.NO_LISTING, settings=QUOTED, waited=800).state is None
+    assert concluded("tender.quote", Presence.NO_LISTING, settings=QUOTED, sends=2).state is None
 
 
 def test_a_decision_on_a_quote_is_never_sent_again_by_itself():
     for settings in ({}, GATED, QUOTED):
-        assert concluded("tender.confirm", Shown.NO_LISTING, settings=settings).state is None
+        assert concluded("tender.confirm", Presence.NO_LISTING, settings=settings).state is None
 
 
 def test_what_stays_says_what_to_do():
     for operation in (one.name for one in BY_NAME.values() if one.is_write):
-        for shown in Shown:
+        for shown in Presence:
             found = concluded(operation, shown)
             assert found.text
             assert found.state or "loadsheet resolve K-1" in found.text
@@ -174,26 +178,26 @@ class Clocks:
 
 def test_a_wall_clock_put_forward_shortens_no_pause():
     clocks = Clocks()
-    patience = Patience(clocks.now, clocks.monotonic)
+    timer = UnknownTimer(clocks.now, clocks.monotonic)
     clocks.move(10, 10)
     since = clocks.now()
     clocks.move(3600, 5)
-    assert patience.waited_s(since) == 5
+    assert timer.waited_s(since) == 5
     clocks.move(100, 100)
-    assert patience.waited_s(since) == 105
+    assert timer.waited_s(since) == 105
 
 
 def test_a_wall_clock_put_back_lengthens_a_pause():
     clocks = Clocks()
-    patience = Patience(clocks.now, clocks.monotonic)
+    timer = UnknownTimer(clocks.now, clocks.monotonic)
     since = clocks.now()
     clocks.move(-3600, 60)
-    assert patience.waited_s(since) == -3600
+    assert timer.waited_s(since) == -3600
 
 
 def test_what_became_unknown_in_an_earlier_process_is_measured_by_the_wall_clock():
     clocks = Clocks()
-    assert Patience(clocks.now, clocks.monotonic).waited_s(at(-7200)) == 7200
+    assert UnknownTimer(clocks.now, clocks.monotonic).waited_s(at(-7200)) == 7200
 
 
 SAID = "a success that says no: status is False, not true"
@@ -202,7 +206,7 @@ SAID = "a success that says no: status is False, not true"
 @pytest.mark.parametrize("operation", [*CREATES, *UPDATES, *DELETES])
 def test_a_success_that_says_no_is_refused_once_it_is_proved_absent(operation):
     """Whatever the settings allow to be sent again: it was answered, and with no."""
-    shown = Shown.ABSENT if operation in CREATES else Shown.AS_BEFORE
+    shown = Presence.ABSENT if operation in CREATES else Presence.AS_BEFORE
     told = case(operation, shown, **SEEN_TWICE)._replace(said_no=SAID)
     for given in ({}, GATED):
         found = conclude(told, ready_entries.settings(**given))

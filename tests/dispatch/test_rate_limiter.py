@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loadsheet.dispatch.rate_limiter import AHEAD_S, Gate, moment
+from loadsheet.dispatch.rate_limiter import AHEAD_S, RateLimiter, boottime
 
 NOISE = 1e-9  # of adding up fractions
 
@@ -32,7 +32,7 @@ def most(rate):
 
 @pytest.mark.parametrize("rate", [1, 3, 7, 19, 20, 34, 50, 100, 999])
 def test_as_many_calls_leave_in_a_second_as_may(rate):
-    found = departures(Gate(rate, 0.0), 5.0)
+    found = departures(RateLimiter(rate, 0.0), 5.0)
     assert 5 * rate <= len(found) <= 5 * rate + 1.001 + rate * 0.02
     assert busiest(found) <= most(rate)
 
@@ -40,19 +40,19 @@ def test_as_many_calls_leave_in_a_second_as_may(rate):
 @given(st.integers(1, 300), st.lists(st.floats(0, 0.3), min_size=1, max_size=60))
 def test_whenever_calls_are_seen_to_no_second_has_more_than_may(rate, delays):
     turn = iter(range(10**9))
-    found = departures(Gate(rate, 0.0), 4.0, late=lambda: delays[next(turn) % len(delays)])
+    found = departures(RateLimiter(rate, 0.0), 4.0, late=lambda: delays[next(turn) % len(delays)])
     assert busiest(found) <= most(rate)
 
 
 def test_calls_a_little_late_cost_nothing():
-    found = departures(Gate(100, 0.0), 10.0, late=lambda: 0.008)
+    found = departures(RateLimiter(100, 0.0), 10.0, late=lambda: 0.008)
     assert len(found) >= 999
     assert busiest(found) <= 102
 
 
 @given(st.lists(st.tuples(st.floats(0, 3), st.integers(1, 200)), max_size=12))
 def test_a_rate_that_changes_is_kept_from_then_on(changes):
-    gate, now, rate, found, allowed = Gate(50, 0.0), 0.0, 50, [], 0.0
+    gate, now, rate, found, allowed = RateLimiter(50, 0.0), 0.0, 50, [], 0.0
     for lasts, after in changes:
         found += departures(gate, now + lasts, now)
         allowed += lasts * rate
@@ -62,7 +62,7 @@ def test_a_rate_that_changes_is_kept_from_then_on(changes):
 
 
 def test_whoever_gets_a_rate_anew_pays_the_first_interval_before():
-    gate = Gate(0, 0.0)
+    gate = RateLimiter(0, 0.0)
     gate.change(10, 100.0, anew=True)
     assert not gate.take(100.05)
     assert gate.opens_in(100.0) == pytest.approx(0.1)
@@ -74,7 +74,7 @@ def test_whoever_gets_a_rate_anew_pays_the_first_interval_before():
 
 
 def test_without_a_rate_everything_leaves_at_once():
-    gate = Gate(0, 5.0)
+    gate = RateLimiter(0, 5.0)
     assert all(gate.take(5.0) for _ in range(1000))
     assert (gate.opens_in(5.0), gate.room_in(5.0)) == (0, 0)
     assert gate.room(5.0) > 10**9
@@ -82,7 +82,7 @@ def test_without_a_rate_everything_leaves_at_once():
 
 @given(st.integers(1, 200), st.integers(0, 50))
 def test_room_is_what_leaves_soon(rate, before):
-    gate, now = Gate(rate, 0.0), 0.0
+    gate, now = RateLimiter(rate, 0.0), 0.0
     for _ in range(before):
         now += gate.opens_in(now)
         gate.take(now + NOISE)
@@ -93,5 +93,5 @@ def test_room_is_what_leaves_soon(rate, before):
 
 
 def test_the_clock_of_departures_goes_on():
-    first = moment()
-    assert moment() >= first > 0
+    first = boottime()
+    assert boottime() >= first > 0

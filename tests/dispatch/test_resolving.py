@@ -8,7 +8,7 @@ from exchange_calls import TOKEN as EXCHANGE_TOKEN
 from scripted_exchange import Scripted, accepts, lists
 
 from loadsheet.contract import UNAUTHORISED, UNKNOWN_METHOD, Assumptions
-from loadsheet.dispatch import resolve_unknown
+from loadsheet.dispatch import verify_unknown
 from loadsheet.exchange import Embedded
 from loadsheet.problems import ExchangeUnreachable, TokenRefused
 
@@ -17,7 +17,7 @@ SETTINGS = ready_entries.settings()
 
 def resolve(ledger, run, url, token=ready_entries.TOKEN, settings=SETTINGS):
     with ready_entries.client_of(url, settings, token) as client:
-        return resolve_unknown(ledger, client, run, settings)
+        return verify_unknown(ledger, client, run, settings)
 
 
 def lose(ledger, run, move=scripted_exchange.closes_without_answer):

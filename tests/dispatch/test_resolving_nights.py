@@ -9,7 +9,7 @@ import ready_entries
 from exchange_process import TOKEN
 from faulty_exchange import misbehaving
 
-from loadsheet.dispatch import Patience, resolve_unknown, send
+from loadsheet.dispatch import UnknownTimer, send, verify_unknown
 from loadsheet.exchange import FaultClass
 
 PARTIES = {"sender_id": "ACME", "receiver_id": "CARGO"}
@@ -61,7 +61,7 @@ def at_work(folder, *rules, options, **assumptions):
 
         def night(plan=lambda _run: None):
             run, naps = ledger.begin_run(), ready_entries.Naps()
-            resolve_unknown(ledger, client, run, options, patience=Patience(ledger.now))
+            verify_unknown(ledger, client, run, options, timer=UnknownTimer(ledger.now))
             ledger.release(run)
             planned = plan(run)
             report = send(ledger, client, run, options, sleep=naps.sleep, clock=naps.clock)

@@ -18,7 +18,7 @@ from exchange_calls import TOKEN as EXCHANGE_TOKEN
 from scripted_exchange import Move, Scripted, accepts, accepts_after, says
 
 from loadsheet.contract import UNAUTHORISED, Assumptions
-from loadsheet.dispatch import Stop, sending
+from loadsheet.dispatch import StopReason, sending
 from loadsheet.exchange import Embedded
 from loadsheet.ledger import open_ledger
 
@@ -233,7 +233,7 @@ def test_many_calls_that_are_taken_back_are_ready_again_and_recorded_at_once(led
 
     with Scripted(script) as server:
         report = ready_entries.send_all(ledger, run, server.url)
-    assert report.stopped is Stop.TOKEN_REFUSED
+    assert report.stopped is StopReason.TOKEN_REFUSED
     entries = list(ledger.queries.entries_of(drop.id))
     assert Counter(str(entry.state) for entry in entries) == {
         "accepted": server.applied.total(),
@@ -268,7 +268,7 @@ def test_a_token_that_ends_in_the_middle_marks_nothing_refused(ledger, at):
     expired = says(401, UNAUTHORISED)
     with Scripted(lambda number, _: expired if number >= at else accepts) as server:
         report = ready_entries.send_all(ledger, run, server.url)
-    assert report.stopped is Stop.TOKEN_REFUSED
+    assert report.stopped is StopReason.TOKEN_REFUSED
     states = Counter(ready_entries.states(ledger, drop))
     assert set(states) <= {"accepted", "ready"}
     assert states["accepted"] == server.applied.total() == at
@@ -405,10 +405,10 @@ def test_with_many_unknown_outcomes_nothing_more_is_created_and_the_rest_goes_on
     assert states["unknown"] in unknown, "beyond it only what was under way"
     assert states["unknown"] + states["ready"] == 40
     assert ready_entries.states(ledger, told) == ["accepted"] * 30
-    assert report.stopped is Stop.OUTSTANDING
+    assert report.stopped is StopReason.OUTSTANDING
     with Scripted(lambda *_: accepts) as server:
         again = ready_entries.send_all(ledger, run, server.url, options)
-    assert (again.calls, again.stopped) == (0, Stop.OUTSTANDING)
+    assert (again.calls, again.stopped) == (0, StopReason.OUTSTANDING)
 
 
 def test_the_report_says_what_it_settled_on_and_what_is_left(ledger):

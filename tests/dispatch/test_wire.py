@@ -12,7 +12,7 @@ from scripted_exchange import Scripted, accepts_after
 
 from loadsheet.dispatch import send
 from loadsheet.dispatch.concurrency import Concurrency
-from loadsheet.dispatch.wire import Look, Wire, look, note_arrivals, waited_s
+from loadsheet.dispatch.wire import Poll, Wire, next_poll, note_arrivals, waited_s
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="the kernel does not say when bytes came")
 
@@ -26,7 +26,7 @@ class BusyClient:
     def __init__(self, limit, judged):
         self.limit, self.judged = limit, judged
         self.own_s, self.wire_of = 0.0, lambda _under_way: 0.05
-        self.now, self._look = 0.0, Look(0.0, 0.0)
+        self.now, self._poll = 0.0, Poll(0.0, 0.0)
         self._under_way = []  # when it left, when its answer is there, its connection
 
     def go_on(self, seconds):
@@ -36,7 +36,7 @@ class BusyClient:
             self._begin()
             began, first = self.now, min(there for _, there, _ in self._under_way)
             self.now = max(self.now, first)
-            self._look = look(self._look, began, self.now)
+            self._poll = next_poll(self._poll, began, self.now)
             answered = [one for one in self._under_way if one[1] <= self.now]
             for call in answered:
                 self._over(call)
@@ -54,7 +54,7 @@ class BusyClient:
         in_full = len(self._under_way) >= self.limit.limit
         self._under_way.remove(call)
         wire.came(self.now, self.now - there if self.judged == "kernel" else None)
-        took = self._look.ended - left if self.judged == "client" else wire.seconds(self._look)
+        took = self._poll.ended - left if self.judged == "client" else wire.seconds(self._poll)
         self.limit.finished(took, left, self.now, in_full=in_full)
         self._begin()
 
@@ -100,20 +100,20 @@ def test_it_lasts_from_the_last_byte_that_left_to_the_first_that_came():
     wire.leaves(10.0)
     wire.leaves(10.5)
     wire.came(12.0, 1.25)
-    assert wire.seconds(Look(99.0, 80.0)) == 0.25
+    assert wire.seconds(Poll(99.0, 80.0)) == 0.25
     wire.leaves(20.0)
-    assert wire.seconds(Look(20.5, 0.0)) == 0.5, "of the call before nothing is left"
+    assert wire.seconds(Poll(20.5, 0.0)) == 0.5, "of the call before nothing is left"
 
 
 def test_without_notes_of_the_kernel_an_answer_that_lay_there_came_nobody_knows_when():
     wire = Wire()
     wire.leaves(10.0)
     wire.came(11.0, None)
-    waited = look(Look(10.1, 0.0), 10.2, 11.0)
+    waited = next_poll(Poll(10.1, 0.0), 10.2, 11.0)
     assert wire.seconds(waited) == 1.0
-    soon = look(Look(10.8, 0.0), 10.9999, 11.0)
+    soon = next_poll(Poll(10.8, 0.0), 10.9999, 11.0)
     assert wire.seconds(soon) == 1.0
-    late = look(Look(10.7, 0.0), 10.9999, 11.0)
+    late = next_poll(Poll(10.7, 0.0), 10.9999, 11.0)
     assert wire.seconds(late) is None
 
 
@@ -121,8 +121,8 @@ def test_notes_by_a_clock_that_was_set_do_not_count():
     wire = Wire()
     wire.leaves(10.0)
     wire.came(11.0, 3600.0)
-    assert wire.seconds(Look(11.0, 0.0)) == 1.0
-    assert wire.seconds(Look(11.0, 0.9)) is None
+    assert wire.seconds(Poll(11.0, 0.0)) == 1.0
+    assert wire.seconds(Poll(11.0, 0.9)) is None
 
 
 @linux

@@ -148,7 +148,7 @@ D34 100, 103, chunk extensions, trailers
     The parser is httptools, which has tests of its own for them.
 D35 Something between repeats a call
     test_absence_counts_only_in_a_whole_listing_of_the_right_kind_with_a_witness
-    Two records of one key are told by every look (Shown.TWICE) and by the reconciliation. Not: preventing it; no client can.
+    Two records of one key are told by every look (Presence.TWICE) and by the reconciliation. Not: preventing it; no client can.
 D36 A storm when the exchange comes back
     test_an_exchange_that_comes_and_goes_meets_no_storm, test_after_nobody_was_there_it_starts_with_one_call,
     test_as_many_calls_leave_in_a_second_as_may, test_with_many_unknown_outcomes_nothing_more_is_created_and_the_rest_goes_on

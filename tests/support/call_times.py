@@ -4,7 +4,7 @@ import os
 import struct
 from bisect import bisect_left
 
-from loadsheet.dispatch.shared_rate import FleetPace
+from loadsheet.dispatch.shared_rate import SharedRate
 
 HEARD = "THE_TESTS_DEPARTURES"
 _MOMENT = struct.Struct("d")
@@ -23,7 +23,7 @@ class Departures:
 
 def listen(path):
     """Hear what leaves through the gate of a fleet's pace in this process, right before it does."""
-    file, take = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), FleetPace.take
+    file, take = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), SharedRate.take
 
     def heard(fleet, now, member):
         leaves = take(fleet, now, member)
@@ -31,7 +31,7 @@ def listen(path):
             os.write(file, _MOMENT.pack(now))
         return leaves
 
-    FleetPace.take = heard
+    SharedRate.take = heard
 
 
 def busiest(moments, span_s=1.0):

@@ -12,7 +12,7 @@ from exchange_process import TOKEN
 from faulty_exchange import Misbehaving, misbehaving
 from invariants import check_laws, read_ledger, read_truth
 
-from loadsheet.dispatch import Client, SendingReport, resolve_unknown, send
+from loadsheet.dispatch import Client, SendingReport, send, verify_unknown
 from loadsheet.exchange import FaultClass
 from loadsheet.ledger import State, open_ledger
 
@@ -168,7 +168,7 @@ def _night(folder: Path, exchange: Misbehaving, options: Any, operation: str, *,
     url = f"sqlite:///{folder / 'ledger.db'}"
     with open_ledger(url) as ledger, Client(exchange.exchange.url, TOKEN, options) as client:
         run = ledger.begin_run()
-        resolve_unknown(ledger, client, run, options)
+        verify_unknown(ledger, client, run, options)
         if operation:
             ready_entries.plan(
                 ledger,
@@ -178,7 +178,7 @@ def _night(folder: Path, exchange: Misbehaving, options: Any, operation: str, *,
                 file=f"{operation}.csv",
             )
         report = send(ledger, client, run, options, sleep=naps.sleep, clock=naps.clock)
-        resolve_unknown(ledger, client, run, options)
+        verify_unknown(ledger, client, run, options)
         if report.stopped is None and ledger.ready(1):  # on a slow machine patience has run out by now
             report = send(ledger, client, run, options, sleep=naps.sleep, clock=naps.clock)
         ledger.end_run(run, exit_code=0, summary={})

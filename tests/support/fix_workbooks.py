@@ -11,7 +11,7 @@ from openpyxl import load_workbook
 
 from loadsheet import stages
 from loadsheet.cli.connections import held_ledger, reached
-from loadsheet.dispatch import Patience
+from loadsheet.dispatch import UnknownTimer
 from loadsheet.fix_marks import ROW_COLUMN
 from loadsheet.ingest import take_in
 from loadsheet.mapping import load_folder
@@ -58,7 +58,7 @@ class House:
         mappings = self._mappings()
         with held_ledger(settings) as ledger, reached(settings) as client:
             run = ledger.begin_run()
-            work = stages.Work(settings, ledger, run, Patience(ledger.now))
+            work = stages.Work(settings, ledger, run, UnknownTimer(ledger.now))
             stages.learn(work, client)
             taken = take_in(settings, ledger, run, mappings)
             assert taken.fault is None, taken.fault

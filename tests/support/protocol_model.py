@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from loadsheet.contract import Action
-from loadsheet.dispatch.unknown_rules import NO_LISTING, Case, Shown, Sight, conclude
+from loadsheet.dispatch.unknown_rules import NO_LISTING, Case, Observation, Presence, conclude
 from loadsheet.ledger import Entry, Finding, State
 from loadsheet.settings import Settings
 
@@ -260,11 +260,11 @@ def _looked_up(setting: Setting, world: World, number: int) -> Iterator[tuple[st
         yield f"{_say(setting, number)} looked up: {sight.shown}, now {then.state}", _with(world, number, then)
 
 
-def _sight(setting: Setting, world: World, number: int) -> Sight:
+def _sight(setting: Setting, world: World, number: int) -> Observation:
     if setting.listing in ("capped", "wrong kind"):
-        return Sight(Shown.ABSENT, counts=False, why=setting.listing)
+        return Observation(Presence.ABSENT, counts=False, why=setting.listing)
     if setting.listing == "trusted cap":
-        return Sight(Shown.ABSENT, counts=True)
+        return Observation(Presence.ABSENT, counts=True)
     held = world.shown if setting.listing == "stale" else world.held
     accepted = [
         earlier
@@ -273,12 +273,12 @@ def _sight(setting: Setting, world: World, number: int) -> Sight:
     ]
     before = accepted[-1] if accepted else -1
     if held < 0:
-        return Sight(Shown.ABSENT, counts=True)
+        return Observation(Presence.ABSENT, counts=True)
     if world.copies > 1:
-        return Sight(Shown.TWICE, counts=True)
+        return Observation(Presence.TWICE, counts=True)
     if setting.program[number] is not Action.DELETE and held == number:
-        return Sight(Shown.AS_SENT, counts=True)
-    return Sight(Shown.AS_BEFORE if held == before else Shown.OTHERWISE, counts=True)
+        return Observation(Presence.AS_SENT, counts=True)
+    return Observation(Presence.AS_BEFORE if held == before else Presence.OTHERWISE, counts=True)
 
 
 class Judge:
@@ -286,9 +286,9 @@ class Judge:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._known: dict[tuple[Action, Sight, int, int | None, int], tuple[str | None, bool, bool]] = {}
+        self._known: dict[tuple[Action, Observation, int, int | None, int], tuple[str | None, bool, bool]] = {}
 
-    def concludes(self, action: Action, sight: Sight, op: Op) -> tuple[str | None, bool, bool]:
+    def concludes(self, action: Action, sight: Observation, op: Op) -> tuple[str | None, bool, bool]:
         """The state that follows (None: it stays unknown), whether the look counts, and whether a double is named."""
         asked = (action, sight, op.waited, op.look, op.attempts)
         if asked not in self._known:
@@ -309,7 +309,7 @@ class Judge:
 
 
 def _finding(at: datetime) -> Finding:
-    return Finding(1, "2026-03-04-01", _stamp(at), Shown.ABSENT, counts=True, text="")
+    return Finding(1, "2026-03-04-01", _stamp(at), Presence.ABSENT, counts=True, text="")
 
 
 def _entry(operation: str, attempts: int) -> Entry:

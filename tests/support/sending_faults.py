@@ -17,7 +17,7 @@ from ready_entries import TOKEN, orders, settings
 from scripted_exchange import Move, Scripted, answer, good_body
 
 from loadsheet.dispatch import Client, send
-from loadsheet.dispatch.shared_rate import FleetPace
+from loadsheet.dispatch.shared_rate import SharedRate
 from loadsheet.ledger import Ledger
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.ledger.shared.leases import Lease
@@ -183,6 +183,6 @@ class _Sender(threading.Thread):
                 return
 
     def _sent(self):
-        mine, pace = ledgers.taken_over(self._ledger), FleetPace(lambda _ask: self._lease, lambda *_: None)
+        mine, pace = ledgers.taken_over(self._ledger), SharedRate(lambda _ask: self._lease, lambda *_: None)
         with Client(self._url, TOKEN, self._settings) as client, pace:
             send(mine, client, mine.begin_run(), self._settings, stopping=[], pace=pace)

@@ -8,7 +8,7 @@ import click
 from loadsheet.cli.connections import reached
 from loadsheet.cli.options import CONFIG, EXCHANGE, JSON, Target, load, together
 from loadsheet.cli.output import print_json, print_table, say
-from loadsheet.dispatch.probe import PAUSE_S, Probed
+from loadsheet.dispatch.probe import PAUSE_S, ProbeResult
 from loadsheet.dispatch.probe import probe as ask_exchange
 from loadsheet.exchange_profile import write_capabilities
 from loadsheet.problems import SettingsError
@@ -94,7 +94,7 @@ def _pair(text: str) -> tuple[str, str]:
     return name, value
 
 
-def _tell(found: Probed, *, as_json: bool) -> None:
+def _tell(found: ProbeResult, *, as_json: bool) -> None:
     told = found.capabilities
     names = ("question", "assumption", "value", "sent", "came_back", "finding", "confidence")
     if as_json:

@@ -15,7 +15,7 @@ from loadsheet.cli.ledger_reading import ledger_to_read
 from loadsheet.cli.options import CONFIG, EXCHANGE, JSON, OUTBOX, STATE, load, together
 from loadsheet.cli.output import print_lines, print_raw_json, say
 from loadsheet.contract import BY_NAME
-from loadsheet.dispatch import Listings, look
+from loadsheet.dispatch import Listings, fetch_listings
 from loadsheet.file_modes import write_privately
 from loadsheet.ledger import Drop, Ledger, Run
 from loadsheet.ledger.queries import LedgerQueries
@@ -178,7 +178,7 @@ def _listings(drops: Sequence[Drop], settings: Settings) -> Listings:
     if not subjects:
         return {}
     with reached(settings) as client:
-        return look(client, subjects)
+        return fetch_listings(client, subjects)
 
 
 def _open(written: reports.Written) -> None:

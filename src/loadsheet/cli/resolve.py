@@ -12,9 +12,9 @@ from loadsheet.cli.ledger_reading import ledger_to_read
 from loadsheet.cli.options import CONFIG, EXCHANGE, JSON, STATE, load, together
 from loadsheet.cli.output import print_json, print_lines, say
 from loadsheet.contract import BY_NAME, Action
-from loadsheet.dispatch import Listings, Patience, look
+from loadsheet.dispatch import Listings, UnknownTimer, fetch_listings
 from loadsheet.dispatch.unknown_rules import SAME_TWICE, Case, conclude, possibly_doubled, sends_that_may_have_worked
-from loadsheet.dispatch.verification import cases_by
+from loadsheet.dispatch.verification import unknown_cases
 from loadsheet.ledger import Choice, Entry, Ledger, Settlement, State
 from loadsheet.ledger.retry_rules import unproved
 from loadsheet.problems import LoadsheetError, Problem
@@ -112,7 +112,7 @@ def _doubts(settings: Settings, key: str | None) -> list[Doubt]:
             found = [entry for entry in found if entry.key == key] or found
         subjects = {BY_NAME[entry.operation].subject for entry in found if BY_NAME[entry.operation].proved_by}
         listings, unread = _look(settings, subjects)
-        cases = {case.entry.id: case for case in cases_by(listings, ledger, settings, Patience(ledger.now))}
+        cases = {case.entry.id: case for case in unknown_cases(listings, ledger, settings, UnknownTimer(ledger.now))}
         return [_doubt(ledger, entry, cases.get(entry.id), settings, unread) for entry in found]
 
 
@@ -156,7 +156,7 @@ def _look(settings: Settings, subjects: set[str]) -> tuple[Listings, str]:
         return Listings(), ""
     try:
         with reached(settings) as client:
-            return look(client, subjects), ""
+            return fetch_listings(client, subjects), ""
     except LoadsheetError as error:
         return dict.fromkeys(subjects), str(error)
 

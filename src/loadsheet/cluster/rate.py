@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from loadsheet.credentials import required_token
-from loadsheet.dispatch import FleetPace
+from loadsheet.dispatch import SharedRate
 from loadsheet.ledger.postgres_opening import unique
 from loadsheet.ledger.shared.opening import shared
 from loadsheet.ledger.shared.paces import Figures, PaceOf
@@ -15,7 +15,7 @@ from loadsheet.settings import Settings
 
 
 @contextmanager
-def shared_pace(settings: Settings, say: Callable[[str], None]) -> Iterator[FleetPace]:
+def shared_pace(settings: Settings, say: Callable[[str], None]) -> Iterator[SharedRate]:
     """The pace of the exchange and token of these settings, while the `with` block lasts. Its figures are those of who began to send last;
     `say` hears if they change, as shippers with one token should have the same. Raises SettingsError without a token.
     """
@@ -29,7 +29,7 @@ def shared_pace(settings: Settings, say: Callable[[str], None]) -> Iterator[Flee
             say(
                 f"all who send to {settings.exchange} with this token have one pace: it was {_told(before)}, and is {_told(figures)} now"
             )
-        with FleetPace(pace.renew, pace.setback) as leased:
+        with SharedRate(pace.renew, pace.setback) as leased:
             yield leased
 
 

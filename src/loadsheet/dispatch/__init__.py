@@ -1,41 +1,48 @@
 """Stage 5: dispatch. Ready entries become calls, calls become outcomes, outcomes settle entries. The only stage that sends.
 
-The way of a call: `lanes` (what may leave together) -> `sending` (the rolling window; intent first) -> `underway` (many calls
-at once), `client`, `transport` and `connections` (one call) -> `outcomes` (what became of it) -> `settling` (what that means for each entry).
-`pace` says how many, and when to stop, `gate` when each may leave, `leasing` what a fleet leaves to this process; `resolving`
-learns what earlier calls did: `evidence` says what a listing shows, `protocol` what follows, and `parents` looks once more when
-the calls are over.
+The way of a call: `batching` (which entries go in one call) -> `sending` (the window of concurrent calls; intent first) ->
+`calls_in_flight` (many calls at once), `client`, `transport`, `connections` (one call) -> `outcomes` (the result of a call) ->
+`settlement` (the result for each entry). `concurrency` limits calls at the same time, `rate_limiter` calls a second, `shared_rate` leases
+the rate of a fleet, and `circuit_breaker` pauses or stops. `verification` finds out what calls without an answer did, by the
+rules of `unknown_rules`.
 """
 
-from loadsheet.dispatch.circuit_breaker import Stop
+from loadsheet.dispatch.circuit_breaker import StopReason
 from loadsheet.dispatch.client import Client
-from loadsheet.dispatch.delivery import Delivered, deliver
+from loadsheet.dispatch.delivery import DeliveryResult, deliver
 from loadsheet.dispatch.forecast import Forecast
 from loadsheet.dispatch.outcomes import Failure, Outcome, OutcomeKind, Reply, classify
 from loadsheet.dispatch.sending import SendingReport, send
-from loadsheet.dispatch.shared_rate import FleetPace
-from loadsheet.dispatch.unknown_rules import Patience
-from loadsheet.dispatch.verification import Listings, ResolvingReport, look, look_after, resolve_by, resolve_unknown
+from loadsheet.dispatch.shared_rate import SharedRate
+from loadsheet.dispatch.unknown_rules import UnknownTimer
+from loadsheet.dispatch.verification import (
+    Listings,
+    VerificationReport,
+    fetch_listings,
+    verify_after_sending,
+    verify_unknown,
+    verify_with,
+)
 
 __all__ = [
     "Client",
-    "Delivered",
+    "DeliveryResult",
     "Failure",
-    "FleetPace",
     "Forecast",
     "Listings",
     "Outcome",
     "OutcomeKind",
-    "Patience",
     "Reply",
-    "ResolvingReport",
     "SendingReport",
-    "Stop",
+    "SharedRate",
+    "StopReason",
+    "UnknownTimer",
+    "VerificationReport",
     "classify",
     "deliver",
-    "look",
-    "look_after",
-    "resolve_by",
-    "resolve_unknown",
+    "fetch_listings",
     "send",
+    "verify_after_sending",
+    "verify_unknown",
+    "verify_with",
 ]

@@ -9,17 +9,17 @@ from datetime import UTC, datetime, timedelta
 
 from loadsheet import run_log
 from loadsheet.dispatch.calls_in_flight import Done
-from loadsheet.dispatch.circuit_breaker import Pace
+from loadsheet.dispatch.circuit_breaker import CircuitBreaker
 from loadsheet.dispatch.outcomes import Outcome, OutcomeKind
 
 LONG_S = 60.0
 """A pause that the exchange asks for is told to the person who waits if it is at least so long."""
 
 
-class Told:
+class CallLog:
     """Remembers what was told last of one pace."""
 
-    def __init__(self, pace: Pace) -> None:
+    def __init__(self, pace: CircuitBreaker) -> None:
         self._pace = pace
         self._limit = pace.limit
         self._paused = False

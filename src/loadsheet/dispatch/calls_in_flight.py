@@ -18,9 +18,9 @@ from typing import Any, NamedTuple, Self
 from loadsheet.dispatch.batching import Call
 from loadsheet.dispatch.client import Client
 from loadsheet.dispatch.outcomes import Outcome, Reply
-from loadsheet.dispatch.rate_limiter import SELF_CHECK_S, Gate, moment
-from loadsheet.dispatch.transport import ERRORS, Desk
-from loadsheet.dispatch.wire import Look, look
+from loadsheet.dispatch.rate_limiter import SELF_CHECK_S, RateLimiter, boottime
+from loadsheet.dispatch.transport import ERRORS, CallConnection
+from loadsheet.dispatch.wire import Poll, next_poll
 
 HELPERS = 16
 _UNAUTHORISED = 401
@@ -65,14 +65,14 @@ class _Flight:
 
     __slots__ = ("began", "desk", "has_begun", "has_left", "has_waited", "number", "refused", "turn")
 
-    def __init__(self, turn: _Turn, desk: Desk, number: int) -> None:
+    def __init__(self, turn: _Turn, desk: CallConnection, number: int) -> None:
         self.turn, self.desk, self.number = turn, desk, number
         self.began = time.perf_counter()
         self.has_begun = self.has_waited = self.has_left = False
         self.refused: Reply | None = None
 
 
-class Underway:
+class CallsInFlight:
     """Use it in a `with` block: at its end all that began is over. `judge` says what became of a call; `urgent` says of its outcome whether
     it may change what leaves next: then nothing more leaves until the caller has taken it in.
 
@@ -84,8 +84,8 @@ class Underway:
         client: Client,
         judge: Callable[[Call, Reply], Outcome],
         urgent: Callable[[Outcome], bool],
-        gate: Gate,
-        clock: Callable[[], float] = moment,
+        gate: RateLimiter,
+        clock: Callable[[], float] = boottime,
     ) -> None:
         self.soon_taken_over_s: float | None = None  # no call leaves later after its intent; None: SELF_CHECK_S
         self._client, self._judge, self._urgent, self._gate, self._clock = client, judge, urgent, gate, clock
@@ -94,8 +94,8 @@ class Underway:
         self._done: list[Done] = []
         self._limit = self._flying = 0
         self._held_up = False
-        self._look = Look(time.perf_counter(), 0.0)  # the last one at all connections
-        self._idle: list[tuple[Desk, int]] = []  # connected, the one that was used last at the end
+        self._poll = Poll(time.perf_counter(), 0.0)  # the last one at all connections
+        self._idle: list[tuple[CallConnection, int]] = []  # connected, the one that was used last at the end
         self._flights: dict[int, _Flight] = {}  # by the file number of their connection
         self._selector = selectors.DefaultSelector()
         self._bell, self._ringer = socket.socketpair()
@@ -259,7 +259,7 @@ class Underway:
         self._client.take_back(flight.desk)
         self._turns.appendleft(flight.turn)
 
-    def _connected(self) -> tuple[Desk, int]:
+    def _connected(self) -> tuple[CallConnection, int]:
         """A desk with a connection that may be used, and its file number; else one without, and -1."""
         while self._idle:
             desk, number = self._idle.pop()
@@ -273,7 +273,7 @@ class Underway:
         """Wait for something to happen on any connection, and see to it."""
         began = time.perf_counter()
         happened = self._selector.select(timeout)
-        self._look = look(self._look, began, time.perf_counter())
+        self._poll = next_poll(self._poll, began, time.perf_counter())
         if not happened:
             self._begin()  # the gate may be open now
         for key, events in happened:
@@ -351,7 +351,7 @@ class Underway:
         turn, in_full = flight.turn, self._flying - len(self._poised) >= self._limit
         outcome = self._judge(turn.call, reply)
         self._flying -= 1
-        took, wire_s = max(0.0, self._look.ended - flight.began), flight.desk.wire_s(self._look)
+        took, wire_s = max(0.0, self._poll.ended - flight.began), flight.desk.wire_s(self._poll)
         self._done.append(Done(turn.call, turn.started, outcome, took, in_full=in_full, wire_s=wire_s))
         self._held_up = self._held_up or self._urgent(outcome)
 
@@ -404,7 +404,7 @@ class Underway:
 class _Fault:
     """Keeps what breaks a call, for the thread that owns the ledger: it settles the others first, then raises it."""
 
-    def __init__(self, underway: Underway, flight: _Flight) -> None:
+    def __init__(self, underway: CallsInFlight, flight: _Flight) -> None:
         self._underway, self._flight = underway, flight
 
     def __enter__(self) -> None:

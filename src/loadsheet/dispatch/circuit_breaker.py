@@ -10,9 +10,9 @@ the exchange says to one is passed on to all, who pause and slow down together. 
 from collections.abc import Callable
 from enum import StrEnum
 
-from loadsheet.dispatch.concurrency import Concurrency, Settled
+from loadsheet.dispatch.concurrency import Concurrency, SettledLimit
 from loadsheet.dispatch.outcomes import Outcome, OutcomeKind
-from loadsheet.dispatch.rate_limiter import AHEAD_S, Gate, moment
+from loadsheet.dispatch.rate_limiter import AHEAD_S, RateLimiter, boottime
 from loadsheet.settings import Settings
 
 FIRST_PAUSE_S = 0.5
@@ -22,7 +22,7 @@ _LOST_IN_A_ROW = 3  # calls without an answer that are taken for a protest of th
 _RECENT = 0.2  # the weight of the last call in the time that calls take
 
 
-class Stop(StrEnum):
+class StopReason(StrEnum):
     """Why sending ended before everything was sent. What was not sent is still ready."""
 
     UNREACHABLE = "the exchange cannot be reached"
@@ -33,7 +33,7 @@ class Stop(StrEnum):
     OUTSTANDING = "nothing more is created while so many outcomes are unknown"
 
 
-class Pace:
+class CircuitBreaker:
     """What recent outcomes allow. `jitter` returns 0 to 1 and spreads the pauses of several machines."""
 
     def __init__(
@@ -41,15 +41,15 @@ class Pace:
         settings: Settings,
         clock: Callable[[], float],
         jitter: Callable[[], float],
-        gate: Gate | None = None,
-        departures: Callable[[], float] = moment,
+        gate: RateLimiter | None = None,
+        departures: Callable[[], float] = boottime,
     ) -> None:
         self._unreachable_max = settings.unreachable_max
         self._unknown_max = settings.unknown_max
         self._clock = clock
         self._jitter = jitter
         self._departures = departures
-        self.gate = gate or Gate(settings.assumptions.calls_per_second, departures())
+        self.gate = gate or RateLimiter(settings.assumptions.calls_per_second, departures())
         most = settings.connections
         self._concurrency = self.gate.concurrency(lambda: Concurrency(settings.connections_start, most))
         self._concurrency.allow(most)
@@ -64,11 +64,11 @@ class Pace:
         return min(self.gate.share(self._concurrency.limit), self.gate.connections)
 
     @property
-    def settled(self) -> Settled | None:
+    def settled(self) -> SettledLimit | None:
         """What the concurrency limit of this process settled on; None: too few calls so far."""
         return self._concurrency.settled
 
-    def resume(self, settled: Settled | None) -> None:
+    def resume(self, settled: SettledLimit | None) -> None:
         """Start with what an earlier run settled on at this exchange, unless this process knows better."""
         if settled is not None:
             self._concurrency.resume(settled)
@@ -98,16 +98,16 @@ class Pace:
         *,
         wire_s: float | None = None,
         in_full: bool = False,
-    ) -> Stop | None:
-        """Take in the outcome of a call that started then and took so long, so long of it on the wire (None: unknown); a Stop if no further
+    ) -> StopReason | None:
+        """Take in the outcome of a call that started then and took so long, so long of it on the wire (None: unknown); a StopReason if no further
         call should start.
 
         `in_full` says that as many calls were under way as may be.
         """
         if outcome.kind is OutcomeKind.NOT_AUTHORISED:
-            return Stop.TOKEN_REFUSED
+            return StopReason.TOKEN_REFUSED
         if outcome.halts:
-            return Stop.NOT_SERVED
+            return StopReason.NOT_SERVED
         if outcome.kind is OutcomeKind.NOT_SENT:
             return self._miss(outcome, started)
         self._missed = 0
@@ -117,7 +117,7 @@ class Pace:
         else:
             self._unknown = 0
             self._concurrency.finished(wire_s, started, self._clock(), in_full=in_full)
-        return Stop.UNKNOWN if self._unknown >= self._unknown_max else None
+        return StopReason.UNKNOWN if self._unknown >= self._unknown_max else None
 
     def _lose(self, outcome: Outcome, started: float) -> None:
         now = self._clock()
@@ -127,7 +127,7 @@ class Pace:
         if outcome.status == _UNAVAILABLE or self._unknown >= _LOST_IN_A_ROW:
             self.gate.protest(now - started, outcome.wait_s, outcome.reason)
 
-    def _miss(self, outcome: Outcome, started: float) -> Stop | None:
+    def _miss(self, outcome: Outcome, started: float) -> StopReason | None:
         now = self._clock()
         if outcome.status is None:
             self._concurrency.met_nobody(now)
@@ -142,4 +142,4 @@ class Pace:
             self.gate.protest(now - started, self._paused_until - now, outcome.reason)
         if self._missed < self._unreachable_max:
             return None
-        return Stop.UNREACHABLE if outcome.status is None else Stop.BUSY
+        return StopReason.UNREACHABLE if outcome.status is None else StopReason.BUSY

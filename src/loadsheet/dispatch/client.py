@@ -24,7 +24,7 @@ from loadsheet.contract import PAGE_SIZE, Listing, Operation, UndocumentedAnswer
 from loadsheet.dispatch.connections import Deadlines, trusted_authorities
 from loadsheet.dispatch.outcomes import Reply, excerpt
 from loadsheet.dispatch.token_masking import TokenMask
-from loadsheet.dispatch.transport import Desk
+from loadsheet.dispatch.transport import CallConnection
 from loadsheet.problems import ExchangeUnreachable, ListingNotServed, PageSizeRefused, SettingsError, TokenRefused
 from loadsheet.settings import Settings
 
@@ -55,8 +55,8 @@ class Client:
         self._hopeless = ""  # the refused token for which there was no other
         self._settings = settings
         self._desks = threading.local()
-        self._opened: list[Desk] = []
-        self._spare: list[Desk] = []
+        self._opened: list[CallConnection] = []
+        self._spare: list[CallConnection] = []
         self._deadlines = Deadlines(settings.call_timeout_s)
         self._page_sizes = PageSizes(settings.state, self.base_url)
         self._trust = trusted_authorities() if self.base_url.startswith("https:") else None
@@ -96,7 +96,7 @@ class Client:
         """Whether another token can be asked for when one is refused."""
         return self._renew is not None
 
-    def desk(self) -> Desk:
+    def desk(self) -> CallConnection:
         """A desk that nobody sits at. `take_back` wants it back."""
         while self._spare:
             desk = self._spare.pop()
@@ -104,12 +104,12 @@ class Client:
                 return desk
         return self._new_desk()
 
-    def take_back(self, desk: Desk) -> None:
+    def take_back(self, desk: CallConnection) -> None:
         """Nobody needs this desk now."""
         desk.close()
         self._spare.append(desk)
 
-    def begin(self, desk: Desk, operation: Operation, body: bytes) -> None:
+    def begin(self, desk: CallConnection, operation: Operation, body: bytes) -> None:
         """A call of a write operation begins at a desk; its steps are the desk's."""
         desk.begin(operation, body)
 
@@ -227,16 +227,16 @@ class Client:
             return self._desk().send(operation, body, query=query, keep=keep, long=long)
         return reply
 
-    def _desk(self) -> Desk:
-        desk: Desk | None = getattr(self._desks, "mine", None)
+    def _desk(self) -> CallConnection:
+        desk: CallConnection | None = getattr(self._desks, "mine", None)
         if desk is None or desk.token != self._token:
             if desk is not None:
                 desk.close()
             desk = self._desks.mine = self._new_desk()
         return desk
 
-    def _new_desk(self) -> Desk:
-        desk = Desk(self.base_url, self._token, self._settings, self._deadlines, self._trust, mask=self._mask)
+    def _new_desk(self) -> CallConnection:
+        desk = CallConnection(self.base_url, self._token, self._settings, self._deadlines, self._trust, mask=self._mask)
         self._opened.append(desk)
         return desk
 

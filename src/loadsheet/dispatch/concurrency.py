@@ -31,7 +31,7 @@ _SHRINK = 0.5  # a round takes away no more than this share
 _QUICK = 4  # a round is judged by the quickest quarter of its calls
 
 
-class Settled(NamedTuple):
+class SettledLimit(NamedTuple):
     """What the limit settled on: calls at the same time, the best wire time in seconds (None: unknown), and whether the limit ever had to
     shrink.
     """
@@ -46,7 +46,7 @@ class Concurrency:
 
     def __init__(self, start: int, most: int) -> None:
         self.limit = min(start, most)
-        self.settled: Settled | None = None  # None: too few calls so far
+        self.settled: SettledLimit | None = None  # None: too few calls so far
         self._most = most
         self._best_s = math.inf  # nothing seen yet
         self._doubling_to = sys.maxsize  # below it the limit doubles
@@ -61,7 +61,7 @@ class Concurrency:
             self._most = most
             self.limit = min(self.limit, most)
 
-    def resume(self, settled: Settled) -> None:
+    def resume(self, settled: SettledLimit) -> None:
         """Go on from what an earlier run settled on, if no call was judged yet. It is a start and no bound."""
         with self._lock:
             if self.settled is None:
@@ -125,7 +125,7 @@ class Concurrency:
 
     def _note_settled(self) -> None:
         known = None if math.isinf(self._best_s) else self._best_s
-        self.settled = Settled(self.limit, known, self._doubling_to < sys.maxsize)
+        self.settled = SettledLimit(self.limit, known, self._doubling_to < sys.maxsize)
 
     def _begin_round(self, now: float) -> None:
         self._calls = 0
@@ -133,7 +133,7 @@ class Concurrency:
         self._round_began = now
 
 
-class _Kept(msgspec.Struct):
+class _StoredLimit(msgspec.Struct):
     limit: Annotated[int, msgspec.Meta(ge=1)]
     wire_s: Annotated[float, msgspec.Meta(ge=0)] | None
     shrank: bool
@@ -145,14 +145,14 @@ class LastLimit:
     def __init__(self, ledger: Ledger, exchange: str) -> None:
         self._remembered, self._name = ledger.remembered, f"concurrency limit of {exchange}"
 
-    def read(self) -> Settled | None:
+    def read(self) -> SettledLimit | None:
         """What was kept last; None if nothing was, or nothing that can be used."""
         with contextlib.suppress(msgspec.MsgspecError):
-            kept = msgspec.json.decode(self._remembered.value(self._name), type=_Kept)
-            return Settled(kept.limit, kept.wire_s, kept.shrank)
+            kept = msgspec.json.decode(self._remembered.value(self._name), type=_StoredLimit)
+            return SettledLimit(kept.limit, kept.wire_s, kept.shrank)
         return None
 
-    def keep(self, settled: Settled | None) -> None:
+    def keep(self, settled: SettledLimit | None) -> None:
         """Keep it, if there is anything new to keep. That it cannot be kept costs the next run a few rounds of calls."""
         if settled is None or settled == self.read():
             return

@@ -27,7 +27,7 @@ def trusted_authorities() -> ssl.SSLContext:
     return context
 
 
-class Watch:
+class CallHandle:
     """What is known of the call that a thread makes: whether bytes have left, until when it may last, and how to end it."""
 
     def __init__(self, idle_max_s: float) -> None:
@@ -77,10 +77,10 @@ class Watch:
             lever.close()
 
 
-class Watched(HTTPConnection):
+class AbortableConnection(HTTPConnection):
     """A connection that does not outlive the idle limit, and can be ended at any moment."""
 
-    def __init__(self, *args: Any, watch: Watch, **more: Any) -> None:
+    def __init__(self, *args: Any, watch: CallHandle, **more: Any) -> None:
         super().__init__(*args, **more)
         self._watch = watch
 
@@ -111,7 +111,7 @@ class Watched(HTTPConnection):
         self._watch.closed = True  # the lever stays until the call is over: its answer may still be read
 
 
-class WatchedTls(Watched, HTTPSConnection):
+class AbortableTlsConnection(AbortableConnection, HTTPSConnection):
     """The same over TLS."""
 
 
@@ -122,12 +122,12 @@ class Deadlines:
 
     def __init__(self, limit_s: float) -> None:
         self._limit_s = limit_s
-        self._running: dict[Watch, None] = {}
+        self._running: dict[CallHandle, None] = {}
         self._lock = threading.Lock()
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def watch(self, watch: Watch) -> None:
+    def watch(self, watch: CallHandle) -> None:
         """From now on, until `unwatch`, this call ends at its deadline."""
         with self._lock:
             self._running[watch] = None
@@ -135,7 +135,7 @@ class Deadlines:
                 self._thread = threading.Thread(target=self._keep, name="deadlines", daemon=True)
                 self._thread.start()
 
-    def unwatch(self, watch: Watch) -> None:
+    def unwatch(self, watch: CallHandle) -> None:
         """The call is over."""
         with self._lock:
             self._running.pop(watch, None)

@@ -8,13 +8,13 @@ from typing import NamedTuple
 
 from loadsheet import run_log
 from loadsheet.contract import BY_NAME
-from loadsheet.dispatch.circuit_breaker import Stop
+from loadsheet.dispatch.circuit_breaker import StopReason
 from loadsheet.dispatch.client import Client
 from loadsheet.dispatch.forecast import Forecast
 from loadsheet.dispatch.sending import Progress, SendingReport, send
-from loadsheet.dispatch.shared_rate import FleetPace
-from loadsheet.dispatch.unknown_rules import Patience
-from loadsheet.dispatch.verification import Listings, look_after
+from loadsheet.dispatch.shared_rate import SharedRate
+from loadsheet.dispatch.unknown_rules import UnknownTimer
+from loadsheet.dispatch.verification import Listings, verify_after_sending
 from loadsheet.ledger import Ledger, Run
 from loadsheet.problems import ExchangeUnreachable, LoadsheetError, TokenRefused
 from loadsheet.settings import Settings
@@ -22,7 +22,7 @@ from loadsheet.settings import Settings
 _ADDED = BY_NAME["order.create"].path
 
 
-class Delivered(NamedTuple):
+class DeliveryResult(NamedTuple):
     """What delivering came to: why it ended before everything was sent, if it did, the listings that were looked at since, if it
     ended early what is left to send, and whether a limit or a signal left records ready on purpose.
     """
@@ -49,16 +49,16 @@ def deliver(
     run: Run,
     settings: Settings,
     *,
-    patience: Patience,
+    timer: UnknownTimer,
     updating: Collection[str] = (),
     progress: Progress | None = None,
     stopping: Sequence[int] | None = None,
-    pace: FleetPace | None = None,
-) -> Delivered:
+    pace: SharedRate | None = None,
+) -> DeliveryResult:
     """Send what may be sent, and hold what still waits then. `updating` names the mappings whose changed records go out as updates;
     whoever handles signals himself passes `stopping`, which is filled when one asks to stop. `pace` is shared with others who send.
 
-    What the exchange does ends in `Delivered.stopped`, never in an exception. LedgerError goes through.
+    What the exchange does ends in `DeliveryResult.stopped`, never in an exception. LedgerError goes through.
     """
 
     def sending(most: int | None) -> SendingReport:
@@ -68,30 +68,32 @@ def deliver(
     most = settings.run_entries_max or None
     sent, seen = sending(most), Listings()
     if sent.limited:  # nothing waits for anything but the next run
-        return Delivered(None, seen, limited=True)
+        return DeliveryResult(None, seen, limited=True)
     if sent.interrupted:  # whoever runs us survived the signal: what is ready stays so
-        return Delivered(None, seen, sent.forecast, limited=True)
+        return DeliveryResult(None, seen, sent.forecast, limited=True)
     if sent.stopped is None:
-        seen = look_after(ledger, client, run, settings, patience)
+        seen = verify_after_sending(ledger, client, run, settings, timer)
         ledger.release(run, updating=updating)
         if ledger.ready(1):  # children of what the listing showed, or of a create whose answer was lost
             rest = None if most is None else most - sent.accepted - sent.refused - sent.unknown
             sent, seen = sending(rest), Listings()
             if sent.limited:
-                return Delivered(None, seen, limited=True)
+                return DeliveryResult(None, seen, limited=True)
     if sent.stopped is None:
         if held := ledger.hold_waiting(run):
             run_log.warning("entries held, waiting for their order or tender", count=held)
-        return Delivered(None, seen)  # what is not sent waits for something, and no rate says for how long
-    error = TokenRefused if sent.stopped is Stop.TOKEN_REFUSED else ExchangeUnreachable
-    return Delivered(error(f"{sent.stopped} ({sent.why})", todo=_todo(sent.stopped, settings)), seen, sent.forecast)
+        return DeliveryResult(None, seen)  # what is not sent waits for something, and no rate says for how long
+    error = TokenRefused if sent.stopped is StopReason.TOKEN_REFUSED else ExchangeUnreachable
+    return DeliveryResult(
+        error(f"{sent.stopped} ({sent.why})", todo=_todo(sent.stopped, settings)), seen, sent.forecast
+    )
 
 
-def _todo(stop: Stop, settings: Settings) -> str:
+def _todo(stop: StopReason, settings: Settings) -> str:
     """What to do about what ended the sending."""
     ready = "what was not sent is still ready"
-    if stop is Stop.TOKEN_REFUSED:
+    if stop is StopReason.TOKEN_REFUSED:
         return f"{ready}: put a valid token where this one came from (`loadsheet doctor` says where), and run again"
-    if stop is Stop.NOT_SERVED:
+    if stop is StopReason.NOT_SERVED:
         return f"{ready}: check `exchange` ({settings.exchange}), to which calls add {_ADDED}, and run again"
     return f"{ready}, run again"

@@ -18,7 +18,7 @@ from loadsheet.contract import Assumptions, Fault, Operation, SaidNo, Undocument
 EXCERPT_LENGTH = 200
 SAID_NO = "a success that says no: "
 """How the reason of a 200 begins whose status is false: proved absent, its record was refused."""
-FAULTS_TOLD = 3
+FAULTS_SHOWN = 3
 
 
 class OutcomeKind(StrEnum):
@@ -229,13 +229,13 @@ def _of_refusal(operation: Operation, reply: Reply) -> Outcome:
     except UndocumentedAnswer as error:
         text = f'a refusal that is not in a documented shape ({error}); it began "{excerpt(reply.body)}"'
         faults = (Fault("", text),)
-    return Outcome(OutcomeKind.REFUSED, told(faults), 400, faults=faults, duration_ms=reply.duration_ms)
+    return Outcome(OutcomeKind.REFUSED, faults_text(faults), 400, faults=faults, duration_ms=reply.duration_ms)
 
 
-def told(faults: Sequence[Fault]) -> str:
+def faults_text(faults: Sequence[Fault]) -> str:
     """Faults as one line of a reason: the first few, and how many more there are."""
-    shown = "; ".join(f"{fault.path}: {fault.text}" if fault.path else fault.text for fault in faults[:FAULTS_TOLD])
-    return f"{shown} (and {len(faults) - FAULTS_TOLD} more)" if len(faults) > FAULTS_TOLD else shown
+    shown = "; ".join(f"{fault.path}: {fault.text}" if fault.path else fault.text for fault in faults[:FAULTS_SHOWN])
+    return f"{shown} (and {len(faults) - FAULTS_SHOWN} more)" if len(faults) > FAULTS_SHOWN else shown
 
 
 def decode(body: bytes) -> object:

@@ -16,8 +16,8 @@ from loadsheet.dispatch import probe_questions
 from loadsheet.dispatch.client import Client
 from loadsheet.dispatch.outcomes import decode
 from loadsheet.dispatch.probe_questions import SUBJECTS, observed, settled
-from loadsheet.dispatch.probe_records import Specimens
-from loadsheet.dispatch.probe_tenant import Said, Sandbox
+from loadsheet.dispatch.probe_records import ProbeRecords
+from loadsheet.dispatch.probe_tenant import ProbeReply, ProbeTenant
 from loadsheet.exchange_profile import Answer, Capabilities
 from loadsheet.problems import ExchangeUnreachable, TokenRefused
 from loadsheet.settings import Settings
@@ -31,7 +31,7 @@ _Question = Callable[[], Answer | Iterable[Answer]]
 
 
 @dataclass(frozen=True, slots=True)
-class Probed:
+class ProbeResult:
     """What a probe found. `left` is what it could not remove, a line each; `stopped` is why it did not come to its end."""
 
     capabilities: Capabilities
@@ -48,7 +48,7 @@ def probe(
     given: Mapping[str, str] | None = None,
     pause_s: float = PAUSE_S,
     report: Callable[[str], None] = lambda _line: None,
-) -> Probed:
+) -> ProbeResult:
     """Ask every question of the exchange that the client leads to, with records that are deleted again.
 
     `given` are values for fields of the records, such as the parties that the tenant knows; `pause_s` is kept between calls;
@@ -56,10 +56,10 @@ def probe(
     """
     assumptions = settings.assumptions
     rate = assumptions.calls_per_second
-    box = Sandbox(
+    box = ProbeTenant(
         client,
         assumptions,
-        Specimens(given or {}),
+        ProbeRecords(given or {}),
         run=secrets.token_hex(4),
         pause_s=max(pause_s, 1 / rate if rate else 0.0),
         report=report,
@@ -76,10 +76,10 @@ def probe(
     finally:
         left = box.clear()
     told = Capabilities(client.base_url, datetime.now(UTC), version, tuple(answers))
-    return Probed(told, box.calls, left, stopped)
+    return ProbeResult(told, box.calls, left, stopped)
 
 
-def _questions(box: Sandbox) -> Iterator[_Question]:
+def _questions(box: ProbeTenant) -> Iterator[_Question]:
     """The questions in their order: each may use what those before it found out."""
     yield lambda: _page_sizes(box)
     kept = {subject: box.new_id() for subject in SUBJECTS}
@@ -100,7 +100,7 @@ def _questions(box: Sandbox) -> Iterator[_Question]:
     yield lambda: _limits(box)
 
 
-def _page_sizes(box: Sandbox) -> list[Answer]:
+def _page_sizes(box: ProbeTenant) -> list[Answer]:
     """Default, place and maximum of the page size."""
     said, plain = box.look(None)
     if plain is None:
@@ -118,7 +118,7 @@ def _page_sizes(box: Sandbox) -> list[Answer]:
     return [default, _place(box, plain), _most(box)]
 
 
-def _place(box: Sandbox, plain: Listing) -> Answer:
+def _place(box: ProbeTenant, plain: Listing) -> Answer:
     first, second = [size for size in (1, 2, 3) if size != plain.page_size][:2]
     came, read = [], []
     for place, size in (("query", first), ("body", second)):
@@ -132,8 +132,8 @@ def _place(box: Sandbox, plain: Listing) -> Answer:
     return settled("page_size_in", read[0], sent, came, f"taken from the {' and the '.join(read)}")
 
 
-def _most(box: Sandbox) -> Answer:
-    came: list[Said] = []
+def _most(box: ProbeTenant) -> Answer:
+    came: list[ProbeReply] = []
     for size in (HUGE_PAGE, *PAGES):
         said, found = box.look(size)
         came.append(said)
@@ -149,7 +149,7 @@ def _most(box: Sandbox) -> Answer:
     return settled("page_size_max", found.page_size, sent, came, finding, seen=False)
 
 
-def _first_records(box: Sandbox, order: str, tender: str) -> list[Answer]:
+def _first_records(box: ProbeTenant, order: str, tender: str) -> list[Answer]:
     """One order and one tender to ask about, and what the answers to an order look like."""
     create, update = BY_NAME["order.create"], BY_NAME["order.update"]
     said = box.write(create.name, box.specimens.least(create, order))
@@ -175,7 +175,7 @@ def _first_records(box: Sandbox, order: str, tender: str) -> list[Answer]:
     ]  # fmt: skip
 
 
-def _entry(said: Said, key: str) -> dict[str, Any]:
+def _entry(said: ProbeReply, key: str) -> dict[str, Any]:
     """The one object of an answer that holds this identifier, wherever it stands."""
     try:
         waiting: list[object] = [decode(said.body)]
@@ -191,16 +191,16 @@ def _entry(said: Said, key: str) -> dict[str, Any]:
     return {}
 
 
-class _Shown(NamedTuple):
+class _Visibility(NamedTuple):
     """Which of the two records a listing shows, whether it could tell of both, after how many seconds, and its answer."""
 
     subjects: list[str]
     tells: bool
     lag_s: float
-    said: tuple[Said, ...]
+    said: tuple[ProbeReply, ...]
 
 
-def _which_listing(box: Sandbox, keys: Mapping[str, str]) -> list[Answer]:
+def _which_listing(box: ProbeTenant, keys: Mapping[str, str]) -> list[Answer]:
     """What the listing shows with and without the query for tenders, and how soon."""
     plain = _shown(box, "", keys, LAGS_S)
     box.lag_s = plain.lag_s
@@ -223,7 +223,7 @@ def _which_listing(box: Sandbox, keys: Mapping[str, str]) -> list[Answer]:
     ]
 
 
-def _shown(box: Sandbox, query: str, keys: Mapping[str, str], lags_s: Sequence[float]) -> _Shown:
+def _shown(box: ProbeTenant, query: str, keys: Mapping[str, str], lags_s: Sequence[float]) -> _Visibility:
     """What the listing with this query shows. A record whose create was not accepted is not looked for, and nothing is told."""
     own = box.assumptions
     box.assumptions = own.model_copy(update={"tender_listing_query": query})
@@ -238,10 +238,10 @@ def _shown(box: Sandbox, query: str, keys: Mapping[str, str], lags_s: Sequence[f
     box.assumptions = own
     tells = there.keys() == keys.keys() and all(records is not None for records in found.values())
     shown = [subject for subject, records in found.items() if records]
-    return _Shown(shown, tells, lag_s if shown else 0.0, (box.last,) if found and box.last else ())
+    return _Visibility(shown, tells, lag_s if shown else 0.0, (box.last,) if found and box.last else ())
 
 
-def _paths(box: Sandbox) -> list[Answer]:
+def _paths(box: ProbeTenant) -> list[Answer]:
     """A path of no operation, a method that a path does not know, and a path with a slash too many."""
     listing, create = BY_NAME["order.list"], BY_NAME["order.create"]
     elsewhere = box.ask(replace(listing, path=f"{PATH_PREFIX}lsprobe"))
@@ -257,10 +257,10 @@ def _paths(box: Sandbox) -> list[Answer]:
     ]
 
 
-def _limits(box: Sandbox) -> list[Answer]:
+def _limits(box: ProbeTenant) -> list[Answer]:
     """What the calls so far met of limits and redirects."""
     sent = f"{box.calls} calls, one after the other"
-    none: Sequence[Said] = ()
+    none: Sequence[ProbeReply] = ()
     return [
         observed("Is there a rate limit (429)?", sent, none, f"{box.busy} answers of 429"),
         observed("Are calls redirected?", sent, none, f"{box.redirects} redirects"),

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from loadsheet.contract import BY_NAME, register
 from loadsheet.dispatch import probe_records
 from loadsheet.dispatch.probe_records import CHANGED, Payload
-from loadsheet.dispatch.probe_tenant import Said, Sandbox
+from loadsheet.dispatch.probe_tenant import ProbeReply, ProbeTenant
 from loadsheet.exchange_profile import Answer, Value
 
 SUBJECTS = ("order", "tender")
@@ -25,23 +25,23 @@ _QUESTIONS = {
 
 
 def settled(
-    name: str, value: Value | None, sent: str, came: Sequence[Said], finding: str, *, seen: bool = True
+    name: str, value: Value | None, sent: str, came: Sequence[ProbeReply], finding: str, *, seen: bool = True
 ) -> Answer:
     """The answer to a question of the register; a value of None is one that was not found out."""
     confidence = "unknown" if value is None else "seen" if seen else "said"
     return Answer(_QUESTIONS[name], name, value, sent, "; ".join(map(str, came)), finding, confidence)  # type: ignore[arg-type]  # mypy widens the three words to str
 
 
-def observed(question: str, sent: str, came: Sequence[Said], finding: str) -> Answer:
+def observed(question: str, sent: str, came: Sequence[ProbeReply], finding: str) -> Answer:
     """The answer to a question that has no setting."""
     return Answer(question, "", None, sent, "; ".join(map(str, came)), finding, "seen" if finding else "unknown")
 
 
 def by_status(
-    box: Sandbox,
+    box: ProbeTenant,
     name: str,
     sent: str,
-    came: Sequence[Said],
+    came: Sequence[ProbeReply],
     operations: Sequence[str],
     *,
     accepted: Value,
@@ -58,16 +58,16 @@ def by_status(
     return settled(name, None, sent, came, "the answers differ" if len(kinds) > 1 else "neither accepted nor refused")
 
 
-def create(box: Sandbox, subject: str, shape: Shape = dict) -> tuple[Said, str]:
+def create(box: ProbeTenant, subject: str, shape: Shape = dict) -> tuple[ProbeReply, str]:
     """Create an order or tender of its own in a certain shape: what was said, and its identifier."""
     operation, key = BY_NAME[f"{subject}.create"], box.new_id()
     return box.write(operation.name, shape(box.specimens.least(operation, key))), key
 
 
-def create_existing(box: Sandbox, order: str, tender: str) -> Answer:
+def create_existing(box: ProbeTenant, order: str, tender: str) -> Answer:
     """A create with the same content, and one with other content, for both subjects."""
     sent = "a second create of an order and of a tender, first with the same content, then with other content"
-    came: list[Said] = []
+    came: list[ProbeReply] = []
     verdicts: set[Value | None] = set()
     for subject, key in zip(SUBJECTS, (order, tender), strict=True):
         operation = BY_NAME[f"{subject}.create"]
@@ -87,16 +87,16 @@ def create_existing(box: Sandbox, order: str, tender: str) -> Answer:
     )
 
 
-def _kept(box: Sandbox, subject: str, key: str) -> Value | None:
+def _kept(box: ProbeTenant, subject: str, key: str) -> Value | None:
     found = box.find(subject, key)
     if not found or len(found) > 1:
         return None  # it cannot be seen, or it is there twice
     return "replace" if found[0].get(probe_records.shared_text()) == CHANGED else "accept"
 
 
-def update_unknown(box: Sandbox) -> Answer:
+def update_unknown(box: ProbeTenant) -> Answer:
     """An update of an order and of a tender that never were."""
-    came: list[Said] = []
+    came: list[ProbeReply] = []
     verdicts: set[Value | None] = set()
     for subject in SUBJECTS:
         operation, key = BY_NAME[f"{subject}.update"], box.new_id()
@@ -112,7 +112,7 @@ def update_unknown(box: Sandbox) -> Answer:
     return settled("update_unknown", value, "an update of an unknown order and of an unknown tender", came, finding)
 
 
-def unknown_ids(box: Sandbox) -> list[Answer]:
+def unknown_ids(box: ProbeTenant) -> list[Answer]:
     """Deletes, a quote and a status update for identifiers that never were."""
     answers = []
     for subject in SUBJECTS:  # so that a delete was accepted once, if any is
@@ -129,7 +129,7 @@ def unknown_ids(box: Sandbox) -> list[Answer]:
     return answers
 
 
-def quotes(box: Sandbox, tender: str) -> list[Answer]:
+def quotes(box: ProbeTenant, tender: str) -> list[Answer]:
     """A decision on a quote that was never given, a quote given twice, what an accepted quote makes of its tender, and what is
     answered to decisions and quotes after a decision.
     """
@@ -151,7 +151,7 @@ def quotes(box: Sandbox, tender: str) -> list[Answer]:
     return [never_given, twice, acceptance, _second_decision(box, carrier), *_other_decisions(box, tender)]
 
 
-def _second_decision(box: Sandbox, accepted: Payload) -> Answer:
+def _second_decision(box: ProbeTenant, accepted: Payload) -> Answer:
     """The same decision on an accepted quote again, then the opposite one."""
     confirm = BY_NAME["tender.confirm"]
     sent = "the acceptance of an accepted quote, and its rejection"
@@ -166,7 +166,7 @@ def _second_decision(box: Sandbox, accepted: Payload) -> Answer:
     return settled("confirm_decided", value, sent, came, f"{kinds[0]}, then {kinds[1]}" if value else "not clear")
 
 
-def _other_decisions(box: Sandbox, tender: str) -> list[Answer]:
+def _other_decisions(box: ProbeTenant, tender: str) -> list[Answer]:
     """A decision that is neither accept nor reject, and a new quote after an acceptance, each with a carrier of its own."""
     quote, confirm = BY_NAME["tender.quote"], BY_NAME["tender.confirm"]
     odd, accepted = (box.specimens.carrier(confirm, tender, f"LSPROBE-CARRIER-{number}") for number in (3, 4))
@@ -184,7 +184,7 @@ def _other_decisions(box: Sandbox, tender: str) -> list[Answer]:
     return [words, by_status(box, name, sent, [again], (quote.name,), accepted="replace", refused="reject")]
 
 
-def _acceptance(box: Sandbox, tender: str, decision: Payload) -> Answer:
+def _acceptance(box: ProbeTenant, tender: str, decision: Payload) -> Answer:
     before = box.find("tender", tender)
     said = box.write("tender.confirm", decision)
     after = box.find("tender", tender)
@@ -200,7 +200,7 @@ def _acceptance(box: Sandbox, tender: str, decision: Payload) -> Answer:
     return settled(name, value, sent, [said], f"the tender was listed with {field} {value}")
 
 
-def statuses(box: Sandbox, order: str) -> list[Answer]:
+def statuses(box: ProbeTenant, order: str) -> list[Answer]:
     """What a status update makes of its order, and what becomes of the good records of a batch that is refused."""
     name = "status_sets_order_status"
     marks = probe_records.status_marks()
@@ -226,12 +226,12 @@ def _mark(way: str, which: str) -> str:
     return f"LSPROBE-{way}-{which}"
 
 
-def _marked(box: Sandbox, order: str, marks: dict[str, tuple[str, str]], which: str) -> Payload:
+def _marked(box: ProbeTenant, order: str, marks: dict[str, tuple[str, str]], which: str) -> Payload:
     own = {source: _mark(way, which) for way, (_, source) in marks.items()}
     return {**box.specimens.least(BY_NAME["order.status"], order), **own}
 
 
-def _batch(box: Sandbox, order: str, carried: dict[str, tuple[str, str]]) -> list[Answer]:
+def _batch(box: ProbeTenant, order: str, carried: dict[str, tuple[str, str]]) -> list[Answer]:
     """A good record, then one without its key. `carried` is how a status shows in its order, if it does."""
     operation = BY_NAME["order.status"]
     good = _marked(box, order, probe_records.status_marks(), "two")
@@ -254,7 +254,7 @@ def _batch(box: Sandbox, order: str, carried: dict[str, tuple[str, str]]) -> lis
     return [settled("status_on_400", "partial" if applied else "atomic", sent, [said], finding), index]
 
 
-def forms(box: Sandbox) -> list[Answer]:
+def forms(box: ProbeTenant) -> list[Answer]:
     """Numbers and flags in both forms."""
     record, tender = BY_NAME["order.create"].record, BY_NAME["tender.create"]
     came = [
@@ -273,7 +273,7 @@ def forms(box: Sandbox) -> list[Answer]:
     return [numbers, settled("flag_form", value, "orders with a flag yes, and true", list(flags.values()), finding)]
 
 
-def shapes(box: Sandbox) -> list[Answer]:
+def shapes(box: ProbeTenant) -> list[Answer]:
     """Creates of orders that are odd in one point each, where 200 and 400 tell all."""
     record, zone = BY_NAME["order.create"].record, probe_records.other_zone
     text, more = probe_records.shared_text(), probe_records.optional_text()
@@ -290,7 +290,7 @@ def shapes(box: Sandbox) -> list[Answer]:
     ]
 
 
-def listing_only(box: Sandbox) -> Answer:
+def listing_only(box: ProbeTenant) -> Answer:
     """A tender with a field that is shown in listings only."""
     name, sent = "listing_only_fields", "a tender with a field that only listings show"
     field = probe_records.listing_only(BY_NAME["tender.create"].record)
@@ -304,7 +304,7 @@ def listing_only(box: Sandbox) -> Answer:
     return settled(name, "accept" if kept else "reject", sent, [said], "kept" if kept else "accepted, but not kept")
 
 
-def references(box: Sandbox) -> Answer:
+def references(box: ProbeTenant) -> Answer:
     """Whether a reference comes back in the listing as it was sent, so that it can carry a mark."""
     question, sent = "Are references echoed in the listing, so that they can carry a mark?", "an order with a reference"
     payload, field = probe_records.referenced({}, BY_NAME["order.create"].record, box.run)
@@ -315,7 +315,7 @@ def references(box: Sandbox) -> Answer:
     return observed(question, sent, [said], "yes" if found[0].get(field) == payload[field] else "no")
 
 
-def identifiers(box: Sandbox) -> Answer:
+def identifiers(box: ProbeTenant) -> Answer:
     """Whether an identifier of digits keeps its leading zeros."""
     question, sent = (
         "Does an identifier keep its leading zeros, or is 00123 the same as 123?",

@@ -27,7 +27,7 @@ CHANGED = "LSPROBE changed"
 
 
 @dataclass(frozen=True, slots=True)
-class Specimens:
+class ProbeRecords:
     """Makes records. `given` are values that take the place of our own in every record which has a field of that name, such as
     the parties that a tenant knows.
     """

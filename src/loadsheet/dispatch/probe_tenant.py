@@ -28,7 +28,7 @@ from loadsheet.contract import (
 )
 from loadsheet.dispatch.client import Client
 from loadsheet.dispatch.outcomes import Reply, decode, excerpt
-from loadsheet.dispatch.probe_records import Payload, Specimens
+from loadsheet.dispatch.probe_records import Payload, ProbeRecords
 from loadsheet.problems import ExchangeUnreachable, TokenRefused
 
 PREFIX = "LSPROBE"
@@ -42,7 +42,7 @@ Record = tuple[str, str]  # subject and key
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ProbeReply:
     """What came back of one call. `accepted` needs the documented success; `other` is anything but that and a 400."""
 
     kind: Literal["accepted", "refused", "other"]
@@ -61,7 +61,7 @@ class Said:
             return ()
 
 
-class Sandbox:
+class ProbeTenant:
     """One tenant of one exchange. `run` makes the identifiers of this probe unique.
 
     Every call may raise TokenRefused (a 401) and ExchangeUnreachable (nobody there, or more calls than a probe may make).
@@ -71,7 +71,7 @@ class Sandbox:
         self,
         client: Client,
         assumptions: Assumptions,
-        specimens: Specimens,
+        specimens: ProbeRecords,
         *,
         run: str,
         pause_s: float,
@@ -83,7 +83,7 @@ class Sandbox:
         self.calls = self.busy = self.redirects = 0
         self.page_size_in, self.page_size_max = assumptions.page_size_in, 1_000
         self.lag_s = 0.0
-        self.last: Said | None = None  # what was asked last, writes apart
+        self.last: ProbeReply | None = None  # what was asked last, writes apart
         self.taken: set[str] = set()  # operations of which a call was accepted: only then does a refusal mean anything
         self.visible: set[str] = set()  # subjects whose listing was seen to show what was created
         self._client, self._pause_s, self._report = client, pause_s, report
@@ -98,7 +98,7 @@ class Sandbox:
         self._ids += 1
         return f"{PREFIX}-{self.run}-{self._ids:02}"
 
-    def write(self, name: str, payload: Payload, *more: Payload) -> Said:
+    def write(self, name: str, payload: Payload, *more: Payload) -> ProbeReply:
         """One call of a write operation, remembered as far as it may have left something."""
         operation = BY_NAME[name]
         records: list[Record] = [
@@ -111,14 +111,14 @@ class Sandbox:
         except TokenRefused:
             self._forget(fresh)
             raise
-        said = self.judged(operation, Said("other", reply.status, reply.body))
+        said = self.judged(operation, ProbeReply("other", reply.status, reply.body))
         if said.kind == "refused":
             self._forget(fresh)
         elif said.kind == "accepted" and operation.action is Action.DELETE:
             self._forget(records)
         return said
 
-    def judged(self, operation: Operation, said: Said) -> Said:
+    def judged(self, operation: Operation, said: ProbeReply) -> ProbeReply:
         """What was said, judged by what is known now of how successes look."""
         if said.status == _REFUSED:
             return replace(said, kind="refused")
@@ -131,13 +131,13 @@ class Sandbox:
         self.taken.add(operation.name)
         return replace(said, kind="accepted")
 
-    def ask(self, operation: Operation, body: bytes = b"", query: str = "") -> Said:
+    def ask(self, operation: Operation, body: bytes = b"", query: str = "") -> ProbeReply:
         """One call of anything, judged by its status alone."""
         reply = self._send(operation, body, query)
-        self.last = Said("accepted" if reply.status == _OK else "other", reply.status, reply.body)
+        self.last = ProbeReply("accepted" if reply.status == _OK else "other", reply.status, reply.body)
         return self.last
 
-    def look(self, page_size: int | None, *, place: str = "", query: str = "") -> tuple[Said, Listing | None]:
+    def look(self, page_size: int | None, *, place: str = "", query: str = "") -> tuple[ProbeReply, Listing | None]:
         """One answer of the listing that both subjects share; `place` is where the page size is put."""
         asked = {} if page_size is None else {PAGE_SIZE: page_size}
         place = place or self.page_size_in
@@ -197,7 +197,7 @@ class Sandbox:
             self.write(create.name, self.specimens.least(create, key))
             self._delete((subject, key))
 
-    def _delete(self, record: Record) -> Said:
+    def _delete(self, record: Record) -> ProbeReply:
         delete = BY_NAME[f"{record[0]}.delete"]
         return self.write(delete.name, self.specimens.least(delete, record[1]))
 
@@ -255,7 +255,7 @@ class Sandbox:
         time.sleep(self._pause_s)
         reply = self._client.ask(operation, body, query=query)
         shown = f"{operation.path}?{query}" if query else operation.path
-        said = str(Said("other", reply.status, reply.body))
+        said = str(ProbeReply("other", reply.status, reply.body))
         self._report(f"{self.calls:3} {operation.method} {shown} -> {said}")
         return reply
 

@@ -1,7 +1,7 @@
 """The gate: whether a call may leave at this very moment. Each one is asked about right before its first byte goes.
 
 Owns: that calls leave evenly at the rate (GCRA: each has its due moment, an interval behind the one before), and the clock of departures,
-which also counts while the machine sleeps. The rate is kept here and nowhere else, alone and in a fleet: a fleet's gate is a `Gate`
+which also counts while the machine sleeps. The rate is kept here and nowhere else, alone and in a fleet: a fleet's gate is a `RateLimiter`
 whose rate is leased (`leasing`). Takes no lock, and asks the system nothing.
 """
 
@@ -20,7 +20,7 @@ _TOLERANCE_S = 0.02  # a call that leaves late may be caught up with if it was n
 _EVEN_BELOW = 20  # calls a second; with fewer, catching up would add a twentieth or more to some seconds, so none is
 
 
-def moment() -> float:
+def boottime() -> float:
     """The clock of departures: seconds that never jump and go on while the machine sleeps, where the system counts them."""
     return time.clock_gettime(_BOOTTIME) if _BOOTTIME is not None else time.monotonic()
 
@@ -28,7 +28,7 @@ def moment() -> float:
 _BOOTTIME: int | None = getattr(time, "CLOCK_BOOTTIME", None)
 
 
-class Gate:
+class RateLimiter:
     """Lets `per_second` calls leave in any second, whole calls a second with 2 % and one call of tolerance from 20 on; 0: no limit."""
 
     def __init__(self, per_second: int, now: float) -> None:

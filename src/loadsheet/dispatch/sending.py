@@ -19,17 +19,17 @@ from datetime import datetime
 
 from loadsheet.contract import BY_NAME, WRITES
 from loadsheet.dispatch.batching import Call, build_calls
-from loadsheet.dispatch.call_log import Told
-from loadsheet.dispatch.calls_in_flight import Done, Underway
+from loadsheet.dispatch.call_log import CallLog
+from loadsheet.dispatch.calls_in_flight import CallsInFlight, Done
 from loadsheet.dispatch.canary import Canary
-from loadsheet.dispatch.circuit_breaker import Pace, Stop
+from loadsheet.dispatch.circuit_breaker import CircuitBreaker, StopReason
 from loadsheet.dispatch.client import Client
 from loadsheet.dispatch.concurrency import LastLimit
 from loadsheet.dispatch.forecast import Forecast, Rate, due, forecast
 from loadsheet.dispatch.outcomes import Outcome, OutcomeKind, Reply, classify
-from loadsheet.dispatch.rate_limiter import SELF_CHECK_S, moment
+from loadsheet.dispatch.rate_limiter import SELF_CHECK_S, boottime
 from loadsheet.dispatch.settlement import Settler
-from loadsheet.dispatch.shared_rate import FleetPace
+from loadsheet.dispatch.shared_rate import SharedRate
 from loadsheet.ledger import Ledger, Run, Settlement, State, Submission
 from loadsheet.problems import LedgerGone, Superseded
 from loadsheet.settings import Settings
@@ -58,7 +58,7 @@ class SendingReport:
     refused: int
     unknown: int
     returned: int
-    stopped: Stop | None = None
+    stopped: StopReason | None = None
     why: str = ""
     held: int = 0
     connections: int = 0
@@ -78,7 +78,7 @@ def send(
     sleep: Callable[[float], None] = time.sleep,
     clock: Callable[[], float] = time.monotonic,
     stopping: Sequence[int] | None = None,
-    pace: FleetPace | None = None,
+    pace: SharedRate | None = None,
 ) -> SendingReport:
     """Send every ready entry that may be sent (`most` at most), until none is left or sending has to stop. Outcomes are in the ledger.
 
@@ -92,7 +92,7 @@ def send(
     """
     gate = nullcontext(None) if pace is None else pace.join()
     with _signals_noted() if stopping is None else nullcontext(stopping) as noted, gate as joined:
-        limit = Pace(settings, clock, random.Random().random, joined)  # noqa: S311 (spreads pauses, guards nothing)
+        limit = CircuitBreaker(settings, clock, random.Random().random, joined)  # noqa: S311 (spreads pauses, guards nothing)
         last = LastLimit(ledger, client.base_url)
         limit.resume(last.read())
         sending = _Sending(
@@ -148,7 +148,7 @@ class _Sending:
         run: Run,
         settings: Settings,
         *,
-        pace: Pace,
+        pace: CircuitBreaker,
         progress: Progress,
         noted: Sequence[int],
         clock: Callable[[], float],
@@ -156,14 +156,14 @@ class _Sending:
     ) -> None:
         self._ledger, self._client, self._run, self._settings = ledger, client, run, settings
         self._pace, self._progress, self._noted, self._clock = pace, progress, noted, clock
-        self._told = Told(pace)
+        self._told = CallLog(pace)
         self._settler = Settler(ledger.queries, settings)
         self._canary = Canary(ledger.queries, settings.canary)
         self._intended = 0.0  # the last intents were recorded after this moment
         self._total = ledger.queries.count_in(State.READY)
         self._outstanding = ledger.queries.count_unanswered()
         self._due = due(settings.finish_by, datetime.fromisoformat(ledger.now()))
-        self._underway = Underway(client, self._outcome, _urgent, pace.gate)
+        self._underway = CallsInFlight(client, self._outcome, _urgent, pace.gate)
         if ledger.is_shared and settings.takeover_s / 2 < SELF_CHECK_S:
             self._underway.soon_taken_over_s = settings.takeover_s / 2
         self._rate = Rate(clock())
@@ -175,7 +175,7 @@ class _Sending:
         self._counts: Counter[State] = Counter()
         self._calls = 0
         self._ahead = 0
-        self._stopped: Stop | None = None
+        self._stopped: StopReason | None = None
         self._superseded = False
         self._travelling: set[int] = set()  # entries of the calls in flight
         self._why = ""
@@ -204,7 +204,7 @@ class _Sending:
                 "another process has taken this ledger over; what had left is recorded, nothing more was sent"
             )
         if self._may_go_on and self._creates_wait and self._ledger.ready(1):
-            self._stopped, self._why = Stop.OUTSTANDING, f"{self._outstanding} are unknown"
+            self._stopped, self._why = StopReason.OUTSTANDING, f"{self._outstanding} are unknown"
         return self._report()
 
     @property
@@ -262,7 +262,7 @@ class _Sending:
             return [], False
         calls = self._next_calls(allowed, room)
         if calls:
-            self._intended = moment()
+            self._intended = boottime()
             self._ledger.mark_sending(self._run, [(call.submissions, call.body) for call in calls])
         return calls, not calls
 

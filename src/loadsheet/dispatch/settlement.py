@@ -17,7 +17,7 @@ import msgspec
 from loadsheet.contract import BY_NAME, Assumptions, Fault, checker
 from loadsheet.dispatch import error_location
 from loadsheet.dispatch.batching import Call
-from loadsheet.dispatch.outcomes import Outcome, OutcomeKind, told
+from loadsheet.dispatch.outcomes import Outcome, OutcomeKind, faults_text
 from loadsheet.dispatch.unknown_rules import SAME_TWICE
 from loadsheet.ledger import Settlement, State, Submission
 from loadsheet.ledger.queries import LedgerQueries
@@ -30,12 +30,12 @@ _DOUBLED = "L608"
 
 _decode = msgspec.json.Decoder(float_hook=Decimal).decode
 
-Breaks = Callable[[int, str], bool]  # whether the field at a path of the record at a position breaks our own rules
+RuleCheck = Callable[[int, str], bool]  # whether the field at a path of the record at a position breaks our own rules
 
 BASES = (0, 1)
 
 
-class Blamed(NamedTuple):
+class FaultAssignment(NamedTuple):
     """The faults of each record that may be meant, by its position from 0. `proved`: each of them is meant; else, of a record and
     its neighbour, one.
     """
@@ -44,7 +44,7 @@ class Blamed(NamedTuple):
     proved: bool
 
 
-def blamed(faults: Sequence[Fault], count: int, base: int | None, breaks: Breaks) -> Blamed | None:
+def assign_faults(faults: Sequence[Fault], count: int, base: int | None, breaks: RuleCheck) -> FaultAssignment | None:
     """Whom these faults of a batch of `count` records mean; None if at least one of them names no record of it.
 
     `base` is where the index counts from, if that is known; else index 0 proves 0 and index `count` proves 1, and if neither is
@@ -62,14 +62,14 @@ def blamed(faults: Sequence[Fault], count: int, base: int | None, breaks: Breaks
     for one in bases:
         for fault in faults:
             found.setdefault(_position(fault, one), []).append(fault)
-    return Blamed(found, proved=len(bases) == 1)
+    return FaultAssignment(found, proved=len(bases) == 1)
 
 
 def _inside(faults: Sequence[Fault], count: int, base: int) -> bool:
     return all(0 <= _position(fault, base) < count for fault in faults)
 
 
-def _shown(faults: Sequence[Fault], base: int, breaks: Breaks) -> bool:
+def _shown(faults: Sequence[Fault], base: int, breaks: RuleCheck) -> bool:
     return any(breaks(_position(fault, base), fault.path) for fault in faults)
 
 
@@ -147,7 +147,7 @@ class Settler:
         count = len(call.submissions)
         if count == 1:
             return [self._refusal(call.submissions[0], outcome, outcome.faults)]
-        meant = blamed(outcome.faults, count, self._rules.base, _own_rules(call, self._assumptions))
+        meant = assign_faults(outcome.faults, count, self._rules.base, _own_rules(call, self._assumptions))
         if meant is None:
             return self._split(call, outcome)
         return [
@@ -157,12 +157,14 @@ class Settler:
             for position, entry in enumerate(call.submissions)
         ]
 
-    def _named(self, entry: Submission, outcome: Outcome, meant: Blamed, faults: Sequence[Fault]) -> Settlement:
+    def _named(
+        self, entry: Submission, outcome: Outcome, meant: FaultAssignment, faults: Sequence[Fault]
+    ) -> Settlement:
         """What becomes of a record that a refusal names, or may name."""
         if meant.proved:
             return self._refusal(entry, outcome, faults)
         self.sizes[entry.id] = 1
-        return self._again(entry, outcome, _SUSPECT + told(faults), applied=self._rules.others != "atomic")
+        return self._again(entry, outcome, _SUSPECT + faults_text(faults), applied=self._rules.others != "atomic")
 
     def _rest(self, entry: Submission, outcome: Outcome) -> Settlement:
         """What becomes of a record that it does not name.
@@ -201,14 +203,14 @@ class Settler:
 
     def _refusal(self, submission: Submission, outcome: Outcome, faults: Sequence[Fault]) -> Settlement:
         doubtful = self._doubtful(submission)
-        if doubtful and not all(detail.startswith(_SUSPECT) and told(faults) in detail for detail in doubtful):
+        if doubtful and not all(detail.startswith(_SUSPECT) and faults_text(faults) in detail for detail in doubtful):
             # It may say no because the earlier attempt worked: that the record exists already, for one. Not if it says of the
             # record what was said of its batch before anything of it could have been applied.
             reason = f"refused after an attempt of unknown outcome ({outcome.reason})"
             return self._unknown(submission, outcome, reason)
         entry = self._queries.entry(submission.id)
         problems = error_location.refusals(entry, self._origin(submission.drop), faults)
-        refused = _settlement(submission, State.REFUSED, outcome._replace(reason=told(faults)))
+        refused = _settlement(submission, State.REFUSED, outcome._replace(reason=faults_text(faults)))
         return refused._replace(problems=problems)
 
     def _unknown(self, submission: Submission, outcome: Outcome, reason: str) -> Settlement:
@@ -238,7 +240,7 @@ def _settlement(submission: Submission, state: State, outcome: Outcome) -> Settl
     )
 
 
-def _own_rules(call: Call, assumptions: Assumptions) -> Breaks:
+def _own_rules(call: Call, assumptions: Assumptions) -> RuleCheck:
     check = checker(call.operation, assumptions)
 
     def breaks(position: int, path: str) -> bool:

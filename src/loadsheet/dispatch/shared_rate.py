@@ -15,7 +15,7 @@ from typing import NamedTuple, Self
 
 from loadsheet import run_log
 from loadsheet.dispatch.concurrency import Concurrency
-from loadsheet.dispatch.rate_limiter import Gate, moment
+from loadsheet.dispatch.rate_limiter import RateLimiter, boottime
 from loadsheet.ledger.shared.leases import UNLIMITED, Ask, Lease
 from loadsheet.problems import LedgerError
 
@@ -32,7 +32,7 @@ class _Protest(NamedTuple):
     reason: str
 
 
-class FleetPace:
+class SharedRate:
     """Use it in a `with` block, one for each exchange and token of a process; `join` gives whoever sends a gate of his own.
 
     `renew` gets a lease, `setback` tells of a protest of the exchange (age of the call, pause, reason): both are called from one thread, and
@@ -44,15 +44,15 @@ class FleetPace:
         renew: Callable[[Ask], Lease],
         setback: Callable[[float, float, str], None],
         *,
-        clock: Callable[[], float] = moment,
+        clock: Callable[[], float] = boottime,
         renew_s: float = RENEW_S,
     ) -> None:
         self._ask_for, self._setback, self._clock, self._renew_s = renew, setback, clock, renew_s
         self._lock = threading.Lock()  # around the gate, which all who send here share
-        self._gate = Gate(0, clock())
+        self._gate = RateLimiter(0, clock())
         self._lease = _NONE
         self._until = self._paused_until = -math.inf
-        self._members: tuple[Member, ...] = ()
+        self._members: tuple[RateMember, ...] = ()
         self._departed, self._held_up = 0, True
         self._asked_at = clock()
         self._concurrency: Concurrency | None = None
@@ -73,9 +73,9 @@ class FleetPace:
         self._wake.set()
         self._thread.shutdown()
 
-    def join(self) -> "Member":
+    def join(self) -> "RateMember":
         """A gate for somebody who sends, to be used in a `with` block: at its end none of his calls is under way."""
-        member = Member(self)
+        member = RateMember(self)
         with self._lock:
             self._members += (member,)
             self._held_up = True
@@ -86,12 +86,12 @@ class FleetPace:
 
     # what members ask
 
-    def drop(self, member: "Member") -> None:
+    def drop(self, member: "RateMember") -> None:
         """A member has left."""
         with self._lock:
             self._members = tuple(one for one in self._members if one is not member)
 
-    def take(self, now: float, member: "Member") -> bool:
+    def take(self, now: float, member: "RateMember") -> bool:
         """Whether a call of this member may leave now; then it has to."""
         with self._lock:
             is_shut = now >= self._until or now < self._paused_until or self.is_full
@@ -124,7 +124,7 @@ class FleetPace:
         pause_s = max(0.0, self._paused_until - now)
         return pause_s if pause_s or now < self._until else _SOON_S
 
-    def rate(self) -> Gate:
+    def rate(self) -> RateLimiter:
         """The rate that is leased."""
         return self._gate
 
@@ -132,11 +132,11 @@ class FleetPace:
         """Somebody has calls for which there is no room."""
         self._held_up = True
 
-    def connections_of(self, member: "Member") -> int:
+    def connections_of(self, member: "RateMember") -> int:
         """The member's part of the connections that are leased."""
         return self.share_of(member, self._lease.connections)
 
-    def share_of(self, member: "Member", calls: int) -> int:
+    def share_of(self, member: "RateMember", calls: int) -> int:
         """The member's part of so many calls at the same time."""
         members = self._members
         if member not in members:
@@ -229,10 +229,10 @@ class FleetPace:
         return True
 
 
-class Member(Gate):
+class RateMember(RateLimiter):
     """The gate of one who sends, of those in this process who share its lease."""
 
-    def __init__(self, fleet: FleetPace) -> None:
+    def __init__(self, fleet: SharedRate) -> None:
         super().__init__(0, 0.0)
         self._fleet = fleet
         self._wish = 1

@@ -91,7 +91,7 @@ def _forms(token: str) -> Iterator[bytes]:
 IN_MEMORY_BYTES_MAX = 8_388_608
 
 
-class Kept:
+class MaskedBody:
     """Takes the pieces of one body as they arrive. An exchange that repeats our token must not get it into reports."""
 
     def __init__(self, mask: TokenMask) -> None:

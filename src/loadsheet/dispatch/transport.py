@@ -20,10 +20,10 @@ from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 from urllib3.exceptions import ConnectTimeoutError, HTTPError, ProtocolError
 
 from loadsheet.contract import Operation
-from loadsheet.dispatch.connections import Deadlines, Watch, Watched, WatchedTls
+from loadsheet.dispatch.connections import AbortableConnection, AbortableTlsConnection, CallHandle, Deadlines
 from loadsheet.dispatch.outcomes import DEADLINE, PACKED, TOO_LARGE, Failure, Reply
-from loadsheet.dispatch.token_masking import Kept, TokenMask
-from loadsheet.dispatch.wire import Look, Wire
+from loadsheet.dispatch.token_masking import MaskedBody, TokenMask
+from loadsheet.dispatch.wire import Poll, Wire
 from loadsheet.settings import Settings
 
 _READ_BYTES = 65_536
@@ -59,7 +59,7 @@ class _Answer:
         self.parser = HttpResponseParser(self)
         self.begin()
 
-    def begin(self, kept: Kept | None = None) -> None:
+    def begin(self, kept: MaskedBody | None = None) -> None:
         """The next answer is awaited, its body in `kept` if there is one."""
         self.kept = kept
         self.status, self.size, self.read, self.behind = 0, 0, 0, 0
@@ -131,7 +131,7 @@ class _Answer:
             self.headers.clear()
 
 
-class Desk:
+class CallConnection:
     """What calls are made with, one after the other: a connection, and the head of a request for each operation."""
 
     def __init__(
@@ -149,13 +149,13 @@ class Desk:
         self._deadlines = deadlines
         self.token = token
         self._mask = mask
-        self._watch = Watch(settings.idle_connection_s)
+        self._watch = CallHandle(settings.idle_connection_s)
         parts = urlsplit(base_url)
         host, port, limit = parts.hostname or "", parts.port, settings.connect_timeout_s
-        self._connection: Watched = (
-            Watched(host, port, timeout=limit, watch=self._watch)
+        self._connection: AbortableConnection = (
+            AbortableConnection(host, port, timeout=limit, watch=self._watch)
             if trust is None
-            else WatchedTls(host, port, timeout=limit, watch=self._watch, ssl_context=trust)
+            else AbortableTlsConnection(host, port, timeout=limit, watch=self._watch, ssl_context=trust)
         )
         self._answer = _Answer()
         self._wire = Wire()
@@ -178,13 +178,13 @@ class Desk:
         """
         if not keep:
             return self._send(operation, body, query, None, long=long)
-        kept = Kept(self._mask)
+        kept = MaskedBody(self._mask)
         reply = self._send(operation, body, query, kept, long=long)
         if reply.kept is None:
             kept.close()
         return reply
 
-    def _send(self, operation: Operation, body: bytes, query: str, kept: Kept | None, *, long: bool) -> Reply:
+    def _send(self, operation: Operation, body: bytes, query: str, kept: MaskedBody | None, *, long: bool) -> Reply:
         self.begin(operation, body, query=query, long=long)
         try:
             if not self.is_connected:
@@ -265,7 +265,7 @@ class Desk:
             if self._plain:
                 return False  # more will be told; what TLS has unpacked already will not
 
-    def wire_s(self, seen: Look) -> float | None:
+    def wire_s(self, seen: Poll) -> float | None:
         """The wire time of the call whose answer was read at this look, in seconds; None if nobody knows."""
         return self._wire.seconds(seen)
 
@@ -301,7 +301,7 @@ class Desk:
             self._heads[operation.method, operation.path, query] = head
         return head
 
-    def _leave(self, kept: Kept | None) -> None:
+    def _leave(self, kept: MaskedBody | None) -> None:
         """Nothing of the request has left yet, and from now on it may have."""
         watch = self._watch
         if watch.cut or time.monotonic() >= watch.deadline:  # for one: the machine slept between decision and call
@@ -359,7 +359,8 @@ class Desk:
             return self._overdue()
         kind = type(error)
         text, log = (
-            self._mask.masked(said.encode()).decode("utf-8", "replace") for said in (in_words(error), technical(error))
+            self._mask.masked(said.encode()).decode("utf-8", "replace")
+            for said in (failure_text(error), failure_details(error))
         )
         return Failure(f"{kind.__module__}.{kind.__qualname__}", text, self._watch.left, log)
 
@@ -393,9 +394,9 @@ _BY_NUMBER = {
 }
 
 
-def in_words(error: Exception) -> str:
+def failure_text(error: Exception) -> str:
     """The failure as a person reads it, without the names of exceptions and of their classes."""
-    cause = innermost(error)
+    cause = root_cause(error)
     if isinstance(cause, ssl.SSLError):
         return _of_tls(cause)
     if isinstance(cause, socket.gaierror):
@@ -410,7 +411,7 @@ def in_words(error: Exception) -> str:
     return said or "the connection failed"
 
 
-def innermost(error: BaseException) -> BaseException:
+def root_cause(error: BaseException) -> BaseException:
     """What a failure began with."""
     while True:
         inner = next((part for part in error.args if isinstance(part, BaseException)), error.__cause__)
@@ -419,9 +420,9 @@ def innermost(error: BaseException) -> BaseException:
         error = inner
 
 
-def technical(error: Exception) -> str:
+def failure_details(error: Exception) -> str:
     """The same for who reads the log: the class of the failure, and what it began with."""
-    cause = innermost(error)
+    cause = root_cause(error)
     return f"{type(error).__name__}: {str(cause) or type(cause).__name__}"
 
 

@@ -1,6 +1,6 @@
 """The rules for an unknown outcome: accepted, sent again, or still unknown and why. Pure decisions.
 
-`Evidence` compares one listing with what was sent and with what was there before. It also decides whether absence from this listing counts:
+`ListingEvidence` compares one listing with what was sent and with what was there before. It also decides whether absence from this listing counts:
 the listing must be complete, of the right kind, and show a recent record that is known to exist (a witness).
 
 A listing shows what has arrived, never what is still on its way. So nothing is concluded from absence, and nothing is sent again, before
@@ -33,12 +33,12 @@ from loadsheet.ledger import Attempt, Entry, Finding, State
 from loadsheet.problems import Problem
 from loadsheet.settings import Settings
 
-FIELDS_TOLD = 4
+FIELDS_SHOWN = 4
 
 _read_json = msgspec.json.Decoder(dict[str, Any], float_hook=Decimal).decode
 
 
-class Shown(StrEnum):
+class Presence(StrEnum):
     """What a listing shows of the record of an entry."""
 
     AS_SENT = "as it was sent"
@@ -57,21 +57,21 @@ class Witness(NamedTuple):
     since: str
 
 
-class Sight(NamedTuple):
+class Observation(NamedTuple):
     """What was seen of one entry. `counts` says whether absence from this listing means anything, `why` why it does not;
     `detail` names the fields that differ.
     """
 
-    shown: Shown
+    shown: Presence
     counts: bool = False
     why: str = ""
     detail: str = ""
 
 
-NO_LISTING = Sight(Shown.NO_LISTING)
+NO_LISTING = Observation(Presence.NO_LISTING)
 
 
-class Evidence:
+class ListingEvidence:
     """What one listing proves of the records of these keys. `witnesses` are the latest records of its kind that the exchange accepted,
     newest first. Of all others nothing is kept, so that a listing may be as long as it will.
     """
@@ -104,17 +104,17 @@ class Evidence:
                 shown.add(key)
         self._newest = max((since[key] for key in shown), default="")
 
-    def of(self, entry: Entry, before: Mapping[str, Any] | None) -> Sight:
+    def of(self, entry: Entry, before: Mapping[str, Any] | None) -> Observation:
         """What is seen of an entry. `before` is the record as it was before this entry, None if nobody knows."""
         why = self._why_not(entry)
         records = self._held.get(entry.key, [])
         if len(records) > 1:
-            return Sight(Shown.TWICE, not why, why)
+            return Observation(Presence.TWICE, not why, why)
         if not records:
-            shown = Shown.ALIKE if _folded(entry.key) in self._alike else Shown.ABSENT
-            return Sight(shown, not why, why)
+            shown = Presence.ALIKE if _folded(entry.key) in self._alike else Presence.ABSENT
+            return Observation(shown, not why, why)
         shown, detail = self._compared(entry, records[0], before)
-        return Sight(shown, not why, why, detail)
+        return Observation(shown, not why, why, detail)
 
     def _why_not(self, entry: Entry) -> str:
         """Why absence from this listing would mean nothing for the entry; empty if it does."""
@@ -129,24 +129,24 @@ class Evidence:
             return f"the listing shows no {self._operation.subject} accepted since then (fresh_witness = required)"
         return ""
 
-    def _compared(self, entry: Entry, record: dict[str, Any], before: Mapping[str, Any] | None) -> tuple[Shown, str]:
+    def _compared(self, entry: Entry, record: dict[str, Any], before: Mapping[str, Any] | None) -> tuple[Presence, str]:
         operation = BY_NAME[entry.operation]
         sent = _read_json(entry.payload)
         if operation.action is Action.DELETE:
             if before is None:
-                return Shown.OTHERWISE, "nobody knows what it was"
+                return Presence.OTHERWISE, "nobody knows what it was"
             different = different_fields(self._operation.record, before, record, self._tolerances)
-            return (Shown.OTHERWISE, _told(different)) if different else (Shown.AS_BEFORE, "")
+            return (Presence.OTHERWISE, _told(different)) if different else (Presence.AS_BEFORE, "")
         was = None
         if before is not None and operation.action is Action.UPDATE:
             was = {name: before.get(name) for name in sent}
         for ordered in (None, entry.ordered):  # in another order of its lines it may be either: the same order decides
             different = different_fields(operation.record, sent, record, self._tolerances, ordered)
             if not different:
-                return Shown.AS_SENT, ""
+                return Presence.AS_SENT, ""
             if was is not None and not different_fields(operation.record, was, record, self._tolerances, ordered):
-                return Shown.AS_BEFORE, ""
-        return Shown.OTHERWISE, _told(different)
+                return Presence.AS_BEFORE, ""
+        return Presence.OTHERWISE, _told(different)
 
 
 def content_before(accepted: Iterable[Entry]) -> dict[str, Any] | None:
@@ -172,7 +172,7 @@ def _folded(key: str) -> str:
 
 
 def _told(different: Sequence[Any]) -> str:
-    shown = [f"{one.path} {one.sent or 'nothing'} / {one.held or 'nothing'}" for one in different[:FIELDS_TOLD]]
+    shown = [f"{one.path} {one.sent or 'nothing'} / {one.held or 'nothing'}" for one in different[:FIELDS_SHOWN]]
     more = len(different) - len(shown)
     return ", ".join([*shown, f"and {more} more"] if more else shown)
 
@@ -190,7 +190,7 @@ class Case(NamedTuple):
     """
 
     entry: Entry
-    sight: Sight
+    sight: Observation
     at: str
     waited_s: float
     sends: int = 1
@@ -209,7 +209,7 @@ class Conclusion(NamedTuple):
     problem: Problem | None = None
 
 
-class Patience:
+class UnknownTimer:
     """Measures how long an entry has been unknown: by the wall clock, and, for what became unknown under the eyes of this
     process, by its monotonic clock as well, so that a wall clock that is put forward shortens no pause.
     """
@@ -271,7 +271,7 @@ def _in_doubt(attempts: Sequence[Attempt]) -> list[Attempt]:
 
 
 def _create(case: Case, settings: Settings) -> Conclusion:
-    if case.sight.shown is Shown.AS_SENT:
+    if case.sight.shown is Presence.AS_SENT:
         return Conclusion(State.ACCEPTED, "shown by the listing")
     unmet = _not_proved_absent(case, settings)
     counts = _look_counts(case, settings)
@@ -289,15 +289,15 @@ def _create(case: Case, settings: Settings) -> Conclusion:
 
 
 def _update(case: Case, settings: Settings) -> Conclusion:
-    if case.sight.shown is Shown.AS_SENT:
+    if case.sight.shown is Presence.AS_SENT:
         return Conclusion(State.ACCEPTED, "shown by the listing")
-    if case.sight.shown is Shown.ABSENT:
+    if case.sight.shown is Presence.ABSENT:
         return _stays("the listing does not show its record at all", case)
     return _sent_again(case, settings, allowed=settings.update_resend, setting="update_resend")
 
 
 def _delete(case: Case, settings: Settings) -> Conclusion:
-    if case.sight.shown is Shown.AS_BEFORE:
+    if case.sight.shown is Presence.AS_BEFORE:
         return _sent_again(case, settings, allowed=settings.delete_resend, setting="delete_resend")
     unmet = _not_proved_absent(case, settings)
     counts = _look_counts(case, settings)
@@ -362,12 +362,12 @@ def _not_proved_absent(case: Case, settings: Settings) -> str:
 
 def _is_first_look(look: Finding, case: Case, settings: Settings) -> bool:
     # Looks before the last attempt tell nothing about it.
-    mine = look.at >= case.entry.changed_at and look.counts and look.shown == Shown.ABSENT
+    mine = look.at >= case.entry.changed_at and look.counts and look.shown == Presence.ABSENT
     return mine and seconds(look.at, case.at) >= settings.confirm_gap_s
 
 
 def _look_counts(case: Case, settings: Settings) -> bool:
-    return case.sight.shown is Shown.ABSENT and case.sight.counts and case.waited_s >= settings.quiesce_s
+    return case.sight.shown is Presence.ABSENT and case.sight.counts and case.waited_s >= settings.quiesce_s
 
 
 def _pause(case: Case, pause_s: float, name: str) -> str:
@@ -380,8 +380,8 @@ def _stays(why: str, case: Case, *, counts: bool = False) -> Conclusion:
 
 
 _UNCLEAR = {
-    Shown.OTHERWISE: "the listing shows it with other content (sent / listed: {fields})",
-    Shown.TWICE: "the listing shows it more than once",
-    Shown.ALIKE: "the listing shows a key that differs from it only in case, blanks or zeros in front",
-    Shown.NO_LISTING: "the listing could not be read",
+    Presence.OTHERWISE: "the listing shows it with other content (sent / listed: {fields})",
+    Presence.TWICE: "the listing shows it more than once",
+    Presence.ALIKE: "the listing shows a key that differs from it only in case, blanks or zeros in front",
+    Presence.NO_LISTING: "the listing could not be read",
 }

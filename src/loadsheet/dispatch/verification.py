@@ -16,9 +16,9 @@ from loadsheet.dispatch.unknown_rules import (
     NO_LISTING,
     Case,
     Conclusion,
-    Evidence,
-    Patience,
-    Sight,
+    ListingEvidence,
+    Observation,
+    UnknownTimer,
     Witness,
     conclude,
     content_before,
@@ -34,7 +34,7 @@ WITNESSES_TRIED = 200
 
 
 @dataclass(frozen=True, slots=True)
-class ResolvingReport:
+class VerificationReport:
     """How many unknown entries were looked for, how many of them a listing proved to be accepted, and how many are sent again."""
 
     unknown: int
@@ -47,47 +47,47 @@ class ResolvingReport:
         return self.unknown - self.accepted - self.again
 
 
-def resolve_unknown(
-    ledger: Ledger, client: Client, run: Run, settings: Settings, *, patience: Patience | None = None
-) -> ResolvingReport:
+def verify_unknown(
+    ledger: Ledger, client: Client, run: Run, settings: Settings, *, timer: UnknownTimer | None = None
+) -> VerificationReport:
     """Settle what evidence settles of the unknown entries, and record what was seen of the others.
 
-    One listing of each subject serves all its entries. `patience` measures pauses; a process that runs more than once keeps one.
+    One listing of each subject serves all its entries. `timer` measures pauses; a process that runs more than once keeps one.
     Raises ExchangeUnreachable and TokenRefused, but not where the exchange serves no listing: then nothing is proved.
     """
     wanted = {BY_NAME[entry.operation].proved_by for entry in ledger.queries.entries_in(State.UNKNOWN)}
     operations = [BY_NAME[name] for name in sorted(filter(None, wanted))]
     listings = {operation.subject: _listing(client, operation) for operation in operations}
-    return resolve_by(listings, ledger, run, settings, patience=patience)
+    return verify_with(listings, ledger, run, settings, timer=timer)
 
 
-def resolve_by(
+def verify_with(
     listings: Mapping[str, Listing | None],
     ledger: Ledger,
     run: Run,
     settings: Settings,
     *,
-    patience: Patience | None = None,
-) -> ResolvingReport:
+    timer: UnknownTimer | None = None,
+) -> VerificationReport:
     """The same with listings that are there already, by subject; of a subject that is not among them nothing new is said."""
-    cases = list(cases_by(listings, ledger, settings, patience or Patience(ledger.now)))
+    cases = list(unknown_cases(listings, ledger, settings, timer or UnknownTimer(ledger.now)))
     concluded = [(case, conclude(case, settings)) for case in cases]
     ledger.found(run, [_finding(run, case, conclusion) for case, conclusion in concluded])
     settlements = [found for case, conclusion in concluded if (found := _settlement(case, conclusion))]
     settled = ledger.settle_seen(run, settlements) if settlements else []
     states = Counter(settlement.state for settlement in settled)
-    return ResolvingReport(len(cases), states[State.ACCEPTED], states[State.READY])
+    return VerificationReport(len(cases), states[State.ACCEPTED], states[State.READY])
 
 
-def cases_by(
-    listings: Mapping[str, Listing | None], ledger: Ledger, settings: Settings, patience: Patience
+def unknown_cases(
+    listings: Mapping[str, Listing | None], ledger: Ledger, settings: Settings, timer: UnknownTimer
 ) -> list[Case]:
     """Every unknown entry that these listings, or no listing at all, can say something about."""
     queries = ledger.queries
     unknown = list(queries.entries_in(State.UNKNOWN))
     keys = {entry.key for entry in unknown}
     evidence = {
-        operation.subject: Evidence(operation, listing, keys, _witnesses(queries, operation), settings)
+        operation.subject: ListingEvidence(operation, listing, keys, _witnesses(queries, operation), settings)
         for operation in BY_NAME.values()
         if unknown and not operation.is_write and (listing := listings.get(operation.subject)) is not None
     }
@@ -97,7 +97,7 @@ def cases_by(
         if operation.proved_by and operation.subject not in listings:
             continue
         sight = _sight(queries, entry, evidence.get(operation.subject) if operation.proved_by else None)
-        waited_s = patience.waited_s(entry.changed_at)
+        waited_s = timer.waited_s(entry.changed_at)
         attempts = queries.attempts_of(entry.id)
         sends, looks = sends_that_may_have_worked(attempts), queries.findings_of(entry.id)
         cases.append(Case(entry, sight, ledger.now(), waited_s, sends, looks, said_no(attempts)))
@@ -111,7 +111,7 @@ def _listing(client: Client, operation: Operation) -> Listing | None:
         return None
 
 
-def _sight(queries: LedgerQueries, entry: Entry, evidence: Evidence | None) -> Sight:
+def _sight(queries: LedgerQueries, entry: Entry, evidence: ListingEvidence | None) -> Observation:
     if evidence is None:
         return NO_LISTING
     before = None
@@ -144,8 +144,8 @@ Listings = dict[str, Listing | None]
 """The listing of each subject that was looked at; None where it could not be had, which proves nothing."""
 
 
-def look_after(ledger: Ledger, client: Client, run: Run, settings: Settings, patience: Patience) -> Listings:
-    """Look at the listings that something waits for or that can show a lost call; none if nothing does.
+def verify_after_sending(ledger: Ledger, client: Client, run: Run, settings: Settings, timer: UnknownTimer) -> Listings:
+    """Poll at the listings that something waits for or that can show a lost call; none if nothing does.
 
     Afterwards the ledger knows which of the waiting lanes were seen, if the setting lets them go then, and has settled what is
     shown. Raises nothing for what the exchange does.
@@ -155,14 +155,14 @@ def look_after(ledger: Ledger, client: Client, run: Run, settings: Settings, pat
     if not unknown and not lanes:
         return {}
     subjects = {operation.subject for operation in unknown if operation.proved_by}
-    listings = look(client, subjects | {lane.partition(":")[0] for lane in lanes})
-    resolve_by(listings, ledger, run, settings, patience=patience)
-    if shown := shown_lanes(listings, lanes):
+    listings = fetch_listings(client, subjects | {lane.partition(":")[0] for lane in lanes})
+    verify_with(listings, ledger, run, settings, timer=timer)
+    if shown := listed_lanes(listings, lanes):
         ledger.saw(run, shown)
     return listings
 
 
-def look(client: Client, subjects: Collection[str]) -> Listings:
+def fetch_listings(client: Client, subjects: Collection[str]) -> Listings:
     """The listings of these subjects, as whole as the exchange gives them."""
     listings: Listings = {}
     for operation in (one for one in BY_NAME.values() if not one.is_write and one.subject in subjects):
@@ -172,7 +172,7 @@ def look(client: Client, subjects: Collection[str]) -> Listings:
     return listings
 
 
-def shown_lanes(listings: Mapping[str, Listing | None], wanted: Collection[str]) -> set[str]:
+def listed_lanes(listings: Mapping[str, Listing | None], wanted: Collection[str]) -> set[str]:
     """Which of the wanted lanes have an order or tender that these listings show."""
     listed: dict[str, Operation] = {one.subject: one for one in BY_NAME.values() if not one.is_write}
     return {

@@ -20,16 +20,16 @@ _AT_ONCE_S = 0.001  # a look that took no longer waited for nothing
 _UNSURE_MAX = 0.25  # this share of a wire time may be unknown: half of what its growth has to be (`concurrency`)
 
 
-class Look(NamedTuple):
+class Poll(NamedTuple):
     """A look at all connections: when it ended, and for how many seconds before nobody had looked while answers came."""
 
     ended: float
     unsure_s: float
 
 
-def look(before: Look, began: float, ended: float) -> Look:
+def next_poll(before: Poll, began: float, ended: float) -> Poll:
     """The look after `before`. If it had to wait, answers came as it ended; else at any time since the one before."""
-    return Look(ended, 0.0 if ended - began > _AT_ONCE_S else ended - before.ended)
+    return Poll(ended, 0.0 if ended - began > _AT_ONCE_S else ended - before.ended)
 
 
 class Wire:
@@ -47,7 +47,7 @@ class Wire:
         """The first bytes of the answer were read, after they had waited for so long; None: the kernel does not say."""
         self._came = None if waited_s is None else now - waited_s
 
-    def seconds(self, seen: Look) -> float | None:
+    def seconds(self, seen: Poll) -> float | None:
         """The wire time of the call whose answer was read at this look; None if nobody knows."""
         if self._came is not None and self._came >= self._left:  # else the system's clock was set
             return self._came - self._left
