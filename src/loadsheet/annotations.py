@@ -89,7 +89,7 @@ def read_back(settings: Settings, ledger: Ledger) -> int:
         said += _remarks_in(book, rows, _of(known, book).edited)
         edited = {row.entry: row.mark for row in rows if as_written(row.cells) != row.written}
         read[book.name] = WorkbookRead(book.saved_ns, edited)
-    return ledger.remark(said, dict(list(read.items())[-WORKBOOKS_MAX:])) if read != known else 0
+    return ledger.record_remarks(said, dict(list(read.items())[-WORKBOOKS_MAX:])) if read != known else 0
 
 
 def unread(settings: Settings, ledger: Ledger) -> list[str]:

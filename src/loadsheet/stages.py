@@ -125,7 +125,7 @@ def account(
 
     A fault of our own in here never fails the run: it ends, with exit code 70, as few reports as can be, and their names in the ledger.
     """
-    unfinished = work.ledger.tell_of_unfinished(work.run)
+    unfinished = work.ledger.adopt_unfinished_runs(work.run)
     faults: dict[str, str] = {}
     with isolated(reports.ALL, faults):
         return _accounted(work, client, sent, unfinished=unfinished, stopped=fault or sent.stopped, left=left)
@@ -157,7 +157,7 @@ def _accounted(
     read_back(settings, ledger)
     with run_log.stage("reconcile"):
         reconciliation = reconcile.settle(ledger.queries, seen, this_run, settings)
-    ledger.follow(this_run, reconciliation.exceptions.standings)
+    ledger.record_exceptions(this_run, reconciliation.exceptions.standings)
     if not reconciliation.balances:
         stopped = DoesNotBalance("rows read and fates reported differ; see the reports")
     stopped = stopped or _not_examined(drops, this_run) or _not_all_sent(ledger, sent)
@@ -182,7 +182,7 @@ def _accounted(
             forecast=sent.left,
             inbox=lying,
             missing_records=missing,
-            allowed=ledger.still_mine,
+            allowed=ledger.check_still_held,
         )
     if written.incomplete:
         exit_code, stopped = ReportsIncomplete.exit_code, _stopped(written, stopped)
@@ -200,7 +200,7 @@ def _accounted(
 def _least(work: Work, run: Run, missing: Mapping[str, str]) -> reports.Written:
     """End a run with the reports of last resort."""
     settings, ledger = work.settings, work.ledger
-    ledger.still_mine()
+    ledger.check_still_held()
     ended = replace(run, exit_code=ReportsIncomplete.exit_code, finished_at=ledger.now())
     written = reports.write_fallback(ledger.queries, ended, settings, missing=missing)
     ledger.end_run(ended, exit_code=ReportsIncomplete.exit_code, summary=written.in_ledger)

@@ -204,7 +204,7 @@ def agrees(report, ledger, runs):
 
 def told_again(ledger, chosen, run, runs):
     """The report as `loadsheet report` makes it."""
-    recalled = Recalled([(one, ledger.queries.shown_in(one)) for one in runs])
+    recalled = Recalled([(one, ledger.queries.listing_snapshot(one)) for one in runs])
     drops = ledger.queries.drops_of(*runs)
     return write(ledger.queries, settle(ledger.queries, recalled, run, chosen, drops=drops), run, chosen, drops=drops)
 

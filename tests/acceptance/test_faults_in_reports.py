@@ -296,7 +296,7 @@ def test_an_end_that_the_ledger_cannot_take_is_in_run_json_and_told_by_the_next_
 def test_an_end_that_cannot_be_corrected_is_said(house, monkeypatch, capsys):
     with monkeypatch.context() as patch:
         broken(patch, "operations.notifications.tell")
-        broken(patch, "ledger.maintenance.Upkeep.correct_end")
+        broken(patch, "ledger.maintenance.Maintenance.correct_end")
         broken(patch, "reports.rewrite_summary")
         assert invoke(["run"]) == 70
     err, run = capsys.readouterr().err, latest(house).name

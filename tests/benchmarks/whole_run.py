@@ -123,8 +123,8 @@ class ClockedLedger:
             self._ledger.settle(*more)
 
     @contextmanager
-    def at_once(self):
-        together = self._ledger.at_once()
+    def one_transaction(self):
+        together = self._ledger.one_transaction()
         together.__enter__()
         try:
             yield

@@ -83,7 +83,7 @@ def test_it_is_no_bound_and_the_settings_are(ledger):
 def test_a_broken_value_is_as_good_as_none(ledger, broken):
     last = LastLimit(ledger, EXCHANGE)
     last.keep(SettledLimit(8, 0.05, shrank=True))
-    ledger.remembered.keep(f"concurrency limit of {EXCHANGE}", broken)
+    ledger.stored_values.keep(f"concurrency limit of {EXCHANGE}", broken)
     assert last.read() is None
     last.keep(SettledLimit(9, None, shrank=False))
     assert last.read() == SettledLimit(9, None, shrank=False)

@@ -74,7 +74,7 @@ def test_a_ledger_that_stays_away_ends_the_sending_and_nothing_leaves_any_more(s
     options = settings(takeover_s=0.3, connections=1, connections_start=1)
     with Scripted(lambda *_: accepts_after(0.0)) as server:
         monkeypatch.setattr(Ledger, "settle", gone(10**6, None))
-        monkeypatch.setattr(Ledger, "settle_again", gone(10**6, None))
+        monkeypatch.setattr(Ledger, "settle_after_outage", gone(10**6, None))
         with Client(server.url, TOKEN, options) as client, pytest.raises(LedgerGone):
             send(shared, client, run, options, stopping=[])
         assert len(server.requests) <= 2

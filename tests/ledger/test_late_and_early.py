@@ -32,7 +32,7 @@ def test_a_look_that_is_older_than_an_outcome_settles_nothing(shared):
     seen = Settlement(one.id, State.READY, "proved absent", attempt=1)
 
     assert shared.settle_late(run, [ledgers.accepted(one)._replace(attempt=1)]) == 1
-    assert shared.settle_seen(run, [seen]) == []
+    assert shared.settle_from_listing(run, [seen]) == []
     assert _states(shared, drop) == [("accepted", "")]
 
 
@@ -45,6 +45,6 @@ def test_a_look_before_the_last_attempt_settles_nothing(shared):
         shared.settle(run, [ledgers.unknown(one)])
         if one.attempts == 0:
             first = Settlement(one.id, State.READY, "proved absent", attempt=1)
-            assert shared.settle_seen(run, [first]) == [first]
-    assert shared.settle_seen(run, [first]) == []
+            assert shared.settle_from_listing(run, [first]) == [first]
+    assert shared.settle_from_listing(run, [first]) == []
     assert _states(shared, drop) == [("unknown", "")]

@@ -332,7 +332,7 @@ def test_what_is_recorded_at_once_is_seen_within_and_one_commit(ledger, run):
     (first, second) = ledger.ready(2)
     ledger.mark_sending(run, [((first,), first.payload)])
     assert len(commits) == 1
-    with ledger.at_once():
+    with ledger.one_transaction():
         ledger.settle(run, [ledgers.accepted(first)])
         assert [one.id for one in ledger.ready(2)] == [second.id]
         ledger.mark_sending(run, [((second,), second.payload)])
@@ -348,7 +348,7 @@ def test_of_what_was_to_be_recorded_at_once_and_failed_nothing_is_there(ledger, 
     before = rows_of(ledger, *EVERYTHING)
 
     def both():
-        with ledger.at_once():
+        with ledger.one_transaction():
             ledger.settle(run, [ledgers.accepted(first)])
             ledger.mark_sending(run, [((second._replace(attempts=7),), second.payload)])
 
@@ -363,7 +363,7 @@ def test_of_what_was_to_be_recorded_at_once_and_failed_nothing_is_there(ledger, 
 def test_nothing_is_begun_at_once_where_nothing_is_recorded(ledger):
     begun = []
     event.listen(ledger._engine, "begin", begun.append)
-    with ledger.at_once():
+    with ledger.one_transaction():
         pass
     assert begun == []
 

@@ -53,11 +53,11 @@ def standing(entry, run=RUNS[0], **more):
 
 def test_they_are_opened_changed_and_closed(connection):
     many = [standing(entry) for entry in range(1, 1203)]
-    exceptions.follow(connection, RUNS[0], many, "2026-03-01T03:00:00.000Z")
+    exceptions.record_exceptions(connection, RUNS[0], many, "2026-03-01T03:00:00.000Z")
     assert exceptions.standing_at(connection, RUNS[0]) == many
     other = standing(7)._replace(verdict="value difference", found=(Difference("city", "Köln", ""),))
     gone = standing(8)._replace(closed="explained")
-    exceptions.follow(connection, RUNS[1], [other, gone, *many[8:]], "2026-03-02T03:00:00.000Z")
+    exceptions.record_exceptions(connection, RUNS[1], [other, gone, *many[8:]], "2026-03-02T03:00:00.000Z")
     kept = exceptions.standings_of(connection, [7, 8, 9])
     assert (kept[7], kept[8]) == (other, gone._replace(closed_run=RUNS[1].name))
     assert gone.entry in [one.entry for one in exceptions.standing_at(connection, RUNS[1])]
@@ -68,12 +68,12 @@ def test_they_are_opened_changed_and_closed(connection):
 def test_the_same_again_changes_nothing(connection):
     closed = standing(1)._replace(closed="matched")
     for now in ("2026-03-01T03:00:00.000Z", "2026-03-01T04:00:00.000Z"):
-        exceptions.follow(connection, RUNS[0], [closed], now)
+        exceptions.record_exceptions(connection, RUNS[0], [closed], now)
     assert connection.scalar(select(table.c.closed_at)) == "2026-03-01T03:00:00.000Z"
 
 
 def test_of_remarks_the_latest_of_each_kind_counts(connection):
-    exceptions.follow(connection, RUNS[0], [standing(1), standing(2)], "2026-03-01T03:00:00.000Z")
+    exceptions.record_exceptions(connection, RUNS[0], [standing(1), standing(2)], "2026-03-01T03:00:00.000Z")
     said = [
         Remark(1, "owner", "Ada", "A", "2026-03-01T10:00:00.000Z"),
         Remark(3, "owner", "Eve", "E", "2026-03-01T10:00:00.000Z"),
@@ -97,8 +97,8 @@ def test_the_workbooks_that_were_read_are_known(connection):
 
 
 def test_a_comment_without_a_status_does_not_stop_what_is_said_next(connection):
-    exceptions.follow(connection, RUNS[0], [standing(7)], RUNS[0].started_at)
+    exceptions.record_exceptions(connection, RUNS[0], [standing(7)], RUNS[0].started_at)
     exceptions.keep_remarks(connection, [Remark(7, "comment", "called them", "ann", RUNS[0].started_at)])
-    exceptions.follow(connection, RUNS[1], [standing(7)._replace(verdict="refused")], RUNS[1].started_at)
+    exceptions.record_exceptions(connection, RUNS[1], [standing(7)._replace(verdict="refused")], RUNS[1].started_at)
     assert exceptions.standings_of(connection, [7])[7].verdict == "refused"
     assert list(exceptions.latest_remarks(connection, [7])[7]) == ["comment"]

@@ -173,7 +173,7 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @rule(number=st.integers(1, 3))
     def see(self, number):
-        self.ledger.saw(self.run, [f"order:A-{number}"])
+        self.ledger.record_seen(self.run, [f"order:A-{number}"])
 
     def follow(self, left):
         """Take over what the ledger changed by itself: only out of these states, as the table allows, with one event each."""

@@ -109,7 +109,7 @@ def test_keys_may_be_as_long_as_cells(ledger, run):
     long = "".join(chr(0x4E00 + (number * 7919) % 20000) for number in range(4000))
     orders = [{**ledgers.order(1), "order_id": long + end} for end in ("1", "2")]
     drop = ready_entries.plan(ledger, run, "order.create", orders, file="o.csv")
-    ledger.saw(run, [f"order:{long}3"])
+    ledger.record_seen(run, [f"order:{long}3"])
     assert ready_entries.states(ledger, drop) == ["ready", "ready"]
     again = ready_entries.plan(ledger, run, "order.create", orders, file="p.csv")
     assert ready_entries.states(ledger, again) == ["unchanged", "unchanged"]
@@ -156,7 +156,7 @@ def test_in_the_middle_it_is_said_and_nothing_is_there(ledger, run):
 
 
 def lost_in_the_middle(mine, run, outcomes):
-    with mine.at_once():
+    with mine.one_transaction():
         mine.settle(run, outcomes)
         cut()
         mine.ready(1)
@@ -176,7 +176,7 @@ def test_outcomes_are_recorded_once_although_the_connection_was_lost(ledger, rec
         with pytest.raises(LedgerGone):
             lost_in_the_middle(ledger, run, outcomes)
     for _ in range(2):
-        ledger.settle_again(run, outcomes, underway=[])
+        ledger.settle_after_outage(run, outcomes, underway=[])
         assert ready_entries.states(ledger, drop) == ["accepted", "accepted", "ready"]  # the third never left
     assert [len(ledger.queries.events_of(entry.id)) for entry in ledger.queries.entries_of(drop.id)] == [3, 3, 3]
     assert ledger.check() == []

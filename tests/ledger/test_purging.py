@@ -38,57 +38,57 @@ def filled(ledger, count=3):
     drop = plan(ledger, run, drop_of(("orders", "orders.csv")), orders(*range(1, count + 1)))
     send(ledger, run, lambda one: refused(one) if one.key == "A-00002" else None)
     standing = Standing(drop.id + 1, run.name, run.started_at, "refused")
-    ledger.follow(run, [standing])
+    ledger.record_exceptions(run, [standing])
     return run, drop
 
 
 def test_what_is_settled_is_emptied_and_what_is_open_stays(ledger):
     run, drop = filled(ledger)
-    upkeep = ledger.upkeep
-    assert upkeep.old_drops(run.started_at) == []  # only what is before that
-    assert upkeep.old_drops("9999") == [drop.id]
-    assert upkeep.empty(drop.id, run.started_at) == 0
-    assert upkeep.empty(drop.id, "9999") == 2
+    maintenance = ledger.maintenance
+    assert maintenance.old_drops(run.started_at) == []  # only what is before that
+    assert maintenance.old_drops("9999") == [drop.id]
+    assert maintenance.empty(drop.id, run.started_at) == 0
+    assert maintenance.empty(drop.id, "9999") == 2
     kept = [bool(entry.payload) for entry in ledger.queries.entries_of(drop.id)]
     assert kept == [False, True, False]
-    assert upkeep.old_drops("9999") == [drop.id]
+    assert maintenance.old_drops("9999") == [drop.id]
     later = ledger.begin_run()
-    ledger.follow(later, [Standing(drop.id + 1, run.name, run.started_at, "refused", closed="explained")])
-    assert upkeep.empty(drop.id, "9999") == 1
-    assert upkeep.old_drops("9999") == []
-    assert upkeep.count_removed()[0] == 3
+    ledger.record_exceptions(later, [Standing(drop.id + 1, run.name, run.started_at, "refused", closed="explained")])
+    assert maintenance.empty(drop.id, "9999") == 1
+    assert maintenance.old_drops("9999") == []
+    assert maintenance.count_removed()[0] == 3
     assert [entry.state for entry in ledger.queries.entries_of(drop.id)] == ["accepted", "refused", "accepted"]
     assert ledger.check() == []
 
 
 def test_more_than_one_transaction_takes_is_emptied_all_the_same(ledger):
     _, drop = filled(ledger, 1203)
-    assert ledger.upkeep.empty(drop.id, "9999") == 1202
+    assert ledger.maintenance.empty(drop.id, "9999") == 1202
     assert [entry.key for entry in ledger.queries.entries_of(drop.id) if not entry.removed] == ["A-00002"]
 
 
 def test_a_key_is_forgotten_with_its_words_and_the_deed_is_chained(ledger):
     run, _ = filled(ledger)
-    mine = ledger.upkeep.entries_of_key("A-00001")
+    mine = ledger.maintenance.entries_of_key("A-00001")
     assert [(one.key, one.state) for one in mine] == [("A-00001", State.ACCEPTED)]
-    assert ledger.upkeep.runs_of(mine) == [run.name]
-    (original,) = ledger.upkeep.originals_of(mine)
+    assert ledger.maintenance.runs_of(mine) == [run.name]
+    (original,) = ledger.maintenance.originals_of(mine)
     assert (original.name, original.shared) == ("orders.csv", True)
-    ledger.upkeep.forget(ledger.begin_run(), "A-00001", who="clerk", because="request")
+    ledger.maintenance.forget(ledger.begin_run(), "A-00001", who="clerk", because="request")
     (entry,) = ledger.queries.entries_by_key("A-00001")
     assert (entry.payload, entry.reason) == (b"", "accepted")
     (deed,) = ledger.queries.decisions()
     assert (deed.entry, deed.choice) == (entry.id, "forget")
-    ledger.upkeep.forget(ledger.begin_run(), "A-00001", who="clerk", because="request", with_key=True)
+    ledger.maintenance.forget(ledger.begin_run(), "A-00001", who="clerk", because="request", with_key=True)
     assert ledger.queries.entries_by_key("A-00001") == []
     assert ledger.check() == []
 
 
 def test_notes_add_up(ledger):
-    assert ledger.upkeep.noted() == {}
-    ledger.upkeep.note({"payloads": 2})
-    ledger.upkeep.note({"payloads": 3, "reports": 1})
-    noted = ledger.upkeep.noted()
+    assert ledger.maintenance.noted() == {}
+    ledger.maintenance.note({"payloads": 2})
+    ledger.maintenance.note({"payloads": 3, "reports": 1})
+    noted = ledger.maintenance.noted()
     assert (noted["payloads"], noted["reports"]) == (5, 1)
     assert str(noted["at"]).startswith("2026-03-04T")
 
@@ -96,7 +96,7 @@ def test_notes_add_up(ledger):
 def test_every_table_is_handed_out_whole_or_since_a_day(ledger):
     run, drop = filled(ledger)
     tables = {table.name: table for table in exports(payloads=True)}
-    rows = {name: list(ledger.upkeep.rows_of(table)) for name, table in tables.items()}
+    rows = {name: list(ledger.maintenance.rows_of(table)) for name, table in tables.items()}
     assert {name: len(some) for name, some in rows.items()} == {"runs": 1, "entries": 3, "attempts": 3, "exceptions": 1}
     names = [column.name for column in tables["entries"].columns]
     second = dict(zip(names, rows["entries"][1], strict=True))
@@ -115,29 +115,29 @@ def test_every_table_is_handed_out_whole_or_since_a_day(ledger):
     assert PERSON in second["payload"]
     assert all(len(row) == len(tables[name].columns) for name, some in rows.items() for row in some)
     later = exports(since="2026-03-05T00:00:00.000Z")
-    assert [list(ledger.upkeep.rows_of(table)) for table in later] == [[], [], [], []]
+    assert [list(ledger.maintenance.rows_of(table)) for table in later] == [[], [], [], []]
     assert "payload" not in [column.name for column in later[1].columns]
 
 
 def test_runs_and_originals_that_are_needed_are_known(ledger):
     run, drop = filled(ledger)
-    upkeep = ledger.upkeep
-    assert upkeep.runs_before("9999") == []  # it has not ended
-    assert {str(path) for path in upkeep.originals_needed()} == {"archive/2026/03/04/orders.csv"}
+    maintenance = ledger.maintenance
+    assert maintenance.runs_before("9999") == []  # it has not ended
+    assert {str(path) for path in maintenance.originals_needed()} == {"archive/2026/03/04/orders.csv"}
     later = ledger.begin_run()
-    ledger.follow(later, [Standing(drop.id + 1, run.name, run.started_at, "refused", closed="explained")])
-    assert upkeep.originals_needed() == set()
-    (kept,) = upkeep.originals()
+    ledger.record_exceptions(later, [Standing(drop.id + 1, run.name, run.started_at, "refused", closed="explained")])
+    assert maintenance.originals_needed() == set()
+    (kept,) = maintenance.originals()
     assert (kept.run, kept.kept_as) == (run.name, "archive/2026/03/04/orders.csv")
-    upkeep.let_go([Path(kept.kept_as)])
-    assert list(upkeep.originals()) == []
-    assert upkeep.counts() == {"runs": 2, "entries": 3, "decisions": 0}
+    maintenance.let_go([Path(kept.kept_as)])
+    assert list(maintenance.originals()) == []
+    assert maintenance.counts() == {"runs": 2, "entries": 3, "decisions": 0}
 
 
 def test_what_is_about_files_is_refused_where_there_is_none(ledger):
-    if ledger.upkeep._engine.dialect.name == "sqlite":
-        before, after = ledger.upkeep.vacuum()
+    if ledger.maintenance._engine.dialect.name == "sqlite":
+        before, after = ledger.maintenance.vacuum()
         assert 0 < after <= before
         return
     with pytest.raises(LedgerError, match="this is for a ledger in a SQLite file"):
-        ledger.upkeep.vacuum()
+        ledger.maintenance.vacuum()

@@ -59,7 +59,7 @@ def test_who_is_silent_is_taken_over_and_records_nothing_more(ledger, ledger_url
             lambda: ledger.release(run),
             lambda: ledger.archived(drop.id, "orders.csv", "x"),
             lambda: ledger.end_run(run, exit_code=0, summary={}),
-            lambda: ledger.upkeep.note({"x": 1}),
+            lambda: ledger.maintenance.note({"x": 1}),
         ]
         for verb in verbs:
             with pytest.raises(
@@ -96,7 +96,7 @@ def test_a_heartbeat_keeps_it(ledger_url):
 def test_a_heartbeat_waits_for_no_writer(ledger, ledger_url):
     """A long transaction of the holder's own keeps nobody from hearing that it lives."""
     beats = []
-    with ledger.at_once():
+    with ledger.one_transaction():
         ledger.begin_run()
         with ledger._engine.execution_options(isolation_level="AUTOCOMMIT").connect() as connection:
             connection.exec_driver_sql("set lock_timeout = '2s'")

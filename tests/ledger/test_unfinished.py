@@ -2,7 +2,7 @@
 
 from ledgers import document, drop_of, order, plan, send
 
-from loadsheet.ledger import teller_of
+from loadsheet.ledger import reported_by
 
 
 def planned(ledger, run, file, number=1):
@@ -31,16 +31,18 @@ def test_the_next_run_tells_of_a_dead_one_and_the_one_after_it_does_not(ledger):
     later = ledger.begin_run()
     planned(ledger, later, "later.csv", 2)
     assert named(ledger, later) == ["later.csv"]
-    assert ledger.tell_of_unfinished(later) == [known(ledger, dead)]
+    assert ledger.adopt_unfinished_runs(later) == [known(ledger, dead)]
     assert named(ledger, later) == ["dead.csv", "later.csv"]
-    assert ledger.tell_of_unfinished(later) == [known(ledger, dead)]  # as whoever takes the accounting over asks again
+    assert ledger.adopt_unfinished_runs(later) == [
+        known(ledger, dead)
+    ]  # as whoever takes the accounting over asks again
     end(ledger, later)
     assert named(ledger, later) == ["dead.csv", "later.csv"]
     assert named(ledger, dead) == ["dead.csv"]
-    assert teller_of(known(ledger, dead)) == later.name
-    assert teller_of(known(ledger, later)) == ""
+    assert reported_by(known(ledger, dead)) == later.name
+    assert reported_by(known(ledger, later)) == ""
     last = ledger.begin_run()
-    assert ledger.tell_of_unfinished(last) == []
+    assert ledger.adopt_unfinished_runs(last) == []
     assert named(ledger, last) == []
 
 
@@ -50,7 +52,7 @@ def test_an_older_drop_that_a_dead_run_only_changed_is_told_as_well(ledger):
     end(ledger, first)
     send(ledger, ledger.begin_run())
     later = ledger.begin_run()
-    ledger.tell_of_unfinished(later)
+    ledger.adopt_unfinished_runs(later)
     assert named(ledger, later) == ["old.csv"]
 
 
@@ -58,12 +60,12 @@ def test_a_teller_that_dies_itself_is_told_of_with_all_that_it_told(ledger):
     dead = [ledger.begin_run() for _ in range(2)]
     for number, run in enumerate(dead):
         planned(ledger, run, f"{number}.csv", number)
-        ledger.tell_of_unfinished(run)
+        ledger.adopt_unfinished_runs(run)
     last = ledger.begin_run()
-    assert [run.name for run in ledger.tell_of_unfinished(last)] == [run.name for run in dead]
+    assert [run.name for run in ledger.adopt_unfinished_runs(last)] == [run.name for run in dead]
     end(ledger, last)
     assert named(ledger, last) == ["0.csv", "1.csv"]
-    assert {teller_of(known(ledger, run)) for run in dead} == {last.name}
+    assert {reported_by(known(ledger, run)) for run in dead} == {last.name}
 
 
 def test_a_run_without_reports_of_its_own_tells_of_nothing(ledger):
@@ -71,7 +73,7 @@ def test_a_run_without_reports_of_its_own_tells_of_nothing(ledger):
     planned(ledger, dead, "dead.csv")
     end(ledger, ledger.begin_run())  # as `retry` and `resolve` do
     later = ledger.begin_run()
-    assert [run.name for run in ledger.tell_of_unfinished(later)] == [dead.name]
+    assert [run.name for run in ledger.adopt_unfinished_runs(later)] == [dead.name]
 
 
 def test_what_died_long_before_a_run_that_wrote_reports_is_no_news(ledger):
@@ -81,7 +83,7 @@ def test_what_died_long_before_a_run_that_wrote_reports_is_no_news(ledger):
     dead = ledger.begin_run()
     planned(ledger, dead, "dead.csv", 2)
     later = ledger.begin_run()
-    assert [run.name for run in ledger.tell_of_unfinished(later)] == [dead.name]
+    assert [run.name for run in ledger.adopt_unfinished_runs(later)] == [dead.name]
     assert named(ledger, later) == ["dead.csv"]
 
 
@@ -90,7 +92,7 @@ def test_who_acknowledges_a_drop_is_the_run_that_tells_of_it(ledger):
     drop = planned(ledger, dead, "dead.csv")
     assert ledger.queries.runs_changing(drop.id) == [dead.name]
     later = ledger.begin_run()
-    ledger.tell_of_unfinished(later)
+    ledger.adopt_unfinished_runs(later)
     assert ledger.queries.runs_changing(drop.id) == [later.name]
 
 
@@ -98,7 +100,7 @@ def test_a_slice_holds_the_drops_of_the_dead_that_its_run_tells_of(ledger):
     dead = ledger.begin_run()
     drop = planned(ledger, dead, "dead.csv")
     later = ledger.begin_run()
-    ledger.tell_of_unfinished(later)
+    ledger.adopt_unfinished_runs(later)
     end(ledger, later)
     with ledger.queries.slice_of(later) as rows:
         assert (list(rows.own), list(rows.touched)) == ([], [drop.id])

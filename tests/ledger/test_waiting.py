@@ -104,8 +104,8 @@ def test_a_held_child_is_ready_again_when_its_create_is_planned_and_goes_when_it
 def test_a_listing_that_shows_the_order_lets_its_children_go_for_good(ledger, run):
     drop = status(ledger, run)
     assert ledger.queries.waiting_lanes() == ["order:A-00000"]
-    ledger.saw(run, {"order:A-00000"})
-    ledger.saw(run, {"order:A-00000"})
+    ledger.record_seen(run, {"order:A-00000"})
+    ledger.record_seen(run, {"order:A-00000"})
     assert ledger.release(run) == 1
     assert ledger.queries.waiting_lanes() == []
     assert send(ledger, run) == ["order.status"]
@@ -160,7 +160,7 @@ def test_a_listing_that_shows_what_was_created_since_lets_no_earlier_delete_go(l
     early = delete(ledger, run)
     ready_entries.orders(ledger, run, 1)
     assert send(ledger, run) == ["order.create"]
-    ledger.saw(run, ["order:A-00000"])
+    ledger.record_seen(run, ["order:A-00000"])
     ledger.release(run, orphans=orphans)
     assert ledger.ready(10) == []
     ledger.hold_waiting(run)
@@ -178,7 +178,7 @@ def test_a_waiting_child_that_comes_again_is_not_sent_twice(ledger, run):
     ledger.hold_waiting(run)
     again = status(ledger, ledger.begin_run())
     assert ready_entries.states(ledger, first, again) == ["held", "unchanged"]
-    ledger.saw(run, {"order:A-00000"})
+    ledger.record_seen(run, {"order:A-00000"})
     ledger.release(run)
     assert send(ledger, run) == ["order.status"]
 

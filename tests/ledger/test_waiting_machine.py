@@ -131,7 +131,7 @@ class NightMachine(RuleBasedStateMachine):
     @rule()
     def look_for_orders(self):
         """A listing shows every order that is there."""
-        self.ledger.saw(self.run, self.there)
+        self.ledger.record_seen(self.run, self.there)
         self.seen |= self.there
         self.ledger.release(self.run)
 

@@ -124,7 +124,7 @@ def questions(tmp_path_factory):
             for entry in told.ledger.queries.entries_of(drop.id)
         }
         open_ones = [entries[key] for key in ("A-00002", "A-00003", "A-00020")]
-        told.ledger.follow(
+        told.ledger.record_exceptions(
             told.run, [Standing(one.id, told.run.name, "2026-02-20T02:15:00.000Z", "refused") for one in open_ones]
         )
         told.ledger.end_run(told.run, exit_code=70, summary={})

@@ -23,9 +23,9 @@ def own(told, owner, *keys):
     """The analyst names the owner of what is open for these keys."""
     ledger = told.house.ledger
     entries = [entry.id for key in keys for entry in ledger.queries.entries_by_key(key)]
-    assert ledger.remark([Remark(entry, "owner", owner, "analyst", ledger.now()) for entry in entries], {}) == len(
-        entries
-    )
+    assert ledger.record_remarks(
+        [Remark(entry, "owner", owner, "analyst", ledger.now()) for entry in entries], {}
+    ) == len(entries)
 
 
 def test_what_is_open_is_told_once_and_again_only_when_it_changes(told, titles):

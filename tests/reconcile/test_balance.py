@@ -87,7 +87,7 @@ def test_a_row_of_which_one_document_is_invalid_counts_as_invalid(tmp_path, wron
             for code, some in zip(("DEP", "ARR"), problems.get(wrong, ((), ())), strict=True)
         ]
         events[shared] = replace(events[shared], items={SHARED: (0,)})
-        ledger.saw(run, {"order:A-00001"})
+        ledger.record_seen(run, {"order:A-00001"})
         drop = drop_of(("orders", "in.csv"), operation="order.status")
         ledger.plan(run, drop, {}, events, lambda: {"orders": 1})
         send(ledger, run)

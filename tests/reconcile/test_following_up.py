@@ -44,11 +44,11 @@ class House:
     def again(self, held=None):
         shown = {} if held is None else {"order": listing(held)}
         found = settle(self.ledger.queries, shown, self.run, SETTINGS).exceptions
-        self.ledger.follow(self.run, found.standings)
+        self.ledger.record_exceptions(self.run, found.standings)
         return [(one.entry, one.run, one.verdict, one.closed) for one in found.standings]
 
     def says(self, entry, value, name="status", at=None):
-        return self.ledger.remark([Remark(entry, name, value, "Ada", at or self.ledger.now())], {})
+        return self.ledger.record_remarks([Remark(entry, name, value, "Ada", at or self.ledger.now())], {})
 
 
 @pytest.fixture

@@ -80,7 +80,7 @@ def each_entry_that_needs_someone_is_an_exception(found, ledger, listings, run):
     needing = {entry for entry, match in found.matches.items() if match.verdict in NEEDS_SOMEONE}
     assert {one.entry for one in found.exceptions.standings} == needing
     assert {one.entry for one in found.exceptions.open} | {one.entry for one in found.exceptions.closed} == needing
-    ledger.follow(run, found.exceptions.standings)
+    ledger.record_exceptions(run, found.exceptions.standings)
     later = settle(ledger.queries, listings, run, SETTINGS)
     assert [one._replace(closed_run="") for one in later.exceptions.standings] == list(found.exceptions.standings)
     assert (later.fields, later.shares) == (found.fields, found.shares)

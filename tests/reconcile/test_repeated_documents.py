@@ -114,9 +114,9 @@ def test_what_repeats_a_waiting_event_follows_it_to_its_end(ledger, answer, verd
     first = dropped(ledger, EVENT, seen=False)
     ledger.hold_waiting(first)
     second = dropped(ledger, EVENT, seen=False)
-    ledger.follow(second, told(ledger, second).exceptions.standings)
+    ledger.record_exceptions(second, told(ledger, second).exceptions.standings)
     third = ledger.begin_run()
-    ledger.saw(third, {"order:A-00001"})
+    ledger.record_seen(third, {"order:A-00001"})
     ledger.release(third)
     send(ledger, third, answer)
     assert told(ledger, second).verdicts == {verdict: 1}
@@ -127,7 +127,7 @@ def test_what_repeats_a_waiting_order_closes_no_exception_of_it(ledger):
     lost = dropped(ledger, ORDER)
     send(ledger, lost, unknown)
     held = dropped(ledger, ORDER)  # waits for the outcome
-    ledger.follow(held, told(ledger, held).exceptions.standings)
+    ledger.record_exceptions(held, told(ledger, held).exceptions.standings)
     again = dropped(ledger, ORDER)  # repeats the one that waits
     found = told(ledger, again)
     assert found.verdicts == {Verdict.HELD: 1}

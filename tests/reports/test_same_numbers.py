@@ -54,7 +54,7 @@ def test_each_document_stands_in_one_sheet_and_on_the_page_and_run_json_keeps_to
     with tempfile.TemporaryDirectory() as folder, played(night, view) as (ledger, run, listings):
         settings = Settings(outbox=Path(folder), page_documents_max=5)
         found = settle(ledger.queries, listings, run, settings)
-        ledger.follow(run, found.exceptions.standings)
+        ledger.record_exceptions(run, found.exceptions.standings)
         report = write(ledger.queries, found, run, settings)
         told = json.loads((report.folder / "run.json").read_bytes())
         jsonschema.Draft202012Validator(json.loads(schema())).validate(told)

@@ -90,7 +90,7 @@ def test_the_words_of_the_analyst_stand_beside_and_add_up(house):
     said = {1: ("Ada", "shipper data", "asked them", "open"), 2: ("Bert", "tool fault", "", "accepted difference")}
     at = house.ledger.now()
     names = ("owner", "reason", "comment", "status")
-    house.ledger.remark(
+    house.ledger.record_remarks(
         [Remark(entry, *pair, "Ada", at) for entry, words in said.items() for pair in zip(names, words, strict=True)],
         {},
     )
@@ -111,8 +111,8 @@ def test_the_words_of_the_analyst_stand_beside_and_add_up(house):
 
 def test_what_the_analyst_may_write_is_offered(house):
     house.night([create(1, weight_problem("in1.csv", 2))])
-    house.ledger.remark([Remark(1, "owner", "Ada, night", "", house.ledger.now())], {})
-    house.ledger.remark([Remark(1, "owner", "Bert", "", house.ledger.now())], {})
+    house.ledger.record_remarks([Remark(1, "owner", "Ada, night", "", house.ledger.now())], {})
+    house.ledger.record_remarks([Remark(1, "owner", "Bert", "", house.ledger.now())], {})
     sheet = openpyxl.load_workbook(house.night().folder / "reconciliation.xlsx")["Exceptions"]
     offered = {
         str(rule.sqref): (rule.formula1, rule.showErrorMessage) for rule in sheet.data_validations.dataValidation
@@ -132,7 +132,7 @@ def test_two_reports_of_one_run_are_the_same_to_the_byte(house):
     house.night(
         items, answers=lambda one: answers.get(one.key, lambda _: None)(one), held=[order(1, delivery_city="Köln")]
     )
-    house.ledger.remark([Remark(1, "status", "explained", "Ada", house.ledger.now())], {})
+    house.ledger.record_remarks([Remark(1, "status", "explained", "Ada", house.ledger.now())], {})
     digests = set()
     for report in (
         house.night(held=[order(1, delivery_city="Köln")]),

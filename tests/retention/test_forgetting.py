@@ -18,7 +18,7 @@ from sqlalchemy import Engine, event, select
 
 from loadsheet.cli import invoke
 from loadsheet.inbox import InboxFile, archived_before
-from loadsheet.ledger import Choice, Remark, Settlement, State, first_broken, open_ledger
+from loadsheet.ledger import Choice, Remark, Settlement, State, first_broken_decision, open_ledger
 from loadsheet.ledger.schema import metadata
 from loadsheet.operations.retention.erasure import Wanted, find, forget, plan
 from loadsheet.problems import LedgerError
@@ -63,7 +63,9 @@ def filled(house):
         "orders.csv", items, answers=lambda one: answers.get(one.key, lambda _: None)(one), listed=listed
     )
     entry = house.entry("A-00001")
-    assert house.ledger.remark([Remark(entry.id, "comment", f"called {PERSON}", "ann", "2026-03-05T00:00:00.000Z")], {})
+    assert house.ledger.record_remarks(
+        [Remark(entry.id, "comment", f"called {PERSON}", "ann", "2026-03-05T00:00:00.000Z")], {}
+    )
     return run, drop
 
 
@@ -137,9 +139,12 @@ def test_the_deed_is_a_decision_in_the_chain_without_the_key_and_vouches_for_wor
     assert (deed.who, deed.choice, deed.comment) == ("clerk", "forget", "request 17")
     assert "A-00002" not in deed.evidence
     assert retried.hash in deed.evidence
-    assert first_broken([retried, deed]) is None
-    assert first_broken([retried]) == retried  # nobody vouches for it
-    assert first_broken([retried, replace(deed, evidence="key sha256 00; contents of 1 entries removed")]) is not None
+    assert first_broken_decision([retried, deed]) is None
+    assert first_broken_decision([retried]) == retried  # nobody vouches for it
+    assert (
+        first_broken_decision([retried, replace(deed, evidence="key sha256 00; contents of 1 entries removed")])
+        is not None
+    )
     assert house.ledger.check() == []
 
 
@@ -415,7 +420,7 @@ def test_without_yes_the_command_says_what_would_go_and_nothing_goes(left, capsy
     assert "stays: the key itself" in out
     assert "Nothing was removed" in err
     with open_ledger(f"sqlite:///{left / 'ledger.db'}", exclusive=False) as ledger:
-        assert ledger.upkeep.count_removed() == (0, "")
+        assert ledger.maintenance.count_removed() == (0, "")
 
 
 def test_copies_made_elsewhere_are_named_while_they_are_there(left, capsys, monkeypatch):
@@ -507,7 +512,7 @@ def test_killed_at_any_step_forgetting_is_done_again_and_the_books_balance(tmp_p
             break
         with house_in(place) as house:
             assert house.ledger.check() == []
-            kept = {Path(one.kept_as) for one in house.ledger.upkeep.originals()}
+            kept = {Path(one.kept_as) for one in house.ledger.maintenance.originals()}
             assert all(path.read_text(encoding="utf-8") == PERSON for path in kept if path.name != "Weber.csv")
             do(house, "A-00001", reports=True)
             assert house.ledger.check() == []

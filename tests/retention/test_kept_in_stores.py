@@ -36,7 +36,7 @@ def test_originals_in_a_store_go_after_their_days_but_not_those_that_are_needed(
     assert house.said == []
     assert bucket.keys("outbox/archive/") == [kept]
     assert house.ledger.queries.drop(settled.id).files[0].kept_as == ""
-    assert [one.kept_as for one in house.ledger.upkeep.originals()] == [f"s3://{bucket.name}/{kept}"]
+    assert [one.kept_as for one in house.ledger.maintenance.originals()] == [f"s3://{bucket.name}/{kept}"]
 
 
 def test_an_original_that_is_gone_from_a_store_is_missed(house, bucket):

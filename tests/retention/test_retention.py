@@ -43,8 +43,8 @@ def test_originals_go_after_their_days_but_not_those_of_open_exceptions(house):
     house.keep(archive_days=10)
     assert (gone.exists(), kept.exists()) == (False, True)
     assert house.ledger.queries.drop(settled.id).files[0].kept_as == ""
-    assert [one.kept_as for one in house.ledger.upkeep.originals()] == [str(kept)]
-    assert house.ledger.upkeep.noted()["originals"] == 1
+    assert [one.kept_as for one in house.ledger.maintenance.originals()] == [str(kept)]
+    assert house.ledger.maintenance.noted()["originals"] == 1
 
 
 def test_reports_go_after_their_days_and_the_index_tells_of_those_that_are_left(house):
@@ -113,7 +113,7 @@ def test_log_files_go_after_their_days(house):
         os.utime(logs / name, (when, when))
     house.keep(log_days=30)
     assert sorted(path.name for path in logs.iterdir()) == ["2026-03-03-01.jsonl", "other.txt"]
-    assert house.ledger.upkeep.noted()["logs"] == 1
+    assert house.ledger.maintenance.noted()["logs"] == 1
 
 
 def test_what_cannot_be_done_is_said_and_the_other_steps_are_done(house):
@@ -130,7 +130,7 @@ def test_a_night_that_removes_nothing_says_nothing_and_notes_nothing(house):
     house.night("a.csv", orders(1), listed=records(1))
     house.keep(payload_days=30, reports_days=30, archive_days=30, log_days=30)
     assert house.said == []
-    assert house.ledger.upkeep.noted() == {}
+    assert house.ledger.maintenance.noted() == {}
 
 
 # killed at every step
@@ -193,7 +193,7 @@ def outcome(place):
         entries = [entry for run in runs for drop in queries.drops_of(run) for entry in queries.entries_of(drop.id)]
         books = [house.told_again(run) for run in runs]
         assert all(found.balances for found in books)
-        for one in house.ledger.upkeep.originals():
+        for one in house.ledger.maintenance.originals():
             assert os.path.exists(one.kept_as) or not one.kept_as.startswith(str(place))  # noqa: PTH110 (a text of the ledger)
         return {
             "held": [(entry.key, bool(entry.payload), bool(entry.removed), entry.figures) for entry in entries],

@@ -168,7 +168,9 @@ def plan(ledger, run, drop, items, *, seen=True, **more):
     """Plan documents and ignored rows; returns the drop. Orders and tenders of children are taken for seen, unless told."""
     items = list(items)
     if seen:
-        ledger.saw(run, {one.lane for one in items if isinstance(one, Document) and not BY_NAME[one.operation].creates})
+        ledger.record_seen(
+            run, {one.lane for one in items if isinstance(one, Document) and not BY_NAME[one.operation].creates}
+        )
     rows = [row for item in items for row in ([item.row] if isinstance(item, Ignored) else item.rows)]
     read = {table.name: sum(row.table == table.name for row in rows) for table in drop.tables}
     return ledger.plan(run, drop, {}, items, lambda: read, **more)[0]

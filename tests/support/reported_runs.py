@@ -90,7 +90,7 @@ class House:
 
     def again(self, held=(), **more):
         found = settle(self.ledger.queries, {"order": listing(held)}, self.run, self.settings)
-        self.ledger.follow(self.run, found.exceptions.standings)
+        self.ledger.record_exceptions(self.run, found.exceptions.standings)
         report = write(self.ledger.queries, found, self.run, self.settings, **more)
         counted = {"entries": dict(report.summary.entries), "verdicts": dict(report.summary.verdicts)}
         self.ledger.end_run(self.run, exit_code=0, summary=counted)

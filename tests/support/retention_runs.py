@@ -38,7 +38,7 @@ class House:
         ledger, queries = self.ledger, self.ledger.queries
         found = reconcile.settle(queries, {"order": listing(listed)}, run, self.settings)
         assert found.balances
-        ledger.follow(run, found.exceptions.standings)
+        ledger.record_exceptions(run, found.exceptions.standings)
         exit_code = int(found.needs_someone > 0 or found.red_totals > 0)
         ended = replace(run, exit_code=exit_code, finished_at=ledger.now())
         if self.reports:
@@ -59,7 +59,7 @@ class House:
         """The reconciliation of an old run, from what it saw then."""
         (run,) = self.ledger.queries.runs_named(run.name)
         queries = self.ledger.queries
-        recalled = reconcile.Recalled([(run, queries.shown_in(run))])
+        recalled = reconcile.Recalled([(run, queries.listing_snapshot(run))])
         return reconcile.settle(queries, recalled, run, self.settings, drops=queries.drops_of(run))
 
     def reported_again(self, run):

@@ -21,7 +21,7 @@ from loadsheet.cli.ledger_reading import ledger_to_read
 from loadsheet.contract import SENDING_ORDER
 from loadsheet.fix_files import FixFile, Opened, recognise
 from loadsheet.ledger import Ledger, State, open_ledger
-from loadsheet.ledger.forecast import Foresight
+from loadsheet.ledger.forecast import Forecaster
 from loadsheet.ledger.moved import refuse_beside_a_file
 from loadsheet.ledger.opening import is_there
 from loadsheet.ledger.states import Waits
@@ -84,11 +84,11 @@ def foretell(settings: Settings) -> Foretold:
         ]
         found.aside |= {**returns.refused, **routes.unmapped, **routes.ambiguous}
         complete = [*routes.complete, *(fix.route for fix in returns.files.values())]
-        foresight = ledger.foresight()
+        forecaster = ledger.forecaster()
         for chosen in sorted(complete, key=lambda chosen: SENDING_ORDER.index(chosen.mapping.operation.name)):
             fix = returns.files.get(next(iter(chosen.files.values())))
             opened = _opener(chosen, fix, by_name, ledger, settings)
-            _foresee(chosen, opened, foresight, found, settings)
+            _foresee(chosen, opened, forecaster, found, settings)
         already = {state.value: ledger.queries.count_in(state) for state in (State.READY, State.UNKNOWN)}
     return _told(found, already, settings)
 
@@ -120,7 +120,7 @@ def _opener(
 def _foresee(
     chosen: Route,
     opened: Callable[[], Opened],
-    foresight: Foresight,
+    forecaster: Forecaster,
     found: _Found,
     settings: Settings,
 ) -> None:
@@ -136,7 +136,7 @@ def _foresee(
         looked_at = ingest.far_dates(settings, now).watch(translated, mapping.lineage, drop.tables)
         made = drop.naming(misreadings.watch(looked_at))
         documents = (one for one in made if isinstance(one, Document))
-        for document, verdict in foresight.verdicts(documents, changed=mapping.changed):
+        for document, verdict in forecaster.verdicts(documents, changed=mapping.changed):
             waits = verdict.waits is Waits.PARENT
             states[WAITING if waits else verdict.state.value] += 1
             for problem in (*document.problems, *([verdict.problem] if verdict.problem else [])):

@@ -117,7 +117,7 @@ def vacuum(*, state: Path | None, config: Path | None, as_json: bool) -> int:
         settings, "the ledger is on PostgreSQL, which vacuums by itself: this is for a ledger in a file"
     )
     with held_ledger(settings) as opened:
-        before, after = opened.upkeep.vacuum()
+        before, after = opened.maintenance.vacuum()
     if as_json:
         print_json({"bytes_before": before, "bytes_after": after})
     else:

@@ -87,7 +87,7 @@ def report(
     if not day and reports.missing_reports(told.run):
         with held_ledger(settings) as ours:
             opened = [one for one in found.exceptions.standings if one.run == told.run.name]
-            ours.reports_made(told.run, written.in_ledger, opened)
+            ours.record_late_reports(told.run, written.in_ledger, opened)
     if as_json:
         print_raw_json(written.summary.to_json())
     else:
@@ -118,7 +118,7 @@ def _told(queries: LedgerQueries, name: str | None, day: str | None) -> Told | N
     """
     if not name and not day:
         latest = queries.runs(_LOOKED_AT)
-        chosen = next((run for run in latest if queries.shown_in(run)), next(iter(latest), None))
+        chosen = next((run for run in latest if queries.listing_snapshot(run)), next(iter(latest), None))
         runs = [chosen] if chosen else []
     else:
         runs = [run for run in queries.runs_named(day or name or "") if day or run.name == name]
@@ -154,7 +154,7 @@ def _unread_in(folder: str, settings: Settings, ledger: Ledger) -> list[str]:
 def _write(
     queries: LedgerQueries, told: Told, settings: Settings, *, ask: bool
 ) -> tuple[reports.Written, reconcile.Reconciliation]:
-    recalled = reconcile.Recalled([(run, queries.shown_in(run)) for run in told.runs])
+    recalled = reconcile.Recalled([(run, queries.listing_snapshot(run)) for run in told.runs])
     seen = _listings(told.drops, settings) if ask else recalled
     reconciliation = reconcile.settle(queries, seen, told.run, settings, drops=told.drops)
     written = reports.write(

@@ -68,7 +68,7 @@ class RunEnd:
         written = result.reports.with_failed_steps(result.exit_code, result.undone)
         self.result = replace(result, reports=written)
         with _tried("the ledger", before), self._ledger() as ledger:
-            ledger.upkeep.correct_end(written.summary.run, exit_code=result.exit_code, summary=written.in_ledger)
+            ledger.maintenance.correct_end(written.summary.run, exit_code=result.exit_code, summary=written.in_ledger)
         with _tried(reports.SUMMARY, before):
             reports.rewrite_summary(written, self._settings)
         return self.result

@@ -9,7 +9,7 @@ import msgspec
 from loadsheet.cli.ledger_reading import ledger_to_read
 from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, STATE, load, load_each, sound, together
 from loadsheet.cli.output import print_json, print_lines, print_table, say
-from loadsheet.ledger import Entry, Ledger, Run, Standing, teller_of
+from loadsheet.ledger import Entry, Ledger, Run, Standing, reported_by
 from loadsheet.problems import LedgerError, SettingsError
 from loadsheet.settings import Settings
 
@@ -184,7 +184,7 @@ def _ended(run: Run, unfinished: set[str]) -> str:
     """When a run ended; of one that did not, which run has told of it, unless that is `unfinished` as well."""
     if run.finished_at:
         return run.finished_at
-    teller = teller_of(run)
+    teller = reported_by(run)
     return f"not finished, told by {teller}" if teller and teller not in unfinished else "not finished"
 
 

@@ -143,12 +143,12 @@ class LastLimit:
     """What the limit of calls to this exchange (its base URL) settled on last."""
 
     def __init__(self, ledger: Ledger, exchange: str) -> None:
-        self._remembered, self._name = ledger.remembered, f"concurrency limit of {exchange}"
+        self._stored_values, self._name = ledger.stored_values, f"concurrency limit of {exchange}"
 
     def read(self) -> SettledLimit | None:
         """What was kept last; None if nothing was, or nothing that can be used."""
         with contextlib.suppress(msgspec.MsgspecError):
-            kept = msgspec.json.decode(self._remembered.value(self._name), type=_StoredLimit)
+            kept = msgspec.json.decode(self._stored_values.value(self._name), type=_StoredLimit)
             return SettledLimit(kept.limit, kept.wire_s, kept.shrank)
         return None
 
@@ -157,6 +157,6 @@ class LastLimit:
         if settled is None or settled == self.read():
             return
         try:
-            self._remembered.keep(self._name, msgspec.json.encode(settled._asdict()).decode())
+            self._stored_values.keep(self._name, msgspec.json.encode(settled._asdict()).decode())
         except (LedgerGone, LedgerUnwritable, Superseded) as error:
             run_log.info("concurrency limit not kept", reason=str(error))

@@ -235,7 +235,7 @@ class _Sending:
             if self._canary.on_trial or any(one.state is State.READY for one in self._unsettled):
                 self._commit()  # what leaves next depends on it
             try:
-                with self._ledger.at_once():
+                with self._ledger.one_transaction():
                     if self._unsettled:
                         self._ledger.settle(self._run, self._unsettled)
                     calls, dry = self._next_marked()
@@ -413,7 +413,7 @@ class _Sending:
                 return
 
     def _settle_again(self) -> None:
-        self._ledger.settle_again(self._run, self._unsettled, self._travelling)
+        self._ledger.settle_after_outage(self._run, self._unsettled, self._travelling)
         self._is_unsure = False
 
     def _note_settled(self) -> None:

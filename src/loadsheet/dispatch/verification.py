@@ -72,9 +72,9 @@ def verify_with(
     """The same with listings that are there already, by subject; of a subject that is not among them nothing new is said."""
     cases = list(unknown_cases(listings, ledger, settings, timer or UnknownTimer(ledger.now)))
     concluded = [(case, conclude(case, settings)) for case in cases]
-    ledger.found(run, [_finding(run, case, conclusion) for case, conclusion in concluded])
+    ledger.record_findings(run, [_finding(run, case, conclusion) for case, conclusion in concluded])
     settlements = [found for case, conclusion in concluded if (found := _settlement(case, conclusion))]
-    settled = ledger.settle_seen(run, settlements) if settlements else []
+    settled = ledger.settle_from_listing(run, settlements) if settlements else []
     states = Counter(settlement.state for settlement in settled)
     return VerificationReport(len(cases), states[State.ACCEPTED], states[State.READY])
 
@@ -158,7 +158,7 @@ def verify_after_sending(ledger: Ledger, client: Client, run: Run, settings: Set
     listings = fetch_listings(client, subjects | {lane.partition(":")[0] for lane in lanes})
     verify_with(listings, ledger, run, settings, timer=timer)
     if shown := listed_lanes(listings, lanes):
-        ledger.saw(run, shown)
+        ledger.record_seen(run, shown)
     return listings
 
 

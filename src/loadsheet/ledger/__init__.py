@@ -5,7 +5,7 @@ translator with SQL. Open one with `open_ledger`; change it with `Ledger`; read 
 """
 
 from loadsheet.ledger.clocks import Clock, utc_now
-from loadsheet.ledger.decisions import Choice, first_broken
+from loadsheet.ledger.decisions import Choice, first_broken_decision
 from loadsheet.ledger.exceptions import Remark, Standing, WorkbookRead
 from loadsheet.ledger.missing_records import MissingRecords
 from loadsheet.ledger.opening import open_ledger
@@ -31,7 +31,7 @@ from loadsheet.ledger.states import (
     Waits,
 )
 from loadsheet.ledger.store import Ledger
-from loadsheet.ledger.unfinished_runs import teller_of
+from loadsheet.ledger.unfinished_runs import reported_by
 from loadsheet.mapping.documents import ColumnGuide
 
 __all__ = [
@@ -62,8 +62,8 @@ __all__ = [
     "Trace",
     "Waits",
     "WorkbookRead",
-    "first_broken",
+    "first_broken_decision",
     "open_ledger",
-    "teller_of",
+    "reported_by",
     "utc_now",
 ]

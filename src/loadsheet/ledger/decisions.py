@@ -14,7 +14,7 @@ from sqlalchemy import Connection, bindparam, desc, insert, select, update
 from loadsheet.ledger import codec
 from loadsheet.ledger.schema import decisions, entries, findings
 from loadsheet.ledger.states import Decision, Entry, Finding, Run, Settlement, State
-from loadsheet.ledger.transitions import Turned, change
+from loadsheet.ledger.transitions import PreviousState, change
 from loadsheet.problems import LedgerError
 
 IN_DOUBT = "X702"
@@ -66,7 +66,7 @@ def record_findings(connection: Connection, run: Run, found: Sequence[Finding]) 
 
 def record_decisions(
     connection: Connection, run: Run, chosen: Sequence[Choice], now: str, *, who: str, choice: str, comment: str
-) -> dict[int, Turned]:
+) -> dict[int, PreviousState]:
     """Record what a person chose for entries, change their states, and chain the decisions; returns what they were before, by id.
     Raises LedgerError if an entry is not as it was when it was looked at.
     """
@@ -112,7 +112,7 @@ def chained(before: str, decision: Decision) -> str:
     return hashlib.sha256(codec.encode([before, *fields]).encode()).hexdigest()
 
 
-def first_broken(recorded: Iterable[Decision]) -> Decision | None:
+def first_broken_decision(recorded: Iterable[Decision]) -> Decision | None:
     """The first of all decisions, oldest first, that is not as it was recorded, or that follows one which is missing. One whose words
     were removed at somebody's request is vouched for by the later decision that did so.
     """

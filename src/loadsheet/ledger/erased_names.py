@@ -1,6 +1,6 @@
 """File names that a forgotten key's files came under: which of them identify it, and how a pseudonym takes their place in the ledger.
 
-Owns: that rule, the pseudonyms, and the statements. Opens no transaction: the verbs of `Upkeep` do.
+Owns: that rule, the pseudonyms, and the statements. Opens no transaction: the verbs of `Maintenance` do.
 
 A name goes if every record that came under it is forgotten, if it contains the key, or if it contains a word of the forgotten records
 that stands in no other record and no heading of its files. The pseudonym is made of the number of the first file of that name, not of the

@@ -1,7 +1,7 @@
 """What the ledger forgets at a person's request: the contents of every entry of a key, of the cells that others share with it, and the
 words of people about it. Counts, states and hashes stay; the deed is a decision in the chain, without the key.
 
-Owns: what belongs to a key, and the statements that take it away. Opens no transaction: the verbs of `Upkeep` do.
+Owns: what belongs to a key, and the statements that take it away. Opens no transaction: the verbs of `Maintenance` do.
 """
 
 import hashlib

@@ -103,7 +103,7 @@ def owners(connection: Connection) -> list[str]:
     return list(connection.scalars(named.group_by(remarks.c.value).order_by(desc(func.max(remarks.c.id)))))
 
 
-def follow(connection: Connection, run: Run, standings: Iterable[Standing], now: str) -> None:
+def record_exceptions(connection: Connection, run: Run, standings: Iterable[Standing], now: str) -> None:
     """Record how exceptions stand after a run; where it is not what the analyst closed, its status
     is open again.
     """

@@ -18,7 +18,7 @@ from loadsheet.mapping.documents import Document
 CHUNK = 500
 
 
-class Foresight:
+class Forecaster:
     """One look ahead, over the documents of as many drops as are to come one after the other."""
 
     def __init__(self, engine: Engine) -> None:

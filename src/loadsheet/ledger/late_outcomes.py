@@ -10,7 +10,7 @@ from sqlalchemy import Connection, select
 
 from loadsheet.ledger.schema import entries
 from loadsheet.ledger.states import Settlement, State
-from loadsheet.ledger.transitions import CURRENT, Turned
+from loadsheet.ledger.transitions import CURRENT, PreviousState
 
 NEVER_LEFT = "it never left: the ledger could not be reached before"
 _OPEN = (State.SENDING, State.UNKNOWN)
@@ -20,7 +20,7 @@ def still_new(connection: Connection, settlements: Sequence[Settlement]) -> list
     """Those that say something that the ledger does not know yet and that still counts."""
     if not settlements:
         return []
-    found = {row[0]: Turned._make(row) for row in CURRENT.rows(connection, [one.entry for one in settlements])}
+    found = {row[0]: PreviousState._make(row) for row in CURRENT.rows(connection, [one.entry for one in settlements])}
     return [one for one in settlements if _counts(one, found[one.entry])]
 
 
@@ -34,7 +34,7 @@ def never_left(connection: Connection, underway: Collection[int]) -> list[Settle
     ]
 
 
-def _counts(one: Settlement, now: Turned) -> bool:
+def _counts(one: Settlement, now: PreviousState) -> bool:
     if one.attempt != now.attempts or now.state not in _OPEN:
         return False
     return now.state == State.SENDING or one.state is not State.UNKNOWN  # as the database has it: a text, no member

@@ -33,7 +33,7 @@ class KeptFile(NamedTuple):
     kept_as: str
 
 
-class Upkeep:
+class Maintenance:
     """The verbs of keeping. Made by `Ledger`, which has to be held for those that change something."""
 
     def __init__(self, engine: Engine, writing: Writing, now: Callable[[], str]) -> None:

@@ -2,7 +2,7 @@
 what totals need stay, so that the books of old runs balance and the same content is known again.
 
 Owns: which entries may lose their contents by rule, and the statements that take them away. Opens no transaction: the verbs of
-`Upkeep` do.
+`Maintenance` do.
 """
 
 from collections.abc import Sequence

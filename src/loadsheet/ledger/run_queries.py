@@ -66,7 +66,7 @@ class RunQueries:
         with self._engine.connect() as connection:
             return arrival_queries.begun_before(connection, when)
 
-    def shown_in(self, run: Run) -> bytes:
+    def listing_snapshot(self, run: Run) -> bytes:
         """What the look of a run at the exchange showed, as it was given to `Ledger.end_run`; empty if there was none."""
         with self._engine.connect() as connection:
             return connection.scalar(select(looks.c.shown).where(looks.c.run_id == run.id)) or b""
@@ -113,10 +113,10 @@ class RunQueries:
 
     def drops_of(self, *of: Run) -> list[Drop]:
         """The drops that these runs touched, oldest first: those they planned, and earlier ones with an entry that they changed or
-        looked for; and the drops of runs that did not end, of which these tell (see `Ledger.tell_of_unfinished`).
+        looked for; and the drops of runs that did not end, of which these tell (see `Ledger.adopt_unfinished_runs`).
         """
         with self._engine.connect() as connection:
-            wanted = unfinished_runs.told_with(connection, of)
+            wanted = unfinished_runs.with_adopted_runs(connection, of)
             touched = [
                 select(entries.c.drop_id).join(told, told.c.entry_id == entries.c.id).where(told.c.run_id.in_(wanted))
                 for told in (events, findings)
@@ -138,7 +138,7 @@ class RunQueries:
         planned = select(drops.c.run_id).where(drops.c.id == drop)
         mine = or_(runs.c.id.in_(planned), runs.c.id.in_(changing.where(entries.c.drop_id == drop)))
         with self._engine.connect() as connection:
-            return unfinished_runs.tellers(connection, connection.scalars(select(runs.c.name).where(mine)).all())
+            return unfinished_runs.reporting_runs(connection, connection.scalars(select(runs.c.name).where(mine)).all())
 
     def first_with(self, sha256: str, before: int) -> Drop | None:
         """The first drop before this one that holds a file of these bytes, if there is one."""

@@ -57,7 +57,7 @@ class Slice:
     def __init__(self, connection: Connection, run: Run) -> None:
         self._connection, self._run = connection, run
         self.own = _planned_by(connection, run)
-        self._touched = sorted(_touched_by(connection, unfinished_runs.told_with(connection, [run])))
+        self._touched = sorted(_touched_by(connection, unfinished_runs.with_adopted_runs(connection, [run])))
         self._drops, whole, fixed = _drops_for(connection, run, self._touched)
         self._entries = _entries_for(run, self._touched, whole, fixed, _entry_before(connection, self.own))
 

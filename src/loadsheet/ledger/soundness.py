@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from sqlalchemy import Connection, desc, func, insert, select, update
 
-from loadsheet.ledger.decisions import first_broken
+from loadsheet.ledger.decisions import first_broken_decision
 from loadsheet.ledger.schema import attempts, decisions, entries, events, meta, runs
 from loadsheet.ledger.states import Decision
 from loadsheet.problems import LedgerError
@@ -58,7 +58,9 @@ def check(connection: Connection) -> Iterator[str]:
     for identity in connection.scalars(select(entries.c.id).where(kept).limit(_SHOWN)):
         yield f"entry {identity} has a payload although it says that it was removed"
     columns = [decisions.c[name] for name in ("entry_id", "at", "who", "choice", "comment", "evidence", "hash")]
-    broken = first_broken(Decision(*row) for row in connection.execute(select(*columns).order_by(decisions.c.id)))
+    broken = first_broken_decision(
+        Decision(*row) for row in connection.execute(select(*columns).order_by(decisions.c.id))
+    )
     if broken is not None:
         yield f"the decision of {broken.who} of {broken.at} on entry {broken.entry} is not as it was recorded, or one before it is missing"
 

@@ -30,9 +30,9 @@ from loadsheet.ledger.backup import back_up
 from loadsheet.ledger.decisions import Choice
 from loadsheet.ledger.entry_log import note, note_held
 from loadsheet.ledger.fences import Fence
-from loadsheet.ledger.forecast import Foresight
+from loadsheet.ledger.forecast import Forecaster
 from loadsheet.ledger.location import Mark, Surroundings
-from loadsheet.ledger.maintenance import Upkeep
+from loadsheet.ledger.maintenance import Maintenance
 from loadsheet.ledger.planning import Changed
 from loadsheet.ledger.queries import INTERRUPTED, LedgerQueries
 from loadsheet.ledger.queue import LEFT_SENDING, Submission, Which, submissions
@@ -44,8 +44,8 @@ from loadsheet.ledger.schema import files, looks, runs, tables
 from loadsheet.ledger.statements import at_one_moment
 from loadsheet.ledger.states import Drop, Finding, Run, Settlement, SourceFile, State
 from loadsheet.ledger.stopped_drops import stop, why_stopped
-from loadsheet.ledger.stored_values import Remembered
-from loadsheet.ledger.transitions import Intent, Turned, begin_sending, change
+from loadsheet.ledger.stored_values import StoredValues
+from loadsheet.ledger.transitions import Intent, PreviousState, begin_sending, change
 from loadsheet.mapping.documents import Document, Ignored, Lineage, TableNotes
 from loadsheet.problems import DoesNotBalance, LedgerError, LedgerUnwritable, Problem
 
@@ -63,7 +63,7 @@ class _Group:
 
 
 class Ledger:
-    """What is known, durably. Use one from one thread; `queries` reads, the verbs here change, `upkeep` removes and forgets. See
+    """What is known, durably. Use one from one thread; `queries` reads, the verbs here change, `maintenance` removes and forgets. See
     `open_ledger`.
 
     `fence` is what lets this process change a ledger that several share.
@@ -83,15 +83,15 @@ class Ledger:
         self._group: _Group | None = None
         self._fence = fence
         self.queries = LedgerQueries(engine)
-        self.upkeep = Upkeep(engine, self._writing, self.now)
-        self.remembered = Remembered(engine, self._writing)
+        self.maintenance = Maintenance(engine, self._writing, self.now)
+        self.stored_values = StoredValues(engine, self._writing)
 
     @property
     def is_shared(self) -> bool:
         """Whether another process may take this ledger over."""
         return self._fence is not None
 
-    def still_mine(self) -> None:
+    def check_still_held(self) -> None:
         """Raise Superseded if another process has taken over: whoever is about to put something beside the ledger asks before."""
         if self._fence is not None:
             with self._writing():
@@ -123,7 +123,7 @@ class Ledger:
 
     def end_run(self, run: Run, *, exit_code: int, summary: Mapping[str, Any], shown: bytes = b"") -> None:
         """Close a run with its exit code and its summary (JSON values); it ends now unless it says when it ended. `shown` is what
-        its look at the exchange showed, for `LedgerQueries.shown_in`.
+        its look at the exchange showed, for `LedgerQueries.listing_snapshot`.
         """
         closing = {
             "finished_at": run.finished_at or self.now(),
@@ -137,30 +137,30 @@ class Ledger:
         self._empty_log()
         run_log.ended(exit_code, summary.get("entries", {}))
 
-    def reports_made(self, run: Run, summary: Mapping[str, Any], opened: Sequence[exceptions.Standing]) -> None:
+    def record_late_reports(self, run: Run, summary: Mapping[str, Any], opened: Sequence[exceptions.Standing]) -> None:
         """The reports that a run ended without were made since then: its summary is this one, and what it opened is recorded."""
         known = self.queries.exceptions_of([one.entry for one in opened])
         with self._writing() as connection:
             connection.execute(update(runs).where(runs.c.id == run.id).values(summary=codec.encode(summary)))
-            exceptions.follow(connection, run, [one for one in opened if one.entry not in known], self.now())
+            exceptions.record_exceptions(connection, run, [one for one in opened if one.entry not in known], self.now())
 
-    def tell_of_unfinished(self, run: Run) -> list[Run]:
+    def adopt_unfinished_runs(self, run: Run) -> list[Run]:
         """Have a run tell of all that earlier runs did which ended without their reports, as if it had done it (see `LedgerQueries.drops_of`);
         returns these runs, oldest first. Should it not end either, the next one tells of them, and of it.
         """
         with self._engine.connect() as connection:
-            if not unfinished_runs.untold_before(connection, run):
+            if not unfinished_runs.unreported_before(connection, run):
                 return []
         with self._writing() as connection:
-            untold = unfinished_runs.untold_before(connection, run)
-            unfinished_runs.tell_of(connection, run, untold)
-        return self.queries.runs_by_id(untold)
+            unreported = unfinished_runs.unreported_before(connection, run)
+            unfinished_runs.mark_reported_by(connection, run, unreported)
+        return self.queries.runs_by_id(unreported)
 
     # planning
 
-    def foresight(self) -> Foresight:
+    def forecaster(self) -> Forecaster:
         """For looking ahead at what planning would decide."""
-        return Foresight(self._engine)
+        return Forecaster(self._engine)
 
     def plan(
         self,
@@ -282,20 +282,20 @@ class Ledger:
             self._settle(run, settlements)
         note(self.queries, settlements)
 
-    def settle_seen(self, run: Run, settlements: Sequence[Settlement]) -> list[Settlement]:
+    def settle_from_listing(self, run: Run, settlements: Sequence[Settlement]) -> list[Settlement]:
         """Commit what a listing has settled of unknown entries, each with the attempt that was looked for; returns those that still counted:
         an outcome that was recorded late may have been faster than the look.
         """
         try:
-            news = self._settle_seen(run, settlements)
+            news = self._settle_from_listing(run, settlements)
         except LedgerUnwritable:
             if not self._place.give_reserve():
                 raise
-            news = self._settle_seen(run, settlements)
+            news = self._settle_from_listing(run, settlements)
         note(self.queries, news)
         return news
 
-    def _settle_seen(self, run: Run, settlements: Sequence[Settlement]) -> list[Settlement]:
+    def _settle_from_listing(self, run: Run, settlements: Sequence[Settlement]) -> list[Settlement]:
         with self._writing() as connection:
             news, now = late_outcomes.still_new(connection, settlements), self.now()
             _pass_on(connection, run, change(connection, run, news, now), news, now)
@@ -306,7 +306,7 @@ class Ledger:
             now = self.now()
             _pass_on(connection, run, change(connection, run, settlements, now), settlements, now)
 
-    def settle_again(self, run: Run, settlements: Sequence[Settlement], underway: Collection[int]) -> None:
+    def settle_after_outage(self, run: Run, settlements: Sequence[Settlement], underway: Collection[int]) -> None:
         """Commit outcomes of which nobody knows whether they were committed, after the ledger could not be reached; what it says is being
         sent, and is not among the entries `underway`, never left. Each of them counts once.
         """
@@ -328,7 +328,7 @@ class Ledger:
         return len(news)
 
     @contextmanager
-    def at_once(self) -> Iterator[None]:
+    def one_transaction(self) -> Iterator[None]:
         """What is recorded within is one transaction: at the end all of it is durable, or, whatever went wrong, nothing of it is there.
         `ready` within sees it. On a full disk it raises LedgerUnwritable; what kept its space back is used by `settle` alone.
         """
@@ -355,14 +355,14 @@ class Ledger:
         with self._writing() as connection:
             return waiting.hold(connection, run, self.now())
 
-    def saw(self, run: Run, lanes: Collection[str]) -> None:
+    def record_seen(self, run: Run, lanes: Collection[str]) -> None:
         """Record that a listing showed the orders or tenders of these lanes; `release` then lets their children go."""
         with self._writing() as connection:
             waiting.remember(connection, run, lanes, self.now())
 
     # deciding
 
-    def found(self, run: Run, findings: Sequence[Finding]) -> None:
+    def record_findings(self, run: Run, findings: Sequence[Finding]) -> None:
         """Record what a look at a listing showed of unknown entries; what each says stands with its entry from now on."""
         with self._writing() as connection:
             decisions.record_findings(connection, run, findings)
@@ -379,12 +379,12 @@ class Ledger:
 
     # following up
 
-    def follow(self, run: Run, standings: Iterable[exceptions.Standing]) -> None:
+    def record_exceptions(self, run: Run, standings: Iterable[exceptions.Standing]) -> None:
         """Record how exceptions stand after a run: new ones are opened by it, and those that say why they are closed are closed by it."""
         with self._writing() as connection:
-            exceptions.follow(connection, run, standings, self.now())
+            exceptions.record_exceptions(connection, run, standings, self.now())
 
-    def remark(self, said: Sequence[exceptions.Remark], read: Mapping[str, exceptions.WorkbookRead]) -> int:
+    def record_remarks(self, said: Sequence[exceptions.Remark], read: Mapping[str, exceptions.WorkbookRead]) -> int:
         """Record what the analyst wrote in workbooks, and all those that were read so far, by name. Returns how many remarks were
         news.
         """
@@ -428,7 +428,7 @@ class Ledger:
             self._place.give_reserve()
 
     def _checkpoint(self) -> None:
-        if not self.upkeep.is_file:
+        if not self.maintenance.is_file:
             return  # a server looks after its own
         # Between transactions. A reader may keep it from finishing, which loses nothing: the next one does the rest.
         with self._engine.connect() as connection:
@@ -470,7 +470,7 @@ class Ledger:
 
 
 def _pass_on(
-    connection: Connection, run: Run, turned: Mapping[int, Turned], settlements: Sequence[Settlement], now: str
+    connection: Connection, run: Run, turned: Mapping[int, PreviousState], settlements: Sequence[Settlement], now: str
 ) -> None:
     """Do what these settlements mean for others on their lanes."""
     waiting.let_children_go(connection, [turned[one.entry] for one in settlements if one.state is State.ACCEPTED])

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Engine, insert, select, update
 from loadsheet.ledger.schema import meta
 
 
-class Remembered:
+class StoredValues:
     """The values. Made by `Ledger`, which has to be held for `keep`."""
 
     def __init__(self, engine: Engine, writing: Callable[[], AbstractContextManager[Connection]]) -> None:

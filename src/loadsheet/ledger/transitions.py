@@ -42,7 +42,7 @@ def begin_sending(connection: Connection, run: Run, intents: Sequence[Intent], n
     _ATTEMPT.run(connection, made)
 
 
-class Turned(NamedTuple):
+class PreviousState(NamedTuple):
     """An entry that was brought into another state: what it was before (the value of a `State`), and what bears on others of its lane."""
 
     id: int
@@ -54,7 +54,7 @@ class Turned(NamedTuple):
     operation: str
 
 
-def change(connection: Connection, run: Run, settlements: Sequence[Settlement], now: str) -> dict[int, Turned]:
+def change(connection: Connection, run: Run, settlements: Sequence[Settlement], now: str) -> dict[int, PreviousState]:
     """Bring entries into other states, with an event each; `now` is ISO 8601 UTC. Returns by id what they were before.
 
     Raises LedgerError if a transition is not in the table, if an attempt speaks that is not the last one, or if an entry changed under
@@ -63,7 +63,7 @@ def change(connection: Connection, run: Run, settlements: Sequence[Settlement], 
     if not settlements:
         return {}
     rows = CURRENT.rows(connection, [settlement.entry for settlement in settlements])
-    found = {row[0]: Turned._make(row) for row in rows}
+    found = {row[0]: PreviousState._make(row) for row in rows}
     changes, history, outcomes = [], [], []
     for one in settlements:
         _, before, receipt, problems, tried, _, _ = found[one.entry]
@@ -125,7 +125,7 @@ _BEGIN = Many(
     ),
     ("tried", "now", "entry", "before"),
 )
-CURRENT = Chosen(select(*(entries.c[name] for name in Turned._fields)), entries.c.id)
+CURRENT = Chosen(select(*(entries.c[name] for name in PreviousState._fields)), entries.c.id)
 _CHANGE = Many(
     update(entries)
     .where(entries.c.id == bindparam("entry"), entries.c.state == bindparam("before"))

@@ -1,6 +1,7 @@
-"""Runs that died or failed before they had told of anything, and the later runs whose reports tell of them.
+"""Runs that ended without their reports: killed, or out of disk space. A later run reports their work as its own.
 
-Owns: how that is recorded: such a run never gets an end, and its summary names its teller. Opens no transaction: the verbs of `Ledger` do.
+Owns: how that is recorded: an unfinished run never gets an end, and its summary names the run that reports its work. Opens no transaction:
+the methods of `Ledger` do.
 """
 
 from collections.abc import Sequence
@@ -13,57 +14,60 @@ from loadsheet.ledger.schema import runs
 from loadsheet.ledger.states import Run
 
 
-class _Kept(msgspec.Struct):
+class _Summary(msgspec.Struct):
     told_by: str = ""
 
 
-_read = msgspec.json.Decoder(_Kept).decode
+_read_summary = msgspec.json.Decoder(_Summary).decode
 
 
-def teller_of(run: Run) -> str:
-    """The name of the later run whose reports tell of this one, which did not get to its own; empty if there is none."""
-    return _teller(run.summary) if not run.finished_at else ""
+def reported_by(run: Run) -> str:
+    """The name of the later run that reports the work of this unfinished run; empty if there is none."""
+    return _reporter(run.summary) if not run.finished_at else ""
 
 
-def untold_before(connection: Connection, run: Run) -> list[int]:
-    """The runs before this one, oldest first, that did not end and of which no other run that ended has told. Who asks holds the ledger, so
-    none of them is under way any more. What died before a run that wrote reports was told by that, or by nobody ever: versions of
-    loadsheet before 0.5.0 told of nothing, and old nights are no news.
+def unreported_before(connection: Connection, run: Run) -> list[int]:
+    """The unfinished runs before this one that no finished run has reported, oldest first.
+
+    The caller holds the ledger, so none of them is still active. A run that died before the last run with verdicts is left out: that
+    run reported it, or nothing ever did, because versions before 0.5.0 reported no unfinished runs.
     """
-    reported = runs.c.summary.contains('"verdicts"', autoescape=True)
-    last = select(func.coalesce(func.max(runs.c.id), 0)).where(runs.c.id < run.id, runs.c.finished_at != "", reported)
+    has_verdicts = runs.c.summary.contains('"verdicts"', autoescape=True)
+    last = select(func.coalesce(func.max(runs.c.id), 0)).where(
+        runs.c.id < run.id, runs.c.finished_at != "", has_verdicts
+    )
     query = select(runs.c.id, runs.c.name, runs.c.summary).where(
         runs.c.id < run.id, runs.c.id > last.scalar_subquery(), runs.c.finished_at == ""
     )
     before = connection.execute(query.order_by(runs.c.id)).all()
-    not_told = {"", run.name, *(row.name for row in before)}
-    return [row.id for row in before if _teller(row.summary) in not_told]
+    not_reported = {"", run.name, *(row.name for row in before)}
+    return [row.id for row in before if _reporter(row.summary) in not_reported]
 
 
-def tell_of(connection: Connection, run: Run, untold: Sequence[int]) -> None:
-    """From now on this run tells of these; if it does not end either, they are untold again."""
-    connection.execute(update(runs).where(runs.c.id.in_(untold)).values(summary=_told_by(run.name)))
+def mark_reported_by(connection: Connection, run: Run, unreported: Sequence[int]) -> None:
+    """Record that this run reports these unfinished runs. If it does not finish either, they are unreported again."""
+    connection.execute(update(runs).where(runs.c.id.in_(unreported)).values(summary=_reported_by(run.name)))
 
 
-def told_with(connection: Connection, told: Sequence[Run]) -> list[int]:
-    """These runs, and those of which they tell."""
-    with_them = select(runs.c.id).where(
-        runs.c.finished_at == "", runs.c.summary.in_([_told_by(run.name) for run in told])
+def with_adopted_runs(connection: Connection, reporting: Sequence[Run]) -> list[int]:
+    """The ids of these runs and of the unfinished runs that they report."""
+    adopted = select(runs.c.id).where(
+        runs.c.finished_at == "", runs.c.summary.in_([_reported_by(run.name) for run in reporting])
     )
-    return [*(run.id for run in told), *connection.scalars(with_them)]
+    return [*(run.id for run in reporting), *connection.scalars(adopted)]
 
 
-def tellers(connection: Connection, names: Sequence[str]) -> list[str]:
-    """The runs that tell of what the runs of these names did, oldest first: themselves, or their tellers."""
+def reporting_runs(connection: Connection, names: Sequence[str]) -> list[str]:
+    """The names of the runs that report the work of these runs, oldest first: the runs themselves, or those that adopted them."""
     query = select(runs.c.name, runs.c.finished_at, runs.c.summary).where(runs.c.name.in_(names))
-    found = connection.execute(query)
-    telling = {row.name if row.finished_at else _teller(row.summary) or row.name for row in found}
-    return list(connection.scalars(select(runs.c.name).where(runs.c.name.in_(telling)).order_by(runs.c.id)))
+    rows = connection.execute(query)
+    reporting = {row.name if row.finished_at else _reporter(row.summary) or row.name for row in rows}
+    return list(connection.scalars(select(runs.c.name).where(runs.c.name.in_(reporting)).order_by(runs.c.id)))
 
 
-def _teller(summary: str) -> str:
-    return _read(summary).told_by if summary else ""
+def _reporter(summary: str) -> str:
+    return _read_summary(summary).told_by if summary else ""
 
 
-def _told_by(name: str) -> str:
+def _reported_by(name: str) -> str:
     return codec.encode({"told_by": name})

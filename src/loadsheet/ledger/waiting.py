@@ -19,7 +19,7 @@ from loadsheet.ledger.recording import ON_LANE, known_lanes, seen_lanes
 from loadsheet.ledger.schema import drops, entries, mappings, seen
 from loadsheet.ledger.statements import Asked, Chosen, fixed
 from loadsheet.ledger.states import Run, Settlement, State, Waits
-from loadsheet.ledger.transitions import Turned, change, still_true
+from loadsheet.ledger.transitions import PreviousState, change, still_true
 from loadsheet.mapping.documents import Document, Instead
 from loadsheet.problems import Problem
 
@@ -39,7 +39,7 @@ class Parent(NamedTuple):
     state: State
 
 
-def let_children_go(connection: Connection, accepted: Sequence[Turned]) -> None:
+def let_children_go(connection: Connection, accepted: Sequence[PreviousState]) -> None:
     """Let the ready children of these entries go, as far as they are creates, and keep them back, as far as they are deletes:
     they were accepted.
     """
@@ -56,7 +56,7 @@ def let_children_go(connection: Connection, accepted: Sequence[Turned]) -> None:
 
 
 def keep_back(
-    connection: Connection, run: Run, turned: Mapping[int, Turned], settled: Sequence[Settlement], now: str
+    connection: Connection, run: Run, turned: Mapping[int, PreviousState], settled: Sequence[Settlement], now: str
 ) -> None:
     """Hold what was planned behind something that does not take place, as it was refused or is held: creates behind deletes, and upserts
     behind creates. What such a one means then is judged anew.

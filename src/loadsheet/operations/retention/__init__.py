@@ -27,7 +27,7 @@ def keep(settings: Settings, ledger: Ledger, now: datetime, say: Callable[[str],
     time.
     """
     counts: dict[str, int] = {}
-    if settings.backups and not ledger.upkeep.is_file and not ledger.queries.runs(2)[1:]:
+    if settings.backups and not ledger.maintenance.is_file and not ledger.queries.runs(2)[1:]:
         say(f"loadsheet: {BY_THE_SERVER}")  # once: its first run says so
     for name, act in _steps(settings, ledger, now):
         try:
@@ -40,7 +40,7 @@ def keep(settings: Settings, ledger: Ledger, now: datetime, say: Callable[[str],
         run_log.info("kept house", **counts)
     if removed:
         try:
-            ledger.upkeep.note(removed)
+            ledger.maintenance.note(removed)
         except LoadsheetError as error:
             say(f"loadsheet: keeping: {error}")
 

@@ -21,7 +21,7 @@ def back_up_daily(settings: Settings, ledger: Ledger, now: datetime) -> int:
     """Copy the ledger if this day (UTC) has no copy yet, and remove all but the newest `backups` daily ones; returns how many were made.
     Raises LedgerUnwritable and FolderError.
     """
-    if not settings.backups or not ledger.upkeep.is_file:
+    if not settings.backups or not ledger.maintenance.is_file:
         return 0
     folder = backup_folder(settings)
     target = folder / f"ledger-{now.astimezone(UTC):%Y-%m-%d}.db"

@@ -63,16 +63,16 @@ class Deed:
 
 def find(settings: Settings, ledger: Ledger, ledger_file: Path, key: str) -> Traces:
     """Where a key stands."""
-    mine = ledger.upkeep.entries_of_key(key)
-    names = ledger.upkeep.file_names_of(key, mine)
-    runs = ledger.upkeep.runs_of(mine, names)
+    mine = ledger.maintenance.entries_of_key(key)
+    names = ledger.maintenance.file_names_of(key, mine)
+    runs = ledger.maintenance.runs_of(mine, names)
     folders = [settings.outbox / name for name in dict.fromkeys([*runs, *(name[:10] for name in runs)])]
     sealed = {*settings.outbox_here.rglob(CAPSULES), *(settings.state / "capsules").rglob(CAPSULES)}
     capsules = sorted(path for path in sealed if runs and path.name >= runs[0])  # earlier ones cannot know of it
     return Traces(
         key,
         tuple(mine),
-        tuple(ledger.upkeep.originals_of(mine)),
+        tuple(ledger.maintenance.originals_of(mine)),
         tuple(folder for folder in folders if _is_there(folder)),
         tuple(capsules),
         tuple(copies(settings, ledger_file)),
@@ -140,7 +140,7 @@ def forget(
         remove_original(settings, one.kept_as)
         inbox.move_mark(settings, one.sha256, one.kept_as, "")
     inbox.forget_fetched(settings)
-    ledger.upkeep.let_go([Path(one.kept_as) for one in originals])
+    ledger.maintenance.let_go([Path(one.kept_as) for one in originals])
     rename_originals(settings, ledger, names)
     if wanted.reports:
         _remove(found.capsules)
@@ -148,13 +148,13 @@ def forget(
     if wanted.backups:
         _remove(found.copies)
     rename_in_texts(settings, ledger, names)
-    ledger.upkeep.forget(run, found.key, who=who, because=because, with_key=wanted.with_key, names=names)
+    ledger.maintenance.forget(run, found.key, who=who, because=because, with_key=wanted.with_key, names=names)
     renew_index(settings, ledger)
-    for look in ledger.upkeep.old_looks(_EVER):
-        ledger.upkeep.abridge(look, abridge)
+    for look in ledger.maintenance.old_looks(_EVER):
+        ledger.maintenance.abridge(look, abridge)
     try:
-        if ledger.upkeep.is_file:
-            ledger.upkeep.vacuum()
+        if ledger.maintenance.is_file:
+            ledger.maintenance.vacuum()
     except LedgerError as error:
         told = f"{found.key} was forgotten, but its bytes may still stand in the file: {error}"
         raise LedgerUnwritable(f"{told}; then `loadsheet ledger vacuum` does the rest") from error

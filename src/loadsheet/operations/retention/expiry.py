@@ -17,8 +17,8 @@ def remove_originals(settings: Settings, ledger: Ledger, now: datetime) -> int:
     """Remove originals older than `archive_days` that no entry needs any more; returns how many."""
     if not settings.archive_days:
         return 0
-    upkeep = ledger.upkeep
-    return inbox.purge(settings, now.date(), upkeep.originals_needed(), upkeep.let_go)
+    maintenance = ledger.maintenance
+    return inbox.purge(settings, now.date(), maintenance.originals_needed(), maintenance.let_go)
 
 
 def remove_payloads(settings: Settings, ledger: Ledger, now: datetime) -> int:
@@ -27,12 +27,12 @@ def remove_payloads(settings: Settings, ledger: Ledger, now: datetime) -> int:
     """
     if not settings.payload_days:
         return 0
-    before, upkeep = days_ago(now, settings.payload_days), ledger.upkeep
-    removed = sum(upkeep.empty(drop, before) for drop in upkeep.old_drops(before))
-    for run in upkeep.old_looks(before):
-        upkeep.abridge(run, abridge)
+    before, maintenance = days_ago(now, settings.payload_days), ledger.maintenance
+    removed = sum(maintenance.empty(drop, before) for drop in maintenance.old_drops(before))
+    for run in maintenance.old_looks(before):
+        maintenance.abridge(run, abridge)
     if removed:
-        upkeep.empty_log()
+        maintenance.empty_log()
     return removed
 
 

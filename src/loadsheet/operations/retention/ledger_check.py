@@ -37,7 +37,7 @@ def _missing(ledger: Ledger) -> list[str]:
     """Originals that are gone although no rule removed them."""
     gone = [
         f"the original {one.name} of run {one.run} is not at {one.kept_as} any more, and no rule removed it"
-        for one in ledger.upkeep.originals()
+        for one in ledger.maintenance.originals()
         if not object_storage.is_kept(one.kept_as)
     ]
     more = [f"and {len(gone) - NAMED_MAX:,} originals more"] if len(gone) > NAMED_MAX else []
@@ -46,7 +46,7 @@ def _missing(ledger: Ledger) -> list[str]:
 
 def _old_backups(settings: Settings, ledger: Ledger, now: datetime) -> list[str]:
     runs = ledger.queries.runs(1)
-    if not settings.backups or not runs or not ledger.upkeep.is_file:
+    if not settings.backups or not runs or not ledger.maintenance.is_file:
         return []
     made = daily_backups(backup_folder(settings))
     if not made:
@@ -58,21 +58,21 @@ def _old_backups(settings: Settings, ledger: Ledger, now: datetime) -> list[str]
 
 
 def _told(settings: Settings, ledger: Ledger) -> list[str]:
-    counts = ledger.upkeep.counts()
+    counts = ledger.maintenance.counts()
     told = [f"{counts['runs']:,} runs, {counts['entries']:,} entries, {counts['decisions']:,} decisions in one chain"]
-    removed, last = ledger.upkeep.count_removed()
+    removed, last = ledger.maintenance.count_removed()
     if removed:
         told.append(
             f"the contents of {removed:,} entries were removed, the last on {last[:10]}; hashes and totals are kept"
         )
-    noted = ledger.upkeep.noted()
+    noted = ledger.maintenance.noted()
     if noted:
         sums = ", ".join(
             f"{count:,} {name}" for name, count in noted.items() if name != "at" and isinstance(count, int)
         )
         told.append(f"removed by rule so far: {sums}; the last on {str(noted['at'])[:10]}")
-    made = daily_backups(backup_folder(settings)) if ledger.upkeep.is_file else []
-    if not ledger.upkeep.is_file:
+    made = daily_backups(backup_folder(settings)) if ledger.maintenance.is_file else []
+    if not ledger.maintenance.is_file:
         told.append(BY_THE_SERVER)
     if made:
         told.append(f"{len(made)} daily backups, the newest {made[-1]}")

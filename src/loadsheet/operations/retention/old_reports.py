@@ -40,7 +40,7 @@ def remove_reports(settings: Settings, ledger: Ledger, now: datetime) -> int:
     if not settings.reports_days:
         return 0
     there = _there(settings)
-    old = ledger.upkeep.runs_before(days_ago(now, settings.reports_days)) if there else []
+    old = ledger.maintenance.runs_before(days_ago(now, settings.reports_days)) if there else []
     known = set(old)
     days = [day for day in sorted({name[:10] for name in old} & there) if _is_over(ledger, day, known)]
     aside_goes = days_ago(now, settings.archive_days) if settings.archive_days else ""

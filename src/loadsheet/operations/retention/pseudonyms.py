@@ -70,7 +70,7 @@ def _rename(settings: Settings, ledger: Ledger, one: FileName, file: KeptFile) -
     folder = _folder_of(settings, file)
     place = shown(Path(before)) if is_renamed else _copied(settings, before, folder / one.pseudonym)
     if place != before:
-        ledger.upkeep.keep_as(file.number, place)
+        ledger.maintenance.keep_as(file.number, place)
     inbox.move_mark(settings, file.sha256, before, place)
     if not place:
         return

@@ -38,7 +38,7 @@ def export(ledger: Ledger, target: Path, kind: Format, *, since: str = "", paylo
 
 
 def _write(ledger: Ledger, path: Path, table: Export, kind: Format) -> int:
-    rows = ledger.upkeep.rows_of(table)
+    rows = ledger.maintenance.rows_of(table)
     with placed(path) as part:
         return _write_parquet(part, table.columns, rows) if kind == "parquet" else _write_csv(part, table.columns, rows)
 
