@@ -20,8 +20,15 @@ from loadsheet.mapping.documents import FIX_OF
 from loadsheet.mapping.source_texts import put_down
 from loadsheet.problems import FileRefused, FolderError, MappingError, Problem, Where
 from loadsheet.reading import Layout, Table, open_tables
-from loadsheet.reading.fix_file_marks import mark_of, mark_of_text
-from loadsheet.reading.fix_file_tables import Original, as_original, as_originals, first_mark, has_marks
+from loadsheet.reading.fix_file_tables import (
+    Original,
+    as_original,
+    as_originals,
+    first_mark,
+    has_marks,
+    mark_of,
+    mark_of_text,
+)
 from loadsheet.reading.layouts import Around
 from loadsheet.settings import Settings
 

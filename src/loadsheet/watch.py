@@ -27,7 +27,7 @@ from watchdog.events import (
 from watchdog.observers import Observer, api
 
 from loadsheet import inbox
-from loadsheet.inbox.volumes import MOUNTS, kind_of, needs_polling
+from loadsheet.inbox.file_check import MOUNTS, file_system_of, needs_polling
 from loadsheet.pauses import Growing
 from loadsheet.problems import FolderError, LedgerGone, LoadsheetError, Problem
 from loadsheet.settings import Settings
@@ -160,7 +160,7 @@ class Ear:
     def _why_not(self) -> str:
         if self.settings.watch_with == "polling":
             return "watch_with is polling"
-        kind = kind_of(self.settings.inbox, self._mounts)
+        kind = file_system_of(self.settings.inbox, self._mounts)
         shared = f"it lies on a network share or a shared folder ({kind}), where changes made elsewhere cause no events"
         return shared if needs_polling(kind) else ""
 

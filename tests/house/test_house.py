@@ -141,7 +141,7 @@ HOMES = {  # each third-party library and the only places that import it
     "urllib3": {"loadsheet.dispatch"},
     "openpyxl": {"loadsheet.reading"},
     "xlrd": {"loadsheet.reading.xls"},
-    "olefile": {"loadsheet.reading.ole"},
+    "olefile": {"loadsheet.reading.xls"},
     "xlsxwriter": {"loadsheet.reports", "loadsheet.mapping_tools.template"},
     "sqlalchemy": {"loadsheet.ledger", "loadsheet.exchange"},
     "duckdb": {"loadsheet.mapping", "loadsheet.operations.retention.table_export"},

@@ -46,9 +46,8 @@ from loadsheet.inbox import (
     scan,
     set_aside,
 )
-from loadsheet.inbox.file_check import is_written_to
+from loadsheet.inbox.file_check import file_system_of, is_written_to, needs_polling, shows_open_writers
 from loadsheet.inbox.sightings import Sightings, signature
-from loadsheet.inbox.volumes import kind_of, needs_polling, tells_of_writers
 from loadsheet.problems import FolderError, Problem
 from loadsheet.settings import Settings
 
@@ -537,9 +536,9 @@ MOUNTS = """\
 def test_shares_are_known_by_their_file_system(tmp_path, folder, kind, polled):
     mounts = tmp_path / "mountinfo"
     mounts.write_text(MOUNTS)
-    assert kind_of(Path(folder), mounts) == kind
-    assert (needs_polling(kind), tells_of_writers(kind)) == (polled, not polled)
-    assert kind_of(Path(folder), tmp_path / "nowhere") == ""
+    assert file_system_of(Path(folder), mounts) == kind
+    assert (needs_polling(kind), shows_open_writers(kind)) == (polled, not polled)
+    assert file_system_of(Path(folder), tmp_path / "nowhere") == ""
     assert needs_polling("fuse.sshfs")
 
 

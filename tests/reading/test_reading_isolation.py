@@ -21,7 +21,7 @@ from reading_corpus import inline, layout, open_one, refusal, rows_of, text_file
 from loadsheet.problems import FileRefused, Problem, ReadersUnavailable, Where
 from loadsheet.reading import Native, Row, open_tables, sandbox, start_fork_server
 from loadsheet.reading import sandbox_messages as wire
-from loadsheet.reading.bounds import bounds_of
+from loadsheet.reading.layouts import bounds_of
 from loadsheet.reading.sandbox import ForkServer, open_in_sandbox
 from loadsheet.reading.tables import Table
 from loadsheet.settings import Settings

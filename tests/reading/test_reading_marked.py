@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from reading_corpus import inline, workbook_parts, write_parts
 
 from loadsheet.fix_marks import PROPERTY, Mark, RowMark
-from loadsheet.reading.fix_file_marks import mark_of, mark_of_text
+from loadsheet.reading.fix_file_tables import mark_of, mark_of_text
 
 MOST = 10_000_000
 MARK = Mark("2026-03-04-01", 3, "0123456789abcdef", "acme & sons <é>")

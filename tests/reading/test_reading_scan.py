@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from reading_corpus import MAIN, attempt, layout, workbook_parts, write_parts
 
 from loadsheet.problems import FileRefused, column_letters
-from loadsheet.reading import open_tables, package, plainrows
-from loadsheet.reading.scan import Scanner, texts_of
+from loadsheet.reading import open_tables, package, xml_patterns
 from loadsheet.reading.tables import Native
+from loadsheet.reading.xml_patterns import Scanner, texts_of
 from loadsheet.settings import Settings
 
 TEXTS = (
@@ -169,7 +169,9 @@ def test_rows_that_look_alike_never_see_the_parser(tmp_path, monkeypatch):
     xml += "".join(row_xml(number, row[: 2 + number % 3], "", with_r=True) for number in range(2, 3_000))
     fed = []
     monkeypatch.setattr(package, "_CHUNK", 1_000)
-    monkeypatch.setattr(plainrows, "_cells_of", lambda unit, whole=plainrows._cells_of: fed.append(unit) or whole(unit))
+    monkeypatch.setattr(
+        xml_patterns, "_cells_of", lambda unit, whole=xml_patterns._cells_of: fed.append(unit) or whole(unit)
+    )
     found = read(tmp_path, xml, comment=False)
     assert len(found) == 2_998
     assert len(fed) < 40

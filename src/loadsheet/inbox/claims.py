@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from loadsheet.inbox import objects, volumes
-from loadsheet.inbox.file_check import is_written_to
+from loadsheet.inbox import objects
+from loadsheet.inbox.file_check import file_system_of, is_written_to, shows_open_writers
 from loadsheet.inbox.file_moves import READ, forget_empty_folders, move, refusal
 from loadsheet.inbox.names import free, marker_of, relative
 from loadsheet.inbox.objects import ALONE, Claims, Held
@@ -117,7 +117,7 @@ def _opened(candidate: Candidate, path: Path) -> InboxFile | None:
     with os.fdopen(os.open(path, READ), "rb") as file:
         before = os.fstat(file.fileno())
         seen = signature_of(before)
-        leases = volumes.tells_of_writers(volumes.kind_of(path.parent))
+        leases = shows_open_writers(file_system_of(path.parent))
         linked = before.st_nlink > 1  # since it was looked at: else it would be a copy
         if seen is None or linked or (leases and is_written_to(file.fileno())):
             return None

@@ -1,9 +1,13 @@
-"""One careful look at a file before and after it is taken: whether it may be read, whether somebody still writes to it, and whether
-a workbook has its end. Opens without following links and without waiting, and judges only what it opened.
+"""Checks a file before and after it is claimed: may it be read, is it open for writing, is a workbook cut off. Opens files without
+following links and without blocking, and checks only the file it opened.
+
+Also here: the file system of a folder, from the kernel's list of mounts (proc(5), mountinfo). It decides whether open writers can be
+seen, and whether changes cause events. Without that list nothing is known and nothing assumed.
 """
 
 import errno
 import os
+import re
 import signal
 import sys
 from enum import StrEnum
@@ -80,3 +84,41 @@ def _has_its_end(descriptor: int, size: int) -> bool:
         return True
     tail = min(size, _ZIP_END_BYTES_MAX)
     return _ZIP_END in os.pread(descriptor, tail, size - tail)
+
+
+MOUNTS = Path("/proc/self/mountinfo")
+
+_LOCAL = frozenset({"ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "tmpfs", "overlay"})
+_SHARED = frozenset(
+    {"nfs", "nfs4", "cifs", "smb3", "smbfs", "ncpfs", "afs", "coda", "ceph", "glusterfs", "lustre", "gpfs"}
+    | {"9p", "virtiofs", "vboxsf", "vmhgfs", "prl_fs", "drvfs"}
+)
+_OCTAL = re.compile(r"\\([0-7]{3})")
+
+
+def file_system_of(folder: Path, mounts: Path = MOUNTS) -> str:
+    """The type of the file system that a folder lies on, as mount(8) calls it; empty if it cannot be found out."""
+    try:
+        lines = mounts.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+        place = os.path.realpath(folder) + "/"
+    except OSError:
+        return ""
+    best, kind = 0, ""
+    for line in lines:
+        before, _, after = line.partition(" - ")
+        fields = before.split(" ")
+        if len(fields) > 4 and after:  # noqa: PLR2004 (mountinfo: the fifth field is the mount point)
+            point = _OCTAL.sub(lambda found: chr(int(found[1], 8)), fields[4]).rstrip("/") + "/"
+            if len(point) >= best and place.startswith(point):  # of two on one place the later one hides the other
+                best, kind = len(point), after.split(" ", 1)[0]
+    return kind
+
+
+def shows_open_writers(kind: str) -> bool:
+    """Whether a lease on such a file system is refused exactly while somebody has the file open for writing."""
+    return kind in _LOCAL
+
+
+def needs_polling(kind: str) -> bool:
+    """Whether changes made by other machines cause no events here: network shares and what a host lends its guest."""
+    return kind in _SHARED or kind.startswith("fuse")

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from loadsheet import object_storage
-from loadsheet.inbox import objects, volumes
-from loadsheet.inbox.file_check import Verdict, look_at
+from loadsheet.inbox import objects
+from loadsheet.inbox.file_check import Verdict, file_system_of, look_at, shows_open_writers
 from loadsheet.inbox.identity import MARKER, recognise
 from loadsheet.inbox.names import is_ignored, is_marker, marker_of, shown_name
 from loadsheet.inbox.sightings import Sightings, Signature, signature, signature_of, uptime
@@ -182,7 +182,7 @@ class _Look:
         candidates: dict[str, Candidate] = {}
         left = [*self._left, *(self._new_hidden() if report_hidden else ())]
         here = not self._settings.inbox_address
-        leases = volumes.tells_of_writers(volumes.kind_of(self._settings.inbox)) if quiet and here else False
+        leases = shows_open_writers(file_system_of(self._settings.inbox)) if quiet and here else False
         since: dict[Signature, float] = {}
         for seen in self.seen:
             known = self.memory.since(seen.signature)

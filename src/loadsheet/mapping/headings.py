@@ -17,8 +17,7 @@ from loadsheet.mapping.views import View, wanted_columns
 from loadsheet.problems import Problem, column_letters
 from loadsheet.reading.header import fold
 from loadsheet.reading.layouts import ColumnUse
-from loadsheet.reading.row_checks import CONTROL
-from loadsheet.reading.tables import Table
+from loadsheet.reading.tables import CONTROL, Table
 
 _NUMBERS = frozenset({"integer", "decimal", "quantity"})
 _MOMENTS = frozenset({"date", "datetime", "time"})

@@ -26,8 +26,7 @@ from loadsheet.mapping.record_check import RecordCheck
 from loadsheet.mapping.rows import ReadRow, RowReader
 from loadsheet.mapping.shortcut import DOUBTS
 from loadsheet.mapping.targets import Variant
-from loadsheet.reading.row_checks import OF_ONE_CELL
-from loadsheet.reading.tables import Row, Table
+from loadsheet.reading.tables import OF_ONE_CELL, Row, Table
 
 _ENCODE = msgspec.json.Encoder(decimal_format="number").encode
 _ENCODE_SORTED = msgspec.json.Encoder(decimal_format="number", order="deterministic").encode

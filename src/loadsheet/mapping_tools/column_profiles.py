@@ -23,7 +23,7 @@ from loadsheet.mapping_tools.locales import QUANTITY, locale_by
 from loadsheet.mapping_tools.vocabulary import Reading, vocabulary, words_of
 from loadsheet.problems import FileRefused, Problem, Where, column_letters
 from loadsheet.reading import Layout, Native, Top, WantedColumn, fold, open_tables
-from loadsheet.reading.bounds import bounds_of
+from loadsheet.reading.layouts import bounds_of
 from loadsheet.reading.opening import glimpse
 from loadsheet.settings import Settings
 

@@ -14,14 +14,11 @@ from itertools import islice
 from typing import Literal, NamedTuple, Self
 
 from loadsheet.problems import FileRefused, Problem, Where
-from loadsheet.reading.bounds import Bounds
-from loadsheet.reading.encoding import LINE_LENGTH_MAX, Survey, refused, survey
+from loadsheet.reading.encoding import LINE_LENGTH_MAX, Source, Survey, refused, survey
 from loadsheet.reading.header import NO_HEADER, TOP_ROWS, Header, accept, closeness, find_header, rows_looked_at
-from loadsheet.reading.layouts import Layout
-from loadsheet.reading.row_checks import Frame, is_blank, with_line_feeds
-from loadsheet.reading.sources import Source
+from loadsheet.reading.layouts import Bounds, Layout
 from loadsheet.reading.stray_rows import sift
-from loadsheet.reading.tables import Row, Table, Top
+from loadsheet.reading.tables import Frame, Row, Table, Top, is_blank, with_line_feeds
 
 _RECORD_LENGTH_MAX = 4 * LINE_LENGTH_MAX
 _SEPARATOR_LINE = re.compile(r'"?sep=([^"\w\r\n])"?\s*', re.IGNORECASE)

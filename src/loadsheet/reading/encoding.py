@@ -1,18 +1,64 @@
-"""The text behind the bytes of a text file: its encoding, proved over the whole file, and what one pass over it shows.
+"""The bytes of a file, wherever they come from, and the encoding of a text file, verified over the whole file.
 
 Nothing is guessed: a byte order mark decides, else the encodings that the mapping declares, in order and strictly.
 """
 
 import codecs
+import gzip
 import re
+import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from io import IncrementalNewlineDecoder, TextIOWrapper
-from typing import IO
+from io import BytesIO, IncrementalNewlineDecoder, TextIOWrapper
+from pathlib import Path
+from typing import IO, Literal, Protocol
 
 from loadsheet.problems import FileRefused, Problem, Where
-from loadsheet.reading.row_checks import CONTROL
-from loadsheet.reading.sources import Source
+from loadsheet.reading.tables import CONTROL
+
+
+class Source(Protocol):
+    """Bytes that can be read from the beginning as often as is needed; a `Path` is one."""
+
+    def open(self, mode: Literal["rb"], /) -> IO[bytes]:
+        """A stream at the beginning. Raises OSError, and where an archive is damaged what its module raises."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Gzipped:
+    """The file inside a gzip file, unpacked while it is read."""
+
+    path: Path
+
+    def open(self, _mode: Literal["rb"], /) -> IO[bytes]:
+        """See `Source`."""
+        return gzip.open(self.path)  # type: ignore[return-value]  # all that a stream of bytes needs is there
+
+
+@dataclass(frozen=True, slots=True)
+class Zipped:
+    """A file inside a zip archive, unpacked while it is read."""
+
+    path: Path
+    member: str
+
+    def open(self, _mode: Literal["rb"], /) -> IO[bytes]:
+        """See `Source`."""
+        with zipfile.ZipFile(self.path) as archive:  # the archive stays open until the member is closed
+            return archive.open(self.member)
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """Bytes in memory: for what has to be read back and forth but lies inside an archive."""
+
+    content: bytes
+
+    def open(self, _mode: Literal["rb"], /) -> IO[bytes]:
+        """See `Source`."""
+        return BytesIO(self.content)
+
 
 _CHUNK = 1 << 18
 _CONTROLS = bytes(code for code in range(128) if CONTROL.match(chr(code)))

@@ -15,8 +15,7 @@ from typing import NamedTuple
 
 from loadsheet.problems import FileRefused, Problem, Where
 from loadsheet.reading.layouts import Layout, WantedColumn
-from loadsheet.reading.row_checks import is_blank
-from loadsheet.reading.tables import place
+from loadsheet.reading.tables import is_blank, place
 
 TOP_ROWS = 50
 """How far down a header is looked for unless the mapping gives its row."""

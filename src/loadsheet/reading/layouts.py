@@ -1,11 +1,16 @@
-"""What a mapping asks of one table: where to look for it, and which columns its header must hold.
+"""What a mapping asks of one table: where to look for it, and which columns its header must hold. Also the bounds of its content.
 
-The mapping builds these; reading never sees a mapping file.
+The mapping builds the layouts; reading never sees a mapping file.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from loadsheet.settings import (
+        Settings,  # a reader's process never loads it: it takes longer than all that reads CSV
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,3 +89,18 @@ class Layout:
         for mark in filter(None, (self.quote, self.escape)):
             if len(mark) > 1 or mark in "\r\n " or self.quote == self.escape:
                 raise ValueError(f"table {self.name}: {mark!r} cannot be a quote or an escape")
+
+
+class Bounds(NamedTuple):
+    """Settings of the same names: rows, characters, columns, unpacked bytes, and lines of one record."""
+
+    blank_rows_max: int
+    cell_length_max: int
+    columns_max: int
+    inflated_bytes_max: int
+    record_lines_max: int
+
+
+def bounds_of(settings: "Settings") -> Bounds:
+    """The bounds in the settings."""
+    return Bounds(*(getattr(settings, name) for name in Bounds._fields))

@@ -1,20 +1,117 @@
-"""What a workbook's number formats make of a stored number: a number, a date, a time, or digits as the sender sees them.
+"""What a workbook's number formats make of a stored number: a number, a date, a time, or digits and words as the sender sees them.
 
-Pure. Which formats are dates is openpyxl's knowledge; the arithmetic of both date systems, exact to the second, is here.
+Pure. openpyxl knows which formats are dates; the arithmetic of both date systems, exact to the second, is here. The words around a
+number can hold its unit, as in `27 lb` for 27 in `0" lb"` or `1.5 t` for 1500 in `0.0," t"`; currencies (`[$USD]`, `€`) are not such
+words. Source: ECMA-376, part 1, 18.8.31.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
 from decimal import Decimal
 from functools import lru_cache
 from math import isfinite
+from operator import eq, ge, gt, le, lt, ne
+from typing import NamedTuple
 
 from openpyxl.styles.numbers import BUILTIN_FORMATS, STRIP_RE, is_date_format, is_timedelta_format
 
-from loadsheet.reading.number_words import Section, sections_of, worded
 from loadsheet.reading.tables import Native, PlainNumber
+
+_PIECE = re.compile(
+    r"\"(?P<quoted>[^\"]*)\"|\\(?P<escaped>.)"
+    r"|\[(?P<compares><=|>=|<>|<|>|=)\s*(?P<limit>-?[0-9]+(?:\.[0-9]+)?)\s*\]"
+    r"|(?P<dress>\[[^\]]*\]|[_*].)"
+    r"|(?P<general>general|standard)"
+    r"|(?P<digits>[0#?.,/]+(?:e[+-][0#?]+)?)"
+    r"|(?P<ends>;)|(?P<other>.)",
+    re.IGNORECASE | re.DOTALL,
+)
+_OTHER_NUMBER = frozenset("%@")  # what is shown is a hundred times the number, or a text
+_SIGNS = frozenset("-(")
+_WORD = re.compile(r"[^\W\d_]|[\"'″]")
+_SCALED = re.compile(r"(?<=[0#?])(,+)(?:\.[0#?]*)?$|(?<=[0#?])(,+)$")
+_COMPARES: dict[str, Callable[[Decimal, Decimal], bool]] = {
+    "<": lt, "<=": le, ">": gt, ">=": ge, "=": eq, "<>": ne,
+}  # fmt: skip
+_SECTIONS_MAX = 4
+
+
+class Section(NamedTuple):
+    """A section of a number format: the numbers it is for (a comparison and its limit; none: by its place), how many times the number is
+    divided by 1,000 to be shown, and the words around it.
+    """
+
+    compares: str = ""
+    limit: Decimal = Decimal(0)
+    thousands: int = 0
+    before: str = ""
+    after: str = ""
+
+    @property
+    def has_words(self) -> bool:
+        """Whether anything stands there that may be a unit: letters, or the signs of feet and inches."""
+        return bool(_WORD.search(self.before) or _WORD.search(self.after))
+
+
+_BARE = Section()
+
+
+def sections_of(code: str) -> tuple[Section, ...]:
+    """The sections of a number format; none if it shows no number with words."""
+    pieces: list[list[re.Match[str]]] = [[]]
+    for piece in _PIECE.finditer(code):
+        if piece["ends"]:
+            pieces.append([])
+        else:
+            pieces[-1].append(piece)
+    sections = tuple(_section(part) for part in pieces[:_SECTIONS_MAX])
+    return sections if any(section.has_words for section in sections) else ()
+
+
+def with_words(number: str, sections: tuple[Section, ...]) -> str:
+    """A number in plain digits as it is seen, all digits of it, with its words; empty if it is seen without any."""
+    value = Decimal(number)
+    section = _section_for(value, sections)
+    if not section.has_words:
+        return ""
+    writes_sign = len(sections) > 1 and not _SIGNS.isdisjoint(section.before)
+    shown = abs(value) if writes_sign else value
+    if section.thousands:
+        shown = shown.scaleb(-3 * section.thousands).normalize()
+    return f"{section.before}{shown:f}{section.after}"
+
+
+def _section(pieces: list[re.Match[str]]) -> Section:
+    before, digits, after, compares, limit = "", "", "", "", Decimal(0)
+    for piece in pieces:
+        text = piece["quoted"] or piece["escaped"] or piece["other"] or ""
+        if piece["limit"]:
+            compares, limit = piece["compares"], Decimal(piece["limit"])
+        elif piece["general"] or piece["digits"]:
+            if after.strip():  # a number in parts, such as 5 ft 10 in, has no words around it
+                return Section(compares, limit)
+            digits, after = digits + piece[0], ""
+        elif piece["other"] in _OTHER_NUMBER:
+            return Section(compares, limit)
+        elif digits:
+            after += text
+        else:
+            before += text
+    scaled = _SCALED.search(digits)
+    thousands = len(scaled[1] or scaled[2]) if scaled else 0
+    return Section(compares, limit, thousands, before, after) if digits else Section(compares, limit)
+
+
+def _section_for(value: Decimal, sections: tuple[Section, ...]) -> Section:
+    if any(section.compares for section in sections):
+        fits = (one for one in sections if not one.compares or _COMPARES[one.compares](value, one.limit))
+        return next(fits, _BARE)
+    above, below, zero = sections[:1], sections[1:2], sections[2:3]
+    of_its_own = below if value < 0 else above if value else zero
+    return (of_its_own or above)[0]
+
 
 _DAY = 86_400
 _PLAIN = re.compile(r"-?[1-9][0-9]*|0|-?(0|[1-9][0-9]*)\.[0-9]*[1-9]")
@@ -28,19 +125,19 @@ CODE_LENGTH_MAX = 255
 _INTEGER = re.compile(r"-?[0-9]{1,300}")
 _EASTERN_DATES = {*range(27, 37), *range(50, 59)}  # built-in formats of East Asian Excel; openpyxl does not know them
 _REAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
-_DRESS = re.compile(
+_DECORATION = re.compile(
     r"(\"[^\"]*\"|\\.)"
     r"|\[(?:\$-[^\]]*|black|blue|cyan|green|magenta|red|white|yellow|color ?[0-9]+)\]|[_*].",
     re.IGNORECASE,
 )  # languages, colours, blanks as wide as a sign, and what fills the cell: no sign of the value; texts of the format stay
 _FIRST = re.compile(r"(?:\"[^\"]*\"|\\.|[^;])*", re.DOTALL)
 _LITERAL = re.compile(r"\"([^\"]*)\"|\\(.)")
-_DIGITS = re.compile(
+_DIGIT_PATTERN = re.compile(
     r"((?:\"[^\"]*\"|\\.)*)"
     r"(0(?:[0\- ()]|\\[- ()]|\"[- ()]+\")*0)"
     r"((?:\"[^\"]*\"|\\.)*)"
 )  # texts of the format stand in quotes, single letters behind a backslash
-_LEAP_DAY_THAT_NEVER_WAS = 60  # Excel counts a 29 February 1900, as Lotus did
+_FALSE_LEAP_DAY = 60  # Excel counts a 29 February 1900, as Lotus did
 _LAST_SERIAL = 2_958_465  # 31 December 9999, in the system of 1900
 _EPOCH_1900, _EPOCH_1904 = date(1899, 12, 30), date(1904, 1, 1)
 _BETWEEN_EPOCHS = 1_462  # days
@@ -84,12 +181,12 @@ def read_formats(elements: Iterable[tuple[str, dict[str, str]]]) -> list[Format]
 def format_of(number: str, codes: Mapping[str, str]) -> Format:
     """What matters of the format with this number, by the workbook's own codes, else by those that every workbook has."""
     if number in codes:
-        return understand(codes[number])
+        return parse_format(codes[number])
     place = int(number) if number.isdecimal() else 0
-    return understand("yyyy-mm-dd" if place in _EASTERN_DATES else BUILTIN_FORMATS.get(place, "General"))
+    return parse_format("yyyy-mm-dd" if place in _EASTERN_DATES else BUILTIN_FORMATS.get(place, "General"))
 
 
-def understand(code: str) -> Format:
+def parse_format(code: str) -> Format:
     """What matters of a format code as a workbook stores it (always in its English form)."""
     found = _FIRST.match(code)
     first = found[0] if found is not None else ""
@@ -105,7 +202,7 @@ def understand(code: str) -> Format:
         )
     if len(code) > CODE_LENGTH_MAX:
         return GENERAL
-    found = _DIGITS.fullmatch(_DRESS.sub(r"\1", first).strip())
+    found = _DIGIT_PATTERN.fullmatch(_DECORATION.sub(r"\1", first).strip())
     if found is None:
         sections = sections_of(code)
         return Format(sections=sections) if sections else GENERAL
@@ -127,8 +224,8 @@ def read_number(text: str, how: Format, *, from_1904: bool) -> Native:
         return cell
     if how.digits and number.isdecimal():
         return Native(number, "number", f"{how.before}{_in_digits(number, how.digits)}{how.after}")
-    if how.sections and (said := worded(number, how.sections)):
-        return Native(number, "number", said)
+    if how.sections and (text := with_words(number, how.sections)):
+        return Native(number, "number", text)
     return PlainNumber(number)
 
 
@@ -179,9 +276,9 @@ def _day(days: int, *, from_1904: bool) -> str:
     """The date of a serial day, empty if there is none."""
     if from_1904:
         return (_EPOCH_1904 + timedelta(days)).isoformat() if days <= _LAST_SERIAL - _BETWEEN_EPOCHS else ""
-    if days in (0, _LEAP_DAY_THAT_NEVER_WAS) or days > _LAST_SERIAL:
+    if days in (0, _FALSE_LEAP_DAY) or days > _LAST_SERIAL:
         return ""
-    return (_EPOCH_1900 + timedelta(days + (days < _LEAP_DAY_THAT_NEVER_WAS))).isoformat()
+    return (_EPOCH_1900 + timedelta(days + (days < _FALSE_LEAP_DAY))).isoformat()
 
 
 def duration(number: str, seconds: int) -> Native:

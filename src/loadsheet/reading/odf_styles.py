@@ -7,8 +7,7 @@ import re
 from dataclasses import dataclass, field
 from decimal import Decimal
 
-from loadsheet.reading.number_formats import CODE_LENGTH_MAX, GENERAL, Format
-from loadsheet.reading.number_words import Section
+from loadsheet.reading.number_formats import CODE_LENGTH_MAX, GENERAL, Format, Section
 
 TABLE = "urn:oasis:names:tc:opendocument:xmlns:table:1.0 "
 _STYLE = "urn:oasis:names:tc:opendocument:xmlns:style:1.0 "

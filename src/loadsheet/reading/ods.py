@@ -11,11 +11,10 @@ from datetime import date, datetime, timedelta
 from decimal import Decimal
 from xml.parsers import expat
 
-from loadsheet.reading.encoding import refused
+from loadsheet.reading.encoding import Source, refused
 from loadsheet.reading.number_formats import Format, duration, plain_number, read_number
 from loadsheet.reading.odf_styles import TABLE, Styles
 from loadsheet.reading.package import SEND_AGAIN, Package, check_markup, open_package, safe_parser
-from loadsheet.reading.sources import Source
 from loadsheet.reading.tables import Native
 from loadsheet.reading.workbook_values import COLUMNS_MAX, ROWS_MAX, Book, Cells, Rows, Sheet, Spans, Traits
 

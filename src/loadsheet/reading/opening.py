@@ -1,18 +1,29 @@
-"""Opening a file for the tables that a mapping wants of it: what the file is, judged by its bytes and never by its name."""
+"""Opening a file for the tables that a mapping wants of it. The file's type is detected by its bytes, never by its name.
 
+Also here: archives, which are a zip or gzip file with one table inside. Text is unpacked while it is read, workbooks into memory (up to
+256 MB). Nothing is unpacked to disk, no name from inside becomes a path, and an archive in an archive is not opened.
+"""
+
+import zipfile
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from loadsheet.problems import FileRefused, Problem, Where
-from loadsheet.reading.archive_members import find_member, unpack
-from loadsheet.reading.bounds import Bounds
 from loadsheet.reading.delimited import delimited_top, open_delimited
-from loadsheet.reading.encoding import refused
-from loadsheet.reading.layouts import Layout
+from loadsheet.reading.encoding import Gzipped, Loaded, Source, Zipped, refused
+from loadsheet.reading.layouts import Bounds, Layout
 from loadsheet.reading.ods import open_ods
-from loadsheet.reading.package import Package, open_package
-from loadsheet.reading.sources import Source
+from loadsheet.reading.package import (
+    DAMAGED,
+    FAULTS,
+    RATIO_GRACE,
+    RATIO_OF_TABLES_MAX,
+    SEND_AGAIN,
+    Package,
+    open_package,
+    over_limit,
+)
 from loadsheet.reading.tables import Table, Top
 from loadsheet.reading.unsupported_files import (
     ALSO_WORDS,
@@ -41,8 +52,8 @@ _BIFF = (b"\x09\x08\x10\x00", b"\x09\x08\x08\x00")  # an .xls that was never put
 def open_tables(path: Path, name: str, layouts: Sequence[Layout], bounds: Bounds) -> dict[str, Table]:
     """The tables that `layouts` want of the file at `path`, by layout name. `name` is the name it was dropped under, for problems.
 
-    The file must stay as it is while the tables are used: `Table.rows` reads it anew each time. Raises FileRefused with the
-    reason for what cannot be read; bad rows are no reason, they come out of `rows` with their problem.
+    The file must not change while the tables are used: `Table.rows` reads it again each time. A bad row comes out of `rows` with
+    its problem. Raises FileRefused if the file cannot be read.
     """
     source, archive = _unpacked(path, name, bounds)
     book = _open_book(source, name, bounds, archive)
@@ -165,3 +176,63 @@ def _holds_workbook(package: Package) -> bool:
         for part in main
         if part.endswith(".xml") and package.has(part)
     )
+
+
+_TABLE_SUFFIXES = {".csv", ".tsv", ".tab", ".txt", ".xlsx", ".xlsm", ".xls", ".xlsb", ".ods"}
+_CLUTTER = {".ds_store", "thumbs.db", "desktop.ini"}
+_WORKBOOK_SIGNATURES = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0", b"\x09\x08")
+_LOADED_MAX = 1 << 28
+_SHOWN_MAX = 10
+_CHUNK = 1 << 18
+
+
+def unpack(path: Path, name: str, member: str, inflated_bytes_max: int) -> Source:
+    """The table in an archive: `member` of a zip, or all there is in a gzip file (no name). It is read to its end once.
+
+    Raises FileRefused if it is damaged, or unpacks to too much.
+    """
+    packed_size = path.stat().st_size
+    packed = Zipped(path, member) if member else Gzipped(path)
+    limit = min(inflated_bytes_max, max(RATIO_GRACE, RATIO_OF_TABLES_MAX * packed_size))
+    content = bytearray()
+    size = 0
+    try:
+        with packed.open("rb") as stream:
+            while size <= limit and (chunk := stream.read(_CHUNK)):
+                if not size and chunk.startswith(_WORKBOOK_SIGNATURES):
+                    limit = min(limit, _LOADED_MAX)
+                    content += chunk
+                elif content:
+                    content += chunk
+                size += len(chunk)
+    except FAULTS as error:
+        raise refused(name, f"{DAMAGED} ({error or type(error).__name__})", SEND_AGAIN) from error
+    if size > limit:
+        setting = "inflated_bytes_max" if limit == inflated_bytes_max else "a fixed limit"
+        reason = f"it unpacks to more than {limit:,} bytes from {packed_size:,}"
+        raise over_limit(name, reason, limit, setting, "send it unpacked")
+    return Loaded(bytes(content)) if content else packed
+
+
+def find_member(path: Path, name: str, inflated_bytes_max: int) -> tuple[str, int]:
+    """The name of the one table in a zip archive, and how many files beside it are ignored. Raises FileRefused naming what is inside unless there is exactly one."""
+    with open_package(path, name, inflated_bytes_max) as package:
+        files = [entry.filename for entry in package.archive.infolist() if _is_senders_file(entry)]
+    tables = [file for file in files if PurePosixPath(file.lower()).suffix in _TABLE_SUFFIXES]
+    chosen = tables or files
+    if len(chosen) == 1:
+        return chosen[0], len(files) - 1
+    what = f"a zip archive with {len(tables)} tables" if tables else "a zip archive without a table"
+    raise refused(name, f"it is {what}: {_listed(chosen)}", "send one archive for each table, or the files themselves")
+
+
+def _is_senders_file(entry: zipfile.ZipInfo) -> bool:
+    """Whether an entry is a file of the sender's, and not what their system adds."""
+    folder, _, base = entry.filename.replace("\\", "/").rpartition("/")
+    clutter = base.startswith("._") or base.lower() in _CLUTTER or folder.split("/")[0] == "__MACOSX"
+    return bool(base) and not clutter
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(name[-100:] for name in names[:_SHOWN_MAX])
+    return (shown or "it is empty") + (f" and {len(names) - _SHOWN_MAX:,} more" if len(names) > _SHOWN_MAX else "")

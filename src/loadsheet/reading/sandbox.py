@@ -27,8 +27,7 @@ import msgspec
 
 from loadsheet.problems import FileRefused, Problem, ReadersUnavailable, Where
 from loadsheet.reading import sandbox_messages as wire
-from loadsheet.reading.bounds import bounds_of
-from loadsheet.reading.layouts import Layout
+from loadsheet.reading.layouts import Layout, bounds_of
 from loadsheet.reading.sandbox_messages import DiskFault, disk_fault, rows_with_retry
 from loadsheet.reading.tables import Row, Table
 

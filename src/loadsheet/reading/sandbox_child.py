@@ -32,8 +32,7 @@ import msgspec
 
 from loadsheet.problems import FileRefused
 from loadsheet.reading import sandbox_messages as wire
-from loadsheet.reading.bounds import Bounds
-from loadsheet.reading.layouts import Layout
+from loadsheet.reading.layouts import Bounds, Layout
 from loadsheet.reading.sandbox_messages import find_disk_error
 from loadsheet.reading.tables import Table, partial
 

@@ -11,13 +11,11 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from loadsheet.problems import FileRefused, Problem, Where
-from loadsheet.reading.bounds import Bounds
 from loadsheet.reading.encoding import refused
 from loadsheet.reading.header import NO_HEADER, TOP_ROWS, Header, accept, closeness, find_header, fold
-from loadsheet.reading.layouts import Layout
-from loadsheet.reading.row_checks import CONTROL, Frame, is_blank, with_line_feeds
+from loadsheet.reading.layouts import Bounds, Layout
 from loadsheet.reading.stray_rows import sift
-from loadsheet.reading.tables import Row, Table, Top
+from loadsheet.reading.tables import CONTROL, Frame, Row, Table, Top, is_blank, with_line_feeds
 from loadsheet.reading.workbook_values import NO_ROWS, Book, Cells, Dense, Sheet, Spans, Traits
 
 HIDDEN = "hidden_rows: ignore"

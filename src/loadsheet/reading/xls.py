@@ -1,24 +1,26 @@
 """Workbooks of Excel 5 to 2003 (.xls, BIFF5 and BIFF8), by way of xlrd: cells with the number formats that they are shown in.
 
-xlrd holds a whole sheet in memory, some 50 bytes for each cell that is filled; a sheet has 65,536 rows by 256 columns at most, and
-files over 256 MB are refused. It is old and trusting: what damaged files make it raise is caught here, all of it.
+xlrd holds a whole sheet in memory, about 50 bytes for each filled cell. A sheet has at most 65,536 rows by 256 columns; files over
+256 MB are refused. Damaged files make xlrd raise many kinds of exceptions: all are caught here. olefile opens the OLE container around the
+workbook: it follows chains of sectors only as far as the file reaches, while xlrd's own reader can be led in circles.
 """
 
 import struct
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from io import StringIO
+from io import BytesIO, StringIO
 from typing import NamedTuple
 
+import olefile
 import xlrd
 from xlrd.biffh import XLRDError, error_text_from_code
 
-from loadsheet.reading.encoding import refused
+from loadsheet.problems import FileRefused
+from loadsheet.reading.encoding import Source, refused
 from loadsheet.reading.number_formats import GENERAL, Format, format_of, read_number
-from loadsheet.reading.ole import workbook_stream
 from loadsheet.reading.package import DAMAGED, SEND_AGAIN
-from loadsheet.reading.sources import Source
 from loadsheet.reading.tables import Native
+from loadsheet.reading.unsupported_files import Kind, it_is, ole_kind
 from loadsheet.reading.workbook_values import Book, Cells, Rows, Sheet, Spans, Traits
 
 OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
@@ -179,3 +181,33 @@ def _other(kind: int, value: object) -> str:
         code = int(str(value))
         return Native(error_text_from_code.get(code, "#VALUE!"), "error")
     return ""
+
+
+_WORKBOOKS = ("Workbook", "Book")  # of Excel 97 and later, and of Excel 5 and 95
+_OLE_ERRORS = (EOFError, OSError, ValueError, LookupError, TypeError, ArithmeticError, AttributeError, RecursionError)
+
+
+def workbook_stream(content: bytes, name: str) -> bytes:
+    """The records of the workbook in an OLE file. Raises FileRefused naming what the file is instead, or that it is damaged."""
+    try:
+        with olefile.OleFileIO(BytesIO(content), raise_defects=olefile.DEFECT_FATAL) as ole:
+            inside = {path[0].lower() for path in ole.listdir()}
+            for stream in _WORKBOOKS:
+                if stream.lower() in inside:
+                    records = bytes(ole.openstream(stream).read())
+                    if len(records) == ole.get_size(stream):
+                        return records
+                    raise EOFError("the workbook in it is cut off")
+    except _OLE_ERRORS as error:
+        raise _damaged_or_other(name, ole_kind(content), error) from error
+    kind = ole_kind(content)
+    raise refused(
+        name, *it_is(kind or ("an old Office file, but no workbook", "save the table as .xlsx or as 'CSV UTF-8'"))
+    )
+
+
+def _damaged_or_other(name: str, kind: Kind | None, error: Exception) -> FileRefused:
+    """The refusal of a damaged OLE file: by what it seems to be, where that is not to be read anyway."""
+    if kind is not None:
+        return refused(name, *it_is(kind))
+    return refused(name, f"{DAMAGED} ({str(error)[:200] or type(error).__name__})", SEND_AGAIN)

@@ -8,13 +8,12 @@ from collections.abc import Callable, Iterator
 from typing import IO
 
 from loadsheet.problems import column_letters
-from loadsheet.reading.encoding import refused
+from loadsheet.reading.encoding import Source, refused
 from loadsheet.reading.number_formats import GENERAL, Format, format_of, read_number
 from loadsheet.reading.package import SEND_AGAIN, Package, check_markup, open_package
-from loadsheet.reading.sheet import Dictionary
-from loadsheet.reading.sources import Source
 from loadsheet.reading.tables import Native
 from loadsheet.reading.workbook_values import COLUMNS_MAX, ROWS_MAX, Book, Cells, Rows, Sheet, Spans, Traits
+from loadsheet.reading.xlsx import Dictionary
 
 ERRORS = {
     0x00: "#NULL!",

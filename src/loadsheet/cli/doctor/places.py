@@ -12,7 +12,7 @@ from typing import Any
 
 from loadsheet import object_storage
 from loadsheet.cli.doctor.findings import Finding, ok, warning, wrong
-from loadsheet.inbox.volumes import kind_of, needs_polling
+from loadsheet.inbox.file_check import file_system_of, needs_polling
 from loadsheet.problems import FolderError, SettingsError
 from loadsheet.settings import Settings
 from loadsheet.settings.places import address_of, shown
@@ -48,7 +48,7 @@ def _store(name: str, place: Path) -> Finding:
 def _told(name: str, folder: Path) -> str:
     if not folder.exists():
         return f"{folder} does not exist yet; the first run makes it"
-    kind = kind_of(folder)
+    kind = file_system_of(folder)
     if name == "inbox" and needs_polling(kind):
         return f"{folder} lies on a network share or a shared folder ({kind}): a watch looks into it again and again"
     return str(folder)
