@@ -11,7 +11,7 @@ from loadsheet.problems import CATALOGUE, Problem, Where
 from loadsheet.reading import Row, Table
 from loadsheet.reading.damage_checks import Sentinel
 from loadsheet.reading.tables import PlainNumber
-from loadsheet.reports.fix_workbook.texts import told
+from loadsheet.reports.fix_workbook.texts import word_problem
 from loadsheet.reports.fix_workbook.texts_de import GERMAN
 
 AT_THE_SEPARATOR = (999, 1_000, 1_001)
@@ -110,4 +110,4 @@ def test_numbers_in_a_problem_stay_numbers_until_they_are_read_by_people():
         again = Problem.from_json(msgspec.json.decode(msgspec.json.encode(problem.to_json())))
         assert again == problem
         assert "1,000,000" in again.text
-        assert "1.000.000" in told(problem, GERMAN, {}).text
+        assert "1.000.000" in word_problem(problem, GERMAN, {}).text

@@ -4,7 +4,7 @@ import pytest
 from reading_corpus import inline, layout, refusal, rows_of, text_file, workbook_parts, write_parts
 from reading_writers import Sheet, write_xlsx
 
-from loadsheet.reports.fix_workbook.texts import told
+from loadsheet.reports.fix_workbook.texts import word_problem
 from loadsheet.reports.fix_workbook.texts_de import GERMAN
 
 ASKED = layout("Id", "City", encodings=("utf-8", "cp1252"), delimiters=(",",))
@@ -52,7 +52,7 @@ def cut_off(folder):
     ids=["two sheets", "hidden sheets", "a cell beyond", "another delimiter", "cut off"],
 )
 def test_what_is_refused_is_told_in_german(tmp_path, refused, parts):
-    said = told(refused(tmp_path), GERMAN, {})
-    whole = f"{said.text} {said.todo}".casefold()
+    message = word_problem(refused(tmp_path), GERMAN, {})
+    whole = f"{message.text} {message.todo}".casefold()
     assert [part for part in parts if part.casefold() not in whole] == [], whole
     assert " the " not in whole

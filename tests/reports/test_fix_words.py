@@ -7,7 +7,7 @@ from loadsheet.ledger import ColumnGuide
 from loadsheet.mapping.pattern_examples import form_of
 from loadsheet.problems import CATALOGUE, Problem, Where
 from loadsheet.reports.fix_workbook.errors import Errors
-from loadsheet.reports.fix_workbook.texts import Told, takes_of, told
+from loadsheet.reports.fix_workbook.texts import WordedProblem, takes_of, word_problem
 from loadsheet.reports.fix_workbook.texts_de import GERMAN
 from loadsheet.reports.fix_workbook.texts_en import ENGLISH
 
@@ -43,7 +43,7 @@ def test_every_problem_of_a_row_says_what_to_do():
         (code, words.language)
         for code in codes
         for words in (ENGLISH, GERMAN)
-        if not told(
+        if not word_problem(
             Problem(code, AT, "?", dict.fromkeys(places(CATALOGUE[code].template) - {"found"}, "x")), words, {}
         ).todo
     ]
@@ -53,9 +53,11 @@ def test_every_problem_of_a_row_says_what_to_do():
 
 def test_a_pattern_is_shown_by_its_parts_and_an_example():
     pattern = r"(?P<street>.+), (?P<zip>[0-9]{4} ?[A-Z]{2}) (?P<city>.+)"
-    said = told(Problem("C313", AT, "Kade 8", hint=form_of(pattern, "Kade 8, 9711 LM Groningen")), ENGLISH, {})
-    assert said.text == '"Kade 8" is not in the expected form'
-    assert said.todo == "Expected: street, zip, city; example: Kade 8, 9711 LM Groningen"
+    message = word_problem(
+        Problem("C313", AT, "Kade 8", hint=form_of(pattern, "Kade 8, 9711 LM Groningen")), ENGLISH, {}
+    )
+    assert message.text == '"Kade 8" is not in the expected form'
+    assert message.todo == "Expected: street, zip, city; example: Kade 8, 9711 LM Groningen"
     assert form_of(pattern) == "expected: street, zip, city"
     assert form_of("[A-Z]{2}-[0-9]{3}") == "example: AB-123"
 
@@ -116,26 +118,26 @@ def test_phrases_are_patterns_whose_groups_their_words_use(words):
     ],
 )
 def test_a_problem_is_told_in_the_senders_words(problem, text, todo, suggestion):
-    said = told(problem, GERMAN, {"orders": "Aufträge"})
-    assert (said.text, said.todo, said.suggestion) == (text, todo, suggestion)
+    message = word_problem(problem, GERMAN, {"orders": "Aufträge"})
+    assert (message.text, message.todo, message.suggestion) == (text, todo, suggestion)
 
 
 def test_payload_fields_and_our_commands_are_not_for_senders():
     fields = Problem("K501", AT, "", {"path": "total_weight", "text": "is required"})
-    assert told(fields, ENGLISH, {}).text == "The value is required"
+    assert word_problem(fields, ENGLISH, {}).text == "The value is required"
     command = Problem("L601", AT, "", {"key": "A-1", "fields": "x"}, "to send it as an update: loadsheet retry A-1")
-    assert "loadsheet" not in told(command, ENGLISH, {}).todo
+    assert "loadsheet" not in word_problem(command, ENGLISH, {}).todo
 
 
 def test_the_guide_to_a_column_says_what_it_takes_where_the_problem_does_not():
     guide = ColumnGuide("a number, in kg, like the pattern [0-9]+, blank means 1")
     problem = Problem("C305", AT, "-1", {"expected": "from 0 to 9"})
-    assert told(problem, ENGLISH, {}, guide).todo == "This column takes a number, in kg, blank means 1"
-    assert told(problem, ENGLISH, {}).todo == "Write a value that fits: from 0 to 9"
+    assert word_problem(problem, ENGLISH, {}, guide).todo == "This column takes a number, in kg, blank means 1"
+    assert word_problem(problem, ENGLISH, {}).todo == "Write a value that fits: from 0 to 9"
 
 
 @pytest.mark.parametrize(
-    ("takes", "said"),
+    ("takes", "message"),
     [
         ("a text", ""),
         ("a text, blank means ", ""),
@@ -144,17 +146,17 @@ def test_the_guide_to_a_column_says_what_it_takes_where_the_problem_does_not():
         ("a date", "a date"),
     ],
 )
-def test_only_what_helps_a_sender_is_said_of_a_column(takes, said):
-    assert takes_of(ColumnGuide(takes)) == said
+def test_only_what_helps_a_sender_is_said_of_a_column(takes, message):
+    assert takes_of(ColumnGuide(takes)) == message
 
 
 def test_a_problem_of_an_old_ledger_lacks_nothing_that_breaks_it():
-    assert told(Problem("C306", AT, "x"), GERMAN, {}).text == "„x“ steht nicht in der Liste: "
+    assert word_problem(Problem("C306", AT, "x"), GERMAN, {}).text == "„x“ steht nicht in der Liste: "
 
 
 def test_a_cell_of_another_kind_of_row_is_called_by_its_own_name():
     problem = Problem("C306", AT, "KISTE", {"column": "Verpackung", "expected": "PAL"})
-    assert told(problem, GERMAN, {}).column == "Verpackung"
+    assert word_problem(problem, GERMAN, {}).column == "Verpackung"
 
 
 @pytest.mark.parametrize(
@@ -169,7 +171,7 @@ def test_a_cell_of_another_kind_of_row_is_called_by_its_own_name():
 )
 def test_a_value_is_only_suggested_where_it_is_the_whole_cell(code, found, hint, suggestion):
     problem = Problem(code, AT, found, {"expected": "x", "first": "1", "second": "2"}, hint)
-    assert told(problem, ENGLISH, {}).suggestion == suggestion
+    assert word_problem(problem, ENGLISH, {}).suggestion == suggestion
 
 
 def test_counts_have_the_sign_between_thousands_of_the_language():
@@ -177,7 +179,10 @@ def test_counts_have_the_sign_between_thousands_of_the_language():
     for number in range(2_400):
         code, column = ("C302", "Gewicht") if number < 1_300 else ("C308", "Land")
         errors.add(
-            Problem(code, Where("in.csv", row=number, column=column), "x"), None, Told(column, code, "", ""), "A-1"
+            Problem(code, Where("in.csv", row=number, column=column), "x"),
+            None,
+            WordedProblem(column, code, "", ""),
+            "A-1",
         )
     errors.documents = 1_000
     assert errors.summary(GERMAN) == (

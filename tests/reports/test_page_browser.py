@@ -18,7 +18,7 @@ from shared_ledger import a_fleet
 from loadsheet.problems import Problem, Where
 from loadsheet.reconcile import settle
 from loadsheet.reports.web import write_index
-from loadsheet.reports.web.cluster import told
+from loadsheet.reports.web.cluster import fleet_shown
 from loadsheet.settings import Settings
 
 SIZES = [(390, 844), (1280, 900), (2560, 1440)]
@@ -46,7 +46,7 @@ def outbox(tmp_path_factory):
         held.write(folder)
         exceptions = settle(held.ledger.queries, held.listings, held.run, Settings(outbox=folder)).exceptions
         workers = [one._replace(name=payload, doing=(payload,)) for one in a_fleet().workers for payload in PAYLOADS]
-        fleet = told(a_fleet(workers=workers), "")
+        fleet = fleet_shown(a_fleet(workers=workers), "")
         write_index(folder, held.ledger.queries, held.run, exceptions, runs_max=100, fleet=fleet)
     return folder
 
@@ -165,9 +165,9 @@ def test_the_policy_runs_nothing_that_is_not_the_pages_own(page):
 
 
 def test_markup_and_formulas_stay_text(page):
-    told = page.find_element(By.TAG_NAME, "main").get_property("textContent")
+    visible_text = page.find_element(By.TAG_NAME, "main").get_property("textContent")
     for payload in (*PAYLOADS, f"{PAYLOADS[0].replace('/', '')}.csv"):
-        assert payload in told
+        assert payload in visible_text
     found = page.execute_script(
         "return [hits, document.querySelectorAll('main img, main script, main svg:not(.chart), main style').length]"
     )
@@ -234,6 +234,6 @@ def test_the_print_shows_what_is_folded_away(page, tmp_path):
     done = subprocess.run(["pdftotext", "-layout", str(tmp_path / "run.pdf"), "-"], capture_output=True, check=False)
     if done.returncode:
         pytest.skip("needs pdftotext")
-    told = done.stdout.decode()
-    assert "differs" in told
-    assert "Show all" not in told
+    visible_text = done.stdout.decode()
+    assert "differs" in visible_text
+    assert "Show all" not in visible_text

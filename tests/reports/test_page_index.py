@@ -13,10 +13,10 @@ from shared_ledger import Fleet, a_fleet, joined, shared_settings
 from loadsheet.ledger import Standing
 from loadsheet.reconcile import Exceptions
 from loadsheet.reports.web import write_index
-from loadsheet.reports.web.cluster import told as told_fleet
+from loadsheet.reports.web.cluster import fleet_shown
 
 
-def told(outbox):
+def read_index(outbox):
     html = (outbox / "index.html").read_text(encoding="utf-8")
     body = html.split('class="runs"', 1)[1]
     runs = re.findall(r'<tr>\s*<th scope="row">(.*?)</th>(.*?)</tr>', body, re.DOTALL)
@@ -64,7 +64,7 @@ def queries(tmp_path):
 
 def index(outbox, queries, **more):
     write_index(outbox, queries, queries.runs(1)[0], Exceptions(), **{"runs_max": 100, **more})
-    return told(outbox)
+    return read_index(outbox)
 
 
 def test_runs_are_told_newest_first_whatever_their_numbers(tmp_path, queries):
@@ -158,7 +158,7 @@ def test_open_exceptions_lead_to_their_place(tmp_path):
     (tmp_path / "state").mkdir()
     with night(tmp_path / "state") as held:
         report = held.write(tmp_path / "out")
-    html, _ = told(tmp_path / "out")
+    html, _ = read_index(tmp_path / "out")
     assert "Open exceptions: 5" in html
     links = re.findall(rf'href="{report.folder.name}/run.html#([^"]+)"', html)
     assert set(links) == {"A-00002", "A-00003", "A-00004", "A-00005", "A-00020"}
@@ -174,7 +174,7 @@ def test_reports_written_again_tell_the_exceptions_of_now(tmp_path):
         assert newest.id > held.run.id
         stale = Exceptions((Standing(1, held.run.name, held.run.started_at, "refused"),))
         write_index(tmp_path / "out", held.ledger.queries, held.run, stale, runs_max=10)
-    assert "Open exceptions: 0" in told(tmp_path / "out")[0]
+    assert "Open exceptions: 0" in read_index(tmp_path / "out")[0]
 
 
 # the fleet
@@ -188,7 +188,7 @@ def fleet_in(html):
 
 def test_a_shared_ledger_shows_who_works_what_waits_and_what_was_taken_over(tmp_path, queries):
     kept(tmp_path, "2026-03-04-01")
-    html, _ = index(tmp_path, queries, fleet=told_fleet(a_fleet(), "acme"))
+    html, _ = index(tmp_path, queries, fleet=fleet_shown(a_fleet(), "acme"))
     section = fleet_in(html)
     assert section.startswith("Workers that share the ledger: 1 As of 2026-03-04 02:20:00 (UTC):")
     assert "in the queue: 12, the oldest for 7 min under way: 2" in section
@@ -202,7 +202,7 @@ def test_a_shared_ledger_shows_who_works_what_waits_and_what_was_taken_over(tmp_
 
 def test_the_page_of_a_shipper_tells_nothing_of_others(tmp_path, queries):
     kept(tmp_path, "2026-03-04-01")
-    html, _ = index(tmp_path, queries, fleet=told_fleet(a_fleet(), "bolt"))
+    html, _ = index(tmp_path, queries, fleet=fleet_shown(a_fleet(), "bolt"))
     section = fleet_in(html)
     assert "acme" not in section
     assert "other work" in section
@@ -213,7 +213,7 @@ def test_of_a_large_fleet_some_workers_are_shown(tmp_path, queries):
     kept(tmp_path, "2026-03-04-01")
     (one, _) = a_fleet().workers
     many = a_fleet(workers=[one._replace(name=f"w-{number}") for number in range(60)])
-    html, _ = index(tmp_path, queries, fleet=told_fleet(many, ""))
+    html, _ = index(tmp_path, queries, fleet=fleet_shown(many, ""))
     assert fleet_in(html).startswith("Workers that share the ledger: 60 ")
     assert "and 35 more." in fleet_in(html)
 

@@ -12,7 +12,7 @@ from reported_runs import run_begun, written
 from run_with_every_outcome import night
 
 from loadsheet.reports.web.orders import Anchors, anchor
-from loadsheet.reports.web.verdict import word
+from loadsheet.reports.web.verdict import run_verdict
 
 
 def page_of(report):
@@ -123,7 +123,7 @@ def test_the_first_word_says_what_matters_most():
         ({"exit_code": 70, "balances": False}, ("does not balance", "bad")),
         ({"exit_code": None}, ("all is well", "good")),
     ]
-    assert [word(**{**calm, **more}) for more, _ in told] == [said for _, said in told]
+    assert [run_verdict(**{**calm, **more}) for more, _ in told] == [said for _, said in told]
 
 
 def test_the_policy_names_the_very_style_and_script(report):

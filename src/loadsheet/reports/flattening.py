@@ -93,8 +93,8 @@ class _Part:
 
     @property
     def table(self) -> FlatTable:
-        told = "To which record the row belongs" if self._path else self._meanings[0]
-        keys = [FlatColumn(self._key, Kind.STRING_OR_NUMERIC, told)]
+        meaning = "To which record the row belongs" if self._path else self._meanings[0]
+        keys = [FlatColumn(self._key, Kind.STRING_OR_NUMERIC, meaning)]
         keys += [
             FlatColumn(f"{name} no.", Kind.NUMERIC, f"Its place in {name}, from 1: {meaning}")
             for name, meaning in zip(self._path, self._meanings, strict=False)
@@ -145,9 +145,9 @@ def text_of(value: object) -> str:
 def _parts(record: Record, key: str, path: tuple[str, ...], meanings: tuple[str, ...]) -> Iterator[_Part]:
     for field in record.fields:
         if field.kind is Kind.ARRAY and field.record is not None:
-            here, told = (*path, field.name), (*meanings, field.meaning)
-            yield _Part(field.record, key, here, told)
-            yield from _parts(field.record, key, here, told)
+            here, inner_meanings = (*path, field.name), (*meanings, field.meaning)
+            yield _Part(field.record, key, here, inner_meanings)
+            yield from _parts(field.record, key, here, inner_meanings)
 
 
 def _leaves(

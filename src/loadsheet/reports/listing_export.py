@@ -80,8 +80,8 @@ class Pulled:
         else:
             there = f"{counted.own:,} of {self.listing.total_count:,} {subject}s listed"
         why = f" ({self.listing.reason})" if self.listing.reason else ""
-        told = f"{there}: {'complete' if self.complete else f'partial{why}'}"
-        return f"{told}; {counted.wanted:,} of them chosen by key" if self.keys else told
+        text = f"{there}: {'complete' if self.complete else f'partial{why}'}"
+        return f"{text}; {counted.wanted:,} of them chosen by key" if self.keys else text
 
 
 class Counted(NamedTuple):
@@ -186,18 +186,18 @@ def _write_workbook(pulled: Pulled, target: Path, laid_out: Layout, source: str,
                 sheets[position].add([_cell(column, value) for column, value in zip(columns, row, strict=True)])
                 counts[position] += 1
         more = [beyond for sheet in sheets if (beyond := sheet.finish("none"))]
-        told = (source, *(f"rows that do not fit a sheet go on in {name}" for name in more))
-        _front(front, pulled, laid_out, dict(zip(titles, counts, strict=True)), told)
+        notes = (source, *(f"rows that do not fit a sheet go on in {name}" for name in more))
+        _front(front, pulled, laid_out, dict(zip(titles, counts, strict=True)), notes)
     return [target, *(target.with_name(name) for name in more)]
 
 
-def _front(page: Page, pulled: Pulled, laid_out: Layout, counts: dict[str, int], told: tuple[str, ...]) -> None:
+def _front(page: Page, pulled: Pulled, laid_out: Layout, counts: dict[str, int], notes: tuple[str, ...]) -> None:
     """The first sheet: how much it is of what, what stands on the others, and what their columns mean."""
     tone = Tone.GOOD if pulled.complete else Tone.BAD
     page.line(pulled.says, tone, band=True, height=24, bold=True)
     if not pulled.complete:
         page.line("What is not on these sheets may be at the exchange all the same.", Tone.BAD)
-    for line in told:
+    for line in notes:
         page.line(line, Tone.MUTED)
     for key in pulled.counted.lacking:
         page.line(f"not listed: {key}", Tone.NOTE)

@@ -15,7 +15,7 @@ from loadsheet.mapping.documents import SourceRow
 from loadsheet.problems import Problem
 from loadsheet.reconcile import IGNORED, Match
 from loadsheet.reports.atomic_files import placed, safe_name
-from loadsheet.reports.fix_workbook.texts import told
+from loadsheet.reports.fix_workbook.texts import word_problem
 from loadsheet.reports.fix_workbook.texts_en import ENGLISH
 from loadsheet.reports.safety import csv_row, is_harmless
 from loadsheet.reports.spooling import Spool
@@ -50,17 +50,17 @@ class DropResults:
         """Write the rows of an entry."""
         tail = (entry.operation, entry.key, entry.receipt, match.verdict)
         if not entry.problems and entry.state not in NEEDS_SOMEONE:
-            self._as_it_should_be(entry, tail)
+            self._write_without_problems(entry, tail)
             return
-        said = _problems_by_row(entry, self._tables)
+        by_row = _problems_by_row(entry, self._tables)
         cause = next(
-            (number for number, problems in enumerate(said) if any(p.level == "error" for p in problems)), None
+            (number for number, problems in enumerate(by_row) if any(p.level == "error" for p in problems)), None
         )
         for position, row in enumerate(entry.rows):
-            texts = [_told(problem) for problem in said[position]]
-            if entry.state in NEEDS_SOMEONE and not any(problem.level == "error" for problem in said[position]):
-                texts.append(self._with(entry, row, cause))
-            todo = dict.fromkeys(self._todo(problem) for problem in said[position])
+            texts = [_problem_text(problem) for problem in by_row[position]]
+            if entry.state in NEEDS_SOMEONE and not any(problem.level == "error" for problem in by_row[position]):
+                texts.append(self._reason_of_row(entry, row, cause))
+            todo = dict.fromkeys(self._todo(problem) for problem in by_row[position])
             if not todo and cause is not None:
                 todo = {f"See row {entry.rows[cause].number}": None}
             self._write(row.table, row.number, (entry.state, "; ".join(texts), "; ".join(todo)), row.cells, tail)
@@ -72,9 +72,9 @@ class DropResults:
         guide = self._drop.guide.get(table.name, {}).get(where.column) if table is not None else None
         if guide is not None and self._drop.language.startswith("de"):
             guide = replace(guide, takes="")
-        return told(problem, ENGLISH, self._titles, guide).todo
+        return word_problem(problem, ENGLISH, self._titles, guide).todo
 
-    def _as_it_should_be(self, entry: Entry, tail: Sequence[str]) -> None:
+    def _write_without_problems(self, entry: Entry, tail: Sequence[str]) -> None:
         """Write the rows of an entry of which there is nothing to say. Nearly all are so, and nothing in them needs care."""
         texts = [cell for row in entry.rows for cell in row.cells]
         texts += tail
@@ -98,10 +98,10 @@ class DropResults:
     def _set_aside(self, file: "_ResultsFile", problems: Sequence[Problem]) -> None:
         file.head(())
         for problem in problems:
-            leading = (str(problem.where.row or ""), SET_ASIDE, _told(problem), self._todo(problem))
+            leading = (str(problem.where.row or ""), SET_ASIDE, _problem_text(problem), self._todo(problem))
             file.put(problem.where.row, csv_row((*leading, "", "", "", "")))
 
-    def _with(self, entry: Entry, row: SourceRow, cause: int | None) -> str:
+    def _reason_of_row(self, entry: Entry, row: SourceRow, cause: int | None) -> str:
         """Why a row without an error of its own shares the fate of its entry."""
         if cause is None:
             return entry.reason
@@ -150,14 +150,14 @@ def _problems_by_row(entry: Entry, tables: dict[str, SourceTable]) -> list[list[
     for position, row in enumerate(entry.rows):
         table = tables[row.table]
         positions.setdefault((table.file, table.sheet, row.number), position)
-    said: list[list[Problem]] = [[] for _ in entry.rows]
+    by_row: list[list[Problem]] = [[] for _ in entry.rows]
     for problem in entry.problems:
         where = problem.where
-        said[positions.get((where.file, where.sheet, where.row), 0)].append(problem)
-    return said
+        by_row[positions.get((where.file, where.sheet, where.row), 0)].append(problem)
+    return by_row
 
 
-def _told(problem: Problem) -> str:
+def _problem_text(problem: Problem) -> str:
     place = " ".join(part for part in (problem.where.cell, problem.where.column) if part)
     warning, text = "warning: " if problem.level == "warning" else "", problem.text_for_its_sender
     return f"{warning}{place}: {text} [{problem.code}]" if place else f"{warning}{text} [{problem.code}]"

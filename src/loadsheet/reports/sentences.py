@@ -25,7 +25,7 @@ def verdict_sentence(summary: RunSummary) -> str:
     for name in sorted(summary.groups, key=lambda name: (not BY_NAME[name].proved_by, name)):
         groups.setdefault(_group(BY_NAME[name]), Counter()).update(summary.groups[name])
     agreeing = [_agreeing(*group, counts) for group, counts in groups.items()]
-    said = ", ".join(agreeing) or "No document was submitted"
+    text = ", ".join(agreeing) or "No document was submitted"
     rest = (
         (summary.needs_someone.entries, "need you", "needs you"),
         (summary.verdicts.get(Verdict.WAITING, 0), "wait to be sent", "waits to be sent"),
@@ -35,7 +35,7 @@ def verdict_sentence(summary: RunSummary) -> str:
         (summary.inbox.stuck, "files are stuck in the inbox", "file is stuck in the inbox"),
     )
     more = ", ".join(f"{count:,} {one if count == 1 else many}" for count, many, one in rest if count)
-    sentence = said + (f"; {more}" if more else "")
+    sentence = text + (f"; {more}" if more else "")
     sentence = sentence[0].upper() + sentence[1:]
     return sentence if summary.balance.balances else f"DOES NOT BALANCE. {sentence}"
 
@@ -138,8 +138,8 @@ def _agreeing(noun: str, verb: str, verdicts: Mapping[str, int]) -> str:
     total = sum(verdicts.values())
     agreeing = sum(count for verdict, count in verdicts.items() if verdict in AGREES)
     if total == 1:
-        one, said = noun.removesuffix("s"), verb.replace("are ", "is ").replace("agree", "agrees")
-        return f"the only {one} {said}" if agreeing else f"0 of 1 {noun} {verb}"
+        one, agrees = noun.removesuffix("s"), verb.replace("are ", "is ").replace("agree", "agrees")
+        return f"the only {one} {agrees}" if agreeing else f"0 of 1 {noun} {verb}"
     return f"all {total:,} {noun} {verb}" if agreeing == total else f"{agreeing:,} of {total:,} {noun} {verb}"
 
 

@@ -230,10 +230,10 @@ class TableSheet:
     def add(self, values: Sequence[Value], tones: Mapping[int, Tone] | None = None) -> None:
         """Write a row; `tones` say how single cells are meant, by position."""
         self._row += 1
-        told = "\x1f".join(
+        joined = "\x1f".join(
             [value if isinstance(value, str) else "" if value is None else str(value) for value in values]
         )
-        self._digest.update(f"{told}\n".encode("utf-8", "surrogatepass"))
+        self._digest.update(f"{joined}\n".encode("utf-8", "surrogatepass"))
         if self._row >= self._rows_max:
             self._spill(values)
             return

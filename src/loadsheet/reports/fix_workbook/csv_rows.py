@@ -25,8 +25,8 @@ def write_rows(path: Path, table: SourceTable, rows: Iterable[FixRow], words: Wo
         writer = csv.writer(file, delimiter=_DELIMITERS.get(delimiter, delimiter if len(delimiter) == 1 else ","))
         writer.writerow([words.what_to_fix, *table.header, ROW_COLUMN])
         for row in rows:
-            said = "; ".join(lines_of(row, words))
-            writer.writerow([csv_text(" ".join(said.split())), *row.cells, row.mark])
+            text = "; ".join(lines_of(row, words))
+            writer.writerow([csv_text(" ".join(text.split())), *row.cells, row.mark])
 
 
 def _encoding(found: str) -> str:

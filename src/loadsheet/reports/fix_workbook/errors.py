@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from loadsheet.problem_groups import Causes
 from loadsheet.problems import Level, Problem
 from loadsheet.reports.fix_workbook.rows import Place
-from loadsheet.reports.fix_workbook.texts import Told, Words
+from loadsheet.reports.fix_workbook.texts import WordedProblem, Words
 
 LINES_MOST = 1_000
 _PLACES = 4
@@ -22,7 +22,7 @@ class Line:
     """The same problem with the same value, in any number of rows: the first places, and how it is told."""
 
     problem: Problem
-    told: Told
+    worded: WordedProblem
     count: int = 0
     places: list[Place] = field(default_factory=list)
 
@@ -43,19 +43,19 @@ class Errors:
         self.documents = 0
         self.is_cut = False
 
-    def add(self, problem: Problem, place: Place, told: Told, key: str) -> None:
+    def add(self, problem: Problem, place: Place, worded: WordedProblem, key: str) -> None:
         """Take a problem whose place is made good. All problems of a document come one after the other."""
         self._causes.add(problem, key)
         self._levels[problem.level] += 1
         if problem.level == "error" and problem.where.column:
             self._columns[problem.where.column] += 1
-        identity = (*_kind(problem), problem.found, told.text)
+        identity = (*_kind(problem), problem.found, worded.text)
         line = self._lines.get(identity)
         if line is None:
             if len(self._lines) >= LINES_MOST:
                 self.is_cut = True
                 return
-            line = self._lines[identity] = Line(problem, told)
+            line = self._lines[identity] = Line(problem, worded)
         line.count += 1
         if len(line.places) < _PLACES:
             line.places.append(place)
@@ -74,15 +74,15 @@ class Errors:
         """All of it in a sentence or two: `41 problems of 3 kinds in 12 records. Correcting the column “PLZ” clears 33 of them.`"""
         errors, warnings = self._levels["error"], self._levels["warning"]
         kinds = sum(cause.level == "error" for cause in self._causes.ranked())
-        said = words.errors_summary.format(
+        text = words.errors_summary.format(
             problems=words.counted(words.errors_counted, errors),
             kinds=words.counted(words.kinds_counted, kinds),
             documents=words.counted(words.documents_counted, self.documents),
         )
         column, most = max(self._columns.items(), key=lambda item: item[1], default=("", 0))
         if kinds > 1 < most < errors:
-            said += f" {words.errors_clears.format(column=column, count=words.number(most))}"
-        return f"{said} {words.counted(words.warnings_counted, warnings)}" if warnings else said
+            text += f" {words.errors_clears.format(column=column, count=words.number(most))}"
+        return f"{text} {words.counted(words.warnings_counted, warnings)}" if warnings else text
 
 
 def _kind(problem: Problem) -> _Kind:

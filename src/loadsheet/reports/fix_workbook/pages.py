@@ -10,7 +10,7 @@ from loadsheet.ledger import Drop
 from loadsheet.problems import Problem, Where
 from loadsheet.reports.fix_workbook.errors import Errors, Line
 from loadsheet.reports.fix_workbook.rows import Place
-from loadsheet.reports.fix_workbook.texts import Told, Words, line_of
+from loadsheet.reports.fix_workbook.texts import WordedProblem, Words, line_of
 from loadsheet.reports.fix_workbook.value_changes import Changes
 from loadsheet.reports.safety import sheet_text
 from loadsheet.reports.sheets import Book, Kind, Tone
@@ -46,17 +46,17 @@ def errors_page(book: Book, title: str, errors: Errors, words: Words, spot: Call
 
 
 def _error(book: Book, sheet: Any, row: int, line: Line, spots: Sequence[Spot], *, words: Words) -> None:
-    problem, told = line.problem, line.told
+    problem, worded = line.problem, line.worded
     more = line.count - 1 - min(_ALSO_SHOWN, len(spots) - 1)
     also = ", ".join(
         [one.name for one in spots[1 : 1 + _ALSO_SHOWN]] + ([f"+{words.number(more)}"] if more > 0 else [])
     )
     texts = (
-        told.column or words.whole_row,
+        worded.column or words.whole_row,
         problem.found,
-        f"{words.errors_level[line.level]}{told.text}",
-        told.todo,
-        told.suggestion,
+        f"{words.errors_level[line.level]}{worded.text}",
+        worded.todo,
+        worded.suggestion,
     )
     tone = Tone.NOTE if line.level == "warning" else Tone.BAD
     sheet.write_url(row, 0, spots[0].link, book.style(font_color="#1D4ED8", underline=1), sheet_text(spots[0].name))
@@ -95,12 +95,12 @@ def changed_page(book: Book, title: str, changes: Changes, words: Words) -> None
     _close(sheet, top, row, _CHANGED_WIDTHS, filters=False)
 
 
-def aside_page(book: Book, title: str, problems: Sequence[tuple[Problem, Told]], words: Words) -> None:
+def aside_page(book: Book, title: str, problems: Sequence[tuple[Problem, WordedProblem]], words: Words) -> None:
     """What is wrong with a file that could not be read, a line for each problem."""
     sheet = book.sheet(title)
     _heads(book, sheet, 0, (words.what_to_fix, words.errors_heads[8], words.errors_heads[9]), _ASIDE_WIDTHS)
-    for row, (problem, said) in enumerate(problems, start=1):
-        texts = (line_of(said.text, said.todo), origin_of(problem.where), problem.code)
+    for row, (problem, worded) in enumerate(problems, start=1):
+        texts = (line_of(worded.text, worded.todo), origin_of(problem.where), problem.code)
         for position, text in enumerate(texts):
             _text(
                 sheet, row, position, text, book.style(tone=Tone.PLAIN if position else Tone.BAD, wrap=True, bold=False)
@@ -117,11 +117,11 @@ def read_page(
     sheet.set_column(0, 0, 5)
     sheet.set_column(1, 1, 100)
     _say(book, sheet, 0, words.what_to_fix, size=16)
-    told = words.read_aside if drop.set_aside else words.read_sentences
+    sentences = words.read_aside if drop.set_aside else words.read_sentences
     row = 1
     names = ", ".join(words.quoted.format(name) for name in sheets)
     files = ", ".join(file.name for file in drop.files)
-    for row, sentence in enumerate(told, start=2):
+    for row, sentence in enumerate(sentences, start=2):
         text = sentence.format(sheets=names, file=files)
         style = book.style(wrap=True, line=False, font_size=12)
         sheet.write_string(row, 0, f"{row - 1}.", book.style(line=False, font_size=12, bold=True))
@@ -133,7 +133,7 @@ def read_page(
     facts = (files, drop.run, f"{drop.mapping} {drop.mapping_version}".strip())
     for name, text in zip(words.read_facts, facts, strict=True):
         if text:
-            row += 1 if row > 1 + len(told) + len(more) else 2
+            row += 1 if row > 1 + len(sentences) + len(more) else 2
             _text(sheet, row, 1, f"{name}: {text}", book.style(tone=Tone.MUTED, line=False))
 
 

@@ -98,9 +98,9 @@ class FixRows:
     def of(self, table: str) -> Iterator[FixRow]:
         """The rows of a table in the order of its source."""
         for number, lines in groupby(self._spools[table].lines(), key=itemgetter(0)):
-            told = [line for _, line in lines]
-            record = next(_records.decode(line[1:]) for line in told if line[:1] == b"R")
-            remarks = dict.fromkeys(_remarks.decode(line[1:]) for line in told if line[:1] == b"S")
+            encoded = [line for _, line in lines]
+            record = next(_records.decode(line[1:]) for line in encoded if line[:1] == b"R")
+            remarks = dict.fromkeys(_remarks.decode(line[1:]) for line in encoded if line[:1] == b"S")
             yield FixRow(number, *record[:4], remarks=tuple(remarks))
 
     def numbers(self, table: str) -> list[int]:

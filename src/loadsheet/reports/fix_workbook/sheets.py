@@ -115,16 +115,16 @@ class FixSheet:
         self._row += 1
         for position, cell in enumerate(row.cells):
             self._widths[position] = max(self._widths[position], min(len(cell), _WIDTH_MAX))
-        said = "\n".join(lines_of(row, self._words))
-        if not row.remarks and not row.natives and self._quick.add(self._row, (said, *row.cells, row.mark), {}):
+        text = "\n".join(lines_of(row, self._words))
+        if not row.remarks and not row.natives and self._quick.add(self._row, (text, *row.cells, row.mark), {}):
             return
-        lines = sum(1 + len(line) // _SAID_LENGTH for line in said.split("\n"))
+        lines = sum(1 + len(line) // _SAID_LENGTH for line in text.split("\n"))
         if lines > 1:
             self._sheet.set_row(self._row, min(lines, _LINES_MOST) * _LINE_HEIGHT + 4)
         by_cell: dict[int | None, list[Remark]] = {}
         for remark in row.remarks:
             by_cell.setdefault(remark.position, []).append(remark)
-        self._write_said(said, row, by_cell.get(None, ()))
+        self._write_remarks(text, row, by_cell.get(None, ()))
         natives = {position: (kind, text) for position, kind, text in row.natives}
         for position, cell in enumerate(row.cells):
             look = _look(by_cell.get(position, ()), belongs=not row.remarks)
@@ -158,13 +158,13 @@ class FixSheet:
             if self._shared.first is None:
                 self._shared.first = sheet
 
-    def _write_said(self, said: str, row: FixRow, whole: Sequence[Remark]) -> None:
+    def _write_remarks(self, text: str, row: FixRow, whole: Sequence[Remark]) -> None:
         look = _look(whole, belongs=not row.remarks)
         tone = Tone.BAD if row.is_wrong else Tone.MUTED
         if row.is_wrong and self._first is None and any(remark.level == "error" for remark in whole):
             self._first = (self._row, 0)
         style = self._book.style(tone=tone, wrap=True, **{"bold": False, "bg_color": "#FFFFFF", **look})
-        self._sheet.write_string(self._row, 0, sheet_text(said), style)
+        self._sheet.write_string(self._row, 0, sheet_text(text), style)
 
     def _write(self, column: int, cell: str, native: tuple[str, str] | None, look: Mapping[str, Any]) -> None:
         if look is _BAD and self._first is None:
@@ -211,8 +211,8 @@ class FixSheet:
 
     def _offer(self, column: int, label: str, guide: ColumnGuide, last: int) -> None:
         """The list of a column, and what it takes, shown when one of its cells is chosen. A list proposes; it does not forbid."""
-        said = takes_of(guide)
-        takes = [said[:1].upper() + said[1:]] if said else []
+        text = takes_of(guide)
+        takes = [text[:1].upper() + text[1:]] if text else []
         takes += [self._words.required[:1].upper() + self._words.required[1:]] if guide.required else []
         takes += [self._words.choose] if guide.choices else []
         rule: dict[str, Any] = {"validate": "any"}

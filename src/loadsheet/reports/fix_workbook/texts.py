@@ -93,7 +93,7 @@ class Words:
         return text
 
 
-class Told(NamedTuple):
+class WordedProblem(NamedTuple):
     """A problem as its sender is told it: in which column, what is wrong, what to do, and the value that was probably meant, if one
     offers itself.
     """
@@ -104,12 +104,14 @@ class Told(NamedTuple):
     suggestion: str
 
 
-def told(problem: Problem, words: Words, titles: Mapping[str, str], guide: ColumnGuide | None = None) -> Told:
+def word_problem(
+    problem: Problem, words: Words, titles: Mapping[str, str], guide: ColumnGuide | None = None
+) -> WordedProblem:
     """A problem in words. `titles` are the sheets by table; `guide` tells of its column."""
     values = {"found": problem.found, "column": problem.where.column}
-    said = problem.shown(words.thousands)
+    english = problem.shown(words.thousands)
     prefix = f"{problem.where.path}: " if problem.where.column else ""
-    values |= {name: words.phrase(value.removeprefix(prefix)) for name, value in said.items()}
+    values |= {name: words.phrase(value.removeprefix(prefix)) for name, value in english.items()}
     if problem.where.column:
         values["path"] = values["target"] = problem.where.column
     values["table"] = titles.get(values.get("table", ""), values.get("table", ""))
@@ -119,7 +121,7 @@ def told(problem: Problem, words: Words, titles: Mapping[str, str], guide: Colum
     suggestion = near[1].strip('"') if near else ""
     if suggestion.islower() and problem.found[:1].isupper():  # names of countries are kept in small letters
         suggestion = suggestion.title()
-    return Told(values["column"], _sentence(text), _sentence(_todo(problem, words, values, guide)), suggestion)
+    return WordedProblem(values["column"], _sentence(text), _sentence(_todo(problem, words, values, guide)), suggestion)
 
 
 def line_of(text: str, todo: str) -> str:
@@ -131,15 +133,15 @@ def lines_of(row: FixRow, words: Words) -> list[str]:
     """All that is said about a row, each once: what is wrong, with the columns where the words do not name them, or that it is fine."""
     columns: dict[Remark, list[str]] = {}
     for remark in row.remarks:
-        said = remark._replace(position=None, column="", code="")
-        columns.setdefault(said, [])
-        if remark.column not in (*columns[said], "") and remark.column not in remark.text:
-            columns[said].append(remark.column)
+        unplaced = remark._replace(position=None, column="", code="")
+        columns.setdefault(unplaced, [])
+        if remark.column not in (*columns[unplaced], "") and remark.column not in remark.text:
+            columns[unplaced].append(remark.column)
     lines = []
-    for said, named in columns.items():
-        warning = f"{words.warning}: " if said.level == "warning" else ""
+    for remark, named in columns.items():
+        warning = f"{words.warning}: " if remark.level == "warning" else ""
         place = f"{', '.join(named)}: " if named else ""
-        lines.append(f"{warning}{place}{line_of(said.text, said.todo)}")
+        lines.append(f"{warning}{place}{line_of(remark.text, remark.todo)}")
     return lines if row.is_wrong else [*lines, words.belongs.format(key=row.key)]
 
 

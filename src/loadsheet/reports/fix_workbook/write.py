@@ -22,7 +22,7 @@ from loadsheet.reports.fix_workbook.errors import Errors
 from loadsheet.reports.fix_workbook.pages import Spot, aside_page, changed_page, errors_page, origin_of, read_page
 from loadsheet.reports.fix_workbook.rows import FixRows, Place, Remark, also_of, place_of, placed_at
 from loadsheet.reports.fix_workbook.sheets import LISTS, FixSheet, Shared, link_to
-from loadsheet.reports.fix_workbook.texts import Told, Words, told
+from loadsheet.reports.fix_workbook.texts import WordedProblem, Words, word_problem
 from loadsheet.reports.fix_workbook.texts_de import GERMAN
 from loadsheet.reports.fix_workbook.texts_en import ENGLISH
 from loadsheet.reports.fix_workbook.value_changes import changes_of
@@ -58,17 +58,17 @@ class Fixes:
         self._queries, self._folder, self._run, self._settings = queries, folder, run, settings
         self._taken: set[str] = set()
         self._drop: _DropFix | None = None
-        self._mended: set[int] = set()
+        self._corrected: set[int] = set()
         self.names: dict[int, tuple[str, ...]] = {}
 
     def open(self, drop: Drop, stack: ExitStack) -> None:
         """Begin with a drop; `stack` closes its spools."""
         self._drop = _DropFix(drop, self._queries, self._settings, stack)
-        self._mended = self._mended_of(drop) if drop.run != self._run.name else set()
+        self._corrected = self._corrected_entries(drop) if drop.run != self._run.name else set()
 
     def add(self, entry: Entry) -> None:
         """Take an entry of the drop."""
-        if self._drop is not None and entry.id not in self._mended:
+        if self._drop is not None and entry.id not in self._corrected:
             self._drop.add(entry)
 
     def finish(self) -> tuple[str, ...]:
@@ -79,7 +79,7 @@ class Fixes:
         self.names[self._drop.drop.id] = written
         return written
 
-    def _mended_of(self, drop: Drop) -> set[int]:
+    def _corrected_entries(self, drop: Drop) -> set[int]:
         """The entries of a drop of another run whose rows came back fixed since then."""
         wrong = [one.id for one in self._queries.traces_of(drop.id) if one.state in _WRONG]
         return self._queries.mended(wrong) if wrong else set()
@@ -128,11 +128,13 @@ class _DropFix:
         remarks = []
         for problem in problems:
             place = place_of(problem, entry, self._tables)
-            said = self._told(problem, place)
-            self._errors.add(placed_at(problem, place), place, said, entry.key)
+            worded = self._worded(problem, place)
+            self._errors.add(placed_at(problem, place), place, worded, entry.key)
             for one in (place, *also_of(problem, entry, self._tables)):
-                column = said.column if one is place else one.table.header[one.position or 0]
-                remarks.append((one, Remark(one.position, column, problem.level, said.text, said.todo, problem.code)))
+                column = worded.column if one is place else one.table.header[one.position or 0]
+                remarks.append(
+                    (one, Remark(one.position, column, problem.level, worded.text, worded.todo, problem.code))
+                )
         self._errors.documents += 1
         rows = self._over if self._is_over(entry) else self._rows
         rows.add(entry, remarks)
@@ -143,7 +145,7 @@ class _DropFix:
             name = name_of(self.drop.name, SUFFIX)
             with self._book(folder / name) as book:
                 title = sheet_titles([("", self.drop.name, "")])[""]
-                aside_page(book, title, self._aside(), self._words)
+                aside_page(book, title, self._set_aside_problems(), self._words)
                 read_page(book, self.drop, self._words, [title], ())
             return (name,)
         names = [name_of(self.drop.name, SUFFIX)] if self._feedback != "csv" else []
@@ -163,10 +165,10 @@ class _DropFix:
             return True
         return not all(fits(cell) for row in entry.rows for cell in row.cells)
 
-    def _told(self, problem: Problem, place: Place) -> Told:
+    def _worded(self, problem: Problem, place: Place) -> WordedProblem:
         label = "" if place.position is None else place.table.header[place.position]
         guide = self._guide(place.table.name).get(label)
-        return told(problem, self._words, self._titles, guide)
+        return word_problem(problem, self._words, self._titles, guide)
 
     def _guide(self, table: str) -> Mapping[str, ColumnGuide]:
         """The guide to a table's columns; without its words if they are in another language than ours (it speaks German to senders of
@@ -177,9 +179,9 @@ class _DropFix:
             return guide
         return {label: replace(one, takes="") for label, one in guide.items()}
 
-    def _aside(self) -> list[tuple[Problem, Told]]:
+    def _set_aside_problems(self) -> list[tuple[Problem, WordedProblem]]:
         problems = [problem for file in self.drop.files for problem in file.problems]
-        return [(problem, told(problem, self._words, {})) for problem in problems]
+        return [(problem, word_problem(problem, self._words, {})) for problem in problems]
 
     def _book(self, path: Path) -> AbstractContextManager[Book]:
         return open_book(path, title=self._words.what_to_fix, footer=self.drop.name.replace("&", "&&"))

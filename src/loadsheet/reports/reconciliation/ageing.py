@@ -29,7 +29,7 @@ _FIGURES = {"weight": ("Weight", "Unit", Kind.AMOUNT), "goods value": ("Value", 
 _Sums = Mapping[tuple[str, str], int | Decimal]
 
 
-class AgeingTold(NamedTuple):
+class AgeingCells(NamedTuple):
     """Where other sheets find what this one adds up: the cells with the names of the buckets and their counts, and the cell with the
     count of each reason.
     """
@@ -39,13 +39,13 @@ class AgeingTold(NamedTuple):
     reasons: dict[str, str]
 
 
-def write_ageing(page: Page, aged: Aged, sheet: TableSheet, says: str) -> AgeingTold:
+def write_ageing(page: Page, aged: Aged, sheet: TableSheet, says: str) -> AgeingCells:
     """Fill the sheet; `sheet` is the one that lists the exceptions, `says` what working days are."""
     page.line("Open exceptions by age and reason", height=30, font_size=14, bold=True, valign="vcenter", indent=0)
     page.line(f"Ages are in working days up to the day of the run; {says}.", Tone.MUTED)
     matrices = _Matrices(page, sheet)
     page.section("How many")
-    told = matrices.write("tblAgeing", aged.counts, Kind.COUNT, "COUNTIFS(", "")
+    cells = matrices.write("tblAgeing", aged.counts, Kind.COUNT, "COUNTIFS(", "")
     figures = sorted(aged.amounts.items(), key=lambda one: (one[0][0] != "weight", -len(one[1]), one[0]))
     for number, ((name, unit), sums) in enumerate(figures):
         head, unit_head, kind = _FIGURES.get(name, ("", "", Kind.AMOUNT))
@@ -56,7 +56,7 @@ def write_ageing(page: Page, aged: Aged, sheet: TableSheet, says: str) -> Ageing
         matrices.write(f"tblAgeing{number + 1}", sums, kind, begins, f',{sheet.column(unit_head)},"{unit}"')
     page.line("Weights and values of documents that could not be built are not known.", Tone.MUTED)
     page.finish()
-    return told
+    return cells
 
 
 class _Matrices:
@@ -67,7 +67,7 @@ class _Matrices:
         self._bucket, self._reason = sheet.column("Bucket"), sheet.column(HEADS["reason"])
         self._live = sheet.count == sheet.kept  # rows in a CSV beside are out of reach of formulas
 
-    def write(self, name: str, sums: _Sums, kind: Kind, begins: str, ends: str) -> AgeingTold:
+    def write(self, name: str, sums: _Sums, kind: Kind, begins: str, ends: str) -> AgeingCells:
         page = self._page
         columns = [Column("Working days"), *(Column(reason, kind) for reason in _SHOWN), Column("All", kind)]
         first, head = page.row + 1, page.row
@@ -83,7 +83,7 @@ class _Matrices:
         ]
         page.total(columns, [Cell("all"), *map(Cell, totals)])
         title = f"'{page.title}'!"
-        return AgeingTold(
+        return AgeingCells(
             title + xl_range_abs(first, 0, last, 0),
             title + xl_range_abs(first, count, last, count),
             {reason: f"{title}{at(last + 1, column)}" for column, reason in enumerate(_SHOWN, start=1)},

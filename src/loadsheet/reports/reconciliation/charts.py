@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 from loadsheet.reports.page import Page
-from loadsheet.reports.reconciliation.ageing import AgeingTold
+from loadsheet.reports.reconciliation.ageing import AgeingCells
 
 LINES = 15
 """How many lines of a page the charts take."""
@@ -15,7 +15,7 @@ _AXIS = {"num_font": {"name": "Arial", "size": 8, "color": "#616E7C"}, "line": {
 _VALUES = {**_AXIS, "min": 0, "num_format": "#,##0", "major_gridlines": {"visible": True, "line": {"color": "#E4E7EB"}}}
 
 
-class TrendTold(NamedTuple):
+class TrendCells(NamedTuple):
     """Where the last runs stand: the cells with their names, and with the three counts of each."""
 
     runs: str
@@ -24,16 +24,16 @@ class TrendTold(NamedTuple):
     need: str
 
 
-def write_charts(page: Page, ran: TrendTold, ageing: AgeingTold) -> None:
+def write_charts(page: Page, trend: TrendCells, ageing: AgeingCells) -> None:
     """Put both charts side by side where the page stands now."""
-    nights = page.book.chart("column", subtype="stacked")
+    outcomes = page.book.chart("column", subtype="stacked")
     for name, values, colour in (
-        ("agree", ran.agree, "agree"),
-        ("wait or not verifiable", ran.open, "open"),
-        ("need someone", ran.need, "need"),
+        ("agree", trend.agree, "agree"),
+        ("wait or not verifiable", trend.open, "open"),
+        ("need someone", trend.need, "need"),
     ):
-        _series(nights, name, (ran.runs, values), _COLOURS[colour], gap=40)
-    _dress(nights, "Documents of the last runs, by outcome")
+        _series(outcomes, name, (trend.runs, values), _COLOURS[colour], gap=40)
+    _dress(outcomes, "Documents of the last runs, by outcome")
     ages = page.book.chart("bar")
     _series(ages, "open exceptions", (ageing.buckets, ageing.counts), _COLOURS["age"], gap=60, labels=True)
     _dress(ages, "Open exceptions, by age in working days")
@@ -41,7 +41,7 @@ def write_charts(page: Page, ran: TrendTold, ageing: AgeingTold) -> None:
     ages.set_x_axis(_VALUES)
     ages.set_legend({"none": True})
     page.sheet.insert_chart(
-        page.row, 0, nights, {"x_offset": 4, "y_offset": 6, "description": "Outcomes of the last runs"}
+        page.row, 0, outcomes, {"x_offset": 4, "y_offset": 6, "description": "Outcomes of the last runs"}
     )
     page.sheet.insert_chart(page.row, 5, ages, {"x_offset": 20, "y_offset": 6, "description": "Open exceptions by age"})
     page.leave(LINES)

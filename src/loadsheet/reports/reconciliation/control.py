@@ -81,10 +81,10 @@ def _checked(row: int, read: int, accounted: int, *, says: bool) -> list[Cell]:
     rest = Formula(f"={at(row, 1)}-{at(row, end + 1)}", read - accounted)
     if read == accounted and not says:
         return [Cell(total), Cell(rest), Cell("ROWS TWICE", Tone.BAD)]
-    told = Formula(
+    result = Formula(
         f'=IF({at(row, end + 2)}=0,"balances","DOES NOT BALANCE")', "balances" if says else "DOES NOT BALANCE"
     )
-    return [Cell(total), Cell(rest), Cell(told, Tone.GOOD if says else Tone.BAD)]
+    return [Cell(total), Cell(rest), Cell(result, Tone.GOOD if says else Tone.BAD)]
 
 
 def _control(page: Page, summary: RunSummary) -> None:
@@ -121,6 +121,6 @@ def _controlled(row: int, total: TotalSummary, leg: LegSummary | None) -> list[C
     tone = Tone.BAD if total.says in RED else Tone.GOOD if total.says == AGREEING else Tone.NOTE
     first, last = at(row, 7), at(row, 9)
     test = f'=IF({first}<>0,"does not add up",IF(ABS({last})<={total.tolerance},"agrees","differs"))'
-    told = Formula(test, total.says) if leg is not None and leg.complete else total.says
+    result = Formula(test, total.says) if leg is not None and leg.complete else total.says
     cells = [Cell(amount, kind=kind) for amount in (*amounts, *shown[:2], shown[2] if read else None)]
-    return [Cell(f"{total.subject} {total.figure}"), Cell(total.unit), *cells, Cell(told, tone)]
+    return [Cell(f"{total.subject} {total.figure}"), Cell(total.unit), *cells, Cell(result, tone)]

@@ -13,9 +13,9 @@ from xlsxwriter.utility import xl_rowcol_to_cell as at  # type: ignore[import-un
 
 from loadsheet.reconcile import AGREES, MEANINGS, NEEDS_SOMEONE, Share, Verdict
 from loadsheet.reports.page import Cell, Page
-from loadsheet.reports.reconciliation.ageing import PLAIN_UNIT, AgeingTold
-from loadsheet.reports.reconciliation.charts import TrendTold, write_charts
-from loadsheet.reports.reconciliation.trend import Night
+from loadsheet.reports.reconciliation.ageing import PLAIN_UNIT, AgeingCells
+from loadsheet.reports.reconciliation.charts import TrendCells, write_charts
+from loadsheet.reports.reconciliation.trend import RunCounts
 from loadsheet.reports.reconciliation.worklist import Aged
 from loadsheet.reports.run_summary import RunSummary
 from loadsheet.reports.sentences import balance_sentence, verdict_sentence
@@ -34,7 +34,7 @@ _REASONS_SHOWN, _KINDS_SHOWN = 5, 8
 _VERDICTS = tuple(verdict for verdict in Verdict if verdict is not Verdict.ONLY_LISTED)
 
 
-class Told(NamedTuple):
+class FrontPageData(NamedTuple):
     """What the front page tells of beside the run's summary: the figures of documents by verdict, the open exceptions added up, how
     many this run closed, where other sheets hold what is drawn, the run before, and further lines for the head.
     """
@@ -42,23 +42,23 @@ class Told(NamedTuple):
     shares: Sequence[Share]
     aged: Aged
     closed: int
-    ageing: AgeingTold
-    trend: TrendTold
-    before: Night | None
+    ageing: AgeingCells
+    trend: TrendCells
+    before: RunCounts | None
     notes: Sequence[str]
 
 
-def write_front(page: Page, summary: RunSummary, told: Told) -> None:
+def write_front(page: Page, summary: RunSummary, data: FrontPageData) -> None:
     """Fill the sheet Summary."""
-    _head(page, summary, told)
-    _outcomes(page, summary, told)
-    write_charts(page, told.trend, told.ageing)
-    _reasons(page, told)
+    _head(page, summary, data)
+    _outcomes(page, summary, data)
+    write_charts(page, data.trend, data.ageing)
+    _reasons(page, data)
     _problems(page, summary)
     page.finish()
 
 
-def _head(page: Page, summary: RunSummary, told: Told) -> None:
+def _head(page: Page, summary: RunSummary, data: FrontPageData) -> None:
     clean = not (summary.needs_someone.entries or summary.inbox.stuck or summary.red_totals)
     tone = Tone.BAD if not summary.balance.balances else Tone.GOOD if clean else Tone.NOTE
     page.line(f"Reconciliation {summary.run}", height=34, font_size=18, bold=True, valign="vcenter", indent=0)
@@ -75,13 +75,13 @@ def _head(page: Page, summary: RunSummary, told: Told) -> None:
     when = (
         f"{summary.started_at} to {summary.finished_at or 'now'} (UTC){code}; exchange {summary.settings['exchange']}"
     )
-    for note in (when, *told.notes):
+    for note in (when, *data.notes):
         page.line(note, Tone.MUTED)
 
 
-def _outcomes(page: Page, summary: RunSummary, told: Told) -> None:
+def _outcomes(page: Page, summary: RunSummary, data: FrontPageData) -> None:
     page.section("Outcomes")
-    figures = list(_figures(told.shares))
+    figures = list(_figures(data.shares))
     heads = [Column(head, kind) for head, kind, _ in figures]
     columns = [Column("Outcome"), Column("Documents", Kind.COUNT), Column("Share", Kind.SHARE)]
     columns += [Column("Change", Kind.CHANGE), *heads, Column("Meaning")]
@@ -92,7 +92,7 @@ def _outcomes(page: Page, summary: RunSummary, told: Told) -> None:
         count = summary.verdicts.get(verdict, 0)
         tone, rest = _tone(verdict, count), Tone.PLAIN if count else Tone.MUTED
         share = Formula(f"=IF({sum_at}=0,0,{at(row, 1)}/{sum_at})", count / total if total else 0)
-        values: list[Value | Formula] = [count, share, _change(told.before, verdict, count)]
+        values: list[Value | Formula] = [count, share, _change(data.before, verdict, count)]
         values += [sums.get(verdict) for _, _, sums in figures]
         rows.append([Cell(verdict, tone), *(Cell(value, rest) for value in values), Cell(MEANINGS[verdict], rest)])
     page.table("tblOutcomes", columns, rows)
@@ -100,9 +100,9 @@ def _outcomes(page: Page, summary: RunSummary, told: Told) -> None:
     sums = [total, None, None, *(float(sum(one.values())) for _, _, one in figures)]
     added = [Cell(None) if one is None else Cell(_sum(column, span, one)) for column, one in enumerate(sums, start=1)]
     page.total(columns, [Cell("all documents"), *added])
-    if told.before is not None:
+    if data.before is not None:
         page.line(
-            f"Change: since run {told.before.run}. Figures: as the sources ask for them, creates and updates only.",
+            f"Change: since run {data.before.run}. Figures: as the sources ask for them, creates and updates only.",
             Tone.MUTED,
         )
     if summary.only_at_exchange:
@@ -131,7 +131,7 @@ def _sum(column: int, span: tuple[int, int], result: float) -> Formula:
     return Formula(f"=SUM({at(first, column)}:{at(last, column)})", result)
 
 
-def _change(before: Night | None, verdict: Verdict, count: int) -> int | None:
+def _change(before: RunCounts | None, verdict: Verdict, count: int) -> int | None:
     return None if before is None or not before.verdicts else count - before.verdicts.get(verdict, 0)
 
 
@@ -141,9 +141,9 @@ def _tone(verdict: Verdict, count: int) -> Tone:
     return Tone.GOOD if verdict in AGREES else Tone.BAD if verdict in NEEDS_SOMEONE else Tone.NOTE
 
 
-def _reasons(page: Page, told: Told) -> None:
+def _reasons(page: Page, data: FrontPageData) -> None:
     page.section("Open exceptions")
-    aged, closed = told.aged, told.closed
+    aged, closed = data.aged, data.closed
     oldest = f"; the oldest is {aged.oldest:,} working days old" if aged.count else ""
     page.line(
         f"{aged.count:,} open: {aged.new:,} first seen in this run, {aged.count - aged.new:,} rolled forward{oldest}; {closed:,} closed"
@@ -154,7 +154,7 @@ def _reasons(page: Page, told: Told) -> None:
     for (_, reason), count in aged.counts.items():
         counts[reason] += count
     ranked = sorted(counts.items(), key=lambda one: (-one[1], one[0]))[:_REASONS_SHOWN]
-    rows = [[Cell(reason), Cell(Formula(f"={told.ageing.reasons[reason]}", count))] for reason, count in ranked]
+    rows = [[Cell(reason), Cell(Formula(f"={data.ageing.reasons[reason]}", count))] for reason, count in ranked]
     page.table("tblReasons", [Column("Reason"), Column("Exceptions", Kind.COUNT)], rows)
 
 
@@ -164,8 +164,13 @@ def _problems(page: Page, summary: RunSummary) -> None:
     page.section("Problems by kind")
     columns = [Column("Problem"), Column("Count", Kind.COUNT), Column("Level"), Column("First places")]
     rows = [
-        [Cell(f"{told.code} {told.title}"), Cell(told.count), Cell(told.level), Cell(", ".join(told.places))]
-        for told in summary.problems[:_KINDS_SHOWN]
+        [
+            Cell(f"{problem.code} {problem.title}"),
+            Cell(problem.count),
+            Cell(problem.level),
+            Cell(", ".join(problem.places)),
+        ]
+        for problem in summary.problems[:_KINDS_SHOWN]
     ]
     page.table("tblKinds", columns, rows)
     if (hidden := len(summary.problems) - _KINDS_SHOWN) > 0:

@@ -11,10 +11,10 @@ from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.reconcile import AGREES, NEEDS_SOMEONE, Verdict
 
 RUNS_SHOWN = 30
-_LOOKED_THROUGH = 120  # runs that read nothing are many where an inbox is watched
+_RUNS_READ_MAX = 120  # runs that read nothing are many where an inbox is watched
 
 
-class Night(NamedTuple):
+class RunCounts(NamedTuple):
     """How a run came out: how many documents agree, how many wait or cannot be verified, how many need someone; and its verdicts, as
     far as they are known.
     """
@@ -34,27 +34,27 @@ class _Kept(msgspec.Struct):
 _read = msgspec.json.Decoder(_Kept).decode
 
 
-def trend(queries: LedgerQueries, run: Run, verdicts: Mapping[str, int]) -> tuple[Night, ...]:
+def trend(queries: LedgerQueries, run: Run, verdicts: Mapping[str, int]) -> tuple[RunCounts, ...]:
     """The last runs that told of documents, oldest first, up to and with this one, whose verdicts are given."""
-    before = [one for one in queries.runs(_LOOKED_THROUGH) if one.id < run.id and one.summary]
-    nights = [night for night in map(_night, before) if night is not None]
-    return (*reversed(nights[: RUNS_SHOWN - 1]), _told(run.name, verdicts))
+    before = [one for one in queries.runs(_RUNS_READ_MAX) if one.id < run.id and one.summary]
+    runs = [counts for counts in map(_run_counts, before) if counts is not None]
+    return (*reversed(runs[: RUNS_SHOWN - 1]), _counts_of(run.name, verdicts))
 
 
-def _night(run: Run) -> Night | None:
+def _run_counts(run: Run) -> RunCounts | None:
     try:
         kept = _read(run.summary)
     except msgspec.MsgspecError:
         return None
     if kept.verdicts:
-        return _told(run.name, kept.verdicts)
+        return _counts_of(run.name, kept.verdicts)
     if not kept.entries:
         return None
-    return Night(run.name, *_sums(kept.entries, (State.ACCEPTED, State.UNCHANGED), STATES_THAT_NEED_SOMEONE), {})
+    return RunCounts(run.name, *_sums(kept.entries, (State.ACCEPTED, State.UNCHANGED), STATES_THAT_NEED_SOMEONE), {})
 
 
-def _told(run: str, verdicts: Mapping[str, int]) -> Night:
-    return Night(run, *_sums(verdicts, AGREES, NEEDS_SOMEONE), verdicts)
+def _counts_of(run: str, verdicts: Mapping[str, int]) -> RunCounts:
+    return RunCounts(run, *_sums(verdicts, AGREES, NEEDS_SOMEONE), verdicts)
 
 
 def _sums(

@@ -22,9 +22,9 @@ from loadsheet.reconcile import AGREES, IN_ORDER, MEANINGS, NEEDS_SOMEONE, Field
 from loadsheet.reports.page import Cell, Page
 from loadsheet.reports.reconciliation import ageing, control, front_page, signoff
 from loadsheet.reports.reconciliation.ages import Ages
-from loadsheet.reports.reconciliation.charts import TrendTold
+from loadsheet.reports.reconciliation.charts import TrendCells
 from loadsheet.reports.reconciliation.control import FATES_SHOWN, fates_shown
-from loadsheet.reports.reconciliation.trend import Night, trend
+from loadsheet.reports.reconciliation.trend import RunCounts, trend
 from loadsheet.reports.reconciliation.worklist import (
     CLOSED,
     CLOSED_COLUMNS,
@@ -123,7 +123,7 @@ _FILES = (
 )
 
 
-_NIGHTS = (
+_RUN_COUNTS = (
     Column("Run"),
     Column("Agree", Kind.COUNT),
     Column("Wait or not verifiable", Kind.COUNT),
@@ -140,15 +140,15 @@ class ReconciliationWorkbook:
     """The workbook under way. Open each drop, add its entries, then `finish`."""
 
     def __init__(
-        self, book: Book, folder: Path, queries: LedgerQueries, found: Reconciliation, *, rows_max: int
+        self, book: Book, folder: Path, queries: LedgerQueries, reconciliation: Reconciliation, *, rows_max: int
     ) -> None:
-        """`folder` takes the CSV files for rows beyond `rows_max`, the most that a sheet can hold; `found` is what is told of."""
+        """`folder` takes the CSV files for rows beyond `rows_max`, the most that a sheet can hold; `reconciliation` is what it shows."""
 
         def table(title: str, columns: Sequence[Column], **more: int) -> TableSheet:
             beside = folder / f"reconciliation.{title.lower().replace(' ', '-')}.csv"
             return TableSheet(book, title, columns, rows_max=rows_max, overflow=beside, **more)
 
-        self._queries, self._found, self._table = queries, found, table
+        self._queries, self._reconciliation, self._table = queries, reconciliation, table
         self._front = Page(book, "Summary", front_page.WIDTHS)
         self._exceptions = table(SHEET, exception_columns(queries.owners()), frozen=2, printed=COLUMNS_PRINTED)
         self._ageing = Page(book, ageing.TITLE, ageing.WIDTHS)
@@ -179,16 +179,16 @@ class ReconciliationWorkbook:
         """Write an entry to the sheets that tell of it; exceptions are told at the end, with those of earlier runs."""
         files, rows = _origin(entry.rows, self._tables)
         head = (entry.key, entry.operation, match.verdict, entry.receipt)
-        if entry.id not in self._found.exceptions.by_entry:
+        if entry.id not in self._reconciliation.exceptions.by_entry:
             if match.verdict in AGREES:
                 settled = datetime.fromisoformat(entry.changed_at)
                 self._matched.add((*head, settled, files, rows), {2: Tone.GOOD})
             else:
-                told = (*head, entry.state, _why(entry), files, rows)
-                self._unverified.add(told, {2: Tone.BAD if match.verdict in NEEDS_SOMEONE else Tone.NOTE})
+                line = (*head, entry.state, _why(entry), files, rows)
+                self._unverified.add(line, {2: Tone.BAD if match.verdict in NEEDS_SOMEONE else Tone.NOTE})
         for problem in entry.problems:
             self._problem(entry.key, problem, self._beginning(entry))
-        for found, says, tone in _found(match):
+        for found, says, tone in _differences_of(match):
             difference = (entry.key, entry.operation, found.path, found.sent, found.held, says, files, rows)
             self._differences.add(difference, {5: tone})
 
@@ -198,28 +198,28 @@ class ReconciliationWorkbook:
         """
         ages = Ages(run.started_at, settings.working_days)
         worklist = WorkList(self._queries, ages, run.name)
-        worklist.write(self._exceptions, self._found.exceptions.open)
-        worklist.write_closed(self._closed, self._found.exceptions.closed)
-        for record in self._found.only_listed:
+        worklist.write(self._exceptions, self._reconciliation.exceptions.open)
+        worklist.write_closed(self._closed, self._reconciliation.exceptions.closed)
+        for record in self._reconciliation.only_listed:
             self._only.add((record.key, record.subject, record.note))
-        for field in self._found.fields:
+        for field in self._reconciliation.fields:
             self._fields.add(_field_line(field), {5: Tone.BAD} if field.different else {})
         for line in _file_lines(summary):
             self._files.add(line)
-        beyond = [*self._finish_tables(), *self._write_missing(summary)]
-        nights = trend(self._queries, run, summary.verdicts)
-        told = front_page.Told(
-            shares=self._found.shares,
+        overflow = [*self._finish_tables(), *self._write_missing(summary)]
+        runs = trend(self._queries, run, summary.verdicts)
+        data = front_page.FrontPageData(
+            shares=self._reconciliation.shares,
             aged=worklist.aged,
             closed=self._closed.count,
             ageing=ageing.write_ageing(self._ageing, worklist.aged, self._exceptions, ages.says),
-            trend=_write_run(self._run, summary, nights),
-            before=nights[-2] if len(nights) > 1 else None,
+            trend=_write_run(self._run, summary, runs),
+            before=runs[-2] if len(runs) > 1 else None,
             notes=[
                 *notes,
                 *(
                     f"Some rows did not fit into their sheet; they go on in {name} beside this workbook."
-                    for name in beyond
+                    for name in overflow
                 ),
             ],
         )
@@ -231,8 +231,8 @@ class ReconciliationWorkbook:
             (worklist.accepted, worklist.closed_by_word),
             self._tables_of_data(),
         )
-        front_page.write_front(self._front, summary, told)
-        return beyond
+        front_page.write_front(self._front, summary, data)
+        return overflow
 
     def _finish_tables(self) -> list[str]:
         nothing = {
@@ -246,7 +246,7 @@ class ReconciliationWorkbook:
             self._closed: "nothing was closed",
             self._files: "no files in this run",
         }
-        return [name for sheet, told in nothing.items() if (name := sheet.finish(told))]
+        return [name for sheet, text in nothing.items() if (name := sheet.finish(text))]
 
     def _write_missing(self, summary: RunSummary) -> Iterator[str]:
         """A sheet for the records that are missing from new versions of files, if there are any."""
@@ -276,11 +276,11 @@ class ReconciliationWorkbook:
     def _problem(self, key: str, problem: Problem, otherwise: Where) -> None:
         where = problem.where if problem.where.file else otherwise
         place = (where.file, where.sheet, where.row or None, where.cell, where.column)
-        said = (problem.found, problem.level, problem.code, problem.text, problem.hint)
-        self._problems.add((key, *place, *said), {7: _LEVELS[problem.level]})
+        details = (problem.found, problem.level, problem.code, problem.text, problem.hint)
+        self._problems.add((key, *place, *details), {7: _LEVELS[problem.level]})
 
 
-def _found(match: Match) -> Iterator[tuple[Difference, str, Tone]]:
+def _differences_of(match: Match) -> Iterator[tuple[Difference, str, Tone]]:
     for difference in match.differences:
         yield difference, "different", Tone.BAD
     for difference in match.tolerated:
@@ -337,7 +337,7 @@ def _file_lines(summary: RunSummary) -> Iterator[Sequence[Value]]:
             documents = None
 
 
-def _write_run(page: Page, summary: RunSummary, nights: Sequence[Night]) -> TrendTold:
+def _write_run(page: Page, summary: RunSummary, runs: Sequence[RunCounts]) -> TrendCells:
     page.line(f"Run {summary.run}", height=30, font_size=14, bold=True, valign="vcenter", indent=0)
     facts = {
         "started (UTC)": summary.started_at,
@@ -357,9 +357,9 @@ def _write_run(page: Page, summary: RunSummary, nights: Sequence[Night]) -> Tren
     page.table("tblRules", _FACTS, [[Cell(verdict), Cell(MEANINGS[verdict])] for verdict in IN_ORDER])
     page.section("The last runs that told of documents")
     first = page.row + 1
-    page.table("tblRuns", _NIGHTS, [[Cell(value) for value in night[:4]] for night in nights])
-    ends = (first, first + len(nights) - 1)
-    return TrendTold(*(f"'{page.title}'!{xl_range_abs(ends[0], column, ends[1], column)}" for column in range(4)))
+    page.table("tblRuns", _RUN_COUNTS, [[Cell(value) for value in counts[:4]] for counts in runs])
+    ends = (first, first + len(runs) - 1)
+    return TrendCells(*(f"'{page.title}'!{xl_range_abs(ends[0], column, ends[1], column)}" for column in range(4)))
 
 
 def free_name(folder: Path) -> str:

@@ -144,8 +144,8 @@ class WorkList:
 
     def write(self, sheet: TableSheet, open_ones: Iterator[Standing]) -> None:
         """Fill the sheet Exceptions, adding up what is in it."""
-        for standing, entry, said in self._told(open_ones):
-            values = {name: said[name].value if name in said else "" for name in HEADS}
+        for standing, entry, remarks in self._with_remarks(open_ones):
+            values = {name: remarks[name].value if name in remarks else "" for name in HEADS}
             values["status"] = values["status"] or OPEN
             days, figures = self._ages.days(standing.opened_at), _figures(entry)
             bucket = bucket_of(days)
@@ -162,17 +162,17 @@ class WorkList:
 
     def write_closed(self, sheet: TableSheet, closed: Iterator[Standing]) -> None:
         """Fill the sheet Closed."""
-        for standing, entry, said in self._told(closed):
+        for standing, entry, remarks in self._with_remarks(closed):
             self.closed_by_word += standing.closed in WORDS
-            words = [said[name].value if name in said else "" for name in HEADS]
-            status = said.get("status")
+            words = [remarks[name].value if name in remarks else "" for name in HEADS]
+            status = remarks.get("status")
             spoken = (status.who, datetime.fromisoformat(status.at)) if status else ("", None)
             where = (_day(standing.opened_at), standing.run, standing.closed_run or self._run)
             days = self._ages.days(standing.opened_at)
             head = (exception_id(entry.id), entry.key, entry.operation, self._drop(entry.drop).mapping)
             sheet.add((*head, standing.verdict, standing.closed, *where, days, *words, *spoken), {5: Tone.GOOD})
 
-    def _told(self, standings: Iterator[Standing]) -> Iterator[tuple[Standing, Entry, dict[str, Remark]]]:
+    def _with_remarks(self, standings: Iterator[Standing]) -> Iterator[tuple[Standing, Entry, dict[str, Remark]]]:
         while some := list(islice(standings, _BATCH)):
             wanted = [one.entry for one in some]
             remarks = self._queries.remarks_on(wanted)
@@ -190,8 +190,8 @@ class WorkList:
         problem = _first(entry.problems)
         if problem is None:
             reason = entry.reason if entry.state is not State.ACCEPTED else ""
-            told = reason or MEANINGS.get(Verdict(standing.verdict), "")
-            return ("", "", "", "", None, told, _beginning(entry, drop))
+            text = reason or MEANINGS.get(Verdict(standing.verdict), "")
+            return ("", "", "", "", None, text, _beginning(entry, drop))
         path = problem.where.path
         source, cell = self._source(entry, path) if path else ("", "")
         place = str(problem.where) if problem.where.file and problem.where.row else cell

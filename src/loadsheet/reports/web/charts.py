@@ -92,5 +92,5 @@ def _svg(chart: leather.Chart, title: str, kind: str, height: int) -> Markup:
     with localcontext(prec=_DIGITS):  # the library computes its ticks with as many as the figures of a report have
         drawn = str(chart.to_svg(width=_WIDTH, height=height))
     head = f'<svg width="{_WIDTH}" height="{height}"'
-    told = f'<svg class="chart {kind}" viewBox="0 0 {_WIDTH} {height}" role="img" aria-label="{escape(title)}"'
-    return Markup(drawn.replace(head, told, 1))  # noqa: S704 (written by the library, which escapes labels)
+    opening_tag = f'<svg class="chart {kind}" viewBox="0 0 {_WIDTH} {height}" role="img" aria-label="{escape(title)}"'
+    return Markup(drawn.replace(head, opening_tag, 1))  # noqa: S704 (written by the library, which escapes labels)

@@ -56,32 +56,32 @@ def fleet_status(settings: Settings) -> FleetStatus | None:
         fleet = fleet_of(settings)
     except LedgerError:
         return None
-    return None if fleet is None else told(fleet, settings.shipper)
+    return None if fleet is None else fleet_shown(fleet, settings.shipper)
 
 
-def told(fleet: "Fleet", shipper: str) -> FleetStatus:
+def fleet_shown(fleet: "Fleet", shipper: str) -> FleetStatus:
     """What is told of a fleet on the page of this shipper (empty: the only one)."""
-    mine = [one for one in fleet.queue if one.shipper == shipper]
+    queue = [one for one in fleet.queue if one.shipper == shipper]
     taken = [one for one in fleet.takeovers if one.shipper == shipper]
     return FleetStatus(
         stamp(fleet.at),
         fleet.alive,
         [_line(one, shipper) for one in fleet.workers[:WORKERS_SHOWN]],
         max(0, len(fleet.workers) - WORKERS_SHOWN),
-        sum(one.waiting for one in mine),
-        sum(one.under_way for one in mine),
-        round(max((one.oldest_s for one in mine), default=0.0) / _MINUTE_S),
+        sum(one.waiting for one in queue),
+        sum(one.under_way for one in queue),
+        round(max((one.oldest_s for one in queue), default=0.0) / _MINUTE_S),
         len(taken),
     )
 
 
 def _line(one: "Worker", shipper: str) -> WorkerLine:
-    seen = {what if not shipper else _mine(what, shipper): None for what in one.doing}
-    doing = ", ".join(seen) if one.alive else ""
+    activities = {what if not shipper else _activity(what, shipper): None for what in one.doing}
+    doing = ", ".join(activities) if one.alive else ""
     return WorkerLine(one.name, one.state, _TONES[one.state], stamp(one.seen), doing or "nothing", one.done)
 
 
-def _mine(what: str, shipper: str) -> str:
+def _activity(what: str, shipper: str) -> str:
     """What a worker does, as a page of this shipper may say it."""
-    whose, _, more = what.partition(" ")
-    return more if whose == shipper else _OTHERS
+    owner, _, more = what.partition(" ")
+    return more if owner == shipper else _OTHERS

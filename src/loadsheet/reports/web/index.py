@@ -22,7 +22,7 @@ from loadsheet.reports.web.charts import Layer, columns
 from loadsheet.reports.web.cluster import FleetStatus
 from loadsheet.reports.web.orders import anchor, tone_of
 from loadsheet.reports.web.rendering import page
-from loadsheet.reports.web.verdict import CODES, word
+from loadsheet.reports.web.verdict import CODES, run_verdict
 
 INDEX = "index.html"
 
@@ -56,11 +56,11 @@ class _Summary(msgspec.Struct):
 
 
 class RunLine(NamedTuple):
-    """A run in a line. `word` is its verdict in a word or two, `tone` the colour beside it; `says` tells more."""
+    """A run in a line. `verdict` is its verdict in a word or two, `tone` the colour beside it; `says` tells more."""
 
     name: str
     started_at: str
-    word: str
+    verdict: str
     tone: str
     says: str
     rows: int
@@ -134,29 +134,31 @@ def _folders(outbox: Path) -> tuple[list[str], set[str]]:
 
 def _line(outbox: Path, name: str, *, linked: bool) -> RunLine:
     try:
-        told = _decode((outbox / name / "run.json").read_bytes())
+        summary = _decode((outbox / name / "run.json").read_bytes())
     except (OSError, msgspec.MsgspecError):
         return RunLine(
             name, "", "unknown", "plain", "its run.json is missing or cannot be read", 0, 0, 0, 0, "", "", (), 0
         )
-    documents = sum(told.verdicts.values())
-    agreeing = sum(told.verdicts.get(verdict, 0) for verdict in AGREES)
-    needing = told.needs_someone.entries
-    said = word(balances=told.balance.balances, exit_code=told.exit_code, needing=needing, documents=documents)
-    reports = [name for name in told.reports if _FIRST.fullmatch(name) or (linked and "/" not in name)]
-    code = "" if told.exit_code is None else f"{told.exit_code} {CODES.get(told.exit_code, '')}".strip()
+    documents = sum(summary.verdicts.values())
+    agreeing = sum(summary.verdicts.get(verdict, 0) for verdict in AGREES)
+    needing = summary.needs_someone.entries
+    verdict = run_verdict(
+        balances=summary.balance.balances, exit_code=summary.exit_code, needing=needing, documents=documents
+    )
+    reports = [name for name in summary.reports if _FIRST.fullmatch(name) or (linked and "/" not in name)]
+    code = "" if summary.exit_code is None else f"{summary.exit_code} {CODES.get(summary.exit_code, '')}".strip()
     says = (
         f"{agreeing:,} of {documents:,} documents agree"
         if documents
-        else f"{told.balance.read:,} rows read, no document"
+        else f"{summary.balance.read:,} rows read, no document"
     )
     return RunLine(
         name,
-        told.started_at,
-        said.text,
-        said.tone,
+        summary.started_at,
+        verdict.text,
+        verdict.tone,
         says,
-        told.balance.read,
+        summary.balance.read,
         documents,
         agreeing,
         needing,

@@ -27,7 +27,7 @@ _CELLS_LOOKED_AT = 50
 _PROBLEMS_MAX = 20
 
 NOT_BUILT, REMOVED = "not built", "not kept"
-_HELD = {  # what stands for a value at the exchange, where its listing does not show another one
+_AT_EXCHANGE = {  # what stands for a value at the exchange, where its listing does not show another one
     Verdict.MATCHED: "the same",
     Verdict.WITHIN_TOLERANCE: "the same",
     Verdict.VALUE_DIFFERENCE: "the same",
@@ -77,7 +77,7 @@ class RowsShown(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class DocumentDetails:
     """A document as the template takes it. `asked` are the values in question, `others` all the rest."""
 
     anchor: str
@@ -91,7 +91,7 @@ class Told:
     why: tuple[str, ...]
     problems: tuple[Problem, ...]
     problems_more: int
-    asked: tuple[Line, ...]
+    in_question: tuple[Line, ...]
     others: tuple[Line, ...]
     lines_more: int
     rows: tuple[RowsShown, ...]
@@ -128,14 +128,14 @@ def tone_of(verdict: Verdict) -> str:
     return "good" if verdict in AGREES else "bad" if verdict in NEEDS_SOMEONE else "note"
 
 
-def tell(name: str, entry: Entry, match: Match, drop: Drop, origin: Origin) -> Told:
+def describe_document(name: str, entry: Entry, match: Match, drop: Drop, origin: Origin) -> DocumentDetails:
     """A document under its anchor, from what the ledger knows and the reconciliation found."""
     legs = _Legs(entry, match, origin)
     legs.fill()
     errors = [problem for problem in entry.problems if problem.level == "error"]
     removed = f"its values were removed on {entry.removed[:10]} and are not kept any more" if entry.removed else ""
     reason = entry.reason if entry.state is not State.ACCEPTED and not errors else ""
-    return Told(
+    return DocumentDetails(
         anchor=name,
         entry=entry,
         verdict=match.verdict,
@@ -147,7 +147,7 @@ def tell(name: str, entry: Entry, match: Match, drop: Drop, origin: Origin) -> T
         why=tuple(text for text in (reason, removed) if text),
         problems=entry.problems[:_PROBLEMS_MAX],
         problems_more=max(0, len(entry.problems) - _PROBLEMS_MAX),
-        asked=tuple(legs.asked),
+        in_question=tuple(legs.in_question),
         others=tuple(legs.others),
         lines_more=legs.more,
         rows=() if entry.payload or entry.removed else tuple(_rows_shown(entry.rows, origin.tables)),
@@ -173,13 +173,13 @@ class _Legs:
 
     def __init__(self, entry: Entry, match: Match, origin: Origin) -> None:
         self._entry, self._origin = entry, origin
-        self._apart = {found.path: (found, "differs", "bad") for found in match.differences}
-        self._apart |= {found.path: (found, "within tolerance", "note") for found in match.tolerated}
-        self._seen = _HELD.get(match.verdict, _NOT_SENT)
+        self._differences = {found.path: (found, "differs", "bad") for found in match.differences}
+        self._differences |= {found.path: (found, "within tolerance", "note") for found in match.tolerated}
+        self._at_exchange = _AT_EXCHANGE.get(match.verdict, _NOT_SENT)
         self._paths = {problem.where.path for problem in entry.problems}
-        self._cells = {_spot(problem.where): problem for problem in entry.problems if problem.where.column}
+        self._cells = {_cell_key(problem.where): problem for problem in entry.problems if problem.where.column}
         self._is_one = len({(table.file, table.sheet) for table in _tables_of(entry.rows, origin.tables)}) == 1
-        self.asked: list[Line] = []
+        self.in_question: list[Line] = []
         self.others: list[Line] = []
         self.more = 0
 
@@ -189,42 +189,44 @@ class _Legs:
         """
         unplaced = dict(self._cells)
         for path, value in _flat(_decoder.decode(self._entry.payload) if self._entry.payload else {}, ""):
-            if len(self.others) >= LINES_MAX and path not in self._apart and path not in self._paths:
+            if len(self.others) >= LINES_MAX and path not in self._differences and path not in self._paths:
                 self.more += 1
             else:
                 self._add(path, value, unplaced)
-        for path, (found, says, tone) in self._apart.items():
-            self.asked.append(Line(path, (), 0, found.sent or "nothing", found.held or "nothing", says, tone))
+        for path, (found, says, tone) in self._differences.items():
+            self.in_question.append(Line(path, (), 0, found.sent or "nothing", found.held or "nothing", says, tone))
         sent = "" if self._entry.payload else REMOVED if self._entry.removed else NOT_BUILT
         for problem in unplaced.values():
             shown = CellShown(problem.found, self._place(problem.where), problem.where.column)
-            self.asked.append(Line(problem.where.path or problem.where.column, (shown,), 1, sent, self._seen))
-        del self.asked[LINES_MAX:]
+            self.in_question.append(
+                Line(problem.where.path or problem.where.column, (shown,), 1, sent, self._at_exchange)
+            )
+        del self.in_question[LINES_MAX:]
 
     def _add(self, path: str, value: str, unplaced: dict[tuple[str, str, int, str], Problem]) -> None:
         places = locate(self._origin.lineage, self._entry.rows, self._entry.items, path)
         cells = [
             self._cell(place.table, self._entry.rows[place.row], place.label) for place in places[:_CELLS_LOOKED_AT]
         ]
-        mine = [cell for spot, cell in cells if spot in self._cells]
-        for spot, _ in cells:
-            unplaced.pop(spot, None)
-        shown = tuple([*mine, *(cell for spot, cell in cells if spot not in self._cells)][:_CELLS_MAX])
-        if path in self._apart:
-            found, says, tone = self._apart.pop(path)
-            self.asked.append(Line(path, shown, len(places), value, found.held or "nothing", says, tone))
+        with_problem = [cell for key, cell in cells if key in self._cells]
+        for key, _ in cells:
+            unplaced.pop(key, None)
+        shown = tuple([*with_problem, *(cell for key, cell in cells if key not in self._cells)][:_CELLS_MAX])
+        if path in self._differences:
+            found, says, tone = self._differences.pop(path)
+            self.in_question.append(Line(path, shown, len(places), value, found.held or "nothing", says, tone))
         else:
-            among = self.asked if mine or path in self._paths else self.others
-            among.append(Line(path, shown, len(places), value, self._seen))
+            lines = self.in_question if with_problem or path in self._paths else self.others
+            lines.append(Line(path, shown, len(places), value, self._at_exchange))
 
     def _cell(self, name: str, row: SourceRow, label: str) -> tuple[tuple[str, str, int, str], CellShown]:
         """The cell of a row under a label, with its spot; the header may spell the label in its own way."""
         table = self._origin.tables[name]
-        found = next((one for one in (label, _spelled(table.header, label)) if one in table.header), "")
-        where = table.where(row.number, found)
-        position = table.header.index(found) if found else len(row.cells)
+        spelling = next((one for one in (label, _spelled(table.header, label)) if one in table.header), "")
+        where = table.where(row.number, spelling)
+        position = table.header.index(spelling) if spelling else len(row.cells)
         text = row.cells[position] if position < len(row.cells) else ""
-        return _spot(where), CellShown(text, self._place(where), found or label)
+        return _cell_key(where), CellShown(text, self._place(where), spelling or label)
 
     def _place(self, where: Where) -> str:
         """A place as short as the document's own rows allow."""
@@ -234,7 +236,7 @@ class _Legs:
         return f"{where.file} {where.sheet}!{at}" if where.sheet else f"{where.file} {at}"
 
 
-def _spot(where: Where) -> tuple[str, str, int, str]:
+def _cell_key(where: Where) -> tuple[str, str, int, str]:
     return where.file, where.sheet, where.row, where.column
 
 
@@ -263,8 +265,11 @@ def _rows_shown(rows: Sequence[SourceRow], tables: dict[str, SourceTable]) -> It
     by_table: dict[str, list[SourceRow]] = {}
     for row in rows:
         by_table.setdefault(row.table, []).append(row)
-    for name, mine in by_table.items():
+    for name, table_rows in by_table.items():
         table = tables[name]
         yield RowsShown(
-            f"{table.file} {table.sheet}".strip(), table.header, mine[:ROWS_MAX], max(0, len(mine) - ROWS_MAX)
+            f"{table.file} {table.sheet}".strip(),
+            table.header,
+            table_rows[:ROWS_MAX],
+            max(0, len(table_rows) - ROWS_MAX),
         )

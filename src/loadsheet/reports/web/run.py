@@ -26,9 +26,9 @@ from loadsheet.reports.sentences import (
     with_missing_records,
 )
 from loadsheet.reports.web.charts import Bar, bars
-from loadsheet.reports.web.orders import Anchors, Told, files_of, places_of, tell, tone_of
+from loadsheet.reports.web.orders import Anchors, DocumentDetails, describe_document, files_of, places_of, tone_of
 from loadsheet.reports.web.rendering import page, part
-from loadsheet.reports.web.verdict import word
+from loadsheet.reports.web.verdict import run_verdict
 
 PAGE = "run.html"
 
@@ -67,7 +67,7 @@ class _Kept(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class OtherTold:
+class DocumentLine:
     """A document that needs nobody, in a line."""
 
     key: str
@@ -109,10 +109,10 @@ class RunPage:
         self._drops: dict[int, Drop] = {}
         self._origins: dict[int, Origin] = {}
         self._needing: list[_Kept] = []
-        self._others: list[OtherTold] = []
+        self._others: list[DocumentLine] = []
         self._count = Counter[bool]()
         self._places: dict[str, str] = {}  # of problems that are shown: the anchor of their document
-        self._first: dict[Verdict, Told] = {}
+        self._first: dict[Verdict, DocumentDetails] = {}
 
     def open(self, drop: Drop) -> None:
         """Begin with a drop."""
@@ -143,7 +143,7 @@ class RunPage:
         reports = [name for name in summary.reports if name not in answers and "/" not in name]
         values = {
             "summary": summary,
-            "word": word(
+            "word": run_verdict(
                 balances=summary.balance.balances,
                 exit_code=summary.exit_code,
                 needing=self._count[True],
@@ -159,7 +159,7 @@ class RunPage:
             "chart": bars("Documents by outcome; the table beside it has the same numbers", list(_bars(summary))),
             "meanings": MEANINGS,
             "only_listed": MEANINGS[Verdict.ONLY_LISTED],
-            "pressing": [(verdict, summary.verdicts[verdict], told) for verdict, told in self._first.items()],
+            "pressing": [(verdict, summary.verdicts[verdict], details) for verdict, details in self._first.items()],
             "anchors": self._places,
             "causes": summary.causes[:_CAUSES_MAX],
             "causes_more": len(summary.causes[_CAUSES_MAX:]),
@@ -183,17 +183,19 @@ class RunPage:
         """The documents that need someone: in full, then without their values, as long as there is room for them."""
         spent, brief = 0, False
         for entry, match in self._fetched(needing):
-            told = tell(anchors.take(entry.key), entry, match, self._drops[entry.drop], self._origin(entry.drop))
-            section = part("order.html", {"told": told, "brief": brief})
+            details = describe_document(
+                anchors.take(entry.key), entry, match, self._drops[entry.drop], self._origin(entry.drop)
+            )
+            section = part("order.html", {"document": details, "brief": brief})
             if not brief and spent + len(section) > _IN_FULL_CHARACTERS:
                 brief = True
-                section = part("order.html", {"told": told, "brief": brief})
+                section = part("order.html", {"document": details, "brief": brief})
             spent += len(section)
             if spent > _CHARACTERS_MAX:
                 return
-            for problem in told.problems:
-                self._places.setdefault(str(problem.where), told.anchor)
-            self._first.setdefault(told.verdict, told)
+            for problem in details.problems:
+                self._places.setdefault(str(problem.where), details.anchor)
+            self._first.setdefault(details.verdict, details)
             yield section
 
     def _fetched(self, needing: Sequence[_Kept]) -> Iterator[tuple[Entry, Match]]:
@@ -202,11 +204,11 @@ class RunPage:
             entries = self._queries.entries_by_id([kept.entry for kept in some])
             yield from zip(entries, (kept.match for kept in some), strict=True)
 
-    def _line(self, entry: Entry, match: Match) -> OtherTold:
+    def _line(self, entry: Entry, match: Match) -> DocumentLine:
         drop = self._drops[entry.drop]
         tables = {table.name: table for table in drop.tables}
         places, files = places_of(entry.rows, tables), files_of(entry.rows, tables)
-        return OtherTold(entry.key, entry.operation, match.verdict, entry.receipt, drop, places, files)
+        return DocumentLine(entry.key, entry.operation, match.verdict, entry.receipt, drop, places, files)
 
     def _origin(self, drop: int) -> Origin:
         if drop not in self._origins:

@@ -14,23 +14,23 @@ CODES = {
 """Exit codes in words."""
 
 
-class Word(NamedTuple):
+class RunVerdict(NamedTuple):
     """The words, and the tone of their colour: good, bad, note or plain."""
 
     text: str
     tone: str
 
 
-def word(*, balances: bool, exit_code: int | None, needing: int, documents: int) -> Word:
+def run_verdict(*, balances: bool, exit_code: int | None, needing: int, documents: int) -> RunVerdict:
     """The first that is true: it does not balance, it did not get to its end, some documents need someone, something else does (a
     file was set aside), all is well; or nothing came in.
     """
     if not balances:
-        return Word("does not balance", "bad")
+        return RunVerdict("does not balance", "bad")
     if exit_code is not None and exit_code > 1:
-        return Word(CODES.get(exit_code, f"exit code {exit_code}"), "bad")
+        return RunVerdict(CODES.get(exit_code, f"exit code {exit_code}"), "bad")
     if needing:
-        return Word(f"{needing:,} need{'s' if needing == 1 else ''} someone", "note")
+        return RunVerdict(f"{needing:,} need{'s' if needing == 1 else ''} someone", "note")
     if exit_code:
-        return Word(CODES[exit_code], "note")
-    return Word("all is well", "good") if documents else Word("nothing came in", "plain")
+        return RunVerdict(CODES[exit_code], "note")
+    return RunVerdict("all is well", "good") if documents else RunVerdict("nothing came in", "plain")
