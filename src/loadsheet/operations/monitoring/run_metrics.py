@@ -64,7 +64,7 @@ def _of_night(night: Night) -> Iterator[Metric]:
 
 def _of_ledger(queries: LedgerQueries, night: Night) -> Iterator[Metric]:
     moments = [stamp(night.ended - timedelta(days=days)) for _, days in AGES]
-    found = queries.standings(moments)
+    found = queries.figures(moments)
     if found.last_success:
         told = "When the last run ended that did its work (exit code 0 or 1)."
         yield _gauge("last_success_timestamp_seconds", told, {(): _moment(found.last_success).timestamp()})
