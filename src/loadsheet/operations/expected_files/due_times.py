@@ -9,7 +9,7 @@ from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from functools import cache
 from zoneinfo import ZoneInfo
 
-from loadsheet.settings.expecting import WEEKDAYS, Expectation
+from loadsheet.settings.expected_files import WEEKDAYS, Expectation
 
 IsFree = Callable[[date], bool]
 

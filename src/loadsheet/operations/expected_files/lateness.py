@@ -13,7 +13,7 @@ from itertools import pairwise
 
 from loadsheet.ledger.arrival_queries import Arrival
 from loadsheet.operations.expected_files.due_times import Dues, shown
-from loadsheet.settings.expecting import Expectation
+from loadsheet.settings.expected_files import Expectation
 
 CHAIN = 4
 """So many due moments back it is followed up which file counted for which."""
