@@ -1,6 +1,6 @@
-"""A night: one attended run as the rooms around it see it, whatever it came to.
+"""The outcome of one run, for metrics and notifications, whether the run succeeded, stopped early or never began.
 
-Owns: the value. `attending` makes it; `arrivals`, `telling` and `seeing` read it.
+`operations.run_hooks` creates it.
 """
 
 from dataclasses import dataclass
@@ -12,9 +12,9 @@ from loadsheet.reports.run_document import RunSummary
 
 
 @dataclass(frozen=True, slots=True)
-class Night:
-    """What a run came to. Moments are aware, in UTC; `shipper` is empty where the settings declare none. A run that could not begin
-    (the ledger is held, a mapping is wrong) has no `summary` and no `folder`; `stopped` says why a run ended early, or did not begin.
+class RunOutcome:
+    """The outcome of a run. Times are aware, in UTC; `shipper` is empty if the settings declare none. A run that could not begin (the
+    ledger is locked, a mapping is wrong) has no `summary` and no `folder`; `stopped` is why a run ended early or did not begin.
     """
 
     shipper: str
@@ -25,16 +25,16 @@ class Night:
     summary: RunSummary | None = None
     folder: Path | None = None
     left: tuple[Problem, ...] = ()
-    place: str = ""  # where people find the folder, if that is in an object store
+    address: str = ""  # where people find the folder, if that is in an object store
 
     @property
     def run(self) -> str:
-        """The name of the run; empty if it could not begin."""
+        """The name of the run; empty if the run could not begin."""
         return self.summary.run if self.summary else ""
 
     def report(self, name: str = "") -> str:
-        """Where people find a report of this name, or all; empty if there is none."""
+        """The address or path of a report, or of the folder of all reports; empty if there are none."""
         if self.folder is None:
             return ""
-        found = self.place or str(self.folder.absolute())
-        return f"{found}/{name}" if name else found
+        folder = self.address or str(self.folder.absolute())
+        return f"{folder}/{name}" if name else folder

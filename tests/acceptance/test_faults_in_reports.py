@@ -57,9 +57,9 @@ IN_ALL = [
     "reconcile.findings.Reconciliation.as_seen",
 ]
 AFTER_IT = {
-    "operations.notifications.tell": "notices",
-    "operations.notifications.began": "notice of the beginning",
-    "operations.monitoring.measure": "metrics",
+    "operations.notifications.send_notifications": "notices",
+    "operations.notifications.ping_start": "notice of the beginning",
+    "operations.monitoring.update_metrics": "metrics",
     "operations.expected_files.overdue": "what is late",
     "reports.sentences.verdict_sentence": "the summary",
     "cli.run_end.seal_night": "the capsule",
@@ -239,7 +239,7 @@ def test_faults_after_the_reports_are_each_said_and_leave_them_whole(house, monk
     assert invoke(["run"]) == 1
 
 
-@pytest.mark.parametrize("where", ["operations.notifications.tell", "cli.run_end.keep"])
+@pytest.mark.parametrize("where", ["operations.notifications.send_notifications", "cli.run_end.keep"])
 def test_a_fault_after_the_end_is_in_ledger_run_json_and_exit_code_alike(house, monkeypatch, capsys, where):
     recorded_as_it_ended(house, monkeypatch, capsys, where)
 
@@ -270,7 +270,7 @@ def check_recorded(house, capsys, folder, undone):
 
 def test_what_stdout_says_of_such_a_run_is_the_same(house, monkeypatch, capsys):
     with monkeypatch.context() as patch:
-        broken(patch, "operations.notifications.tell")
+        broken(patch, "operations.notifications.send_notifications")
         assert invoke(["run", "--json"]) == 70
     told = json.loads(capsys.readouterr().out)
     assert (told["exit_code"], told["undone"][0]["what"]) == (70, "notices")
@@ -295,7 +295,7 @@ def test_an_end_that_the_ledger_cannot_take_is_in_run_json_and_told_by_the_next_
 
 def test_an_end_that_cannot_be_corrected_is_said(house, monkeypatch, capsys):
     with monkeypatch.context() as patch:
-        broken(patch, "operations.notifications.tell")
+        broken(patch, "operations.notifications.send_notifications")
         broken(patch, "ledger.maintenance.Maintenance.correct_end")
         broken(patch, "reports.rewrite_summary")
         assert invoke(["run"]) == 70

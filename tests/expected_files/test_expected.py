@@ -11,7 +11,7 @@ from ledgers import Ticking, document, drop_of, ledger_in, order, plan, unreadab
 
 from loadsheet.cli import loadsheet
 from loadsheet.ledger.codec import stamp
-from loadsheet.operations.expected_files import next_due, overdue, standing
+from loadsheet.operations.expected_files import next_due, overdue, statuses
 from loadsheet.problems import Problem, Where
 from loadsheet.settings import Settings
 
@@ -79,7 +79,7 @@ def test_a_file_of_the_future_came_when_it_was_found(house):
     house.night(at("03-03T01:15"))
     house.night(at("03-04T01:15"), ("acme_1.csv", at("12-24T20:00")))
     assert house.late() == []
-    (awaited,) = standing(house.settings, house.queries)
+    (awaited,) = statuses(house.settings, house.queries)
     assert awaited.came[0].came <= at("03-04T01:16")
 
 
@@ -138,8 +138,8 @@ def test_a_gap_between_runs_is_told_for_what_it_is(house):
     assert house.late(at("03-04T01:15")) == []
     house.night(at("03-06T01:15"))
     (late,) = overdue(house.settings, house.queries, at("03-06T01:15"))
-    assert late.over
-    assert late.what == "runs since 2026-03-04T01:15:00.007Z"
+    assert late.is_one_off
+    assert late.name == "runs since 2026-03-04T01:15:00.007Z"
     assert late.due == at("03-05T02:15") + timedelta(milliseconds=7)
 
 

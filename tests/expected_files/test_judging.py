@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loadsheet.ledger.arrival_queries import Arrival
-from loadsheet.operations.expected_files.lateness import fits, judge
-from loadsheet.settings.expected_files import Expectation
+from loadsheet.operations.expected_files import matches, status_of
+from loadsheet.settings.expecting import Expectation
 
 LONG_AGO = datetime(2025, 1, 1, tzinfo=UTC)
 DAILY = Expectation(name="acme", files="acme_*.csv", by="21:30", days="Mon-Sun", timezone="UTC")
@@ -26,7 +26,7 @@ def came(*when, records=10, mapping="acme"):
 
 
 def stands(arrivals, looked, expectation=DAILY, since=LONG_AGO):
-    return judge(expectation, arrivals, looked=looked, since=since)
+    return status_of(expectation, arrivals, looked=looked, since=since)
 
 
 def test_what_came_in_time_is_not_late():
@@ -113,10 +113,10 @@ def test_what_was_due_before_anybody_looked_is_not_judged():
 
 
 def test_patterns_fit_names_in_any_folder_whatever_their_case():
-    assert fits("acme/ACME_1.CSV", ("acme_*.csv",))
-    assert fits("acme/x.csv", ("acme/*.csv",))
-    assert not fits("other/x.csv", ("acme/*.csv",))
-    assert not fits("acme_1.csv.fix", ("acme_*.csv",))
+    assert matches("acme/ACME_1.CSV", ("acme_*.csv",))
+    assert matches("acme/x.csv", ("acme/*.csv",))
+    assert not matches("other/x.csv", ("acme/*.csv",))
+    assert not matches("acme_1.csv.fix", ("acme_*.csv",))
 
 
 moments = st.datetimes(datetime(2026, 11, 2), datetime(2026, 11, 30)).map(lambda when: when.replace(tzinfo=UTC))

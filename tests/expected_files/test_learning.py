@@ -10,11 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loadsheet.ledger.arrival_queries import Arrival
-from loadsheet.operations.expected_files.due_times import zone_of
-from loadsheet.operations.expected_files.lateness import judge
+from loadsheet.operations.expected_files import status_of, zone_of
 from loadsheet.operations.expected_files.suggestions import as_toml, patterns, suggest
 from loadsheet.settings import Settings
-from loadsheet.settings.expected_files import WEEKDAYS, Expectation
+from loadsheet.settings.expecting import WEEKDAYS, Expectation
 
 BERLIN = zone_of("Europe/Berlin")
 FIRST = date(2026, 2, 2)  # a Monday
@@ -64,7 +63,7 @@ def test_a_suggestion_pasted_into_the_settings_is_an_expectation(tmp_path):
     assert tomllib.loads(file.read_text())["expect"][0]["at_least"] == 2
     (expectation,) = Settings.load(file).expect
     assert (expectation.name, expectation.timezone) == ("acme", "Europe/Berlin")
-    assert judge(expectation, queries(name='a"c[1]_{day}.xlsx', files=2), looked=end(), since=end(0)).came
+    assert status_of(expectation, queries(name='a"c[1]_{day}.xlsx', files=2), looked=end(), since=end(0)).came
 
 
 def test_too_little_history_suggests_nothing():
@@ -156,7 +155,7 @@ def test_of_a_regular_history_nearly_nothing_would_have_been_late(on, start, spr
     looks = [end(day) + timedelta(minutes=minutes) for day in range(7, 84) for minutes in (0, 720)]
     dues = {}
     for looked in looks:
-        stands = judge(expectation, arrivals, looked=looked, since=end(0))
+        stands = status_of(expectation, arrivals, looked=looked, since=end(0))
         if stands.due is not None:
             dues.setdefault(stands.due, stands.late)
     assert sum(dues.values()) <= 0.1 * len(dues) + 1

@@ -7,50 +7,50 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loadsheet.operations.expected_files.due_times import Dues, free_days, moment, shown, zone_of
+from loadsheet.operations.expected_files import DueTimes, free_days, local_text, to_utc, zone_of
 from loadsheet.problems import SettingsError
 from loadsheet.settings import Settings
-from loadsheet.settings.expected_files import Expectation
+from loadsheet.settings.expecting import Expectation
 
 BERLIN = zone_of("Europe/Berlin")
 
 
 def dues(days="Mon-Fri", by="21:30", **more):
-    return Dues(Expectation(files="a*", by=by, days=days, timezone="Europe/Berlin", **more))
+    return DueTimes(Expectation(files="a*", by=by, days=days, timezone="Europe/Berlin", **more))
 
 
 def test_a_time_stays_the_same_on_the_wall_when_clocks_are_changed():
-    assert moment(date(2026, 3, 27), time(21, 30), BERLIN) == datetime(2026, 3, 27, 20, 30, tzinfo=UTC)
-    assert moment(date(2026, 3, 30), time(21, 30), BERLIN) == datetime(2026, 3, 30, 19, 30, tzinfo=UTC)
+    assert to_utc(date(2026, 3, 27), time(21, 30), BERLIN) == datetime(2026, 3, 27, 20, 30, tzinfo=UTC)
+    assert to_utc(date(2026, 3, 30), time(21, 30), BERLIN) == datetime(2026, 3, 30, 19, 30, tzinfo=UTC)
 
 
 def test_a_time_in_the_gap_means_the_later_reading():
     # 02:30 does not exist on this day: 01:30 UTC is 03:30 on the wall, half an hour after the gap
-    assert moment(date(2026, 3, 29), time(2, 30), BERLIN) == datetime(2026, 3, 29, 1, 30, tzinfo=UTC)
+    assert to_utc(date(2026, 3, 29), time(2, 30), BERLIN) == datetime(2026, 3, 29, 1, 30, tzinfo=UTC)
 
 
 def test_a_time_in_the_fold_means_the_later_reading():
     # 02:30 exists twice: at 00:30 and at 01:30 UTC
-    assert moment(date(2026, 10, 25), time(2, 30), BERLIN) == datetime(2026, 10, 25, 1, 30, tzinfo=UTC)
+    assert to_utc(date(2026, 10, 25), time(2, 30), BERLIN) == datetime(2026, 10, 25, 1, 30, tzinfo=UTC)
 
 
 def test_nothing_is_due_on_other_days_of_the_week():
     saturday = datetime(2026, 11, 21, 12, tzinfo=UTC)
-    assert [shown(due, BERLIN) for due in islice(dues("Mon-Fri").before(saturday), 2)] == [
+    assert [local_text(due, BERLIN) for due in islice(dues("Mon-Fri").before(saturday), 2)] == [
         "Fri 2026-11-20 21:30",
         "Thu 2026-11-19 21:30",
     ]
-    assert shown(dues("Mon-Fri").after(saturday), BERLIN) == "Mon 2026-11-23 21:30"
+    assert local_text(dues("Mon-Fri").after(saturday), BERLIN) == "Mon 2026-11-23 21:30"
 
 
 def test_nothing_is_due_on_public_holidays_of_the_expectation_or_of_the_settings():
     monday = datetime(2025, 12, 29, 8, tzinfo=UTC)
     expectation = Expectation(files="a*", by="06:00", timezone="Europe/Berlin")
-    assert shown(next(Dues(expectation).before(datetime(2025, 12, 26, 8, tzinfo=UTC))), BERLIN)[:3] == "Fri"
-    before = [shown(due, BERLIN)[4:14] for due in islice(Dues(expectation, "DE").before(monday), 3)]
+    assert local_text(next(DueTimes(expectation).before(datetime(2025, 12, 26, 8, tzinfo=UTC))), BERLIN)[:3] == "Fri"
+    before = [local_text(due, BERLIN)[4:14] for due in islice(DueTimes(expectation, "DE").before(monday), 3)]
     assert before == ["2025-12-29", "2025-12-24", "2025-12-23"]
     mine = expectation.model_copy(update={"holidays": "none"})
-    assert shown(list(islice(Dues(mine, "DE").before(monday), 2))[1], BERLIN)[4:14] == "2025-12-26"
+    assert local_text(list(islice(DueTimes(mine, "DE").before(monday), 2))[1], BERLIN)[4:14] == "2025-12-26"
 
 
 def test_the_holidays_of_a_country_that_nobody_knows_are_no_holidays():
@@ -64,7 +64,7 @@ def test_the_holidays_of_a_country_that_nobody_knows_are_no_holidays():
     st.sampled_from(["Europe/Berlin", "America/St_Johns", "Australia/Lord_Howe", "Pacific/Apia", "UTC"]),
 )
 def test_due_moments_go_down_without_a_hole_and_the_next_follows(now, by, days, zone):
-    found = Dues(Expectation(files="a*", by=by, days=tuple(map(str, sorted(days))), timezone=zone))
+    found = DueTimes(Expectation(files="a*", by=by, days=tuple(map(str, sorted(days))), timezone=zone))
     last, before = islice(found.before(now), 2)
     assert before < last <= now < found.after(now)
     assert found.after(before) == last

@@ -8,9 +8,15 @@ from monitored_runs import samples
 from shared_ledger import Fleet, a_fleet, joined, shared_settings
 
 from loadsheet.ledger.shared.overview import fleet_of
-from loadsheet.operations.monitoring import Board, shown
-from loadsheet.operations.monitoring.cluster_metrics import FRESH_S, Live, figures, write, written
-from loadsheet.operations.monitoring.prometheus import exposed
+from loadsheet.operations.monitoring import WatchStatus, serve_status
+from loadsheet.operations.monitoring.cluster_metrics import (
+    CACHE_S,
+    CachedMetrics,
+    collect_metrics,
+    write,
+    write_regularly,
+)
+from loadsheet.operations.monitoring.prometheus import exposition
 from loadsheet.settings import Settings
 
 
@@ -18,8 +24,8 @@ def of(found, name):
     return {key[1:]: value for key, value in found.items() if key[0] == f"loadsheet_fleet_{name}"}
 
 
-def told(metrics):
-    return samples(exposed([metrics]).decode())
+def samples_of(metrics):
+    return samples(exposition([metrics]).decode())
 
 
 @pytest.fixture
@@ -40,7 +46,7 @@ def fleet(settings):
 
 
 def test_the_figures_are_those_of_the_fleet():
-    found = told(figures(a_fleet()))
+    found = samples_of(collect_metrics(a_fleet()))
     assert of(found, "workers") == {(): 1}
     assert of(found, "takeovers_total") == {(): 57}
     assert of(found, "oldest_waiting_seconds") == {(): 400}
@@ -60,9 +66,9 @@ def test_the_figures_are_those_of_the_fleet():
 
 def test_takeovers_that_were_forgotten_are_counted_all_the_same(fleet, settings):
     fleet.takeover("alfa-1-aa")
-    before = of(told(figures(fleet_of(settings))), "takeovers_total")
+    before = of(samples_of(collect_metrics(fleet_of(settings))), "takeovers_total")
     fleet.connection.exec_driver_sql("delete from takeovers")
-    assert of(told(figures(fleet_of(settings))), "takeovers_total") == before == {(): 2}
+    assert of(samples_of(collect_metrics(fleet_of(settings))), "takeovers_total") == before == {(): 2}
 
 
 def test_the_file_of_the_fleet_lies_beside_those_of_the_shippers(fleet, settings, tmp_path):
@@ -75,7 +81,7 @@ def test_the_file_of_the_fleet_lies_beside_those_of_the_shippers(fleet, settings
 
 def test_a_watch_or_worker_shows_the_fleet_and_keeps_its_file(fleet, settings, tmp_path):
     said = []
-    with shown(settings, said.append):
+    with serve_status(settings, said.append):
         (address,) = (
             word.removesuffix("/health") for line in said for word in line.split() if word.endswith("/health")
         )
@@ -88,13 +94,13 @@ def test_a_watch_or_worker_shows_the_fleet_and_keeps_its_file(fleet, settings, t
 
 def test_figures_are_taken_again_when_they_are_some_seconds_old(fleet, settings):
     now = [0.0]
-    live = Live(settings, lambda: now[0])
-    assert of(told(live()), "workers") == {(): 1}
+    live = CachedMetrics(settings, lambda: now[0])
+    assert of(samples_of(live()), "workers") == {(): 1}
     fleet.worker("gamma-1-cc")
-    now[0] = FRESH_S - 1
-    assert of(told(live()), "workers") == {(): 1}
-    now[0] = FRESH_S
-    assert of(told(live()), "workers") == {(): 2}
+    now[0] = CACHE_S - 1
+    assert of(samples_of(live()), "workers") == {(): 1}
+    now[0] = CACHE_S
+    assert of(samples_of(live()), "workers") == {(): 2}
 
 
 def test_while_the_database_is_away_there_are_no_figures_of_the_fleet_and_it_is_said_once(tmp_path):
@@ -102,8 +108,8 @@ def test_while_the_database_is_away_there_are_no_figures_of_the_fleet_and_it_is_
         database=f"postgresql://me:hunter2@/there?host={tmp_path}", metrics_file=tmp_path / "loadsheet.prom"
     )
     said = []
-    assert list(Live(away)()) == []
-    with written(away, said.append, pause_s=0.001):
+    assert list(CachedMetrics(away)()) == []
+    with write_regularly(away, said.append, pause_s=0.001):
         while not said:
             time.sleep(0.01)
         time.sleep(0.1)  # it goes on trying meanwhile
@@ -116,7 +122,7 @@ def test_while_the_database_is_away_there_are_no_figures_of_the_fleet_and_it_is_
 def test_who_shares_no_ledger_has_no_figures_of_a_fleet(tmp_path):
     alone = Settings(metrics_file=tmp_path / "loadsheet.prom")
     write(alone, print)
-    with written(alone, print):
+    with write_regularly(alone, print):
         pass
     assert list(tmp_path.iterdir()) == []
-    assert Board(alone).figures() == [()]
+    assert WatchStatus(alone).metrics() == [()]

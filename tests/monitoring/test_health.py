@@ -12,9 +12,9 @@ from monitored_runs import Clock, Exchange, house, samples
 from orders import MAPPINGS, write_orders
 from watch_process import watching
 
-from loadsheet.operations.monitoring import Board, shown
-from loadsheet.operations.monitoring.health_server import served
-from loadsheet.operations.monitoring.systemd import supervised
+from loadsheet.operations.monitoring import WatchStatus, serve_status
+from loadsheet.operations.monitoring.health_server import serve_health
+from loadsheet.operations.monitoring.systemd import report_to_systemd
 from loadsheet.problems import SettingsError
 from loadsheet.settings import Settings
 
@@ -52,12 +52,12 @@ def seconds():
 
 @pytest.fixture
 def board(seconds):
-    return Board(Settings(rescan_s=60, health_stale_s=900), seconds)
+    return WatchStatus(Settings(rescan_s=60, health_stale_s=900), seconds)
 
 
 @pytest.fixture
 def address(board):
-    with served(Settings(health_address="127.0.0.1:0"), board) as found:
+    with serve_health(Settings(health_address="127.0.0.1:0"), board) as found:
         yield found
 
 
@@ -65,13 +65,13 @@ def address(board):
 
 
 def test_a_watch_that_turns_is_well_and_one_that_does_not_is_not(address, board, seconds):
-    board.turned()
+    board.checked()
     seconds.now += 80
     assert health(address) == (200, {"status": "ok", "reason": "", "quiet_s": 80.0, "shippers": {}})
     seconds.now += 30
     status, told = health(address)
     assert (status, told["reason"]) == (503, "no sign of life for 110 s between two looks into the inbox")
-    board.turned()
+    board.checked()
     assert health(address)[0] == 200
 
 
@@ -120,7 +120,7 @@ def test_somebody_who_asks_and_says_no_more_holds_up_nobody(address):
 def test_metrics_of_the_nights_are_served(tmp_path):
     with (
         house(tmp_path, Exchange(), health_address="127.0.0.1:0") as here,
-        shown(here.settings, here.said.append) as board,
+        serve_status(here.settings, here.said.append) as board,
     ):
         assert here.night(3, board=board).exit_code == 0
         address = here.said[0].removeprefix("health and metrics are at http://").partition("/")[0]
@@ -132,10 +132,10 @@ def test_metrics_of_the_nights_are_served(tmp_path):
 
 
 def test_a_run_beats_on_the_board_from_its_beginning_to_its_end(tmp_path, seconds):
-    board = Board(Settings(), seconds)
+    board = WatchStatus(Settings(), seconds)
     beats = []
-    alive = board.alive
-    board.alive = lambda: (beats.append(1), alive())
+    alive = board.heartbeat
+    board.heartbeat = lambda: (beats.append(1), alive())
     with house(tmp_path, clock=Clock()) as here:
         here.night(2, board=board)
     assert len(beats) > 10
@@ -146,7 +146,7 @@ def test_an_address_that_is_taken_is_told_in_a_sentence(board):
         port = taken.getsockname()[1]
         chosen = Settings(health_address=f"127.0.0.1:{port}")
         told = f"health_address: 127.0.0.1:{port} cannot be listened on"
-        with pytest.raises(SettingsError, match=told), served(chosen, board):
+        with pytest.raises(SettingsError, match=told), serve_health(chosen, board):
             pass
 
 
@@ -180,10 +180,10 @@ class Supervisor:
 
     def hears_until(self, wanted):
         """Every message up to the one that holds this."""
-        heard = [self.hears()]
-        while wanted not in heard[-1]:
-            heard.append(self.hears())
-        return heard
+        is_supervised = [self.hears()]
+        while wanted not in is_supervised[-1]:
+            is_supervised.append(self.hears())
+        return is_supervised
 
     def close(self):
         self._socket.close()
@@ -199,10 +199,10 @@ def supervisor(request, tmp_path):
 
 
 def test_a_supervisor_hears_ready_what_the_watch_does_and_stopping(supervisor, board):
-    with supervised(board, {"NOTIFY_SOCKET": supervisor.name}):
+    with report_to_systemd(board, {"NOTIFY_SOCKET": supervisor.name}):
         assert supervisor.hears_no_more(0.05), "not ready before it looks"
         for _ in range(2):
-            board.turned()
+            board.checked()
         assert supervisor.hears() == "READY=1\nSTATUS=watching"
         board.progress(120, 1200)
         assert supervisor.hears() == "STATUS=sending: 120 of 1200"
@@ -214,31 +214,31 @@ def test_a_supervisor_hears_ready_what_the_watch_does_and_stopping(supervisor, b
 
 def test_the_watchdog_hears_from_a_watch_that_turns_and_not_from_one_that_hangs(supervisor, board, seconds):
     environment = {"NOTIFY_SOCKET": supervisor.name, "WATCHDOG_USEC": "40000", "WATCHDOG_PID": str(os.getpid())}
-    with supervised(board, environment):
+    with report_to_systemd(board, environment):
         assert supervisor.hears_no_more(0.05), "nobody has looked yet"
         began = time.monotonic()
-        board.turned()
+        board.checked()
         assert supervisor.hears().startswith("READY=1")
         assert [supervisor.hears() for _ in range(4)] == ["WATCHDOG=1"] * 4
         assert time.monotonic() - began >= 3 * 0.02 - 0.001, "half the time that it gives"
         seconds.now += 3600
         # what was on its way is heard still; one that goes on would be heard each time
         assert any(supervisor.hears_no_more(0.1) for _ in range(20))
-        board.turned()
+        board.checked()
         assert supervisor.hears_until("WATCHDOG=1")
 
 
 @pytest.mark.parametrize("more", [{}, {"WATCHDOG_USEC": "40000", "WATCHDOG_PID": "1"}, {"WATCHDOG_USEC": "soon"}])
 def test_a_watchdog_that_waits_for_nobody_or_for_another_process_hears_nothing(supervisor, board, more):
-    with supervised(board, {"NOTIFY_SOCKET": supervisor.name, **more}):
-        board.turned()
+    with report_to_systemd(board, {"NOTIFY_SOCKET": supervisor.name, **more}):
+        board.checked()
         assert supervisor.hears().startswith("READY=1")
         assert supervisor.hears_no_more(0.1)
 
 
 @pytest.mark.parametrize("name", ["", "relative/path", "/nowhere/notify"])
 def test_without_a_supervisor_nothing_happens(board, name):
-    with supervised(board, {"NOTIFY_SOCKET": name}):
+    with report_to_systemd(board, {"NOTIFY_SOCKET": name}):
         board.progress(1, 2)
 
 
@@ -265,7 +265,7 @@ def test_a_watch_under_a_supervisor_answers_runs_and_says_when_it_stops(tmp_path
         found = samples(asked(address, "/metrics")[1].decode())
         assert found["loadsheet_entries", ("operation", "order.create"), ("state", "accepted")] == 3
         assert watch.stop() == 0
-    heard = supervisor.hears_until("STOPPING=1")
-    assert heard[0] == "READY=1\nSTATUS=watching"
-    assert "WATCHDOG=1" in heard
-    assert "STATUS=the last run ended with 0" in heard
+    is_supervised = supervisor.hears_until("STOPPING=1")
+    assert is_supervised[0] == "READY=1\nSTATUS=watching"
+    assert "WATCHDOG=1" in is_supervised
+    assert "STATUS=the last run ended with 0" in is_supervised

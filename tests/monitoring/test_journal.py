@@ -32,7 +32,7 @@ def quiet(tmp_path):
     return Settings(state=tmp_path, log_level="off")
 
 
-def written(settings, speak, run="2026-03-04-01", **more):
+def write_regularly(settings, speak, run="2026-03-04-01", **more):
     """The lines of a run's file after something spoke, and its text."""
     with run_log.opened(settings, **more):
         run_log.began(run)
@@ -278,7 +278,7 @@ def test_a_log_that_cannot_be_opened_is_said_and_the_run_goes_on(tmp_path, capsy
 
 
 def test_the_log_is_for_our_eyes(quiet):
-    written(quiet, lambda: run_log.info("hello"))
+    write_regularly(quiet, lambda: run_log.info("hello"))
     path = quiet.state / "logs" / "2026-03-04-01.jsonl"
     assert (path.stat().st_mode & 0o077, path.parent.stat().st_mode & 0o077) == (0, 0)
 
@@ -288,7 +288,7 @@ def test_a_run_in_which_everything_goes_wrong_writes_no_endless_file(quiet):
         for number in range(run_log.ENTRIES_MAX + 500):
             run_log.entry("entry refused", key=number)
 
-    lines, _ = written(quiet, speak)
+    lines, _ = write_regularly(quiet, speak)
     assert len(of(lines, "entry refused")) == run_log.ENTRIES_MAX
     assert lines[-1]["event"] == "further entries are told in the reports only"
 
@@ -330,7 +330,7 @@ def test_the_token_of_a_client_appears_in_no_line_wherever_it_turns_up(quiet):
         with run_log.stage(f"stage of {TOKEN}", file=f"{TOKEN}.csv"):
             run_log.entry("entry refused", reason=f"<html>{TOKEN * 3}</html>" + "x" * 900 + TOKEN)
 
-    _, text = written(quiet, speak)
+    _, text = write_regularly(quiet, speak)
     assert TOKEN not in text
     assert text.count(run_log.HIDDEN) > 5
 
@@ -372,7 +372,7 @@ def test_a_fault_of_our_own_is_written_with_its_traceback_and_without_the_token(
         raise RuntimeError(f"cannot send {TOKEN}")
 
     with pytest.raises(RuntimeError):
-        written(quiet, speak)
+        write_regularly(quiet, speak)
     text = (quiet.state / "logs" / "2026-03-04-01.jsonl").read_text(encoding="ascii")
     (line,) = of([json.loads(line) for line in text.splitlines()], "a fault of our own")
     assert "RuntimeError: cannot send ***" in line["exception"]
@@ -385,7 +385,7 @@ def test_a_problem_of_the_run_is_no_fault_of_our_own(quiet):
         raise LedgerUnwritable("the disk is full")
 
     with pytest.raises(LedgerUnwritable):
-        written(quiet, speak)
+        write_regularly(quiet, speak)
     assert "fault" not in (quiet.state / "logs" / "2026-03-04-01.jsonl").read_text(encoding="ascii")
 
 
@@ -406,7 +406,7 @@ def test_secrets_of_the_settings_and_of_urls_and_headers_are_hidden_without_anyb
             third=quote("pass%2Fword-9", safe=""),
         )
 
-    _, text = written(chosen, speak)
+    _, text = write_regularly(chosen, speak)
     for secret in ("sesame-1234", "pass%2Fword-9", "owners-word", "topsecret", "dXNlcg", '{"a": 1}', "word-9"):
         assert secret not in text, secret
 
@@ -425,12 +425,12 @@ names = st.from_regex(r"[a-z_]{1,12}", fullmatch=True).filter(
 @given(texts, st.dictionaries(names, values, max_size=5))
 def test_every_line_parses_stands_on_one_line_and_holds_no_control_character(tmp_path_factory, event, fields):
     chosen = Settings(state=tmp_path_factory.mktemp("state"))
-    lines, text = written(chosen, lambda: run_log.info(event, **fields))
+    lines, text = write_regularly(chosen, lambda: run_log.info(event, **fields))
     assert len(lines) == 2
     assert all(sign == "\n" or " " <= sign <= "~" for sign in text)
-    for shown in _texts(lines[1]):
-        assert shown.isprintable()
-        assert len(shown) <= run_log.TEXT_MAX + 30
+    for serve_status in _texts(lines[1]):
+        assert serve_status.isprintable()
+        assert len(serve_status) <= run_log.TEXT_MAX + 30
 
 
 def _texts(value):
@@ -446,7 +446,7 @@ def _texts(value):
 
 
 def test_a_text_without_end_is_cut_and_says_how_long_it_was(quiet):
-    lines, text = written(quiet, lambda: run_log.info("long", reason="ä" * 100_000, keys=list(range(10_000))))
+    lines, text = write_regularly(quiet, lambda: run_log.info("long", reason="ä" * 100_000, keys=list(range(10_000))))
     assert lines[1]["reason"].endswith("... (100000 characters)")
     assert len(lines[1]["keys"]) == 50
     assert len(text) < 5_000

@@ -12,13 +12,13 @@ from reported_runs import House, create
 from sqlalchemy import create_engine
 
 from loadsheet.ledger import Settlement, State, open_ledger
-from loadsheet.ledger.run_queries import call_times, calls_by_outcome, ledger_figures
+from loadsheet.ledger.measures import call_times, calls_by_outcome, standings
 from loadsheet.ledger.schema import metadata
-from loadsheet.operations.monitoring import Board
-from loadsheet.operations.monitoring.prometheus import exposed, file_of
-from loadsheet.operations.monitoring.run_metrics import figures
+from loadsheet.operations.monitoring import WatchStatus
+from loadsheet.operations.monitoring.prometheus import exposition, metrics_path
+from loadsheet.operations.monitoring.run_metrics import collect_metrics
 from loadsheet.problems import LedgerBusy
-from loadsheet.run_outcome import Night
+from loadsheet.run_outcome import RunOutcome
 from loadsheet.settings import Settings
 
 
@@ -111,8 +111,8 @@ def test_exceptions_are_counted_by_their_age(tmp_path):
         for number, days in enumerate((1, 20, 9, 5, 3)):  # opened 37, 17, 8, 3 and 0 days before the end
             book.night([create(number)], days=days)
         ended = clock.now + timedelta(seconds=1)
-        night = Night("", ended - timedelta(minutes=1), ended, 0)
-        found = samples(exposed([figures(book.settings, night, ledger.queries, ())]).decode())
+        night = RunOutcome("", ended - timedelta(minutes=1), ended, 0)
+        found = samples(exposition([collect_metrics(book.settings, night, ledger.queries, ())]).decode())
     assert of(found, "open_exceptions") == {("0-1",): 1, ("2-7",): 1, ("8-30",): 2, ("30+",): 1}
 
 
@@ -143,7 +143,7 @@ def test_postgresql_answers_the_same_questions():
     engine = create_engine(server().new_database().replace("postgresql://", "postgresql+psycopg://"))
     metadata.create_all(engine)
     with engine.connect() as connection:
-        assert ledger_figures(connection, ["2026-03-04T02:15:00.000Z"]).opened_by == (0,)
+        assert standings(connection, ["2026-03-04T02:15:00.000Z"]).opened_by == (0,)
         assert calls_by_outcome(connection, "2026-03-04-01") == {}
         assert call_times(connection, "2026-03-04-01", [0.1, 1.0]) == []
     engine.dispose()
@@ -157,7 +157,7 @@ def test_each_shipper_has_a_file_of_its_own_and_every_sample_its_name(tmp_path):
     for shipper in ("acme", "Müller & Söhne"):
         with house(tmp_path / "houses" / shipper, metrics_file=file, shipper=shipper) as here:
             here.night(1)
-    found = [file_of(file, shipper) for shipper in ("acme", "Müller & Söhne")]
+    found = [metrics_path(file, shipper) for shipper in ("acme", "Müller & Söhne")]
     assert sorted(tmp_path.glob("*.prom*")) == sorted(found), "no other file, and none that was left half written"
     assert found[0].name == "loadsheet-acme.prom"
     for path, shipper in zip(found, ("acme", "Müller & Söhne"), strict=True):
@@ -166,7 +166,7 @@ def test_each_shipper_has_a_file_of_its_own_and_every_sample_its_name(tmp_path):
 
 
 def test_names_that_look_alike_on_disk_stay_two_files(tmp_path):
-    names = [file_of(tmp_path / "l.prom", shipper).name for shipper in ("a b", "a/b", "a_b", "../b")]
+    names = [metrics_path(tmp_path / "l.prom", shipper).name for shipper in ("a b", "a/b", "a_b", "../b")]
     assert len({*names}) == 4
     assert all("/" not in name and name.endswith(".prom") for name in names)
 
@@ -181,12 +181,12 @@ def test_a_metrics_file_that_cannot_be_written_is_said_and_changes_nothing_else(
 
 
 def test_a_watch_shows_all_shippers_in_one_answer_that_names_each_metric_once():
-    settings, board = Settings(), Board(Settings())
+    settings, board = Settings(), WatchStatus(Settings())
     ended = datetime(2026, 3, 4, 2, 20, tzinfo=UTC)
     for shipper, code in (("acme", 0), ("bolt", 75)):
-        night = replace(Night(shipper, ended - timedelta(minutes=2), ended, code))
-        board.measured(shipper, figures(settings, night, None, ()))
-    text = exposed(board.figures()).decode()
+        night = replace(RunOutcome(shipper, ended - timedelta(minutes=2), ended, code))
+        board.set_metrics(shipper, collect_metrics(settings, night, None, ()))
+    text = exposition(board.metrics()).decode()
     assert text.count("# TYPE loadsheet_last_run_exit_code gauge") == 1
     found = samples(text)
     assert found["loadsheet_last_run_exit_code", ("shipper", "acme")] == 0

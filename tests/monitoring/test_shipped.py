@@ -17,9 +17,9 @@ from shared_ledger import a_fleet
 
 import loadsheet.operations.monitoring
 from loadsheet.ledger import Standing
-from loadsheet.operations.monitoring import NAMES, shipped
-from loadsheet.operations.monitoring.cluster_metrics import figures
-from loadsheet.operations.monitoring.prometheus import exposed
+from loadsheet.operations.monitoring import NAMES, shipped_file
+from loadsheet.operations.monitoring.cluster_metrics import collect_metrics
+from loadsheet.operations.monitoring.prometheus import exposition
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,7 @@ def exported(tmp_path_factory):
     with house(folder, Exchange(refused=[order_id(1)]), metrics_file=folder / "m.prom") as here:
         here.night(3)
     found = {}
-    text = (folder / "m.prom").read_text(encoding="utf-8") + exposed([figures(a_fleet())]).decode()
+    text = (folder / "m.prom").read_text(encoding="utf-8") + exposition([collect_metrics(a_fleet())]).decode()
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
             found.setdefault(sample.name, set()).update(sample.labels)
@@ -51,7 +51,7 @@ def asked(expression, exported):
 
 
 def test_the_dashboard_asks_for_what_is_exported_and_shows_all_of_it(exported):
-    board = json.loads(shipped("grafana.json"))
+    board = json.loads(shipped_file("grafana.json"))
     expressions = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
     used = set().union(*(asked(expression, exported) for expression in expressions))
     assert used == exported.keys(), "what nobody looks at need not be exported"
@@ -65,7 +65,7 @@ def test_the_dashboard_asks_for_what_is_exported_and_shows_all_of_it(exported):
 
 
 def test_no_panel_of_the_dashboard_covers_another():
-    board = json.loads(shipped("grafana.json"))
+    board = json.loads(shipped_file("grafana.json"))
     taken = set()
     for panel in board["panels"]:
         place = panel["gridPos"]
@@ -81,7 +81,9 @@ def test_no_panel_of_the_dashboard_covers_another():
 
 def test_the_alerts_ask_for_what_is_exported(exported):
     rules = [
-        rule for group in YAML(typ="safe").load(shipped("prometheus-alerts.yml"))["groups"] for rule in group["rules"]
+        rule
+        for group in YAML(typ="safe").load(shipped_file("prometheus-alerts.yml"))["groups"]
+        for rule in group["rules"]
     ]
     used = set().union(*(asked(rule["expr"], exported) for rule in rules))
     wanted = ("last_success_timestamp_seconds", "oldest_unsent_seconds", "unknown_entries", "last_run_exit_code")
@@ -93,21 +95,21 @@ def test_the_alerts_ask_for_what_is_exported(exported):
 
 
 def test_no_alert_says_that_nothing_moves_while_something_is_under_way():
-    groups = YAML(typ="safe").load(shipped("prometheus-alerts.yml"))["groups"]
+    groups = YAML(typ="safe").load(shipped_file("prometheus-alerts.yml"))["groups"]
     waiting = [rule["expr"] for group in groups for rule in group["rules"] if "oldest_waiting" in rule["expr"]]
     assert len(waiting) == 2
     assert all('(loadsheet_fleet_queue{state="under way"})) == 0' in expression for expression in waiting)
 
 
 def test_the_alerts_know_every_exit_code_that_stops_a_shipper():
-    text = shipped("prometheus-alerts.yml").decode()
+    text = shipped_file("prometheus-alerts.yml").decode()
     assert {int(code) for code in re.findall(r"loadsheet_last_run_exit_code == (\d+)", text)} == {65, 70, 75, 77, 78}
 
 
 def test_all_files_are_there_as_they_were_written():
     assert len(NAMES) == 3
     for name in NAMES:
-        assert shipped(name).endswith(b"\n")
+        assert shipped_file(name).endswith(b"\n")
 
 
 # questions about the ledger
@@ -117,37 +119,38 @@ def test_all_files_are_there_as_they_were_written():
 def questions(tmp_path_factory):
     """The answers of Datasette to every canned question about a real ledger in which something happened."""
     folder = tmp_path_factory.mktemp("ledger")
-    with night(folder) as told:
+    with night(folder) as help_text:
         entries = {
             entry.key: entry
-            for drop in told.ledger.queries.drops_of(told.run)
-            for entry in told.ledger.queries.entries_of(drop.id)
+            for drop in help_text.ledger.queries.drops_of(help_text.run)
+            for entry in help_text.ledger.queries.entries_of(drop.id)
         }
         open_ones = [entries[key] for key in ("A-00002", "A-00003", "A-00020")]
-        told.ledger.record_exceptions(
-            told.run, [Standing(one.id, told.run.name, "2026-02-20T02:15:00.000Z", "refused") for one in open_ones]
+        help_text.ledger.follow(
+            help_text.run,
+            [Standing(one.id, help_text.run.name, "2026-02-20T02:15:00.000Z", "refused") for one in open_ones],
         )
-        told.ledger.end_run(told.run, exit_code=70, summary={})
-        told.ledger.begin_run()
+        help_text.ledger.end_run(help_text.run, exit_code=70, summary={})
+        help_text.ledger.begin_run()
     return asyncio.run(_answers(folder / "ledger.db"))
 
 
 async def _answers(ledger):
-    metadata = parse_metadata(shipped("datasette.yaml").decode())
-    served = Datasette([], immutables=[str(ledger)], metadata=metadata)
-    await served.invoke_startup()
-    queries = await served.get_canned_queries("ledger", None)
+    metadata = parse_metadata(shipped_file("datasette.yaml").decode())
+    serve_health = Datasette([], immutables=[str(ledger)], metadata=metadata)
+    await serve_health.invoke_startup()
+    queries = await serve_health.get_canned_queries("ledger", None)
     assert queries.keys() == metadata["databases"]["ledger"]["queries"].keys()
     found = {}
     for name in queries:
         parameters = urlencode({"_shape": "array", "key": "A-00002"})
-        answer = await served.client.get(f"/ledger/{name}.json?{parameters}")
+        answer = await serve_health.client.get(f"/ledger/{name}.json?{parameters}")
         assert answer.status_code == 200, answer.text
-        page = await served.client.get(f"/ledger/{name}?key=A-00002")
+        page = await serve_health.client.get(f"/ledger/{name}?key=A-00002")
         assert page.status_code == 200
         assert queries[name]["title"] in page.text
         found[name] = answer.json()
-    for database in served.databases.values():
+    for database in serve_health.databases.values():
         database.close()
     return found
 

@@ -10,9 +10,9 @@ from notification_servers import mailbox, web
 from reported_runs import House
 
 from loadsheet.operations.expected_files import overdue
-from loadsheet.operations.notifications import tell
+from loadsheet.operations.notifications import send_notifications
 from loadsheet.problems import TokenRefused
-from loadsheet.run_outcome import Night
+from loadsheet.run_outcome import RunOutcome
 from loadsheet.settings import Settings
 
 
@@ -32,8 +32,8 @@ class Told:
     def kept(self):
         """What is remembered, as it is stored."""
         if self.settings.is_shared:
-            ((memory,),) = ask(f"select memory from {self.settings.database_schema}_fleet.notices")
-            return memory
+            ((store,),) = ask(f"select memory from {self.settings.database_schema}_fleet.notices")
+            return store
         return (self.folder / "state" / "notices.json").read_text()
 
     def night(self, items=(), *, exit_code=0, days=1, report=None, **more):
@@ -49,9 +49,11 @@ class Told:
 
     def tell(self, exit_code, **more):
         now = self.house.clock()
-        night = Night(self.settings.shipper, now - timedelta(minutes=5), now, exit_code, **more)
+        night = RunOutcome(self.settings.shipper, now - timedelta(minutes=5), now, exit_code, **more)
         queries = self.house.ledger.queries
-        tell(self.settings, night, queries, overdue(self.settings, queries, night.began), self.said.append)
+        send_notifications(
+            self.settings, night, queries, overdue(self.settings, queries, night.began), self.said.append
+        )
         return night
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from loadsheet.ledger import open_ledger, utc_now
-from loadsheet.operations.run_hooks import attend
+from loadsheet.operations.run_hooks import run_with_hooks
 from loadsheet.problems import TokenRefused
 from loadsheet.settings import Settings
 from loadsheet.stages import Result
@@ -23,13 +23,13 @@ def raising(error):
 
 def test_a_run_that_cannot_go_on_is_told_and_raised(chosen, receiver):
     with pytest.raises(TokenRefused):
-        attend(chosen, raising(TokenRefused("401")), clock=utc_now, say=print)
+        run_with_hooks(chosen, raising(TokenRefused("401")), clock=utc_now, say=print)
     assert [notice["title"] for notice in receiver.notices] == ["loadsheet: a run failed (exit code 77)"]
 
 
 def test_a_fault_of_ours_is_told_as_such_without_what_it_says(chosen, receiver):
     with pytest.raises(ZeroDivisionError):
-        attend(chosen, raising(ZeroDivisionError("Müller GmbH, Dresden")), clock=utc_now, say=print)
+        run_with_hooks(chosen, raising(ZeroDivisionError("Müller GmbH, Dresden")), clock=utc_now, say=print)
     (notice,) = receiver.notices
     assert notice["title"] == "loadsheet: a run failed (exit code 70)"
     assert "a fault of our own (ZeroDivisionError)" in notice["message"]
@@ -38,7 +38,7 @@ def test_a_fault_of_ours_is_told_as_such_without_what_it_says(chosen, receiver):
 
 def test_an_interrupted_run_is_no_failure(chosen, receiver):
     with pytest.raises(KeyboardInterrupt):
-        attend(chosen, raising(KeyboardInterrupt()), clock=utc_now, say=print)
+        run_with_hooks(chosen, raising(KeyboardInterrupt()), clock=utc_now, say=print)
     assert receiver.notices == []
 
 
@@ -49,11 +49,11 @@ def test_a_ledger_that_cannot_be_read_hides_no_failure(chosen, receiver):
         pass
     (chosen.state / "ledger.db").write_bytes(b"no ledger at all" * 512)
     with pytest.raises(TokenRefused):
-        attend(chosen, raising(TokenRefused("401")), clock=utc_now, say=said.append)
+        run_with_hooks(chosen, raising(TokenRefused("401")), clock=utc_now, say=said.append)
     assert len(receiver.notices) == 1
 
 
 def test_a_run_that_is_well_tells_nothing(chosen, receiver, told):
     result = Result(0, told.house.night(), None, ())
-    assert attend(chosen, lambda: result, clock=utc_now, say=print) == result
+    assert run_with_hooks(chosen, lambda: result, clock=utc_now, say=print) == result
     assert receiver.got == []

@@ -7,8 +7,16 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loadsheet.operations.notifications.conditions import LATE, RUN, UNKNOWN, WELL, Facts, Rules, turn
-from loadsheet.operations.notifications.state import Kept
+from loadsheet.operations.notifications.conditions import (
+    HEALTHY_EXIT_CODES,
+    LATE,
+    RUN,
+    UNKNOWN,
+    Facts,
+    Rules,
+    update_conditions,
+)
+from loadsheet.operations.notifications.state import NotificationState
 
 FIRST = datetime(2026, 3, 4, 2, 20, tzinfo=UTC)
 PLAIN = Rules()
@@ -19,7 +27,7 @@ night = st.fixed_dictionaries(
         "exit_code": st.sampled_from(CODES),
         "late": st.none()
         | st.dictionaries(st.sampled_from(["acme", "other", "run", "unknown"]), st.just("late"), max_size=3),
-        "over": st.dictionaries(st.sampled_from(["gap 1", "gap 2"]), st.just("no run"), max_size=1),
+        "one_off": st.dictionaries(st.sampled_from(["gap 1", "gap 2"]), st.just("no run"), max_size=1),
         "unknown": st.none() | st.integers(0, 3),
     }
 )
@@ -27,10 +35,10 @@ night = st.fixed_dictionaries(
 
 def play(nights, rules=PLAIN, step=timedelta(days=1)):
     """What was told after each night, as (what, name, cause)."""
-    kept, told = Kept(), []
+    kept, told = NotificationState(), []
     for number, one in enumerate(nights):
-        kept, changes = turn(kept, Facts(FIRST + number * step, failure="why", **one), rules)
-        told.append([(change.what, change.name, change.condition.cause) for change in changes])
+        kept, changes = update_conditions(kept, Facts(FIRST + number * step, failure="why", **one), rules)
+        told.append([(change.kind, change.name, change.condition.cause) for change in changes])
     return told
 
 
@@ -64,7 +72,7 @@ def test_what_is_still_so_is_told_again_after_a_long_time_if_that_is_wished_for(
 
 
 def test_a_run_that_did_not_happen_is_told_once_and_never_closed():
-    gap = {"exit_code": 0, "late": {}, "over": {"runs since monday": "no run"}}
+    gap = {"exit_code": 0, "late": {}, "one_off": {"runs since monday": "no run"}}
     told = play([gap, gap, {"exit_code": 0, "late": {}}])
     assert [[what for what, *_ in one] for one in told] == [["once"], [], []]
 
@@ -112,7 +120,7 @@ def _so(past, after):
     found = {f"{LATE}{what}" for what in late} | ({UNKNOWN} if unknown else set())
     streak = []
     for one in reversed(past):
-        if one["exit_code"] in WELL:
+        if one["exit_code"] in HEALTHY_EXIT_CODES:
             break
         streak.insert(0, one["exit_code"])
     tells = [
@@ -140,7 +148,7 @@ def told_by_the_model(nights):
     """A gap between runs is news unless the run before could not do its work either: that was told as what it was."""
     heard, told = set(), set()
     for before, one in pairwise([{"exit_code": 0}, *nights]):
-        if before["exit_code"] in WELL:
-            told |= set(one["over"]) - heard
-        heard |= set(one["over"])
+        if before["exit_code"] in HEALTHY_EXIT_CODES:
+            told |= set(one["one_off"]) - heard
+        heard |= set(one["one_off"])
     return told

@@ -9,8 +9,8 @@ from reported_runs import create
 
 from loadsheet.ledger import Remark
 from loadsheet.ledger.codec import stamp
-from loadsheet.operations.notifications.digests import is_due
-from loadsheet.operations.notifications.state import Kept
+from loadsheet.operations.notifications.digests import is_digest_due
+from loadsheet.operations.notifications.state import NotificationState
 from loadsheet.problems import Problem, SettingsError, Where
 from loadsheet.settings import Settings
 
@@ -123,11 +123,13 @@ def test_a_second_run_of_the_day_says_nothing_more(told, titles):
 def test_a_digest_is_due_with_the_first_run_after_its_time_of_day(told):
     at_six = told.settings.model_copy(update={"digest_at": "06:00"})
     local = told.house.clock().astimezone().replace(hour=5, minute=59, second=0, microsecond=0)
-    since = Kept(digest_at=stamp(local - timedelta(hours=12)))
-    assert is_due(at_six, Kept(), local)
-    assert not is_due(at_six, since, local)
-    assert is_due(at_six, since, local + timedelta(minutes=1))
-    assert not is_due(at_six, Kept(digest_at=stamp(local + timedelta(minutes=1))), local + timedelta(hours=20))
+    since = NotificationState(digest_at=stamp(local - timedelta(hours=12)))
+    assert is_digest_due(at_six, NotificationState(), local)
+    assert not is_digest_due(at_six, since, local)
+    assert is_digest_due(at_six, since, local + timedelta(minutes=1))
+    assert not is_digest_due(
+        at_six, NotificationState(digest_at=stamp(local + timedelta(minutes=1))), local + timedelta(hours=20)
+    )
 
 
 def test_a_time_of_day_that_is_none_is_refused():

@@ -9,8 +9,7 @@ import pytest
 from ledgers import drop_of, order, plan, unreadable, weight_problem
 from reported_runs import create
 
-from loadsheet.operations.notifications import storage
-from loadsheet.operations.notifications.state import Notice
+from loadsheet.operations.notifications.state import Notice, open_store
 from loadsheet.operations.notifications.texts import fix_mail
 from loadsheet.problems import Problem, SettingsError, Where
 from loadsheet.settings import Settings
@@ -83,15 +82,15 @@ def test_a_mail_that_nobody_takes_holds_up_no_other(mailed, post):
         dropped(mailed, wrong(number), file=f"{number}.csv")
     post.refuses, post.most = False, 40_000
     huge = Notice("fixes", "", "warning", "huge", "x" * 60_000)
-    with storage.held(mailed.settings, print) as memory:
-        kept = memory.read()
-        memory.write(replace(kept, outbox=(huge, replace(huge, title="vast"), *kept.outbox)))
+    with open_store(mailed.settings, print) as store:
+        kept = store.read()
+        store.write(replace(kept, outbox=(huge, replace(huge, title="vast"), *kept.outbox)))
     mailed.night()
     assert [mail["Subject"] for mail in post.mails] == ["To be fixed: 4.csv"]
     mailed.night()
     assert [mail["Subject"][-5:] for mail in post.mails] == ["4.csv", "2.csv", "3.csv"]
-    with storage.held(mailed.settings, print) as memory:
-        assert [notice.title for notice in memory.read().outbox] == ["huge", "vast"]
+    with open_store(mailed.settings, print) as store:
+        assert [change_notice.title for change_notice in store.read().outbox] == ["huge", "vast"]
 
 
 def test_the_setting_decides_where_the_sheet_has_no_language(mailed, post):

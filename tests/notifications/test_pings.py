@@ -7,7 +7,7 @@ from notification_servers import web
 
 from loadsheet.ledger import utc_now
 from loadsheet.operations.notifications.health_pings import ping
-from loadsheet.operations.run_hooks import attend
+from loadsheet.operations.run_hooks import run_with_hooks
 from loadsheet.problems import ExchangeUnreachable, SettingsError
 from loadsheet.settings import Settings
 
@@ -21,7 +21,7 @@ def test_a_run_is_pinged_at_its_begin_and_with_its_exit_code_and_what_was_said(r
         raise ExchangeUnreachable("nobody answers at https://exchange.example")
 
     with pytest.raises(ExchangeUnreachable):
-        attend(settings, down, clock=utc_now, say=said.append)
+        run_with_hooks(settings, down, clock=utc_now, say=said.append)
     assert receiver.paths == ["/key-of-mine/start", "/key-of-mine/75"]
     assert receiver.got[-1][3].decode() == "loadsheet: exit code 75\nnobody answers at https://exchange.example\n"
     assert said == []

@@ -15,12 +15,12 @@ from notification_servers import web
 from reported_runs import create
 from shared_ledger import shared_memory
 
-from loadsheet.operations.notifications import move, storage, tell
-from loadsheet.operations.notifications.conditions import Facts, Rules, turn
-from loadsheet.operations.notifications.delivery import Address, deliver_all, understood
-from loadsheet.operations.notifications.state import Kept, Notice, fresh
+from loadsheet.operations.notifications import send_notifications, state
+from loadsheet.operations.notifications.conditions import Facts, Rules, update_conditions
+from loadsheet.operations.notifications.delivery import Address, deliver_all, is_deliverable
+from loadsheet.operations.notifications.state import Notice, NotificationState, empty_state, open_store
 from loadsheet.problems import ExchangeUnreachable, LedgerBusy, MappingError, Problem, Where
-from loadsheet.run_outcome import Night
+from loadsheet.run_outcome import RunOutcome
 from loadsheet.settings import Settings
 
 
@@ -168,7 +168,8 @@ create trigger refuse before insert or update on {0}.notices for each row execut
 
 def test_a_memory_that_cannot_be_written_loses_no_notice(told, titles, tmp_path):
     if told.settings.is_shared:
-        move(told.settings, print)
+        with open_store(told.settings, print):
+            pass
         ask(REFUSING.format(f"{told.settings.database_schema}_fleet"))
     else:
         (tmp_path / "state").write_text("a file where the folder should be")
@@ -190,7 +191,7 @@ def test_memory_is_for_its_owner_only_and_holds_no_address(told, receiver, tmp_p
 
 
 @pytest.mark.parametrize(
-    ("url", "called"),
+    ("url", "label"),
     [
         ("mailtos://me:pw@smtp.example.org:465?to=x@y", "mailtos://smtp.example.org"),
         ("slack://TokenA/TokenB/TokenC", "slack://..."),
@@ -199,8 +200,8 @@ def test_memory_is_for_its_owner_only_and_holds_no_address(told, receiver, tmp_p
         ("a b://host", "an address that is no URL"),
     ],
 )
-def test_of_an_address_nothing_secret_is_said(url, called):
-    assert Address.of(url).called == called
+def test_of_an_address_nothing_secret_is_said(url, label):
+    assert Address.of(url).label == label
 
 
 def test_an_address_that_is_none_is_said_and_stops_no_other(told, titles):
@@ -226,27 +227,29 @@ def test_a_process_killed_between_delivering_and_remembering_tells_twice_and_los
     def killed(_):
         raise KeyboardInterrupt
 
-    with storage.held(chosen, print) as memory:
-        memory.write(
-            Kept(salt="x", outbox=tuple(Notice("notify", "", "info", title, "text") for title in ("one", "two")))
+    with open_store(chosen, print) as store:
+        store.write(
+            NotificationState(
+                salt="x", outbox=tuple(Notice("notify", "", "info", title, "text") for title in ("one", "two"))
+            )
         )
-    with pytest.raises(KeyboardInterrupt), storage.held(chosen, print) as memory:
-        deliver_all(chosen, memory.read(), killed, print)
-    with storage.held(chosen, print) as memory:
-        deliver_all(chosen, memory.read(), memory.write, print)
+    with pytest.raises(KeyboardInterrupt), open_store(chosen, print) as store:
+        deliver_all(chosen, store.read(), killed, print)
+    with open_store(chosen, print) as store:
+        deliver_all(chosen, store.read(), store.write, print)
     assert [notice["title"] for notice in receiver.notices] == ["one", "one", "two"]
-    with storage.held(chosen, print) as memory:
-        assert memory.read().outbox == ()
+    with open_store(chosen, print) as store:
+        assert store.read().outbox == ()
 
 
 def test_two_processes_do_not_tell_at_the_same_time(tmp_path, monkeypatch, where):
     said, chosen = [], Settings(state=tmp_path, **where)
-    monkeypatch.setattr(storage, "LOCK_TIMEOUT_S", 0.05)
-    with storage.held(chosen, said.append) as first, storage.held(chosen, said.append) as second:
+    monkeypatch.setattr(state, "LOCK_TIMEOUT_S", 0.05)
+    with open_store(chosen, said.append) as first, open_store(chosen, said.append) as second:
         assert first is not None
         assert second is None
     assert "another process" in said[0]
-    with storage.held(chosen, said.append) as third:
+    with open_store(chosen, said.append) as third:
         assert third is not None
 
 
@@ -268,14 +271,14 @@ def test_for_any_nights_each_change_is_received_once_and_in_order_however_often_
     shared.got.clear()
     with tempfile.TemporaryDirectory() as folder:
         chosen = Settings(state=Path(folder), notify=[f"json://127.0.0.1:{shared.port}"], notify_again_days=0)
-        kept, expected, now = Kept(), [], datetime(2026, 3, 4, 2, tzinfo=UTC)
+        kept, expected, now = NotificationState(), [], datetime(2026, 3, 4, 2, tzinfo=UTC)
         for one in [*nights, {"code": None, "reaches": True}]:
             now += timedelta(days=1)
             code = one["code"] if one["code"] is not None else (nights[-1]["code"] if nights else 0)
             shared.code = 200 if one["reaches"] else 500
-            tell(chosen, Night("", now, now, code), None, (), lambda _: None)
-            kept, changes = turn(kept, Facts(now, code), Rules())
-            expected += [(change.what, change.condition.cause) for change in changes]
+            send_notifications(chosen, RunOutcome("", now, now, code), None, (), lambda _: None)
+            kept, changes = update_conditions(kept, Facts(now, code), Rules())
+            expected += [(change.kind, change.condition.cause) for change in changes]
     words = {"opened": "failed (exit", "changed": "another reason (exit", "closed": "well again"}
     got = [notice["title"] for notice in shared.notices]
     assert len(got) == len(expected)
@@ -286,11 +289,13 @@ def test_for_any_nights_each_change_is_received_once_and_in_order_however_often_
 
 def test_what_is_kept_reads_back_equal(tmp_path, where):
     chosen = Settings(state=tmp_path, **where)
-    kept, _ = turn(fresh(), Facts(datetime(2026, 3, 4, tzinfo=UTC), 77, "why", {"a": "late"}, {"g": "gap"}, 3), Rules())
-    with storage.held(chosen, print) as memory:
-        assert memory.write(kept)
-    with storage.held(chosen, print) as memory:
-        assert memory.read() == kept
+    kept, _ = update_conditions(
+        empty_state(), Facts(datetime(2026, 3, 4, tzinfo=UTC), 77, "why", {"a": "late"}, {"g": "gap"}, 3), Rules()
+    )
+    with open_store(chosen, print) as store:
+        assert store.write(kept)
+    with open_store(chosen, print) as store:
+        assert store.read() == kept
     if not where:
         assert json.loads((tmp_path / "notices.json").read_text())["version"] == 1
 
@@ -317,4 +322,4 @@ def test_a_file_whose_companion_is_overdue_is_told_once_and_once_when_it_waits_n
     ("url", "can"), [("slak://secret/x", False), ("mailto://x:y@here.example", True), ("x", False)]
 )
 def test_an_address_that_nothing_can_be_sent_to_is_known_before(url, can):
-    assert understood(Address.of(url)) == can
+    assert is_deliverable(Address.of(url)) == can

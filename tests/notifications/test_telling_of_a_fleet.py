@@ -7,8 +7,7 @@ import sys
 from databases import ask
 from shared_ledger import shared_memory
 
-from loadsheet.operations.notifications import move, storage
-from loadsheet.operations.notifications.state import Condition, Kept, Notice, joined
+from loadsheet.operations.notifications.state import Condition, Notice, NotificationState, merge_states, open_store
 from loadsheet.problems import LedgerGone
 from loadsheet.settings import Settings
 
@@ -42,7 +41,8 @@ def test_the_memory_moves_with_the_ledger(told, titles, tmp_path):
     told.failed()
     before = json.loads(told.kept)
     told.set(**shared_memory())
-    move(told.settings, told.said.append)
+    with open_store(told.settings, told.said.append):
+        pass
     assert [path.name for path in (tmp_path / "state").iterdir()] in ([], ["notices.json.lock"])
     told.failed()
     assert len(titles.all()) == 1
@@ -66,30 +66,32 @@ def test_while_the_ledger_is_away_the_machine_remembers_and_tells_once(told, tit
 
 def test_who_lost_the_connection_remembers_nothing_more(tmp_path):
     said, chosen = [], Settings(state=tmp_path, **shared_memory())
-    with storage.held(chosen, said.append) as first:
-        assert first.write(Kept(salt="first"))
+    with open_store(chosen, said.append) as first:
+        assert first.write(NotificationState(salt="first"))
         ask(
             "select pg_terminate_backend(pid) from pg_stat_activity where application_name like 'loadsheet%%' and pid <> pg_backend_pid()"
         )
-        with storage.held(chosen, said.append) as second:
-            assert second.write(Kept(salt="second"))
-        assert not first.write(Kept(salt="late"))
-        assert not first.write(Kept(salt="later still"))
+        with open_store(chosen, said.append) as second:
+            assert second.write(NotificationState(salt="second"))
+        assert not first.write(NotificationState(salt="late"))
+        assert not first.write(NotificationState(salt="later still"))
     assert "what is told now may be told again" in said[0]
-    with storage.held(chosen, said.append) as third:
+    with open_store(chosen, said.append) as third:
         assert third.read().salt == "second"
 
 
 def test_what_two_remembered_is_joined():
     told_here = Condition("2026-03-04T02:15:00.000Z", told_cause="75")
-    known = Kept("s", {"run": Condition("earlier")}, (Notice("notify", "", "info", "a", ""),), ("x",), "2026-03-04")
-    more = Kept(
+    known = NotificationState(
+        "s", {"run": Condition("earlier")}, (Notice("notify", "", "info", "a", ""),), ("x",), "2026-03-04"
+    )
+    more = NotificationState(
         "t",
         {"run": told_here, "waits f": told_here},
         (Notice("notify", "", "info", "b", "", reached=("m",)),),
         ("y", "x"),
     )
-    both = joined(known, more)
+    both = merge_states(known, more)
     assert both.conditions == {"run": Condition("earlier"), "waits f": told_here}
     assert [(notice.title, notice.reached) for notice in both.outbox] == [("a", ()), ("b", ())]
     assert (both.salt, both.once, both.digest_at) == ("s", ("y", "x"), "2026-03-04")
@@ -98,11 +100,10 @@ def test_what_two_remembered_is_joined():
 HOLDING = """
 import sys
 from loadsheet.settings import Settings
-from loadsheet.operations.notifications import places
-from loadsheet.operations.notifications.state import Kept
+from loadsheet.operations.notifications.state import NotificationState, open_store
 
-with places.held(Settings(database=sys.argv[1], database_schema=sys.argv[2], state=sys.argv[3]), print) as memory:
-    memory.write(Kept(salt="killed"))
+with open_store(Settings(database=sys.argv[1], database_schema=sys.argv[2], state=sys.argv[3]), print) as store:
+    store.write(NotificationState(salt="killed"))
     print("held", flush=True)
     sys.stdin.read()
 """
@@ -115,6 +116,6 @@ def test_a_machine_that_dies_while_it_tells_keeps_its_memory_and_holds_nobody_up
         assert other.stdout.readline() == b"held\n"
         other.kill()
         other.wait()
-        with storage.held(chosen, said.append) as memory:
-            assert memory.read().salt == "killed"
+        with open_store(chosen, said.append) as store:
+            assert store.read().salt == "killed"
     assert said == []

@@ -12,7 +12,7 @@ from loadsheet import pipeline
 from loadsheet.contract import BY_NAME, Fault, refusal
 from loadsheet.dispatch import Client
 from loadsheet.ledger import open_ledger
-from loadsheet.operations.run_hooks import attend
+from loadsheet.operations.run_hooks import run_with_hooks
 from loadsheet.settings import Settings
 from loadsheet.stages import Dispatcher
 
@@ -90,7 +90,7 @@ class House:
         """One attended run, with so many new orders."""
         if count:
             write_orders(self.settings.inbox, count, first=first, wrong_every=wrong_every)
-        return attend(self.settings, self._once, clock=self.clock, say=self.said.append, board=board)
+        return run_with_hooks(self.settings, self._once, clock=self.clock, say=self.said.append, watch_status=board)
 
     def _once(self):
         with (

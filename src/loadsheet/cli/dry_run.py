@@ -16,16 +16,16 @@ from typing import Any, NamedTuple
 import msgspec
 
 from loadsheet import inbox, ingest
-from loadsheet.cli.check import describe_cause, unclaimed
-from loadsheet.cli.ledger_access import ledger_to_read
+from loadsheet.cli.check import sentences_on, unclaimed
+from loadsheet.cli.ledger_reading import ledger_to_read
 from loadsheet.contract import SENDING_ORDER
 from loadsheet.fix_files import FixFile, Opened, recognise
 from loadsheet.ledger import Ledger, State, open_ledger
 from loadsheet.ledger.forecast import Forecaster
 from loadsheet.ledger.moved import refuse_beside_a_file
 from loadsheet.ledger.opening import is_there
-from loadsheet.ledger.recording import stop_reasons
 from loadsheet.ledger.states import Waits
+from loadsheet.ledger.stopped_drops import why_stopped
 from loadsheet.mapping import Document, Route, load_folder, translate
 from loadsheet.mapping.ambiguous_columns import Misreadings
 from loadsheet.problem_groups import Causes
@@ -45,17 +45,17 @@ _WORDS = {
 }
 
 
-class DryRunResult(NamedTuple):
+class Foretold(NamedTuple):
     """What a dry run says: the exit code that a run of nothing else would have, sentences, JSON, and remarks for whoever looks on."""
 
     exit_code: int
     lines: tuple[str, ...]
     json: bytes
-    warnings: tuple[str, ...]
+    remarks: tuple[str, ...]
 
 
 @dataclass(slots=True)
-class _Collected:
+class _Found:
     """What was foreseen so far."""
 
     drops: list[dict[str, Any]] = field(default_factory=list)
@@ -65,10 +65,10 @@ class _Collected:
     states: Counter[str] = field(default_factory=Counter)
 
 
-def forecast_run(settings: Settings) -> DryRunResult:
+def foretell(settings: Settings) -> Foretold:
     """What a run would do now. Raises MappingError, FolderError and LedgerError."""
     mappings = load_folder(settings.mappings, settings.assumptions)
-    collected = _Collected()
+    found = _Found()
     with _ledger(settings) as ledger, tempfile.TemporaryDirectory(prefix="loadsheet-") as folder:
         inbox.check_inbox(settings)
         seen = inbox.peek(settings) if settings.inbox_address or settings.inbox.exists() else inbox.Scan(())
@@ -77,20 +77,20 @@ def forecast_run(settings: Settings) -> DryRunResult:
         returns = recognise(seen.candidates, ledger.queries, mappings, settings)
         names = [name for name in by_name if not returns.holds(name)]
         routes = ingest.routes_of(names, by_name, mappings, ledger.queries, settings)
-        collected.left += [
+        found.left += [
             *ingest.overdue(settings, by_name, routes),
             *ingest.waiting_for_mappings(mappings, routes),
             *seen.left,
         ]
-        collected.aside |= {**returns.refused, **routes.unmapped, **routes.ambiguous}
+        found.aside |= {**returns.refused, **routes.unmapped, **routes.ambiguous}
         complete = [*routes.complete, *(fix.route for fix in returns.files.values())]
         forecaster = ledger.forecaster()
         for chosen in sorted(complete, key=lambda chosen: SENDING_ORDER.index(chosen.mapping.operation.name)):
             fix = returns.files.get(next(iter(chosen.files.values())))
             opened = _opener(chosen, fix, by_name, ledger, settings)
-            _forecast_route(chosen, opened, forecaster, collected, settings)
+            _foresee(chosen, opened, forecaster, found, settings)
         already = {state.value: ledger.queries.count_in(state) for state in (State.READY, State.UNKNOWN)}
-    return _result(collected, already, settings)
+    return _told(found, already, settings)
 
 
 @contextmanager
@@ -117,11 +117,11 @@ def _opener(
     return lambda: ingest.opened(chosen, fix, files, ledger.queries, settings)
 
 
-def _forecast_route(
+def _foresee(
     chosen: Route,
     opened: Callable[[], Opened],
     forecaster: Forecaster,
-    collected: _Collected,
+    found: _Found,
     settings: Settings,
 ) -> None:
     """What would become of the files of one route."""
@@ -140,47 +140,47 @@ def _forecast_route(
             waits = verdict.waits is Waits.PARENT
             states[WAITING if waits else verdict.state.value] += 1
             for problem in (*document.problems, *([verdict.problem] if verdict.problem else [])):
-                collected.causes.add(problem, document.key)
+                found.causes.add(problem, document.key)
         for notes in watched.notes().values():
             for problem in notes.problems:
-                collected.causes.add(problem)
+                found.causes.add(problem)
     except FileRefused as refused:
-        collected.aside |= dict.fromkeys(names, refused.problem)
+        found.aside |= dict.fromkeys(names, refused.problem)
         return
     share_max = 1.0 if drop.fixes is not None else ingest.error_share_max(mapping, settings)
     doubts = misreadings.problems(drop.tables) if drop.fixes is None else ()
     fates: Counter[State] = Counter()
     for name, number in states.items():
         fates[State.READY if name == WAITING else State(name)] += number
-    if why := stop_reasons(names[0], fates, share_max, doubts):
+    if why := why_stopped(names[0], fates, share_max, doubts):
         for problem in why:
-            collected.causes.add(problem)
+            found.causes.add(problem)
         states["held"] += states.pop("ready", 0) + states.pop(WAITING, 0)
-    collected.states += states
+    found.states += states
     records = dict(states)
-    collected.drops.append(
+    found.drops.append(
         {"files": names, "mapping": mapping.name, "operation": mapping.operation.name, "records": records}
     )
 
 
-def _result(collected: _Collected, already: dict[str, int], settings: Settings) -> DryRunResult:
-    ranked = collected.causes.ranked()
-    code = _exit_code(collected, already)
-    document = {
+def _told(found: _Found, already: dict[str, int], settings: Settings) -> Foretold:
+    ranked = found.causes.ranked()
+    code = _exit_code(found, already)
+    told = {
         "dry_run": True,
         "exit_code": code,
-        "files": collected.drops,
-        "set_aside": [{"file": name, "problem": problem.to_json()} for name, problem in collected.aside.items()],
-        "left": [problem.to_json() for problem in collected.left],
-        "records": dict(collected.states),
+        "files": found.drops,
+        "set_aside": [{"file": name, "problem": problem.to_json()} for name, problem in found.aside.items()],
+        "left": [problem.to_json() for problem in found.left],
+        "records": dict(found.states),
         "already": already,
         "causes": ranked,
     }
-    lines = [_drop_line(drop) for drop in collected.drops]
-    lines += [f"{name}: would be set aside: {problem.text}" for name, problem in collected.aside.items()]
-    lines += [line for cause in ranked for line in describe_cause(cause).splitlines()]
-    lines.append(_sum_line(collected, already, settings.run_entries_max))
-    return DryRunResult(code, tuple(lines), msgspec.json.encode(document), tuple(map(str, collected.left)))
+    lines = [_drop_line(drop) for drop in found.drops]
+    lines += [f"{name}: would be set aside: {problem.text}" for name, problem in found.aside.items()]
+    lines += [line for cause in ranked for line in sentences_on(cause).splitlines()]
+    lines.append(_sum_line(found, already, settings.run_entries_max))
+    return Foretold(code, tuple(lines), msgspec.json.encode(told), tuple(map(str, found.left)))
 
 
 def _drop_line(drop: dict[str, Any]) -> str:
@@ -191,24 +191,24 @@ def _counts(records: dict[str, int]) -> str:
     return ", ".join(f"{records[name]:,} {words}" for name, words in _WORDS.items() if records.get(name)) or "no record"
 
 
-def _sum_line(collected: _Collected, already: dict[str, int], limit: int) -> str:
-    ready = collected.states["ready"] + already["ready"]
-    counts = [f"{ready:,} records would be sent"]
+def _sum_line(found: _Found, already: dict[str, int], limit: int) -> str:
+    ready = found.states["ready"] + already["ready"]
+    said = [f"{ready:,} records would be sent"]
     if already["ready"]:
-        counts.append(f"{already['ready']:,} of them were ready before")
+        said.append(f"{already['ready']:,} of them were ready before")
     if limit and ready > limit:
-        counts.append(f"{limit:,} of them by this run, and the rest by later ones")
+        said.append(f"{limit:,} of them by this run, and the rest by later ones")
     if already["unknown"]:
-        counts.append(f"{already['unknown']:,} earlier ones are unknown and would be looked for first")
-    return "; ".join(counts) + ". Nothing was moved, kept or sent"
+        said.append(f"{already['unknown']:,} earlier ones are unknown and would be looked for first")
+    return "; ".join(said) + ". Nothing was moved, kept or sent"
 
 
-def _exit_code(collected: _Collected, already: dict[str, int]) -> int:
-    if any(problem.code in WAITS_FOR_MAPPING for problem in collected.left):
+def _exit_code(found: _Found, already: dict[str, int]) -> int:
+    if any(problem.code in WAITS_FOR_MAPPING for problem in found.left):
         return MappingError.exit_code
-    states = {name for name, count in collected.states.items() if count}
-    if (collected.aside or states) and states <= {"invalid"}:
+    states = {name for name, count in found.states.items() if count}
+    if (found.aside or states) and states <= {"invalid"}:
         return NOTHING_USABLE
     wrong = states & {"invalid", "held", "refused", WAITING}
-    stuck = any(problem.level == "error" for problem in collected.left)
-    return NEEDS_SOMEONE if wrong or collected.aside or stuck or already["unknown"] else 0
+    stuck = any(problem.level == "error" for problem in found.left)
+    return NEEDS_SOMEONE if wrong or found.aside or stuck or already["unknown"] else 0

@@ -6,18 +6,18 @@ from pathlib import Path
 
 import click
 
-from loadsheet.cli.ledger_access import clock, ledger_to_read
+from loadsheet.cli.ledger_reading import ledger_to_read
+from loadsheet.cli.moments import clock
 from loadsheet.cli.options import CONFIG, JSON, STATE, load, together
 from loadsheet.cli.output import print_json, print_lines, print_table, say
 from loadsheet.ledger.codec import stamp
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.operations import expected_files
-from loadsheet.operations.expected_files import Awaited
-from loadsheet.operations.expected_files.due_times import knows, shown, zone_of
-from loadsheet.operations.expected_files.suggestions import DAYS
+from loadsheet.operations.expected_files import ExpectationStatus, has_holidays, local_text, zone_of
+from loadsheet.operations.expected_files.suggestions import DAYS, as_toml, suggest
 from loadsheet.schedules import Schedule
 from loadsheet.settings import Settings
-from loadsheet.settings.expected_files import Expectation
+from loadsheet.settings.expecting import Expectation
 
 LATE = 1
 _LAST = _NEXT = 3  # of what came, and of what will be
@@ -39,50 +39,51 @@ def expected(*, suggesting: bool, timezone: str, state: Path | None, config: Pat
     with ledger_to_read(settings) as ledger:
         if suggesting:
             return _suggest(settings, ledger.queries, clock()(), timezone, as_json=as_json)
-        return _print_status(settings, ledger.queries, clock()(), as_json=as_json)
+        return _tell(settings, ledger.queries, clock()(), as_json=as_json)
 
 
-def _print_status(settings: Settings, queries: LedgerQueries, now: datetime, *, as_json: bool) -> int:
-    awaited = expected_files.standing(settings, queries)
+def _tell(settings: Settings, queries: LedgerQueries, now: datetime, *, as_json: bool) -> int:
+    stand = expected_files.statuses(settings, queries)
     late = expected_files.overdue(settings, queries, now)
-    missing = [one.text for one in late if one.over]
+    missing = [one.text for one in late if one.is_one_off]
     if as_json:
         print_json(
             {
-                "expected": [_as_json(one) for one in awaited],
-                "late": [{"what": one.what, "text": one.text} for one in late],
+                "expected": [_told(one) for one in stand],
+                "late": [{"what": one.name, "text": one.text} for one in late],
                 "schedules": [_scheduled(one, now) for one in settings.timetable],
             }
         )
     elif not settings.expect:
         say("nothing is expected: no [[expect]] in the settings; `loadsheet expected --suggest` proposes some")
-    elif not awaited:
+    elif not stand:
         say("no run has finished yet; what is due is judged by the first run after it")
     else:
-        pairs = list(zip(settings.expect, awaited, strict=True))
+        pairs = list(zip(settings.expect, stand, strict=True))
         print_table(["Expected", "Due", "Now", "Next due", "Last came"], [_row(*pair) for pair in pairs])
     countries = {one.holidays or settings.working_days for one in settings.expect} - {"none"}
-    for country in sorted(one for one in countries if not knows(one)):
+    for country in sorted(one for one in countries if not has_holidays(one)):
         say(f"of {country} no public holidays are known: files are expected on all of them")
-    for text in (*(one.text for one in awaited if one.late), *missing):
+    for text in (*(one.text for one in stand if one.late), *missing):
         say(f"late: {text}")
     if settings.timetable and not as_json:
         print_table(["Schedule", "Zone", "Next runs"], [_row_of(one, now) for one in settings.timetable])
     return LATE if late else 0
 
 
-def _row(expectation: Expectation, one: Awaited) -> list[str]:
+def _row(expectation: Expectation, one: ExpectationStatus) -> list[str]:
     zone = zone_of(expectation.timezone)
-    judged = shown(one.due, zone) if one.due else "not yet"
-    upcoming = shown(one.next_due, zone) if one.next_due else "never"
+    judged = local_text(one.due, zone) if one.due else "not yet"
+    upcoming = local_text(one.next_due, zone) if one.next_due else "never"
     now = "late" if one.late else "in order" if one.due else "not judged yet"
     last = [
-        f"{shown(came.came, zone)} {came.name}{' (set aside)' if came.set_aside else ''}" for came in one.came[-_LAST:]
+        f"{local_text(came.came, zone)} {came.name}{' (set aside)' if came.set_aside else ''}"
+        for came in one.came[-_LAST:]
     ]
     return [one.name, judged, now, upcoming, "; ".join(last) or "nothing"]
 
 
-def _as_json(one: Awaited) -> dict[str, object]:
+def _told(one: ExpectationStatus) -> dict[str, object]:
     came = [
         {"name": came.name, "came": stamp(came.came), "run": came.run, "set_aside": came.set_aside} for came in one.came
     ]
@@ -96,7 +97,7 @@ def _nexts(schedule: Schedule, now: datetime) -> list[datetime]:
 
 def _row_of(schedule: Schedule, now: datetime) -> list[str]:
     zone = zone_of(schedule.zone)
-    nexts = "; ".join(shown(moment, zone) for moment in _nexts(schedule, now))
+    nexts = "; ".join(local_text(moment, zone) for moment in _nexts(schedule, now))
     return [schedule.expression, schedule.zone, nexts or "never"]
 
 
@@ -114,11 +115,11 @@ def _suggest(settings: Settings, queries: LedgerQueries, now: datetime, timezone
     except (KeyError, ValueError, OSError):
         raise click.BadParameter(f"there is no time zone {timezone!r}; write one such as Europe/Berlin") from None
     came = queries.arrivals(stamp(now - timedelta(days=DAYS)))
-    found = expected_files.suggest(came, now, zone, settings.working_days)
+    found = suggest(came, now, zone, settings.working_days)
     if as_json:
         print_json(found)
     elif found:
-        print_lines(["\n".join(expected_files.as_toml(one, timezone) for one in found).rstrip()])
+        print_lines(["\n".join(as_toml(one, timezone) for one in found).rstrip()])
     else:
         say("there is not enough history yet; it takes four weeks of files that come regularly")
     return 0

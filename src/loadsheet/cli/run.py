@@ -15,10 +15,10 @@ import click
 import msgspec
 
 from loadsheet import pipeline
-from loadsheet.cli import Terminated, run_to_exit_code
-from loadsheet.cli.connections import dispatcher_for, say_strays
-from loadsheet.cli.dry_run import forecast_run
-from loadsheet.cli.ledger_access import clock, held_ledger
+from loadsheet.cli import Terminated, ending
+from loadsheet.cli.connections import dispatcher_for, held_ledger, say_strays
+from loadsheet.cli.dry_run import foretell
+from loadsheet.cli.moments import clock
 from loadsheet.cli.options import (
     CONFIG,
     EXCHANGE,
@@ -30,9 +30,9 @@ from loadsheet.cli.options import (
     any_allows_root,
     load_each,
     serves_all,
-    settings_or_raise,
+    sound,
     together,
-    worst_exit_code,
+    worst_of,
 )
 from loadsheet.cli.output import print_json, print_lines, print_raw_json, progress, say
 from loadsheet.cli.run_end import RunEnd
@@ -41,7 +41,7 @@ from loadsheet.file_modes import write_privately
 from loadsheet.inbox import make_inbox
 from loadsheet.internal_errors import isolated
 from loadsheet.ledger import State
-from loadsheet.operations.run_hooks import attend
+from loadsheet.operations.run_hooks import run_with_hooks
 from loadsheet.problems import LoadsheetError, SettingsError, TokenRefused
 from loadsheet.settings import EMBEDDED, Settings
 from loadsheet.stages import Result
@@ -49,7 +49,7 @@ from loadsheet.stages import Result
 _NEEDS_SOMEONE = (1, 65)
 
 
-class ShipperOutcome(NamedTuple):
+class Told(NamedTuple):
     """What a shipper's run came to: its exit code, its sentences, its JSON (none if it broke), and why it broke or stopped."""
 
     exit_code: int
@@ -58,10 +58,10 @@ class ShipperOutcome(NamedTuple):
     stopped: str = ""
 
 
-Show = Callable[[ShipperOutcome], None]
+Show = Callable[[Told], None]
 
 
-class OutputOptions(NamedTuple):
+class Manner(NamedTuple):
     """How a run speaks."""
 
     as_json: bool
@@ -70,10 +70,10 @@ class OutputOptions(NamedTuple):
     verbose: bool
 
 
-Action = Callable[[Settings, OutputOptions, Show], ShipperOutcome]
+Act = Callable[[Settings, Manner, Show], Told]
 
 
-def _parse_time(_ctx: click.Context, _option: click.Parameter, text: str | None) -> datetime | None:
+def _moment(_ctx: click.Context, _option: click.Parameter, text: str | None) -> datetime | None:
     try:
         found = datetime.fromisoformat(text) if text is not None else None
     except ValueError:
@@ -90,7 +90,7 @@ def _parse_time(_ctx: click.Context, _option: click.Parameter, text: str | None)
     "--limit", type=click.IntRange(1), metavar="N", help="Send so many entries at most; the rest stays ready."
 )
 @click.option(
-    "--since", callback=_parse_time, metavar="WHEN", help="Take only files last changed since this day or moment."
+    "--since", callback=_moment, metavar="WHEN", help="Take only files last changed since this day or moment."
 )
 @click.option("--dry-run", is_flag=True, help="Only say what would be taken and sent; nothing is moved, kept or sent.")
 @click.option("--exit-zero", is_flag=True, help="Exit 0 also if rows need someone (instead of 1 or 65).")
@@ -117,94 +117,90 @@ def run(
     given |= {"run_entries_max": limit, "arrived_since": since, "log_level": "info" if verbose else None}
     found = load_each(config, **given)
     write_privately(say, allow_root=quiet or any_allows_root(found.values()))
-    output = OutputOptions(as_json=as_json, exit_zero=exit_zero, quiet=quiet, verbose=verbose)
-    action = _dry_run if dry_run else _run_shipper
+    manner = Manner(as_json=as_json, exit_zero=exit_zero, quiet=quiet, verbose=verbose)
+    act = _foretold if dry_run else _ran
     with _terminable():
-        code = (
-            _run_one(next(iter(found.values())), action, output)
-            if len(found) == 1
-            else _run_each(found, action, output)
-        )
+        code = _alone(next(iter(found.values())), act, manner) if len(found) == 1 else _each(found, act, manner)
         if serves_all(found):
             say_strays(config, found)
         return code
 
 
-def _run_one(settings: Settings | SettingsError, action: Action, output: OutputOptions) -> int:
-    def show(outcome: ShipperOutcome) -> None:
-        if output.as_json:
-            print_raw_json(outcome.json)
+def _alone(settings: Settings | SettingsError, act: Act, manner: Manner) -> int:
+    def show(told: Told) -> None:
+        if manner.as_json:
+            print_raw_json(told.json)
         else:
-            print_lines(outcome.lines)
-        if outcome.stopped:
-            say(f"loadsheet: {outcome.stopped}")
+            print_lines(told.lines)
+        if told.stopped:
+            say(f"loadsheet: {told.stopped}")
 
-    return action(settings_or_raise(settings), output, show).exit_code
+    return act(sound(settings), manner, show).exit_code
 
 
-def _run_each(
+def _each(
     found: dict[str, Settings | SettingsError],
-    action: Action,
-    output: OutputOptions,
+    act: Act,
+    manner: Manner,
 ) -> int:
     """The same for several shippers, each for itself."""
-    outcomes: dict[str, ShipperOutcome] = {}
+    all_told: dict[str, Told] = {}
     for name, settings in found.items():
-        outcome = outcomes[name] = _run_isolated(settings, lambda settings: action(settings, output, _show_nothing))
-        if outcome.lines and not output.as_json:
-            print_lines([f"{name}:", *outcome.lines])
-        if outcome.stopped:
-            say(f"loadsheet: {name}: {outcome.stopped}")
-    worst = worst_exit_code([outcome.exit_code for outcome in outcomes.values()])
-    if output.as_json:
+        told = all_told[name] = _guarded(settings, lambda settings: act(settings, manner, _nobody))
+        if told.lines and not manner.as_json:
+            print_lines([f"{name}:", *told.lines])
+        if told.stopped:
+            say(f"loadsheet: {name}: {told.stopped}")
+    worst = worst_of([told.exit_code for told in all_told.values()])
+    if manner.as_json:
         shippers = {
             name: {
-                "exit_code": outcome.exit_code,
-                "stopped": outcome.stopped or None,
-                "summary": msgspec.Raw(outcome.json or b"null"),
+                "exit_code": told.exit_code,
+                "stopped": told.stopped or None,
+                "summary": msgspec.Raw(told.json or b"null"),
             }
-            for name, outcome in outcomes.items()
+            for name, told in all_told.items()
         }
         print_json({"exit_code": worst, "shippers": shippers})
     return worst
 
 
-def _run_isolated(settings: Settings | SettingsError, action: Callable[[Settings], ShipperOutcome]) -> ShipperOutcome:
+def _guarded(settings: Settings | SettingsError, act: Callable[[Settings], Told]) -> Told:
     """What one shipper's run comes to, also if it breaks."""
     why: list[str] = []
-    outcome: list[ShipperOutcome] = []
+    told: list[Told] = []
 
     def do() -> int:
-        outcome.append(action(settings_or_raise(settings)))
+        told.append(act(sound(settings)))
         return 0
 
-    code = run_to_exit_code(do, why.append)
-    return outcome[0] if outcome else ShipperOutcome(code, stopped=why[0])
+    code = ending(do, why.append)
+    return told[0] if told else Told(code, stopped=why[0])
 
 
-def _show_nothing(_outcome: ShipperOutcome) -> None:
+def _nobody(_told: Told) -> None:
     """What is told of one of several shippers is shown when its run is over."""
 
 
-def _run_shipper(settings: Settings, output: OutputOptions, show: Show) -> ShipperOutcome:
+def _ran(settings: Settings, manner: Manner, show: Show) -> Told:
     make_inbox(settings)
     left_ready: list[int] = []
     with RunEnd(settings, lambda: held_ledger(settings)) as end:
-        result = attend(settings, lambda: _run_pipeline(settings, left_ready, end), clock=clock(), say=say)
+        result = run_with_hooks(settings, lambda: _once(settings, left_ready, end), clock=clock(), say=say)
         faults: dict[str, str] = {}
         with isolated("the summary", faults):
             lines = tuple(result.reports.sentences)
-        result = end.correct_if_changed(result.without(faults))
-        outcome = _outcome(settings, output, result, () if faults else lines, left_ready)
-        show(outcome)
-    return outcome
+        result = end.agree(result.without(faults))
+        told = _told(settings, manner, result, () if faults else lines, left_ready)
+        show(told)
+    return told
 
 
-def _outcome(
-    settings: Settings, output: OutputOptions, result: Result, lines: tuple[str, ...], left_ready: Sequence[int]
-) -> ShipperOutcome:
+def _told(
+    settings: Settings, manner: Manner, result: Result, lines: tuple[str, ...], left_ready: Sequence[int]
+) -> Told:
     """What is told of a run on stdout; what belongs to stderr is said."""
-    silent = (output.quiet or settings.quiet) and not output.verbose and not result.exit_code
+    silent = (manner.quiet or settings.quiet) and not manner.verbose and not result.exit_code
     for problem in result.left:
         if not silent:
             say(str(problem))
@@ -213,13 +209,11 @@ def _outcome(
     if left_ready and left_ready[0] and not silent:
         limit = f"a run sends {settings.run_entries_max} at most"
         say(f"{left_ready[0]} entries stay ready ({limit}); the next run goes on from there")
-    code = 0 if output.exit_zero and result.exit_code in _NEEDS_SOMEONE else result.exit_code
-    return ShipperOutcome(
-        code, () if silent else lines, result.reports.summary.to_json(), _stop_reason(result.stopped, settings)
-    )
+    code = 0 if manner.exit_zero and result.exit_code in _NEEDS_SOMEONE else result.exit_code
+    return Told(code, () if silent else lines, result.reports.summary.to_json(), _why(result.stopped, settings))
 
 
-def _stop_reason(stopped: LoadsheetError | None, settings: Settings) -> str:
+def _why(stopped: LoadsheetError | None, settings: Settings) -> str:
     """Why a run ended early and what to do, in words; empty if it did not."""
     if isinstance(stopped, TokenRefused) and settings.exchange != EMBEDDED:
         todo = f"replace the token ({source(settings)}), and run again"
@@ -227,22 +221,22 @@ def _stop_reason(stopped: LoadsheetError | None, settings: Settings) -> str:
     return str(stopped) if stopped else ""
 
 
-def _run_pipeline(settings: Settings, left_ready: list[int], end: RunEnd) -> Result:
+def _once(settings: Settings, left_ready: list[int], end: RunEnd) -> Result:
     with held_ledger(settings) as ledger, dispatcher_for(settings) as dispatcher, progress("sending") as advance:
-        result = end.archive_and_purge(ledger, pipeline.run(settings, ledger, dispatcher, progress=advance))
+        result = end.wind_up(ledger, pipeline.run(settings, ledger, dispatcher, progress=advance))
         if settings.run_entries_max and result.stopped is None:
             left_ready.append(ledger.queries.count_in(State.READY))
         return result
 
 
-def _dry_run(settings: Settings, output: OutputOptions, show: Show) -> ShipperOutcome:
-    found = forecast_run(settings)
-    code = 0 if output.exit_zero and found.exit_code in _NEEDS_SOMEONE else found.exit_code
-    for line in found.warnings:
+def _foretold(settings: Settings, manner: Manner, show: Show) -> Told:
+    found = foretell(settings)
+    code = 0 if manner.exit_zero and found.exit_code in _NEEDS_SOMEONE else found.exit_code
+    for line in found.remarks:
         say(line)
-    outcome = ShipperOutcome(code, found.lines, found.json)
-    show(outcome)
-    return outcome
+    told = Told(code, found.lines, found.json)
+    show(told)
+    return told
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from loadsheet.dispatch import error_location
 from loadsheet.dispatch.batching import Call
 from loadsheet.ledger import Settlement, State
 from loadsheet.ledger.queries import LedgerQueries
-from loadsheet.ledger.queue import CANARY_FAILED, Part
+from loadsheet.ledger.trials import HELD, Part
 from loadsheet.problems import Problem
 
 HINT = "fix the mapping and drop the file again, or let these go: loadsheet retry"
@@ -23,13 +23,13 @@ class _Trial:
 
     def __init__(self, size: int) -> None:
         self.places = size  # how many more may leave
-        self.in_flight: set[int] = set()
+        self.flying: set[int] = set()
         self.refused: list[str] = []
         self.unknown = 0
 
     def take(self, settlement: Settlement) -> None:
         """What became of one of them."""
-        self.in_flight.discard(settlement.entry)
+        self.flying.discard(settlement.entry)
         if settlement.state is State.READY:
             self.places += 1
         elif settlement.state is State.REFUSED:
@@ -44,7 +44,7 @@ class Canary:
     def __init__(self, queries: LedgerQueries, size: int) -> None:
         self._queries = queries
         self._size = size
-        self._trials: dict[Part, _Trial] = {part: _Trial(size) for part in queries.canary_candidates()} if size else {}
+        self._trials: dict[Part, _Trial] = {part: _Trial(size) for part in queries.untried()} if size else {}
 
     @property
     def on_trial(self) -> list[Part]:
@@ -62,12 +62,12 @@ class Canary:
                 trial = self._trials.get((entry.drop, entry.operation))
                 if trial is not None:
                     trial.places -= 1
-                    trial.in_flight.add(entry.id)
+                    trial.flying.add(entry.id)
 
     def judge(self, settlements: Sequence[Settlement]) -> Iterator[Settlement]:
         """Take in what became of entries; returns the settlements of those that are held because of it."""
         for part, trial in list(self._trials.items()):
-            mine = [settlement for settlement in settlements if settlement.entry in trial.in_flight]
+            mine = [settlement for settlement in settlements if settlement.entry in trial.flying]
             for settlement in mine:
                 trial.take(settlement)
             if any(settlement.state is State.ACCEPTED for settlement in mine):
@@ -83,7 +83,7 @@ class Canary:
         for entry in self._queries.entries_of(drop):
             if entry.state is State.READY and entry.operation == operation:
                 problem = Problem("L609", error_location.first_row(entry, origin), values=told, hint=HINT)
-                yield Settlement(entry.id, State.HELD, CANARY_FAILED, problems=(problem,))
+                yield Settlement(entry.id, State.HELD, HELD, problems=(problem,))
 
 
 def _told(refused: Sequence[str]) -> str:

@@ -1,7 +1,7 @@
-"""Attending: a run with what an operator needs around it. The health ping before it; after it what is late, metrics and notices.
+"""The hooks around a run: traces, run log and health ping; afterwards overdue files, metrics and notifications.
 
-Owns: the order of these, and that none of them changes what became of a row: what goes wrong here is said, and tried again next time.
-A fault of our own in one of them makes the exit code of the run 70, and stands in its result.
+No hook changes what becomes of a row. A hook that fails is reported and runs again next time. An internal error in a hook makes the exit
+code of the run 70 and is in its result.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +16,7 @@ from loadsheet.ledger import open_ledger
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.operations import expected_files, monitoring, notifications
 from loadsheet.problems import LedgerError, LoadsheetError, SettingsError
-from loadsheet.run_outcome import Night
+from loadsheet.run_outcome import RunOutcome
 from loadsheet.settings import Settings
 from loadsheet.settings.places import shown
 from loadsheet.stages import Result
@@ -24,20 +24,21 @@ from loadsheet.stages import Result
 Clock = Callable[[], datetime]
 
 
-def attend(
+def run_with_hooks(
     settings: Settings,
     run: Callable[[], Result],
     *,
     clock: Clock,
     say: Callable[[str], None],
-    board: monitoring.Board | None = None,
+    watch_status: monitoring.WatchStatus | None = None,
 ) -> Result:
-    """Run, and see to it that whoever should know of it does; `say` takes what goes wrong with that, `board` shows the run to whoever
-    looks at the watch. Returns what `run` returns and raises what it raises. Raises SettingsError if traces are asked for and cannot be.
+    """Call `run` with all hooks around it. `say` takes failures of hooks; `watch_status` shows the run at the health endpoint.
+
+    Returns what `run` returns and raises what it raises. Raises SettingsError if traces are set but cannot be made.
     """
-    beat = board.alive if board else None
+    beat = watch_status.heartbeat if watch_status else None
     with monitoring.traced(settings, say) as spans, run_log.opened(settings, clock=clock, spans=spans, beat=beat):
-        return _attended(settings, run, clock, say, board)
+        return _attended(settings, run, clock, say, watch_status)
 
 
 def _attended(
@@ -45,27 +46,29 @@ def _attended(
     run: Callable[[], Result],
     clock: Clock,
     say: Callable[[str], None],
-    board: monitoring.Board | None,
+    watch_status: monitoring.WatchStatus | None,
 ) -> Result:
     began = clock()
     faults: dict[str, str] = {}
     with isolated("notice of the beginning", faults):
-        notifications.began(settings, say)
+        notifications.ping_start(settings, say)
     try:
         with run_log.stage("run"), ExitStack() as stack:
-            stack.push(partial(_on_fault, settings, began, clock, say, board))
+            stack.push(partial(_on_fault, settings, began, clock, say, watch_status))
             result = run()
     except LoadsheetError as error:
         run_log.error("the run could not go on", said=True, exit_code=error.exit_code, reason=str(error))
-        _after(settings, Night(settings.shipper, began, clock(), error.exit_code, error), say, board)
+        _after(settings, RunOutcome(settings.shipper, began, clock(), error.exit_code, error), say, watch_status)
         raise
     if result.stopped:
         run_log.warning("the run stopped early", said=True, exit_code=result.exit_code, reason=str(result.stopped))
     summary, folder = result.reports.summary, result.reports.folder
-    night = Night(settings.shipper, began, clock(), result.exit_code, result.stopped, summary, folder, result.left)
+    outcome = RunOutcome(
+        settings.shipper, began, clock(), result.exit_code, result.stopped, summary, folder, result.left
+    )
     if settings.outbox_address:
-        night = replace(night, place=shown(settings.outbox / summary.run))
-    return result.without(faults | _after(settings, night, say, board))
+        outcome = replace(outcome, address=shown(settings.outbox / summary.run))
+    return result.without(faults | _after(settings, outcome, say, watch_status))
 
 
 def _on_fault(
@@ -73,37 +76,37 @@ def _on_fault(
     began: datetime,
     clock: Clock,
     say: Callable[[str], None],
-    board: monitoring.Board | None,
+    watch_status: monitoring.WatchStatus | None,
     *raised: object,
 ) -> None:
-    """A fault of ours that ends a run is told like a failed run; it goes on to where it becomes an exit code."""
+    """Run the hooks of a failed run if an internal error ended it; the error itself goes on to become an exit code."""
     kind = raised[0]
     if isinstance(kind, type) and issubclass(kind, Exception) and not issubclass(kind, LoadsheetError):
         fault = LoadsheetError(f"a fault of our own ({kind.__name__})")
-        _after(settings, Night(settings.shipper, began, clock(), fault.exit_code, fault), say, board)
+        _after(settings, RunOutcome(settings.shipper, began, clock(), fault.exit_code, fault), say, watch_status)
 
 
 def _after(
-    settings: Settings, night: Night, say: Callable[[str], None], board: monitoring.Board | None
+    settings: Settings, outcome: RunOutcome, say: Callable[[str], None], watch_status: monitoring.WatchStatus | None
 ) -> dict[str, str]:
-    """What is late, metrics and notices, each for itself; returns what a fault of our own kept from being done."""
+    """Check for overdue files, update metrics, send notifications; returns the hooks that an internal error ended, each with the error."""
     faults: dict[str, str] = {}
-    with _queries(settings) as found:
+    with _queries(settings) as opened:
         queries, late = None, None
         with isolated("what is late", faults):
-            late = _late(settings, found, night.began, say)
-            queries = None if late is None else found
+            late = _overdue(settings, opened, outcome.began, say)
+            queries = None if late is None else opened
         with isolated("metrics", faults):
-            monitoring.measure(settings, night, queries, late or (), say, board=board)
+            monitoring.update_metrics(settings, outcome, queries, late or (), say, watch_status=watch_status)
         with isolated("notices", faults):
-            notifications.tell(settings, night, queries, late or (), say)
+            notifications.send_notifications(settings, outcome, queries, late or (), say)
     return faults
 
 
-def _late(
+def _overdue(
     settings: Settings, queries: LedgerQueries | None, began: datetime, say: Callable[[str], None]
-) -> Sequence[expected_files.Late] | None:
-    """What is late; None, and said, if the ledger cannot be read."""
+) -> Sequence[expected_files.Overdue] | None:
+    """The overdue files and runs; None, with a warning, if the ledger cannot be read."""
     try:
         return expected_files.overdue(settings, queries, began)
     except LedgerError as error:
@@ -113,7 +116,7 @@ def _late(
 
 @contextmanager
 def _queries(settings: Settings) -> Iterator[LedgerQueries | None]:
-    """What the ledger knows, for reading; None if there is none yet, or if it cannot be read."""
+    """The ledger's queries; None if there is no ledger yet or it cannot be read."""
     with ExitStack() as stack:
         try:
             queries = stack.enter_context(

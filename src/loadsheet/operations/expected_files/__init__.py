@@ -1,75 +1,133 @@
-"""Arrivals: which files should come until when, which of them are late, and what history suggests to expect.
+"""Expected files: when they are due, and which are overdue. `suggestions` proposes expectations from history.
 
-`overdue` is the verb; `standing` tells how each expectation stands, `next_due` when to look again, `suggest` what could be expected.
-Reads settings and the ledger's history; touches no file and tells nobody. A due moment is judged by the first run that began after it:
-what came meanwhile is in nobody's book yet.
+Reads settings and the ledger's history, no files. A due time is checked by the first run that began after it, because files that came
+since are not in the ledger yet.
+
+Due times are local times on some weekdays. A local time that a clock change skips or repeats means the later of the two possible times,
+so that no file counts as late too early.
+
+A file that came by a due time counts for it. A later one, in the first half of the time to the next due time, still counts for it if its
+files were not complete. Any other counts for the next due time.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from itertools import islice
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from fnmatch import fnmatchcase
+from functools import cache
+from itertools import islice, pairwise
+from zoneinfo import ZoneInfo
 
+from loadsheet.ledger.arrival_queries import Arrival
 from loadsheet.ledger.codec import stamp
 from loadsheet.ledger.queries import LedgerQueries
-from loadsheet.operations.expected_files.due_times import Dues, shown
-from loadsheet.operations.expected_files.lateness import CHAIN, Awaited, judge
-from loadsheet.operations.expected_files.suggestions import Suggestion, as_toml, suggest
 from loadsheet.settings import Settings
+from loadsheet.settings.expecting import WEEKDAYS, Expectation
 
-__all__ = ["Awaited", "Late", "Suggestion", "as_toml", "next_due", "overdue", "standing", "suggest"]
+IsFree = Callable[[date], bool]
+
+DUE_TIMES_CHECKED = 4
+"""How many due times back the status is worked out: an earlier file can count for a later due time."""
+_SEARCH_RANGE = timedelta(days=400)
 
 
 @dataclass(frozen=True, slots=True)
-class Late:
-    """Something expected that did not come: `what` names the expectation for good (the same text as long as the same thing is late),
-    `text` says it to people, `due` is when it should have been there (aware, UTC). `over`: it is over already, as with a run that
-    did not happen, so that nothing will close it.
+class Overdue:
+    """An expected file or run that did not come. `name` stays the same while it is overdue; `text` is for people; `due` is aware, in UTC.
+    `is_one_off`: nothing will close it, as with a run that did not happen.
     """
 
-    what: str
+    name: str
     text: str
     due: datetime
-    over: bool = False
+    is_one_off: bool = False
 
 
-def overdue(settings: Settings, queries: LedgerQueries | None, began: datetime) -> Sequence[Late]:
-    """What is late: of the files as far as runs have looked for them, and of the runs before the one that `began` (or before now, if none
-    did; aware, UTC).
+@dataclass(frozen=True, slots=True)
+class ExpectationStatus:
+    """The status of an expectation. `due` is the last due time that a run has checked (None: none yet), `next_due` the one after; `came`
+    are the arrivals since the due time before; `late`: they were not enough. `text` is for people; `previous` says how the due time before
+    ended (empty: there was none).
     """
+
+    name: str
+    due: datetime | None
+    next_due: datetime | None
+    came: tuple[Arrival, ...]
+    late: bool
+    text: str
+    previous: str = ""
+
+
+class DueTimes:
+    """The times at which the files of one expectation are due."""
+
+    def __init__(self, expectation: Expectation, working_days: str = "") -> None:
+        """`working_days` is the setting of that name: the country whose public holidays are free, unless the expectation names one."""
+        self.zone = zone_of(expectation.timezone)
+        self._time = expectation.time
+        self._weekdays = {WEEKDAYS.index(day) for day in expectation.days}
+        country = expectation.holidays or working_days
+        self._is_free = free_days("" if country == "none" else country)
+
+    def before(self, when: datetime) -> Iterator[datetime]:
+        """The due times (aware, UTC) up to `when`, latest first, for about a year."""
+        day = when.astimezone(self.zone).date() + timedelta(days=1)
+        for passed in range(_SEARCH_RANGE.days):
+            due = self._on(day - timedelta(days=passed))
+            if due is not None and due <= when:
+                yield due
+
+    def after(self, when: datetime) -> datetime | None:
+        """The first due time after `when` (aware, UTC); None if there is none for a year."""
+        day = when.astimezone(self.zone).date() - timedelta(days=1)
+        dues = (self._on(day + timedelta(days=passed)) for passed in range(_SEARCH_RANGE.days))
+        return next((due for due in dues if due is not None and due > when), None)
+
+    def _on(self, day: date) -> datetime | None:
+        if day.weekday() not in self._weekdays or self._is_free(day):
+            return None
+        return to_utc(day, self._time, self.zone)
+
+
+def overdue(settings: Settings, queries: LedgerQueries | None, began: datetime) -> Sequence[Overdue]:
+    """The overdue files, as of the last run that read the inbox, and a missing run before `began` (aware, UTC)."""
     if queries is None:
         return ()
     late = [
-        Late(one.name, one.text, one.due) for one in standing(settings, queries) if one.late and one.due is not None
+        Overdue(one.name, one.text, one.due) for one in statuses(settings, queries) if one.late and one.due is not None
     ]
     return (*late, *_missing_runs(settings, queries, began))
 
 
-def standing(settings: Settings, queries: LedgerQueries) -> list[Awaited]:
-    """How each expectation stands, in the order of the settings; none of them as long as no run has looked for any."""
+def statuses(settings: Settings, queries: LedgerQueries) -> list[ExpectationStatus]:
+    """The status of each expectation, in the order of the settings; empty until a run has read the inbox."""
     if not settings.expect:
         return []
     first, last = queries.looks()
     if not last:
         return []
     looked = _moment(last)
-    dues = [list(islice(Dues(one, settings.working_days).before(looked), CHAIN + 1)) for one in settings.expect]
+    dues = [
+        list(islice(DueTimes(one, settings.working_days).before(looked), DUE_TIMES_CHECKED + 1))
+        for one in settings.expect
+    ]
     oldest = min((some[-1] for some in dues if some), default=looked)
     counted = any(one.at_least_records for one in settings.expect)
     arrivals = queries.arrivals(stamp(oldest), counted=counted)
     return [
-        judge(one, arrivals, looked=looked, since=_moment(first), working_days=settings.working_days)
+        status_of(one, arrivals, looked=looked, since=_moment(first), working_days=settings.working_days)
         for one in settings.expect
     ]
 
 
 def next_due(settings: Settings, now: datetime) -> datetime | None:
-    """When the next file is due after `now` (both aware, UTC): whoever runs only when files come should run then too. None: never."""
-    dues = (Dues(one, settings.working_days).after(now) for one in settings.expect)
+    """When the next file is due after `now` (both aware, UTC); None: never. A watch runs then too, to report it as late."""
+    dues = (DueTimes(one, settings.working_days).after(now) for one in settings.expect)
     return min((due for due in dues if due is not None), default=None)
 
 
-def _missing_runs(settings: Settings, queries: LedgerQueries, began: datetime) -> list[Late]:
+def _missing_runs(settings: Settings, queries: LedgerQueries, began: datetime) -> list[Overdue]:
     if not settings.runs_due_s:
         return []
     before = queries.begun_before(stamp(began))
@@ -80,9 +138,153 @@ def _missing_runs(settings: Settings, queries: LedgerQueries, began: datetime) -
     if began <= due:
         return []
     hours = (began - last).total_seconds() / 3600
-    text = f"no run began between {shown(last, None)} and {shown(began, None)} ({hours:,.1f} hours)"
-    return [Late(f"runs since {before}", text, due, over=True)]
+    text = f"no run began between {local_text(last, None)} and {local_text(began, None)} ({hours:,.1f} hours)"
+    return [Overdue(f"runs since {before}", text, due, is_one_off=True)]
 
 
 def _moment(text: str) -> datetime:
     return datetime.fromisoformat(text).astimezone(UTC)
+
+
+def matches(name: str, patterns: Sequence[str]) -> bool:
+    """Whether the name of an inbox file matches a pattern, ignoring case. A pattern without a slash is matched with the bare name."""
+    folded, bare = name.casefold(), name.casefold().rpartition("/")[2]
+    return any(fnmatchcase(folded if "/" in one else bare, one.casefold()) for one in patterns)
+
+
+def status_of(
+    expectation: Expectation, arrivals: Sequence[Arrival], *, looked: datetime, since: datetime, working_days: str = ""
+) -> ExpectationStatus:
+    """The status of an expectation. `looked` is when a run last read the inbox, `since` when the first one did: earlier due times are not
+    checked. `arrivals` are in the order in which they came.
+    """
+    dues = DueTimes(expectation, working_days)
+    mine = [one for one in arrivals if matches(one.name, expectation.files)]
+    last: list[datetime] = []
+    for due in dues.before(looked):
+        last.append(due)
+        if len(last) > DUE_TIMES_CHECKED or due < since:
+            break
+    upcoming = dues.after(looked)
+    judged = [due for due in last[:DUE_TIMES_CHECKED] if due >= since]
+    if not judged:
+        text = (
+            f"{expectation.called}: due {local_text(upcoming, dues.zone)}"
+            if upcoming
+            else f"{expectation.called}: never due"
+        )
+        return ExpectationStatus(expectation.called, None, upcoming, tuple(mine[-3:]), late=False, text=text)
+    start = last[len(judged)] if len(last) > len(judged) else None
+    came, came_before = _counted(expectation, mine, start, judged[::-1], looked)
+    late = not _enough(expectation, came)
+    text = _text_of(expectation, came, judged[0], dues, late=late)
+    before = _text_of_previous(expectation, came_before, judged[1], dues) if len(judged) > 1 else ""
+    return ExpectationStatus(
+        expectation.called, judged[0], upcoming, tuple(came), late=late, text=text, previous=before
+    )
+
+
+def _counted(
+    expectation: Expectation,
+    arrivals: Sequence[Arrival],
+    start: datetime | None,
+    dues: Sequence[datetime],
+    looked: datetime,
+) -> tuple[list[Arrival], list[Arrival]]:
+    """The arrivals that count for the last of these due times, and those for the one before."""
+    before: list[Arrival] = []
+    left = [one for one in arrivals if (start is None or one.came > start) and one.came <= looked]
+    for due, following in pairwise(dues):
+        half = due + (following - due) / 2
+        in_time = [one for one in left if one.came <= due]
+        until = due if _enough(expectation, in_time) else half
+        before = [one for one in left if one.came <= until]
+        left = [one for one in left if one.came > until]
+    return left, before
+
+
+def _enough(expectation: Expectation, came: Sequence[Arrival]) -> bool:
+    return len(came) >= expectation.at_least and _records(came) >= expectation.at_least_records
+
+
+def _records(came: Sequence[Arrival]) -> int:
+    return sum({one.number: one.records for one in came}.values())
+
+
+def _text_of(expectation: Expectation, came: Sequence[Arrival], due: datetime, dues: DueTimes, *, late: bool) -> str:
+    when = f"due {local_text(due, dues.zone)}"
+    if not late:
+        last = came[min(len(came), expectation.at_least) - 1]
+        after = ", late" if last.came > due else ""
+        return (
+            f"{expectation.called}: {when}, came {local_text(last.came, dues.zone)}{after} ({last.name}{_aside(last)})"
+        )
+    if not came:
+        return f"{expectation.called}: {when}, no file was taken in"
+    wanted = [f"{expectation.at_least} file{'s' if expectation.at_least > 1 else ''}"]
+    wanted += [f"{expectation.at_least_records:,} records"] * bool(expectation.at_least_records)
+    found = [f"{len(came)} file{'s' if len(came) > 1 else ''}"]
+    found += [f"{_records(came):,} records"] * bool(expectation.at_least_records)
+    aside = sum(one.set_aside for one in came)
+    more = f", {aside} of them set aside" if aside else ""
+    return f"{expectation.called}: {when}, {' with '.join(found)} came{more}, expected are {' with '.join(wanted)}"
+
+
+def _text_of_previous(expectation: Expectation, came: Sequence[Arrival], due: datetime, dues: DueTimes) -> str:
+    when = f"what was due {local_text(due, dues.zone)}"
+    if not _enough(expectation, came):
+        return f"{when} never came" if not came else f"{when} came in part"
+    last = came[min(len(came), expectation.at_least) - 1]
+    return f"{when} came {local_text(last.came, dues.zone)} ({last.name}{_aside(last)})"
+
+
+def _aside(one: Arrival) -> str:
+    return ", set aside" if one.set_aside else ""
+
+
+# ---- due times ----
+
+
+def zone_of(name: str) -> tzinfo | None:
+    """The time zone of this name; None, meaning the machine's own, if the name is empty."""
+    return ZoneInfo(name) if name else None
+
+
+def to_utc(day: date, at: time, zone: tzinfo | None) -> datetime:
+    """A local time on a day in UTC (aware). If a clock change skips or repeats it, the later possible time."""
+    readings = (datetime.combine(day, at, zone).replace(fold=fold) for fold in (0, 1))
+    return max(reading.astimezone(UTC) for reading in readings)
+
+
+def local_text(when: datetime, zone: tzinfo | None) -> str:
+    """A time as local text: `Mon 2026-11-23 21:30`."""
+    local = when.astimezone(zone)
+    return f"{WEEKDAYS[local.weekday()]} {local:%Y-%m-%d %H:%M}"
+
+
+@cache
+def free_days(country: str) -> IsFree:
+    """A function that recognizes the public holidays of a country (`DE`, or `DE-SN` for a region); none if the country is empty or unknown."""
+    if not country:
+        return _never
+    return _calendar(country) or _never
+
+
+def has_holidays(country: str) -> bool:
+    """Whether the public holidays of this country are known. True for an empty name."""
+    return not country or _calendar(country) is not None
+
+
+def _calendar(country: str) -> IsFree | None:
+    import holidays  # noqa: PLC0415 (takes a tenth of a second to load, and few need it)
+
+    name, _, part = country.partition("-")
+    try:
+        calendar = holidays.country_holidays(name, subdiv=part or None)
+    except NotImplementedError:
+        return None
+    return calendar.__contains__
+
+
+def _never(_day: date) -> bool:
+    return False

@@ -1,7 +1,7 @@
-"""Learning: what the ledger's history suggests to expect, with the evidence for it.
+"""Suggested expectations from the ledger's history, with the evidence.
 
-Owns: when there is enough history to say anything, and what is made of it: the weekdays on which files of a mapping come nearly always,
-the time by which nearly all of them had come, and a little more. Pure: arrivals in, suggestions out.
+If there is enough history: the weekdays on which files of a mapping nearly always come, and the time by which nearly all of them had come,
+plus some slack. Pure: arrivals in, suggestions out.
 """
 
 import json
@@ -14,13 +14,13 @@ from datetime import date, datetime, timedelta, tzinfo
 from itertools import groupby, pairwise
 
 from loadsheet.ledger.arrival_queries import Arrival
-from loadsheet.operations.expected_files.due_times import IsFree, free_days
-from loadsheet.settings.expected_files import WEEKDAYS
+from loadsheet.operations.expected_files import IsFree, free_days
+from loadsheet.settings.expecting import WEEKDAYS
 
 DAYS = 90
-"""So many days back history is looked at."""
+"""How many days of history are used."""
 
-_ON_A_WEEKDAY = 4  # so often a weekday must have been seen
+_ON_A_WEEKDAY = 4  # occurrences of a weekday before it counts
 _DAYS_WITH_FILES = 8
 _MOSTLY = 0.8  # on each of the weekdays
 _NEARLY_ALWAYS = 0.9  # on all of them together
@@ -33,7 +33,7 @@ _PATTERNS_MAX = 3
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """An expectation that history suggests: as in the settings, and the evidence for it in words."""
+    """A suggested expectation with the fields of the setting, and the evidence as text."""
 
     name: str
     files: tuple[str, ...]
@@ -44,9 +44,9 @@ class Suggestion:
 
 
 @dataclass(frozen=True, slots=True)
-class _Day:
-    """What came on one day of a mapping's own reckoning, which begins at the quietest time: minutes from the day's begin for each file,
-    and the records of all.
+class _DayOfFiles:
+    """The arrivals of one day: minutes from the start of the day for each file, and the records of all. A day of a mapping starts at its
+    quietest time.
     """
 
     minutes: tuple[float, ...]
@@ -56,8 +56,8 @@ class _Day:
 def suggest(
     arrivals: Sequence[Arrival], now: datetime, zone: tzinfo | None, working_days: str = ""
 ) -> list[Suggestion]:
-    """What to expect of each mapping (and of each of its roles, if its files come in several), as far as `arrivals`, in the order in
-    which they came, say enough. Days and times are those of `zone`; public holidays are those of `working_days`.
+    """The suggestions for each mapping (and each role, if its files have several) with enough history. `arrivals` are in the order in which
+    they came. Days and times are in `zone`; public holidays are those of `working_days`.
     """
     used = [one for one in arrivals if one.mapping and one.role != "trigger"]
     roles: dict[str, set[str]] = {}
@@ -72,7 +72,7 @@ def suggest(
 
 
 def as_toml(suggestion: Suggestion, zone: str) -> str:
-    """A suggestion as a table to paste into loadsheet.toml, the evidence above it."""
+    """A suggestion as a table for loadsheet.toml, with the evidence as a comment."""
     quoted = ", ".join(map(_quoted, suggestion.files))
     days = ", ".join(map(_quoted, suggestion.days))
     lines = [f"# {suggestion.name}: {suggestion.evidence}", "[[expect]]", f"name = {_quoted(suggestion.name)}"]
@@ -83,7 +83,7 @@ def as_toml(suggestion: Suggestion, zone: str) -> str:
 
 
 def patterns(names: Sequence[str]) -> tuple[str, ...]:
-    """Few patterns that all these names fit: what differs from day to day are numbers."""
+    """A few patterns that match all these names: digits become `*`."""
     by_shape = sorted({_shape(name.rpartition("/")[2]) for name in names})
     if len(by_shape) <= _PATTERNS_MAX:
         return tuple(by_shape)
@@ -119,18 +119,18 @@ def _suggested(
     return Suggestion(name, patterns([one.name for one in arrivals]), _clock(by), names, at_least, evidence)
 
 
-def _latest(days: Collection[_Day], at_least: int, begin: int) -> tuple[float, float]:
-    """By when so many files had come on nearly all of the days, and what to demand then; in minutes from midnight of the days' begins."""
+def _latest(days: Collection[_DayOfFiles], at_least: int, begin: int) -> tuple[float, float]:
+    """When `at_least` files had come on nearly all days, and the due time to suggest; in minutes from the midnight before the day starts."""
     enough = [day.minutes[min(at_least, len(day.minutes)) - 1] for day in days]
     latest, middle = _quantile(enough, _NEARLY_ALL), _quantile(enough, 0.5)
     slack = min(max(_SLACK_MIN, latest - middle), _SLACK_MAX)
     by = math.ceil((begin + latest + slack) / _STEP) * _STEP
-    if begin + latest < _MINUTES <= by:  # what is added must not make it another day
+    if begin + latest < _MINUTES <= by:  # the slack must not move it to the next day
         by = _MINUTES - 1
     return begin + latest, by
 
 
-def _evidence(kept: Sequence[_Day], possible: int, names: Sequence[str], first: date, latest: float) -> str:
+def _evidence(kept: Sequence[_DayOfFiles], possible: int, names: Sequence[str], first: date, latest: float) -> str:
     records = [day.records for day in kept]
     low, high = int(_quantile(records, 1 - _NEARLY_ALL)), int(_quantile(records, _NEARLY_ALL))
     spread = f"{low:,}" if low == high else f"{low:,} to {high:,}"
@@ -138,18 +138,18 @@ def _evidence(kept: Sequence[_Day], possible: int, names: Sequence[str], first: 
     return f"{len(kept)} of {possible} {days} since {first:%Y-%m-%d}, {spread} records, by {_clock(latest)}"
 
 
-def _days(arrivals: Sequence[Arrival], begin: int, zone: tzinfo | None) -> dict[date, _Day]:
-    found: dict[date, _Day] = {}
+def _days(arrivals: Sequence[Arrival], begin: int, zone: tzinfo | None) -> dict[date, _DayOfFiles]:
+    found: dict[date, _DayOfFiles] = {}
     for day, some in groupby(arrivals, key=lambda one: _shifted(one.came, begin, zone).date()):
         group = list(some)
         minutes = tuple(sorted(_of_day(_shifted(one.came, begin, zone)) for one in group))
         records = sum({one.number: one.records for one in group}.values())
-        found[day] = _Day(minutes, records)
+        found[day] = _DayOfFiles(minutes, records)
     return found
 
 
 def _quietest(minutes: Sequence[float]) -> int:
-    """The minute of the day in the middle of the longest time in which nothing ever came: there a day begins."""
+    """The minute of the day in the middle of the longest time without arrivals: a day starts there."""
     times = sorted(set(minutes))
     gaps = [(after - before, before) for before, after in pairwise([*times, times[0] + _MINUTES])]
     length, start = max(gaps)
@@ -157,7 +157,7 @@ def _quietest(minutes: Sequence[float]) -> int:
 
 
 def _shifted(when: datetime, begin: int, zone: tzinfo | None) -> datetime:
-    """Wall time in a reckoning in which days begin at minute `begin`."""
+    """Local time, shifted so that days start at minute `begin`."""
     return when.astimezone(zone).replace(tzinfo=None) - timedelta(minutes=begin)
 
 
@@ -170,7 +170,7 @@ def _of_day(when: datetime) -> float:
 
 
 def _quantile(values: Sequence[float], share: float) -> float:
-    """The smallest of the values that this share of them does not exceed."""
+    """The smallest value that at least this share of the values does not exceed."""
     ordered = sorted(values)
     return ordered[max(0, math.ceil(share * len(ordered) - 1e-9) - 1)]
 

@@ -1,52 +1,52 @@
-"""Seeing: metrics, health and traces of runs, for whoever watches them from outside. Their lines are written by `journal`.
+"""Metrics, health checks and traces. The log is in `run_log`.
 
-`measure` writes what a run came to for Prometheus; `shown` shows a watch or a worker to its supervisor and at its health endpoint, and the
-figures of the fleet with it; `traced` sends traces; `shipped` gives the files for other programs. Reads nights, the ledger's history and
-the fleet; changes nothing.
+`update_metrics` writes the metrics of a run for Prometheus; `serve_status` shows a watch or worker to systemd and at its health endpoint,
+with the metrics of the cluster; `traced` sends traces; `shipped_file` gives dashboards and alert rules. Only reads.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from importlib.resources import files
+from typing import Literal, get_args
 
 from loadsheet import run_log
 from loadsheet.ledger.queries import LedgerQueries
-from loadsheet.operations.expected_files import Late
-from loadsheet.operations.monitoring.shipped_files import NAMES, shipped
-from loadsheet.operations.monitoring.systemd import supervised
-from loadsheet.operations.monitoring.watch_status import Board
+from loadsheet.operations.expected_files import Overdue
+from loadsheet.operations.monitoring.systemd import report_to_systemd
+from loadsheet.operations.monitoring.watch_status import WatchStatus
 from loadsheet.problems import LedgerError, SettingsError
-from loadsheet.run_outcome import Night
+from loadsheet.run_outcome import RunOutcome
 from loadsheet.settings import Settings
 
-__all__ = ["NAMES", "Board", "measure", "shipped", "shown", "traced"]
+__all__ = ["NAMES", "Name", "WatchStatus", "measure", "shipped", "shown", "traced"]
 
 
-def measure(
+def update_metrics(
     settings: Settings,
-    night: Night,
+    outcome: RunOutcome,
     queries: LedgerQueries | None,
-    late: Sequence[Late],
+    late: Sequence[Overdue],
     say: Callable[[str], None],
     *,
-    board: Board | None = None,
+    watch_status: WatchStatus | None = None,
 ) -> None:
-    """Bring the metrics up to date after a run; what cannot be written is said and changes nothing else."""
-    if board is not None:
-        board.ended(night.shipper, night.exit_code, str(night.stopped or ""))
-    exposed = board is not None and settings.health_address
-    if not (exposed or settings.metrics_file):
+    """Update the metrics after a run. A failure to write them is passed to `say`."""
+    if watch_status is not None:
+        watch_status.ended(outcome.shipper, outcome.exit_code, str(outcome.stopped or ""))
+    exposition = watch_status is not None and settings.health_address
+    if not (exposition or settings.metrics_file):
         return
     from loadsheet.operations.monitoring import prometheus, run_metrics  # noqa: PLC0415 (only for those who asked for metrics)
 
     try:
-        measured = run_metrics.figures(settings, night, queries, late)
+        measured = run_metrics.collect_metrics(settings, outcome, queries, late)
     except LedgerError as error:
         say(f"loadsheet: the metrics lack what the ledger knows ({error})")
-        measured = run_metrics.figures(settings, night, None, late)
-    if board is not None:
-        board.measured(night.shipper, measured)
+        measured = run_metrics.collect_metrics(settings, outcome, None, late)
+    if watch_status is not None:
+        watch_status.set_metrics(outcome.shipper, measured)
     if settings.metrics_file:
-        path = prometheus.file_of(settings.metrics_file, night.shipper)
+        path = prometheus.metrics_path(settings.metrics_file, outcome.shipper)
         try:
             prometheus.write(path, measured)
         except OSError as error:
@@ -59,8 +59,8 @@ def measure(
 
 @contextmanager
 def traced(settings: Settings, say: Callable[[str], None]) -> Iterator[run_log.Spans | None]:
-    """Who hears of the stages and calls of a run and sends them to `otlp_endpoint` as a trace; None if that is empty. `say` takes what
-    goes wrong with it. Raises SettingsError if what that takes is not installed.
+    """A recorder that sends the stages and calls of a run to `otlp_endpoint` as a trace; None if that setting is empty. `say` takes
+    failures. Raises SettingsError if OpenTelemetry is not installed.
     """
     if not settings.otlp_endpoint:
         yield None
@@ -76,21 +76,31 @@ def traced(settings: Settings, say: Callable[[str], None]) -> Iterator[run_log.S
 
 
 @contextmanager
-def shown(settings: Settings, say: Callable[[str], None]) -> Iterator[Board]:
-    """The board of a watch, shown at `health_address` and to systemd as far as they are there; `say` hears where. Raises SettingsError
-    if the address cannot be listened on.
+def serve_status(settings: Settings, say: Callable[[str], None]) -> Iterator[WatchStatus]:
+    """The status of a watch, served at `health_address` and reported to systemd, as far as these are configured; `say` takes the address.
+    Raises SettingsError if the address is not free.
     """
-    board = Board(settings)
+    watch_status = WatchStatus(settings)
     with ExitStack() as stack:
         if settings.health_address:
-            from loadsheet.operations.monitoring.health_server import served  # noqa: PLC0415 (most watches have none)
+            from loadsheet.operations.monitoring.health_server import serve_health  # noqa: PLC0415 (most watches have none)
 
-            address = stack.enter_context(served(settings, board))
+            address = stack.enter_context(serve_health(settings, watch_status))
             say(f"health and metrics are at http://{address}/health and /metrics")
         if settings.is_shared:
             from loadsheet.operations.monitoring import cluster_metrics  # noqa: PLC0415 (only for those who have one)
 
-            board.live = cluster_metrics.Live(settings)
-            stack.enter_context(cluster_metrics.written(settings, say))
-        stack.enter_context(supervised(board))
-        yield board
+            watch_status.extra_metrics = cluster_metrics.CachedMetrics(settings)
+            stack.enter_context(cluster_metrics.write_regularly(settings, say))
+        stack.enter_context(report_to_systemd(watch_status))
+        yield watch_status
+
+
+Name = Literal["grafana.json", "prometheus-alerts.yml", "datasette.yaml"]
+
+NAMES: tuple[str, ...] = get_args(Name)
+
+
+def shipped_file(name: Name) -> bytes:
+    """A file for another program: a Grafana dashboard, Prometheus alert rules, or Datasette queries."""
+    return files("loadsheet.operations.monitoring").joinpath("shipped", name).read_bytes()

@@ -1,7 +1,6 @@
-"""The figures of a fleet: who works, what waits, who took over, and at what pace, as metrics.
+"""Metrics of the cluster: workers, queue, takeovers, shared rate.
 
-Owns: their names, labels and meanings, and how fresh they are. They are the same whichever process writes them: whoever looks takes the
-highest, not the sum. They have a file of their own, as each is there once and not for each shipper.
+Every process reports the same values: aggregate them with max, not sum. They have their own file, because they belong to no shipper.
 """
 
 import threading
@@ -18,25 +17,25 @@ from loadsheet.problems import LedgerError
 from loadsheet.settings import Settings
 
 FILE = "fleet"
-"""What stands in the name of the file where others have that of a shipper; no shipper is called so."""
-FRESH_S = 5.0
-"""Whoever asks more often gets the same answer: figures must not cost the database more than the work does."""
+"""Stands in the file name instead of a shipper's name; no shipper can have this name."""
+CACHE_S = 5.0
+"""How long values are cached, so that frequent scrapes do not load the database."""
 PAUSE_S = 60.0
-_SHORT = 12  # digits of a pace's name, as a label
+_SHORT = 12  # digits of the name of a shared rate, as a label
 
 _Samples = Mapping[tuple[str, ...], float]
 
 
-def figures(fleet: Fleet) -> list[Metric]:
-    """All figures of a fleet at a moment."""
+def collect_metrics(fleet: Fleet) -> list[Metric]:
+    """All metrics of a cluster."""
     return [*_of_workers(fleet), *_of_queue(fleet), *_of_paces(fleet)]
 
 
 def _of_workers(fleet: Fleet) -> Iterator[Metric]:
     yield _gauge("seen_timestamp_seconds", "When these figures of the fleet were taken.", {(): fleet.at.timestamp()})
     yield _gauge("workers", "Worker processes that live.", {(): fleet.alive})
-    told = "Ledgers that were taken over from a process that had fallen silent."
-    taken = CounterMetricFamily("loadsheet_fleet_takeovers", told)
+    help_text = "Ledgers that were taken over from a process that had fallen silent."
+    taken = CounterMetricFamily("loadsheet_fleet_takeovers", help_text)
     taken.add_metric((), fleet.takeovers_ever)
     yield taken
 
@@ -46,10 +45,10 @@ def _of_queue(fleet: Fleet) -> Iterator[Metric]:
     for one in fleet.queue:
         depth[one.shipper, one.reason, "waiting"] = one.waiting
         depth[one.shipper, one.reason, "under way"] = one.under_way
-    told = "Runs in the queue, by why they are wanted; waiting, or under way."
-    yield _gauge("queue", told, depth, "shipper", "reason", "state")
-    told = "For how long the oldest in the queue waits (0: nothing does)."
-    yield _gauge("oldest_waiting_seconds", told, {(): fleet.oldest_s})
+    help_text = "Runs in the queue, by why they are wanted; waiting, or under way."
+    yield _gauge("queue", help_text, depth, "shipper", "reason", "state")
+    help_text = "For how long the oldest in the queue waits (0: nothing does)."
+    yield _gauge("oldest_waiting_seconds", help_text, {(): fleet.oldest_s})
 
 
 def _of_paces(fleet: Fleet) -> Iterator[Metric]:
@@ -59,19 +58,19 @@ def _of_paces(fleet: Fleet) -> Iterator[Metric]:
     allowed: dict[tuple[str, ...], float] = {key: one.per_second for key, one in named.items()}
     yield _gauge("allowed_rate", "Calls a second that the settings allow (0: no limit).", allowed, "exchange", "pace")
     shares: dict[tuple[str, ...], float] = {key: one.share for key, one in named.items()}
-    told = "Share of rate and connections that is used since the exchange said that it is too much (1: all)."
-    yield _gauge("share", told, shares, "exchange", "pace")
+    help_text = "Share of rate and connections that is used since the exchange said that it is too much (1: all)."
+    yield _gauge("share", help_text, shares, "exchange", "pace")
 
 
-def _gauge(name: str, told: str, values: _Samples, *labels: str) -> Metric:
-    metric = GaugeMetricFamily(f"loadsheet_fleet_{name}", told, labels=labels)
+def _gauge(name: str, help_text: str, values: _Samples, *labels: str) -> Metric:
+    metric = GaugeMetricFamily(f"loadsheet_fleet_{name}", help_text, labels=labels)
     for label_values, value in values.items():
         metric.add_metric(label_values, value)
     return metric
 
 
-class Live:
-    """The figures of the fleet of a shared ledger as they are when somebody asks; none while the database cannot be reached."""
+class CachedMetrics:
+    """Current metrics of the cluster, cached; empty while the database cannot be reached."""
 
     def __init__(self, settings: Settings, clock: Callable[[], float] = time.monotonic) -> None:
         self._settings, self._clock = settings, clock
@@ -79,9 +78,9 @@ class Live:
         self._taken: tuple[float, Sequence[Metric]] | None = None
 
     def __call__(self) -> Sequence[Metric]:
-        """The figures, a few seconds old at most."""
+        """The metrics, at most `CACHE_S` old."""
         with self._lock:
-            if self._taken is None or self._clock() - self._taken[0] >= FRESH_S:
+            if self._taken is None or self._clock() - self._taken[0] >= CACHE_S:
                 self._taken = (self._clock(), self._now())
             return self._taken[1]
 
@@ -90,17 +89,17 @@ class Live:
             fleet = fleet_of(self._settings)
         except LedgerError:
             return ()
-        return () if fleet is None else figures(fleet)
+        return () if fleet is None else collect_metrics(fleet)
 
 
 def write(settings: Settings, say: Callable[[str], None]) -> None:
-    """Write the figures of the fleet beside `metrics_file`, if that is set and there is a fleet; what cannot be done is said."""
+    """Write the metrics of the cluster beside `metrics_file`, if that is set and there is a cluster. Failures are passed to `say`."""
     if settings.metrics_file is None or not settings.is_shared:
         return
-    path = prometheus.file_of(settings.metrics_file, FILE)
+    path = prometheus.metrics_path(settings.metrics_file, FILE)
     try:
         if fleet := fleet_of(settings):
-            prometheus.write(path, figures(fleet))
+            prometheus.write(path, collect_metrics(fleet))
     except LedgerError as error:
         say(f"loadsheet: the figures of the fleet cannot be taken ({error})")
     except OSError as error:
@@ -108,9 +107,9 @@ def write(settings: Settings, say: Callable[[str], None]) -> None:
 
 
 @contextmanager
-def written(settings: Settings, say: Callable[[str], None], pause_s: float = PAUSE_S) -> Iterator[None]:
-    """Write the figures of the fleet again and again while the `with` block lasts. What goes wrong is said when it is another thing than
-    before.
+def write_regularly(settings: Settings, say: Callable[[str], None], pause_s: float = PAUSE_S) -> Iterator[None]:
+    """Write the metrics of the cluster every `pause_s` while the `with` block lasts. A failure is passed to `say` when it differs from the
+    last one.
     """
     if settings.metrics_file is None or not settings.is_shared:
         yield
@@ -133,4 +132,4 @@ def written(settings: Settings, say: Callable[[str], None], pause_s: float = PAU
         yield
     finally:
         over.set()
-        writing.join(timeout=1.0)  # one that waits for the database writes a whole file or none
+        writing.join(timeout=1.0)  # a thread that still waits for the database writes a complete file or none

@@ -1,6 +1,6 @@
-"""The health endpoint of a watch: /health for whoever restarts it, /metrics for Prometheus, and no other paths.
+"""The health endpoint of a watch: /health for supervisors, /metrics for Prometheus, no other paths.
 
-Owns: the small server, in a thread of its own. It reads the board and nothing else; it changes nothing and knows no secret.
+A small HTTP server in its own thread. It reads the watch status only and knows no secret.
 """
 
 import socket
@@ -14,20 +14,20 @@ from typing import Any
 import msgspec
 
 from loadsheet import run_log
-from loadsheet.operations.monitoring.prometheus import CONTENT_TYPE, exposed
-from loadsheet.operations.monitoring.watch_status import Board
+from loadsheet.operations.monitoring.prometheus import CONTENT_TYPE, exposition
+from loadsheet.operations.monitoring.watch_status import WatchStatus
 from loadsheet.problems import SettingsError
 from loadsheet.settings import Settings
 
-PATIENCE_S = 5.0
-"""So long somebody may take to ask."""
+REQUEST_TIMEOUT_S = 5.0
+"""Time a client has to send its request."""
 
 
 @contextmanager
-def served(settings: Settings, board: Board) -> Iterator[str]:
-    """Answer at `health_address` for as long as the block takes, if it is set; gives the address with its port (empty: none).
+def serve_health(settings: Settings, watch_status: WatchStatus) -> Iterator[str]:
+    """Serve `health_address`, if it is set, while the `with` block lasts; gives the address with its port (empty: none).
 
-    Raises SettingsError if it cannot be listened on.
+    Raises SettingsError if the address is not free.
     """
     if not settings.health_address:
         yield ""
@@ -35,10 +35,10 @@ def served(settings: Settings, board: Board) -> Iterator[str]:
     host, _, port = settings.health_address.rpartition(":")
     host = host.strip("[]")
     try:
-        server = _Server((host, int(port)), board)
+        server = _Server((host, int(port)), watch_status)
     except OSError as error:
-        told = f"health_address: {settings.health_address} cannot be listened on ({error.strerror})"
-        raise SettingsError(f"{told}; give another port, or leave it empty") from error
+        message = f"health_address: {settings.health_address} cannot be listened on ({error.strerror})"
+        raise SettingsError(f"{message}; give another port, or leave it empty") from error
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, name="health", daemon=True)
     thread.start()
     try:
@@ -53,46 +53,46 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
 
-    def __init__(self, address: tuple[str, int], board: Board) -> None:
+    def __init__(self, address: tuple[str, int], watch_status: WatchStatus) -> None:
         self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
-        self.board = board
+        self.watch_status = watch_status
         super().__init__(address, _Answering)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Somebody hung up: nobody needs to know."""
+        """A client hung up: not logged."""
 
 
 class _Answering(BaseHTTPRequestHandler):
     server: _Server
-    timeout = PATIENCE_S
+    timeout = REQUEST_TIMEOUT_S
     server_version, sys_version = "loadsheet", ""
 
     def do_GET(self) -> None:
-        """Answer one of the two paths."""
+        """Serve the two paths."""
         path = self.path.partition("?")[0]
         if path == "/health":
             self._health()
         elif path == "/metrics":
-            self._answer(HTTPStatus.OK, CONTENT_TYPE, exposed(self.server.board.figures()))
+            self._answer(HTTPStatus.OK, CONTENT_TYPE, exposition(self.server.watch_status.metrics()))
         else:
             self._answer(HTTPStatus.NOT_FOUND, "text/plain; charset=utf-8", b"there are /health and /metrics\n")
 
     do_HEAD = do_GET  # noqa: N815 (the library's name)
 
     def _health(self) -> None:
-        board = self.server.board
-        verdict = board.verdict
-        told = {
-            "status": "ok" if verdict.well else "unwell",
-            "reason": run_log.clean(verdict.reason),
-            "quiet_s": round(board.quiet_s, 1),
+        watch_status = self.server.watch_status
+        health = watch_status.health
+        response = {
+            "status": "ok" if health.is_healthy else "unwell",
+            "reason": run_log.clean(health.reason),
+            "quiet_s": round(watch_status.silent_s, 1),
             "shippers": {
                 shipper: {"exit_code": last.exit_code, "ended": last.ended.isoformat(timespec="seconds")}
-                for shipper, last in board.last().items()
+                for shipper, last in watch_status.last_runs().items()
             },
         }
-        status = HTTPStatus.OK if verdict.well else HTTPStatus.SERVICE_UNAVAILABLE
-        self._answer(status, "application/json", msgspec.json.encode(told) + b"\n")
+        status = HTTPStatus.OK if health.is_healthy else HTTPStatus.SERVICE_UNAVAILABLE
+        self._answer(status, "application/json", msgspec.json.encode(response) + b"\n")
 
     def _answer(self, status: HTTPStatus, kind: str, body: bytes) -> None:
         self.send_response(status)
@@ -104,4 +104,4 @@ class _Answering(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def log_message(self, *_: Any) -> None:
-        """Being asked is no news."""
+        """Requests are not logged."""

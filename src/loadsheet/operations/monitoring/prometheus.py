@@ -1,7 +1,4 @@
-"""Figures as Prometheus reads them: in a file for its textfile collector, and in one answer for all shippers of a watch.
-
-Owns: the registry, and where the file of a shipper is.
-"""
+"""Metrics in Prometheus text format: a file for the textfile collector, and one response for all shippers of a watch."""
 
 import hashlib
 import re
@@ -17,8 +14,8 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _STRANGE = re.compile(r"[^A-Za-z0-9_.-]")
 
 
-class _All(Collector):
-    """The figures of several shippers, each name once."""
+class _MergedCollector(Collector):
+    """The metrics of several shippers, merged by name."""
 
     def __init__(self, parts: Iterable[Sequence[Metric]]) -> None:
         self._parts = list(parts)
@@ -32,19 +29,19 @@ class _All(Collector):
         yield from whole.values()
 
 
-def exposed(parts: Iterable[Sequence[Metric]]) -> bytes:
-    """The figures of these shippers as text."""
+def exposition(parts: Iterable[Sequence[Metric]]) -> bytes:
+    """The metrics of these shippers as text."""
     return generate_latest(_registry(parts))
 
 
-def write(path: Path, figures: Sequence[Metric]) -> None:
-    """Write the figures of one shipper to a file, which is there as a whole or as it was before. Raises OSError."""
-    write_to_textfile(str(path), _registry([figures]))
+def write(path: Path, metrics: Sequence[Metric]) -> None:
+    """Write the metrics of one shipper to a file, atomically. Raises OSError."""
+    write_to_textfile(str(path), _registry([metrics]))
     leave_to_umask(path)  # for a collector, which is another user
 
 
-def file_of(path: Path, shipper: str) -> Path:
-    """Where the figures of this shipper go: beside those of others, so that runs of several never write into one file."""
+def metrics_path(path: Path, shipper: str) -> Path:
+    """The metrics file of a shipper. Each has its own, so that runs of several shippers never write to the same file."""
     if not shipper:
         return path
     name = _STRANGE.sub("_", shipper)
@@ -55,5 +52,5 @@ def file_of(path: Path, shipper: str) -> Path:
 
 def _registry(parts: Iterable[Sequence[Metric]]) -> CollectorRegistry:
     registry = CollectorRegistry()
-    registry.register(_All(parts))
+    registry.register(_MergedCollector(parts))
     return registry

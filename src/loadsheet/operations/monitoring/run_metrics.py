@@ -1,7 +1,7 @@
-"""The figures of a night: what a run came to and how things stand after it, as metrics.
+"""Metrics of the last run, and of the ledger and inbox after it.
 
-Owns: their names, labels and meanings. Each has the label `shipper`, empty where none is declared. Figures of the run are those of the
-last run, not sums over all of them; what must outlive a failed run comes from the ledger.
+Each has the label `shipper`, empty if the settings declare none. Metrics of the run are gauges of the last run, not sums over all runs;
+values that must survive a failed run come from the ledger.
 """
 
 import platform
@@ -16,77 +16,79 @@ from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily
 from loadsheet import inbox, run_log
 from loadsheet.ledger.codec import stamp
 from loadsheet.ledger.queries import LedgerQueries
-from loadsheet.operations.expected_files import Late
+from loadsheet.operations.expected_files import Overdue
 from loadsheet.problems import FolderError, SettingsError
-from loadsheet.run_outcome import Night
+from loadsheet.run_outcome import RunOutcome
 from loadsheet.settings import Settings
 
 AGES = (("30+", 31), ("8-30", 8), ("2-7", 2), ("0-1", 0))
-"""The buckets of open exceptions, the oldest first, each with the whole days from which on an exception is in it."""
+"""The age buckets of open exceptions, oldest first, each with the first whole day that belongs to it."""
 
 CALL_LIMITS_S = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 
 _Samples = Mapping[tuple[str, ...], float]
 
 
-def figures(settings: Settings, night: Night, queries: LedgerQueries | None, late: Sequence[Late]) -> list[Metric]:
-    """All figures after this night. Those of the ledger are left out if it cannot be read (`queries` is None), those of the inbox if
-    that cannot be looked into.
+def collect_metrics(
+    settings: Settings, outcome: RunOutcome, queries: LedgerQueries | None, late: Sequence[Overdue]
+) -> list[Metric]:
+    """All metrics after a run. Without those of the ledger if it cannot be read (`queries` is None), and without those of the inbox if it
+    cannot be read.
     """
-    found = [*_of_night(night), _gauge("late_arrivals", "Expected files and runs that are late.", {(): len(late)})]
+    found = [*_of_run(outcome), _gauge("late_arrivals", "Expected files and runs that are late.", {(): len(late)})]
     if (waiting := _waiting(settings)) is not None:
         found.append(_gauge("inbox_waiting", "Files that lie in the inbox.", {(): waiting}))
     if (pace := run_log.figures().get("pace_connections")) is not None:
-        told = "Calls at the same time on which the sending of the last run settled."
-        found.append(_gauge("pace_connections", told, {(): pace}))
+        help_text = "Calls at the same time on which the sending of the last run settled."
+        found.append(_gauge("pace_connections", help_text, {(): pace}))
     if queries is not None:
-        found += _of_ledger(queries, night)
-        if night.run:
-            found += _of_calls(queries, night.run)
-    return [_of_shipper(metric, night.shipper) for metric in found]
+        found += _of_ledger(queries, outcome)
+        if outcome.run:
+            found += _of_calls(queries, outcome.run)
+    return [_of_shipper(metric, outcome.shipper) for metric in found]
 
 
-def _of_night(night: Night) -> Iterator[Metric]:
+def _of_run(outcome: RunOutcome) -> Iterator[Metric]:
     built: dict[tuple[str, ...], float] = {(version("loadsheet"), platform.python_version()): 1.0}
     yield _gauge("build_info", "The program that wrote these figures; always 1.", built, "version", "python")
-    yield _gauge("last_run_timestamp_seconds", "When the last run ended.", {(): night.ended.timestamp()})
-    told = "With what the last run ended: 0 well, 1 rows need people, 65 nothing usable, 70, 75, 77 and 78 it could not do its work."
-    yield _gauge("last_run_exit_code", told, {(): night.exit_code})
-    duration_s = (night.ended - night.began).total_seconds()
+    yield _gauge("last_run_timestamp_seconds", "When the last run ended.", {(): outcome.ended.timestamp()})
+    help_text = "With what the last run ended: 0 well, 1 rows need people, 65 nothing usable, 70, 75, 77 and 78 it could not do its work."
+    yield _gauge("last_run_exit_code", help_text, {(): outcome.exit_code})
+    duration_s = (outcome.ended - outcome.began).total_seconds()
     yield _gauge("run_duration_seconds", "How long the last run took.", {(): duration_s})
-    if night.summary is not None:
+    if outcome.summary is not None:
         counts: Counter[tuple[str, ...]] = Counter()
-        for drop in night.summary.drops:
+        for drop in outcome.summary.drops:
             counts.update({(drop.operation, state): count for state, count in drop.entries.items()})
-        told = "Records of the drops that the last run read or touched, by operation and state."
-        yield _gauge("entries", told, counts, "operation", "state")
+        help_text = "Records of the drops that the last run read or touched, by operation and state."
+        yield _gauge("entries", help_text, counts, "operation", "state")
 
 
-def _of_ledger(queries: LedgerQueries, night: Night) -> Iterator[Metric]:
-    moments = [stamp(night.ended - timedelta(days=days)) for _, days in AGES]
-    found = queries.figures(moments)
+def _of_ledger(queries: LedgerQueries, outcome: RunOutcome) -> Iterator[Metric]:
+    moments = [stamp(outcome.ended - timedelta(days=days)) for _, days in AGES]
+    found = queries.standings(moments)
     if found.last_success:
-        told = "When the last run ended that did its work (exit code 0 or 1)."
-        yield _gauge("last_success_timestamp_seconds", told, {(): _moment(found.last_success).timestamp()})
+        help_text = "When the last run ended that did its work (exit code 0 or 1)."
+        yield _gauge("last_success_timestamp_seconds", help_text, {(): _moment(found.last_success).timestamp()})
     older = 0
     buckets: dict[tuple[str, ...], float] = {}
     for (bucket, days), count in zip(AGES, found.opened_by, strict=True):
-        by_now = count if days else found.open  # what was opened a moment ago by another clock counts as well
+        by_now = count if days else found.open  # includes exceptions opened by a clock that is slightly ahead
         buckets[bucket,], older = by_now - older, by_now
     yield _gauge("open_exceptions", "Records that need someone, by their age in whole days.", buckets, "bucket")
-    age_s = (night.ended - _moment(found.oldest_unsent)).total_seconds() if found.oldest_unsent else 0.0
-    told = "Age of the oldest record that is ready and not sent (0: there is none)."
-    yield _gauge("oldest_unsent_seconds", told, {(): max(age_s, 0.0)})
+    age_s = (outcome.ended - _moment(found.oldest_unsent)).total_seconds() if found.oldest_unsent else 0.0
+    help_text = "Age of the oldest record that is ready and not sent (0: there is none)."
+    yield _gauge("oldest_unsent_seconds", help_text, {(): max(age_s, 0.0)})
     yield _gauge("unknown_entries", "Records of which nobody knows whether they arrived.", {(): found.unknown})
 
 
 def _of_calls(queries: LedgerQueries, run: str) -> Iterator[Metric]:
     outcomes, times = queries.calls_in(run, CALL_LIMITS_S)
-    told = "Calls of the last run by operation and what became of them; one whose records fared differently counts for each."
+    help_text = "Calls of the last run by operation and what became of them; one whose records fared differently counts for each."
     counted: dict[tuple[str, ...], float] = {
         (operation, outcome or "none"): float(count) for (operation, outcome), count in outcomes.items()
     }
-    yield _gauge("calls", told, counted, "operation", "outcome")
+    yield _gauge("calls", help_text, counted, "operation", "outcome")
     taken = HistogramMetricFamily(
         "loadsheet_call_duration_seconds", "How long calls of the last run took.", labels=["operation"]
     )
@@ -96,8 +98,8 @@ def _of_calls(queries: LedgerQueries, run: str) -> Iterator[Metric]:
     yield taken
 
 
-def _gauge(name: str, told: str, values: _Samples, *labels: str) -> Metric:
-    metric = GaugeMetricFamily(f"loadsheet_{name}", told, labels=labels)
+def _gauge(name: str, help_text: str, values: _Samples, *labels: str) -> Metric:
+    metric = GaugeMetricFamily(f"loadsheet_{name}", help_text, labels=labels)
     for label_values, value in values.items():
         metric.add_metric(label_values, value)
     return metric

@@ -1,7 +1,6 @@
-"""What systemd is told of a watch: that it is ready, what it does, that it is alive, and that it stops.
+"""systemd notifications of a watch (sd_notify): ready, status, watchdog, stopping.
 
-Owns: the few lines of its notify protocol (sd_notify). Outside systemd, where NOTIFY_SOCKET is not set, nothing happens. A message that
-does not arrive changes nothing.
+Does nothing outside systemd, where NOTIFY_SOCKET is not set. Lost messages are ignored.
 """
 
 import os
@@ -11,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 
 from loadsheet import run_log
-from loadsheet.operations.monitoring.watch_status import Board
+from loadsheet.operations.monitoring.watch_status import WatchStatus
 
 
 class Notifier:
@@ -21,11 +20,11 @@ class Notifier:
         self._address = _address(environment.get("NOTIFY_SOCKET", ""))
 
     @property
-    def heard(self) -> bool:
+    def is_supervised(self) -> bool:
         """Whether there is a supervisor."""
         return bool(self._address)
 
-    def tell(self, *lines: str) -> None:
+    def send(self, *lines: str) -> None:
         """Send these lines (`READY=1`) as one message."""
         if not self._address:
             return
@@ -34,12 +33,12 @@ class Notifier:
             sender.sendto("\n".join(lines).encode(), self._address)
 
     def ready(self) -> None:
-        """Say that the watch has begun."""
-        self.tell("READY=1", "STATUS=watching")
+        """Report that the watch has started."""
+        self.send("READY=1", "STATUS=watching")
 
     def status(self, text: str) -> None:
-        """Say in a line what the watch does."""
-        self.tell(f"STATUS={run_log.clean(text)}")
+        """Report in a line what the watch does."""
+        self.send(f"STATUS={run_log.clean(text)}")
 
 
 def _address(name: str) -> str | bytes:
@@ -50,36 +49,38 @@ def _address(name: str) -> str | bytes:
 
 
 @contextmanager
-def supervised(board: Board, environment: Mapping[str, str] = os.environ) -> Iterator[None]:
-    """Tell the supervisor of this watch for as long as the block takes: ready when it looks for the first time, stopping at the end,
-    in between what is on the board, and that it is alive, twice in the time that WATCHDOG_USEC gives, for as long as the watch turns.
+def report_to_systemd(watch_status: WatchStatus, environment: Mapping[str, str] = os.environ) -> Iterator[None]:
+    """Report this watch to systemd while the `with` block lasts: ready at the first check, each status, stopping at the end. Sends the
+    watchdog signal twice per WATCHDOG_USEC while the heartbeat is recent.
     """
     notifier = Notifier(environment)
-    if not notifier.heard:
+    if not notifier.is_supervised:
         yield
         return
     over = threading.Event()
-    pulse = threading.Thread(target=_pulse, args=(notifier, board, over, _pause_s(environment)), daemon=True)
-    board.on_ready, board.on_status = notifier.ready, notifier.status
+    pulse = threading.Thread(
+        target=_send_watchdog, args=(notifier, watch_status, over, _pause_s(environment)), daemon=True
+    )
+    watch_status.on_ready, watch_status.on_status = notifier.ready, notifier.status
     pulse.start()
     try:
         yield
     finally:
-        notifier.tell("STOPPING=1", "STATUS=stopping")
+        notifier.send("STOPPING=1", "STATUS=stopping")
         over.set()
         pulse.join()
 
 
 def _pause_s(environment: Mapping[str, str]) -> float:
-    """Half the time within which the supervisor wants a sign of life from us; 0 if it wants none."""
+    """Half the watchdog interval; 0 if the supervisor wants no signal from this process."""
     if environment.get("WATCHDOG_PID", str(os.getpid())) != str(os.getpid()):
         return 0.0
     wanted = environment.get("WATCHDOG_USEC", "")
     return int(wanted) / 2_000_000 if wanted.isascii() and wanted.isdigit() else 0.0
 
 
-def _pulse(notifier: Notifier, board: Board, over: threading.Event, pause_s: float) -> None:
+def _send_watchdog(notifier: Notifier, watch_status: WatchStatus, over: threading.Event, pause_s: float) -> None:
     while pause_s and not over.is_set():
-        if board.ready and board.turns.well:
-            notifier.tell("WATCHDOG=1")
+        if watch_status.ready and watch_status.liveness.is_healthy:
+            notifier.send("WATCHDOG=1")
         over.wait(pause_s)

@@ -1,8 +1,7 @@
 """Traces of runs for an OpenTelemetry collector: a span for the run, one for each stage in it, and one for each call.
 
-Owns: OpenTelemetry, which is an option and imported only if `otlp_endpoint` is set. What a span says went through the journal's filter;
-exceptions are marked, never told. Nothing of a trace travels to the exchange. A collector that is away costs a run a few seconds at its
-end, once, and nothing else.
+OpenTelemetry is optional and imported only if `otlp_endpoint` is set. Span attributes pass the run log's filter; exceptions set the status
+of a span but not its text. No trace header is sent to the exchange. An unreachable collector costs a run a few seconds at its end, once.
 """
 
 import logging
@@ -21,18 +20,16 @@ from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer
 
 from loadsheet import run_log
 
-PATIENCE_S = 3.0
+TIMEOUT_S = 3.0
 _QUEUE = 65_536  # spans that wait to be sent
 _PATH = "/v1/traces"
 
 
 @contextmanager
 def tracing(endpoint: str, say: Callable[[str], None]) -> Iterator[run_log.Spans]:
-    """Who hears of stages and calls, and sends them to this collector, the last at the end of the block; `say` takes that it could not
-    be done.
-    """
+    """A recorder that sends stages and calls to this collector, the last ones at the end of the block; `say` takes a failure."""
     _silence()
-    exporter = _Once(OTLPSpanExporter(endpoint=_traces_at(endpoint), timeout=PATIENCE_S))
+    exporter = _StopAfterFailure(OTLPSpanExporter(endpoint=_traces_at(endpoint), timeout=TIMEOUT_S))
     named = Resource({"service.name": "loadsheet", "service.version": version("loadsheet")})
     provider = TracerProvider(sampler=ALWAYS_ON, resource=named, shutdown_on_exit=False)
     provider.add_span_processor(BatchSpanProcessor(exporter, max_queue_size=_QUEUE))
@@ -45,37 +42,37 @@ def tracing(endpoint: str, say: Callable[[str], None]) -> Iterator[run_log.Spans
 
 
 def _traces_at(endpoint: str) -> str:
-    """The address for traces of a collector, by its base or as it is given in full."""
+    """The trace address of a collector, given its base address or the full one."""
     base = endpoint.rstrip("/")
     return base if base.endswith(_PATH) else base + _PATH
 
 
 def _silence() -> None:
-    """What the library has to say is said by us, once."""
+    """Silence the library's log: a failure is reported once, by `tracing`."""
     logger = logging.getLogger("opentelemetry")
     logger.addHandler(logging.NullHandler())
     logger.propagate = False
 
 
-class _Once(SpanExporter):
-    """Sends until it fails once: a collector that is away is not waited for again and again."""
+class _StopAfterFailure(SpanExporter):
+    """Stops after the first failure, so that an unreachable collector is waited for only once."""
 
     def __init__(self, exporter: SpanExporter) -> None:
         self._exporter, self.failed = exporter, False
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        """Send them, if all before could be sent."""
+        """Send the spans, unless an earlier batch failed."""
         if not self.failed:
             self.failed = self._exporter.export(spans) is not SpanExportResult.SUCCESS
         return SpanExportResult.FAILURE if self.failed else SpanExportResult.SUCCESS
 
     def shutdown(self) -> None:
-        """Send nothing any more."""
+        """Close the exporter."""
         self._exporter.shutdown()
 
 
 class _Tracing:
-    """Spans of stages and calls, each inside the stage that is going on."""
+    """Records stages and calls as spans, each inside the current stage."""
 
     def __init__(self, tracer: Tracer) -> None:
         self._tracer = tracer
@@ -83,7 +80,7 @@ class _Tracing:
 
     @contextmanager
     def stage(self, name: str, fields: Mapping[str, Any]) -> Iterator[None]:
-        """A span as long as the block; an exception marks it."""
+        """A span for the `with` block; an exception sets its status to error."""
         with self._tracer.start_as_current_span(
             name, attributes=_plain(fields), record_exception=False, set_status_on_exception=False
         ) as span:
@@ -97,13 +94,13 @@ class _Tracing:
                     span.set_status(Status(StatusCode.ERROR))
 
     def call(self, name: str, seconds: float, fields: Mapping[str, Any]) -> None:
-        """A span of a call that is over now."""
+        """A span for a call that ends now."""
         ended = time.time_ns()
         began = ended - round(seconds * 1_000_000_000)
         self._tracer.start_span(name, kind=SpanKind.CLIENT, attributes=_plain(fields), start_time=began).end(ended)
 
     def about(self, **fields: Any) -> None:
-        """What is known of the whole run."""
+        """Attributes of the whole run."""
         if self._root is not None:
             self._root.set_attributes(_plain(fields))
 

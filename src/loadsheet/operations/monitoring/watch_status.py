@@ -1,6 +1,6 @@
-"""The board of a watch: its signs of life, and what the last run of each shipper came to.
+"""The status of a watch: its heartbeat, the last run of each shipper, and when it counts as healthy.
 
-Owns: when a watch is well. The watch writes on it from its own thread, health endpoint and supervisor read it from theirs.
+The watch updates it from its own thread; the health endpoint and the supervisor read it from theirs.
 """
 
 import threading
@@ -14,113 +14,115 @@ from loadsheet.settings import Settings
 if TYPE_CHECKING:
     from prometheus_client import Metric
 
-STOPPING = frozenset({70, 75, 77, 78})
-"""Exit codes after which somebody has to look before the next run can get through."""
+FAILED_EXIT_CODES = frozenset({70, 75, 77, 78})
+"""Exit codes of runs that could not do their work."""
 
-GRACE_S = 30.0  # an idle watch may be late by so much
+GRACE_S = 30.0  # how late the heartbeat of an idle watch may be
 
 
-class Last(NamedTuple):
+class LastRun(NamedTuple):
     """The last run of a shipper: its exit code, when it ended (aware, UTC), and why it ended early, if it did."""
 
     exit_code: int
     ended: datetime
-    why: str = ""
-
-
-class Verdict(NamedTuple):
-    """Whether a watch is well, and if not, why."""
-
-    well: bool
     reason: str = ""
 
 
-class Board:
-    """One watch. `clock` counts monotonic seconds. `on_ready` hears that it has everything it needs and looks for the first time,
-    `on_status`, in words, what it does; `live` gives figures that are no shipper's, as they are now.
+class Health(NamedTuple):
+    """Whether a watch is healthy, and if not, why."""
+
+    is_healthy: bool
+    reason: str = ""
+
+
+class WatchStatus:
+    """The status of one watch. `clock` counts monotonic seconds. `on_ready` is called once, at the first check of the inbox; `on_status`
+    with a line about each change. `extra_metrics` gives current metrics that belong to no shipper.
     """
 
     def __init__(self, settings: Settings, clock: Callable[[], float] = time.monotonic) -> None:
         self._idle_s, self._busy_s = settings.rescan_s + GRACE_S, settings.health_stale_s
         self._clock = clock
-        self._alive_at = clock()
+        self._heartbeat_at = clock()
         self._idle = True
         self._lock = threading.Lock()
-        self._last: dict[str, Last] = {}
-        self._figures: dict[str, Sequence[Metric]] = {}
+        self._last_runs: dict[str, LastRun] = {}
+        self._metrics: dict[str, Sequence[Metric]] = {}
         self._status = ""
         self.ready = False
         self.on_ready: Callable[[], None] = lambda: None
         self.on_status: Callable[[str], None] = lambda _status: None
-        self.live: Callable[[], Sequence[Metric]] = tuple
+        self.extra_metrics: Callable[[], Sequence[Metric]] = tuple
 
-    def turned(self) -> None:
-        """The watch looks again whether there is something to do."""
-        self._alive_at, self._idle = self._clock(), True
+    def checked(self) -> None:
+        """Record that the watch has checked for work."""
+        self._heartbeat_at, self._idle = self._clock(), True
         if not self.ready:
             self.ready = True
             self.on_ready()
 
-    def alive(self) -> None:
-        """A run goes on. Called from it."""
-        self._alive_at, self._idle = self._clock(), False
+    def heartbeat(self) -> None:
+        """Record that a run makes progress. Called from the run."""
+        self._heartbeat_at, self._idle = self._clock(), False
 
     def progress(self, done: int, total: int) -> None:
-        """So many entries of so many are sent."""
-        self.alive()
-        self._tell(f"sending: {done} of {total}")
+        """Record that `done` of `total` entries are sent."""
+        self.heartbeat()
+        self._set_status(f"sending: {done} of {total}")
 
-    def ended(self, shipper: str, exit_code: int, why: str = "") -> None:
-        """A run of this shipper is over."""
+    def ended(self, shipper: str, exit_code: int, reason: str = "") -> None:
+        """Record that a run of this shipper ended."""
         with self._lock:
-            self._last[shipper] = Last(exit_code, datetime.now(UTC), why)
+            self._last_runs[shipper] = LastRun(exit_code, datetime.now(UTC), reason)
         of = f" of {shipper}" if shipper else ""
-        self._tell(f"the last run{of} ended with {exit_code}" + (f": {why}" if why else ""))
+        self._set_status(f"the last run{of} ended with {exit_code}" + (f": {reason}" if reason else ""))
 
-    def measured(self, shipper: str, figures: "Sequence[Metric]") -> None:
-        """The figures of this shipper as they are now."""
+    def set_metrics(self, shipper: str, metrics: "Sequence[Metric]") -> None:
+        """Set the current metrics of this shipper."""
         with self._lock:
-            self._figures[shipper] = figures
+            self._metrics[shipper] = metrics
 
-    def last(self) -> dict[str, Last]:
+    def last_runs(self) -> dict[str, LastRun]:
         """The last run of each shipper that had one."""
         with self._lock:
-            return dict(self._last)
+            return dict(self._last_runs)
 
-    def figures(self) -> "list[Sequence[Metric]]":
-        """The figures of all shippers, and those that are no shipper's."""
+    def metrics(self) -> "list[Sequence[Metric]]":
+        """The metrics of all shippers, and those that belong to none."""
         with self._lock:
-            found = list(self._figures.values())
-        return [*found, self.live()]
+            metrics = list(self._metrics.values())
+        return [*metrics, self.extra_metrics()]
 
     @property
-    def quiet_s(self) -> float:
-        """For how many seconds there was no sign of life."""
-        return self._clock() - self._alive_at
+    def silent_s(self) -> float:
+        """Seconds since the last heartbeat."""
+        return self._clock() - self._heartbeat_at
 
     @property
-    def turns(self) -> Verdict:
-        """Whether the watch goes on, whatever its runs come to."""
-        quiet_s, busy = self.quiet_s, not self._idle
-        if quiet_s <= (self._busy_s if busy else self._idle_s):
-            return Verdict(well=True)
+    def liveness(self) -> Health:
+        """Whether the heartbeat of the watch is recent, whatever became of its runs."""
+        silent_s, busy = self.silent_s, not self._idle
+        if silent_s <= (self._busy_s if busy else self._idle_s):
+            return Health(is_healthy=True)
         doing = "in the middle of a run" if busy else "between two looks into the inbox"
-        return Verdict(well=False, reason=f"no sign of life for {quiet_s:.0f} s {doing}")
+        return Health(is_healthy=False, reason=f"no sign of life for {silent_s:.0f} s {doing}")
 
     @property
-    def verdict(self) -> Verdict:
-        """Whether the watch goes on, and the last run of every shipper could do its work."""
-        turns = self.turns
-        if not turns.well:
-            return turns
-        for shipper, last in self.last().items():
-            if last.exit_code in STOPPING:
+    def health(self) -> Health:
+        """Whether the heartbeat is recent and the last run of every shipper did its work."""
+        liveness = self.liveness
+        if not liveness.is_healthy:
+            return liveness
+        for shipper, last in self.last_runs().items():
+            if last.exit_code in FAILED_EXIT_CODES:
                 of = f" of {shipper}" if shipper else ""
-                why = f": {last.why}" if last.why else ""
-                return Verdict(well=False, reason=f"the last run{of} ended with exit code {last.exit_code}{why}")
-        return turns
+                reason = f": {last.reason}" if last.reason else ""
+                return Health(
+                    is_healthy=False, reason=f"the last run{of} ended with exit code {last.exit_code}{reason}"
+                )
+        return liveness
 
-    def _tell(self, status: str) -> None:
+    def _set_status(self, status: str) -> None:
         if status != self._status:
             self._status = status
             self.on_status(status)

@@ -1,148 +1,156 @@
-"""Telling: notices on a change of state only, a digest for each owner, fix files back to the shipper, health pings.
+"""Notifications: notices when a condition changes, a digest for each owner, fix files to the shipper, health pings.
 
-`began` and `tell` are the verbs. What has been told is remembered (`places` says where): what is to be told is written there first, then
-delivered, then struck out. So what cannot be delivered waits, and a process that is killed may tell twice, but loses nothing. `move`
-takes the memory along when a ledger moves.
+`ping_start` runs before a run, `send_notifications` after it. A notice is stored in an outbox first (see `state`), then delivered, then
+removed. An undelivered notice stays in the outbox; a process that is killed may send a notice twice, but loses none.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 
 from loadsheet.ledger import State
 from loadsheet.ledger.codec import stamp
 from loadsheet.ledger.queries import LedgerQueries
-from loadsheet.operations.expected_files import Late, standing
-from loadsheet.operations.notifications import storage, texts
-from loadsheet.operations.notifications.conditions import LATE, WELL, Change, Facts, Rules, turn
+from loadsheet.operations.expected_files import Overdue, statuses
+from loadsheet.operations.notifications import texts
+from loadsheet.operations.notifications.conditions import (
+    HEALTHY_EXIT_CODES,
+    LATE,
+    Change,
+    Facts,
+    Rules,
+    update_conditions,
+)
 from loadsheet.operations.notifications.delivery import NOTIFY, deliver_all
-from loadsheet.operations.notifications.digests import with_digests
-from loadsheet.operations.notifications.fix_file_delivery import with_fixes
+from loadsheet.operations.notifications.digests import add_digests
+from loadsheet.operations.notifications.fix_file_delivery import add_fix_files
 from loadsheet.operations.notifications.health_pings import ping
-from loadsheet.operations.notifications.state import Kept, Notice
+from loadsheet.operations.notifications.state import Notice, NotificationState, Say, open_store
 from loadsheet.problems import LedgerError
-from loadsheet.run_outcome import Night
+from loadsheet.run_outcome import RunOutcome
 from loadsheet.settings import Settings
 
-__all__ = ["began", "move", "tell"]
+__all__ = ["ping_start", "send_notifications"]
 
-Say = Callable[[str], None]
-
-_WAITS_TOO_LONG = "A111"  # the problem of a file whose companion is overdue
+_COMPANION_OVERDUE = "A111"
 
 
-def began(settings: Settings, say: Say) -> None:
-    """Ping that a run begins."""
-    _ping(settings, "start", f"{texts.name_of(settings.shipper)} begins\n", say)
+def ping_start(settings: Settings, say: Say) -> None:
+    """Ping the health check that a run begins."""
+    _ping(settings, "start", f"{texts.title_prefix(settings.shipper)} begins\n", say)
 
 
-def tell(settings: Settings, night: Night, queries: LedgerQueries | None, late: Sequence[Late], say: Say) -> None:
-    """Tell whoever should know what has changed with this night; what cannot be told now is told after the next. `late` is what
-    `arrivals.overdue` found, and means nothing without `queries`. What goes wrong is said, and changes nothing else.
+def send_notifications(
+    settings: Settings, outcome: RunOutcome, queries: LedgerQueries | None, late: Sequence[Overdue], say: Say
+) -> None:
+    """Send notices about what changed with this run, and the ping at its end. Undelivered notices are retried after the next run. `late`
+    comes from `expected_files.overdue` and is ignored without `queries`. Failures are passed to `say`; none is raised.
     """
-    say = _once(say)
-    if _tells(settings):
-        facts = _facts(night, late, _unknown(queries))
-        with storage.held(settings, say) as memory:
-            if memory is not None:
-                before = memory.read()
-                kept = _with_news(settings, before, night, queries, facts, say=say)
-                if kept != before:
-                    memory.write(kept)
-                deliver_all(settings, kept, memory.write, say)
-    _ping(settings, str(night.exit_code), texts.said(night), say)
+    say = _without_repeats(say)
+    if _is_enabled(settings):
+        facts = _facts_of(outcome, late, _unknown(queries))
+        with open_store(settings, say) as store:
+            if store is not None:
+                before = store.read()
+                state = _add_notices(settings, before, outcome, queries, facts, say=say)
+                if state != before:
+                    store.write(state)
+                deliver_all(settings, state, store.write, say)
+    _ping(settings, str(outcome.exit_code), texts.run_summary(outcome), say)
 
 
-def move(settings: Settings, say: Say) -> None:
-    """Remember what was told from a file, for all machines of the fleet whose shared ledger these settings name. Who tells next does that
-    as well, on the machine where the file lies.
-    """
-    with storage.held(settings, say):
-        pass
-
-
-def _once(say: Say) -> Say:
-    """The same, but nothing twice: a disk that is full is full for each notice."""
-    said: set[str] = set()
+def _without_repeats(say: Say) -> Say:
+    """The same callback, but each text only once: a full disk fails for every notice."""
+    seen: set[str] = set()
 
     def say_once(text: str) -> None:
-        if text not in said:
-            said.add(text)
+        if text not in seen:
+            seen.add(text)
             say(text)
 
     return say_once
 
 
-def _tells(settings: Settings) -> bool:
+def _is_enabled(settings: Settings) -> bool:
     notices = settings.notify or settings.notify_file is not None or settings.notify_owners
     return bool(notices or settings.fixes_mail or settings.fixes_to is not None)
 
 
-def _with_news(
-    settings: Settings, kept: Kept, night: Night, queries: LedgerQueries | None, facts: Facts, *, say: Say
-) -> Kept:
-    """The memory with everything that is to be told of this night in its outbox. What needs the ledger comes last: it may be damaged."""
+def _add_notices(
+    settings: Settings,
+    state: NotificationState,
+    outcome: RunOutcome,
+    queries: LedgerQueries | None,
+    facts: Facts,
+    *,
+    say: Say,
+) -> NotificationState:
+    """The state with all notices about this run in its outbox. Steps that need the ledger come last: it may be damaged."""
     general = settings.notify or settings.notify_file is not None
     if general:
-        kept = _with_changes(settings, kept, night, queries, facts)
+        state = _add_change_notice(settings, state, outcome, queries, facts)
     try:
-        kept = with_fixes(settings, kept, night, queries, say)
+        state = add_fix_files(settings, state, outcome, queries, say)
         if queries is not None and (general or settings.notify_owners):
-            kept = with_digests(settings, kept, night, queries)
+            state = add_digests(settings, state, outcome, queries)
     except LedgerError as error:
-        say(f"notices: not everything can be told: {texts.refused(error)}")
-    return kept
+        say(f"notices: not everything can be told: {texts.error_line(error)}")
+    return state
 
 
 def _unknown(queries: LedgerQueries | None) -> int | None:
-    """How many outcomes are unknown; None if nobody can say."""
+    """How many outcomes are unknown; None if the ledger cannot be read."""
     try:
         return None if queries is None else queries.count_in(State.UNKNOWN)
     except LedgerError:
         return None
 
 
-def _facts(night: Night, late: Sequence[Late], unknown: int | None) -> Facts:
-    """What the night came to; without the ledger, or without a look into the inbox, as far as anybody knows it."""
-    found = Facts(night.ended, night.exit_code, "" if night.exit_code in WELL else texts.failure(night))
-    if night.summary is not None:
-        waiting = {one.found: one.text for one in night.left if one.code == _WAITS_TOO_LONG}
-        found = replace(found, waiting=waiting)
+def _facts_of(outcome: RunOutcome, late: Sequence[Overdue], unknown: int | None) -> Facts:
+    """The facts about a run. Those from the ledger or the inbox stay None if these were not read."""
+    facts = Facts(
+        outcome.ended, outcome.exit_code, "" if outcome.exit_code in HEALTHY_EXIT_CODES else texts.failure_text(outcome)
+    )
+    if outcome.summary is not None:
+        waiting = {one.found: one.text for one in outcome.left if one.code == _COMPANION_OVERDUE}
+        facts = replace(facts, waiting=waiting)
     if unknown is None:
-        return found
-    files = {one.what: one.text for one in late if not one.over}
-    return replace(found, late=files, over={one.what: one.text for one in late if one.over}, unknown=unknown)
+        return facts
+    files = {one.name: one.text for one in late if not one.is_one_off}
+    return replace(facts, late=files, one_off={one.name: one.text for one in late if one.is_one_off}, unknown=unknown)
 
 
-def _with_changes(settings: Settings, kept: Kept, night: Night, queries: LedgerQueries | None, facts: Facts) -> Kept:
+def _add_change_notice(
+    settings: Settings, state: NotificationState, outcome: RunOutcome, queries: LedgerQueries | None, facts: Facts
+) -> NotificationState:
     again = timedelta(days=settings.notify_again_days) if settings.notify_again_days else None
-    kept, changes = turn(kept, facts, Rules(settings.notify_after, again))
+    state, changes = update_conditions(state, facts, Rules(settings.notify_after, again))
     if not changes:
-        return kept
-    told = [_as_it_ended(settings, queries, change) for change in changes]
-    kind, title, body = texts.notice(told, night)
-    return replace(kept, outbox=(*kept.outbox, Notice(NOTIFY, stamp(night.ended), kind, title, body)))
+        return state
+    changes = [_with_outcome(settings, queries, change) for change in changes]
+    kind, title, body = texts.change_notice(changes, outcome)
+    return replace(state, outbox=(*state.outbox, Notice(NOTIFY, stamp(outcome.ended), kind, title, body)))
 
 
-def _as_it_ended(settings: Settings, queries: LedgerQueries | None, change: Change) -> Change:
-    """What was late, with how that ended."""
-    if change.what != "closed" or not change.name.startswith(LATE) or queries is None:
+def _with_outcome(settings: Settings, queries: LedgerQueries | None, change: Change) -> Change:
+    """A closed "late" change with how it ended in its text; any other change as it is."""
+    if change.kind != "closed" or not change.name.startswith(LATE) or queries is None:
         return change
-    what = change.name.removeprefix(LATE)
+    name = change.name.removeprefix(LATE)
     try:
-        stands = next((one for one in standing(settings, queries) if one.name == what), None)
+        status = next((one for one in statuses(settings, queries) if one.name == name), None)
     except LedgerError:
         return change
-    if stands is None:
-        return change._replace(text=f"{what}: not expected any more")
-    before, now = (text.removeprefix(f"{what}: ").partition(", ")[0] for text in (change.text, stands.text))
-    more = "" if before == now or not stands.before else f"; {stands.before}"
-    return change._replace(text=f"{stands.text}{more}")
+    if status is None:
+        return change._replace(text=f"{name}: not expected any more")
+    before, now = (text.removeprefix(f"{name}: ").partition(", ")[0] for text in (change.text, status.text))
+    more = "" if before == now or not status.previous else f"; {status.previous}"
+    return change._replace(text=f"{status.text}{more}")
 
 
-def _ping(settings: Settings, step: str, said: str, say: Say) -> None:
+def _ping(settings: Settings, step: str, body: str, say: Say) -> None:
     if settings.ping_url is None:
         return
-    why = ping(settings.ping_url.get_secret_value(), step, said, settings.ping_timeout_s)
-    if why:
-        say(why)
+    error = ping(settings.ping_url.get_secret_value(), step, body, settings.ping_timeout_s)
+    if error:
+        say(error)

@@ -1,7 +1,7 @@
-"""Conditions: what is so until it is not any more, and what of it is to be told.
+"""Ongoing conditions, such as failing runs or a late file, and when a notice about one is due.
 
-Owns: that each is told once when it opens and once when it closes, and in between only that its reason has changed, or that it is
-still so after a long time. Pure: what was remembered and what a night came to in, what to remember and what to tell out.
+A notice is due when a condition opens, when its cause changes, again after `notify_again_days`, and when it closes. Pure: takes the state
+and the facts about a run, returns the new state and the changes to report.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,26 +10,26 @@ from datetime import datetime, timedelta
 from typing import Literal, NamedTuple
 
 from loadsheet.ledger.codec import stamp
-from loadsheet.operations.notifications.state import Condition, Kept
+from loadsheet.operations.notifications.state import Condition, NotificationState
 
 RUN, UNKNOWN, LATE, WAITS = "run", "unknown", "late ", "waits "
-"""The names of conditions: that runs fail, that outcomes are unknown, and before the names of an expectation and of a file that waits
-for its companion for too long.
+"""The names of conditions: runs fail; outcomes are unknown; and prefixes, before the name of an expectation whose file is late, and before
+that of a file whose companion is overdue.
 """
 
-WELL = frozenset({0, 1, 65})
-"""The exit codes of runs that did what a run does; rows that need someone are for the digest."""
+HEALTHY_EXIT_CODES = frozenset({0, 1, 65})
+"""The exit codes of runs that did their work. Rows that need someone are listed in the digest."""
 
-TRY_AGAIN = 75
-_ONCE_KEPT = 100
+RETRY_EXIT_CODE = 75
+_ONE_OFFS_MAX = 100
 
-What = Literal["opened", "changed", "again", "closed", "once"]
+ChangeKind = Literal["opened", "changed", "again", "closed", "once"]
 
 
 class Change(NamedTuple):
-    """Something to be told: what has become of which condition, how it stood (`runs` and `since` as in `Condition`), and its words."""
+    """A change to report: the condition by name, its values at the time, and its text for people."""
 
-    what: What
+    kind: ChangeKind
     name: str
     condition: Condition
     text: str
@@ -37,50 +37,53 @@ class Change(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What a night came to, as far as conditions go by it: when it ended, its exit code and what it says; what is late and what is over
-    by what they are called, how many outcomes are unknown, and which files wait for too long. None: nobody knows, so nothing changes.
+    """The facts about a run that decide on conditions: when it ended, its exit code and error; texts by name of late files, of one-off
+    events and of files that wait too long; how many outcomes are unknown. None: not known, so its conditions stay as they are.
     """
 
     at: datetime
     exit_code: int
     failure: str = ""
     late: Mapping[str, str] | None = None
-    over: Mapping[str, str] = field(default_factory=dict)
+    one_off: Mapping[str, str] = field(default_factory=dict)
     unknown: int | None = None
     waiting: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """After how many runs in a row exit code 75 is told, and after how much time what is still so is told again (None: never)."""
+    """`after`: runs in a row with exit code 75 before a notice. `again`: time until a notice is repeated (None: never)."""
 
     after: int = 2
     again: timedelta | None = None
 
 
-def turn(kept: Kept, facts: Facts, rules: Rules) -> tuple[Kept, Sequence[Change]]:
-    """What to remember after a night, and what to tell of it: failures first, what is well again last."""
-    open_now = dict(kept.conditions)
+def update_conditions(
+    state: NotificationState, facts: Facts, rules: Rules
+) -> tuple[NotificationState, Sequence[Change]]:
+    """The state after a run, and the changes to report: failures first, closed conditions last."""
+    open_now = dict(state.conditions)
     changes = [_run(open_now, facts, rules)]
     if facts.unknown is not None:
         text = f"{facts.unknown:,} outcome{'s are' if facts.unknown != 1 else ' is'} unknown" if facts.unknown else ""
-        changes.append(_follow(open_now, UNKNOWN, text, facts, rules))
-    for prefix, found in ((LATE, facts.late), (WAITS, facts.waiting)):
-        if found is not None:
-            so = {f"{prefix}{what}": text for what, text in found.items()}
+        changes.append(_update_condition(open_now, UNKNOWN, text, facts, rules))
+    for prefix, texts in ((LATE, facts.late), (WAITS, facts.waiting)):
+        if texts is not None:
+            current = {f"{prefix}{name}": text for name, text in texts.items()}
             known = [name for name in open_now if name.startswith(prefix)]
             changes += [
-                _follow(open_now, name, so.get(name, ""), facts, rules) for name in dict.fromkeys((*known, *so))
+                _update_condition(open_now, name, current.get(name, ""), facts, rules)
+                for name in dict.fromkeys((*known, *current))
             ]
-    news = [what for what in facts.over if what not in kept.once]
-    if RUN not in kept.conditions:  # runs that could not begin have been told, or are of no account: they took place
-        changes += [Change("once", what, Condition(stamp(facts.at)), facts.over[what]) for what in news]
-    told = sorted((change for change in changes if change is not None), key=lambda change: change.what == "closed")
-    return replace(kept, conditions=open_now, once=(*kept.once, *news)[-_ONCE_KEPT:]), told
+    new = [name for name in facts.one_off if name not in state.once]
+    if RUN not in state.conditions:  # while runs fail, a missing run is part of that condition
+        changes += [Change("once", name, Condition(stamp(facts.at)), facts.one_off[name]) for name in new]
+    due = sorted((change for change in changes if change is not None), key=lambda change: change.kind == "closed")
+    return replace(state, conditions=open_now, once=(*state.once, *new)[-_ONE_OFFS_MAX:]), due
 
 
 def _run(open_now: dict[str, Condition], facts: Facts, rules: Rules) -> Change | None:
-    if facts.exit_code in WELL:
+    if facts.exit_code in HEALTHY_EXIT_CODES:
         return _close(open_now, RUN)
     cause, now = str(facts.exit_code), stamp(facts.at)
     before = open_now.get(RUN)
@@ -89,15 +92,17 @@ def _run(open_now: dict[str, Condition], facts: Facts, rules: Rules) -> Change |
     else:
         streak = before.streak + 1 if before.cause == cause else 1
         condition = replace(before, runs=before.runs + 1, cause=cause, streak=streak, text=facts.failure)
-    patience = rules.after if facts.exit_code == TRY_AGAIN else 1
+    patience = rules.after if facts.exit_code == RETRY_EXIT_CODE else 1
     if cause != condition.told_cause and condition.streak < patience:
         open_now[RUN] = condition
         return None
     return _tell(open_now, RUN, condition, facts, rules)
 
 
-def _follow(open_now: dict[str, Condition], name: str, text: str, facts: Facts, rules: Rules) -> Change | None:
-    """A condition that is so if there is a text, for one reason only."""
+def _update_condition(
+    open_now: dict[str, Condition], name: str, text: str, facts: Facts, rules: Rules
+) -> Change | None:
+    """Open, continue or close a condition that has one cause: it holds while `text` is not empty."""
     if not text:
         return _close(open_now, name)
     before = open_now.get(name)
@@ -109,17 +114,17 @@ def _follow(open_now: dict[str, Condition], name: str, text: str, facts: Facts, 
 
 
 def _tell(open_now: dict[str, Condition], name: str, condition: Condition, facts: Facts, rules: Rules) -> Change | None:
-    what: What | None = None
+    kind: ChangeKind | None = None
     if not condition.told_at:
-        what = "opened"
+        kind = "opened"
     elif condition.cause != condition.told_cause:
-        what = "changed"
+        kind = "changed"
     elif rules.again is not None and facts.at - datetime.fromisoformat(condition.told_at) >= rules.again:
-        what = "again"
-    if what is not None:
+        kind = "again"
+    if kind is not None:
         condition = replace(condition, told_at=stamp(facts.at), told_cause=condition.cause)
     open_now[name] = condition
-    return None if what is None else Change(what, name, condition, condition.text)
+    return None if kind is None else Change(kind, name, condition, condition.text)
 
 
 def _close(open_now: dict[str, Condition], name: str) -> Change | None:

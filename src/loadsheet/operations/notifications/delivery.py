@@ -1,7 +1,7 @@
-"""Delivering: one notice to one address, by apprise.
+"""Delivery of notices by apprise.
 
-Owns: the addresses, and that they stay secret: of one only its scheme is ever said, and its host where that is a host and no token.
-apprise is loaded when there is something to deliver; what it logs is silenced, as it knows the addresses.
+Addresses are secret: messages show only the scheme, and the host if it is a host and not a token. apprise is imported when there is
+something to deliver; its log is silenced, because it contains addresses.
 """
 
 import logging
@@ -14,16 +14,16 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from loadsheet.operations.notifications.state import Kept, Notice
+from loadsheet.operations.notifications.state import Notice, NotificationState
 from loadsheet.settings import Settings
 
 NOTIFY, FIXES, OWNER = "notify", "fixes", "owner:"
-"""To whom a notice can go: those of `notify`, the shipper, and before an owner's name."""
+"""The recipients of a notice: the addresses of `notify`, the shipper, and the prefix before an owner's name."""
 
-Remember = Callable[[Kept], object]
+SaveState = Callable[[NotificationState], object]
 
-TRIES = 2
-"""So many failures at an address in one night say that it cannot be reached."""
+FAILURES_MAX = 2
+"""Failures at an address in one run after which it counts as unreachable."""
 
 _HOSTS_ARE_HOSTS = frozenset(
     {"json", "jsons", "xml", "xmls", "form", "forms", "mailto", "mailtos", "syslog", "rsyslog", "gotify", "gotifys"}
@@ -32,14 +32,14 @@ _HOSTS_ARE_HOSTS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where notices go: an apprise URL, which may hold passwords, and what it may be called."""
+    """An apprise URL, which may hold passwords, and a label for messages that holds none."""
 
     url: str
-    called: str
+    label: str
 
     @classmethod
     def of(cls, url: str) -> "Address":
-        """The address with a name that holds no secret: `mailto://smtp.example.org`, or just `slack://...`."""
+        """The address with its label: `mailto://smtp.example.org`, or just `slack://...`."""
         scheme, colon, _ = url.partition("://")
         if not colon or not scheme.isalnum():
             return cls(url, "an address that is no URL")
@@ -51,8 +51,8 @@ class Address:
 
 
 def addresses(settings: Settings, to: str, say: Callable[[str], None]) -> tuple[list[Address], bool]:
-    """Where a notice goes, and whether those are all: a file of addresses that cannot be read is said. What is for an owner without an
-    address goes to `notify`.
+    """The addresses of a recipient, and whether they are complete: False, with a warning, if `notify_file` cannot be read. An owner without
+    an address has those of `notify`.
     """
     if to == FIXES:
         return [Address.of(one.get_secret_value()) for one in settings.fixes_mail], True
@@ -60,78 +60,83 @@ def addresses(settings: Settings, to: str, say: Callable[[str], None]) -> tuple[
     own = owners.get(to.removeprefix(OWNER).strip().casefold()) if to.startswith(OWNER) else None
     if own is not None:
         return [Address.of(own.get_secret_value())], True
-    in_file = _in_file(settings.notify_file, say)
-    urls = [*(one.get_secret_value() for one in settings.notify), *(in_file or ())]
-    return [Address.of(url) for url in dict.fromkeys(urls) if url.strip()], in_file is not None
+    file_store = _in_file(settings.notify_file, say)
+    urls = [*(one.get_secret_value() for one in settings.notify), *(file_store or ())]
+    return [Address.of(url) for url in dict.fromkeys(urls) if url.strip()], file_store is not None
 
 
-def understood(address: Address) -> bool:
-    """Whether notices could go to an address, as far as it shows itself: nobody is asked on the network."""
+def is_deliverable(address: Address) -> bool:
+    """Whether apprise understands the address. Does not use the network."""
     with _silenced():
         return _sender(address) is not None
 
 
-def deliver_all(settings: Settings, kept: Kept, remember: Remember, say: Callable[[str], None]) -> Kept:
-    """Deliver what waits, in the order in which it came to be; remember each delivery at once. After `TRIES` failures at an address just the
-    newest is tried there, and what others were delivered past goes behind them: a notice that nobody takes must not hold up
-    all after it. A process that is killed between delivering and remembering tells twice.
+def deliver_all(
+    settings: Settings, state: NotificationState, save: SaveState, say: Callable[[str], None]
+) -> NotificationState:
+    """Deliver the outbox, oldest notice first, and save after each delivery. Returns the new state.
+
+    After `FAILURES_MAX` failures at an address only its newest notice is still tried. A notice that an address refused while it took others
+    moves to the end, so that it does not block them. A process that is killed between delivery and save sends the notice twice.
     """
-    return _Round(settings, kept, remember, say).delivered()
+    return _DeliveryRound(settings, state, save, say).deliver_outbox()
 
 
-class _Round:
-    """One attempt at everything that waits."""
+class _DeliveryRound:
+    """One attempt to deliver the whole outbox."""
 
-    def __init__(self, settings: Settings, kept: Kept, remember: Remember, say: Callable[[str], None]) -> None:
-        self._kept, self._remember, self._say = kept, remember, say
-        self._to = {to: addresses(settings, to, say) for to in dict.fromkeys(notice.to for notice in kept.outbox)}
-        self._newest = {notice.to: notice for notice in kept.outbox}
+    def __init__(
+        self, settings: Settings, state: NotificationState, save: SaveState, say: Callable[[str], None]
+    ) -> None:
+        self._state, self._save, self._say = state, save, say
+        self._to = {to: addresses(settings, to, say) for to in dict.fromkeys(notice.to for notice in state.outbox)}
+        self._newest = {notice.to: notice for notice in state.outbox}
         self._failures: Counter[str] = Counter()
         self._reached: set[str] = set()
         self._refused: list[tuple[str, Notice]] = []
 
-    def delivered(self) -> Kept:
-        """What is left to remember afterwards."""
-        for notice in self._kept.outbox:
+    def deliver_outbox(self) -> NotificationState:
+        """Deliver; returns the state afterwards."""
+        for notice in self._state.outbox:
             self._deliver(notice)
-        self._put_behind([notice for url, notice in self._refused if url in self._reached])
-        return self._kept
+        self._move_to_end([notice for url, notice in self._refused if url in self._reached])
+        return self._state
 
     def _deliver(self, notice: Notice) -> None:
         wanted, all_known = self._to[notice.to]
         is_newest = notice is self._newest[notice.to]
         for address in wanted:
-            mark = self._kept.mark(address.url)
-            if mark in notice.reached or (self._failures[address.url] >= TRIES and not is_newest):
+            address_hash = self._state.address_hash(address.url)
+            if address_hash in notice.reached or (self._failures[address.url] >= FAILURES_MAX and not is_newest):
                 continue
-            if why := deliver(address, notice):
-                self._note_failure(address, notice, why)
+            if error := deliver(address, notice):
+                self._note_failure(address, notice, error)
                 continue
             self._reached.add(address.url)
-            further = replace(notice, reached=(*notice.reached, mark))
-            self._keep([further if one is notice else one for one in self._kept.outbox])
-            notice = further
-        if all_known and all(self._kept.mark(address.url) in notice.reached for address in wanted):
-            self._keep([one for one in self._kept.outbox if one is not notice])
+            updated = replace(notice, reached=(*notice.reached, address_hash))
+            self._set_outbox([updated if one is notice else one for one in self._state.outbox])
+            notice = updated
+        if all_known and all(self._state.address_hash(address.url) in notice.reached for address in wanted):
+            self._set_outbox([one for one in self._state.outbox if one is not notice])
 
-    def _note_failure(self, address: Address, notice: Notice, why: str) -> None:
+    def _note_failure(self, address: Address, notice: Notice, error: str) -> None:
         self._failures[address.url] += 1
         self._refused.append((address.url, notice))
         if self._failures[address.url] == 1:
-            self._say(f"notices: {address.called}: {why}; it is tried again after the next run")
+            self._say(f"notices: {address.label}: {error}; it is tried again after the next run")
 
-    def _put_behind(self, refused: Sequence[Notice]) -> None:
-        late = [one for one in self._kept.outbox if any(one is notice for notice in refused)]
+    def _move_to_end(self, refused: Sequence[Notice]) -> None:
+        late = [one for one in self._state.outbox if any(one is notice for notice in refused)]
         if late:
-            self._keep([*(one for one in self._kept.outbox if not any(one is notice for notice in late)), *late])
+            self._set_outbox([*(one for one in self._state.outbox if not any(one is notice for notice in late)), *late])
 
-    def _keep(self, outbox: Sequence[Notice]) -> None:
-        self._kept = replace(self._kept, outbox=tuple(outbox))
-        self._remember(self._kept)
+    def _set_outbox(self, outbox: Sequence[Notice]) -> None:
+        self._state = replace(self._state, outbox=tuple(outbox))
+        self._save(self._state)
 
 
 def deliver(address: Address, notice: Notice) -> str:
-    """Deliver one notice to one address; returns why it could not be done, without secrets, or nothing."""
+    """Deliver one notice to one address; returns the error, without secrets, or an empty text."""
     with _silenced():
         sender = _sender(address)
         if sender is None:
@@ -153,15 +158,15 @@ def deliver(address: Address, notice: Notice) -> str:
 
 
 def _sender(address: Address) -> Any:
-    """What delivers to an address; None if that is none."""
-    import apprise  # noqa: PLC0415 (takes half a second to load, and few nights have anything to tell)
+    """The apprise object for an address; None if apprise does not understand it."""
+    import apprise  # noqa: PLC0415 (takes half a second to load, and few runs have anything to deliver)
 
     sender = apprise.Apprise(asset=apprise.AppriseAsset(app_id="loadsheet", app_desc="loadsheet", app_url=""))
     return sender if sender.add(address.url) else None
 
 
 def _attached(paths: Sequence[str]) -> Any:
-    """Files as attachments: given as such, as a text would be read as a URL."""
+    """Files as attachments. Given as objects, because apprise reads a string as a URL."""
     import apprise  # noqa: PLC0415
     from apprise.attachment.file import AttachFile  # noqa: PLC0415
 
@@ -170,7 +175,7 @@ def _attached(paths: Sequence[str]) -> Any:
 
 @contextmanager
 def _silenced() -> Iterator[None]:
-    """Neither what apprise logs, which knows the addresses, nor what the libraries under its many plugins deprecate."""
+    """Silence apprise's log, which contains addresses, and deprecation warnings of its plugins' libraries."""
     log = logging.getLogger("apprise")
     log.handlers, log.propagate = [logging.NullHandler()], False
     log.setLevel(logging.CRITICAL + 1)

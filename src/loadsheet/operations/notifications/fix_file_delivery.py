@@ -1,6 +1,6 @@
-"""Fix files on their way back to the shipper: into a folder, by mail, or both; each once.
+"""Delivery of fix files to the shipper: copied into a folder, mailed, or both; each file once.
 
-Owns: which fix files of a night are new, and how a copy appears: whole or not at all, under a name that was free.
+A copy appears complete or not at all, and never overwrites a file.
 """
 
 import hashlib
@@ -15,60 +15,66 @@ from loadsheet.file_modes import leave_to_umask
 from loadsheet.ledger.codec import stamp
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.operations.notifications.delivery import FIXES
-from loadsheet.operations.notifications.state import Kept, Notice
+from loadsheet.operations.notifications.state import Notice, NotificationState
 from loadsheet.operations.notifications.texts import fix_mail
-from loadsheet.run_outcome import Night
+from loadsheet.run_outcome import RunOutcome
 from loadsheet.settings import Settings
 
-_KEPT = 5_000
+_REMEMBERED_MAX = 5_000
 _COPIED, _MAILED = "copied", "mailed"
 _WRONG = ("invalid", "refused")
 _NAMES_MAX = 1_000
 
 
 class _Fix(NamedTuple):
-    """One fix file: where it is, the mark by which it is remembered, the files it is about (names and hashes), and how many records."""
+    """A fix file: its path, the ID by which it is remembered, the names and hashes of the original files, and how many records it has."""
 
     path: Path
-    mark: str
+    fingerprint: str
     names: tuple[str, ...]
     hashes: tuple[str, ...]
     to_fix: int
 
 
-def with_fixes(
-    settings: Settings, kept: Kept, night: Night, queries: LedgerQueries | None, say: Callable[[str], None]
-) -> Kept:
-    """The memory after the fix files of this night were copied, and with the mails of those that are to be mailed. What could not be
-    copied is copied after the next run.
-    """
-    found = list(_fixes(night)) if settings.fixes_to is not None or settings.fixes_mail else []
+def add_fix_files(
+    settings: Settings,
+    state: NotificationState,
+    outcome: RunOutcome,
+    queries: LedgerQueries | None,
+    say: Callable[[str], None],
+) -> NotificationState:
+    """Copy the fix files of this run; returns the state with their mails in its outbox. A failed copy is retried after the next run."""
+    fixes = list(_fix_files(outcome)) if settings.fixes_to is not None or settings.fixes_mail else []
     if settings.fixes_to is not None:
-        kept = _with_copies(settings.fixes_to, kept, found, say)
-    news = [fix for fix in found if f"{_MAILED} {fix.mark}" not in kept.fixes]
+        state = _copy_all(settings.fixes_to, state, fixes, say)
+    news = [fix for fix in fixes if f"{_MAILED} {fix.fingerprint}" not in state.fixes]
     if settings.fixes_mail and news:
-        mailed = tuple(f"{_MAILED} {fix.mark}" for fix in news)
-        mails = _mails(settings, news, night, queries)
-        kept = replace(kept, outbox=(*kept.outbox, *mails), fixes=(*kept.fixes, *mailed)[-_KEPT:])
-    return kept
+        mailed = tuple(f"{_MAILED} {fix.fingerprint}" for fix in news)
+        mails = _mails(settings, news, outcome, queries)
+        state = replace(state, outbox=(*state.outbox, *mails), fixes=(*state.fixes, *mailed)[-_REMEMBERED_MAX:])
+    return state
 
 
-def _with_copies(folder: Path, kept: Kept, found: Sequence[_Fix], say: Callable[[str], None]) -> Kept:
-    wanted = {**kept.copies, **{fix.mark: str(fix.path.absolute()) for fix in found}}
-    wanted = {mark: path for mark, path in wanted.items() if f"{_COPIED} {mark}" not in kept.fixes}
-    left = {mark: path for mark, path in wanted.items() if not _copied(Path(path), folder, say)}
-    done = tuple(f"{_COPIED} {mark}" for mark in wanted if mark not in left)
-    return replace(kept, fixes=(*kept.fixes, *done)[-_KEPT:], copies=left)
+def _copy_all(
+    folder: Path, state: NotificationState, fixes: Sequence[_Fix], say: Callable[[str], None]
+) -> NotificationState:
+    wanted = {**state.copies, **{fix.fingerprint: str(fix.path.absolute()) for fix in fixes}}
+    wanted = {
+        fingerprint: path for fingerprint, path in wanted.items() if f"{_COPIED} {fingerprint}" not in state.fixes
+    }
+    left = {fingerprint: path for fingerprint, path in wanted.items() if not _copy(Path(path), folder, say)}
+    done = tuple(f"{_COPIED} {fingerprint}" for fingerprint in wanted if fingerprint not in left)
+    return replace(state, fixes=(*state.fixes, *done)[-_REMEMBERED_MAX:], copies=left)
 
 
-def _fixes(night: Night) -> Iterator[_Fix]:
-    if night.summary is None or night.folder is None:
+def _fix_files(outcome: RunOutcome) -> Iterator[_Fix]:
+    if outcome.summary is None or outcome.folder is None:
         return
-    for drop in night.summary.drops:
+    for drop in outcome.summary.drops:
         names, hashes = tuple(file.name for file in drop.files), tuple(file.sha256 for file in drop.files)
         count = sum(drop.entries.get(state, 0) for state in _WRONG) or drop.entries.get("held", 0)
         for name in drop.fix:
-            path = night.folder / name
+            path = outcome.folder / name
             try:
                 with path.open("rb") as file:
                     digest = hashlib.file_digest(file, "sha256").hexdigest()
@@ -77,9 +83,11 @@ def _fixes(night: Night) -> Iterator[_Fix]:
             yield _Fix(path, f"{drop.run} {digest}", names, hashes, count)
 
 
-def _mails(settings: Settings, fixes: Sequence[_Fix], night: Night, queries: LedgerQueries | None) -> Iterator[Notice]:
-    """A mail for each language among the fix files."""
-    languages = _languages(night, queries)
+def _mails(
+    settings: Settings, fixes: Sequence[_Fix], outcome: RunOutcome, queries: LedgerQueries | None
+) -> Iterator[Notice]:
+    """One mail for each language among the fix files."""
+    languages = _languages(outcome, queries)
     by_language: dict[str, list[_Fix]] = {}
     for fix in fixes:
         known = languages.get(fix.hashes, "")[:2].lower()
@@ -88,19 +96,19 @@ def _mails(settings: Settings, fixes: Sequence[_Fix], night: Night, queries: Led
         counts = {", ".join(fix.names): fix.to_fix for fix in some}
         title, body = fix_mail(language, list(counts.items()))
         paths = tuple(str(fix.path.absolute()) for fix in some)
-        yield Notice(FIXES, stamp(night.ended), "warning", title, body, paths)
+        yield Notice(FIXES, stamp(outcome.ended), "warning", title, body, paths)
 
 
-def _languages(night: Night, queries: LedgerQueries | None) -> dict[tuple[str, ...], str]:
-    """The language of the sheets of each drop of the night, by the hashes of its files."""
+def _languages(outcome: RunOutcome, queries: LedgerQueries | None) -> dict[tuple[str, ...], str]:
+    """The language of the sheets of each drop of the run, by the hashes of its files."""
     if queries is None:
         return {}
-    drops = queries.drops_of(*queries.runs_named(night.run))
+    drops = queries.drops_of(*queries.runs_named(outcome.run))
     return {tuple(file.sha256 for file in drop.files): drop.language for drop in drops}
 
 
-def _copied(path: Path, folder: Path, say: Callable[[str], None]) -> bool:
-    """Copy a file into a folder, under a name of its own, so that it appears there whole; False, and said, if that cannot be done yet."""
+def _copy(path: Path, folder: Path, say: Callable[[str], None]) -> bool:
+    """Copy a file into a folder, under a free name; returns False, with a warning, if that failed and is to be retried."""
     try:
         if not path.is_file():
             say(f"notices: {path} was to be copied to {folder}, and is not there any more")
@@ -108,7 +116,7 @@ def _copied(path: Path, folder: Path, say: Callable[[str], None]) -> bool:
         if not folder.is_dir():
             folder.mkdir(parents=True)
             leave_to_umask(folder)
-        target = _free(folder, path)
+        target = _free_path(folder, path)
         if target is None:
             return True
         part = target.with_name(f".{target.name[:80]}.tmp")
@@ -128,8 +136,8 @@ def _copied(path: Path, folder: Path, say: Callable[[str], None]) -> bool:
     return True
 
 
-def _free(folder: Path, path: Path) -> Path | None:
-    """Where to put a file in a folder; None if its bytes lie there already under one of the names it could have."""
+def _free_path(folder: Path, path: Path) -> Path | None:
+    """A free path for a file in a folder; None if the folder already has the same bytes under one of the possible names."""
     stem, dot, rest = path.name.partition(".")
     for number in range(1, _NAMES_MAX):
         target = folder / (path.name if number == 1 else f"{stem}-{number}{dot}{rest}")

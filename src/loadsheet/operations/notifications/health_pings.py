@@ -1,7 +1,6 @@
-"""Pings: a sign of life for a health check that counts on one, at the begin and at the end of a run.
+"""Pings of an external health check (heartbeat monitoring), at the start and end of a run.
 
-Owns: how it is asked: with a short timeout, without proxies, following no redirect to another host. Its URL is a secret: of it only the host
-is ever said.
+With a short timeout, without proxies, and following no redirect to another host. The URL is secret: messages show only its host.
 """
 
 import urllib.error
@@ -12,27 +11,27 @@ from typing import IO
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 BODY_BYTES_MAX = 10_000
-"""So much of what was said goes with a ping, the end of it."""
+"""Maximum size of a ping's body; of a longer one the end is sent."""
 
 
 class _SameHost(urllib.request.HTTPRedirectHandler):
     def redirect_request(  # noqa: PLR0917 (signature is urllib's)
         self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
     ) -> urllib.request.Request | None:
-        """The request that a redirect asks for, if it stays on the same host; else the redirect is the answer, an error."""
+        """Follow a redirect on the same host; treat any other as an error."""
         if urlsplit(newurl)[:2] != urlsplit(req.full_url)[:2]:
             return None
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
-def ping(url: str, step: str, said: str, timeout_s: float) -> str:
-    """Tell the health check at `url` of a step (`start`, or an exit code) with the end of what was said. Returns what went wrong, without
-    secrets; nothing if it answered.
+def ping(url: str, step: str, text: str, timeout_s: float) -> str:
+    """Ping the health check at `url` for a step (`start`, or an exit code) with a body. Returns the error, without secrets, or an empty
+    text.
     """
     parts = urlsplit(url)
     user, at, host = parts.netloc.rpartition("@")
     target = urlunsplit(parts._replace(netloc=host, path=f"{parts.path.rstrip('/')}/{step}", fragment=""))
-    body = said.encode("utf-8", "replace")[-BODY_BYTES_MAX:]
+    body = text.encode("utf-8", "replace")[-BODY_BYTES_MAX:]
     headers = {"Content-Type": "text/plain; charset=utf-8", "User-Agent": "loadsheet"}
     if at:
         headers["Authorization"] = f"Basic {b64encode(unquote(user).encode()).decode()}"

@@ -1,26 +1,42 @@
-"""What has been told and what is still to be told; `places` keeps it.
+"""What the notifications remember between runs: open conditions, undelivered notices, sent digests; and where that is stored.
 
-Owns: its shape. It holds no address: whom a notice has reached is kept as a short mark with salt, of which nobody can make the address
-again.
+Stored in `STATE/notices.json`, or in a row of the shared ledger for all machines of a cluster. One process at a time uses it, and a write
+is complete or does not happen. If the shared ledger cannot be reached, each machine uses its own file; the next process that reaches the
+ledger merges that file into the row. The state holds no address, only a short salted hash that cannot be turned back into one.
 """
 
 import hashlib
+import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from typing import Literal, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import msgspec
+from filelock import FileLock, Timeout
 
-_MARK_DIGITS = 8  # enough to tell a handful of addresses apart, too few to try passwords on
+from loadsheet.problems import LedgerError, SettingsError
+from loadsheet.settings import Settings
+
+if TYPE_CHECKING:
+    from loadsheet.ledger.shared.notices import Row
+
+NAME = "notices.json"
+LOCK_TIMEOUT_S = 60.0
+RESERVE_BYTES = 65_536
+_HASH_DIGITS = 8  # enough to distinguish a handful of addresses, too few to guess passwords from
 
 Kind = Literal["failure", "warning", "success", "info"]
+Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """Something that is so until it is not any more: since when (ISO 8601 UTC), for how many runs, why (what it was told with), for how
-    many runs in a row for this reason; when it was told last (empty: not yet), and what was said of it.
+    """An ongoing condition, such as failing runs. `since` and `told_at` are ISO 8601 UTC; `told_at` is the last notice (empty: none yet).
+    `runs` counts the runs it has lasted, `streak` the latest ones in a row with the same `cause`. `told_cause` is the cause in the last
+    notice, `text` the description for people.
     """
 
     since: str
@@ -34,8 +50,8 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """What somebody is to be told: whom (`notify`, `owner:NAME` or `fixes`), since when it waits (ISO 8601 UTC), the files that go with
-    it, and the marks of the addresses that it has reached.
+    """A notice in the outbox. `to` is `notify`, `owner:NAME` or `fixes`; `at` is when it was queued (ISO 8601 UTC); `files` are attached;
+    `reached` are the hashes of the addresses that have it.
     """
 
     to: str
@@ -48,9 +64,9 @@ class Notice:
 
 
 @dataclass(frozen=True, slots=True)
-class Digested:
-    """The last digest that somebody got: when (ISO 8601 UTC), a mark of what was open in it, how much that was, and which files it said
-    were set aside.
+class LastDigest:
+    """The last digest of a recipient: when (ISO 8601 UTC), a hash and the number of its open exceptions, and the files it listed as set
+    aside.
     """
 
     at: str
@@ -60,9 +76,9 @@ class Digested:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """Everything that is remembered. `once` are things that were told once and for all, `fixes` the fix files that went out,
-    `copies` those that could not be copied yet, by their marks.
+class NotificationState:
+    """Everything that is remembered. `once` are events that were reported and never change, `fixes` the fix files that were delivered,
+    `copies` the paths still to copy, by fix file ID.
     """
 
     salt: str = ""
@@ -70,59 +86,232 @@ class Kept:
     outbox: tuple[Notice, ...] = ()
     once: tuple[str, ...] = ()
     digest_at: str = ""
-    digests: Mapping[str, Digested] = field(default_factory=dict)
+    digests: Mapping[str, LastDigest] = field(default_factory=dict)
     fixes: tuple[str, ...] = ()
     copies: Mapping[str, str] = field(default_factory=dict)
     version: int = 1
 
-    def mark(self, address: str) -> str:
-        """A short mark of an address."""
-        return hashlib.sha256(f"{self.salt} {address}".encode()).hexdigest()[:_MARK_DIGITS]
+    def address_hash(self, address: str) -> str:
+        """A short salted hash of an address."""
+        return hashlib.sha256(f"{self.salt} {address}".encode()).hexdigest()[:_HASH_DIGITS]
 
 
-def fresh() -> Kept:
-    """The memory of somebody who has told nothing yet."""
-    return Kept(salt=secrets.token_hex(16))
+def empty_state() -> NotificationState:
+    """The state before the first notice, with a new salt."""
+    return NotificationState(salt=secrets.token_hex(16))
 
 
-class Memory(Protocol):
-    """Where it is kept, while one process holds it."""
+class StateStore(Protocol):
+    """Where the state is stored, while one process holds the lock."""
 
-    def read(self) -> Kept:
-        """What is remembered; what cannot be read is said, and begun anew."""
+    def read(self) -> NotificationState:
+        """The state. If it cannot be read, warns and returns an empty one."""
         ...
 
-    def write(self, kept: Kept) -> bool:
-        """Remember; what cannot be written is said (then it may be told twice, and never gets lost)."""
+    def write(self, state: NotificationState) -> bool:
+        """Store the state. On failure warns and returns False: notices may be sent twice, none is lost."""
         ...
 
 
-def encoded(kept: Kept) -> bytes:
-    """What is remembered as JSON."""
-    return msgspec.json.encode(kept)
+def encode_state(state: NotificationState) -> bytes:
+    """The state as JSON."""
+    return msgspec.json.encode(state)
 
 
-def decoded(stored: bytes | str) -> Kept | None:
-    """What `encoded` made JSON of; None if it is damaged."""
+def decode_state(stored: bytes | str) -> NotificationState | None:
+    """The state from JSON; None if that is damaged."""
     try:
-        return msgspec.json.decode(stored, type=Kept)
+        return msgspec.json.decode(stored, type=NotificationState)
     except msgspec.DecodeError:
         return None
 
 
-def joined(known: Kept, more: Kept) -> Kept:
-    """What two remember together. What they say differently, `known` knows better; which addresses were reached only `known` can tell."""
+def merge_states(known: NotificationState, more: NotificationState) -> NotificationState:
+    """Both states in one. Where they differ, `known` wins; the reached addresses of `more` are dropped, as its salt is another."""
     return replace(
         known,
         conditions={**more.conditions, **known.conditions},
         outbox=(*known.outbox, *(replace(notice, reached=()) for notice in more.outbox)),
-        once=_once(more.once, known.once),
+        once=_unique(more.once, known.once),
         digest_at=max(more.digest_at, known.digest_at),
         digests={**more.digests, **known.digests},
-        fixes=_once(more.fixes, known.fixes),
+        fixes=_unique(more.fixes, known.fixes),
         copies={**more.copies, **known.copies},
     )
 
 
-def _once(*parts: tuple[str, ...]) -> tuple[str, ...]:
+def _unique(*parts: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(one for part in parts for one in part))
+
+
+@contextmanager
+def open_store(settings: Settings, say: Say) -> Iterator[StateStore | None]:
+    """The state of a shipper, locked for this process. Gives None and warns if another process holds the lock for too long."""
+    if not settings.is_shared:
+        with file_store(settings.state, say) as file:
+            yield file
+        return
+    with ExitStack() as stack:
+        store: StateStore | None
+        try:
+            store = stack.enter_context(_table_store(settings, say))
+        except (LedgerError, SettingsError) as error:
+            say(f"notices: {error}; until then this machine remembers by itself what it told")
+            store = stack.enter_context(file_store(settings.state, say))
+        yield store
+
+
+@contextmanager
+def file_store(state: Path, say: Say) -> Iterator["FileStore | None"]:
+    """The state file in this folder, locked. If no lock can be created, warns and goes on without."""
+    place = state / NAME
+    lock = FileLock(f"{place}.lock", mode=0o600)
+    try:
+        state.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock.acquire(timeout=LOCK_TIMEOUT_S)
+    except Timeout:
+        _say_busy(say)
+        yield None
+        return
+    except OSError as error:
+        say(f"notices: {place}.lock cannot be held ({error.strerror}); going on without")
+    try:
+        yield FileStore(place, say)
+    finally:
+        lock.release()
+
+
+class FileStore:
+    """The state in a file. A write goes to a temporary file, is synced and renamed."""
+
+    def __init__(self, place: Path, say: Say) -> None:
+        self._place, self._say = place, say
+        self._reserve = place.with_name(f".{place.name}.reserve")
+
+    def read(self) -> NotificationState:
+        """The state. If it cannot be read, warns and returns an empty one."""
+        why = "it is damaged"
+        try:
+            if found := decode_state(self._place.read_bytes()):
+                return found
+        except FileNotFoundError:
+            return empty_state()
+        except OSError as error:
+            why = str(error.strerror)
+        self._say(f"notices: {self._place} cannot be read ({why}): begun anew, so what is still so is told once more")
+        return empty_state()
+
+    def write(self, state: NotificationState) -> bool:
+        """Store the state. On failure warns and returns False: notices may be sent twice, none is lost. A reserve file is freed if the disk
+        is full, because a full disk must be remembered as reported.
+        """
+        try:
+            try:
+                self._put(state)
+            except OSError:
+                if not self._reserve.exists():
+                    raise
+                self._reserve.unlink()
+                self._put(state)
+        except OSError as error:
+            self._say(
+                f"notices: {self._place} cannot be written ({error.strerror}); what is told now may be told again"
+            )
+            return False
+        with suppress(OSError):
+            if not self._reserve.exists():
+                self._reserve.write_bytes(os.urandom(RESERVE_BYTES))  # no file system keeps that in less
+        return True
+
+    def remove(self) -> None:
+        """Delete the file. Raises OSError."""
+        self._place.unlink()
+        self._reserve.unlink(missing_ok=True)
+        _sync_folder(self._place.parent)
+
+    def _put(self, state: NotificationState) -> None:
+        part = self._place.with_name(f".{self._place.name}.tmp")
+        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            file.write(msgspec.json.format(encode_state(state), indent=1) + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(self._place)
+        _sync_folder(self._place.parent)
+
+
+class TableStore:
+    """The state in the shipper's row of the shared ledger."""
+
+    def __init__(self, row: "Row", say: Say) -> None:
+        """Raises LedgerError if the row cannot be read."""
+        self._row, self._say = row, say
+        stored = row.read()
+        self._state = decode_state(stored) if stored else None
+        self._is_damaged = bool(stored) and self._state is None
+
+    def read(self) -> NotificationState:
+        """The state. If it is damaged, warns and returns an empty one."""
+        if self._is_damaged:
+            told = "the memory in the shared ledger cannot be read (it is damaged)"
+            self._say(f"notices: {told}: begun anew, so what is still so is told once more")
+        return self._state or empty_state()
+
+    def write(self, state: NotificationState) -> bool:
+        """Store the state. On failure warns and returns False: notices may be sent twice, none is lost."""
+        try:
+            self._row.write(encode_state(state).decode())
+        except LedgerError as error:
+            self._say(f"notices: they cannot be remembered ({error}); what is told now may be told again")
+            return False
+        return True
+
+    def take_in(self, state: Path) -> None:
+        """Merge a machine's own file into the row, and delete the file."""
+        if not (state / NAME).exists():
+            return
+        with file_store(state, self._say) as file:
+            if file is None:
+                return
+            more = file.read()
+            both = merge_states(self.read(), more) if self._state or self._is_damaged else more
+            if self.write(both):
+                self._state, self._is_damaged = both, False
+                try:
+                    file.remove()
+                except OSError as error:
+                    self._say(
+                        f"notices: {state / NAME} is remembered elsewhere and cannot be removed ({error.strerror})"
+                    )
+
+
+@contextmanager
+def _table_store(settings: Settings, say: Say) -> Iterator[TableStore | None]:
+    """The shipper's row, with this machine's own file merged in. Raises LedgerError and SettingsError."""
+    from loadsheet.ledger.shared import notices  # noqa: PLC0415 (what speaks to PostgreSQL alone is loaded for it)
+    from loadsheet.ledger.shared.opening import shared  # noqa: PLC0415
+
+    with (
+        shared(settings.database_url, makes=True) as engine,
+        notices.held(engine, settings.shipper, LOCK_TIMEOUT_S) as row,
+    ):
+        if row is None:
+            _say_busy(say)
+            yield None
+            return
+        table = TableStore(row, say)
+        table.take_in(settings.state)
+        yield table
+
+
+def _say_busy(say: Say) -> None:
+    told = f"another process has been telling for {LOCK_TIMEOUT_S:g} s"
+    say(f"notices: {told}; what this run changed is told with the next")
+
+
+def _sync_folder(folder: Path) -> None:
+    with suppress(OSError):  # not every system opens folders
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

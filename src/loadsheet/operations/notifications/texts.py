@@ -1,7 +1,4 @@
-"""Wording: what a notice says. A title, a line for each thing that changed, the counts, the next command and where the reports are.
-
-Owns: these words. Pure; nothing here knows an address.
-"""
+"""The texts of notices and mails: title, a line for each change, counts, the next command, and where the reports are. Pure."""
 
 import shlex
 from collections.abc import Iterator, Sequence
@@ -11,7 +8,7 @@ from typing import NamedTuple
 from loadsheet.operations.notifications.conditions import LATE, RUN, UNKNOWN, WAITS, Change
 from loadsheet.operations.notifications.state import Kind
 from loadsheet.problems import LoadsheetError
-from loadsheet.run_outcome import Night
+from loadsheet.run_outcome import RunOutcome
 
 _CHARACTERS_MAX = 1_000
 _FAILED = {
@@ -25,85 +22,85 @@ _LEFT_MAX = 20
 _NAMES_IN_TITLE = 3
 
 
-def name_of(shipper: str) -> str:
-    """What begins the title of a notice: `loadsheet`, or `loadsheet acme`."""
+def title_prefix(shipper: str) -> str:
+    """How the title of a notice begins: `loadsheet`, or `loadsheet acme`."""
     return f"loadsheet {shipper}".rstrip()
 
 
 def command(words: str, shipper: str) -> str:
-    """A command to type, for the shipper it is about."""
+    """A command to type, with `--shipper` if there is one."""
     return f"loadsheet {words}" + (f" --shipper {shlex.quote(shipper)}" if shipper else "")
 
 
-def failure(night: Night) -> str:
-    """What there is to say of a night that went wrong, in a line or two."""
-    if night.stopped is None:
-        return _FAILED.get(night.exit_code, f"ended with exit code {night.exit_code}")
-    return _cut(str(night.stopped))
+def failure_text(outcome: RunOutcome) -> str:
+    """Why a run failed, in a line or two."""
+    if outcome.stopped is None:
+        return _FAILED.get(outcome.exit_code, f"ended with exit code {outcome.exit_code}")
+    return _shorten(str(outcome.stopped))
 
 
-def notice(changes: Sequence[Change], night: Night) -> tuple[Kind, str, str]:
-    """The kind, title and body of a notice about what changed with a night; there is at least one change."""
+def change_notice(changes: Sequence[Change], outcome: RunOutcome) -> tuple[Kind, str, str]:
+    """The kind, title and body of a notice about changes after a run; there is at least one change."""
     first = changes[0]
     more = f" (and {len(changes) - 1} more)" if len(changes) > 1 else ""
-    title = f"{name_of(night.shipper)}: {_title(first)}{more}"
-    kind: Kind = "success" if first.what == "closed" else "failure" if first.name == RUN else "warning"
+    title = f"{title_prefix(outcome.shipper)}: {_title(first)}{more}"
+    kind: Kind = "success" if first.kind == "closed" else "failure" if first.name == RUN else "warning"
     lines = [_line(change) for change in changes]
-    lines += ["", *_counts(night)] if night.summary else []
-    words = dict.fromkeys(_next(change) for change in changes if change.what != "closed")
-    lines += [f"Next: {command(one, night.shipper)}" for one in words]
-    lines += [f"Reports: {night.report()}"] if night.folder else []
+    lines += ["", *_counts(outcome)] if outcome.summary else []
+    words = dict.fromkeys(_next(change) for change in changes if change.kind != "closed")
+    lines += [f"Next: {command(one, outcome.shipper)}" for one in words]
+    lines += [f"Reports: {outcome.report()}"] if outcome.folder else []
     return kind, title, "\n".join(lines)
 
 
-def said(night: Night) -> str:
-    """What a night came to, for the log of a health check."""
-    lines = [f"{name_of(night.shipper)} {night.run}: exit code {night.exit_code}".replace(" :", ":")]
-    lines += [_cut(str(night.stopped))] if night.stopped else []
-    lines += _counts(night)
-    lines += [_cut(str(problem)) for problem in night.left[:_LEFT_MAX]]
+def run_summary(outcome: RunOutcome) -> str:
+    """A summary of a run for the log of a health check."""
+    lines = [f"{title_prefix(outcome.shipper)} {outcome.run}: exit code {outcome.exit_code}".replace(" :", ":")]
+    lines += [_shorten(str(outcome.stopped))] if outcome.stopped else []
+    lines += _counts(outcome)
+    lines += [_shorten(str(problem)) for problem in outcome.left[:_LEFT_MAX]]
     return "\n".join(lines) + "\n"
 
 
-def refused(error: LoadsheetError) -> str:
-    """An error of ours in one line."""
-    return " ".join(_cut(str(error)).split())
+def error_line(error: LoadsheetError) -> str:
+    """An error in one line."""
+    return " ".join(_shorten(str(error)).split())
 
 
 def _title(change: Change) -> str:
     condition = change.condition
     if change.name == RUN:
-        if change.what == "closed":
-            return f"is well again after {_times(condition.runs, 'failed run')}"
-        word = {"again": "still fails", "changed": "fails for another reason"}.get(change.what, "a run failed")
-        if change.what == "opened" and condition.runs > 1:
+        if change.kind == "closed":
+            return f"is well again after {_count_of(condition.runs, 'failed run')}"
+        word = {"again": "still fails", "changed": "fails for another reason"}.get(change.kind, "a run failed")
+        if change.kind == "opened" and condition.runs > 1:
             word = f"{condition.runs} runs failed"
         return f"{word} (exit code {condition.cause})"
     if change.name == UNKNOWN:
-        return "no outcome is unknown any more" if change.what == "closed" else _cut(change.text)
+        return "no outcome is unknown any more" if change.kind == "closed" else _shorten(change.text)
     if change.name.startswith(LATE):
         what = change.name.removeprefix(LATE)
-        return f"{what}: no longer late" if change.what == "closed" else f"{what}: late"
+        return f"{what}: no longer late" if change.kind == "closed" else f"{what}: late"
     if change.name.startswith(WAITS):
         what = change.name.removeprefix(WAITS)
-        return f"{what} waits no longer" if change.what == "closed" else f"{what} waits for its companion"
+        return f"{what} waits no longer" if change.kind == "closed" else f"{what} waits for its companion"
     return "a run did not happen"
 
 
 def _line(change: Change) -> str:
-    since = f"since {_shown(change.condition.since)}"
+    since = f"since {_local_time(change.condition.since)}"
     if change.name == RUN:
-        if change.what == "closed":
-            return f"Runs are well again after {_times(change.condition.runs, 'failed run')} {since}."
+        if change.kind == "closed":
+            return f"Runs are well again after {_count_of(change.condition.runs, 'failed run')} {since}."
         meant = _FAILED.get(int(change.condition.cause), "ended early")
-        again = f" ({_times(change.condition.runs, 'run')} {since})" if change.condition.runs > 1 else ""
+        again = f" ({_count_of(change.condition.runs, 'run')} {since})" if change.condition.runs > 1 else ""
         return f"The run {meant}{again}.\n{change.text}"
-    if change.what == "closed":
+    if change.kind == "closed":
         if change.name.startswith(WAITS):
             return f"{change.name.removeprefix(WAITS)} waits no longer: its companion came, or it was taken away ({since})."
         ended = change.text if change.name.startswith(LATE) else "No outcome is unknown any more"
         return f"{ended} ({since})."
-    still = f" ({since})" if change.what == "again" else ""
+    still = f" ({since})" if change.kind == "again" else ""
     return f"{'Late: ' if change.name.startswith(LATE) else ''}{change.text}{still}."
 
 
@@ -115,39 +112,39 @@ def _next(change: Change) -> str:
     return "expected" if change.name.startswith(LATE) else "runs"
 
 
-def _counts(night: Night) -> Iterator[str]:
-    if night.summary is None:
+def _counts(outcome: RunOutcome) -> Iterator[str]:
+    if outcome.summary is None:
         return
-    files = sum(len(drop.files) for drop in night.summary.drops)
-    counts = ", ".join(f"{count:,} {state}" for state, count in night.summary.entries.items() if count)
-    yield f"Run {night.summary.run}: {_times(files, 'file')}, {counts or 'no documents'}"
-    someone = night.summary.needs_someone
+    files = sum(len(drop.files) for drop in outcome.summary.drops)
+    counts = ", ".join(f"{count:,} {state}" for state, count in outcome.summary.entries.items() if count)
+    yield f"Run {outcome.summary.run}: {_count_of(files, 'file')}, {counts or 'no documents'}"
+    someone = outcome.summary.needs_someone
     if someone.entries:
         first = f", first {someone.first}" if someone.first else ""
         yield f"{someone.entries:,} need someone{first}"
 
 
-def _times(count: int, noun: str) -> str:
+def _count_of(count: int, noun: str) -> str:
     return f"{count:,} {noun}" + ("" if count == 1 else "s")
 
 
-def _shown(moment: str) -> str:
-    return f"{datetime.fromisoformat(moment).astimezone():%Y-%m-%d %H:%M}"
+def _local_time(to_utc: str) -> str:
+    return f"{datetime.fromisoformat(to_utc).astimezone():%Y-%m-%d %H:%M}"
 
 
-def _cut(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= _CHARACTERS_MAX else f"{text[: _CHARACTERS_MAX - 3]}..."
 
 
 def fix_mail(language: str, files: Sequence[tuple[str, int]]) -> tuple[str, str]:
-    """Title and body of the mail with fix files, in the shipper's language: `files` are the names of what they are for and how many records
-    are to be fixed (none: the file could not be read at all).
+    """Title and body of the mail with fix files, in the shipper's language. `files` are the names of the original files and how many records
+    need a fix (0: the file could not be read at all).
     """
     words = _FIX_MAIL["de" if language.lower().startswith("de") else "en"]
     names = ", ".join(name for name, _ in files[:_NAMES_IN_TITLE])
     more = words.more.format(count=len(files) - _NAMES_IN_TITLE) if len(files) > _NAMES_IN_TITLE else ""
     counted = [(words.line if count else words.unread).format(name=name, count=count) for name, count in files]
-    return _cut(words.title.format(names=names + more)), "\n".join([words.intro, "", *counted, "", words.outro])
+    return _shorten(words.title.format(names=names + more)), "\n".join([words.intro, "", *counted, "", words.outro])
 
 
 class _FixMail(NamedTuple):
@@ -181,6 +178,6 @@ _FIX_MAIL = {
 }
 
 
-def report_in(night: Night, name: str) -> str:
-    """The line that says where to look."""
-    return f"See: {night.report(name)}" if night.folder else ""
+def report_line(outcome: RunOutcome, name: str) -> str:
+    """The line that says where a report is; empty if there are no reports."""
+    return f"See: {outcome.report(name)}" if outcome.folder else ""

@@ -77,7 +77,7 @@ class Expectation(BaseModel):
         return self.name or ", ".join(self.files)
 
 
-class ExpectedFilesSettings(BaseModel):
+class Expecting(BaseModel):
     """Which files should arrive until when, and how often runs should take place."""
 
     expect: tuple[Expectation, ...] = Field(
