@@ -17,7 +17,7 @@ from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.mapping import Document, FixOf, Ignored, Route, Routes, is_for, load, of_shipper
 from loadsheet.mapping import Mapping as CompiledMapping
 from loadsheet.mapping.documents import FIX_OF
-from loadsheet.mapping.source_texts import put_down
+from loadsheet.mapping.yamlfile import put_down
 from loadsheet.problems import FileRefused, FolderError, MappingError, Problem, Where
 from loadsheet.reading import Layout, Table, open_tables
 from loadsheet.reading.fix_file_tables import (

@@ -19,9 +19,8 @@ from loadsheet.ledger import Drop, Ledger, Run, SourceFile, SourceTable
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.mapping import Document, Ignored, Route, Routes, route
 from loadsheet.mapping import Mapping as CompiledMapping
-from loadsheet.mapping.ambiguous_columns import Misreadings
-from loadsheet.mapping.broken_mappings import broken_among
-from loadsheet.mapping.far_dates import FarDates
+from loadsheet.mapping.plausibility import FarDates, Misreadings
+from loadsheet.mapping.routing import broken_among
 from loadsheet.problems import DoesNotBalance, FileRefused, FolderError, LoadsheetError, Problem, Where
 from loadsheet.reading import Table, open_tables
 from loadsheet.settings import Settings

@@ -6,9 +6,9 @@ import pytest
 from sheets import ASSUMED, NOW, example, with_rows
 
 from loadsheet.mapping import Document, lint, translate
-from loadsheet.mapping.ambiguous_columns import Misreadings, way_of
 from loadsheet.mapping.calculation import duration
 from loadsheet.mapping.conversion_errors import SettingError
+from loadsheet.mapping.plausibility import Misreadings, way_of
 from loadsheet.mapping.words import yes_no_reader
 from loadsheet.problems import Problem, Where
 from loadsheet.reading import Native, Row, Table

@@ -8,7 +8,7 @@ import pytest
 from loadsheet.cli import invoke
 from loadsheet.mapping import Document
 from loadsheet.mapping.documents import Source, SourceRow
-from loadsheet.mapping.far_dates import FarDates
+from loadsheet.mapping.plausibility import FarDates
 from loadsheet.reading import Table
 
 DAY = datetime(2026, 3, 10, 12, tzinfo=UTC)

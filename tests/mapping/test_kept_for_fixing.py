@@ -11,7 +11,7 @@ from loadsheet.mapping import FixOf, Ignored, SourceRow, load, load_folder, rout
 from loadsheet.mapping.column_guides import language_of
 from loadsheet.mapping.documents import ColumnGuide
 from loadsheet.mapping.routing import is_for
-from loadsheet.mapping.source_texts import put_down, source_of
+from loadsheet.mapping.yamlfile import put_down, source_of
 from loadsheet.reading.tables import Native, PlainNumber
 
 ROOT = Path(__file__).parents[2]

@@ -7,7 +7,7 @@ import pytest
 from command_fork import loadsheet
 
 from loadsheet.cli import invoke
-from loadsheet.mapping.ambiguous_columns import way_of
+from loadsheet.mapping.plausibility import way_of
 
 MAPPING = """\
 mapping: lanes

@@ -15,9 +15,9 @@ from test_grouping import FLAT, JOINED
 
 from loadsheet.mapping import Document, Ignored, SourceRow, load_folder, route, translate
 from loadsheet.mapping.documents import Instead
-from loadsheet.mapping.parts import Broken, Chunk, Part, Whole, pack, together, unpack
 from loadsheet.problems import FileRefused, Problem, Where
 from loadsheet.reading.tables import Row
+from loadsheet.translation.parts import Broken, Chunk, Part, Whole, pack, together, unpack
 
 ROOT = Path(__file__).parents[2]
 INBOX = ROOT / "inbox_samples"

@@ -11,7 +11,7 @@ from command_fork import loadsheet
 
 from loadsheet.contract import Assumptions
 from loadsheet.mapping import Document, load, translate
-from loadsheet.mapping.pattern_examples import text_like
+from loadsheet.mapping.patterns import text_like
 from loadsheet.mapping_tools.template import forms, write_template
 from loadsheet.problems import MappingError
 from loadsheet.reading import open_tables

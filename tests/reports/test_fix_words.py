@@ -4,7 +4,7 @@ import string
 import pytest
 
 from loadsheet.ledger import ColumnGuide
-from loadsheet.mapping.pattern_examples import form_of
+from loadsheet.mapping.patterns import form_of
 from loadsheet.problems import CATALOGUE, Problem, Where
 from loadsheet.reports.fix_workbook.errors import Errors
 from loadsheet.reports.fix_workbook.texts import WordedProblem, takes_of, word_problem

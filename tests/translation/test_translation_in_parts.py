@@ -27,11 +27,10 @@ from loadsheet.ingest import take_in
 from loadsheet.ledger.schema import drops, entries, events, files, ignored, mappings, tables
 from loadsheet.mapping import load_folder, route
 from loadsheet.mapping.documents import Document
-from loadsheet.mapping.parts import pack
 from loadsheet.problems import FileRefused, MappingError
 from loadsheet.reading import open_tables
 from loadsheet.settings import Settings
-from loadsheet.translation.parts import Joined, begin
+from loadsheet.translation.parts import Joined, begin, pack
 
 ROOT = Path(__file__).parents[2]
 TIMES = {"at", "arrived", "created_at", "changed_at"}

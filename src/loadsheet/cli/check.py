@@ -18,7 +18,7 @@ from loadsheet.ingest import error_share_max, far_dates, open_route
 from loadsheet.ledger import State
 from loadsheet.ledger.stopped_drops import why_stopped
 from loadsheet.mapping import Document, Ignored, Mapping, Route, load_folder, route, translate
-from loadsheet.mapping.ambiguous_columns import Misreadings
+from loadsheet.mapping.plausibility import Misreadings
 from loadsheet.problem_groups import Cause, Causes
 from loadsheet.problems import (
     NOT_EXAMINED,

@@ -27,7 +27,7 @@ from loadsheet.ledger.opening import is_there
 from loadsheet.ledger.states import Waits
 from loadsheet.ledger.stopped_drops import why_stopped
 from loadsheet.mapping import Document, Route, load_folder, translate
-from loadsheet.mapping.ambiguous_columns import Misreadings
+from loadsheet.mapping.plausibility import Misreadings
 from loadsheet.problem_groups import Causes
 from loadsheet.problems import WAITS_FOR_MAPPING, FileRefused, MappingError, Problem
 from loadsheet.settings import Settings

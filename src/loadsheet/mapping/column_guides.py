@@ -10,8 +10,7 @@ from typing import Literal
 
 from loadsheet.mapping.conversion import ColumnPlan
 from loadsheet.mapping.documents import ColumnGuide
-from loadsheet.mapping.pattern_examples import text_like
-from loadsheet.mapping.patterns import group_names
+from loadsheet.mapping.patterns import group_names, text_like
 from loadsheet.mapping.plans import TablePlan, in_every_set
 from loadsheet.mapping.schema import SET
 

@@ -15,7 +15,6 @@ from loadsheet.contract import Assumptions, Operation, update_of
 from loadsheet.mapping.column_guides import guide_to, language_of
 from loadsheet.mapping.conversion import Habits
 from loadsheet.mapping.documents import ColumnGuide, Lineage, Source, rows_of
-from loadsheet.mapping.inheritance import read_with_base
 from loadsheet.mapping.lookups import Lookup, read_lookup
 from loadsheet.mapping.names import Names, Needs
 from loadsheet.mapping.numerals import is_locale
@@ -24,14 +23,13 @@ from loadsheet.mapping.schema import SET, Check, FixedZone, MappingSpec, TableSp
 from loadsheet.mapping.schema import Source as FileSource
 from loadsheet.mapping.schema_reader import read_part, read_zone
 from loadsheet.mapping.scopes import Expression
-from loadsheet.mapping.source_texts import source_of
 from loadsheet.mapping.sourcing import check_files, check_marks, marks_of
 from loadsheet.mapping.suggestions import did_you_mean, some
 from loadsheet.mapping.tables import plan_tables
 from loadsheet.mapping.targets import Surroundings, TargetPlan, Targets, plan_targets, read_target
 from loadsheet.mapping.views import wanted_columns
 from loadsheet.mapping.words import zone_names
-from loadsheet.mapping.yamlfile import Loc, YamlFile
+from loadsheet.mapping.yamlfile import Loc, YamlFile, read_with_base, source_of
 from loadsheet.problems import Level, MappingError
 from loadsheet.reading.layouts import Around, Layout
 

@@ -1,10 +1,14 @@
-"""Patterns that texts are held against: `pattern` and `split` of a column.
+"""Patterns (`pattern` and `split` of a column): matching texts, and describing a pattern to people.
 
-Owns: RE2, which needs time linear in the text for every pattern it takes; look-around and back references, which cannot be
-matched so, are refused when the mapping is loaded. Knows no column and no cell.
+The engine is RE2, which needs time linear in the text. Look-around and back references cannot be matched that way, so they are refused
+when the mapping is loaded. People never see a pattern as it is written: they see the names of its parts and an example. A pattern
+that Python's parser does not know has no example. Knows no column and no cell.
 """
 
+import re
 from collections.abc import Callable, Mapping
+from re import _constants as ops  # type: ignore[attr-defined]  # typeshed has it not
+from re import _parser as parser  # type: ignore[attr-defined]  # as above
 from typing import Any
 
 import re2  # type: ignore[import-untyped]  # it ships no types
@@ -48,3 +52,96 @@ def _compiled(pattern: str) -> Any:
         if "perl operator" in text or "escape sequence: \\" in text:
             raise PatternError("look-around and back references are not available") from None
         raise PatternError(f"not a pattern: {text}") from None
+
+
+_TRIED = "1234567890ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz -./_"  # in order of liking
+_ANY = "Abcdefghij"
+_USUAL = 3  # of a repeated character, where that is allowed
+
+
+class _UnknownError(Exception):
+    """A part of a pattern that this walk has no text for."""
+
+
+def form_of(pattern: str, example: object = None) -> str:
+    """What a text has to look like, in words: `expected: street, zip, city; example: Kade 8, 9711 LM Groningen`. The example is that of the
+    mapping, or one made up if the pattern has no named parts.
+    """
+    parts = group_names(pattern)
+    shown = str(example) if example is not None else "" if parts else text_like(pattern)
+    said = [f"expected: {', '.join(parts)}"] if parts else []
+    return "; ".join([*said, *([f"example: {shown}"] if shown else [])])
+
+
+def text_like(pattern: str) -> str:
+    """A short text that the whole of a pattern matches; empty if none is found."""
+    try:
+        text = _sequence(parser.parse(pattern))
+        return text if matcher(pattern)(text) is not None else ""
+    except (re.error, PatternError, _UnknownError):
+        return ""
+
+
+def _sequence(nodes: Any) -> str:
+    return "".join(_text(op, value) for op, value in nodes)
+
+
+def _text(op: Any, value: Any) -> str:
+    if op in (ops.MAX_REPEAT, ops.MIN_REPEAT):
+        low, high, inner = value
+        return _repeated(low, high, list(inner))
+    if op is ops.SUBPATTERN:
+        return _sequence(value[3])
+    if op is ops.BRANCH:
+        return _sequence(value[1][0])
+    return "" if op is ops.AT else _characters(op, value)[0]
+
+
+def _repeated(low: int, high: int, inner: list[Any]) -> str:
+    op, value = inner[0]
+    if len(inner) > 1 or op not in (ops.IN, ops.ANY, ops.NOT_LITERAL):
+        return _sequence(inner) * low
+    characters = _characters(op, value)
+    count = max(low, min(_USUAL, int(high)))
+    return "".join(characters[place % len(characters)] for place in range(count))
+
+
+def _characters(op: Any, value: Any) -> str:
+    """The characters of its first kind (digits, capitals, ...) that a part matches."""
+    if op is ops.LITERAL:
+        return chr(value)
+    if op is ops.ANY:
+        return _ANY
+    found = "".join(one for one in _TRIED if _matches(op, value, one))
+    if not found:
+        raise _UnknownError
+    alike = [one for one in found if (one.isdigit(), one.isupper()) == (found[0].isdigit(), found[0].isupper())]
+    return "".join(alike)
+
+
+def _matches(op: Any, value: Any, one: str) -> bool:
+    if op is ops.NOT_LITERAL:
+        return chr(value) != one
+    if op is not ops.IN:
+        raise _UnknownError
+    negated = value[0][0] is ops.NEGATE
+    return negated is not any(_holds(part, inner, one) for part, inner in value[negated:])
+
+
+def _holds(part: Any, inner: Any, one: str) -> bool:
+    if part is ops.LITERAL:
+        return chr(inner) == one
+    if part is ops.RANGE:
+        return bool(inner[0] <= ord(one) <= inner[1])
+    kinds: dict[Any, tuple[bool, bool]] = {
+        ops.CATEGORY_DIGIT: (one.isdigit(), True),
+        ops.CATEGORY_NOT_DIGIT: (one.isdigit(), False),
+        ops.CATEGORY_SPACE: (one.isspace(), True),
+        ops.CATEGORY_NOT_SPACE: (one.isspace(), False),
+        ops.CATEGORY_WORD: (one.isalnum() or one == "_", True),
+        ops.CATEGORY_NOT_WORD: (one.isalnum() or one == "_", False),
+    }
+    if part is not ops.CATEGORY or inner not in kinds:
+        raise _UnknownError
+    held, wanted = kinds[inner]
+    return held is wanted

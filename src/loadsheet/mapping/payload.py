@@ -31,7 +31,7 @@ from loadsheet.mapping.names import Draft, Names, Needs
 from loadsheet.mapping.scopes import Evaluate
 from loadsheet.mapping.shortcut import Asked, Cell, EachRow, Empty, Inner, Same, Short, ShortValue, WrittenOut, generate
 from loadsheet.mapping.suggestions import did_you_mean, some
-from loadsheet.mapping.unit_checks import check_units
+from loadsheet.mapping.units import check_units
 from loadsheet.mapping.yamlfile import Loc
 
 _SAMPLE = datetime(2026, 10, 24, 13, 30, 59, tzinfo=UTC)

@@ -4,33 +4,153 @@ Owns: the patterns (`acme_*.xlsx`, `nordic/{batch}/orders.csv`), companions and 
 in `mappings/nordic/` are for the files below `inbox/nordic/`, those files are for no other mapping, and patterns in there count from
 that folder; what others extend lies in `mappings/base/`, which is no shipper's. Never a first match: a file that two mappings name
 is refused. A fix file that is a text goes where its original went. Knows names only, no content.
+
+The files of a mapping that does not load stay in the inbox. Its patterns are read as far as possible: from the YAML values, else from the
+text after `files:`. If no pattern can be read, any file that no other mapping takes may belong to it.
 """
 
 import re
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple, Self
 
 from loadsheet.contract import Assumptions
-from loadsheet.mapping import compile as compiled
-from loadsheet.mapping.broken_mappings import Broken, Loaded, broken_among, broken_mapping
+from loadsheet.mapping.compile import Mapping as CompiledMapping
 from loadsheet.mapping.compile import examine, together
 from loadsheet.mapping.filenames import PLACEHOLDER, match
 from loadsheet.mapping.suggestions import nearest
+from loadsheet.mapping.yamlfile import KEY, read_yaml
 from loadsheet.problems import MappingError, Problem, Where
 
 BASES = "base"
 """The folder beside the mappings with files that they extend."""
 
 
+_FILES = re.compile(r"\bfiles:[ \t]*(\[[^\]]*\]|(?:\n[ \t]*-[^\n]*)+|[^\s\[{,][^,}\n]*)")
+_FIX = re.compile(r"\.fix(\.[^./]+)$", re.IGNORECASE)
+
+
+class Broken(NamedTuple):
+    """A mapping file that does not load: its path in the folder, the folder of its shipper (empty: none), its name as far as that can be read,
+    the first finding, the patterns of its files, and whether these are all.
+    """
+
+    path: str
+    shipper: str
+    name: str
+    finding: MappingError
+    patterns: tuple[str, ...]
+    all_known: bool
+
+    @property
+    def problem(self) -> Problem:
+        """What a run has to say of it, whatever lies in the inbox."""
+        values = {"mapping": self.path, "reason": self._reason, "count": 0}  # it is no file of the inbox
+        hint = f"correct it (loadsheet mapping lint lists everything); its files stay in the inbox: {self._files}"
+        return Problem("A115", Where(self.path), values=values, hint=hint)
+
+    def takes(self, name: str) -> bool:
+        """Whether one of its patterns names this file."""
+        bare = name.partition("/")[2] if self.shipper else name
+        return any(
+            match(pattern, one) is not None for pattern in self.patterns for one in (bare, _FIX.sub(r"\1", bare))
+        )
+
+    def waiting(self, name: str) -> Problem:
+        """What to say of a file that stays in the inbox because of it."""
+        claim = "names it" if self.takes(name) else "may name it (its file names cannot be read)"
+        values = {"mapping": self.path, "reason": self._reason, "claim": claim}
+        return Problem("A116", Where(name), name, values, "correct the mapping: loadsheet mapping lint")
+
+    @property
+    def _reason(self) -> str:
+        said = self.finding.text + (f" ({self.finding.hint})" if self.finding.hint else "")
+        name, own = Path(self.finding.file).name, Path(self.path).name
+        where = [*([name] if name != own else []), *([f"line {self.finding.line}"] if self.finding.line else [])]
+        return f"{', '.join(where)}: {said}" if where else said
+
+    @property
+    def _files(self) -> str:
+        known = ", ".join(self.patterns)
+        more = "whatever no other mapping takes, as its file names cannot be read"
+        return known if self.all_known else f"{known}, and {more}" if known else more
+
+
+class Loaded(tuple[CompiledMapping, ...]):  # noqa: SLOT001 (a tuple cannot have any)
+    """The mappings of a folder that load, and those that do not."""
+
+    broken: tuple[Broken, ...]
+
+    def __new__(cls, mappings: Iterable[CompiledMapping], broken: Iterable[Broken] = ()) -> Self:
+        """These mappings, as a tuple."""
+        made = super().__new__(cls, mappings)
+        made.broken = tuple(broken)
+        return made
+
+
+def broken_among(mappings: Iterable[CompiledMapping]) -> tuple[Broken, ...]:
+    """The mappings that did not load when these were loaded."""
+    return mappings.broken if isinstance(mappings, Loaded) else ()
+
+
+def broken_mapping(path: Path, folder: Path, finding: MappingError) -> Broken:
+    """A mapping file that does not load, as far as it can be read."""
+    shipper = "" if path.parent == folder else path.parent.name
+    name, patterns, all_known = path.stem, tuple[str, ...](), False
+    for values in _values(path, folder):
+        name = values["mapping"] if isinstance(values.get("mapping"), str) else name
+        source = values.get("source")
+        if isinstance(source, dict) and (found := _patterns(source)):
+            patterns, all_known = found, True
+            break
+    else:
+        patterns = _from_text(path)
+    return Broken(path.relative_to(folder).as_posix(), shipper, name, finding, patterns, all_known)
+
+
+def _values(path: Path, folder: Path) -> Iterator[dict[str, Any]]:
+    """The values of the file itself and of the one that it extends, those that are YAML."""
+    file = read_yaml(path)
+    file.home = folder
+    if not isinstance(file.values, dict):
+        return
+    yield file.values
+    named = file.values.get(KEY)
+    base = file.beside(named, (KEY,)) if isinstance(named, str) and named.endswith((".yaml", ".yml")) else None
+    if base is not None:
+        values = read_yaml(base).values
+        if isinstance(values, dict):
+            yield {"source": values.get("source")}
+
+
+def _patterns(source: Mapping[str, Any]) -> tuple[str, ...]:
+    """The names of all its files; nothing if they are not written as they have to be."""
+    files, companions = source.get("files"), source.get("companions") or {}
+    main = files if isinstance(files, list) else [files]
+    others = list(companions.values()) if isinstance(companions, dict) else [None]
+    trigger = [source["complete_when"]] if source.get("complete_when") is not None else []
+    found = [*main, *others, *trigger]
+    return tuple(found) if all(isinstance(one, str) and one for one in found) else ()
+
+
+def _from_text(path: Path) -> tuple[str, ...]:
+    try:
+        found = _FILES.search(path.read_text(encoding="utf-8", errors="replace"))
+    except OSError:
+        return ()
+    pieces = re.split(r"[,\n]", found[1].strip("[]")) if found else []
+    plain = (piece.partition(" #")[0].strip().removeprefix("- ").strip(" \"'") for piece in pieces)
+    return tuple(one for one in plain if one)
+
+
 @dataclass(frozen=True, slots=True)
 class Route:
     """Files that are translated together: the mapping, role -> name of the file, and the trigger file, if there is one."""
 
-    mapping: compiled.Mapping
+    mapping: CompiledMapping
     files: Mapping[str, str]
     trigger: str | None = None
 
@@ -57,7 +177,7 @@ def load_folder(folder: Path, assumptions: Assumptions) -> Loaded:
             "there is no such folder", file=str(folder), hint="set mappings to the folder of mapping files"
         )
     examined = [(path, *examine(path, assumptions, folder)) for path in mapping_files(folder)]
-    mappings: dict[str, compiled.Mapping] = {}
+    mappings: dict[str, CompiledMapping] = {}
     broken: list[Broken] = []
     findings: list[MappingError] = []
     for path, mapping, found in examined:
@@ -73,7 +193,7 @@ def load_folder(folder: Path, assumptions: Assumptions) -> Loaded:
     return Loaded(mappings.values(), broken)
 
 
-def of_shipper(mapping: compiled.Mapping, shipper: str) -> compiled.Mapping:
+def of_shipper(mapping: CompiledMapping, shipper: str) -> CompiledMapping:
     """The mapping for the files below the folder of a shipper; what its columns take from a file's name counts from there as well."""
     tables = tuple(
         replace(
@@ -108,14 +228,14 @@ class FixOf(NamedTuple):
 
 
 def route(
-    names: Sequence[str], mappings: Sequence[compiled.Mapping], fixes: Mapping[str, FixOf] = MappingProxyType({})
+    names: Sequence[str], mappings: Sequence[CompiledMapping], fixes: Mapping[str, FixOf] = MappingProxyType({})
 ) -> Routes:
     """Sorts the names of finished files (relative to the inbox, with slashes) into routes. Patterns match without case; one without a
     slash matches the bare file name in any folder. `names` are all that is there: companions are looked for among them. A fix file
     goes where its original went, by the name in `fixes`, else by its own without `.fix`; it lies where files of that mapping lie.
     """
     broken = broken_among(mappings)
-    by_shipper: dict[str, list[compiled.Mapping]] = {"": [], **{one.shipper.casefold(): [] for one in broken}}
+    by_shipper: dict[str, list[CompiledMapping]] = {"": [], **{one.shipper.casefold(): [] for one in broken}}
     for mapping in mappings:
         by_shipper.setdefault(mapping.shipper.casefold(), []).append(mapping)
     concerned = {name: by_shipper[_shipper_of(name, by_shipper)] for name in names}
@@ -164,7 +284,7 @@ def _blocked(
 class _Claim:
     """A mapping's claim to a name: in which role, and what the placeholders stand for."""
 
-    mapping: compiled.Mapping
+    mapping: CompiledMapping
     role: str
     values: tuple[tuple[str, str], ...]
 
@@ -176,7 +296,6 @@ class _Claim:
 
 _TRIGGER = "(trigger)"
 _FIXED, _ORIGINAL = "(fixed)", "no"  # stands among the placeholders: originals and fix files do not make a set
-_FIX = re.compile(r"\.fix(\.[^./]+)$", re.IGNORECASE)  # orders.fix.csv
 
 
 def _shipper_of(name: str, by_shipper: Mapping[str, object]) -> str:
@@ -185,14 +304,14 @@ def _shipper_of(name: str, by_shipper: Mapping[str, object]) -> str:
     return folder.casefold() if slash and folder.casefold() in by_shipper else ""
 
 
-def is_for(mapping: compiled.Mapping, name: str, mappings: Sequence[compiled.Mapping]) -> bool:
+def is_for(mapping: CompiledMapping, name: str, mappings: Sequence[CompiledMapping]) -> bool:
     """Whether a mapping takes files that lie where this one does: those of its shipper, or of all who have no mappings of their own."""
     shippers = dict.fromkeys(other.shipper.casefold() for other in (*mappings, mapping))
     shippers |= dict.fromkeys(other.shipper.casefold() for other in broken_among(mappings))
     return _shipper_of(name, shippers) == mapping.shipper.casefold()
 
 
-def _claims(name: str, mapping: compiled.Mapping, fix: FixOf | None) -> Iterator[_Claim]:
+def _claims(name: str, mapping: CompiledMapping, fix: FixOf | None) -> Iterator[_Claim]:
     """The claim to a file, if there is one."""
     original = fix.original if fix is not None else _FIX.sub(r"\1", name)
     claim = None
@@ -203,7 +322,7 @@ def _claims(name: str, mapping: compiled.Mapping, fix: FixOf | None) -> Iterator
         yield claim
 
 
-def _claim(name: str, mapping: compiled.Mapping, *, fixed: str = _ORIGINAL) -> _Claim | None:
+def _claim(name: str, mapping: CompiledMapping, *, fixed: str = _ORIGINAL) -> _Claim | None:
     name = name.partition("/")[2] if mapping.shipper else name
     patterns = [(mapping.main_role, pattern) for pattern in mapping.files]
     patterns += list(mapping.companions.items())
@@ -215,7 +334,7 @@ def _claim(name: str, mapping: compiled.Mapping, *, fixed: str = _ORIGINAL) -> _
     return None
 
 
-def _sets(mapping: compiled.Mapping, own: Mapping[str, _Claim]) -> Iterator[tuple[Route | None, dict[str, Problem]]]:
+def _sets(mapping: CompiledMapping, own: Mapping[str, _Claim]) -> Iterator[tuple[Route | None, dict[str, Problem]]]:
     """The sets of one mapping: a main file with the companions and the trigger that share its placeholders."""
     taken: set[str] = set()
     partners = _Partners(own)
@@ -242,7 +361,7 @@ def _sets(mapping: compiled.Mapping, own: Mapping[str, _Claim]) -> Iterator[tupl
             yield None, {name: _waits(name, _filled(mapping.files[0], claim))}
 
 
-def _others(mapping: compiled.Mapping, claim: _Claim) -> list[tuple[str, str]]:
+def _others(mapping: CompiledMapping, claim: _Claim) -> list[tuple[str, str]]:
     """The roles that a main file waits for, with their patterns; a fix file is whole when it is there."""
     waits = mapping.complete_when is not None and not claim.is_fixed
     trigger = [(_TRIGGER, mapping.complete_when or "")] if waits else []
@@ -293,7 +412,7 @@ def _waits(name: str, companion: str) -> Problem:
     return Problem("A103", Where(name), name, {"companion": companion}, f"drop {companion} beside it", "warning")
 
 
-def _unmapped(name: str, mappings: Sequence[compiled.Mapping]) -> Problem:
+def _unmapped(name: str, mappings: Sequence[CompiledMapping]) -> Problem:
     patterns = [pattern for mapping in mappings for pattern in (*mapping.files, *mapping.companions.values())]
     near = ", ".join(nearest(name, patterns)) or "none"
     return Problem("A101", Where(name), name, {"patterns": near}, "give it a name that a mapping takes")

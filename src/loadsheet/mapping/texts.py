@@ -11,8 +11,7 @@ from typing import Any
 
 from loadsheet.mapping.conversion_errors import FOLLOWS, Noted, SettingError, Wrong
 from loadsheet.mapping.lookups import Lookup, folded
-from loadsheet.mapping.pattern_examples import form_of
-from loadsheet.mapping.patterns import PatternError, matcher
+from loadsheet.mapping.patterns import PatternError, form_of, matcher
 from loadsheet.mapping.schema import Column
 from loadsheet.mapping.suggestions import did_you_mean_value, some
 from loadsheet.reading.tables import Native

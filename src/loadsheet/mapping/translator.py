@@ -16,13 +16,12 @@ import msgspec
 from loadsheet.mapping import compile as compiled
 from loadsheet.mapping import nesting
 from loadsheet.mapping.conversion_errors import follows
+from loadsheet.mapping.document_checks import GroupChecks, RecordCheck
 from loadsheet.mapping.documents import Document, Ignored, Instead, SourceRow
-from loadsheet.mapping.group_checks import GroupChecks
 from loadsheet.mapping.grouping import MEMORY_ROWS, Group, gather
 from loadsheet.mapping.names import Draft
 from loadsheet.mapping.nesting import Standing, joined_within, partners, values_of
 from loadsheet.mapping.problem_cells import Places
-from loadsheet.mapping.record_check import RecordCheck
 from loadsheet.mapping.rows import ReadRow, RowReader
 from loadsheet.mapping.shortcut import DOUBTS
 from loadsheet.mapping.targets import Variant

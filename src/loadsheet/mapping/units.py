@@ -6,16 +6,19 @@ means another one says so under `source.units`, and one that reads sheets of the
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from decimal import Context, Decimal
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from babel import Locale
 
+from loadsheet.contract import unit_field
 from loadsheet.mapping.conversion_errors import Wrong
+from loadsheet.mapping.names import Names
 from loadsheet.mapping.numerals import canonical
 from loadsheet.mapping.suggestions import did_you_mean, did_you_mean_value
+from loadsheet.mapping.yamlfile import Loc
 from loadsheet.reading.tables import Native
 
 if TYPE_CHECKING:
@@ -236,3 +239,45 @@ def _expected(unit: str) -> str:
     same = [name for name in dict.fromkeys(ALIASES.values()) if factor(name, unit) is not None]
     words = [next(alias for alias, name in ALIASES.items() if name == meant) for meant in same]
     return "one of " + ", ".join(words) if words else unit
+
+
+def check_units(
+    leaves: Mapping[str, Any], item: int | None, names: Names, constants: Mapping[str, Any], loc: Loc
+) -> None:
+    """Makes a finding of every column among these leaves of one object (each compiled before) whose constant unit is another's."""
+    extra = (names.file.values or {}).get("source", {}).get("units") or {}
+    for field, column, unit, meant, said in _pairs(leaves, item, names, constants, loc):
+        try:
+            times = factor(unit_named(unit, extra), unit_named(said, extra))
+        except ValueError:  # a unit of the exchange's own that nobody can compare
+            continue
+        if times != 1:
+            brought = f"write unit: {said.lower()} at the column {column}, so that it is brought to that unit"
+            hint = brought if times is not None else "they do not measure the same"
+            names.file.refuse((*loc, field), f"{field} is in {unit}, but {meant} says {said}", hint)
+
+
+def _pairs(
+    leaves: Mapping[str, Any], item: int | None, names: Names, constants: Mapping[str, Any], loc: Loc
+) -> Iterator[tuple[str, str, str, str, str]]:
+    """Of each quantity with a constant unit beside it: field, column, its unit, the field of the unit, and the constant."""
+    for field, leaf in leaves.items():
+        meant = unit_field(field)
+        said = _constant(leaves.get(meant), constants)
+        if not isinstance(leaf, Mapping) or not isinstance(leaf.get("col"), str) or not isinstance(said, str):
+            continue
+        found = names.column(leaf["col"], item, (*loc, field, "col"))
+        plan = next((plan for plan in found[0].columns if plan.name == found[1]), None) if found is not None else None
+        if plan is not None and plan.spec.type == "quantity" and plan.spec.unit is not None:
+            yield field, plan.name, plan.spec.unit, meant, said
+
+
+def _constant(leaf: Any, constants: Mapping[str, Any]) -> Any:
+    if not isinstance(leaf, Mapping):
+        return None
+    if "const" not in leaf:
+        return leaf.get("value")
+    found: Any = constants
+    for step in str(leaf["const"]).split("."):
+        found = found.get(step) if isinstance(found, Mapping) else None
+    return found

@@ -1,16 +1,21 @@
-"""A YAML 1.2 file as plain values, each with the line and column where it stands.
+"""The files of a mapping: YAML 1.2 as plain values with line and column, `extends`, and the texts that the ledger keeps.
 
-Owns: ruamel.yaml. Numbers with a decimal point become Decimal, so that no binary float enters a mapping. What YAML would
-change without a word is refused with the hint to quote it: `01067` (a number without its zero), `2026-03-01` (a date).
-Tags (`!!python/...`), merge keys and duplicate keys are refused. Knows nothing of what the values mean.
+Numbers with a decimal point become Decimal, so that no binary float enters a mapping. What YAML would change silently is refused with
+the hint to quote it: `01067` (a number without its zero), `2026-03-01` (a date). Tags (`!!python/...`), merge keys and duplicate keys
+are refused.
+
+A mapping may extend another one: `extends: base/acme.yaml`. Sections are merged key by key, any other value (also a list) replaces the
+base's value, and an empty key (`note:`) removes it. There is one level: a base extends nothing. Findings stand at the file and line of
+the key. Knows nothing of what the values mean.
 """
 
+import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from io import StringIO
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from ruamel.yaml import YAML
@@ -212,3 +217,106 @@ _SCALARS: dict[str, Callable[[str], Any]] = {
 
 def _place(node: Node) -> tuple[int, int]:
     return node.start_mark.line + 1, node.start_mark.column + 1
+
+
+KEY = "extends"
+
+
+def read_with_base(path: Path, home: Path | None = None) -> YamlFile:
+    """Reads a mapping file and the one it extends, if it does, as one. Other files are read from the folder `home` alone (without one:
+    from the mapping's own folder and the one above).
+    """
+    file = read_yaml(path)
+    file.home = home
+    if not isinstance(file.values, dict) or KEY not in file.values:
+        return file
+    named, base = file.values.pop(KEY), None
+    if not isinstance(named, str) or not named.lower().endswith((".yaml", ".yml")):
+        file.refuse((KEY,), f"extends takes the path of a mapping, relative to this one, found {named}")
+    elif place := file.beside(named, (KEY,)):
+        base = read_yaml(place)
+        if isinstance(base.values, dict) and KEY in base.values:
+            text = f"a mapping that others extend cannot extend one itself (it is extended by {path.name})"
+            base.refuse((KEY,), text, at_key=True)
+        elif base.values is not None and not isinstance(base.values, dict):
+            base.refuse((), "must be a mapping of keys to values")
+        file.findings += base.findings
+    if base is None or not isinstance(base.values, dict) or KEY in base.values:
+        file.values = None  # half a mapping: what else is wrong with it would only follow
+        return file
+    file.base = base.path
+    _merge(file, base, ())
+    return file
+
+
+def _merge(file: YamlFile, base: YamlFile, loc: Loc) -> None:
+    """Puts into the file's section at `loc` what only the base has there."""
+    own, theirs = _at(file.values, loc), _at(base.values, loc)
+    for key, value in theirs.items():
+        here = (*loc, key)
+        if key not in own:
+            own[key] = value
+            _borrow(file, base, here, value)
+        elif own[key] is None:
+            del own[key]
+        elif isinstance(own[key], dict) and isinstance(value, dict) and not _is_leaf(value):
+            _merge(file, base, here)
+    ordered = {key: own[key] for key in (*theirs, *own) if key in own}  # fields are sent in the base's order
+    own.clear()
+    own.update(ordered)
+
+
+_SOURCES = frozenset({"col", "const", "value", "expr", "utc_offset_of"})
+
+
+def _is_leaf(value: dict[str, Any]) -> bool:
+    """Whether a section is a value of the payload, which is replaced as a whole."""
+    return not _SOURCES.isdisjoint(value) and all(not isinstance(inner, dict) for inner in value.values())
+
+
+def _borrow(file: YamlFile, base: YamlFile, loc: Loc, value: object) -> None:
+    file.owners[loc] = base.path
+    if loc in base.key_marks:
+        file.key_marks[loc] = base.key_marks[loc]
+    file.marks[loc] = base.marks[loc]
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, member in inner:
+        _borrow(file, base, (*loc, key), member)
+
+
+def _at(values: Any, loc: Loc) -> dict[str, Any]:
+    for step in loc:
+        values = values[step]
+    found: dict[str, Any] = values
+    return found
+
+
+def source_of(used: Mapping[Path, bytes]) -> dict[str, str]:
+    """The texts of a mapping's files (UTF-8, byte for byte), the mapping first, by their paths with slashes from the folder that holds
+    them all; empty if no folder does, as when they lie on two drives.
+    """
+    paths = [os.path.abspath(path) for path in used]  # noqa: PTH100 (Path.resolve would follow links, and lead elsewhere)
+    try:
+        root = os.path.commonpath([os.path.dirname(path) for path in paths])  # noqa: PTH120 (as above)
+    except ValueError:
+        return {}
+    return {
+        PurePath(os.path.relpath(path, root)).as_posix(): content.decode()
+        for path, content in zip(paths, used.values(), strict=True)
+    }
+
+
+def put_down(source: Mapping[str, str], folder: Path) -> Path:
+    """Writes the files that `source_of` told of into an empty folder; returns the path of the mapping. Raises OSError, and ValueError
+    for paths that lead out of the folder, or if there is nothing to write.
+    """
+    if not source:
+        raise ValueError("nothing of the mapping was kept")
+    root = folder.resolve()
+    for name, text in source.items():
+        path = (root / name).resolve()
+        if not path.is_relative_to(root):
+            raise ValueError(f"{name} leads out of the folder")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text.encode())
+    return root / next(iter(source))

@@ -12,11 +12,10 @@ from loadsheet.mapping import Mapping as CompiledMapping
 from loadsheet.mapping import Place, SourceRow, locate
 from loadsheet.mapping.conversion import ColumnPlan
 from loadsheet.mapping.documents import Lineage
-from loadsheet.mapping.inheritance import read_with_base
 from loadsheet.mapping.lookups import folded, read_lookup
 from loadsheet.mapping.schema import LookupSpec
 from loadsheet.mapping.suggestions import did_you_mean, some
-from loadsheet.mapping.yamlfile import Loc, YamlFile
+from loadsheet.mapping.yamlfile import Loc, YamlFile, read_with_base
 from loadsheet.mapping_tools.diff import flat, pattern
 from loadsheet.problems import Where
 from loadsheet.reading import fold

@@ -19,7 +19,7 @@ from loadsheet.mapping import Mapping as CompiledMapping
 from loadsheet.mapping.column_guides import MOMENT, Language, expected
 from loadsheet.mapping.conversion import ColumnPlan
 from loadsheet.mapping.conversion_errors import Wrong
-from loadsheet.mapping.pattern_examples import text_like
+from loadsheet.mapping.patterns import text_like
 from loadsheet.mapping_tools.template_texts import WORDS, Words, allowed, note
 from loadsheet.problems import MappingError, column_letters
 from loadsheet.reading import Layout

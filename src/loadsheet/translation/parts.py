@@ -1,8 +1,10 @@
-"""One part of a translation, and what all parts come to together.
+"""The parts of a translation: what each part has to do, the chunks it gives, and how the chunks are merged.
 
-Owns: what the one who translates a part has to be told, what he tells at the end, when parts are worth it, and the proof that they are
-whole: their chunks follow each other without a gap, and all of them counted the same rows and groups. Where that proof fails, or a part was
-lost, nothing of it is used (`PartsLost`), and the drop is translated by one process.
+Every part reads and groups all rows, which is cheap and gives every group the same position everywhere. A part makes only the
+documents of its own groups, which is expensive. Groups are dealt out in stripes, so the parts finish together.
+
+The merge proves that the parts are whole: the chunks follow each other without a gap, and all parts counted the same rows and
+groups. If the proof fails or a part is lost, the parts are thrown away (`PartsLost`) and one process translates the drop.
 """
 
 import os
@@ -11,19 +13,154 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
-from loadsheet.mapping import Document, Ignored, load, of_shipper, translate
+import msgspec
+
 from loadsheet.mapping import Mapping as CompiledMapping
-from loadsheet.mapping.documents import TableNotes
-from loadsheet.mapping.parts import Broken, Chunk, Part, Whole, together
-from loadsheet.mapping.source_texts import put_down
-from loadsheet.problems import MappingError
+from loadsheet.mapping import load, of_shipper, translate
+from loadsheet.mapping.documents import Document, Ignored, Instead, SourceRow, TableNotes
+from loadsheet.mapping.grouping import MEMORY_ROWS
+from loadsheet.mapping.translator import translate_by_group
+from loadsheet.mapping.yamlfile import put_down
+from loadsheet.problems import MappingError, Problem
 from loadsheet.reading import Table, open_tables
 from loadsheet.settings import Settings
 from loadsheet.translation.row_counts import Watched
 
 _PROCESSES_MAX = 4  # with more the others would wait for the one that plans
+
+
+STRIPE = 100
+_ROWS_MAX = 2_000  # a chunk that holds so many is not made larger
+
+
+class Part(NamedTuple):
+    """One of the parts of a drop: its number from 0, how many there are, and how many groups in a row fall to one of them."""
+
+    number: int
+    of: int
+    stripe: int = STRIPE
+
+    def has(self, position: int) -> bool:
+        """Whether the group at this position falls to it."""
+        return position // self.stripe % self.of == self.number
+
+
+class Chunk(NamedTuple):
+    """What groups one after the other came to: the position of the first of them, how many they are, and their documents and ignored
+    rows in order.
+    """
+
+    first: int
+    groups: int
+    items: list[Document | Ignored]
+
+
+class Broken(Exception):  # noqa: N818 (who merges turns it into what it means there)
+    """Chunks that do not make a whole: one is missing, or parts found different rows."""
+
+
+class Whole:
+    """All groups of a drop, of which one part is translated. `groups` is their number once the chunks were iterated."""
+
+    def __init__(self, part: Part) -> None:
+        self.part = part
+        self.groups = 0
+
+    def chunks(
+        self,
+        mapping: CompiledMapping,
+        tables: Mapping[str, Table],
+        *,
+        now: datetime,
+        memory_rows: int = MEMORY_ROWS,
+        spill_folder: Path | None = None,
+    ) -> Iterator[Chunk]:
+        """The chunks of the part. Arguments and what it raises are those of `translate`."""
+        by_group = translate_by_group(mapping, tables, now=now, memory_rows=memory_rows, spill_folder=spill_folder)
+        items: list[Document | Ignored] = []
+        groups = rows = 0
+        for position, made in enumerate(by_group):
+            self.groups = position + 1
+            if not self.part.has(position):
+                continue
+            groups += 1
+            for item in made:
+                items.append(item)
+                rows += len(item.rows) if isinstance(item, Document) else 1
+            if self.groups % self.part.stripe == 0 or rows >= _ROWS_MAX:
+                yield Chunk(self.groups - groups, groups, items)
+                items, groups, rows = [], 0, 0
+        if groups:  # then the last group of all is in it
+            yield Chunk(self.groups - groups, groups, items)
+
+
+def together(chunks: Iterable[Chunk], groups: Callable[[], Iterable[int]]) -> Iterator[Document | Ignored]:
+    """The documents and ignored rows of all parts from their chunks in the order of their positions. `groups` says how many groups each
+    part counted, asked for at the end. Raises Broken if these are not exactly the groups of the chunks.
+    """
+    here = 0
+    for chunk in chunks:
+        if chunk.first != here:
+            raise Broken(f"group {chunk.first} came where group {here} was expected")
+        here += chunk.groups
+        yield from chunk.items
+    counted = list(groups())
+    if not counted or any(count != here for count in counted):
+        raise Broken(f"{here} groups came, the parts counted {', '.join(map(str, counted)) or 'none'}")
+
+
+_Made = tuple[
+    str,
+    str,
+    str,
+    bytes,
+    str,
+    tuple[SourceRow, ...],
+    tuple[Problem, ...],
+    dict[str, tuple[int, ...]],
+    Instead | None,
+    tuple[str, ...],
+]
+_Packed = tuple[int, int, list[_Made], list[int], list[Ignored]]
+_encode = msgspec.msgpack.Encoder(enc_hook=str).encode
+_decode = msgspec.msgpack.Decoder(_Packed).decode
+
+
+def pack(chunk: Chunk) -> bytes:
+    """A chunk as MessagePack; `unpack` reads it back equal."""
+    left_out = [place for place, item in enumerate(chunk.items) if isinstance(item, Ignored)]
+    ignored = [item for item in chunk.items if isinstance(item, Ignored)]
+    made = [
+        (
+            item.operation,
+            item.key,
+            item.lane,
+            item.payload,
+            item.content_hash,
+            item.rows,
+            item.problems,
+            item.items,
+            item.instead,
+            item.ordered,
+        )
+        for item in chunk.items
+        if isinstance(item, Document)
+    ]
+    return _encode((chunk.first, chunk.groups, made, left_out, ignored))
+
+
+def unpack(packed: bytes) -> Chunk:
+    """The chunk that `pack` wrote. Raises Broken for what is none."""
+    try:
+        first, groups, made, left_out, ignored = _decode(packed)
+    except (msgspec.DecodeError, RecursionError) as error:  # ValidationError is one
+        raise Broken(f"a chunk that cannot be understood: {error}") from error
+    items: list[Document | Ignored] = [Document(*one) for one in made]
+    for place, row in zip(left_out, ignored, strict=True):
+        items.insert(place, row)
+    return Chunk(first, groups, items)
 
 
 class PartsLost(Exception):  # noqa: N818 (never leaves the intake)

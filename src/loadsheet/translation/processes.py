@@ -22,11 +22,10 @@ import msgspec
 from loadsheet.contract import Assumptions
 from loadsheet.mapping import Document, Ignored
 from loadsheet.mapping.documents import TableNotes
-from loadsheet.mapping.parts import Broken, Chunk, pack, unpack
 from loadsheet.problems import FileRefused
 from loadsheet.reading import sandbox_messages as wire
 from loadsheet.settings import Settings
-from loadsheet.translation.parts import Joined, Order, PartsLost, Told, begin
+from loadsheet.translation.parts import Broken, Chunk, Joined, Order, PartsLost, Told, begin, pack, unpack
 
 _START = "import sys; sys.path[:] = sys.argv[1:]; from loadsheet.translation.processes import serve; serve()"
 _CHUNK = b"c"

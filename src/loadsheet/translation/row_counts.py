@@ -1,16 +1,27 @@
-"""Rows on their way from reading to mapping: counted, and looked at by the sentinel.
+"""The tables of a drop while they are read: rows are counted, and the headings and cells are checked for damage.
 
-Owns: the count of rows that is held against what the ledger was handed. That count knows nothing of mappings, so that it cannot share
-their faults.
+The row count is compared with what the ledger received. It does not depend on the mapping, so it cannot share the mapping's faults.
+Unused columns are information. A warning is raised for a heading that looks like a misspelt one of a missing column, and for a
+control character in a heading.
 """
 
+import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from loadsheet.mapping.compile import Mapping as CompiledMapping
+from loadsheet.mapping.conversion import ColumnPlan
 from loadsheet.mapping.documents import TableNotes
-from loadsheet.mapping.headings import column_uses, headings_of
+from loadsheet.mapping.moments import format_reader
+from loadsheet.mapping.plans import TablePlan
+from loadsheet.mapping.suggestions import near
+from loadsheet.mapping.views import View, wanted_columns
+from loadsheet.problems import Problem, column_letters
 from loadsheet.reading import Row, Sentinel, Table
+from loadsheet.reading.header import fold
+from loadsheet.reading.layouts import ColumnUse
+from loadsheet.reading.tables import CONTROL
 
 
 class Watched:
@@ -48,3 +59,98 @@ class Watched:
             self.rows[table.name] = count
 
         return counted
+
+
+_NUMBERS = frozenset({"integer", "decimal", "quantity"})
+_MOMENTS = frozenset({"date", "datetime", "time"})
+_BRACKETED = re.compile(r"\s*[(\[][^()\[\]]*[)\]]")
+_WORDS = {
+    "%Y": "YYYY", "%y": "YY", "%m": "MM", "%d": "DD", "%b": "month", "%B": "month", "%H": "hh", "%I": "hh", "%M": "mm", "%S": "ss",
+    "%f": "fraction", "%p": "AM/PM", "%z": "zone", "%%": "%",
+}  # fmt: skip
+_CORRECT = "if so, correct the heading; if not, there is nothing to do"
+
+
+class Headings(NamedTuple):
+    """The columns of a table that nothing reads, by their headings or letters, and the warnings about headings."""
+
+    unused: tuple[str, ...]
+    problems: tuple[Problem, ...]
+
+
+def column_uses(mapping: CompiledMapping) -> dict[str, dict[str, ColumnUse]]:
+    """How a mapping reads the columns of each table of its files, by the names that they have in the table's layout."""
+    uses: dict[str, dict[str, ColumnUse]] = {}
+    for plan in mapping.plan.tables:
+        by_name = {f"{plan.prefix}{column.name}": _use(column) for column in plan.columns}
+        own = uses.setdefault(plan.source, {})
+        for wanted in wanted_columns(plan):
+            use = by_name.get(wanted.name.partition("#")[0])
+            if use is not None:
+                own[wanted.name] = use
+    return uses
+
+
+def headings_of(mapping: CompiledMapping, table: Table, others: Sequence[Table], filled: frozenset[int]) -> Headings:
+    """What is to be said about the headings of a table. `others` are tables that are read from the same sheet; `filled` are the
+    positions of columns without a heading that hold values.
+    """
+    used = {place for one in (table, *others) for place in one.columns.values()}
+    for one in (table, *others):
+        used |= {place for plan in mapping.plan.tables if plan.source == one.name for place in _by_number(plan, one)}
+    plans = [plan for plan in mapping.plan.tables if plan.source == table.name]
+    free = {place: _clean(label) for place, label in enumerate(table.header) if place not in used}
+    shown = {
+        place: label or f"column {column_letters(place)}" for place, label in free.items() if label or place in filled
+    }
+    missing = [column for plan in plans for column in wanted_columns(plan) if column.name not in table.columns]
+    labels = {fold(label): column.labels[0] for column in missing for label in column.labels}
+    problems = [*_controls(table), *_misspelt(table, shown, labels)]
+    return Headings(tuple(shown.values()), tuple(problems))
+
+
+def _use(column: ColumnPlan) -> ColumnUse:
+    kind = column.spec.type
+    pad = column.spec.pad_left
+    return ColumnUse(
+        "number" if kind in _NUMBERS else "moment" if kind in _MOMENTS else "text",
+        pad.to if pad is not None else 0,
+        tuple((_in_words(format_), format_reader(format_, column.locale)) for format_ in column.formats),
+    )
+
+
+def _in_words(format_: str) -> str:
+    """A format as people write it: `DD.MM.YYYY hh:mm`."""
+    return re.sub("%.", lambda found: _WORDS.get(found[0], found[0]), format_)
+
+
+def _by_number(plan: TablePlan, table: Table) -> Iterator[int]:
+    """The positions that are read by their number, or named as a set of columns too many."""
+    view = View(plan, table)
+    yield from (place for place in view.positions.values() if place is not None)
+    yield from view.further
+
+
+def _clean(label: str) -> str:
+    return " ".join(CONTROL.sub("\N{REPLACEMENT CHARACTER}", label).split())
+
+
+def _controls(table: Table) -> Iterator[Problem]:
+    for place, label in enumerate(table.header):
+        if found := CONTROL.search(label):
+            values = {"character": ord(found[0])}
+            hint = "remove the character from the heading"
+            yield Problem("R209", table.where(table.header_row, place), _clean(label), values, hint, "warning")
+
+
+def _misspelt(table: Table, unused: Mapping[int, str], labels: Mapping[str, str]) -> Iterator[Problem]:
+    """A warning for each unused column whose heading is like a label that was not found."""
+    for place, shown in unused.items():
+        heading = table.header[place]
+        bare = fold(CONTROL.sub("", heading))
+        like = next((one for one in (bare, fold(_BRACKETED.sub("", bare))) if one in labels), "") or near(bare, labels)
+        if heading.strip() and like in labels:
+            at = table.where(table.header_row, place)
+            cell = at.cell or f"column {column_letters(place)}"
+            values = {"heading": shown, "cell": cell, "meant": labels[like]}
+            yield Problem("R241", at, shown, values, _CORRECT, "warning")
