@@ -15,7 +15,6 @@ from babel import Locale
 
 from loadsheet.contract import unit_field
 from loadsheet.mapping.conversion_errors import Wrong
-from loadsheet.mapping.names import Names
 from loadsheet.mapping.numerals import canonical
 from loadsheet.mapping.suggestions import did_you_mean, did_you_mean_value
 from loadsheet.mapping.yamlfile import Loc
@@ -23,6 +22,8 @@ from loadsheet.reading.tables import Native
 
 if TYPE_CHECKING:
     import pint
+
+    from loadsheet.mapping.names import Names
 
 ALIASES: dict[str, str] = {
     alias: unit
@@ -242,7 +243,7 @@ def _expected(unit: str) -> str:
 
 
 def check_units(
-    leaves: Mapping[str, Any], item: int | None, names: Names, constants: Mapping[str, Any], loc: Loc
+    leaves: Mapping[str, Any], item: int | None, names: "Names", constants: Mapping[str, Any], loc: Loc
 ) -> None:
     """Makes a finding of every column among these leaves of one object (each compiled before) whose constant unit is another's."""
     extra = (names.file.values or {}).get("source", {}).get("units") or {}
@@ -258,7 +259,7 @@ def check_units(
 
 
 def _pairs(
-    leaves: Mapping[str, Any], item: int | None, names: Names, constants: Mapping[str, Any], loc: Loc
+    leaves: Mapping[str, Any], item: int | None, names: "Names", constants: Mapping[str, Any], loc: Loc
 ) -> Iterator[tuple[str, str, str, str, str]]:
     """Of each quantity with a constant unit beside it: field, column, its unit, the field of the unit, and the constant."""
     for field, leaf in leaves.items():
