@@ -17,7 +17,7 @@ from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.mapping import Document, FixOf, Ignored, Route, Routes, is_for, load, of_shipper
 from loadsheet.mapping import Mapping as CompiledMapping
 from loadsheet.mapping.documents import FIX_OF
-from loadsheet.mapping.yamlfile import put_down
+from loadsheet.mapping.yamlfile import write_source
 from loadsheet.problems import FileRefused, FolderError, MappingError, Problem, Where
 from loadsheet.reading import Layout, Table, open_tables
 from loadsheet.reading.fix_file_tables import (
@@ -224,7 +224,7 @@ def _mapping_of(
     source = queries.mapping_source(drop.mapping_hash)
     with tempfile.TemporaryDirectory(prefix="mapping-", dir=settings.state) as folder:
         try:
-            revived = load(put_down(source, Path(folder)), settings.assumptions)
+            revived = load(write_source(source, Path(folder)), settings.assumptions)
         except (ValueError, MappingError):
             return None
         except OSError as error:

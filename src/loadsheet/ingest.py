@@ -19,8 +19,8 @@ from loadsheet.ledger import Drop, Ledger, Run, SourceFile, SourceTable
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.mapping import Document, Ignored, Route, Routes, route
 from loadsheet.mapping import Mapping as CompiledMapping
-from loadsheet.mapping.plausibility import FarDates, Misreadings
-from loadsheet.mapping.routing import broken_among
+from loadsheet.mapping.plausibility import DateRangeCheck, NotationCheck
+from loadsheet.mapping.routing import broken_mappings
 from loadsheet.problems import DoesNotBalance, FileRefused, FolderError, LoadsheetError, Problem, Where
 from loadsheet.reading import Table, open_tables
 from loadsheet.settings import Settings
@@ -232,37 +232,37 @@ def plan_files(
     drop = _drop(this_run, chosen, claimed, found)
     planning = _Planning(settings, ledger, this_run, chosen.mapping, claimed, found, drop)
     try:
-        if orders := _orders(settings, this_run, chosen, claimed, found):
-            with translation.Children(orders, settings) as translated:
+        if jobs := _part_jobs(settings, this_run, chosen, claimed, found):
+            with translation.PartProcesses(jobs, settings) as translated:
                 return planning.record(translated)
     except translation.PartsLost as lost:  # then they cost time, and nothing else
         run_log.warning("parts of a translation lost", file=drop.name, reason=str(lost))
-    return planning.record(translation.alone(chosen.mapping, found.tables, this_run.started_at))
+    return planning.record(translation.in_one_process(chosen.mapping, found.tables, this_run.started_at))
 
 
-def _orders(
+def _part_jobs(
     settings: Settings,
     this_run: Run,
     chosen: Route,
     claimed: Sequence[inbox.InboxFile],
     found: Opened,
-) -> list[translation.Order]:
+) -> list[translation.PartJob]:
     """What has to be known to translate a drop in parts; nothing where one process is as good. What comes back as a fix file is read as
     its original was, which only this process can.
     """
-    count = translation.helpers(settings)
+    count = translation.extra_processes(settings)
     size = sum(file.size for file in claimed)
     is_plain = found.fixes is None and found.entry_of is None
-    worth_it = translation.is_worth_it(chosen.mapping, found.tables.values(), size, settings)
+    worth_it = translation.should_split(chosen.mapping, found.tables.values(), size, settings)
     if not (count and is_plain and worth_it):
         return []
     by_name = {file.name: file for file in claimed}
     files = [
-        translation.Source(role, name, str(file.path))
+        translation.PartFile(role, name, str(file.path))
         for role, name in chosen.files.items()
         for file in (by_name[name],)
     ]
-    return translation.orders(chosen.mapping, files, this_run.started_at, count)
+    return translation.part_jobs(chosen.mapping, files, this_run.started_at, count)
 
 
 class _Planning(NamedTuple):
@@ -282,16 +282,16 @@ class _Planning(NamedTuple):
 
     def record(self, translated: translation.Translated) -> Drop:
         """Plan what the drop was translated to."""
-        mapping, drop, misreadings = self.mapping, self.drop, Misreadings()
+        mapping, drop, notation_check = self.mapping, self.drop, NotationCheck()
         planned, fates = self.ledger.plan(
             self.run,
             drop,
             mapping.lineage,
-            self.found.naming(misreadings.watch(self._looked_at(translated.documents()))),
+            self.found.naming(notation_check.watch(self._looked_at(translated.documents()))),
             lambda: _unchanged(self.claimed, translated.rows()),
             changed=mapping.changed,
             # what comes back in a fix workbook is what was wrong: it says nothing about the rest
-            doubts=partial(misreadings.problems, self.found.tables) if drop.fixes is None else tuple,
+            doubts=partial(notation_check.problems, self.found.tables) if drop.fixes is None else tuple,
             error_share_max=error_share_max(mapping, self.settings) if drop.fixes is None else 1.0,
             notes=translated.notes,
         )
@@ -300,9 +300,9 @@ class _Planning(NamedTuple):
         return planned
 
 
-def far_dates(settings: Settings, now: datetime) -> FarDates:
+def far_dates(settings: Settings, now: datetime) -> DateRangeCheck:
     """What points out dates far from the day of a run."""
-    return FarDates.around(now, years_back=settings.dates_years_back, years_ahead=settings.dates_years_ahead)
+    return DateRangeCheck.around(now, years_back=settings.dates_years_back, years_ahead=settings.dates_years_ahead)
 
 
 def opened(
@@ -392,7 +392,7 @@ def _set_aside(settings: Settings, ledger: Ledger, this_run: Run, file: inbox.In
 
 def waiting_for_mappings(mappings: Sequence[CompiledMapping], routes: Routes) -> list[Problem]:
     """What to say of mappings that do not load, and of the files that stay in the inbox because of that."""
-    return [*(one.problem for one in broken_among(mappings)), *routes.blocked.values()]
+    return [*(one.problem for one in broken_mappings(mappings)), *routes.blocked.values()]
 
 
 def overdue(settings: Settings, by_name: Mapping[str, inbox.Candidate], routes: Routes) -> list[Problem]:

@@ -8,7 +8,7 @@ from sheets import ASSUMED, NOW, example, with_rows
 from loadsheet.mapping import Document, lint, translate
 from loadsheet.mapping.calculation import duration
 from loadsheet.mapping.conversion_errors import SettingError
-from loadsheet.mapping.plausibility import Misreadings, way_of
+from loadsheet.mapping.plausibility import NotationCheck, notation_order
 from loadsheet.mapping.words import yes_no_reader
 from loadsheet.problems import Problem, Where
 from loadsheet.reading import Native, Row, Table
@@ -62,7 +62,7 @@ def test_numbers_are_rounded_and_nothing_else(tmp_path, value, told):
 )
 def test_only_texts_of_rows_that_count_show_that_a_column_is_misread(row, misread):
     table = Table("rows", "lanes.csv", "", ("Volume",), 1, {"volume": 0}, lambda: iter((row,)), {})
-    found = Misreadings()
+    found = NotationCheck()
     found.add(Problem("C302", Where("lanes.csv", "", 2, "Volume"), "0,25", {"locale": "en_US"}))
     assert bool(found.problems({"rows": table})) is misread
 
@@ -78,7 +78,7 @@ def test_only_texts_of_rows_that_count_show_that_a_column_is_misread(row, misrea
     ],
 )
 def test_a_number_is_told_by_its_last_mark_if_that_stands_once_and_the_others_are_alike(text, order):
-    assert way_of(text, "") == order
+    assert notation_order(text, "") == order
 
 
 @pytest.mark.parametrize(

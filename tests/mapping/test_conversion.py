@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loadsheet.mapping.conversion import Habits, plan_column
-from loadsheet.mapping.conversion_errors import Noted, Wrong
+from loadsheet.mapping.conversion import Conventions, plan_column
+from loadsheet.mapping.conversion_errors import CellProblem, ValueWithWarning
 from loadsheet.mapping.lookups import read_lookup
 from loadsheet.mapping.schema import Column, LookupSpec
 from loadsheet.mapping.yamlfile import YamlFile
@@ -24,15 +24,15 @@ FORMATS = ("%d.%m.%Y %H:%M", "%d.%m.%Y")
 def converter(type_, *, locale="de_DE", dates=FORMATS, zone=BERLIN, fold="error", units=None, lookups=None, **keys):
     """The compiled converter of one column; fails the test if its settings are refused."""
     file = YamlFile(Path("m.yaml"), {"lookups": lookups or {}})
-    habits = Habits(locale, tuple(dates), zone, by_row=False, fold=fold, units=units or {})
+    conventions = Conventions(locale, tuple(dates), zone, by_row=False, fold=fold, units=units or {})
     spec = Column.model_validate({"type": type_, **keys})
-    plan = plan_column("c", spec, 0, habits=habits, lookups=lookups or {}, file=file, loc=())
+    plan = plan_column("c", spec, 0, conventions=conventions, lookups=lookups or {}, file=file, loc=())
     assert file.findings == []
     return plan.convert
 
 
 def code(value):
-    return value.code if isinstance(value, Wrong) else value
+    return value.code if isinstance(value, CellProblem) else value
 
 
 # ---- blanks, texts and typed cells ----
@@ -95,7 +95,7 @@ def test_lengths_are_checked_and_never_cut_in_silence():  # M22
     assert converter("text", max_length=5)("12345") == "12345"
     assert converter("text", max_length=5)("\N{GRINNING FACE}" * 5) == "\N{GRINNING FACE}" * 5
     cut = converter("text", max_length=5, on_too_long="cut_and_warn")("123456")
-    assert isinstance(cut, Noted)
+    assert isinstance(cut, ValueWithWarning)
     assert (cut.value, cut.warning.code, cut.warning.level) == ("12345", "C312", "warning")
     assert code(converter("text", min_length=3)("ab")) == "C305"
 
@@ -263,12 +263,12 @@ def test_letters_that_name_utc_are_fine_where_times_are_of_utc():
 def refusal(type_, *, dates=(), **keys):
     """What is said of the settings of a column, or an empty text."""
     file = YamlFile(Path("m.yaml"), {})
-    habits = Habits("en_GB", tuple(dates), BERLIN, by_row=False, fold="error", units={})
+    conventions = Conventions("en_GB", tuple(dates), BERLIN, by_row=False, fold="error", units={})
     plan_column(
         "c",
         Column.model_validate({"type": type_, **keys}),
         0,
-        habits=habits,
+        conventions=conventions,
         lookups={},
         file=file,
         loc=("columns", "c"),
@@ -499,6 +499,6 @@ def test_currencies_time_zones_yes_and_no():
 def test_no_text_breaks_a_converter(text, type_):
     keys = {"unit": "kg"} if type_ == "quantity" else {}
     value = converter(type_, **keys)(text)
-    assert value is None or isinstance(value, Wrong | str | Decimal | datetime | timedelta | bool)
-    if isinstance(value, Wrong):
+    assert value is None or isinstance(value, CellProblem | str | Decimal | datetime | timedelta | bool)
+    if isinstance(value, CellProblem):
         assert value.code in {"C302", "C303", "C304", "C307", "C308", "C309", "C310", "C311", "C314", "C315", "C316"}

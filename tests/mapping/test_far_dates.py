@@ -8,7 +8,7 @@ import pytest
 from loadsheet.cli import invoke
 from loadsheet.mapping import Document
 from loadsheet.mapping.documents import Source, SourceRow
-from loadsheet.mapping.plausibility import FarDates
+from loadsheet.mapping.plausibility import DateRangeCheck
 from loadsheet.reading import Table
 
 DAY = datetime(2026, 3, 10, 12, tzinfo=UTC)
@@ -20,7 +20,7 @@ def warnings_about(day, **bounds):
     row = SourceRow("rows", 2, ("A1", day))
     payload = json.dumps({"order_id": "A1", "pickup_startdatetime": f"{day} 08:00:00"}, separators=(",", ":"))
     document = Document("order.update", "A1", "order:A1", payload.encode(), "", (row,), ())
-    far = FarDates.around(DAY, **{"years_back": 10, "years_ahead": 5} | bounds)
+    far = DateRangeCheck.around(DAY, **{"years_back": 10, "years_ahead": 5} | bounds)
     (found,) = far.watch([document], LINEAGE, {"rows": TABLE})
     assert found.payload == document.payload
     return found.problems
@@ -45,7 +45,7 @@ def test_a_bound_of_no_years_is_none():
 
 def test_the_29_of_february_has_bounds_too():
     leap = datetime(2028, 2, 29, tzinfo=UTC)
-    assert FarDates.around(leap, years_back=1, years_ahead=1) == FarDates("2027-02-29", "2029-02-29")
+    assert DateRangeCheck.around(leap, years_back=1, years_ahead=1) == DateRangeCheck("2027-02-29", "2029-02-29")
 
 
 def test_check_folds_them_by_column(tmp_path, capfd):

@@ -11,7 +11,7 @@ from loadsheet.mapping import FixOf, Ignored, SourceRow, load, load_folder, rout
 from loadsheet.mapping.column_guides import language_of
 from loadsheet.mapping.documents import ColumnGuide
 from loadsheet.mapping.routing import is_for
-from loadsheet.mapping.yamlfile import put_down, source_of
+from loadsheet.mapping.yamlfile import source_texts, write_source
 from loadsheet.reading.tables import Native, PlainNumber
 
 ROOT = Path(__file__).parents[2]
@@ -100,7 +100,7 @@ def test_every_shipped_mapping_can_be_put_down_and_loaded_as_it_was(tmp_path):
     for number, mapping in enumerate(load_folder(ROOT / "mappings", ASSUMED)):
         folder = tmp_path / str(number)
         folder.mkdir()
-        again = load(put_down(mapping.source, folder), ASSUMED)
+        again = load(write_source(mapping.source, folder), ASSUMED)
         assert again.hash == mapping.hash, mapping.name
         assert again.source == mapping.source
         assert next(iter(mapping.source)) == mapping.path.name
@@ -115,20 +115,20 @@ def test_a_mapping_that_extends_one_in_another_folder_finds_it_again(tmp_path):
     mapping = load(folder / "alder" / "parcels.yaml", ASSUMED)
     assert list(mapping.source) == ["alder/parcels.yaml", "base/parcels.yaml"]
     (tmp_path / "again").mkdir()
-    assert load(put_down(mapping.source, tmp_path / "again"), ASSUMED).hash == mapping.hash
+    assert load(write_source(mapping.source, tmp_path / "again"), ASSUMED).hash == mapping.hash
 
 
 @pytest.mark.parametrize("source", [{}, {"../out.yaml": "x"}, {"in.yaml": "x", "/etc/out.yaml": "x"}])
 def test_nothing_is_put_outside_of_its_folder(tmp_path, source):
     (tmp_path / "here").mkdir()
     with pytest.raises(ValueError, match=r"kept|leads out"):
-        put_down(source, tmp_path / "here")
+        write_source(source, tmp_path / "here")
     assert not (tmp_path / "out.yaml").exists()
 
 
 def test_the_files_of_a_mapping_are_told_from_the_folder_that_holds_them_all(tmp_path):
     used = {tmp_path / "a" / "m.yaml": b"1", tmp_path / "a" / ".." / "base" / "b.yaml": b"2"}
-    assert source_of(used) == {"a/m.yaml": "1", "base/b.yaml": "2"}
+    assert source_texts(used) == {"a/m.yaml": "1", "base/b.yaml": "2"}
 
 
 # ---- where fix files go ----

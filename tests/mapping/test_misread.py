@@ -7,7 +7,7 @@ import pytest
 from command_fork import loadsheet
 
 from loadsheet.cli import invoke
-from loadsheet.mapping.plausibility import way_of
+from loadsheet.mapping.plausibility import notation_order
 
 MAPPING = """\
 mapping: lanes
@@ -136,4 +136,4 @@ def test_what_is_only_a_wrong_value_holds_nothing_else(checked, manner, rows, se
     ],
 )
 def test_how_a_text_is_written(text, of, order):
-    assert way_of(text, of) == order
+    assert notation_order(text, of) == order

@@ -11,7 +11,7 @@ from command_fork import loadsheet
 
 from loadsheet.contract import Assumptions
 from loadsheet.mapping import Document, load, translate
-from loadsheet.mapping.patterns import text_like
+from loadsheet.mapping.patterns import example_of
 from loadsheet.mapping_tools.template import forms, write_template
 from loadsheet.problems import MappingError
 from loadsheet.reading import open_tables
@@ -276,4 +276,4 @@ def test_the_guide_says_where_only_the_author_knows_an_example(tmp_path):
     ],
 )
 def test_a_text_like_a_pattern(pattern, text):
-    assert text_like(pattern) == text
+    assert example_of(pattern) == text

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loadsheet.mapping.conversion_errors import Wrong
+from loadsheet.mapping.conversion_errors import CellProblem
 from loadsheet.mapping.moments import format_reader
 from loadsheet.mapping.numerals import number_reader
 from loadsheet.problem_groups import Causes
@@ -98,7 +98,7 @@ def test_a_proposed_format_reads_every_value(moments):
 def test_numbers_of_another_locale_name_it(texts, locale):
     cause = only(*(cell("C302", text, row, locale="xx") for row, text in enumerate(texts, 2)))
     assert f"set locale: {locale} " in cause.proposal
-    assert not any(isinstance(number_reader(locale)(text), Wrong) for text in texts)
+    assert not any(isinstance(number_reader(locale)(text), CellProblem) for text in texts)
 
 
 def test_a_number_that_two_locales_read_differently_gets_no_proposal():

@@ -4,7 +4,7 @@ import string
 import pytest
 
 from loadsheet.ledger import ColumnGuide
-from loadsheet.mapping.patterns import form_of
+from loadsheet.mapping.patterns import describe_pattern
 from loadsheet.problems import CATALOGUE, Problem, Where
 from loadsheet.reports.fix_workbook.errors import Errors
 from loadsheet.reports.fix_workbook.texts import WordedProblem, takes_of, word_problem
@@ -54,12 +54,12 @@ def test_every_problem_of_a_row_says_what_to_do():
 def test_a_pattern_is_shown_by_its_parts_and_an_example():
     pattern = r"(?P<street>.+), (?P<zip>[0-9]{4} ?[A-Z]{2}) (?P<city>.+)"
     message = word_problem(
-        Problem("C313", AT, "Kade 8", hint=form_of(pattern, "Kade 8, 9711 LM Groningen")), ENGLISH, {}
+        Problem("C313", AT, "Kade 8", hint=describe_pattern(pattern, "Kade 8, 9711 LM Groningen")), ENGLISH, {}
     )
     assert message.text == '"Kade 8" is not in the expected form'
     assert message.todo == "Expected: street, zip, city; example: Kade 8, 9711 LM Groningen"
-    assert form_of(pattern) == "expected: street, zip, city"
-    assert form_of("[A-Z]{2}-[0-9]{3}") == "example: AB-123"
+    assert describe_pattern(pattern) == "expected: street, zip, city"
+    assert describe_pattern("[A-Z]{2}-[0-9]{3}") == "example: AB-123"
 
 
 def test_both_languages_say_what_to_do_for_the_same_problems_and_have_as_many_headings():

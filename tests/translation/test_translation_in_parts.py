@@ -17,8 +17,8 @@ from pathlib import Path
 import databases
 import msgspec
 import pytest
+from jobs import MAPPINGS, write_orders
 from ledgers import Ticking, ledger_at
-from orders import MAPPINGS, write_orders
 from sqlalchemy import select
 
 from loadsheet import run_log, translation
@@ -30,7 +30,7 @@ from loadsheet.mapping.documents import Document
 from loadsheet.problems import FileRefused, MappingError
 from loadsheet.reading import open_tables
 from loadsheet.settings import Settings
-from loadsheet.translation.parts import Joined, begin, pack
+from loadsheet.translation.parts import MergedParts, begin_part, pack
 
 ROOT = Path(__file__).parents[2]
 TIMES = {"at", "arrived", "created_at", "changed_at"}
@@ -127,21 +127,23 @@ def test_every_shipped_sample_is_planned_from_parts_as_without(tmp_path):
     assert without["ignored"]
 
 
-def misread(told):
-    return replace(told, rows={**told.rows, "orders": 1})
+def misread(summary):
+    return replace(summary, rows={**summary.rows, "orders": 1})
 
 
-def miscount(told):
-    return replace(told, groups=19)
+def miscount(summary):
+    return replace(summary, groups=19)
 
 
 @pytest.mark.parametrize("spoil", [misread, miscount])
 def test_parts_that_do_not_agree_are_not_whole(tmp_path, spoil):
     house, loaded = with_orders(House(tmp_path, "sqlite"), 20), loaded_from(MAPPINGS)
-    parts = [begin(order_of(house, loaded, part, 2), house.settings, known=loaded) for part in range(2)]
+    parts = [begin_part(order_of(house, loaded, part, 2), house.settings, known=loaded) for part in range(2)]
     chunks = sorted((chunk for part in parts for chunk in part.chunks()), key=lambda chunk: chunk.first)
-    whole = [part.told() for part in parts]
-    good, bad = (Joined(chunks, lambda told=told: told) for told in (whole, [whole[0], spoil(whole[1])]))
+    whole = [part.summary() for part in parts]
+    good, bad = (
+        MergedParts(chunks, lambda summary=summary: summary) for summary in (whole, [whole[0], spoil(whole[1])])
+    )
     assert (len(list(good.documents())), good.rows()) == (20, {"orders": 20, "packages": 60})
     with pytest.raises(translation.PartsLost):
         assert (list(bad.documents()), bad.rows()) == "never"
@@ -150,20 +152,20 @@ def test_parts_that_do_not_agree_are_not_whole(tmp_path, spoil):
 def test_a_part_without_the_mapping_makes_it_again_from_its_files(tmp_path):
     house, loaded = with_orders(House(tmp_path, "sqlite"), 5), loaded_from(MAPPINGS)
     known, unknown = (
-        [pack(chunk) for chunk in begin(order_of(house, loaded), house.settings, known=mappings).chunks()]
+        [pack(chunk) for chunk in begin_part(order_of(house, loaded), house.settings, known=mappings).chunks()]
         for mappings in (loaded, ())
     )
     assert known == unknown
     with pytest.raises(MappingError, match="another one here"):
-        begin(replace(order_of(house, loaded), hash="another"), house.settings)
+        begin_part(replace(order_of(house, loaded), hash="another"), house.settings)
 
 
 def order_of(house, loaded, part=0, of=1):
     (chosen,) = route(["orders.csv", "packages.csv"], loaded).complete
     sources = []
     for role, name in chosen.files.items():
-        sources.append(translation.Source(role, name, str(house.settings.inbox / name)))
-    return translation.orders(chosen.mapping, sources, "2026-03-06T02:15:00.000Z", of)[part]
+        sources.append(translation.PartFile(role, name, str(house.settings.inbox / name)))
+    return translation.part_jobs(chosen.mapping, sources, "2026-03-06T02:15:00.000Z", of)[part]
 
 
 # ---- parts that processes of this machine translate ----
@@ -217,7 +219,7 @@ def translating(parent=None):
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             ours = int(stat.read_text().rpartition(")")[2].split()[1]) == (parent or os.getpid())
-            if ours and b"translation.children" in (stat.parent / "cmdline").read_bytes():
+            if ours and b"translation.processes" in (stat.parent / "cmdline").read_bytes():
                 found.add(int(stat.parent.name))
         except OSError:
             continue
@@ -242,8 +244,8 @@ def test_a_process_that_is_killed_costs_time_and_nothing_else(tmp_path, alone):
 def test_a_process_that_is_killed_when_it_has_told_half_is_a_lost_part(tmp_path):
     house = with_orders(House(tmp_path, "sqlite"), 5_000)  # far more than a pipe holds
     given = [order_of(house, loaded_from(MAPPINGS), part, 2) for part in range(2)]
-    with translation.Children(given, house.settings) as children:
-        stream = children.documents()
+    with translation.PartProcesses(given, house.settings) as processes:
+        stream = processes.documents()
         assert len(list(islice(stream, 150))) == 150
         os.kill(min(translating()), signal.SIGKILL)
         with pytest.raises(translation.PartsLost, match="ended before its end"):
@@ -261,8 +263,8 @@ def test_what_a_process_finds_wrong_with_a_file_comes_through_with_its_problem(t
         open_tables(
             house.settings.inbox / "packages.csv", "packages.csv", chosen.mapping.layouts["packages"], house.settings
         )
-    with translation.Children(given, house.settings) as children, pytest.raises(FileRefused) as there:
-        list(children.documents())
+    with translation.PartProcesses(given, house.settings) as processes, pytest.raises(FileRefused) as there:
+        list(processes.documents())
     assert there.value.problem == here.value.problem
 
 
@@ -270,8 +272,8 @@ def test_a_process_that_cannot_make_the_mapping_is_a_lost_part(tmp_path):
     house = with_orders(House(tmp_path, "sqlite"), 20)
     given = order_of(house, loaded_from(MAPPINGS))
     failed = pytest.raises(translation.PartsLost, match="part 1 failed: MappingError")
-    with translation.Children([replace(given, hash="another")], house.settings) as children, failed:
-        list(children.documents())
+    with translation.PartProcesses([replace(given, hash="another")], house.settings) as processes, failed:
+        list(processes.documents())
 
 
 @needs_proc
@@ -282,8 +284,8 @@ def test_processes_get_no_secret_and_leave_nothing_behind(tmp_path, monkeypatch)
     (tmp_path / "tmp").mkdir()
     house = with_orders(House(tmp_path / "house", "sqlite", database="postgresql://me:s3cret@host/base"), 5_000)
     given = [order_of(house, loaded_from(MAPPINGS), part, 2) for part in range(2)]
-    with translation.Children(given, house.settings) as children:
-        stream = children.documents()
+    with translation.PartProcesses(given, house.settings) as processes:
+        stream = processes.documents()
         assert isinstance(next(stream), Document)
         for pid in translating():
             said = b"".join((Path("/proc") / str(pid) / name).read_bytes() for name in ("environ", "cmdline"))
@@ -297,9 +299,9 @@ PLANNER = """
 import sys, msgspec
 from loadsheet import translation
 from loadsheet.settings import Settings
-orders = msgspec.json.decode(sys.stdin.buffer.readline(), type=list[translation.Order])
-with translation.Children(orders, Settings()) as children:
-    next(children.documents())
+jobs = msgspec.json.decode(sys.stdin.buffer.readline(), type=list[translation.PartJob])
+with translation.PartProcesses(jobs, Settings()) as processes:
+    next(processes.documents())
     print("planning", flush=True)
     sys.stdin.read()
 """
@@ -357,5 +359,8 @@ def test_workbooks_are_not_shared_out_as_every_part_would_have_to_unpack_them(tm
 def test_the_processes_are_as_many_as_the_cores_and_no_more_than_four(tmp_path):
     house = House(tmp_path, "sqlite")
     cores = len(os.sched_getaffinity(0))
-    chosen = [translation.helpers(house.settings.model_copy(update={"translation_processes": n})) for n in (0, 1, 3, 9)]
+    chosen = [
+        translation.extra_processes(house.settings.model_copy(update={"translation_processes": n}))
+        for n in (0, 1, 3, 9)
+    ]
     assert chosen == [min(cores, 4) - 1, 0, 2, 8]

@@ -18,7 +18,7 @@ from loadsheet.ingest import error_share_max, far_dates, open_route
 from loadsheet.ledger import State
 from loadsheet.ledger.stopped_drops import why_stopped
 from loadsheet.mapping import Document, Ignored, Mapping, Route, load_folder, route, translate
-from loadsheet.mapping.plausibility import Misreadings
+from loadsheet.mapping.plausibility import NotationCheck
 from loadsheet.problem_groups import Cause, Causes
 from loadsheet.problems import (
     NOT_EXAMINED,
@@ -30,7 +30,7 @@ from loadsheet.problems import (
 )
 from loadsheet.reading import Table, start_fork_server
 from loadsheet.settings import Settings
-from loadsheet.translation import Watched
+from loadsheet.translation import CountedTables
 
 NEEDS_SOMEONE, NOTHING_USABLE = 1, FileRefused.exit_code
 
@@ -149,24 +149,24 @@ def _documents(
     """What one mapping makes of the files of a route."""
     tables = open_route(chosen, opened, settings)
     fates: Counter[State] = Counter()
-    misreadings = Misreadings()
-    watched = Watched(chosen.mapping, tables)
+    notation_check = NotationCheck()
+    counted = CountedTables(chosen.mapping, tables)
     now = datetime.now(UTC)
     made = far_dates(settings, now).watch(
-        translate(chosen.mapping, watched.tables, now=now), chosen.mapping.lineage, tables
+        translate(chosen.mapping, counted.tables, now=now), chosen.mapping.lineage, tables
     )
-    for found in misreadings.watch(made):
+    for found in notation_check.watch(made):
         if isinstance(found, Ignored):
             table = tables[found.row.table]
             left_out.add(found, table.file, table.sheet)
         else:
             fates[State.READY if found.usable else State.INVALID] += 1
             yield Checked(found, tables, chosen.mapping)
-    for name, notes in watched.notes().items():
+    for name, notes in counted.notes().items():
         left_out.note(tables[name], notes)
         yield from notes.problems
     name, share_max = next(iter(opened.values())).name, error_share_max(chosen.mapping, settings)
-    for problem in why_stopped(name, fates, share_max, misreadings.problems(tables)):
+    for problem in why_stopped(name, fates, share_max, notation_check.problems(tables)):
         yield Unusable(problem, fates.pop(State.READY, 0))
 
 

@@ -27,11 +27,11 @@ from loadsheet.ledger.opening import is_there
 from loadsheet.ledger.states import Waits
 from loadsheet.ledger.stopped_drops import why_stopped
 from loadsheet.mapping import Document, Route, load_folder, translate
-from loadsheet.mapping.plausibility import Misreadings
+from loadsheet.mapping.plausibility import NotationCheck
 from loadsheet.problem_groups import Causes
 from loadsheet.problems import WAITS_FOR_MAPPING, FileRefused, MappingError, Problem
 from loadsheet.settings import Settings
-from loadsheet.translation import Watched
+from loadsheet.translation import CountedTables
 
 NOTHING_USABLE, NEEDS_SOMEONE = FileRefused.exit_code, 1
 WAITING = "waiting"  # for an order or tender that is not there and does not come with this run
@@ -127,28 +127,28 @@ def _foresee(
     """What would become of the files of one route."""
     mapping, names = chosen.mapping, [*dict.fromkeys(chosen.files.values())]
     states: Counter[str] = Counter()
-    misreadings = Misreadings()
+    notation_check = NotationCheck()
     try:
         drop = opened()
-        watched = Watched(mapping, drop.tables)
+        counted = CountedTables(mapping, drop.tables)
         now = datetime.now(UTC)
-        translated = translate(mapping, watched.tables, now=now)
+        translated = translate(mapping, counted.tables, now=now)
         looked_at = ingest.far_dates(settings, now).watch(translated, mapping.lineage, drop.tables)
-        made = drop.naming(misreadings.watch(looked_at))
+        made = drop.naming(notation_check.watch(looked_at))
         documents = (one for one in made if isinstance(one, Document))
         for document, verdict in forecaster.verdicts(documents, changed=mapping.changed):
             waits = verdict.waits is Waits.PARENT
             states[WAITING if waits else verdict.state.value] += 1
             for problem in (*document.problems, *([verdict.problem] if verdict.problem else [])):
                 found.causes.add(problem, document.key)
-        for notes in watched.notes().values():
+        for notes in counted.notes().values():
             for problem in notes.problems:
                 found.causes.add(problem)
     except FileRefused as refused:
         found.aside |= dict.fromkeys(names, refused.problem)
         return
     share_max = 1.0 if drop.fixes is not None else ingest.error_share_max(mapping, settings)
-    doubts = misreadings.problems(drop.tables) if drop.fixes is None else ()
+    doubts = notation_check.problems(drop.tables) if drop.fixes is None else ()
     fates: Counter[State] = Counter()
     for name, number in states.items():
         fates[State.READY if name == WAITING else State(name)] += number

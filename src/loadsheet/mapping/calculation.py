@@ -14,8 +14,8 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_UP, Decimal
 from enum import StrEnum
 from typing import Any, NamedTuple, Self
 
-from loadsheet.mapping.conversion_errors import Wrong
-from loadsheet.mapping.moments import Fold, settle
+from loadsheet.mapping.conversion_errors import CellProblem
+from loadsheet.mapping.moments import Fold, localize
 
 
 class Type(StrEnum):
@@ -135,10 +135,10 @@ def _later(moment: datetime, span: timedelta, fold: Fold) -> datetime:
 
 def _shown(wall: datetime, zone: Any, fold: Fold) -> datetime:
     """The moment at which the clock of a zone shows a date and time. Raises NoSuchTime."""
-    settled = settle(wall.replace(fold=0), zone, fold)
-    if not isinstance(settled, Wrong):
-        return settled
-    if settled.code == "C314":
+    localized = localize(wall.replace(fold=0), zone, fold)
+    if not isinstance(localized, CellProblem):
+        return localized
+    if localized.code == "C314":
         raise NoSuchTime(f"{wall:%Y-%m-%d %H:%M} does not exist there: the clocks went forward")
     said = "happens twice there: the clocks went back; source.fold: first or second says which is meant"
     raise NoSuchTime(f"{wall:%Y-%m-%d %H:%M} {said}")

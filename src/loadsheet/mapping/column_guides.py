@@ -10,7 +10,7 @@ from typing import Literal
 
 from loadsheet.mapping.conversion import ColumnPlan
 from loadsheet.mapping.documents import ColumnGuide
-from loadsheet.mapping.patterns import group_names, text_like
+from loadsheet.mapping.patterns import example_of, group_names
 from loadsheet.mapping.plans import TablePlan, in_every_set
 from loadsheet.mapping.schema import SET
 
@@ -45,7 +45,7 @@ def language_of(locale: str | None) -> str:
     return (locale or "").replace("-", "_").partition("_")[0].casefold()
 
 
-def guide_to(tables: Sequence[TablePlan], locale: str | None) -> dict[str, dict[str, ColumnGuide]]:
+def column_guides_of(tables: Sequence[TablePlan], locale: str | None) -> dict[str, dict[str, ColumnGuide]]:
     """What senders are told of the columns of a file, by its table and every heading that a column may stand under. In German for
     sheets in that language, else in English.
     """
@@ -90,7 +90,7 @@ def expected(column: ColumnPlan, language: Language) -> str:
         parts.append(
             f"{'höchstens' if german else 'at most'} {spec.max_length} {'Zeichen' if german else 'characters'}"
         )
-    example = spec.example if spec.example is not None else text_like(spec.pattern or "")
+    example = spec.example if spec.example is not None else example_of(spec.pattern or "")
     if spec.pattern and example:
         parts.append(f"{'etwa' if german else 'such as'} {example}")
     if spec.split:

@@ -12,8 +12,8 @@ from typing import Literal
 from zoneinfo import ZoneInfo
 
 from loadsheet.contract import Assumptions, Operation, update_of
-from loadsheet.mapping.column_guides import guide_to, language_of
-from loadsheet.mapping.conversion import Habits
+from loadsheet.mapping.column_guides import column_guides_of, language_of
+from loadsheet.mapping.conversion import Conventions
 from loadsheet.mapping.documents import ColumnGuide, Lineage, Source, rows_of
 from loadsheet.mapping.lookups import Lookup, read_lookup
 from loadsheet.mapping.names import Names, Needs
@@ -26,10 +26,10 @@ from loadsheet.mapping.scopes import Expression
 from loadsheet.mapping.sourcing import check_files, check_marks, marks_of
 from loadsheet.mapping.suggestions import did_you_mean, some
 from loadsheet.mapping.tables import plan_tables
-from loadsheet.mapping.targets import Surroundings, TargetPlan, Targets, plan_targets, read_target
+from loadsheet.mapping.targets import PayloadContext, TargetPlan, Targets, plan_targets, read_target
 from loadsheet.mapping.views import wanted_columns
 from loadsheet.mapping.words import zone_names
-from loadsheet.mapping.yamlfile import Loc, YamlFile, read_with_base, source_of
+from loadsheet.mapping.yamlfile import Loc, YamlFile, read_with_base, source_texts
 from loadsheet.problems import Level, MappingError
 from loadsheet.reading.layouts import Around, Layout
 
@@ -110,11 +110,11 @@ def load(path: Path, assumptions: Assumptions, home: Path | None = None) -> Mapp
     """The compiled mapping. Raises one MappingError at the first finding whose text lists the others as well."""
     mapping, findings = examine(path, assumptions, home)
     if mapping is None or findings:
-        raise together(findings)
+        raise combined_error(findings)
     return mapping
 
 
-def together(findings: list[MappingError]) -> MappingError:
+def combined_error(findings: list[MappingError]) -> MappingError:
     """Several findings as one exception: placed at the first, with a line for each of the others."""
     first, *others = findings
     text = "\n".join([first.text + (f" ({first.hint})" if first.hint else ""), *map(str, others)])
@@ -157,7 +157,7 @@ class _Compiler:
         tables = plan_tables(
             self._spec,
             operation,
-            habits=self._habits(zone),
+            conventions=self._conventions(zone),
             zone=zone if isinstance(zone, ZoneSpec) else None,
             lookups=lookups,
             file=self._file,
@@ -177,7 +177,7 @@ class _Compiler:
     ) -> Plan | None:
         spec = self._spec
         names = Names(tables, self._file)
-        around = Surroundings(names, spec.constants, self._assumptions, zone_known)
+        around = PayloadContext(names, spec.constants, self._assumptions, zone_known)
         targets = plan_targets(target, spec, around, lookups)
         if targets is None:
             return None
@@ -253,8 +253,8 @@ class _Compiler:
             control_columns=_control_columns(plan.tables),
             notes=plan.targets.notes,
             language=language_of(source.locale),
-            guide=guide_to(plan.tables, source.locale),
-            source=source_of(used),
+            guide=column_guides_of(plan.tables, source.locale),
+            source=source_texts(used),
             plan=plan,
         )
 
@@ -283,13 +283,13 @@ class _Compiler:
         }
         return {name: lookup for name, lookup in found.items() if lookup is not None}
 
-    def _habits(self, zone: FixedZone | ZoneSpec | None) -> Habits:
+    def _conventions(self, zone: FixedZone | ZoneSpec | None) -> Conventions:
         source, locale = self._spec.source, self._spec.source.locale
         if locale is not None and not is_locale(locale):
             self._file.refuse(("source", "locale"), f"locale {locale} is not known", "such as de_DE or en_GB")
             locale = "en"  # so that each column need not say it again
         name = zone.name if isinstance(zone, FixedZone) else zone.default if zone is not None else None
-        return Habits(
+        return Conventions(
             locale,
             tuple(source.dates),
             ZoneInfo(name) if name is not None else None,

@@ -15,9 +15,9 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from loadsheet.mapping.calculation import Type
-from loadsheet.mapping.conversion_errors import Noted, SettingError, Wrong
+from loadsheet.mapping.conversion_errors import CellProblem, SettingError, ValueWithWarning
 from loadsheet.mapping.lookups import Lookup, folded
-from loadsheet.mapping.moments import Fold, check_zone_word, formats_reader, settle
+from loadsheet.mapping.moments import Fold, check_zone_word, formats_reader, localize
 from loadsheet.mapping.numerals import canonical, is_locale, number_reader
 from loadsheet.mapping.schema import Column
 from loadsheet.mapping.scopes import Slot
@@ -50,7 +50,7 @@ _CLOCK = re.compile("%-?[HIMScXT]")  # in a format: the time of day
 
 
 @dataclass(frozen=True, slots=True)
-class Habits:
+class Conventions:
     """How the texts of a file are written: `source:` of the mapping, resolved. Without a declared `zone`, moments are kept as
     the local times they are; `by_row` says that a column names the zone of each row. `blank` are texts that mean nothing.
     """
@@ -97,11 +97,18 @@ class ColumnPlan:
 
 
 def plan_column(
-    name: str, spec: Column, index: int, *, habits: Habits, lookups: Mapping[str, Lookup], file: YamlFile, loc: Loc
+    name: str,
+    spec: Column,
+    index: int,
+    *,
+    conventions: Conventions,
+    lookups: Mapping[str, Lookup],
+    file: YamlFile,
+    loc: Loc,
 ) -> ColumnPlan | None:
     """Compiles one column; what is wrong with its settings becomes findings of the file."""
-    if habits.blank:
-        spec = spec.model_copy(update={"blank": [*spec.blank, *habits.blank]})
+    if conventions.blank:
+        spec = spec.model_copy(update={"blank": [*spec.blank, *conventions.blank]})
     for key in spec.misplaced():
         file.refuse((*loc, key), f"{key} means nothing for type {spec.type}", at_key=True)
     lookup = _lookup(spec, lookups, file, loc)
@@ -114,7 +121,7 @@ def plan_column(
         file.refuse((*loc, "lookup_with" if spec.lookup_with else "lookup"), said, "lookup_with names their columns")
         return None
     try:
-        parse = _parse(spec, habits, lookup)
+        parse = _parse(spec, conventions, lookup)
         finish = finish_by_row(spec, lookup) if spec.type == "text" else None
     except SettingError as error:
         where = ("source", "dates") if error.key == "dates" else (*loc, error.key)
@@ -124,9 +131,9 @@ def plan_column(
         file.refuse((*loc, key), f"{key} and {spec.whereabouts()[0]} cannot both say where the cells are", at_key=True)
     default = _default(spec, parse, file, loc)
     convert = _cell_reader(spec, parse, default, takes_any=spec.type == "text" and takes_any(spec, lookup))
-    zoned = habits.by_row and spec.type in {"date", "datetime"}
+    zoned = conventions.by_row and spec.type in {"date", "datetime"}
     slot, choices = _slot(spec, index, lookup, default), _choices(spec, lookup)
-    formats = spec.formats or (habits.dates if spec.type in {"date", "datetime"} else ())
+    formats = spec.formats or (conventions.dates if spec.type in {"date", "datetime"} else ())
     writes = next((one for one in formats if spec.type != "date" or not _CLOCK.search(one)), "")
     return ColumnPlan(
         name,
@@ -139,7 +146,7 @@ def plan_column(
         choices=choices,
         writes=writes,
         formats=tuple(formats),
-        locale=spec.locale or habits.locale,
+        locale=spec.locale or conventions.locale,
     )
 
 
@@ -177,10 +184,10 @@ def _default(spec: Column, parse: _Parse, file: YamlFile, loc: Loc) -> Any:
     if spec.type == "yesno" and spec.default in ("yes", "no"):  # our words, whatever the shipper's are
         return spec.default == "yes"
     value = parse(_as_cell(spec.default))
-    if isinstance(value, Wrong):
+    if isinstance(value, CellProblem):
         file.refuse((*loc, "default"), f"default {spec.default} is not a value of this column", value.hint)
         return None
-    return value.value if isinstance(value, Noted) else value
+    return value.value if isinstance(value, ValueWithWarning) else value
 
 
 def _as_cell(value: object) -> str:
@@ -196,12 +203,12 @@ def _cell_reader(spec: Column, parse: _Parse, default: object, *, takes_any: boo
     """What all types share: errors of a workbook, trimming, blanks, defaults, required values. `takes_any`: parsing changes no text of
     ASCII characters, so that it need not be asked for those.
     """
-    blank = Wrong("C301") if spec.required and default is None else default
+    blank = CellProblem("C301") if spec.required and default is None else default
     tokens = frozenset(spec.blank)
 
     def convert(cell: str) -> Any:
         if type(cell) is not str and isinstance(cell, Native) and cell.kind in {"error", "formula"}:
-            return Wrong("R207" if cell.kind == "error" else "R208")
+            return CellProblem("R207" if cell.kind == "error" else "R208")
         text = bare(cell)
         if not text or text in tokens:
             return blank
@@ -214,14 +221,14 @@ def _cell_reader(spec: Column, parse: _Parse, default: object, *, takes_any: boo
     return convert_text if takes_any else convert
 
 
-def _parse(spec: Column, habits: Habits, lookup: Lookup | None) -> _Parse:
-    locale = _checked_locale(spec.locale or habits.locale)
+def _parse(spec: Column, conventions: Conventions, lookup: Lookup | None) -> _Parse:
+    locale = _checked_locale(spec.locale or conventions.locale)
     if spec.type == "text":
         return text_reader(spec, lookup)
     if spec.type in _NUMBERS:
-        return _number(spec, habits, locale)
+        return _number(spec, conventions, locale)
     if spec.type in {"date", "datetime"}:
-        return _moment(spec, habits, locale)
+        return _moment(spec, conventions, locale)
     if spec.type == "time":
         return _time(spec, locale)
     if spec.type == "yesno":
@@ -252,14 +259,14 @@ def _plain(read: Callable[[str], Any]) -> _Parse:
 # ---- numbers ----
 
 
-def _number(spec: Column, habits: Habits, locale: str | None) -> _Parse:
+def _number(spec: Column, conventions: Conventions, locale: str | None) -> _Parse:
     if locale is None:
         raise SettingError("type", f"{spec.type} needs a locale", "set source.locale, such as de_DE for 1.234,56")
-    read: Callable[[str], Decimal | Wrong] = number_reader(locale)
-    of_number: Callable[[Native], Decimal | Wrong] = _as_stored
+    read: Callable[[str], Decimal | CellProblem] = number_reader(locale)
+    of_number: Callable[[Native], Decimal | CellProblem] = _as_stored
     if spec.type == "quantity":
-        unit, assumed = _units(spec, habits, locale)
-        quantity = Quantity(read, unit=unit, assumed=assumed, extra=habits.units, locale=locale)
+        unit, assumed = _units(spec, conventions, locale)
+        quantity = Quantity(read, unit=unit, assumed=assumed, extra=conventions.units, locale=locale)
         read, of_number = quantity.read, quantity.of_number
     check = _range(spec)
 
@@ -269,8 +276,8 @@ def _number(spec: Column, habits: Habits, locale: str | None) -> _Parse:
         elif cell.kind == "number":
             number = of_number(cell)
         else:
-            number = Wrong("C302", {"locale": locale}, f"the cell is a {cell.kind}")
-        return number if isinstance(number, Wrong) else check(number)
+            number = CellProblem("C302", {"locale": locale}, f"the cell is a {cell.kind}")
+        return number if isinstance(number, CellProblem) else check(number)
 
     return parse
 
@@ -279,16 +286,16 @@ def _as_stored(cell: Native) -> Decimal:
     return canonical(Decimal(cell))
 
 
-def _units(spec: Column, habits: Habits, locale: str) -> tuple[str, str]:
+def _units(spec: Column, conventions: Conventions, locale: str) -> tuple[str, str]:
     """The unit of the values and the unit of cells that name none, by pint's names."""
     if spec.unit is None:
         raise SettingError("type", "quantity needs a unit", "such as unit: kg")
-    if unclear := which_ton(spec.from_unit or "", habits.units, locale):
+    if unclear := which_ton(spec.from_unit or "", conventions.units, locale):
         raise SettingError("from_unit", f"from_unit: {spec.from_unit} may be either of two units", unclear)
     names = {}
     for key, word in (("unit", spec.unit), ("from_unit", spec.from_unit or spec.unit)):
         try:
-            names[key] = unit_named(word, habits.units)
+            names[key] = unit_named(word, conventions.units)
         except ValueError as error:
             raise SettingError(key, f"{key}: {word} is not a known unit", str(error)) from None
         if not is_unit(names[key]):
@@ -301,8 +308,8 @@ def _units(spec: Column, habits: Habits, locale: str) -> tuple[str, str]:
 def _range(spec: Column) -> Callable[[Decimal], Any]:
     low, high, places, whole = spec.min, spec.max, spec.places, spec.type == "integer"
     expected = " ".join([*([f"from {low}"] if low is not None else []), *([f"to {high}"] if high is not None else [])])
-    out_of_range, not_whole = Wrong("C305", {"expected": expected}), Wrong("C303")
-    too_fine = Wrong("C305", {"expected": f"at most {places} digits after the decimal point"})
+    out_of_range, not_whole = CellProblem("C305", {"expected": expected}), CellProblem("C303")
+    too_fine = CellProblem("C305", {"expected": f"at most {places} digits after the decimal point"})
 
     def check(number: Decimal) -> Any:
         if whole and number != number.to_integral_value():
@@ -319,30 +326,30 @@ def _range(spec: Column) -> Callable[[Decimal], Any]:
 # ---- dates and times ----
 
 
-def _moment(spec: Column, habits: Habits, locale: str | None) -> _Parse:
-    zone_name = None if habits.by_row or habits.zone is None else habits.zone.key
-    read = _declared(spec, list(spec.formats or habits.dates), locale, zone_name)
-    is_date, zone, fold = spec.type == "date", habits.zone or ZoneInfo("UTC"), habits.fold
-    with_time = Wrong("C304", {"expected": "a date without a time"})
+def _moment(spec: Column, conventions: Conventions, locale: str | None) -> _Parse:
+    zone_name = None if conventions.by_row or conventions.zone is None else conventions.zone.key
+    read = _declared(spec, list(spec.formats or conventions.dates), locale, zone_name)
+    is_date, zone, fold = spec.type == "date", conventions.zone or ZoneInfo("UTC"), conventions.fold
+    with_time = CellProblem("C304", {"expected": "a date without a time"})
 
     def parse(cell: str) -> Any:
         moment = _native_moment(cell) if isinstance(cell, Native) else read(cell)
-        if isinstance(moment, Wrong):
+        if isinstance(moment, CellProblem):
             return moment
         if is_date and (moment.hour, moment.minute, moment.second) != (0, 0, 0):
             return with_time
-        if habits.by_row:
+        if conventions.by_row:
             return moment
-        return moment.replace(tzinfo=zone) if is_date else settle(moment, zone, fold)
+        return moment.replace(tzinfo=zone) if is_date else localize(moment, zone, fold)
 
     return parse
 
 
-def _native_moment(cell: Native) -> datetime | Wrong:
+def _native_moment(cell: Native) -> datetime | CellProblem:
     if cell.kind in {"date", "datetime"}:
         return datetime.fromisoformat(cell)
     hint = f"the cell is a {cell.kind}; format it as a date"
-    return Wrong("C304", {"expected": "a date"}, hint)
+    return CellProblem("C304", {"expected": "a date"}, hint)
 
 
 def _time(spec: Column, locale: str | None) -> _Parse:
@@ -354,8 +361,10 @@ def _time(spec: Column, locale: str | None) -> _Parse:
         elif cell.kind == "time":
             moment = datetime.fromisoformat(f"1900-01-01 {cell}")
         else:
-            moment = Wrong("C304", {"expected": "a time of day"}, f"the cell is a {cell.kind}; format it as a time")
-        if isinstance(moment, Wrong):
+            moment = CellProblem(
+                "C304", {"expected": "a time of day"}, f"the cell is a {cell.kind}; format it as a time"
+            )
+        if isinstance(moment, CellProblem):
             return moment
         return timedelta(hours=moment.hour, minutes=moment.minute, seconds=moment.second)
 
@@ -364,7 +373,7 @@ def _time(spec: Column, locale: str | None) -> _Parse:
 
 def _declared(
     spec: Column, formats: list[str], locale: str | None, zone: str | None = None
-) -> Callable[[str], datetime | Wrong]:
+) -> Callable[[str], datetime | CellProblem]:
     try:
         for format_ in formats:
             check_zone_word(format_, zone)

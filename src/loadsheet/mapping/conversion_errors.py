@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from loadsheet.problems import Level
 
 
-class Wrong(NamedTuple):
+class CellProblem(NamedTuple):
     """A refused cell: code of the catalogue, the values of its message, and what to do. The row adds place and cell text."""
 
     code: str
@@ -15,20 +15,20 @@ class Wrong(NamedTuple):
     level: Level = "error"
 
 
-class Noted(NamedTuple):
+class ValueWithWarning(NamedTuple):
     """A value that was accepted with a warning."""
 
     value: Any
-    warning: Wrong
+    warning: CellProblem
 
 
-FOLLOWS = Wrong("")
+CONSEQUENCE = CellProblem("")
 """A value that cannot be made because one it needs was refused: said once, at that value."""
 
 
-def follows(wrong: Wrong) -> bool:
+def is_consequence(problem: CellProblem) -> bool:
     """Whether this only follows from another refusal and is not to be said."""
-    return not wrong.code
+    return not problem.code
 
 
 class SettingError(Exception):

@@ -10,10 +10,10 @@ from typing import Any
 from loadsheet.contract import Fault
 from loadsheet.mapping import compile as compiled
 from loadsheet.mapping.calculation import CALCULATION_ERRORS, reason
+from loadsheet.mapping.document_problems import Cell, DocumentProblems
 from loadsheet.mapping.documents import Lineage
 from loadsheet.mapping.lineage import trace
 from loadsheet.mapping.names import Draft
-from loadsheet.mapping.problem_cells import Cell, Places
 from loadsheet.mapping.rows import ReadRow, RowReader
 from loadsheet.mapping.targets import Variant
 
@@ -21,10 +21,10 @@ from loadsheet.mapping.targets import Variant
 class GroupChecks:
     """The checks of one record after the other."""
 
-    def __init__(self, plan: compiled.Plan, places: Places, draft: Draft) -> None:
-        self._plan, self._places, self._draft = plan, places, draft
+    def __init__(self, plan: compiled.Plan, problems: DocumentProblems, draft: Draft) -> None:
+        self._plan, self._problems, self._draft = plan, problems, draft
 
-    def say_disagreement(self, rows: Sequence[ReadRow], key: str) -> None:
+    def check_agreement(self, rows: Sequence[ReadRow], key: str) -> None:
         """Says which columns differ among the rows of the record `key` though they must not."""
         if len(rows) < 2:  # noqa: PLR2004 (one row agrees with itself)
             return
@@ -35,10 +35,10 @@ class GroupChecks:
         for index in self._plan.one_value:
             fine = (first.values[index], None) if index in self._plan.once else (first.values[index],)
             other = next((row for row in rows[1:] if row.values[index] not in fine), None)
-            if other is None or any(index in row.wrong for row in rows):
+            if other is None or any(index in row.refused for row in rows):
                 continue
-            told = [(row, self._places.cell(0, row.row, index) or row.values[index]) for row in (first, other)]
-            shown = [f'row {row.row.number} "{"" if text is None else text}"' for row, text in told]
+            reported = [(row, self._problems.cell(0, row.row, index) or row.values[index]) for row in (first, other)]
+            shown = [f'row {row.row.number} "{"" if text is None else text}"' for row, text in reported]
             values = {"key": key, "values": f"{self._plan.tables[0].label(index)} is {' and '.join(shown)}"}
             hint = "all rows of one record must say the same here"
             also = [
@@ -46,9 +46,9 @@ class GroupChecks:
                 for row in rows
                 if row is first or row.values[index] is not None or index not in self._plan.once
             ]
-            self._places.say("G401", 0, other.row, index, values=values, hint=hint, also=also)
+            self._problems.add("G401", 0, other.row, index, values=values, hint=hint, also=also)
 
-    def say_checks(self, read: Sequence[Sequence[ReadRow]]) -> None:
+    def run_checks(self, read: Sequence[Sequence[ReadRow]]) -> None:
         """Makes all checks on the rows of a record, by table, and says which fail."""
         draft = self._draft
         for check in self._plan.checks:
@@ -61,10 +61,10 @@ class GroupChecks:
                 if children:
                     draft.lists = everything
                     draft.narrow(children, index)
-                draft.row_wrong = draft.rows_wrong[check.position][index] if draft.all_wrong else frozenset()
+                draft.row_refused = draft.rows_refused[check.position][index] if draft.all_refused else frozenset()
                 self._check(check, read, index)
             draft.lists = everything
-        draft.row, draft.row_wrong = draft.main, draft.main_wrong
+        draft.row, draft.row_refused = draft.main, draft.main_refused
 
     def _check(self, check: compiled.CheckPlan, read: Sequence[Sequence[ReadRow]], row: int) -> None:
         """Makes a check on the row of this number in the check's own table."""
@@ -81,7 +81,7 @@ class GroupChecks:
         rows = read[position]
         at = read[own][row].row if position == own or not rows else rows[0].row
         also = self._taking_part(check, read, row)
-        self._places.say(code, position, at, index, values=values, level=level, also=also)
+        self._problems.add(code, position, at, index, values=values, level=level, also=also)
 
     def _taking_part(self, check: compiled.CheckPlan, read: Sequence[Sequence[ReadRow]], row: int) -> Iterator[Cell]:
         """The values that the mapping names for a check and those that its rule reads, in the rows that it reads them in."""
@@ -93,7 +93,7 @@ class GroupChecks:
             elif position == 0 and (position, index) not in everywhere:
                 yield 0, read[0][0].row, index
         for position in sorted({position for position, _ in needs.all}):
-            yield from self._places.to_fill(position)
+            yield from self._problems.to_fill(position)
         for index in sorted(needs.first):
             yield 0, read[0][0].row, index
         for position, index in sorted(everywhere | {cell for cell in check.cells if cell[0] not in (0, own)}):
@@ -102,62 +102,64 @@ class GroupChecks:
                 yield position, read[position][place].row, index
 
 
-class RecordCheck:
+class ContractCheck:
     """Says the faults of one document's records after the other."""
 
-    def __init__(self, readers: Sequence[RowReader], places: Places, lineage: Lineage, draft: Draft) -> None:
+    def __init__(
+        self, readers: Sequence[RowReader], problems: DocumentProblems, lineage: Lineage, draft: Draft
+    ) -> None:
         self._plans = {reader.plan.name: reader.plan for reader in readers}
-        self._places, self._lineage, self._draft = places, lineage, draft
-        self._unsaid: dict[str, str] = {}
+        self._problems, self._lineage, self._draft = problems, lineage, draft
+        self._suppressed: dict[str, str] = {}
 
     def begin(self) -> None:
         """Forget the document before."""
-        self._unsaid = {}
+        self._suppressed = {}
 
-    def say(self, variant: Variant, payload: dict[str, Any]) -> None:
+    def check(self, variant: Variant, payload: dict[str, Any]) -> None:
         """The problems of one record of the document."""
         draft = self._draft
         for path, code, values in draft.faults:
-            self._places.say_at(path, code, values)
-        told = {path for path, _, _ in draft.faults}.union(draft.skipped)
+            self._problems.add_at(path, code, values)
+        reported = {path for path, _, _ in draft.faults}.union(draft.skipped)
         faults = tuple(variant.check_record(payload))
         for fault in faults:
-            if _is_told(fault, told) or self._was_refused(fault.path):
-                self._unsaid.setdefault(fault.path, fault.text)
+            if _is_reported(fault, reported) or self._was_refused(fault.path):
+                self._suppressed.setdefault(fault.path, fault.text)
             else:
-                self._say_fault(fault.path, fault.text)
+                self._add_fault(fault.path, fault.text)
         for path in draft.skipped:
-            self._unsaid.setdefault(path, "has no value: a cell that it needs was refused")
+            self._suppressed.setdefault(path, "has no value: a cell that it needs was refused")
         refused = {fault.path for fault in faults}
-        for path, found, known in draft.unnamed:
+        for path, found, known in draft.unlisted:
             if path not in refused:
                 values = {"path": path, "found": found, "expected": ", ".join(known)}
-                self._places.say_at(path, "K502", values, level="warning")
+                self._problems.add_at(path, "K502", values, level="warning")
 
-    def guard(self) -> None:
+    def check_complete(self) -> None:
         """If nothing was said of a document from which something is missing, say what is missing."""
-        if self._places.has_errors:
+        if self._problems.has_errors:
             return
-        for path, text in self._unsaid.items():
-            self._say_fault(path, text)
-        if self._draft.all_wrong and not self._unsaid:
-            self._say_fault("", "cannot be made: a cell that it needs was refused")
+        for path, text in self._suppressed.items():
+            self._add_fault(path, text)
+        if self._draft.all_refused and not self._suppressed:
+            self._add_fault("", "cannot be made: a cell that it needs was refused")
 
-    def _say_fault(self, path: str, text: str) -> None:
-        self._places.say_at(path, "K501", {"path": path or "the record", "text": text})
+    def _add_fault(self, path: str, text: str) -> None:
+        self._problems.add_at(path, "K501", {"path": path or "the record", "text": text})
 
     def _was_refused(self, path: str) -> bool:
         """Whether a cell behind this path was refused itself, so that the field lacks a value because of that."""
-        if not self._draft.all_wrong:
+        if not self._draft.all_refused:
             return False
-        for found in trace(self._lineage, self._places.source, self._draft.items, path):
+        for found in trace(self._lineage, self._problems.source, self._draft.items, path):
             plan = self._plans[found.source.table]
             slot = plan.shape.slots.get(found.source.column)
-            if slot is not None and (plan.position, slot.index) in self._draft.all_wrong:
+            if slot is not None and (plan.position, slot.index) in self._draft.all_refused:
                 return True
         return False
 
 
-def _is_told(fault: Fault, told: set[str]) -> bool:
+def _is_reported(fault: Fault, reported: set[str]) -> bool:
     """Whether a fault only follows from a problem said before: at its own path, or at a list or object around it."""
-    return any(fault.path == path or fault.path.startswith((f"{path}.", f"{path}[")) for path in told)
+    return any(fault.path == path or fault.path.startswith((f"{path}.", f"{path}[")) for path in reported)

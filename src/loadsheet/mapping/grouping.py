@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from loadsheet.mapping.documents import Ignored
+from loadsheet.mapping.keyed_rows import BETWEEN, KeyedRow, KeyedTable
 from loadsheet.mapping.rows import RowReader
 from loadsheet.mapping.scopes import Frame
-from loadsheet.mapping.sources import BETWEEN, Keyed, Source
 from loadsheet.mapping.spill import Spill, Spilled
 from loadsheet.reading.tables import Row
 
@@ -44,25 +44,25 @@ def gather(
     says so. Tables are read up to three times. `spill_folder` is where a sort on disk keeps its files (default: the
     system's folder for temporary files); they are gone when the iterator ends or is closed.
     """
-    sources = [Source(reader, frame) for reader in readers]
+    sources = [KeyedTable(reader, frame) for reader in readers]
     if len(sources) == 1 and not sources[0].is_keyed and not sources[0].is_sorted:
         return _each_row(sources[0])
     held = _read_ahead(sources, memory_rows)
     if held is not None:
         return _in_memory(held)
-    rank = _survey(sources, in_key_order=True) or _survey(sources, in_key_order=False)
+    rank = _key_ranks(sources, in_key_order=True) or _key_ranks(sources, in_key_order=False)
     return _merge(sources, rank) if rank is not None else _spilled(sources, spill_folder)
 
 
-def _each_row(source: Source) -> Gathered:
+def _each_row(source: KeyedTable) -> Gathered:
     for item in source:
-        yield Group(item.key, ((item.row,),)) if isinstance(item, Keyed) else item
+        yield Group(item.key, ((item.row,),)) if isinstance(item, KeyedRow) else item
 
 
 # ---- in memory ----
 
 
-def _read_ahead(sources: Sequence[Source], most: int) -> list[list[Keyed | Ignored]] | None:
+def _read_ahead(sources: Sequence[KeyedTable], most: int) -> list[list[KeyedRow | Ignored]] | None:
     """All rows of all tables if they are few, else None."""
     held, left = [], most
     for source in sources:
@@ -74,7 +74,7 @@ def _read_ahead(sources: Sequence[Source], most: int) -> list[list[Keyed | Ignor
     return held
 
 
-def _in_memory(held: list[list[Keyed | Ignored]]) -> Gathered:
+def _in_memory(held: list[list[KeyedRow | Ignored]]) -> Gathered:
     groups: dict[str, tuple[list[Row], ...]] = {}
     order: dict[str, str] = {}
     for position, items in enumerate(held):
@@ -82,20 +82,20 @@ def _in_memory(held: list[list[Keyed | Ignored]]) -> Gathered:
             if isinstance(item, Ignored):
                 yield item
             elif item.key is None:
-                yield _alone(None, item.row, position, len(held))
+                yield _keyless_group(None, item.row, position, len(held))
             else:
                 rows = groups.setdefault(item.key, tuple([] for _ in held))
                 rows[position].append(item.row)
                 order.setdefault(item.key, item.order)
     for key in sorted(groups, key=lambda key: (not groups[key][0], order[key])):
-        yield from _whole(key, groups[key])
+        yield from _groups_of_key(key, groups[key])
 
 
-def _alone(key: str | None, row: Row, position: int, tables: int) -> Group:
+def _keyless_group(key: str | None, row: Row, position: int, tables: int) -> Group:
     return Group(key, tuple((row,) if place == position else () for place in range(tables)))
 
 
-def _whole(key: str, rows: tuple[Sequence[Row], ...]) -> Gathered:
+def _groups_of_key(key: str, rows: tuple[Sequence[Row], ...]) -> Gathered:
     """The group itself; without a row of the main table, one group for each table that has rows."""
     if rows[0]:
         yield Group(key, rows)
@@ -108,7 +108,7 @@ def _whole(key: str, rows: tuple[Sequence[Row], ...]) -> Gathered:
 # ---- streaming ----
 
 
-def _survey(sources: Sequence[Source], *, in_key_order: bool) -> _Rank | None:
+def _key_ranks(sources: Sequence[KeyedTable], *, in_key_order: bool) -> _Rank | None:
     """Reads the keys of all tables. The answer ranks keys if groups stand together and follow the main table's order (or, asked
     for that and cheaper, ascend in every table); None if they do not, or if there are too many keys to remember.
     """
@@ -116,16 +116,16 @@ def _survey(sources: Sequence[Source], *, in_key_order: bool) -> _Rank | None:
     rank: _Rank = (lambda key: key) if in_key_order else ranks.get
     for position, source in enumerate(sources):
         remembers = position == 0 and not in_key_order
-        if not all(_stand_together(source, rank, ranks if remembers else None)):
+        if not all(_runs_in_place(source, rank, ranks if remembers else None)):
             return None
     return rank
 
 
-def _stand_together(source: Source, rank: _Rank, ranks: dict[str, int] | None) -> Iterator[bool]:
+def _runs_in_place(source: KeyedTable, rank: _Rank, ranks: dict[str, int] | None) -> Iterator[bool]:
     """For every run of equal keys whether it is where it should be. With `ranks`, the keys are new and are numbered."""
-    last = Keyed(Row(0, ()), None, "")
+    last = KeyedRow(Row(0, ()), None, "")
     last_rank = None
-    strangers: set[str] = set()
+    unmatched: set[str] = set()
     for item in source.key_rows():
         if isinstance(item, Ignored) or item.key is None or item.key == last.key:
             continue
@@ -138,8 +138,8 @@ def _stand_together(source: Source, rank: _Rank, ranks: dict[str, int] | None) -
             ranks[item.key] = len(ranks)
         current = rank(item.key)
         if current is None:
-            yield item.key not in strangers and len(strangers) < KEYS_MAX
-            strangers.add(item.key)
+            yield item.key not in unmatched and len(unmatched) < KEYS_MAX
+            unmatched.add(item.key)
         else:
             yield last_rank is None or current > last_rank
             last_rank = current
@@ -148,11 +148,11 @@ def _stand_together(source: Source, rank: _Rank, ranks: dict[str, int] | None) -
 class _Runs:
     """The runs of equal keys in one table, with the next one in sight."""
 
-    def __init__(self, source: Source, position: int, tables: int) -> None:
+    def __init__(self, source: KeyedTable, position: int, tables: int) -> None:
         self.key: str | None = None
         self.rows: list[Row] = []
         self._items = iter(source)
-        self._next: Keyed | None = None
+        self._next: KeyedRow | None = None
         self._position, self._tables = position, tables
 
     def advance(self) -> Gathered:
@@ -164,7 +164,7 @@ class _Runs:
             if isinstance(item, Ignored):
                 yield item
             elif item.key is None:
-                yield _alone(None, item.row, self._position, self._tables)
+                yield _keyless_group(None, item.row, self._position, self._tables)
             elif self.key is None or item.key == self.key:
                 self.key = item.key
                 self.rows.append(item.row)
@@ -173,7 +173,7 @@ class _Runs:
                 return
 
 
-def _merge(sources: Sequence[Source], rank: _Rank) -> Gathered:
+def _merge(sources: Sequence[KeyedTable], rank: _Rank) -> Gathered:
     main, *partners = [_Runs(source, position, len(sources)) for position, source in enumerate(sources)]
     for runs in (main, *partners):
         yield from runs.advance()
@@ -201,15 +201,15 @@ def _left_over(runs: _Runs, position: int, tables: int, passed: Callable[[Any], 
 # ---- on disk ----
 
 
-def _spilled(sources: Sequence[Source], folder: Path | None) -> Gathered:
+def _spilled(sources: Sequence[KeyedTable], folder: Path | None) -> Gathered:
     with Spill(folder) as spill:
         for position, source in enumerate(sources):
             for item in source:
                 if isinstance(item, Ignored):
                     yield item
                 elif item.key is None:
-                    yield _alone(None, item.row, position, len(sources))
+                    yield _keyless_group(None, item.row, position, len(sources))
                 else:
                     spill.add(Spilled(position, item.key, item.order, item.row))
         for key, rows in spill.groups(len(sources)):
-            yield from _whole(key, rows)
+            yield from _groups_of_key(key, rows)

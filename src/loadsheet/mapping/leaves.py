@@ -14,12 +14,12 @@ from typing import Any, Literal
 from loadsheet.contract import DATE_SHAPES, Assumptions, Field, FlagForm, Kind, NumberForm, Record, plain, spell
 from loadsheet.mapping.calculation import CALCULATION_ERRORS, Type, reason
 from loadsheet.mapping.documents import Source
+from loadsheet.mapping.fast_path import CellValue
 from loadsheet.mapping.moments import check_written, check_zone_word, offset_minutes
 from loadsheet.mapping.names import Draft, Names, Needs, Reference
 from loadsheet.mapping.schema import SOURCES_OF_A_VALUE, Leaf
 from loadsheet.mapping.schema_reader import read_part
 from loadsheet.mapping.scopes import Evaluate
-from loadsheet.mapping.shortcut import Cell
 from loadsheet.mapping.suggestions import did_you_mean, some
 from loadsheet.mapping.yamlfile import Loc
 
@@ -36,7 +36,7 @@ _WANTED = {Kind.NUMERIC: "type: decimal", Kind.FLAG: "type: yesno", Kind.TIME: "
 
 
 @dataclass(frozen=True, slots=True)
-class Around:
+class LeafContext:
     """What surrounds a leaf: its field and record, the list it stands in, and the settings that decide how it is written."""
 
     field: Field
@@ -74,17 +74,17 @@ class LeafPlan:
     sources: tuple[Source, ...]
     constant: Any = OMIT
     is_fixed: bool = False
-    cell: Cell | None = None
+    cell: CellValue | None = None
 
 
-def plan_leaf(value: object, around: Around, names: Names, loc: Loc) -> LeafPlan | None:
+def plan_leaf(value: object, context: LeafContext, names: Names, loc: Loc) -> LeafPlan | None:
     """Compiles a leaf, or None with its findings."""
     file = names.file
     if not isinstance(value, dict):
         hint = (
             "write {value: ...}, {col: ...} or {expr: ...}" if isinstance(value, list) else f"write {{value: {value}}}"
         )
-        file.refuse(loc, f"{around.field.name} needs to say where its value comes from", hint)
+        file.refuse(loc, f"{context.field.name} needs to say where its value comes from", hint)
         return None
     leaf = read_part(Leaf, file, value, loc)
     if leaf is None:
@@ -92,41 +92,41 @@ def plan_leaf(value: object, around: Around, names: Names, loc: Loc) -> LeafPlan
     given = [key for key in SOURCES_OF_A_VALUE if key in leaf.model_fields_set]
     if len(given) != 1:
         said = f"has {' and '.join(given)}" if given else "has none"
-        file.refuse(loc, f"{around.field.name} takes one of {some(SOURCES_OF_A_VALUE)}; it {said}")
+        file.refuse(loc, f"{context.field.name} takes one of {some(SOURCES_OF_A_VALUE)}; it {said}")
         return None
-    when = names.condition(leaf.when, around.item, (*loc, "when")) if leaf.when is not None else None
+    when = names.condition(leaf.when, context.item, (*loc, "when")) if leaf.when is not None else None
     at = (*loc, given[0])
-    found = _value(leaf, around, names, at)
-    if found is None or not _fits(found, leaf, around, names, at) or not _says_its_zone(leaf, around, names, at):
+    found = _value(leaf, context, names, at)
+    if found is None or not _fits(found, leaf, context, names, at) or not _says_its_zone(leaf, context, names, at):
         return None
-    plan = _spelled(found, leaf, around, names, at)
+    plan = _spelled(found, leaf, context, names, at)
     if plan is None or when is None:
         return plan
-    make = _conditional(plan.make, when.evaluate, names.needs(when.uses), around.path)
+    make = _conditional(plan.make, when.evaluate, names.needs(when.uses), context.path)
     return replace(plan, make=make, is_fixed=False, cell=None)
 
 
-def _spelled(found: _Value, leaf: Leaf, around: Around, names: Names, loc: Loc) -> LeafPlan | None:
+def _spelled(found: _Value, leaf: Leaf, context: LeafContext, names: Names, loc: Loc) -> LeafPlan | None:
     """The leaf without its condition; a constant or default that the field cannot take is a finding."""
     try:
-        spelled = _speller(found.type, leaf, around)
+        spelled = _speller(found.type, leaf, context)
         default = OMIT if leaf.default is None else spelled(leaf.default)
         if found.constant is not OMIT:
             found = replace(found, constant=spelled(found.constant))
     except (ValueError, ArithmeticError) as error:
-        names.file.refuse(loc, f"{around.field.name}: {error or 'it cannot be rounded'}")
+        names.file.refuse(loc, f"{context.field.name}: {error or 'it cannot be rounded'}")
         return None
-    make = _maker(found, spelled, default, around)
+    make = _maker(found, spelled, default, context)
     return LeafPlan(
         make,
         found.sources,
         found.constant,
         is_fixed=found.constant is not OMIT,
-        cell=_cell(found, spelled, default, around),
+        cell=_cell(found, spelled, default, context),
     )
 
 
-def _cell(found: _Value, spelled: Callable[[Any], Any], default: Any, around: Around) -> Cell | None:
+def _cell(found: _Value, spelled: Callable[[Any], Any], default: Any, context: LeafContext) -> CellValue | None:
     """The leaf as a column's value, if it is one; of the row around the one at hand only the exact way knows."""
     if found.place is None or found.place[0] == "around":
         return None
@@ -135,26 +135,26 @@ def _cell(found: _Value, spelled: Callable[[Any], Any], default: Any, around: Ar
     spell = None if spelled is as_it_is else spelled
     if turned is not None:
         spell = _chain([turned, spelled])
-    return Cell(rows, index, code, default, spell, _known(around))
+    return CellValue(rows, index, code, default, spell, _known(context))
 
 
-def _known(around: Around) -> tuple[str, ...]:
-    return around.field.known if around.assumptions.known_values == "open" else ()
+def _known(context: LeafContext) -> tuple[str, ...]:
+    return context.field.known if context.assumptions.known_values == "open" else ()
 
 
 # ---- where a value comes from ----
 
 
-def _value(leaf: Leaf, around: Around, names: Names, loc: Loc) -> _Value | None:
+def _value(leaf: Leaf, context: LeafContext, names: Names, loc: Loc) -> _Value | None:
     if leaf.const is not None or "value" in leaf.model_fields_set:
-        return _constant(leaf, around, names, loc)
+        return _constant(leaf, context, names, loc)
     if leaf.expr is not None:
-        expression = names.expression(leaf.expr, around.item, loc)
+        expression = names.expression(leaf.expr, context.item, loc)
         if expression is None:
             return None
-        sources = names.sources(expression.uses, around.item)
+        sources = names.sources(expression.uses, context.item)
         return _Value(expression.evaluate, expression.type, names.needs(expression.uses), sources)
-    reference = names.reference(leaf.col or leaf.utc_offset_of or "", around.item, loc)
+    reference = names.reference(leaf.col or leaf.utc_offset_of or "", context.item, loc)
     if reference is None or leaf.utc_offset_of is None:
         return reference and _Value(
             reference.get, reference.type, reference.needs, reference.sources, calculated=False, place=reference.place
@@ -162,18 +162,18 @@ def _value(leaf: Leaf, around: Around, names: Names, loc: Loc) -> _Value | None:
     if reference.type is not Type.MOMENT:
         names.file.refuse(loc, f"utc_offset_of needs a date; {leaf.utc_offset_of} is {reference.type.value}")
         return None
-    return _offset_value(reference, around, names, loc)
+    return _offset_value(reference, context, names, loc)
 
 
-def _offset_value(reference: Reference, around: Around, names: Names, loc: Loc) -> _Value | None:
-    kind, get = around.field.kind, reference.get
-    if not around.zone_known:
+def _offset_value(reference: Reference, context: LeafContext, names: Names, loc: Loc) -> _Value | None:
+    kind, get = context.field.kind, reference.get
+    if not context.zone_known:
         names.file.refuse(loc, "utc_offset_of needs source.timezone", "such as timezone: Europe/Berlin")
         return None
     if kind not in (Kind.OFFSET_HOURS, Kind.OFFSET_MINUTES):
-        names.file.refuse(loc, f"{around.field.name} is not an offset from UTC")
+        names.file.refuse(loc, f"{context.field.name} is not an offset from UTC")
         return None
-    in_hours = _clock_hours if around.assumptions.offset_hours_form == "clock" else _decimal_hours
+    in_hours = _clock_hours if context.assumptions.offset_hours_form == "clock" else _decimal_hours
     written: Callable[[datetime], object] = offset_minutes if kind is Kind.OFFSET_MINUTES else in_hours
 
     def offset_of(frame: Any) -> Any:
@@ -184,20 +184,20 @@ def _offset_value(reference: Reference, around: Around, names: Names, loc: Loc) 
     return _Value(offset_of, kind_of_value, reference.needs, reference.sources, place=reference.place, turned=written)
 
 
-def _constant(leaf: Leaf, around: Around, names: Names, loc: Loc) -> _Value | None:
+def _constant(leaf: Leaf, context: LeafContext, names: Names, loc: Loc) -> _Value | None:
     found: Any = leaf.value
     if leaf.const is not None:
-        found = around.constants
+        found = context.constants
         for step in leaf.const.split("."):
             if not isinstance(found, Mapping) or step not in found:
-                known = _constant_names(around.constants)
+                known = _constant_names(context.constants)
                 hint = did_you_mean(leaf.const, known) or f"known: {some(known, 30)}"
                 names.file.refuse(loc, f'there is no constant "{leaf.const}"', hint)
                 return None
             found = found[step]
     if found is None or isinstance(found, Mapping | list):
         said = "nothing" if found is None else "more than one value"
-        names.file.refuse(loc, f"{around.field.name} takes one value, found {said}")
+        names.file.refuse(loc, f"{context.field.name} takes one value, found {said}")
         return None
     return _Value(lambda _: found, Type.ANY, Needs(), (), constant=found)
 
@@ -222,9 +222,9 @@ def _clock_hours(moment: datetime) -> str:
 # ---- whether it fits, and how it is spelled ----
 
 
-def _fits(value: _Value, leaf: Leaf, around: Around, names: Names, loc: Loc) -> bool:
+def _fits(value: _Value, leaf: Leaf, context: LeafContext, names: Names, loc: Loc) -> bool:
     """Whether this type can fill the field; the finding says what would."""
-    field, kind, found = around.field, around.field.kind, value.type
+    field, kind, found = context.field, context.field.kind, value.type
     problem = ""
     if leaf.format is not None:
         problem = "" if found in (Type.MOMENT, Type.SPAN) else f"format is for dates, not for {found.value}"
@@ -233,11 +233,11 @@ def _fits(value: _Value, leaf: Leaf, around: Around, names: Names, loc: Loc) -> 
         problem = "a date needs a format here, such as format: '%Y-%m-%d'"
     if leaf.round is not None and value.type not in (Type.NUMBER, Type.ANY):
         problem = f"round is for numbers, not for {value.type.value}"
-    if kind is Kind.DATETIME_ISO and found is Type.MOMENT and not around.zone_known:
+    if kind is Kind.DATETIME_ISO and found is Type.MOMENT and not context.zone_known:
         problem = "it is sent in UTC, so source.timezone has to be set"
     if found is Type.CODES:
         problem = "a row of a code table is several values; name one"
-    if leaf.as_ == "number" and value.type is Type.TEXT and not _is_a_code(leaf, around, names, loc):
+    if leaf.as_ == "number" and value.type is Type.TEXT and not _is_a_code(leaf, context, names, loc):
         problem = "as: number is for numbers and for what a code table says; of a text nobody knows how it writes them"
     if not problem and not _type_fits(kind, found, leaf):
         problem = f"it holds {_holds(kind)}, found {found.value}"
@@ -250,20 +250,20 @@ def _fits(value: _Value, leaf: Leaf, around: Around, names: Names, loc: Loc) -> 
     return not problem
 
 
-def _says_its_zone(leaf: Leaf, around: Around, names: Names, loc: Loc) -> bool:
+def _says_its_zone(leaf: Leaf, context: LeafContext, names: Names, loc: Loc) -> bool:
     """Whether no letters of a format name a zone that its times are not of; the finding says which."""
     zone = (names.file.values or {}).get("source", {}).get("timezone")
     try:
         check_zone_word(leaf.format or "", zone if isinstance(zone, str) else None)
     except ValueError as error:
-        names.file.refuse(loc, f"{around.field.name}: {error}")
+        names.file.refuse(loc, f"{context.field.name}: {error}")
         return False
     return True
 
 
-def _is_a_code(leaf: Leaf, around: Around, names: Names, loc: Loc) -> bool:
+def _is_a_code(leaf: Leaf, context: LeafContext, names: Names, loc: Loc) -> bool:
     """Whether a text is one that the mapping or its code table wrote, and not the cell."""
-    found = names.column(leaf.col, around.item, loc) if leaf.col is not None else None
+    found = names.column(leaf.col, context.item, loc) if leaf.col is not None else None
     spec = next((plan.spec for plan in found[0].columns if plan.name == found[1]), None) if found is not None else None
     if spec is None or spec.lookup is None:
         return spec is not None and isinstance(spec.one_of, dict)
@@ -288,10 +288,10 @@ def _type_fits(kind: Kind, found: Type, leaf: Leaf) -> bool:
     return found in (Type.TEXT, Type.NUMBER, Type.FLAG)
 
 
-def _speller(found: Type, leaf: Leaf, around: Around) -> Callable[[Any], Any]:
+def _speller(found: Type, leaf: Leaf, context: LeafContext) -> Callable[[Any], Any]:
     """The function from a value to its form in the record. Raises ValueError at once for a format that cannot be used."""
-    kind, record = around.field.kind, around.record
-    flags = FlagForm(leaf.as_) if leaf.as_ in {"yes/no", "true/false"} else around.assumptions.flag_form
+    kind, record = context.field.kind, context.record
+    flags = FlagForm(leaf.as_) if leaf.as_ in {"yes/no", "true/false"} else context.assumptions.flag_form
     numbers = {"text": NumberForm.JSON_STRING, "number": NumberForm.JSON_NUMBER}.get(leaf.as_ or "", record.numbers)
     steps: list[Callable[[Any], Any]] = []
     if leaf.round is not None:
@@ -351,11 +351,11 @@ def _clock(value: Any) -> Any:
 # ---- the compiled leaf ----
 
 
-def _maker(value: _Value, spelled: Callable[[Any], Any], default: Any, around: Around) -> Make:
+def _maker(value: _Value, spelled: Callable[[Any], Any], default: Any, context: LeafContext) -> Make:
     if value.constant is not OMIT:
         constant = value.constant
         return lambda _: constant
-    known = _known(around)
+    known = _known(context)
     if spelled is as_it_is and not known and not value.calculated:
         get = value.get
 
@@ -364,17 +364,17 @@ def _maker(value: _Value, spelled: Callable[[Any], Any], default: Any, around: A
             return default if found is None else found
 
         return copy
-    return _careful_maker(value, spelled, default, around, known)
+    return _careful_maker(value, spelled, default, context, known)
 
 
 def _careful_maker(
-    value: _Value, spelled: Callable[[Any], Any], default: Any, around: Around, known: tuple[str, ...]
+    value: _Value, spelled: Callable[[Any], Any], default: Any, context: LeafContext, known: tuple[str, ...]
 ) -> Make:
     """The maker of a value that is calculated, spelled or held against the values that the interface names."""
-    get, needs, path, field = value.get, value.needs, around.path, around.field
+    get, needs, path, field = value.get, value.needs, context.path, context.field
 
     def make(draft: Draft) -> Any:
-        if draft.all_wrong and draft.lacks(needs):
+        if draft.all_refused and draft.lacks(needs):
             draft.skipped.append(concrete(path, draft.at))
             return OMIT
         try:
@@ -386,7 +386,7 @@ def _careful_maker(
             draft.faults.append(_fault(concrete(path, draft.at), field, error))
             return OMIT
         if known and wire not in known:
-            draft.unnamed.append((concrete(path, draft.at), str(wire), known))
+            draft.unlisted.append((concrete(path, draft.at), str(wire), known))
         return wire
 
     return make
@@ -400,7 +400,7 @@ def _fault(path: str, field: Field, error: BaseException) -> tuple[str, str, dic
 
 def _conditional(make: Make, condition: Evaluate, needs: Needs, path: str) -> Make:
     def made(draft: Draft) -> Any:
-        if draft.all_wrong and draft.lacks(needs):
+        if draft.all_refused and draft.lacks(needs):
             draft.skipped.append(concrete(path, draft.at))
             return OMIT
         try:

@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 from babel import Locale
 from babel.dates import get_month_names
 
-from loadsheet.mapping.conversion_errors import Wrong
+from loadsheet.mapping.conversion_errors import CellProblem
 
 Fold = Literal["error", "first", "second"]
 
@@ -135,7 +135,7 @@ def _offset(text: str | None) -> tzinfo | None:
 
 def formats_reader(
     formats: Sequence[str], locale: str | None, of: Literal["day", "time"] = "day"
-) -> Callable[[str], datetime | Wrong]:
+) -> Callable[[str], datetime | CellProblem]:
     """The formats in order; C304 naming them if none fits. Raises ValueError for one that cannot be used or does not say the whole of
     a day (the hour of a time), and for two of which one would read what the other writes as another moment: which was meant, nobody
     could tell.
@@ -151,9 +151,9 @@ def formats_reader(
         " or ".join(_example(format_) for format_ in formats)
         or "a date cell of a workbook (no text format is declared)"
     )
-    wrong = Wrong("C304", {"expected": expected})
+    wrong = CellProblem("C304", {"expected": expected})
 
-    def read(text: str) -> datetime | Wrong:
+    def read(text: str) -> datetime | CellProblem:
         for reader in readers:
             moment = reader(text)
             if moment is not None:
@@ -236,7 +236,7 @@ def _example(format_: str) -> str:
     return datetime(2026, 3, 31, 14, 5, tzinfo=_EXAMPLE_ZONE).strftime(format_)
 
 
-def settle(moment: datetime, zone: ZoneInfo, fold: Fold) -> datetime | Wrong:
+def localize(moment: datetime, zone: ZoneInfo, fold: Fold) -> datetime | CellProblem:
     """A moment on the zone's clock. Naive ones are read as that clock's local time: C314 if it never showed that time, C315 if
     it did so twice and `fold` does not say which is meant. Aware ones (an offset stood in the text) are brought into the zone.
     """
@@ -247,9 +247,11 @@ def settle(moment: datetime, zone: ZoneInfo, fold: Fold) -> datetime | Wrong:
     if first.utcoffset() == second.utcoffset():
         return first
     if first.astimezone(UTC).astimezone(zone).replace(tzinfo=None) != moment:
-        return Wrong("C314", {"timezone": zone.key})
+        return CellProblem("C314", {"timezone": zone.key})
     if fold == "error":
-        return Wrong("C315", {"timezone": zone.key}, "the mapping can say which is meant: source.fold: first or second")
+        return CellProblem(
+            "C315", {"timezone": zone.key}, "the mapping can say which is meant: source.fold: first or second"
+        )
     return second if fold == "second" else first
 
 

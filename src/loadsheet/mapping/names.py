@@ -34,40 +34,40 @@ class Draft(Frame):
     """The frame of one document: its rows, what was refused in them, and what went wrong while its payload is built."""
 
     __slots__ = (
-        "all_wrong",
+        "all_refused",
         "at",
         "faults",
         "items",
-        "main_wrong",
+        "main_refused",
         "nested",
         "outer_index",
-        "outer_wrong",
-        "row_wrong",
-        "rows_wrong",
+        "outer_refused",
+        "row_refused",
+        "rows_refused",
         "skipped",
-        "unnamed",
+        "unlisted",
     )
 
     nested: Mapping[int, Sequence[Sequence[int]]]
-    outer_wrong: frozenset[int]
-    row_wrong: frozenset[int]
-    main_wrong: frozenset[int]
-    all_wrong: frozenset[tuple[int, int]]
-    rows_wrong: Sequence[Sequence[frozenset[int]]]
+    outer_refused: frozenset[int]
+    row_refused: frozenset[int]
+    main_refused: frozenset[int]
+    all_refused: frozenset[tuple[int, int]]
+    rows_refused: Sequence[Sequence[frozenset[int]]]
 
     def clear(self) -> None:
         """Makes it ready for the next document."""
-        self.row_wrong = self.main_wrong = self.outer_wrong = frozenset()
+        self.row_refused = self.main_refused = self.outer_refused = frozenset()
         self.nested = {}
         self.outer_index = 0  # which row the innermost list over rows is at
-        self.all_wrong = frozenset()
-        self.rows_wrong = ()
+        self.all_refused = frozenset()
+        self.rows_refused = ()
         self.start_payload({})
 
     def start_payload(self, items: dict[str, tuple[int, ...]]) -> None:
         """Makes it ready for a payload, the first of the document or the same once more; `items` is what is known of its lists."""
         self.faults: list[tuple[str, str, dict[str, str]]] = []  # path, code, values of the message
-        self.unnamed: list[tuple[str, str, tuple[str, ...]]] = []  # path, value, the values that the interface names
+        self.unlisted: list[tuple[str, str, tuple[str, ...]]] = []  # path, value, the values that the interface names
         self.skipped: list[str] = []  # paths whose cells were refused
         self.items: dict[str, tuple[int, ...]] = items
         self.at: list[int] = []
@@ -80,13 +80,13 @@ class Draft(Frame):
 
     def lacks(self, needs: Needs) -> bool:
         """Whether any of these values was refused, so that nothing can be made from them."""
-        if not self.all_wrong:
+        if not self.all_refused:
             return False
         return not (
-            needs.here.isdisjoint(self.row_wrong)
-            and needs.first.isdisjoint(self.main_wrong)
-            and needs.all.isdisjoint(self.all_wrong)
-            and needs.around.isdisjoint(self.outer_wrong)
+            needs.here.isdisjoint(self.row_refused)
+            and needs.first.isdisjoint(self.main_refused)
+            and needs.all.isdisjoint(self.all_refused)
+            and needs.around.isdisjoint(self.outer_refused)
         )
 
 

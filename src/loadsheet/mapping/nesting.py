@@ -10,21 +10,21 @@ from typing import Any, NamedTuple
 from loadsheet.mapping.documents import SHARED, SourceRow, rows_of, sets_of
 from loadsheet.mapping.plans import JoinPlan, TablePlan
 from loadsheet.mapping.rows import ReadRow, RowReader
-from loadsheet.mapping.views import is_first, marked, set_of
+from loadsheet.mapping.views import is_first, set_number, with_set_number
 from loadsheet.reading.tables import Row
 
 Nested = Mapping[int, Sequence[Sequence[int]]]
 """Position of a table -> for every row of the table it belongs to, the indexes of its own rows."""
 
 
-class Standing(NamedTuple):
+class SourceRows(NamedTuple):
     """What a document stands on: its rows of the files, and for tables that are not simply rows of a file where theirs are."""
 
     rows: tuple[SourceRow, ...]
     items: dict[str, tuple[int, ...]]
 
 
-def spread_out(
+def expand_sets(
     readers: Sequence[RowReader], rows: Sequence[Sequence[Row]]
 ) -> tuple[list[Sequence[Row]], dict[int, list[list[int]]]]:
     """All rows of a document by table position, with the tables that are made from column sets of others filled in; and for those
@@ -40,7 +40,7 @@ def spread_out(
         for row in found[of]:
             if row.problem is not None:  # its document is refused; nothing of it is looked at
                 continue
-            parts = [marked(part, 0) for part in reader.view.spread(row)]
+            parts = [with_set_number(part, 0) for part in reader.view.expand(row)]
             kept = [part for part in parts if not reader.leaves_out(part)]
             nested[position].append(list(range(len(own), len(own) + len(kept))))
             own += kept
@@ -48,7 +48,7 @@ def spread_out(
     return found, nested
 
 
-def standing(readers: Sequence[RowReader], rows: Sequence[Sequence[Row]]) -> Standing:
+def source_rows(readers: Sequence[RowReader], rows: Sequence[Sequence[Row]]) -> SourceRows:
     """The rows of the files behind the rows of a document, each once."""
     found: list[SourceRow] = []
     places: dict[tuple[str, int], int] = {}
@@ -67,20 +67,20 @@ def standing(readers: Sequence[RowReader], rows: Sequence[Sequence[Row]]) -> Sta
         if reader.plan.is_view:
             items[rows_of(reader.plan.name)] = tuple(indexes)
         if reader.plan.sets is not None:
-            items[sets_of(reader.plan.name)] = tuple(max(set_of(row), 0) for row in own)
+            items[sets_of(reader.plan.name)] = tuple(max(set_number(row), 0) for row in own)
     if any(shared.values()):
         items[SHARED] = tuple(sorted(index for index, is_shared in shared.items() if is_shared))
-    return Standing(tuple(found), items)
+    return SourceRows(tuple(found), items)
 
 
-class Partners(NamedTuple):
+class JoinedRows(NamedTuple):
     """How the rows of one table meet those of the table it is joined to: for each row there its rows here, and rows here of none."""
 
     of: list[list[int]]
-    strangers: list[int]
+    unmatched: list[int]
 
 
-def partners(join: JoinPlan, here: Sequence[Sequence[Any]], there: Sequence[Sequence[Any]]) -> Partners:
+def join_rows(join: JoinPlan, here: Sequence[Sequence[Any]], there: Sequence[Sequence[Any]]) -> JoinedRows:
     """Joins the rows of one document on the values of their columns, which never agree where one is blank."""
     own, other = [pair[0] for pair in join.on], [pair[1] for pair in join.on]
     by_key: dict[tuple[Any, ...], list[int]] = {}
@@ -93,10 +93,10 @@ def partners(join: JoinPlan, here: Sequence[Sequence[Any]], there: Sequence[Sequ
         mine = [] if None in key else by_key.get(key, [])
         of.append(mine)
         met.update(mine)
-    return Partners(of, [index for index in range(len(here)) if index not in met])
+    return JoinedRows(of, [index for index in range(len(here)) if index not in met])
 
 
-def joined_within(tables: Sequence[TablePlan], joins: Mapping[int, JoinPlan]) -> list[tuple[int, JoinPlan]]:
+def inner_joins(tables: Sequence[TablePlan], joins: Mapping[int, JoinPlan]) -> list[tuple[int, JoinPlan]]:
     """The tables that are joined to another than the main one."""
     return [
         (table.position, joins[table.position])

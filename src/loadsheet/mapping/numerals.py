@@ -12,7 +12,7 @@ from decimal import Context, Decimal
 from babel import Locale, UnknownLocaleError
 from babel.numbers import NumberFormatError, format_decimal, get_decimal_symbol, get_group_symbol, parse_decimal
 
-from loadsheet.mapping.conversion_errors import Wrong
+from loadsheet.mapping.conversion_errors import CellProblem
 
 _ZERO = Decimal(0)  # also for -0
 _WIDE = Context(prec=400)  # digits of the longest number that a workbook can hold, and more
@@ -35,7 +35,7 @@ def decimal_mark(locale: str) -> str:
     return get_decimal_symbol(Locale.parse(locale))
 
 
-def number_reader(locale: str) -> Callable[[str], Decimal | Wrong]:
+def number_reader(locale: str) -> Callable[[str], Decimal | CellProblem]:
     """A function from trimmed text to Decimal, or to Wrong with C302 or C316. Digits are 0-9 only; a group separator stands
     between every three digits (or as the locale groups) or nowhere; no exponent. Raises babel.UnknownLocaleError.
     """
@@ -44,7 +44,7 @@ def number_reader(locale: str) -> Callable[[str], Decimal | Wrong]:
     simple = re.compile(rf"([0-9]{{1,28}})(?:{re.escape(point)}([0-9]{{1,12}}))?")
     allowed = re.compile(rf"[0-9{re.escape(group + point)}.,]*[0-9][0-9{re.escape(group + point)}.,]*")
     example = f"write it like {format_decimal(Decimal('1234.5'), locale=language)}"
-    not_a_number = Wrong("C302", {"locale": locale}, example)
+    not_a_number = CellProblem("C302", {"locale": locale}, example)
     foreign = {".", ","} - {group, point}  # Babel would take a dot for the point of a locale that has another one
 
     def exact(digits: str) -> Decimal | None:
@@ -53,12 +53,12 @@ def number_reader(locale: str) -> Callable[[str], Decimal | Wrong]:
         except NumberFormatError:
             return None
 
-    def refused(digits: str, sign: str) -> Wrong:
+    def refused(digits: str, sign: str) -> CellProblem:
         meant = {exact(option): option for option in reversed(_options(digits, locale, group, point))}
         meant.pop(None, None)
         return _refusal([f"{sign}{option}" for option in reversed(meant.values())], not_a_number)
 
-    def read(text: str) -> Decimal | Wrong:
+    def read(text: str) -> Decimal | CellProblem:
         signed, digits, sign = (
             (Decimal.copy_negate, text[1:].lstrip(), "-")
             if text[:1] in _MINUS
@@ -118,8 +118,8 @@ def _with_group(text: str, group: str) -> str:
     return text
 
 
-def _refusal(suggestions: list[str], otherwise: Wrong) -> Wrong:
+def _refusal(suggestions: list[str], otherwise: CellProblem) -> CellProblem:
     if len(suggestions) > 1:
         first, second = suggestions[:2]
-        return Wrong("C316", {"first": first, "second": second}, f"write {first} or {second}")
-    return Wrong("C302", otherwise.values, f"did you mean {suggestions[0]}?") if suggestions else otherwise
+        return CellProblem("C316", {"first": first, "second": second}, f"write {first} or {second}")
+    return CellProblem("C302", otherwise.values, f"did you mean {suggestions[0]}?") if suggestions else otherwise

@@ -63,17 +63,17 @@ class _UnknownError(Exception):
     """A part of a pattern that this walk has no text for."""
 
 
-def form_of(pattern: str, example: object = None) -> str:
+def describe_pattern(pattern: str, example: object = None) -> str:
     """What a text has to look like, in words: `expected: street, zip, city; example: Kade 8, 9711 LM Groningen`. The example is that of the
     mapping, or one made up if the pattern has no named parts.
     """
     parts = group_names(pattern)
-    shown = str(example) if example is not None else "" if parts else text_like(pattern)
+    shown = str(example) if example is not None else "" if parts else example_of(pattern)
     said = [f"expected: {', '.join(parts)}"] if parts else []
     return "; ".join([*said, *([f"example: {shown}"] if shown else [])])
 
 
-def text_like(pattern: str) -> str:
+def example_of(pattern: str) -> str:
     """A short text that the whole of a pattern matches; empty if none is found."""
     try:
         text = _sequence(parser.parse(pattern))

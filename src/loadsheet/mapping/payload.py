@@ -26,10 +26,21 @@ from loadsheet.contract import (
 )
 from loadsheet.mapping.calculation import CALCULATION_ERRORS, reason
 from loadsheet.mapping.documents import Lineage, in_order, list_of
-from loadsheet.mapping.leaves import OMIT, Around, Make, concrete, plan_leaf
+from loadsheet.mapping.fast_path import (
+    CellValue,
+    ConstantValue,
+    EmptyList,
+    EntryList,
+    FastField,
+    FastValue,
+    FullPathValue,
+    ObjectValue,
+    RowList,
+    generate,
+)
+from loadsheet.mapping.leaves import OMIT, LeafContext, Make, concrete, plan_leaf
 from loadsheet.mapping.names import Draft, Names, Needs
 from loadsheet.mapping.scopes import Evaluate
-from loadsheet.mapping.shortcut import Asked, Cell, EachRow, Empty, Inner, Same, Short, ShortValue, WrittenOut, generate
 from loadsheet.mapping.suggestions import did_you_mean, some
 from loadsheet.mapping.units import check_units
 from loadsheet.mapping.yamlfile import Loc
@@ -41,13 +52,13 @@ _TEXTS = frozenset({Kind.STRING, Kind.OFFSET_HOURS, Kind.STRING_OR_NUMERIC, Kind
 @dataclass(frozen=True, slots=True)
 class PayloadPlan:
     """The compiled payload: `make` fills a record, or what can be filled of it; `short` makes a record that is right, much faster, and
-    raises one of `shortcut.DOUBTS` for any other; `notes` are lines for the author. `ordered` are the lists that the mapping calls so,
+    raises one of `fast_path.FALLBACK_ERRORS` for any other; `notes` are lines for the author. `ordered` are the lists that the mapping calls so,
     `written_out` those whose entries it writes out, and `declared` says
     the first of every document (see `documents.in_order`).
     """
 
     make: Make
-    short: Make
+    fast: Make
     lineage: Lineage
     notes: tuple[str, ...]
     ordered: tuple[str, ...] = ()
@@ -69,10 +80,10 @@ def plan_payload(
     planner = _Planner(operation, names, constants, assumptions, zone_known=zone_known)
     nodes = planner.fields(spec, operation.record, None, "", loc)
     planner.check_constants(loc)
-    short = generate([node.short for node in nodes], OMIT)
+    fast = generate([node.fast for node in nodes], OMIT)
     return PayloadPlan(
         _object(nodes),
-        short,
+        fast,
         planner.lineage,
         tuple(planner.notes),
         tuple(planner.ordered),
@@ -86,7 +97,7 @@ class _Node(NamedTuple):
 
     name: str
     make: Make
-    short: Short
+    fast: FastField
     constant: Any = OMIT
 
 
@@ -94,7 +105,7 @@ class _Made(NamedTuple):
     """What makes an array, and the same for the short way (None: it asks)."""
 
     make: Make
-    short: EachRow | WrittenOut | Empty | None = None
+    fast: RowList | EntryList | EmptyList | None = None
 
 
 class _Planner:
@@ -129,10 +140,10 @@ class _Planner:
             here = (*loc, name)
             found = self._field(name, record, here)
             if found is not None:
-                around = Around(
+                context = LeafContext(
                     found, record, item, self._below(path, found), self._constants, self._assumptions, self._zone_known
                 )
-                node = self._node(value, around, here)
+                node = self._node(value, context, here)
                 if node is not None:
                     fields.append(node)
                     leaves[node.name] = value
@@ -173,46 +184,50 @@ class _Planner:
                     loc, f"{where} misses {wanted.name}, which {self._operation.name} requires", at_key=True
                 )
 
-    def _node(self, value: Any, around: Around, loc: Loc) -> _Node | None:
-        found, name = around.field, self._wire(around.field)
+    def _node(self, value: Any, context: LeafContext, loc: Loc) -> _Node | None:
+        found, name = context.field, self._wire(context.field)
         if found.kind is Kind.ARRAY and found.record is not None:
-            array = self._array(value, found.record, around, loc)
+            array = self._array(value, found.record, context, loc)
             return (
-                _Node(name, array.make, self._short(name, around, array.short or Asked(array.make))) if array else None
+                _Node(name, array.make, self._fast(name, context, array.fast or FullPathValue(array.make)))
+                if array
+                else None
             )
         if found.kind is Kind.OBJECT and found.record is not None:
             if not isinstance(value, dict):
                 self._file.refuse(loc, f"{found.name} is an object", "write its fields below it")
                 return None
-            nodes = self.fields(value, found.record, around.item, around.path, loc)
-            inner = Inner(tuple(node.short for node in nodes))
-            return _Node(name, _or_nothing(_object(nodes)), self._short(name, around, inner))
-        leaf = plan_leaf(value, around, self._names, loc)
+            nodes = self.fields(value, found.record, context.item, context.path, loc)
+            inner = ObjectValue(tuple(node.fast for node in nodes))
+            return _Node(name, _or_nothing(_object(nodes)), self._fast(name, context, inner))
+        leaf = plan_leaf(value, context, self._names, loc)
         if leaf is None:
             return None
         self._check_format(value.get("format"), found, (*loc, "format"))
-        self.lineage[around.path] = leaf.sources
+        self.lineage[context.path] = leaf.sources
         if leaf.constant is not OMIT:
-            self._note_constant(leaf.constant, found, around.path, loc)
-        short = self._short(name, around, Same(leaf.constant) if leaf.is_fixed else leaf.cell or Asked(leaf.make))
-        if isinstance(short.value, Same | Cell) and not _is_settled(short):
-            short = replace(short, value=Asked(leaf.make))
-        return _Node(name, leaf.make, short, leaf.constant if leaf.is_fixed else OMIT)
+            self._note_constant(leaf.constant, found, context.path, loc)
+        fast = self._fast(
+            name, context, ConstantValue(leaf.constant) if leaf.is_fixed else leaf.cell or FullPathValue(leaf.make)
+        )
+        if isinstance(fast.value, ConstantValue | CellValue) and not _is_always_valid(fast):
+            fast = replace(fast, value=FullPathValue(leaf.make))
+        return _Node(name, leaf.make, fast, leaf.constant if leaf.is_fixed else OMIT)
 
-    def _short(self, name: str, around: Around, value: ShortValue) -> Short:
+    def _fast(self, name: str, context: LeafContext, value: FastValue) -> FastField:
         """A field for the short way, with what the contract says of its values."""
-        field, assumptions, operation = around.field, self._assumptions, self._operation
-        is_right = value_checker(field, around.record, operation, assumptions)
+        field, assumptions, operation = context.field, self._assumptions, self._operation
+        is_valid = value_checker(field, context.record, operation, assumptions)
         required = field.when is When.ALWAYS or (field.when is When.ON_CREATE and operation.creates)
         is_closed = bool(field.known) and assumptions.known_values == "closed"
         is_text = field.kind in _TEXTS and not is_closed
-        return Short(
+        return FastField(
             name,
             value,
             required,
-            is_right,
+            is_valid,
             text_max=assumptions.text_length_max if is_text else 0,
-            takes_numbers=field.kind is Kind.NUMERIC and not is_closed and is_right(Decimal(1)),
+            takes_numbers=field.kind is Kind.NUMERIC and not is_closed and is_valid(Decimal(1)),
             items_max=assumptions.array_length_max if field.kind is Kind.ARRAY else 0,
         )
 
@@ -240,24 +255,24 @@ class _Planner:
 
     # ---- lists ----
 
-    def _array(self, value: Any, record: Record, around: Around, loc: Loc) -> _Made | None:
+    def _array(self, value: Any, record: Record, context: LeafContext, loc: Loc) -> _Made | None:
         if isinstance(value, dict) and set(value) == {"value"} and value["value"] == []:
-            self.lineage[around.path] = ()
-            return _Made(lambda _: [], Empty())
+            self.lineage[context.path] = ()
+            return _Made(lambda _: [], EmptyList())
         if isinstance(value, dict) and set(value) - {"ordered"} == {"each", "item"} and isinstance(value["item"], dict):
             if not isinstance(value.get("ordered", False), bool):
                 self._file.refuse((*loc, "ordered"), "ordered takes true or false")
             elif value.get("ordered"):
-                self.ordered[around.path] = None
-            return self._each(value, record, around, loc)
+                self.ordered[context.path] = None
+            return self._each(value, record, context, loc)
         if isinstance(value, dict) and set(value) == {"list"} and isinstance(value["list"], list):
-            return self._written_out(value["list"], record, around, (*loc, "list"))
+            return self._written_out(value["list"], record, context, (*loc, "list"))
         self._file.refuse(
-            loc, f"{around.path} is a list", "write {each: TABLE, item: {...}}, {list: [{...}]} or {value: []}"
+            loc, f"{context.path} is a list", "write {each: TABLE, item: {...}}, {list: [{...}]} or {value: []}"
         )
         return None
 
-    def _each(self, value: dict[str, Any], record: Record, around: Around, loc: Loc) -> _Made | None:
+    def _each(self, value: dict[str, Any], record: Record, context: LeafContext, loc: Loc) -> _Made | None:
         position = self._names.list_position(str(value["each"]))
         if position is None:
             hint = did_you_mean(str(value["each"]), self._names.list_names())
@@ -268,30 +283,30 @@ class _Planner:
             )
             return None
         outer = self._names
-        if around.item is not None and not self._belongs(position, around.item):
-            to = outer.tables[around.item].name
+        if context.item is not None and not self._belongs(position, context.item):
+            to = outer.tables[context.item].name
             hint = f"join {outer.tables[position].name} to {to}, or write the entries out under list:"
             self._file.refuse((*loc, "each"), f"its rows do not belong to the rows of {to}", hint)
             return None
-        if around.item is not None:
-            self._names = outer.inside(around.item)
-        nodes = self.fields(value["item"], record, position, f"{around.path}[]", (*loc, "item"))
+        if context.item is not None:
+            self._names = outer.inside(context.item)
+        nodes = self.fields(value["item"], record, position, f"{context.path}[]", (*loc, "item"))
         self._names = outer
         make, children = _object(nodes), outer.children(position)
-        if around.item is not None:
-            return _Made(_each_inner_row(make, position, around.path))
-        short = EachRow(position, tuple(node.short for node in nodes))
-        return _Made(_each_row(make, position, children), short if not children and _is_flat(short.fields) else None)
+        if context.item is not None:
+            return _Made(_each_inner_row(make, position, context.path))
+        fast = RowList(position, tuple(node.fast for node in nodes))
+        return _Made(_each_row(make, position, children), fast if not children and _is_flat(fast.fields) else None)
 
     def _belongs(self, position: int, to: int) -> bool:
         """Whether the rows of a table belong to single rows of the other: joined to them, or made from their column sets."""
         return position != to and self._names.tables[position].belongs_to == to
 
-    def _written_out(self, entries: list[Any], record: Record, around: Around, loc: Loc) -> _Made:
-        item, path = around.item, around.path
+    def _written_out(self, entries: list[Any], record: Record, context: LeafContext, loc: Loc) -> _Made:
+        item, path = context.item, context.path
         self.written_out[path] = None
         made: list[_Entry] = []
-        short: list[tuple[Evaluate | None, tuple[Short, ...]]] = []
+        fast: list[tuple[Evaluate | None, tuple[FastField, ...]]] = []
         for number, entry in enumerate(entries):
             here = (*loc, number)
             if not isinstance(entry, dict):
@@ -306,9 +321,9 @@ class _Planner:
             needs = self._names.needs(condition.uses) if condition is not None else Needs()
             evaluate = condition.evaluate if condition is not None else None
             made.append(_Entry(_object(nodes), evaluate, needs))
-            short.append((evaluate, tuple(node.short for node in nodes)))
-        is_flat = item is None and all(_is_flat(fields) for _, fields in short)
-        return _Made(_entries(made, path), WrittenOut(path, tuple(short)) if is_flat else None)
+            fast.append((evaluate, tuple(node.fast for node in nodes)))
+        is_flat = item is None and all(_is_flat(fields) for _, fields in fast)
+        return _Made(_entries(made, path), EntryList(path, tuple(fast)) if is_flat else None)
 
     def _number_entry(self, before: set[str], pattern: str, number: int) -> None:
         """Gives the paths of one entry its number, so that each entry keeps its own sources."""
@@ -316,18 +331,18 @@ class _Planner:
             self.lineage[f"{pattern[:-2]}[{number}]{path[len(pattern) :]}"] = self.lineage.pop(path)
 
 
-def _is_settled(field: Short) -> bool:
+def _is_always_valid(field: FastField) -> bool:
     """Whether what is the same in all records is right in this field, or what stands for a blank cell."""
     value = field.value
-    same = value.value if isinstance(value, Same) else value.default if isinstance(value, Cell) else OMIT
-    return same is OMIT or field.is_right(same)
+    same = value.value if isinstance(value, ConstantValue) else value.default if isinstance(value, CellValue) else OMIT
+    return same is OMIT or field.is_valid(same)
 
 
-def _is_flat(fields: Sequence[Short]) -> bool:
+def _is_flat(fields: Sequence[FastField]) -> bool:
     """Whether no list stands in an object of these fields: only the exact way knows at which item each list around one is."""
     return not any(
-        (field.items_max and not isinstance(field.value, Empty))
-        or (isinstance(field.value, Inner) and not _is_flat(field.value.fields))
+        (field.items_max and not isinstance(field.value, EmptyList))
+        or (isinstance(field.value, ObjectValue) and not _is_flat(field.value.fields))
         for field in fields
     )
 
@@ -361,7 +376,7 @@ def _each_row(make: Make, position: int, children: tuple[int, ...]) -> Make:
     """One item for each row of a table; within it, of the tables that belong to its rows only what belongs to that row."""
 
     def made(draft: Draft) -> Any:
-        row, row_wrong, everything = draft.row, draft.row_wrong, draft.lists
+        row, row_refused, everything = draft.row, draft.row_refused, draft.lists
         items = []
         draft.at.append(0)
         for index, values in enumerate(everything[position]):
@@ -370,11 +385,11 @@ def _each_row(make: Make, position: int, children: tuple[int, ...]) -> Make:
                 draft.outer_index = index
                 draft.lists = everything
                 draft.narrow(children, index)
-            if draft.all_wrong:
-                draft.row_wrong = draft.rows_wrong[position][index]
+            if draft.all_refused:
+                draft.row_refused = draft.rows_refused[position][index]
             items.append(make(draft))
         draft.at.pop()
-        draft.row, draft.row_wrong, draft.lists = row, row_wrong, everything
+        draft.row, draft.row_refused, draft.lists = row, row_refused, everything
         return items or OMIT
 
     return made
@@ -384,19 +399,19 @@ def _each_inner_row(make: Make, position: int, path: str) -> Make:
     """One item for each row that belongs to the row of the list around."""
 
     def made(draft: Draft) -> Any:
-        row, row_wrong, outer, outer_wrong = draft.row, draft.row_wrong, draft.outer, draft.outer_wrong
+        row, row_refused, outer, outer_refused = draft.row, draft.row_refused, draft.outer, draft.outer_refused
         among, items = draft.nested[position][draft.outer_index], []
         if among:
             draft.items[list_of(concrete(path, draft.at))] = tuple(among)
-        draft.outer, draft.outer_wrong = row, row_wrong
+        draft.outer, draft.outer_refused = row, row_refused
         draft.at.append(0)
         for place, (index, values) in enumerate(zip(among, draft.lists[position], strict=True)):
             draft.row, draft.at[-1] = values, place
-            if draft.all_wrong:
-                draft.row_wrong = draft.rows_wrong[position][index]
+            if draft.all_refused:
+                draft.row_refused = draft.rows_refused[position][index]
             items.append(make(draft))
         draft.at.pop()
-        draft.row, draft.row_wrong, draft.outer, draft.outer_wrong = row, row_wrong, outer, outer_wrong
+        draft.row, draft.row_refused, draft.outer, draft.outer_refused = row, row_refused, outer, outer_refused
         return items or OMIT
 
     return made

@@ -20,7 +20,7 @@ from loadsheet.mapping.numerals import decimal_mark
 from loadsheet.problems import NOWHERE, Problem, Where
 from loadsheet.reading import Native, Table
 
-MISREAD = "L612"
+_WRONG_NOTATION = "L612"
 
 _DATE = re.compile(r"\s*([0-9]{1,2})([./-])([0-9]{1,2})\2[0-9]{2,4}\b")
 _NUMBER = re.compile(r"\s*[+-]?([0-9]+(?:[.,][0-9]+)+)(?![0-9.,])")
@@ -32,7 +32,7 @@ _OTHER = {_DAY_FIRST: _MONTH_FIRST, _MONTH_FIRST: _DAY_FIRST, _COMMA: _POINT, _P
 _EITHER = "either"
 
 
-class Way(NamedTuple):
+class Notation(NamedTuple):
     """How a text is written, by what can be compared (dates with one separator, or numbers); `order` is `either` where it shows nothing."""
 
     of: str
@@ -45,10 +45,10 @@ class _Proof(NamedTuple):
     file: str
     sheet: str
     column: str
-    way: Way
+    notation: Notation
 
 
-class Misreadings:
+class NotationCheck:
     """What documents show of columns that are misread. Let them pass through `watch`, then ask."""
 
     def __init__(self) -> None:
@@ -64,10 +64,10 @@ class Misreadings:
 
     def add(self, problem: Problem) -> None:
         """Take one problem of a document."""
-        way = _refused(problem)
-        if way is not None:
+        notation = _refused_notation(problem)
+        if notation is not None:
             at = problem.where
-            proof = _Proof(at.file, at.sheet, at.column, way)
+            proof = _Proof(at.file, at.sheet, at.column, notation)
             self._proofs.setdefault(proof, problem.found)
 
     def problems(self, tables: Mapping[str, Table]) -> list[Problem]:
@@ -83,7 +83,7 @@ class Misreadings:
         )
 
     def _judge(self, proof: _Proof, value: str, table: Table) -> Problem | None:
-        either = proof._replace(way=Way(proof.way.of, _EITHER))
+        either = proof._replace(notation=Notation(proof.notation.of, _EITHER))
         if either in self._proofs or table.header.count(proof.column) != 1:  # what reads both ways was refused as well
             return None
         position, count, first = table.header.index(proof.column), 0, None
@@ -91,15 +91,15 @@ class Misreadings:
             cell = row.cells[position]
             if row.ignored or row.problem or isinstance(cell, Native):
                 continue
-            way = way_of(cell, proof.way.of)
-            if way == _OTHER[proof.way.order]:
+            notation = notation_order(cell, proof.notation.of)
+            if notation == _OTHER[proof.notation.order]:
                 return None
-            if way == _EITHER:
+            if notation == _EITHER:
                 count, first = count + 1, first or (row.number, cell)
         if first is None:
             return None
-        told = {"read": _OTHER[proof.way.order], "written": proof.way.order, "proof": value, "count": count}
-        return Problem(MISREAD, table.where(first[0], position), first[1], told, _hint(table.file))
+        told = {"read": _OTHER[proof.notation.order], "written": proof.notation.order, "proof": value, "count": count}
+        return Problem(_WRONG_NOTATION, table.where(first[0], position), first[1], told, _hint(table.file))
 
 
 def _hint(file: str) -> str:
@@ -109,13 +109,13 @@ def _hint(file: str) -> str:
     )
 
 
-def way_of(text: str, of: str) -> str:
+def notation_order(text: str, of: str) -> str:
     """In which order a text is written, as a date with the separator `of` or (empty) as a number; empty if it is no such text."""
     found = _number(text) if not of else _date(text)
     return found.order if found is not None and found.of == of else ""
 
 
-def _date(text: str) -> Way | None:
+def _date(text: str) -> Notation | None:
     found = _DATE.match(text)
     if found is None or found[1] == found[3]:
         return None
@@ -123,37 +123,37 @@ def _date(text: str) -> Way | None:
     if min(first, second) > _MONTHS:
         return None
     if max(first, second) <= _MONTHS:
-        return Way(found[2], _EITHER)
-    return Way(found[2], _DAY_FIRST if first > second else _MONTH_FIRST)
+        return Notation(found[2], _EITHER)
+    return Notation(found[2], _DAY_FIRST if first > second else _MONTH_FIRST)
 
 
-def _number(text: str) -> Way | None:
+def _number(text: str) -> Notation | None:
     found = _NUMBER.match(text)
     if found is None:
         return None
     if _THOUSANDS.fullmatch(found[1]):
-        return Way("", _EITHER)
+        return Notation("", _EITHER)
     marks = [letter for letter in found[1] if letter in ".,"]
     if marks.count(marks[-1]) > 1 or len(set(marks[:-1])) > 1:  # 1,234,567 or 1.2,3.4
         return None
-    return Way("", _COMMA if marks[-1] == "," else _POINT)
+    return Notation("", _COMMA if marks[-1] == "," else _POINT)
 
 
-def _refused(problem: Problem) -> Way | None:
+def _refused_notation(problem: Problem) -> Notation | None:
     """How a refused value is written, if its column is read the other way; `either` for a number that could be read both ways."""
     if problem.code not in ("C302", "C304", "C316"):
         return None
-    way = _date(problem.found) if problem.code == "C304" else _number(problem.found)
-    if way is None:
+    notation = _date(problem.found) if problem.code == "C304" else _number(problem.found)
+    if notation is None:
         return None
     if problem.code == "C304":
         declared = [_date(example) for example in str(problem.values.get("expected", "")).split(" or ")]
-        read = {one.order for one in declared if one is not None and one.of == way.of}
+        read = {one.order for one in declared if one is not None and one.of == notation.of}
     elif problem.code == "C302":
         read = {_POINT if decimal_mark(problem.values["locale"]) == "." else _COMMA}
     else:  # with one mark only it is none of the column's
-        read = {_OTHER.get(way.order, "")} if len(re.findall("[.,]", problem.found)) == 1 else set()
-    return way if way.order == _EITHER or read == {_OTHER[way.order]} else None
+        read = {_OTHER.get(notation.order, "")} if len(re.findall("[.,]", problem.found)) == 1 else set()
+    return notation if notation.order == _EITHER or read == {_OTHER[notation.order]} else None
 
 
 _DATES = re.compile(rb'"(\w*datetime)":"(\d{4}-\d\d-\d\d)')
@@ -161,14 +161,14 @@ _HINT = "check the date; if it is right, there is nothing to do"
 
 
 @dataclass(frozen=True, slots=True)
-class FarDates:
+class DateRangeCheck:
     """The bounds: the first and the last day that is not pointed out, as ISO texts."""
 
     first: str
     last: str
 
     @classmethod
-    def around(cls, now: datetime, *, years_back: int, years_ahead: int) -> "FarDates":
+    def around(cls, now: datetime, *, years_back: int, years_ahead: int) -> "DateRangeCheck":
         """The bounds so many years around the day of a run; 0: there is none on that side."""
         first = _moved(now.date(), -years_back) if years_back else ""
         return cls(first, _moved(now.date(), years_ahead) if years_ahead else "9999-99-99")

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Self
 
 from loadsheet.contract import Assumptions
 from loadsheet.mapping.compile import Mapping as CompiledMapping
-from loadsheet.mapping.compile import examine, together
+from loadsheet.mapping.compile import combined_error, examine
 from loadsheet.mapping.filenames import PLACEHOLDER, match
 from loadsheet.mapping.suggestions import nearest
 from loadsheet.mapping.yamlfile import KEY, read_yaml
@@ -33,7 +33,7 @@ _FILES = re.compile(r"\bfiles:[ \t]*(\[[^\]]*\]|(?:\n[ \t]*-[^\n]*)+|[^\s\[{,][^
 _FIX = re.compile(r"\.fix(\.[^./]+)$", re.IGNORECASE)
 
 
-class Broken(NamedTuple):
+class BrokenMapping(NamedTuple):
     """A mapping file that does not load: its path in the folder, the folder of its shipper (empty: none), its name as far as that can be read,
     the first finding, the patterns of its files, and whether these are all.
     """
@@ -79,24 +79,24 @@ class Broken(NamedTuple):
         return known if self.all_known else f"{known}, and {more}" if known else more
 
 
-class Loaded(tuple[CompiledMapping, ...]):  # noqa: SLOT001 (a tuple cannot have any)
+class LoadedMappings(tuple[CompiledMapping, ...]):  # noqa: SLOT001 (a tuple cannot have any)
     """The mappings of a folder that load, and those that do not."""
 
-    broken: tuple[Broken, ...]
+    broken: tuple[BrokenMapping, ...]
 
-    def __new__(cls, mappings: Iterable[CompiledMapping], broken: Iterable[Broken] = ()) -> Self:
+    def __new__(cls, mappings: Iterable[CompiledMapping], broken: Iterable[BrokenMapping] = ()) -> Self:
         """These mappings, as a tuple."""
         made = super().__new__(cls, mappings)
         made.broken = tuple(broken)
         return made
 
 
-def broken_among(mappings: Iterable[CompiledMapping]) -> tuple[Broken, ...]:
+def broken_mappings(mappings: Iterable[CompiledMapping]) -> tuple[BrokenMapping, ...]:
     """The mappings that did not load when these were loaded."""
-    return mappings.broken if isinstance(mappings, Loaded) else ()
+    return mappings.broken if isinstance(mappings, LoadedMappings) else ()
 
 
-def broken_mapping(path: Path, folder: Path, finding: MappingError) -> Broken:
+def broken_mapping(path: Path, folder: Path, finding: MappingError) -> BrokenMapping:
     """A mapping file that does not load, as far as it can be read."""
     shipper = "" if path.parent == folder else path.parent.name
     name, patterns, all_known = path.stem, tuple[str, ...](), False
@@ -108,7 +108,7 @@ def broken_mapping(path: Path, folder: Path, finding: MappingError) -> Broken:
             break
     else:
         patterns = _from_text(path)
-    return Broken(path.relative_to(folder).as_posix(), shipper, name, finding, patterns, all_known)
+    return BrokenMapping(path.relative_to(folder).as_posix(), shipper, name, finding, patterns, all_known)
 
 
 def _values(path: Path, folder: Path) -> Iterator[dict[str, Any]]:
@@ -168,7 +168,7 @@ class Routes:
     blocked: Mapping[str, Problem] = field(default_factory=dict)
 
 
-def load_folder(folder: Path, assumptions: Assumptions) -> Loaded:
+def load_folder(folder: Path, assumptions: Assumptions) -> LoadedMappings:
     """Every mapping of a folder (`*.yaml`, `*.yml`) that loads, by file name, and those of the shippers in the folders below it; those
     that do not load, or take the name of another, are `broken`. Raises one MappingError if none loads, or if there is no such folder.
     """
@@ -178,7 +178,7 @@ def load_folder(folder: Path, assumptions: Assumptions) -> Loaded:
         )
     examined = [(path, *examine(path, assumptions, folder)) for path in mapping_files(folder)]
     mappings: dict[str, CompiledMapping] = {}
-    broken: list[Broken] = []
+    broken: list[BrokenMapping] = []
     findings: list[MappingError] = []
     for path, mapping, found in examined:
         if mapping is not None and mapping.name in mappings:
@@ -189,8 +189,8 @@ def load_folder(folder: Path, assumptions: Assumptions) -> Loaded:
         findings += found
         broken += [broken_mapping(path, folder, found[0])] if found else []
     if findings and not mappings:
-        raise together(findings)
-    return Loaded(mappings.values(), broken)
+        raise combined_error(findings)
+    return LoadedMappings(mappings.values(), broken)
 
 
 def of_shipper(mapping: CompiledMapping, shipper: str) -> CompiledMapping:
@@ -234,7 +234,7 @@ def route(
     slash matches the bare file name in any folder. `names` are all that is there: companions are looked for among them. A fix file
     goes where its original went, by the name in `fixes`, else by its own without `.fix`; it lies where files of that mapping lie.
     """
-    broken = broken_among(mappings)
+    broken = broken_mappings(mappings)
     by_shipper: dict[str, list[CompiledMapping]] = {"": [], **{one.shipper.casefold(): [] for one in broken}}
     for mapping in mappings:
         by_shipper.setdefault(mapping.shipper.casefold(), []).append(mapping)
@@ -269,7 +269,7 @@ def route(
 
 
 def _blocked(
-    name: str, broken: Sequence[Broken], by_shipper: Mapping[str, object], *, is_taken: bool
+    name: str, broken: Sequence[BrokenMapping], by_shipper: Mapping[str, object], *, is_taken: bool
 ) -> Problem | None:
     """Why a file stays in the inbox: a mapping that does not load names it, or may, and no other does."""
     area = _shipper_of(name, by_shipper) if broken else ""
@@ -307,7 +307,7 @@ def _shipper_of(name: str, by_shipper: Mapping[str, object]) -> str:
 def is_for(mapping: CompiledMapping, name: str, mappings: Sequence[CompiledMapping]) -> bool:
     """Whether a mapping takes files that lie where this one does: those of its shipper, or of all who have no mappings of their own."""
     shippers = dict.fromkeys(other.shipper.casefold() for other in (*mappings, mapping))
-    shippers |= dict.fromkeys(other.shipper.casefold() for other in broken_among(mappings))
+    shippers |= dict.fromkeys(other.shipper.casefold() for other in broken_mappings(mappings))
     return _shipper_of(name, shippers) == mapping.shipper.casefold()
 
 

@@ -10,15 +10,15 @@ from zoneinfo import ZoneInfo
 
 from loadsheet.mapping.calculation import CALCULATION_ERRORS, reason
 from loadsheet.mapping.conversion import ColumnPlan
-from loadsheet.mapping.conversion_errors import FOLLOWS, Noted, Wrong
-from loadsheet.mapping.moments import settle
+from loadsheet.mapping.conversion_errors import CONSEQUENCE, CellProblem, ValueWithWarning
+from loadsheet.mapping.moments import localize
 from loadsheet.mapping.plans import DerivedPlan, FinishPlan, TablePlan
 from loadsheet.mapping.scopes import Frame
 from loadsheet.mapping.views import View
 from loadsheet.reading.tables import Native, Row, Table
 
 _REMEMBERED = 4_096  # distinct texts a column
-_SPECIAL = frozenset({Wrong, Noted})
+_SPECIAL = frozenset({CellProblem, ValueWithWarning})
 
 
 class ReadRow(NamedTuple):
@@ -26,11 +26,11 @@ class ReadRow(NamedTuple):
 
     row: Row
     values: list[Any]
-    wrong: dict[int, Wrong]
-    noted: dict[int, Wrong]
+    refused: dict[int, CellProblem]
+    warnings: dict[int, CellProblem]
 
 
-_NOTHING: dict[int, Wrong] = {}
+_NOTHING: dict[int, CellProblem] = {}
 
 
 class _Memory(dict[str, Any]):
@@ -91,13 +91,13 @@ class RowReader:
 
     def read(self, row: Row) -> ReadRow:
         """All values of a row. What is refused is in `wrong`; nothing is raised."""
-        values, wrong, noted = self._convert(row.cells, self._cells)
+        values, refused, warnings = self._convert(row.cells, self._cells)
         values += self._derived
         for finish in self.plan.finishes:
-            wrong, noted = self._finish(finish, values, wrong, noted)
+            refused, warnings = self._finish(finish, values, refused, warnings)
         for derived in self.plan.derived:
-            wrong = self._derive(derived, values, wrong)
-        return ReadRow(row, values, wrong, noted)
+            refused = self._derive(derived, values, refused)
+        return ReadRow(row, values, refused, warnings)
 
     def places(self, indexes: Iterable[int]) -> frozenset[int]:
         """Where the cells that `some` reads for these columns are in a row of the file."""
@@ -120,20 +120,20 @@ class RowReader:
 
         return read
 
-    def some(self, indexes: Iterable[int]) -> Callable[[Row], tuple[list[Any], dict[int, Wrong]]]:
+    def some(self, indexes: Iterable[int]) -> Callable[[Row], tuple[list[Any], dict[int, CellProblem]]]:
         """A function that reads only these columns (and the row's time zone); the other values are None."""
         needed = self._needed(indexes)
         cells = tuple(cell for cell in self._cells if cell.slot in needed)
         blank = [None] * len(self._cells)
 
-        def read(row: Row) -> tuple[list[Any], dict[int, Wrong]]:
-            found, wrong, _ = self._convert(row.cells, cells)
+        def read(row: Row) -> tuple[list[Any], dict[int, CellProblem]]:
+            found, refused, _ = self._convert(row.cells, cells)
             values: list[Any] = blank.copy()
             for cell, value in zip(cells, found, strict=True):
                 values[cell.slot] = value
-            return values, wrong
+            return values, refused
 
-        def read_texts(row: Row) -> tuple[list[Any], dict[int, Wrong]]:
+        def read_texts(row: Row) -> tuple[list[Any], dict[int, CellProblem]]:
             values: list[Any] = blank.copy()
             for slot, position, texts, _, _ in cells:
                 value = texts[row.cells[position]]
@@ -149,8 +149,8 @@ class RowReader:
         rule = self.plan.ignore
         if rule is None or row.problem is not None:
             return False
-        values, wrong, _ = self._convert(row.cells, self._cells)
-        if any(index in wrong and wrong[index].code != "C301" for index in self.plan.ignore_needs):
+        values, refused, _ = self._convert(row.cells, self._cells)
+        if any(index in refused and refused[index].code != "C301" for index in self.plan.ignore_needs):
             return False
         self._frame.row = values
         try:
@@ -162,20 +162,20 @@ class RowReader:
         """Where in the file's row the cell is; None for derived values and for columns that the file lacks."""
         return self.view.position(index, row)
 
-    def decided_by(self, index: int, wrong: Wrong) -> Sequence[int]:
+    def decided_by(self, index: int, refused: CellProblem) -> Sequence[int]:
         """The other columns of the row that have a part in the refusal of a value: what a computed one is computed from, the further keys of a
         code table, the time zone of a moment.
         """
         if index >= len(self.plan.columns):
             return (index,)
-        if wrong.code in ("C314", "C315") and self.plan.zone is not None:
+        if refused.code in ("C314", "C315") and self.plan.zone is not None:
             return (self.plan.zone,)
         finish = next((one for one in self.plan.finishes if one.column.slot.index == index), None)
-        return finish.others if finish is not None and wrong.code == "C306" else ()
+        return finish.others if finish is not None and refused.code == "C306" else ()
 
     def _convert(
         self, row: Sequence[str], cells: Sequence[_Cell]
-    ) -> tuple[list[Any], dict[int, Wrong], dict[int, Wrong]]:
+    ) -> tuple[list[Any], dict[int, CellProblem], dict[int, CellProblem]]:
         """The values of these columns in their order, the refused ones as None."""
         if self._is_typed:
             values = [_value(row[cell.position], cell) for cell in cells]
@@ -183,18 +183,24 @@ class RowReader:
             values = (
                 self._all_texts(row) if cells is self._cells else [cell.texts[row[cell.position]] for cell in cells]
             )
-        wrong, noted = _NOTHING, _NOTHING
+        refused, warnings = _NOTHING, _NOTHING
         if not _SPECIAL.isdisjoint(map(type, values)):
-            wrong = {cell.slot: value for cell, value in zip(cells, values, strict=True) if type(value) is Wrong}
-            noted = {
-                cell.slot: value.warning for cell, value in zip(cells, values, strict=True) if type(value) is Noted
+            refused = {
+                cell.slot: value for cell, value in zip(cells, values, strict=True) if type(value) is CellProblem
             }
-            values = [None if type(value) is Wrong else _bare(value) for value in values]
+            warnings = {
+                cell.slot: value.warning
+                for cell, value in zip(cells, values, strict=True)
+                if type(value) is ValueWithWarning
+            }
+            values = [None if type(value) is CellProblem else _bare(value) for value in values]
         if self._zoned:
-            wrong = self._settle(values, wrong, cells)
-        return values, wrong, noted
+            refused = self._localize(values, refused, cells)
+        return values, refused, warnings
 
-    def _settle(self, values: list[Any], wrong: dict[int, Wrong], cells: Sequence[_Cell]) -> dict[int, Wrong]:
+    def _localize(
+        self, values: list[Any], refused: dict[int, CellProblem], cells: Sequence[_Cell]
+    ) -> dict[int, CellProblem]:
         """Brings the moments of a row onto the clock that its own column names."""
         places = {cell.slot: place for place, cell in enumerate(cells)}
         zone = self._zone(values[places[self.plan.zone]] if self.plan.zone in places else None)
@@ -204,11 +210,11 @@ class RowReader:
             if place is None or moment is None:
                 continue
             is_date = column.spec.type == "date"
-            settled = moment.replace(tzinfo=zone) if is_date else settle(moment, zone, self.plan.fold)
-            values[place] = None if isinstance(settled, Wrong) else settled
-            if isinstance(settled, Wrong):
-                wrong = {**wrong, column.slot.index: settled}
-        return wrong
+            localized = moment.replace(tzinfo=zone) if is_date else localize(moment, zone, self.plan.fold)
+            values[place] = None if isinstance(localized, CellProblem) else localized
+            if isinstance(localized, CellProblem):
+                refused = {**refused, column.slot.index: localized}
+        return refused
 
     def _zone(self, name: str | None) -> ZoneInfo:
         if name is None:
@@ -219,36 +225,38 @@ class RowReader:
         return zone
 
     def _finish(
-        self, plan: FinishPlan, values: list[Any], wrong: dict[int, Wrong], noted: dict[int, Wrong]
-    ) -> tuple[dict[int, Wrong], dict[int, Wrong]]:
+        self, plan: FinishPlan, values: list[Any], refused: dict[int, CellProblem], warnings: dict[int, CellProblem]
+    ) -> tuple[dict[int, CellProblem], dict[int, CellProblem]]:
         index, rule = plan.column.slot.index, plan.column.finish
-        if values[index] is None or rule is None or index in wrong:
-            return wrong, noted
-        if wrong and not wrong.keys().isdisjoint(plan.others):
+        if values[index] is None or rule is None or index in refused:
+            return refused, warnings
+        if refused and not refused.keys().isdisjoint(plan.others):
             values[index] = None
-            return {**wrong, index: FOLLOWS}, noted
+            return {**refused, index: CONSEQUENCE}, warnings
         self._frame.row = values
         text = values[index]
-        if plan.when is not None and plan.needs.isdisjoint(wrong) and plan.when.evaluate(self._frame):
+        if plan.when is not None and plan.needs.isdisjoint(refused) and plan.when.evaluate(self._frame):
             text = text.rjust(rule.to, rule.letter)
         value = rule.finish(text, [values[other] or "" for other in plan.others])
-        if isinstance(value, Wrong):
+        if isinstance(value, CellProblem):
             values[index] = None
-            return {**wrong, index: value}, noted
-        if isinstance(value, Noted):
-            noted, value = {**noted, index: value.warning}, value.value
+            return {**refused, index: value}, warnings
+        if isinstance(value, ValueWithWarning):
+            warnings, value = {**warnings, index: value.warning}, value.value
         values[index] = value
-        return wrong, noted
+        return refused, warnings
 
-    def _derive(self, derived: DerivedPlan, values: list[Any], wrong: dict[int, Wrong]) -> dict[int, Wrong]:
-        if wrong and not derived.needs.isdisjoint(wrong):
-            return {**wrong, derived.index: FOLLOWS}
+    def _derive(
+        self, derived: DerivedPlan, values: list[Any], refused: dict[int, CellProblem]
+    ) -> dict[int, CellProblem]:
+        if refused and not derived.needs.isdisjoint(refused):
+            return {**refused, derived.index: CONSEQUENCE}
         self._frame.row = values
         try:
             values[derived.index] = derived.expression.evaluate(self._frame)
         except CALCULATION_ERRORS as error:
-            return {**wrong, derived.index: Wrong("G407", {"target": derived.name, "reason": reason(error)})}
-        return wrong
+            return {**refused, derived.index: CellProblem("G407", {"target": derived.name, "reason": reason(error)})}
+        return refused
 
 
 def _texts_of(cells: Sequence[_Cell]) -> Callable[[Sequence[str]], list[Any]]:
@@ -272,4 +280,4 @@ def _value(cell: str, column: _Cell) -> Any:
 
 
 def _bare(value: Any) -> Any:
-    return value.value if type(value) is Noted else value
+    return value.value if type(value) is ValueWithWarning else value

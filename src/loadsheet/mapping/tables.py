@@ -12,7 +12,7 @@ from typing import Any
 
 from loadsheet.contract import Operation
 from loadsheet.mapping.calculation import Type
-from loadsheet.mapping.conversion import ColumnPlan, Habits, plan_column
+from loadsheet.mapping.conversion import ColumnPlan, Conventions, plan_column
 from loadsheet.mapping.lookups import Lookup
 from loadsheet.mapping.plans import DerivedPlan, FinishPlan, TablePlan
 from loadsheet.mapping.schema import Column, Derived, Join, MappingSpec, TableSpec, ZoneSpec
@@ -37,14 +37,14 @@ def plan_tables(
     spec: MappingSpec,
     operation: Operation | None,
     *,
-    habits: Habits,
+    conventions: Conventions,
     zone: ZoneSpec | None,
     lookups: Mapping[str, Lookup],
     file: YamlFile,
     chooser: str | None = None,
 ) -> tuple[TablePlan, ...] | None:
     """The compiled tables, the main one first, or None with the findings. `chooser` is the column that chooses the operation."""
-    planner = _Planner(spec, habits, zone, lookups, file, chooser=chooser)
+    planner = _Planner(spec, conventions, zone, lookups, file, chooser=chooser)
     order = planner.table_order()
     if order is None:
         return None
@@ -64,7 +64,7 @@ class _Planner:
     def __init__(
         self,
         spec: MappingSpec,
-        habits: Habits,
+        conventions: Conventions,
         zone: ZoneSpec | None,
         lookups: Mapping[str, Lookup],
         file: YamlFile,
@@ -75,7 +75,7 @@ class _Planner:
         self._sourcing = Sourcing(spec, file, self._expression)
         self._order: list[str] = []
         self._spec = spec
-        self._habits = habits
+        self._conventions = conventions
         self._zone = zone
         self._lookups = lookups
         self._file = file
@@ -135,11 +135,11 @@ class _Planner:
             columns = whole_and_parts(columns, self._file, loc)
         slots = {column.name: column.slot for column in columns}
         derived = self._derived(name, slots, tables)
-        shape = Shape(name, slots, self._habits.fold)
+        shape = Shape(name, slots, self._conventions.fold)
         zone = slots.get(self._zone.col.removeprefix(f"{name}.")) if self._zone is not None else None
         plan = TablePlan(
             name, position, tuple(columns), derived, self._finishes(columns, shape, loc), shape,
-            zone=zone.index if zone is not None else None, default_zone=self._habits.zone, fold=self._habits.fold,
+            zone=zone.index if zone is not None else None, default_zone=self._conventions.zone, fold=self._conventions.fold,
         )  # fmt: skip
         self._check_zone(position, plan)
         plan = self._sourcing.sourced(plan, self._order, loc)
@@ -172,7 +172,7 @@ class _Planner:
             if spec is not None:
                 self._check_bounds(spec, here)
                 plan = plan_column(
-                    name, spec, index, habits=self._habits, lookups=self._lookups, file=self._file, loc=here
+                    name, spec, index, conventions=self._conventions, lookups=self._lookups, file=self._file, loc=here
                 )
             found.append(plan)
         whole = [plan for plan in found if plan is not None]
@@ -194,7 +194,7 @@ class _Planner:
             self._check_name(name, here)
             spec = read_part(Derived, self._file, value, here)
             expression = (
-                self._expression(spec.expr, Shape(table, dict(slots), self._habits.fold), (*here, "expr"))
+                self._expression(spec.expr, Shape(table, dict(slots), self._conventions.fold), (*here, "expr"))
                 if spec
                 else None
             )
@@ -268,7 +268,7 @@ class _Planner:
             return plan
         columns = {name: slot for name, slot in plan.shape.slots.items() if slot.index < len(plan.columns)}
         loc = ("source", "tables", plan.name, "ignore_rows")
-        rule = self._expression(spec.ignore_rows, Shape(plan.name, columns, self._habits.fold), loc)
+        rule = self._expression(spec.ignore_rows, Shape(plan.name, columns, self._conventions.fold), loc)
         if rule is None:
             return plan
         needs = tuple(sorted(columns[use.column].index for use in rule.uses))

@@ -60,7 +60,7 @@ class Targets:
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class PayloadContext:
     """What payloads are compiled with."""
 
     names: Names
@@ -102,11 +102,11 @@ def _operations(name: str) -> tuple[Operation, ...]:
 
 
 def plan_targets(
-    target: TargetPlan, spec: MappingSpec, around: Surroundings, lookups: Mapping[str, Lookup]
+    target: TargetPlan, spec: MappingSpec, context: PayloadContext, lookups: Mapping[str, Lookup]
 ) -> Targets | None:
     """The compiled variants, or None with the findings."""
-    file = around.names.file
-    main = around.names.tables[0]
+    file = context.names.file
+    main = context.names.tables[0]
     chosen = [target.name] if target.column is None else _chosen(target.column, main, lookups, file)
     if not chosen:
         return None
@@ -115,7 +115,7 @@ def plan_targets(
         {operation.name for name in names for operation in _operations(name)}, key=list(SENDING_ORDER).index
     )
     _check_trees(spec, operations, file)
-    planner = _Planner(spec, around, operations)
+    planner = _Planner(spec, context, operations)
     by_name = {name: planner.variant(name) for name in names}
     slot = main.shape.slots.get(target.column or "")
     return Targets(
@@ -174,11 +174,11 @@ class _Planner:
     only the first has are left out.
     """
 
-    def __init__(self, spec: MappingSpec, around: Surroundings, operations: list[str]) -> None:
+    def __init__(self, spec: MappingSpec, context: PayloadContext, operations: list[str]) -> None:
         self.lineage: Lineage = {}
         self.notes: list[str] = []
         self._spec = spec
-        self._around = around
+        self._around = context
         self._operations = [BY_NAME[name] for name in operations]
         self._variants: dict[str, Variant] = {}
 
@@ -190,15 +190,15 @@ class _Planner:
 
     def _variant(self, operation: Operation) -> Variant:
         if operation.name not in self._variants:
-            around = self._around
+            context = self._around
             tree, loc = self._tree(operation)
             plan = plan_payload(
                 tree,
                 operation,
-                around.names,
-                around.constants,
-                around.assumptions,
-                zone_known=around.zone_known,
+                context.names,
+                context.constants,
+                context.assumptions,
+                zone_known=context.zone_known,
                 loc=loc,
             )
             for path, sources in plan.lineage.items():
@@ -207,7 +207,7 @@ class _Planner:
             self._variants[operation.name] = Variant(
                 operation,
                 plan,
-                checker(operation, around.assumptions),
+                checker(operation, context.assumptions),
                 required_fields(operation),
                 (*plan.ordered, *plan.written_out),
             )

@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from loadsheet.mapping.conversion_errors import FOLLOWS, Noted, SettingError, Wrong
+from loadsheet.mapping.conversion_errors import CONSEQUENCE, CellProblem, SettingError, ValueWithWarning
 from loadsheet.mapping.lookups import Lookup, folded
-from loadsheet.mapping.patterns import PatternError, form_of, matcher
+from loadsheet.mapping.patterns import PatternError, describe_pattern, matcher
 from loadsheet.mapping.schema import Column
 from loadsheet.mapping.suggestions import did_you_mean_value, some
 from loadsheet.reading.tables import Native
@@ -65,9 +65,9 @@ def finish_by_row(spec: Column, lookup: Lookup | None) -> Finish | None:
 
         def finish(text: str, others: Sequence[str]) -> Any:
             value = check(text if always is None else text.rjust(always.to, always.with_))
-            if isinstance(value, Wrong):
+            if isinstance(value, CellProblem):
                 return value
-            return find(value.value if isinstance(value, Noted) else value, others)
+            return find(value.value if isinstance(value, ValueWithWarning) else value, others)
 
     elif pad is None or pad.when is None:
         return None
@@ -89,7 +89,7 @@ def before_codes(spec: Column, *, padded: bool) -> Callable[[str], str | None]:
     def read(text: str) -> str | None:
         text = start(bare(text))
         value = check(text if pad is None else text.rjust(pad.to, pad.with_))
-        return None if isinstance(value, Wrong) else value.value if isinstance(value, Noted) else value
+        return None if isinstance(value, CellProblem) else value.value if isinstance(value, ValueWithWarning) else value
 
     return read
 
@@ -100,9 +100,9 @@ def part_reader(name: str, convert: _Parse, whole: _Parse, split: str) -> _Parse
 
     def read(cell: str) -> Any:
         value = whole(cell)
-        if isinstance(value, Wrong):
-            return FOLLOWS
-        found = match((value.value if isinstance(value, Noted) else value) or "")
+        if isinstance(value, CellProblem):
+            return CONSEQUENCE
+        found = match((value.value if isinstance(value, ValueWithWarning) else value) or "")
         return convert("" if found is None else found[name] or "")
 
     return read
@@ -128,16 +128,16 @@ def _in_turn(steps: Sequence[_Parse]) -> _Parse:
 
     def finish(text: str) -> Any:
         value: Any = text
-        noted: Wrong | None = None
+        noted: CellProblem | None = None
         for step in steps:
             value = step(value)
-            if isinstance(value, Wrong):
+            if isinstance(value, CellProblem):
                 return value
-            if isinstance(value, Noted):
+            if isinstance(value, ValueWithWarning):
                 value, noted = value
             if value is None:  # a code that means nothing
                 break
-        return value if noted is None else Noted(value, noted)
+        return value if noted is None else ValueWithWarning(value, noted)
 
     return finish
 
@@ -158,13 +158,15 @@ def _length(spec: Column) -> list[_Parse]:
 
     def check(text: str) -> Any:
         if len(text) < least:
-            return Wrong("C305", {"expected": f"at least {least} characters"})
+            return CellProblem("C305", {"expected": f"at least {least} characters"})
         if most is None or len(text) <= most:
             return text
         said = {"length": len(text), "expected": most}
         if cut:
-            return Noted(text[:most].rstrip(), Wrong("C312", said, f"cut to {most} characters", "warning"))
-        return Wrong("C312", said)
+            return ValueWithWarning(
+                text[:most].rstrip(), CellProblem("C312", said, f"cut to {most} characters", "warning")
+            )
+        return CellProblem("C312", said)
 
     return [check]
 
@@ -174,7 +176,7 @@ def _matching(key: str, pattern: str, example: object) -> _Parse:
         match = matcher(pattern)
     except PatternError as error:
         raise SettingError(key, f"{key}: {error}") from None
-    wrong = Wrong("C313", hint=form_of(pattern, example))
+    wrong = CellProblem("C313", hint=describe_pattern(pattern, example))
     return lambda text: wrong if match(text) is None else text
 
 
@@ -186,7 +188,7 @@ def _codes(spec: Column, lookup: Lookup | None) -> list[_Parse]:
         return []
     meanings = spec.one_of if isinstance(spec.one_of, dict) else {word: word for word in spec.one_of}
     by_key = _by_key(meanings, ignore_case=spec.ignore_case)
-    wrong = Wrong("C306", {"expected": some(meanings)})
+    wrong = CellProblem("C306", {"expected": some(meanings)})
 
     def choose(text: str) -> Any:
         meaning = by_key.get(folded(text, ignore_case=spec.ignore_case))
@@ -209,7 +211,7 @@ def _by_key(meanings: Mapping[str, str], *, ignore_case: bool) -> dict[str, str]
 
 def _found_with(lookup: Lookup) -> Callable[[str, Sequence[str]], Any]:
     """The values of a code table for a text and the further keys, or what its rule says where it has none."""
-    wrong = Wrong("C306", {"expected": some(lookup.keys)})
+    wrong = CellProblem("C306", {"expected": some(lookup.keys)})
 
     def look_up(text: str, others: Sequence[str]) -> Any:
         found = lookup.find(text, *others)

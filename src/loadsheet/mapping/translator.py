@@ -1,8 +1,8 @@
 """Stage 3: mapping. Tables of cells and a compiled mapping in, documents out, streaming.
 
-Owns: the order of the steps for one document (rows, grouping rules, checks, payload, the contract's verdict) and what is said of it (where,
-`placing` knows). All problems of a document are found in one pass; what only follows from another problem is not said.
-Money and weights are Decimal up to the encoder. Refuses to know the network, the ledger and the clock: the time is passed in.
+The steps for one document: read its rows, apply the grouping rules, run the checks, build the payload, check it against the contract.
+All problems of a document are found in one pass. A problem that only follows from another one is not reported. Money and weights are
+Decimal up to the encoder. Knows no network, no ledger and no clock: the time is passed in.
 """
 
 import hashlib
@@ -15,15 +15,15 @@ import msgspec
 
 from loadsheet.mapping import compile as compiled
 from loadsheet.mapping import nesting
-from loadsheet.mapping.conversion_errors import follows
-from loadsheet.mapping.document_checks import GroupChecks, RecordCheck
+from loadsheet.mapping.conversion_errors import is_consequence
+from loadsheet.mapping.document_checks import ContractCheck, GroupChecks
+from loadsheet.mapping.document_problems import DocumentProblems
 from loadsheet.mapping.documents import Document, Ignored, Instead, SourceRow
+from loadsheet.mapping.fast_path import FALLBACK_ERRORS
 from loadsheet.mapping.grouping import MEMORY_ROWS, Group, gather
 from loadsheet.mapping.names import Draft
-from loadsheet.mapping.nesting import Standing, joined_within, partners, values_of
-from loadsheet.mapping.problem_cells import Places
+from loadsheet.mapping.nesting import SourceRows, inner_joins, join_rows, values_of
 from loadsheet.mapping.rows import ReadRow, RowReader
-from loadsheet.mapping.shortcut import DOUBTS
 from loadsheet.mapping.targets import Variant
 from loadsheet.reading.tables import OF_ONE_CELL, Row, Table
 
@@ -42,12 +42,12 @@ def translate(
     """The documents of one drop. `tables` are its tables by the mapping's names; `now` (aware) is what `$now` means in checks.
 
     Every row of every table is in exactly one document or is ignored. A document that may not be sent carries its rows, its
-    problems and, where it can be told, its key. See `gather` for `memory_rows` and `spill_folder`. Raises KeyError for
-    a table that is not given, and whatever the tables' `rows()` raise.
+    problems and, if known, its key. See `gather` for `memory_rows` and `spill_folder`. Raises KeyError for a missing table, and
+    whatever the tables' `rows()` raise.
     """
     by_group = translate_by_group(mapping, tables, now=now, memory_rows=memory_rows, spill_folder=spill_folder)
-    for made in by_group:
-        yield from made
+    for results in by_group:
+        yield from results
 
 
 def translate_by_group(
@@ -58,64 +58,68 @@ def translate_by_group(
     memory_rows: int = MEMORY_ROWS,
     spill_folder: Path | None = None,
 ) -> Iterator[Iterable[Document | Ignored]]:
-    """The same, for each group of rows what it comes to. That is made when it is iterated, which has to be before the next group is asked
-    for; a group that is not iterated costs its reading alone. The same rows come in the same groups in the same order, always.
+    """Like `translate`, with one iterable of results for each group of rows. Iterate it before the next group: its documents are made only
+    then, so a group that is skipped costs only its reading. The groups and their order are the same every time.
     """
     draft = Draft(now)
     draft.clear()
     readers = [RowReader(plan, tables[plan.source], draft) for plan in mapping.plan.tables]
-    desk = _Desk(mapping, readers, draft)
+    builder = _DocumentBuilder(mapping, readers, draft)
     gathered = [reader for reader in readers if reader.plan.made_of is None]
-    for found in gather(gathered, draft, memory_rows=memory_rows, spill_folder=spill_folder):
-        yield (found,) if isinstance(found, Ignored) else desk.settle(found)
+    for item in gather(gathered, draft, memory_rows=memory_rows, spill_folder=spill_folder):
+        yield (item,) if isinstance(item, Ignored) else builder.build(item)
 
 
-class _Desk:
-    """Turns one group of rows after the other into a document."""
+class _DocumentBuilder:
+    """Makes the document of one group of rows after the other."""
 
     def __init__(self, mapping: compiled.Mapping, readers: Sequence[RowReader], draft: Draft) -> None:
         self._mapping = mapping
         self._plan = mapping.plan
         self._readers = readers
         self._draft = draft
-        self._places = Places(readers, mapping.lineage, draft, self._plan.one_value if self._plan.is_grouped else ())
-        self._record_check = RecordCheck(readers, self._places, mapping.lineage, draft)
-        self._checks = GroupChecks(self._plan, self._places, draft)
+        self._problems = DocumentProblems(
+            readers, mapping.lineage, draft, self._plan.one_value if self._plan.is_grouped else ()
+        )
+        self._contract_check = ContractCheck(readers, self._problems, mapping.lineage, draft)
+        self._checks = GroupChecks(self._plan, self._problems, draft)
         self._group = Group(None, ())
-        self._lacking: set[int] = set()  # tables of which rows of the document are missing
+        self._incomplete: set[int] = set()  # tables with missing or refused rows in this document
         self._is_plain = not any(reader.plan.is_view for reader in readers)
         self._gathered = [reader.plan.position for reader in readers if reader.plan.made_of is None]
-        self._inner = joined_within(self._plan.tables, self._plan.joins)
+        self._inner_joins = inner_joins(self._plan.tables, self._plan.joins)
 
-    def settle(self, group: Group) -> Iterator[Document | Ignored]:
-        """The document of a group, or its rows as ignored if the mapping says so for rows without partner."""
+    def build(self, group: Group) -> Iterator[Document | Ignored]:
+        """The document of a group; its rows as ignored where the mapping ignores rows without a partner."""
         nested: Mapping[int, Sequence[Sequence[int]]] = {}
         if self._is_plain:
-            standing = self._plainly(group)
+            source_rows = self._plain_source_rows(group)
         else:
-            rows, nested = self._spread_out(group)
+            rows, nested = self._expand_sets(group)
             group = Group(group.key, tuple(rows))
-            standing = nesting.standing(self._readers, rows)
-        self._places.source = standing.rows
+            source_rows = nesting.source_rows(self._readers, rows)
+        self._problems.source = source_rows.rows
         if group.key is not None and not group.rows[0]:
-            stranger = next((place for place, rows in enumerate(group.rows) if rows), None)
-            if stranger is not None and self._plan.joins[stranger].extra == "ignore":
-                to = self._readers[self._plan.joins[stranger].to].plan.name
-                yield from (Ignored(row, f"extra: ignore ({to} has no partner)") for row in self._places.source)
+            unmatched = next((place for place, rows in enumerate(group.rows) if rows), None)
+            if unmatched is not None and self._plan.joins[unmatched].extra == "ignore":
+                to = self._readers[self._plan.joins[unmatched].to].plan.name
+                yield from (Ignored(row, f"extra: ignore ({to} has no partner)") for row in self._problems.source)
                 return
-        if self._inner and any(join.extra == "ignore" for _, join in self._inner):
+        if self._inner_joins and any(join.extra == "ignore" for _, join in self._inner_joins):
             kept = self._with_partners(group)
             if kept is not group:
-                standing = self._plainly(kept) if self._is_plain else nesting.standing(self._readers, kept.rows)
-                left = set(self._places.source) - set(standing.rows)
-                yield from (
-                    Ignored(row, "extra: ignore (it has no partner)") for row in self._places.source if row in left
+                source_rows = (
+                    self._plain_source_rows(kept) if self._is_plain else nesting.source_rows(self._readers, kept.rows)
                 )
-                group, self._places.source = kept, standing.rows
-        yield self._document(group, standing.items, nested)
+                left = set(self._problems.source) - set(source_rows.rows)
+                yield from (
+                    Ignored(row, "extra: ignore (it has no partner)") for row in self._problems.source if row in left
+                )
+                group, self._problems.source = kept, source_rows.rows
+        yield self._document(group, source_rows.items, nested)
 
-    def _plainly(self, group: Group) -> Standing:
-        return Standing(
+    def _plain_source_rows(self, group: Group) -> SourceRows:
+        return SourceRows(
             tuple(
                 SourceRow(reader.plan.name, row.number, row.shown, row.natives)
                 if reader.table.sheet
@@ -126,113 +130,113 @@ class _Desk:
             {},
         )
 
-    def _spread_out(self, group: Group) -> tuple[list[Sequence[Row]], dict[int, list[list[int]]]]:
+    def _expand_sets(self, group: Group) -> tuple[list[Sequence[Row]], dict[int, list[list[int]]]]:
         """The rows by the position of all tables, those made from column sets included."""
         rows: list[Sequence[Row]] = [()] * len(self._readers)
         for position, own in zip(self._gathered, group.rows, strict=True):
             rows[position] = own
-        return nesting.spread_out(self._readers, rows)
+        return nesting.expand_sets(self._readers, rows)
 
     def _document(
         self, group: Group, items: Mapping[str, tuple[int, ...]], nested: Mapping[int, Sequence[Sequence[int]]]
     ) -> Document:
         self._group = group
-        self._places.begin(group)
-        self._record_check.begin()
+        self._problems.begin(group)
+        self._contract_check.begin()
         draft = self._draft
         draft.clear()
         if items:
             draft.items.update(items)
         usable = [[row for row in rows if row.problem is None] for rows in group.rows]
-        self._say_rows(group)
+        self._report_refused_rows(group)
         read = [[reader.read(row) for row in rows] for reader, rows in zip(self._readers, usable, strict=True)]
         draft.nested = nested
-        self._lacking = {place for place, rows in enumerate(group.rows) if len(rows) > len(usable[place])}
-        self._fill(read)
-        self._say_conversions(read)
-        self._say_grouping(group, read)
-        if self._inner:
-            self._say_inner(read)
+        self._incomplete = {place for place, rows in enumerate(group.rows) if len(rows) > len(usable[place])}
+        self._fill_draft(read)
+        self._report_conversions(read)
+        self._check_grouping(group, read)
+        if self._inner_joins:
+            self._check_inner_joins(read)
         variant = self._variant(read[0])
         if not read[0]:
-            return self._refused(variant, self._key(variant, {}))
+            return self._invalid_document(variant, self._key(variant, {}))
         if (
-            self._plan.targets.chooser in draft.main_wrong
-        ):  # what would be missing for an operation not chosen says nothing
-            return self._refused(variant, self._key(variant, variant.payload.make(draft)))
-        self._checks.say_checks(read)
-        payload, instead = self._shortly(variant) or self._exactly(variant)
-        if self._places.has_errors:
-            return self._refused(variant, self._key(variant, payload), payload)
-        return self._made(variant, payload, instead)
+            self._plan.targets.chooser in draft.main_refused
+        ):  # the operation is unknown, so missing fields cannot be reported
+            return self._invalid_document(variant, self._key(variant, variant.payload.make(draft)))
+        self._checks.run_checks(read)
+        payload, instead = self._fast_record(variant) or self._full_record(variant)
+        if self._problems.has_errors:
+            return self._invalid_document(variant, self._key(variant, payload), payload)
+        return self._valid_document(variant, payload, instead)
 
-    def _say_rows(self, group: Group) -> None:
-        said: set[tuple[str, int]] = set()
+    def _report_refused_rows(self, group: Group) -> None:
+        reported: set[tuple[str, int]] = set()
         for reader, rows in zip(self._readers, group.rows, strict=True):
             for row in rows:
-                if row.problem is not None and (reader.table.name, row.number) not in said:
-                    said.add((reader.table.name, row.number))
-                    self._places.problems.append(row.problem)
+                if row.problem is not None and (reader.table.name, row.number) not in reported:
+                    reported.add((reader.table.name, row.number))
+                    self._problems.found.append(row.problem)
                     if row.problem.code in OF_ONE_CELL and reader.plan.sets is None:
-                        self._say_beside(reader, row)
+                        self._report_other_cells(reader, row)
 
-    def _say_beside(self, reader: RowReader, row: Row) -> None:
-        """Says what is wrong with the other cells of a row of which reading refused one."""
-        found = reader.read(row)
+    def _report_other_cells(self, reader: RowReader, row: Row) -> None:
+        """Reports the problems of the other cells of a row in which reading refused one cell."""
+        values = reader.read(row)
         bad = row.problem.where if row.problem is not None else None
-        for index, wrong in sorted(found.wrong.items()):
+        for index, problem in sorted(values.refused.items()):
             place = reader.position(index, row)
-            if not follows(wrong) and place is not None and reader.table.where(row.number, place) != bad:
-                self._places.say(
-                    wrong.code,
+            if not is_consequence(problem) and place is not None and reader.table.where(row.number, place) != bad:
+                self._problems.add(
+                    problem.code,
                     reader.plan.position,
                     row,
                     index,
-                    values=wrong.values,
-                    hint=wrong.hint,
-                    level=wrong.level,
+                    values=problem.values,
+                    hint=problem.hint,
+                    level=problem.level,
                 )
 
     def _variant(self, main: Sequence[ReadRow]) -> Variant:
-        """What the record's operation makes of it; if that cannot be read, its problem is said already."""
+        """The variant of the record's operation. If the operation cannot be read, its problem is reported already."""
         targets = self._plan.targets
         if targets.chooser is None or not main:
             return targets.fixed
         return targets.by_name.get(main[0].values[targets.chooser], targets.fixed)
 
-    def _shortly(self, variant: Variant) -> tuple[dict[str, Any], Instead | None] | None:
-        """The record by the short way, if it is plainly right; else nothing, and the exact way has to say what is wrong with it."""
+    def _fast_record(self, variant: Variant) -> tuple[dict[str, Any], Instead | None] | None:
+        """The record by the fast path; None if it is not clearly valid, so that the full path has to find its problems."""
         draft = self._draft
-        if draft.all_wrong:
+        if draft.all_refused:
             return None
         items = draft.items.copy()
         try:
-            payload = variant.payload.short(draft)
-            other = variant.instead.payload.short(draft) if variant.instead is not None else {}
-        except DOUBTS:
+            payload = variant.payload.fast(draft)
+            other = variant.instead.payload.fast(draft) if variant.instead is not None else {}
+        except FALLBACK_ERRORS:
             draft.start_payload(items)
             return None
         if not payload.keys() >= variant.required or (
             variant.instead is not None and not other.keys() >= variant.instead.required
-        ):  # the last guard: the exact way says what is missing
+        ):  # the full path reports what is missing
             draft.start_payload(items)
             return None
         return payload, _instead(variant.instead, other) if variant.instead is not None else None
 
-    def _exactly(self, variant: Variant) -> tuple[dict[str, Any], Instead | None]:
-        """The record, and the same as it updates one that exists. The problems of both count: either may be sent."""
+    def _full_record(self, variant: Variant) -> tuple[dict[str, Any], Instead | None]:
+        """The record by the full path, and its update form. The problems of both count, as either may be sent."""
         draft, instead = self._draft, None
         payload = variant.payload.make(draft)
         if variant.instead is not None:
             other = variant.instead.payload.make(draft)
-            self._record_check.say(variant.instead, other)
-            draft.faults, draft.unnamed, draft.skipped = [], [], []
+            self._contract_check.check(variant.instead, other)
+            draft.faults, draft.unlisted, draft.skipped = [], [], []
             instead = _instead(variant.instead, other)
-        self._record_check.say(variant, payload)
-        self._record_check.guard()
+        self._contract_check.check(variant, payload)
+        self._contract_check.check_complete()
         return payload, instead
 
-    def _made(self, variant: Variant, payload: dict[str, Any], instead: Instead | None) -> Document:
+    def _valid_document(self, variant: Variant, payload: dict[str, Any], instead: Instead | None) -> Document:
         operation = variant.operation
         return Document(
             operation.name,
@@ -240,19 +244,19 @@ class _Desk:
             operation.lane_of(payload),
             _ENCODE(payload),
             hashlib.sha256(_ENCODE_SORTED(payload)).hexdigest(),
-            self._places.source,
-            tuple(self._places.problems),
+            self._problems.source,
+            tuple(self._problems.found),
             {**self._draft.items, **variant.payload.declared} if variant.payload.ordered else self._draft.items,
             instead,
             variant.ordered,
         )
 
-    def _refused(self, variant: Variant, key: str, payload: Mapping[str, Any] | None = None) -> Document:
-        self._record_check.guard()
+    def _invalid_document(self, variant: Variant, key: str, payload: Mapping[str, Any] | None = None) -> Document:
+        self._contract_check.check_complete()
         operation = variant.operation
         lane = operation.lane_of(payload or {operation.record.key[0]: key})
         return Document(
-            operation.name, key, lane, b"", "", self._places.source, tuple(self._places.problems), self._draft.items
+            operation.name, key, lane, b"", "", self._problems.source, tuple(self._problems.found), self._draft.items
         )
 
     def _key(self, variant: Variant, payload: Mapping[str, Any]) -> str:
@@ -264,144 +268,144 @@ class _Desk:
 
     # ---- rows ----
 
-    def _fill(self, read: Sequence[Sequence[ReadRow]]) -> None:
+    def _fill_draft(self, read: Sequence[Sequence[ReadRow]]) -> None:
         draft = self._draft
         draft.lists = [[row.values for row in rows] for rows in read]
         if read[0]:
             draft.row = draft.main = read[0][0].values
-        if self._lacking or any(row.wrong for rows in read for row in rows):
-            self._note_wrong(read, ())
+        if self._incomplete or any(row.refused for rows in read for row in rows):
+            self._mark_refused(read, ())
 
-    def _note_wrong(self, read: Sequence[Sequence[ReadRow]], lacking: Iterable[int]) -> None:
-        """Notes which values were refused, so that nothing is made from them. `lacking` are further tables of which rows are missing."""
+    def _mark_refused(self, read: Sequence[Sequence[ReadRow]], incomplete: Iterable[int]) -> None:
+        """Marks the refused values, so that nothing is made from them. `incomplete` are further tables with missing rows."""
         draft = self._draft
-        self._lacking.update(lacking)
+        self._incomplete.update(incomplete)
         for table in self._plan.tables:
-            if table.belongs_to in self._lacking:
-                self._lacking.add(table.position)
-        draft.rows_wrong = [[frozenset(row.wrong) for row in rows] for rows in read]
-        refused = {(position, index) for position, rows in enumerate(read) for row in rows for index in row.wrong}
-        for position in self._lacking:
+            if table.belongs_to in self._incomplete:
+                self._incomplete.add(table.position)
+        draft.rows_refused = [[frozenset(row.refused) for row in rows] for rows in read]
+        refused = {(position, index) for position, rows in enumerate(read) for row in rows for index in row.refused}
+        for position in self._incomplete:
             slots = self._readers[position].plan.shape.slots
             refused.update((position, slot.index) for slot in slots.values())
             refused.add((position, -1))
-        draft.all_wrong = frozenset(refused)
+        draft.all_refused = frozenset(refused)
         if read[0]:
-            draft.row_wrong = draft.main_wrong = frozenset(read[0][0].wrong)
+            draft.row_refused = draft.main_refused = frozenset(read[0][0].wrong)
 
-    def _say_conversions(self, read: Sequence[Sequence[ReadRow]]) -> None:
+    def _report_conversions(self, read: Sequence[Sequence[ReadRow]]) -> None:
         for position, rows in enumerate(read):
             keyless = self._group.key is None
             for row in rows:
-                if not row.wrong and not row.noted and not keyless:
+                if not row.refused and not row.warnings and not keyless:
                     continue
-                said = {index: wrong for index, wrong in row.wrong.items() if not follows(wrong)}
-                for index, wrong in sorted({**said, **row.noted}.items()):
-                    if keyless and index in self._readers[position].plan.key and wrong.code == "C301":
-                        continue  # a missing key is said by itself
-                    also = [(position, row.row, other) for other in self._readers[position].decided_by(index, wrong)]
-                    self._places.say(
-                        wrong.code,
+                refused = {index: problem for index, problem in row.refused.items() if not is_consequence(problem)}
+                for index, problem in sorted({**refused, **row.warnings}.items()):
+                    if keyless and index in self._readers[position].plan.key and problem.code == "C301":
+                        continue  # a missing key is reported below
+                    also = [(position, row.row, other) for other in self._readers[position].decided_by(index, problem)]
+                    self._problems.add(
+                        problem.code,
                         position,
                         row.row,
                         index,
-                        values=wrong.values,
-                        hint=wrong.hint,
-                        level=wrong.level,
+                        values=problem.values,
+                        hint=problem.hint,
+                        level=problem.level,
                         also=also,
                     )
                 if keyless:
-                    self._say_keyless(position, row)
+                    self._report_missing_key(position, row)
 
-    def _say_keyless(self, position: int, row: ReadRow) -> None:
+    def _report_missing_key(self, position: int, row: ReadRow) -> None:
         plan = self._readers[position].plan
         blank = [
             index
             for index in plan.key
-            if row.values[index] is None and (index not in row.wrong or row.wrong[index].code == "C301")
+            if row.values[index] is None and (index not in row.refused or row.refused[index].code == "C301")
         ]
         for index in blank[:1]:
             also = [(position, row.row, other) for other in blank[1:]]
-            self._places.say("G405", position, row.row, index, values={"column": plan.label(index)}, also=also)
+            self._problems.add("G405", position, row.row, index, values={"column": plan.label(index)}, also=also)
 
     # ---- grouping ----
 
-    def _say_grouping(self, group: Group, read: Sequence[Sequence[ReadRow]]) -> None:
+    def _check_grouping(self, group: Group, read: Sequence[Sequence[ReadRow]]) -> None:
         main = self._readers[0].plan
         if group.key is None or not main.key:
             return
-        lacking = []
+        incomplete = []
         for position, join in self._plan.joins.items():
             rows = group.rows[position]
             if group.rows[0] and not rows and join.missing == "error" and not join.to:
                 table = self._readers[position].plan.name
                 values = {"key": self._shown_key, "table": table}
                 keys = [(0, row, index) for row in group.rows[0] for index in main.key]
-                self._places.say("G403", 0, group.rows[0][0], main.key[0], values=values, also=keys)
-                lacking.append(position)
+                self._problems.add("G403", 0, group.rows[0][0], main.key[0], values=values, also=keys)
+                incomplete.append(position)
             elif rows and not group.rows[0]:
                 own = self._readers[position].plan.key
                 values = {"key": self._shown_key, "table": self._readers[join.to].plan.name}
                 keys = [(position, row, index) for row in rows for index in own]
-                self._places.say("G404", position, rows[0], own[0], values=values, also=keys)
-        if lacking:
-            self._note_wrong(read, lacking)
+                self._problems.add("G404", position, rows[0], own[0], values=values, also=keys)
+        if incomplete:
+            self._mark_refused(read, incomplete)
         if self._plan.is_grouped:
-            self._checks.say_disagreement(read[0], self._shown_key)
+            self._checks.check_agreement(read[0], self._shown_key)
         elif len(group.rows[0]) > 1:
             numbers = ", ".join(str(row.number) for row in group.rows[0])
             values = {"key": self._shown_key, "rows": numbers}
             keys = [(0, row, index) for row in group.rows[0] for index in main.key]
-            self._places.say("G402", 0, group.rows[0][0], main.key[0], values=values, also=keys)
+            self._problems.add("G402", 0, group.rows[0][0], main.key[0], values=values, also=keys)
 
-    def _say_inner(self, read: Sequence[Sequence[ReadRow]]) -> None:
-        """Joins the tables that belong to rows of other joined ones, and says whose partner is missing."""
-        nested, lacking = dict(self._draft.nested), []
-        for position, join in self._inner:
+    def _check_inner_joins(self, read: Sequence[Sequence[ReadRow]]) -> None:
+        """Joins the tables that are joined to another joined table, and reports missing partners."""
+        nested, incomplete = dict(self._draft.nested), []
+        for position, join in self._inner_joins:
             reader, to = self._readers[position], self._readers[join.to]
-            met = partners(join, values_of(read[position]), values_of(read[join.to]))
+            met = join_rows(join, values_of(read[position]), values_of(read[join.to]))
             nested[position] = met.of
             unread = (
                 not read[0]
-                or not self._lacking.isdisjoint((position, join.to))
-                or any(row.wrong for row in (*read[position], *read[join.to]))
+                or not self._incomplete.isdisjoint((position, join.to))
+                or any(row.refused for row in (*read[position], *read[join.to]))
             )
-            for index in () if unread else met.strangers:
+            for index in () if unread else met.unmatched:
                 own, key = (
                     read[position][index],
-                    self._shown_inner(read[position][index], [pair[0] for pair in join.on]),
+                    self._shown_key_of(read[position][index], [pair[0] for pair in join.on]),
                 )
                 cells, values = [(position, own.row, pair[0]) for pair in join.on], {"key": key, "table": to.plan.name}
-                self._places.say("G404", position, own.row, join.on[-1][0], values=values, also=cells)
+                self._problems.add("G404", position, own.row, join.on[-1][0], values=values, also=cells)
             for index, mine in enumerate(met.of):
                 if not mine and join.missing == "error" and not unread:
                     other, key = (
                         read[join.to][index],
-                        self._shown_inner(read[join.to][index], [pair[1] for pair in join.on]),
+                        self._shown_key_of(read[join.to][index], [pair[1] for pair in join.on]),
                     )
                     values = {"key": key, "table": reader.plan.name}
                     cells = [(join.to, other.row, pair[1]) for pair in join.on]
-                    self._places.say("G403", join.to, other.row, join.on[-1][1], values=values, also=cells)
-                    lacking.append(position)
+                    self._problems.add("G403", join.to, other.row, join.on[-1][1], values=values, also=cells)
+                    incomplete.append(position)
         self._draft.nested = nested
-        if lacking:
-            self._note_wrong(read, lacking)
+        if incomplete:
+            self._mark_refused(read, incomplete)
 
-    def _shown_inner(self, row: ReadRow, places: Sequence[int]) -> str:
+    def _shown_key_of(self, row: ReadRow, places: Sequence[int]) -> str:
         return "/".join(str(row.values[place]) for place in places)
 
     def _with_partners(self, group: Group) -> Group:
-        """The group without the rows that belong to no row of the table they are joined to, where the mapping leaves those out."""
+        """The group without rows that have no partner, for tables where the mapping ignores such rows."""
         rows = list(group.rows)
-        for position, join in self._inner:
+        for position, join in self._inner_joins:
             reader, to = self._readers[position], self._readers[join.to]
             if join.extra == "error" or not rows[position] or not group.rows[0]:
                 continue
             here = [reader.read(row).values for row in rows[position]]
             there = [to.read(row).values for row in rows[join.to]]
-            strangers = set(partners(join, here, there).strangers)
-            if strangers:
-                rows[position] = [row for index, row in enumerate(rows[position]) if index not in strangers]
+            unmatched = set(join_rows(join, here, there).unmatched)
+            if unmatched:
+                rows[position] = [row for index, row in enumerate(rows[position]) if index not in unmatched]
         return Group(group.key, tuple(rows)) if rows != list(group.rows) else group
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from babel import Locale
 
 from loadsheet.contract import unit_field
-from loadsheet.mapping.conversion_errors import Wrong
+from loadsheet.mapping.conversion_errors import CellProblem
 from loadsheet.mapping.numerals import canonical
 from loadsheet.mapping.suggestions import did_you_mean, did_you_mean_value
 from loadsheet.mapping.yamlfile import Loc
@@ -165,7 +165,7 @@ class Quantity:
 
     def __init__(
         self,
-        read_number: Callable[[str], Decimal | Wrong],
+        read_number: Callable[[str], Decimal | CellProblem],
         *,
         unit: str,
         assumed: str,
@@ -175,17 +175,17 @@ class Quantity:
         """`read_number` reads the number of a text as the sheet writes it."""
         self._read_number, self._unit, self._extra, self._locale = read_number, unit, extra, locale
         self._per_assumed = factor(assumed, unit) or Decimal(1)
-        self._wrong = Wrong("C307", {"expected": _expected(unit)})
+        self._wrong = CellProblem("C307", {"expected": _expected(unit)})
 
-    def read(self, text: str) -> Decimal | Wrong:
+    def read(self, text: str) -> Decimal | CellProblem:
         """The amount of a text."""
         digits, word = _split(text)
         if text[-1:].isdigit() and word not in self._extra and _folded(word) not in ALIASES:
             digits, word = text, ""  # a wrong number such as 4O8,5, but not 7 m3
         number = self._read_number(digits or text)
-        return number if isinstance(number, Wrong) else self._amount(number, word)
+        return number if isinstance(number, CellProblem) else self._amount(number, word)
 
-    def of_number(self, cell: Native) -> Decimal | Wrong:
+    def of_number(self, cell: Native) -> Decimal | CellProblem:
         """The amount of a number of a workbook: the words of its format count as if they stood behind it."""
         number = canonical(Decimal(cell))
         found = _SHOWN.fullmatch(cell.shown) if cell.shown != cell else None
@@ -197,11 +197,11 @@ class Quantity:
             return self._wrong._replace(hint=f"the number is {number}, and its format shows it as {cell.shown}")
         return self._amount(seen.copy_sign(number), word)
 
-    def _amount(self, number: Decimal, word: str) -> Decimal | Wrong:
+    def _amount(self, number: Decimal, word: str) -> Decimal | CellProblem:
         per = self._times(word) if word else self._per_assumed
-        return per if isinstance(per, Wrong) else number if per == 1 else canonical(number * per)
+        return per if isinstance(per, CellProblem) else number if per == 1 else canonical(number * per)
 
-    def _times(self, word: str) -> Decimal | Wrong:
+    def _times(self, word: str) -> Decimal | CellProblem:
         if unclear := which_ton(word, self._extra, self._locale):
             return self._wrong._replace(hint=unclear)
         try:

@@ -47,14 +47,14 @@ def wanted_columns(plan: TablePlan) -> list[WantedColumn]:
     return found
 
 
-class Part(NamedTuple):
+class SetRow(NamedTuple):
     """A row made from one set of columns: the set's number (-1: a refused row, whose sets are not looked at)."""
 
     number: int
     row: Row
 
 
-class Stray(NamedTuple):
+class UnknownKindRow(NamedTuple):
     """A row of no known kind, with its problem: it belongs to no record."""
 
     row: Row
@@ -118,11 +118,11 @@ class View:
 
     # ---- rows ----
 
-    def rows(self) -> Iterator[Row | Stray | Ignored]:
+    def rows(self) -> Iterator[Row | UnknownKindRow | Ignored]:
         """The rows of the file that belong to this table, before sets are taken apart; rows of no kind with their problem, or ignored."""
         return self._table.rows() if self._plan.kind is None else self._of_kind()
 
-    def _of_kind(self) -> Iterator[Row | Stray | Ignored]:
+    def _of_kind(self) -> Iterator[Row | UnknownKindRow | Ignored]:
         kind, table = self._plan.kind, self._table
         if kind is None:
             return
@@ -134,34 +134,34 @@ class View:
                 if kind.others is not None:  # said once, by the first of the tables that share these rows
                     yield row
                 continue
-            told = row.cells[place].strip()
+            kind_text = row.cells[place].strip()
             for number, (kinds, _) in enumerate(kind.above):
                 position = positions[number]
-                if told in kinds and position is not None:
+                if kind_text in kinds and position is not None:
                     last[number] = row.cells[position]
-            if told in kind.own:
+            if kind_text in kind.own:
                 yield Row(row.number, (*row.cells, *last), _true_problem(row))
-            elif told not in kind.known and kind.others == "error":
+            elif kind_text not in kind.known and kind.others == "error":
                 values = {"expected": some(kind.known), "column": kind.label}
-                problem = _true_problem(row) or Problem("C306", table.where(row.number, place), told, values)
-                yield Stray(Row(row.number, (*row.cells, *last), problem))
-            elif told not in kind.known and kind.others == "ignore":
+                problem = _true_problem(row) or Problem("C306", table.where(row.number, place), kind_text, values)
+                yield UnknownKindRow(Row(row.number, (*row.cells, *last), problem))
+            elif kind_text not in kind.known and kind.others == "ignore":
                 yield Ignored(self.source(row), "others: ignore (a kind of row not used)")
 
-    def spread(self, row: Row) -> Iterator[Part]:
+    def expand(self, row: Row) -> Iterator[SetRow]:
         """The rows made from the filled column sets of a row; a refused row gives one that is blank."""
         sets = self._plan.sets
         if sets is None:
             return
         if (problem := row.problem or self._in_further_set(row)) is not None:
-            yield Part(-1, Row(row.number, (*row.cells, *[""] * len(sets.columns), ""), problem))
+            yield SetRow(-1, Row(row.number, (*row.cells, *[""] * len(sets.columns), ""), problem))
             return
         for number, places in enumerate(self._places):
             cells = [row.cells[place] if place is not None else "" for place in places]
             if any(cells[place].strip() for place in sets.filled_by) or any(
                 not _NOTHING.fullmatch(cells[place]) for place in sets.required
             ):
-                yield Part(number, Row(row.number, (*row.cells, *cells, sets.words[number][1])))
+                yield SetRow(number, Row(row.number, (*row.cells, *cells, sets.words[number][1])))
 
     def _in_further_set(self, row: Row) -> Problem | None:
         filled = [place for place in self.further if row.cells[place].strip()]
@@ -186,7 +186,7 @@ class View:
         position = self.positions.get(index)
         if position is None or position < self._width:
             return position
-        number = set_of(row) if self._plan.sets is not None else -1
+        number = set_number(row) if self._plan.sets is not None else -1
         column = position - self._start
         return self._places[number][column] if number >= 0 and 0 <= column < len(self._places[number]) else None
 
@@ -202,12 +202,12 @@ class View:
         return SourceRow(self._table.name, row.number, self.shown(row), natives)
 
 
-def marked(part: Part, count: int) -> Row:
+def with_set_number(part: SetRow, count: int) -> Row:
     """The row of a part that knows its set, and how many rows were made from the same row of the file before it."""
     return Row(part.row.number, (*part.row.cells, f"{part.number}/{count}"), part.row.problem)
 
 
-def set_of(row: Row) -> int:
+def set_number(row: Row) -> int:
     """The number of the set that a marked row was made from."""
     return int(row.cells[-1].partition("/")[0])
 
@@ -225,7 +225,7 @@ def _true_problem(row: Row) -> Problem | None:
     return problem if problem.number("cells") > problem.number("columns") else None
 
 
-class Filling:
+class FillDown:
     """Blank cells that take what stands above: in the columns `always`, and in those `within` a record as long as the `keys` stay the
     same. Made anew for every reading of a file.
     """
@@ -235,27 +235,27 @@ class Filling:
         self._last: dict[int, str] = {}
         self._key: list[str] = []
 
-    def taken(self, row: Row) -> Row:
+    def filled(self, row: Row) -> Row:
         """The row with its blanks filled."""
         cells = list(row.cells)
-        self._take(cells, self._always)
+        self._fill(cells, self._always)
         if self._within and self._key == [cells[place].strip() for place in self._keys]:
-            self._take(cells, self._within)
+            self._fill(cells, self._within)
         return Row(row.number, tuple(cells), row.problem)
 
-    def _take(self, cells: list[str], places: tuple[int, ...]) -> None:
+    def _fill(self, cells: list[str], places: tuple[int, ...]) -> None:
         for place in places:
             if not bare(cells[place]):
                 cells[place] = self._last.get(place, "")
 
-    def give(self, row: Row) -> None:
+    def remember(self, row: Row) -> None:
         """Lets the rows below take from this one."""
         for place in (*self._always, *self._within):
             self._last[place] = row.cells[place]
         self._key = [row.cells[place].strip() for place in self._keys]
 
 
-def filling(plan: TablePlan, view: View) -> Filling | None:
+def fill_down(plan: TablePlan, view: View) -> FillDown | None:
     """What fills the rows of a table, or None if none of its columns is filled from above."""
     places = {
         column.slot.index: place
@@ -267,7 +267,7 @@ def filling(plan: TablePlan, view: View) -> Filling | None:
     by = columns_behind(plan, plan.key or plan.fills_by)
     keys = tuple(place for index in sorted(by) if (place := view.positions.get(index)) is not None)
     always = tuple(place for index, place in places.items() if index in by or not by)
-    return Filling(always, tuple(place for place in places.values() if place not in always), keys)
+    return FillDown(always, tuple(place for place in places.values() if place not in always), keys)
 
 
 def columns_behind(plan: TablePlan, indexes: Iterable[int]) -> set[int]:

@@ -12,7 +12,7 @@ from zoneinfo import available_timezones
 from babel import Locale
 from babel.core import get_global
 
-from loadsheet.mapping.conversion_errors import SettingError, Wrong
+from loadsheet.mapping.conversion_errors import CellProblem, SettingError
 from loadsheet.mapping.suggestions import did_you_mean_value
 
 _NO_COUNTRIES = frozenset({"EU", "EZ", "QO", "UN", "XA", "XB", "ZZ"})  # CLDR's territories that are none
@@ -64,7 +64,7 @@ _YES_NO = {
 }
 
 
-def country_reader(locale: str | None) -> Callable[[str], str | Wrong]:
+def country_reader(locale: str | None) -> Callable[[str], str | CellProblem]:
     """A function from text to the two-letter code (ISO 3166): names in the locale's language, then in English, two- and
     three-letter codes; C308 with a proposal otherwise.
     """
@@ -73,13 +73,13 @@ def country_reader(locale: str | None) -> Callable[[str], str | Wrong]:
     names = {name: code for name, code in codes.items() if len(name) > 3}  # noqa: PLR2004 (names, not codes)
     parts = {_plain(word): code for code, words in _PARTS.items() for word in words.split(", ")}
 
-    def read(text: str) -> str | Wrong:
+    def read(text: str) -> str | CellProblem:
         code = codes.get(text.casefold()) or plainly.get(_named(text)) or plainly.get(_named(_turned(text)))
         if code is not None:
             return code
         meant = parts.get(_plain(text))
         named = f"did you mean {language.territories[meant]}?" if meant else did_you_mean_value(text, names)
-        return Wrong("C308", hint=named)
+        return CellProblem("C308", hint=named)
 
     return read
 
@@ -133,16 +133,16 @@ def _countries(locale: str | None) -> dict[str, str]:
     return found
 
 
-def currency_reader(locale: str | None = None) -> Callable[[str], str | Wrong]:
+def currency_reader(locale: str | None = None) -> Callable[[str], str | CellProblem]:
     """A function from text to the currency code (ISO 4217) in capitals: codes, names in the locale's language, then in English, and
     signs that only one currency has (`€`; `$` is that of many); C309 with a proposal otherwise.
     """
     codes = _currencies(locale)
     proposed = {name.upper() if len(name) == _CODE else name: code for name, code in codes.items()}
 
-    def read(text: str) -> str | Wrong:
+    def read(text: str) -> str | CellProblem:
         code = _SIGNS.get(text) or codes.get(text.casefold())
-        return code or Wrong("C309", hint=did_you_mean_value(text, proposed))
+        return code or CellProblem("C309", hint=did_you_mean_value(text, proposed))
 
     return read
 
@@ -169,18 +169,18 @@ def zone_names() -> frozenset[str]:
     return frozenset(available_timezones())
 
 
-def zone_reader() -> Callable[[str], str | Wrong]:
+def zone_reader() -> Callable[[str], str | CellProblem]:
     """A function from text to the name of a time zone; C311 with a proposal otherwise."""
     by_folded = {name.casefold(): name for name in zone_names()}
 
-    def read(text: str) -> str | Wrong:
+    def read(text: str) -> str | CellProblem:
         name = by_folded.get(text.casefold().replace(" ", "_"))
-        return name or Wrong("C311", hint=did_you_mean_value(text, zone_names()))
+        return name or CellProblem("C311", hint=did_you_mean_value(text, zone_names()))
 
     return read
 
 
-def yes_no_reader(locale: str | None, yes: Iterable[str], no: Iterable[str]) -> Callable[[str], bool | Wrong]:
+def yes_no_reader(locale: str | None, yes: Iterable[str], no: Iterable[str]) -> Callable[[str], bool | CellProblem]:
     """A function from text to bool: the given words, or if there are none those of the locale's language and of English; C310. Raises
     SettingError for a word that would mean both.
     """
@@ -194,9 +194,9 @@ def yes_no_reader(locale: str | None, yes: Iterable[str], no: Iterable[str]) -> 
         raise SettingError("no" if given_no else "yes", said, "say under yes: and no: which words mean which")
     meanings = {**dict.fromkeys(words, True), **dict.fromkeys(denials, False)}
 
-    def read(text: str) -> bool | Wrong:
+    def read(text: str) -> bool | CellProblem:
         meaning = meanings.get(text.casefold())
-        return Wrong("C310", hint="write " + " or ".join(meanings)) if meaning is None else meaning
+        return CellProblem("C310", hint="write " + " or ".join(meanings)) if meaning is None else meaning
 
     return read
 

@@ -291,7 +291,7 @@ def _at(values: Any, loc: Loc) -> dict[str, Any]:
     return found
 
 
-def source_of(used: Mapping[Path, bytes]) -> dict[str, str]:
+def source_texts(used: Mapping[Path, bytes]) -> dict[str, str]:
     """The texts of a mapping's files (UTF-8, byte for byte), the mapping first, by their paths with slashes from the folder that holds
     them all; empty if no folder does, as when they lie on two drives.
     """
@@ -306,7 +306,7 @@ def source_of(used: Mapping[Path, bytes]) -> dict[str, str]:
     }
 
 
-def put_down(source: Mapping[str, str], folder: Path) -> Path:
+def write_source(source: Mapping[str, str], folder: Path) -> Path:
     """Writes the files that `source_of` told of into an empty folder; returns the path of the mapping. Raises OSError, and ValueError
     for paths that lead out of the folder, or if there is nothing to write.
     """

@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from loadsheet.mapping.conversion_errors import Wrong
+from loadsheet.mapping.conversion_errors import CellProblem
 from loadsheet.mapping.moments import format_reader
 from loadsheet.mapping.numerals import number_reader
 from loadsheet.mapping.units import ALIASES, unit_named
@@ -373,7 +373,7 @@ def _quantity(filled: Sequence[str], measure: str, unit: str, habits: Habits) ->
     count, units = 0, Counter[str]()
     for cell in filled:
         match = QUANTITY.fullmatch((cell.shown if isinstance(cell, Native) else cell).strip())
-        if isinstance(cell, Native) or (match and not isinstance(reads(match[1].strip()), Wrong)):
+        if isinstance(cell, Native) or (match and not isinstance(reads(match[1].strip()), CellProblem)):
             count += 1
             if match and match[2]:
                 units[match[2]] += 1
@@ -399,7 +399,7 @@ def _worded(filled: Sequence[str], reading: Reading, habits: Habits) -> Guess | 
         ("yesno", "yes or no", yes_no_reader(locale, (), ()), not all(cell.isdigit() for cell in filled)),
     )
     for type_, words, read, likely in tests:
-        count = sum(not isinstance(read(cell.strip()), Wrong) for cell in filled) if likely else 0
+        count = sum(not isinstance(read(cell.strip()), CellProblem) for cell in filled) if likely else 0
         if _enough(count, len(filled)):
             said = f"{count} of {len(filled)} values are {words}"
             return Guess(type_, {}, said)
@@ -410,7 +410,7 @@ def _numbered(filled: Sequence[str], habits: Habits) -> Guess | None:
     reads = number_reader(habits.locale or "en_GB")
     plain = number_reader("en_GB")
     values = [(plain if isinstance(cell, Native) else reads)(cell.strip()) for cell in filled]
-    numbers = [value for value in values if not isinstance(value, Wrong)]
+    numbers = [value for value in values if not isinstance(value, CellProblem)]
     if not _enough(len(numbers), len(filled)):
         return None
     whole = not any("," in cell or "." in cell for cell in filled)

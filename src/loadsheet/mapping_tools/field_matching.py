@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from loadsheet.contract import DATE_SHAPES, WRITES, Action, Field, Kind, Operation, Record, When
-from loadsheet.mapping.conversion_errors import Wrong
+from loadsheet.mapping.conversion_errors import CellProblem
 from loadsheet.mapping.words import currency_reader
 from loadsheet.mapping_tools.column_profiles import Column, Sheet
 from loadsheet.mapping_tools.vocabulary import vocabulary, words_of
@@ -233,7 +233,7 @@ def _words_fit(column: Column, concepts: frozenset[str]) -> bool:
 def _doubt(column: Column, target: Target) -> str:
     """What in a heading speaks against the field that it fills; empty if nothing does."""
     surplus = column.concepts - target.core - target.soft - meaning(target.field) - _of_lines(target)
-    words = [word for word in column.reading.unknown if isinstance(currency_reader()(word.upper()), Wrong)]
+    words = [word for word in column.reading.unknown if isinstance(currency_reader()(word.upper()), CellProblem)]
     if words:
         return f'what is "{" ".join(words)}" in the heading?'
     if surplus:

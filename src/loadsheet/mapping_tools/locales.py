@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from loadsheet.mapping.conversion_errors import Wrong
+from loadsheet.mapping.conversion_errors import CellProblem
 from loadsheet.mapping.numerals import number_reader
 from loadsheet.mapping.words import country_reader
 from loadsheet.mapping_tools.vocabulary import vocabulary
@@ -58,7 +58,7 @@ def _decimals(tables: Sequence[Table]) -> list[str]:
 
 
 def _readable(texts: Sequence[str], read: Callable[[str], Any]) -> int:
-    return sum(not isinstance(read(text), Wrong) for text in texts)
+    return sum(not isinstance(read(text), CellProblem) for text in texts)
 
 
 def _countries(tables: Sequence[Table]) -> list[str]:

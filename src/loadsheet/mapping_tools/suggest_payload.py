@@ -7,7 +7,7 @@ Fields are told apart by their meaning and kind in the contract. Knows no column
 from collections.abc import Iterator, Sequence
 
 from loadsheet.contract import DATE_SHAPES, Action, Field, Kind, Record, When
-from loadsheet.mapping.conversion_errors import Wrong
+from loadsheet.mapping.conversion_errors import CellProblem
 from loadsheet.mapping.words import currency_reader
 from loadsheet.mapping_tools.column_profiles import Column
 from loadsheet.mapping_tools.field_matching import is_needed, meaning
@@ -168,7 +168,7 @@ class _Filler:
             for table in self._draft.tables
             for drafted in table.columns
             for word in drafted.column.reading.unknown
-            if len(word) == 3 and not isinstance(read(word), Wrong)  # noqa: PLR2004 (ISO 4217)
+            if len(word) == 3 and not isinstance(read(word), CellProblem)  # noqa: PLR2004 (ISO 4217)
         }
         return words.pop() if len(words) == 1 else ""
 

@@ -18,8 +18,8 @@ from xlsxwriter.worksheet import Worksheet  # type: ignore[import-untyped]  # as
 from loadsheet.mapping import Mapping as CompiledMapping
 from loadsheet.mapping.column_guides import MOMENT, Language, expected
 from loadsheet.mapping.conversion import ColumnPlan
-from loadsheet.mapping.conversion_errors import Wrong
-from loadsheet.mapping.patterns import text_like
+from loadsheet.mapping.conversion_errors import CellProblem
+from loadsheet.mapping.patterns import example_of
 from loadsheet.mapping_tools.template_texts import WORDS, Words, allowed, note
 from loadsheet.problems import MappingError, column_letters
 from loadsheet.reading import Layout
@@ -142,8 +142,8 @@ def _example_text(column: ColumnPlan, parts: Sequence[ColumnPlan]) -> str:
     """A text that shows what is meant; none where nothing like the pattern is found that the column and its parts take."""
     spec = column.spec
     if pattern := spec.pattern or spec.split:
-        text = text_like(pattern)
-        return text if not any(isinstance(one.convert(text), Wrong) for one in (column, *parts)) else ""
+        text = example_of(pattern)
+        return text if not any(isinstance(one.convert(text), CellProblem) for one in (column, *parts)) else ""
     text = "A-1001" if spec.key else column.label
     text = f"{'0' * (spec.pad_left.to - 4)}1067" if spec.pad_left is not None and spec.pad_left.to > 4 else text  # noqa: PLR2004 (01067 is a postcode)
     return text[: spec.max_length or len(text)]

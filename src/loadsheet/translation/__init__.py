@@ -1,31 +1,31 @@
-"""Translation of a drop: by this process alone or, where a file is big and a second core is free, in parts by several.
+"""Translation of the files of one drop: by this process alone, or in parts by several processes of this machine.
 
-`watching` counts the rows that reading gives, apart from the mapping; `parts` is one part, and what parts come to together; `children` has them translated by processes of this machine. Rows go in and documents come out, the same ones in the same
-order whoever made them. Knows no ledger: what a part came to comes through a pipe.
+Several processes are used for a big file when a core is free. `parts` describes the parts and merges their results, `processes` runs
+them, `row_counts` counts the rows that reading gives. The documents and their order are the same either way. Knows no ledger.
 """
 
 from loadsheet.translation.parts import (
-    Order,
+    PartFile,
+    PartJob,
     PartsLost,
-    Source,
     Translated,
-    alone,
-    helpers,
-    is_worth_it,
-    orders,
+    extra_processes,
+    in_one_process,
+    part_jobs,
+    should_split,
 )
-from loadsheet.translation.processes import Children
-from loadsheet.translation.row_counts import Watched
+from loadsheet.translation.processes import PartProcesses
+from loadsheet.translation.row_counts import CountedTables
 
 __all__ = [
-    "Children",
-    "Order",
+    "CountedTables",
+    "PartFile",
+    "PartJob",
+    "PartProcesses",
     "PartsLost",
-    "Source",
     "Translated",
-    "Watched",
-    "alone",
-    "helpers",
-    "is_worth_it",
-    "orders",
+    "extra_processes",
+    "in_one_process",
+    "part_jobs",
+    "should_split",
 ]

@@ -22,11 +22,11 @@ from loadsheet.mapping import load, of_shipper, translate
 from loadsheet.mapping.documents import Document, Ignored, Instead, SourceRow, TableNotes
 from loadsheet.mapping.grouping import MEMORY_ROWS
 from loadsheet.mapping.translator import translate_by_group
-from loadsheet.mapping.yamlfile import put_down
+from loadsheet.mapping.yamlfile import write_source
 from loadsheet.problems import MappingError, Problem
 from loadsheet.reading import Table, open_tables
 from loadsheet.settings import Settings
-from loadsheet.translation.row_counts import Watched
+from loadsheet.translation.row_counts import CountedTables
 
 _PROCESSES_MAX = 4  # with more the others would wait for the one that plans
 
@@ -57,11 +57,11 @@ class Chunk(NamedTuple):
     items: list[Document | Ignored]
 
 
-class Broken(Exception):  # noqa: N818 (who merges turns it into what it means there)
+class BrokenChunks(Exception):  # noqa: N818 (who merges turns it into what it means there)
     """Chunks that do not make a whole: one is missing, or parts found different rows."""
 
 
-class Whole:
+class GroupChunks:
     """All groups of a drop, of which one part is translated. `groups` is their number once the chunks were iterated."""
 
     def __init__(self, part: Part) -> None:
@@ -81,12 +81,12 @@ class Whole:
         by_group = translate_by_group(mapping, tables, now=now, memory_rows=memory_rows, spill_folder=spill_folder)
         items: list[Document | Ignored] = []
         groups = rows = 0
-        for position, made in enumerate(by_group):
+        for position, documents in enumerate(by_group):
             self.groups = position + 1
             if not self.part.has(position):
                 continue
             groups += 1
-            for item in made:
+            for item in documents:
                 items.append(item)
                 rows += len(item.rows) if isinstance(item, Document) else 1
             if self.groups % self.part.stripe == 0 or rows >= _ROWS_MAX:
@@ -96,22 +96,22 @@ class Whole:
             yield Chunk(self.groups - groups, groups, items)
 
 
-def together(chunks: Iterable[Chunk], groups: Callable[[], Iterable[int]]) -> Iterator[Document | Ignored]:
+def merge_chunks(chunks: Iterable[Chunk], groups: Callable[[], Iterable[int]]) -> Iterator[Document | Ignored]:
     """The documents and ignored rows of all parts from their chunks in the order of their positions. `groups` says how many groups each
     part counted, asked for at the end. Raises Broken if these are not exactly the groups of the chunks.
     """
     here = 0
     for chunk in chunks:
         if chunk.first != here:
-            raise Broken(f"group {chunk.first} came where group {here} was expected")
+            raise BrokenChunks(f"group {chunk.first} came where group {here} was expected")
         here += chunk.groups
         yield from chunk.items
     counted = list(groups())
     if not counted or any(count != here for count in counted):
-        raise Broken(f"{here} groups came, the parts counted {', '.join(map(str, counted)) or 'none'}")
+        raise BrokenChunks(f"{here} groups came, the parts counted {', '.join(map(str, counted)) or 'none'}")
 
 
-_Made = tuple[
+_PackedDocument = tuple[
     str,
     str,
     str,
@@ -123,7 +123,7 @@ _Made = tuple[
     Instead | None,
     tuple[str, ...],
 ]
-_Packed = tuple[int, int, list[_Made], list[int], list[Ignored]]
+_Packed = tuple[int, int, list[_PackedDocument], list[int], list[Ignored]]
 _encode = msgspec.msgpack.Encoder(enc_hook=str).encode
 _decode = msgspec.msgpack.Decoder(_Packed).decode
 
@@ -132,7 +132,7 @@ def pack(chunk: Chunk) -> bytes:
     """A chunk as MessagePack; `unpack` reads it back equal."""
     left_out = [place for place, item in enumerate(chunk.items) if isinstance(item, Ignored)]
     ignored = [item for item in chunk.items if isinstance(item, Ignored)]
-    made = [
+    documents = [
         (
             item.operation,
             item.key,
@@ -148,16 +148,16 @@ def pack(chunk: Chunk) -> bytes:
         for item in chunk.items
         if isinstance(item, Document)
     ]
-    return _encode((chunk.first, chunk.groups, made, left_out, ignored))
+    return _encode((chunk.first, chunk.groups, documents, left_out, ignored))
 
 
 def unpack(packed: bytes) -> Chunk:
     """The chunk that `pack` wrote. Raises Broken for what is none."""
     try:
-        first, groups, made, left_out, ignored = _decode(packed)
+        first, groups, documents, left_out, ignored = _decode(packed)
     except (msgspec.DecodeError, RecursionError) as error:  # ValidationError is one
-        raise Broken(f"a chunk that cannot be understood: {error}") from error
-    items: list[Document | Ignored] = [Document(*one) for one in made]
+        raise BrokenChunks(f"a chunk that cannot be understood: {error}") from error
+    items: list[Document | Ignored] = [Document(*one) for one in documents]
     for place, row in zip(left_out, ignored, strict=True):
         items.insert(place, row)
     return Chunk(first, groups, items)
@@ -181,16 +181,16 @@ class Translated(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class PartFile:
     """A file of a drop: its role, the name it was dropped under, and where it lies."""
 
     role: str
     name: str
-    lies_at: str
+    path: str
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class PartJob:
     """What who translates a part has to know: the mapping by name and hash, with its files and its shipper; the files of the drop; the
     time that the mapping calls `$now`; which part it is, and of how many.
     """
@@ -199,14 +199,14 @@ class Order:
     hash: str
     shipper: str
     source: dict[str, str]
-    files: tuple[Source, ...]
+    files: tuple[PartFile, ...]
     now: str
     part: int
     of: int
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class PartSummary:
     """What a part tells at its end: how many rows it read of each table, how many groups they made, and, if it is the first, what was
     seen of each.
     """
@@ -216,19 +216,19 @@ class Told:
     notes: dict[str, TableNotes]
 
 
-def orders(mapping: CompiledMapping, files: Iterable[Source], now: str, count: int) -> list[Order]:
+def part_jobs(mapping: CompiledMapping, files: Iterable[PartFile], now: str, count: int) -> list[PartJob]:
     """The orders of all parts of a drop."""
-    first = Order(mapping.name, mapping.hash, mapping.shipper, dict(mapping.source), tuple(files), now, 0, count)
+    first = PartJob(mapping.name, mapping.hash, mapping.shipper, dict(mapping.source), tuple(files), now, 0, count)
     return [replace(first, part=number) for number in range(count)]
 
 
-def helpers(settings: Settings) -> int:
+def extra_processes(settings: Settings) -> int:
     """How many processes may translate a big drop while this one plans it; none where there is no core for them."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return (settings.translation_processes or min(cores, _PROCESSES_MAX)) - 1
 
 
-def is_worth_it(mapping: CompiledMapping, tables: Iterable[Table], size: int, settings: Settings) -> bool:
+def should_split(mapping: CompiledMapping, tables: Iterable[Table], size: int, settings: Settings) -> bool:
     """Whether parts are faster than one process: every part reads the files, so they must be texts, and long; and the mapping has to be
     one that others can make again.
     """
@@ -236,95 +236,95 @@ def is_worth_it(mapping: CompiledMapping, tables: Iterable[Table], size: int, se
     return is_text and size >= settings.parts_bytes_min and bool(mapping.source) and settings.reading_process != "none"
 
 
-class Translating:
+class PartTranslation:
     """A part while it is translated."""
 
-    def __init__(self, order: Order, mapping: CompiledMapping, settings: Settings, spill_folder: Path | None) -> None:
-        self._order, self._mapping, self._spill_folder = order, mapping, spill_folder
+    def __init__(self, job: PartJob, mapping: CompiledMapping, settings: Settings, spill_folder: Path | None) -> None:
+        self._job, self._mapping, self._spill_folder = job, mapping, spill_folder
         tables: dict[str, Table] = {}
-        for source in order.files:
+        for source in job.files:
             layouts = mapping.layouts.get(source.role)
             if layouts is not None:
-                tables |= open_tables(Path(source.lies_at), source.name, layouts, settings)
-        self._watched = Watched(
-            mapping, tables, sentinel=not order.part
+                tables |= open_tables(Path(source.path), source.name, layouts, settings)
+        self._counted = CountedTables(
+            mapping, tables, sentinel=not job.part
         )  # all parts read all rows; one look at them is enough
-        self._whole = Whole(Part(order.part, order.of))
+        self._group_chunks = GroupChunks(Part(job.part, job.of))
 
     def chunks(self) -> Iterator[Chunk]:
         """Its chunks. Raises FileRefused and what else reading raises."""
-        now = datetime.fromisoformat(self._order.now)
-        return self._whole.chunks(self._mapping, self._watched.tables, now=now, spill_folder=self._spill_folder)
+        now = datetime.fromisoformat(self._job.now)
+        return self._group_chunks.chunks(self._mapping, self._counted.tables, now=now, spill_folder=self._spill_folder)
 
-    def told(self) -> Told:
+    def summary(self) -> PartSummary:
         """What it tells when its chunks are all made."""
-        return Told(dict(self._watched.rows), self._whole.groups, self._watched.notes())
+        return PartSummary(dict(self._counted.rows), self._group_chunks.groups, self._counted.notes())
 
 
-def begin(
-    order: Order, settings: Settings, *, known: Iterable[CompiledMapping] = (), spill_folder: Path | None = None
-) -> Translating:
+def begin_part(
+    job: PartJob, settings: Settings, *, known: Iterable[CompiledMapping] = (), spill_folder: Path | None = None
+) -> PartTranslation:
     """Begin a part, with the mapping from those that are known or made again from its files. Raises FileRefused, MappingError if there is
     no such mapping any more, and FolderError.
     """
-    found = (mapping for mapping in known if (mapping.name, mapping.hash) == (order.mapping, order.hash))
-    mapping = next(found, None) or _made_again(order, settings)
-    return Translating(order, mapping, settings, spill_folder)
+    found = (mapping for mapping in known if (mapping.name, mapping.hash) == (job.mapping, job.hash))
+    mapping = next(found, None) or _recompiled(job, settings)
+    return PartTranslation(job, mapping, settings, spill_folder)
 
 
-def _made_again(order: Order, settings: Settings) -> CompiledMapping:
+def _recompiled(job: PartJob, settings: Settings) -> CompiledMapping:
     with tempfile.TemporaryDirectory(prefix="loadsheet-") as folder:
         try:
-            mapping = load(put_down(order.source, Path(folder)), settings.assumptions)
+            mapping = load(write_source(job.source, Path(folder)), settings.assumptions)
         except (OSError, ValueError) as error:
-            raise MappingError(f"its files cannot be laid out here ({error})", file=order.mapping) from error
-    if mapping.hash != order.hash:
+            raise MappingError(f"its files cannot be laid out here ({error})", file=job.mapping) from error
+    if mapping.hash != job.hash:
         raise MappingError(
-            "it comes out as another one here: is this another version of the program?", file=order.mapping
+            "it comes out as another one here: is this another version of the program?", file=job.mapping
         )
-    return of_shipper(mapping, order.shipper) if order.shipper else mapping
+    return of_shipper(mapping, job.shipper) if job.shipper else mapping
 
 
-class Joined:
+class MergedParts:
     """What several parts come to together. `told` is asked when the chunks, in the order of their numbers, have ended."""
 
-    def __init__(self, chunks: Iterable[Chunk], told: Callable[[], Sequence[Told]]) -> None:
-        self._chunks, self._told = chunks, told
+    def __init__(self, chunks: Iterable[Chunk], summary: Callable[[], Sequence[PartSummary]]) -> None:
+        self._chunks, self._summaries = chunks, summary
 
     def documents(self) -> Iterator[Document | Ignored]:
         """The documents and ignored rows of all parts, in order. Raises PartsLost if they are not whole."""
         try:
-            yield from together(self._chunks, lambda: [part.groups for part in self._told()])
-        except Broken as broken:
-            raise PartsLost(str(broken)) from broken
+            yield from merge_chunks(self._chunks, lambda: [part.groups for part in self._summaries()])
+        except BrokenChunks as error:
+            raise PartsLost(str(error)) from error
 
     def rows(self) -> Mapping[str, int]:
         """How many rows every part read. Raises PartsLost if they do not agree."""
-        first, *others = [part.rows for part in self._told()]
+        first, *others = [part.rows for part in self._summaries()]
         if any(rows != first for rows in others):
             raise PartsLost(f"parts read different rows: {first} and {next(rows for rows in others if rows != first)}")
         return first
 
     def notes(self) -> Mapping[str, TableNotes]:
         """What the first part saw of each table."""
-        return self._told()[0].notes
+        return self._summaries()[0].notes
 
 
-class _Alone:
+class _OneProcess:
     def __init__(self, mapping: CompiledMapping, tables: Mapping[str, Table], now: datetime) -> None:
         self._mapping, self._now = mapping, now
-        self._watched = Watched(mapping, tables)
+        self._counted = CountedTables(mapping, tables)
 
     def documents(self) -> Iterator[Document | Ignored]:
-        return translate(self._mapping, self._watched.tables, now=self._now)
+        return translate(self._mapping, self._counted.tables, now=self._now)
 
     def rows(self) -> Mapping[str, int]:
-        return self._watched.rows
+        return self._counted.rows
 
     def notes(self) -> Mapping[str, TableNotes]:
-        return self._watched.notes()
+        return self._counted.notes()
 
 
-def alone(mapping: CompiledMapping, tables: Mapping[str, Table], now: str) -> Translated:
+def in_one_process(mapping: CompiledMapping, tables: Mapping[str, Table], now: str) -> Translated:
     """The tables of a drop, translated by this process."""
-    return _Alone(mapping, tables, datetime.fromisoformat(now))
+    return _OneProcess(mapping, tables, datetime.fromisoformat(now))

@@ -25,7 +25,17 @@ from loadsheet.mapping.documents import TableNotes
 from loadsheet.problems import FileRefused
 from loadsheet.reading import sandbox_messages as wire
 from loadsheet.settings import Settings
-from loadsheet.translation.parts import Broken, Chunk, Joined, Order, PartsLost, Told, begin, pack, unpack
+from loadsheet.translation.parts import (
+    BrokenChunks,
+    Chunk,
+    MergedParts,
+    PartJob,
+    PartsLost,
+    PartSummary,
+    begin_part,
+    pack,
+    unpack,
+)
 
 _START = "import sys; sys.path[:] = sys.argv[1:]; from loadsheet.translation.processes import serve; serve()"
 _CHUNK = b"c"
@@ -36,30 +46,30 @@ _KEPT = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "TMPDIR", "TEMP", "TMP", "SYSTE
 class _Task(NamedTuple):
     """What a process is given. `settings` are those whose values are numbers and words that we named."""
 
-    order: Order
+    job: PartJob
     settings: dict[str, Any]
     assumptions: dict[str, Any]
     spill_folder: str
 
 
-class Children:
+class PartProcesses:
     """The parts of a drop, each translated by a process of its own; a context that ends them all."""
 
-    def __init__(self, orders: Sequence[Order], settings: Settings) -> None:
-        self._orders, self._settings = orders, settings
+    def __init__(self, jobs: Sequence[PartJob], settings: Settings) -> None:
+        self._jobs, self._settings = jobs, settings
         self._ending = ExitStack()
-        self._told: dict[int, Told] = {}
-        self._joined = Joined((), self._all_told)
+        self._summaries: dict[int, PartSummary] = {}
+        self._merged = MergedParts((), self._all_summaries)
 
     def __enter__(self) -> Self:
         with ExitStack() as ending:
             spill = ending.enter_context(tempfile.TemporaryDirectory(prefix="loadsheet-", ignore_cleanup_errors=True))
             streams = []
-            for order in self._orders:
-                process = _started(_Task(order, *_harmless(self._settings), spill))
+            for job in self._jobs:
+                process = _started(_Task(job, *_harmless(self._settings), spill))
                 ending.callback(_end, process)
-                streams.append(self._stream(order.part, cast("BinaryIO", process.stdout)))
-            self._joined = Joined(heapq.merge(*streams, key=itemgetter(0)), self._all_told)
+                streams.append(self._stream(job.part, cast("BinaryIO", process.stdout)))
+            self._merged = MergedParts(heapq.merge(*streams, key=itemgetter(0)), self._all_summaries)
             self._ending = ending.pop_all()
         return self
 
@@ -70,32 +80,32 @@ class Children:
 
     def documents(self) -> Iterator[Document | Ignored]:
         """As of any translation. Raises FileRefused, and PartsLost for whatever else ends a process."""
-        return self._joined.documents()
+        return self._merged.documents()
 
     def rows(self) -> Mapping[str, int]:
         """As of any translation. Raises PartsLost if parts read different rows."""
-        return self._joined.rows()
+        return self._merged.rows()
 
     def notes(self) -> Mapping[str, TableNotes]:
         """As of any translation."""
-        return self._joined.notes()
+        return self._merged.notes()
 
-    def _all_told(self) -> list[Told]:
-        return [self._told[order.part] for order in self._orders]
+    def _all_summaries(self) -> list[PartSummary]:
+        return [self._summaries[job.part] for job in self._jobs]
 
     def _stream(self, part: int, pipe: BinaryIO) -> Iterator[Chunk]:
         while True:
             try:
                 kind, body = wire.read_frame(pipe)
                 if kind == wire.END:
-                    self._told[part] = msgspec.msgpack.decode(body, type=Told)
+                    self._summaries[part] = msgspec.msgpack.decode(body, type=PartSummary)
                     return
                 if kind != _CHUNK:
                     _refuse(part, kind, body)
                 chunk = unpack(body)
             except EOFError as error:
                 raise PartsLost(f"the process of part {part + 1} ended before its end") from error
-            except (OSError, ValueError, Broken, msgspec.DecodeError) as error:
+            except (OSError, ValueError, BrokenChunks, msgspec.DecodeError) as error:
                 raise PartsLost(f"part {part + 1} cannot be understood: {error}") from error
             yield chunk
 
@@ -157,12 +167,12 @@ def serve() -> None:
     """Translate the part that comes on standard input, from its order to its end."""
     with os.fdopen(os.dup(1), "wb") as pipe:
         os.dup2(2, 1)  # what a library might print is no chunk
-        with _LastWords(pipe.write):
+        with _FailureReport(pipe.write):
             _, body = wire.read_frame(sys.stdin.buffer)
             task = msgspec.msgpack.decode(body, type=_Task)
             assumptions = Assumptions.model_validate(task.assumptions)
             settings = Settings.model_construct(None, **task.settings, assumptions=assumptions)
-            part = begin(task.order, settings, spill_folder=Path(task.spill_folder))
+            part = begin_part(task.job, settings, spill_folder=Path(task.spill_folder))
             for chunk in part.chunks():
                 packed = pack(chunk)
                 if len(packed) > wire.FRAME_BYTES_MAX:
@@ -170,10 +180,10 @@ def serve() -> None:
                 pipe.write(wire.pack_head(_CHUNK, packed))
                 pipe.write(packed)
                 pipe.flush()
-            wire.write_frame(pipe.write, wire.END, part.told())
+            wire.write_frame(pipe.write, wire.END, part.summary())
 
 
-class _LastWords:
+class _FailureReport:
     """Ends quietly, whatever happens within: nobody above is there to catch anything. What was raised is told first."""
 
     def __init__(self, write: Callable[[bytes], object]) -> None:

@@ -24,7 +24,7 @@ from loadsheet.reading.layouts import ColumnUse
 from loadsheet.reading.tables import CONTROL
 
 
-class Watched:
+class CountedTables:
     """Tables of a mapping whose rows are counted whenever they are read to their end; the sentinel looks at them as well, unless it need
     not.
     """

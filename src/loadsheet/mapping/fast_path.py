@@ -16,21 +16,21 @@ from loadsheet.mapping.names import Draft
 from loadsheet.mapping.scopes import Evaluate
 
 Make = Callable[[Draft], Any]
-IsRight = Callable[[Any], bool]
+IsValid = Callable[[Any], bool]
 
 _REMEMBERED = 4_096  # spelled values a leaf
 
 
-class Doubt(Exception):  # noqa: N818 (never leaves the mapping)
+class FullPathNeeded(Exception):  # noqa: N818 (never leaves the mapping)
     """A record that is not plainly right: the exact way has the word."""
 
 
-DOUBTS = (Doubt, *CALCULATION_ERRORS)
+FALLBACK_ERRORS = (FullPathNeeded, *CALCULATION_ERRORS)
 """What the generated function raises for a record that it does not make."""
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class CellValue:
     """A leaf that is one column's value. `default` is what stands for a blank one (`omit`: its field is left out); `spelled` is
     None for a value that is in the record's form already; `known` are the values that go without a warning, if only some do.
     """
@@ -44,66 +44,66 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class FullPathValue:
     """What the exact way is asked for: a calculated or conditional value, or a list of a deeper kind."""
 
     make: Make
 
 
 @dataclass(frozen=True, slots=True)
-class Same:
+class ConstantValue:
     """A value that is the same in every record, and right."""
 
     value: Any
 
 
 @dataclass(frozen=True, slots=True)
-class Empty:
+class EmptyList:
     """A list that is sent empty."""
 
 
 @dataclass(frozen=True, slots=True)
-class Inner:
+class ObjectValue:
     """An object; left out if it is empty."""
 
-    fields: tuple["Short", ...]
+    fields: tuple["FastField", ...]
 
 
 @dataclass(frozen=True, slots=True)
-class EachRow:
+class RowList:
     """A list with one object for each row of a table."""
 
     position: int
-    fields: tuple["Short", ...]
+    fields: tuple["FastField", ...]
 
 
 @dataclass(frozen=True, slots=True)
-class WrittenOut:
+class EntryList:
     """A list whose entries the mapping writes out: each its condition, if it has one, and its fields. Empty ones are left out."""
 
     path: str
-    entries: tuple[tuple[Evaluate | None, tuple["Short", ...]], ...]
+    entries: tuple[tuple[Evaluate | None, tuple["FastField", ...]], ...]
 
 
-ShortValue = Cell | Asked | Same | Empty | Inner | EachRow | WrittenOut
+FastValue = CellValue | FullPathValue | ConstantValue | EmptyList | ObjectValue | RowList | EntryList
 
 
 @dataclass(frozen=True, slots=True)
-class Short:
+class FastField:
     """One field of an object. Texts of one to `text_max` characters, and finite Decimals if it `takes_numbers`, need no verdict of
     `is_right`. A list may have `items_max` items (0: any number).
     """
 
     name: str
-    value: ShortValue
+    value: FastValue
     required: bool
-    is_right: IsRight
+    is_valid: IsValid
     text_max: int = 0
     takes_numbers: bool = False
     items_max: int = 0
 
 
-def generate(fields: Sequence[Short], omit: object) -> Make:
+def generate(fields: Sequence[FastField], omit: object) -> Make:
     """The function that makes a record of these fields; it raises one of DOUBTS for a record that is not plainly right.
     `omit` is what the exact way gives for a field that is left out.
     """
@@ -111,9 +111,9 @@ def generate(fields: Sequence[Short], omit: object) -> Make:
     writer.line(0, "def make(draft):")
     writer.line(1, "main = draft.main")
     made = writer.object(1, fields, "main")
-    writer.line(1, "if draft.faults or draft.unnamed or draft.skipped: raise Doubt")
+    writer.line(1, "if draft.faults or draft.unnamed or draft.skipped: raise FullPathNeeded")
     writer.line(1, f"return {made}")
-    found: dict[str, Any] = {"Doubt": Doubt, "Decimal": Decimal, "OMIT": omit, **writer.given}
+    found: dict[str, Any] = {"FullPathNeeded": FullPathNeeded, "Decimal": Decimal, "OMIT": omit, **writer.given}
     exec(compile("\n".join(writer.lines), "<payload>", "exec"), found)  # noqa: S102 (generated of numbers, and of names that the contract has)
     make: Make = found["make"]
     return make
@@ -132,14 +132,14 @@ class _Writer:
         """Adds a line."""
         self.lines.append(" " * depth + text)
 
-    def object(self, depth: int, fields: Sequence[Short], row: str) -> str:
+    def object(self, depth: int, fields: Sequence[FastField], row: str) -> str:
         """Writes what makes an object; the answer is the variable that holds it."""
         pairs, absent = [], []
         for field in fields:
-            if isinstance(field.value, Same):
+            if isinstance(field.value, ConstantValue):
                 pairs.append(f"{field.name!r}: {self._give(field.value.value)}")
                 continue
-            if isinstance(field.value, Empty):
+            if isinstance(field.value, EmptyList):
                 pairs.append(f"{field.name!r}: []")
                 continue
             found, is_absent = self._value(depth, field, row)
@@ -162,30 +162,30 @@ class _Writer:
         self.given[name] = value
         return name
 
-    def _value(self, depth: int, field: Short, row: str) -> tuple[str, str]:
+    def _value(self, depth: int, field: FastField, row: str) -> tuple[str, str]:
         """Writes what makes a field; the answer is its variable, and when the field is left out (empty: never)."""
         value = field.value
-        if isinstance(value, Cell):
+        if isinstance(value, CellValue):
             return self._cell(depth, field, value, row)
-        if isinstance(value, Asked):
-            return self._asked(depth, field, value, row)
-        if isinstance(value, Inner):
+        if isinstance(value, FullPathValue):
+            return self._full_path_value(depth, field, value, row)
+        if isinstance(value, ObjectValue):
             made = self.object(depth, value.fields, row)
-        elif isinstance(value, EachRow):
+        elif isinstance(value, RowList):
             made = self._each(depth, value)
         else:
-            assert isinstance(value, WrittenOut)  # noqa: S101 (the last one)
+            assert isinstance(value, EntryList)  # noqa: S101 (the last one)
             made = self._written_out(depth, value)
         if field.items_max:
-            self.line(depth, f"if len({made}) > {field.items_max}: raise Doubt")
+            self.line(depth, f"if len({made}) > {field.items_max}: raise FullPathNeeded")
         if field.required:
-            self.line(depth, f"if not {made}: raise Doubt")
+            self.line(depth, f"if not {made}: raise FullPathNeeded")
             return made, ""
         return made, f"not {made}"
 
     # ---- leaves ----
 
-    def _cell(self, depth: int, field: Short, cell: Cell, row: str) -> tuple[str, str]:
+    def _cell(self, depth: int, field: FastField, cell: CellValue, row: str) -> tuple[str, str]:
         found = self._new()
         self.line(depth, f"{found} = {'main' if cell.rows == 'first' else row}[{cell.index}]")
         if cell.code is not None:
@@ -193,39 +193,39 @@ class _Writer:
         is_left_out = cell.default is self._omit
         self.line(depth, f"if {found} is None:")
         if is_left_out:
-            self.line(depth + 1, "raise Doubt" if field.required else "pass")
+            self.line(depth + 1, "raise FullPathNeeded" if field.required else "pass")
         else:
             self.line(depth + 1, f"{found} = {self._give(cell.default)}")
         if cell.spelled is None and not cell.known:
-            self.line(depth, f"elif {self._is_doubtful(field, found)}: raise Doubt")
+            self.line(depth, f"elif {self._invalid_condition(field, found)}: raise FullPathNeeded")
             return found, f"{found} is None" if is_left_out and not field.required else ""
-        spelled = _Spelled(cell, field.is_right)
+        spelled = _SpellingCache(cell, field.is_valid)
         memory = self._give(spelled.memory)
         self.line(depth, f"else: {found} = {memory}.get(id({found})) or {self._give(spelled.spell)}({found})")
         return found, f"{found} is None" if is_left_out and not field.required else ""
 
-    def _asked(self, depth: int, field: Short, asked: Asked, row: str) -> tuple[str, str]:
+    def _full_path_value(self, depth: int, field: FastField, asked: FullPathValue, row: str) -> tuple[str, str]:
         found = self._new()
         if row != "main":
             self.line(depth, f"draft.row = {row}")
         self.line(depth, f"{found} = {self._give(asked.make)}(draft)")
         self.line(depth, f"if {found} is OMIT:")
-        self.line(depth + 1, "raise Doubt" if field.required else "pass")
-        self.line(depth, f"elif {self._is_doubtful(field, found)}: raise Doubt")
+        self.line(depth + 1, "raise FullPathNeeded" if field.required else "pass")
+        self.line(depth, f"elif {self._invalid_condition(field, found)}: raise FullPathNeeded")
         return found, "" if field.required else f"{found} is OMIT"
 
-    def _is_doubtful(self, field: Short, found: str) -> str:
+    def _invalid_condition(self, field: FastField, found: str) -> str:
         """The condition under which the contract does not take a value; the usual ones are told without asking it."""
-        is_right = self._give(field.is_right)
+        is_valid = self._give(field.is_valid)
         if field.text_max:
-            return f"({found}.__class__ is not str or not 0 < len({found}) <= {field.text_max}) and not {is_right}({found})"
+            return f"({found}.__class__ is not str or not 0 < len({found}) <= {field.text_max}) and not {is_valid}({found})"
         if field.takes_numbers:
-            return f"({found}.__class__ is not Decimal or not {found}.is_finite()) and not {is_right}({found})"
-        return f"not {is_right}({found})"
+            return f"({found}.__class__ is not Decimal or not {found}.is_finite()) and not {is_valid}({found})"
+        return f"not {is_valid}({found})"
 
     # ---- lists ----
 
-    def _each(self, depth: int, each: EachRow) -> str:
+    def _each(self, depth: int, each: RowList) -> str:
         items, row = self._new(), self._new()
         self.line(depth, f"{items} = []")
         self.line(depth, f"for {row} in draft.lists[{each.position}]:")
@@ -234,7 +234,7 @@ class _Writer:
         self.line(depth, "draft.row = main")
         return items
 
-    def _written_out(self, depth: int, written: WrittenOut) -> str:
+    def _written_out(self, depth: int, written: EntryList) -> str:
         items, kept = self._new(), self._new()
         self.line(depth, f"{items} = []")
         self.line(depth, f"{kept} = []")
@@ -253,19 +253,19 @@ class _Writer:
         return items
 
 
-class _Spelled:
+class _SpellingCache:
     """How the values of one leaf are spelled, remembered for each of them: a column gives one object for one text."""
 
-    def __init__(self, cell: Cell, is_right: IsRight) -> None:
+    def __init__(self, cell: CellValue, is_valid: IsValid) -> None:
         self.memory: dict[int, Any] = {}
         self._kept: list[Any] = []  # as long as a value is here, no other can have its id
-        self._spelled, self._known, self._is_right = cell.spelled, cell.known, is_right
+        self._spelled, self._known, self._is_right = cell.spelled, cell.known, is_valid
 
     def spell(self, value: Any) -> Any:
         """The wire form of a value that is not blank. Raises Doubt, and whatever spelling raises."""
         wire = value if self._spelled is None else self._spelled(value)
         if value == "" or (self._known and wire not in self._known) or not self._is_right(wire):
-            raise Doubt
+            raise FullPathNeeded
         if len(self._kept) >= _REMEMBERED:
             self.memory.clear()
             self._kept.clear()

@@ -11,19 +11,19 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 from loadsheet.mapping.calculation import CALCULATION_ERRORS
-from loadsheet.mapping.conversion_errors import Wrong
+from loadsheet.mapping.conversion_errors import CellProblem
 from loadsheet.mapping.documents import Ignored
 from loadsheet.mapping.plans import TotalsPlan
 from loadsheet.mapping.rows import RowReader
 from loadsheet.mapping.scopes import Expression, Frame
-from loadsheet.mapping.views import Part, Stray, filling, marked
+from loadsheet.mapping.views import SetRow, UnknownKindRow, fill_down, with_set_number
 from loadsheet.problems import FileRefused, Problem, Where
 from loadsheet.reading.tables import Row
 
 BETWEEN = "\N{SYMBOL FOR UNIT SEPARATOR}"  # joins the parts of a key; no trimmed cell holds it alone
 
 
-class Keyed(NamedTuple):
+class KeyedRow(NamedTuple):
     """A row with the key of its record (None: it names none) and the text it is sorted by."""
 
     row: Row
@@ -31,7 +31,7 @@ class Keyed(NamedTuple):
     order: str
 
 
-class Source:
+class KeyedTable:
     """One table as keyed rows. Its rows are read anew by each iteration."""
 
     def __init__(self, reader: RowReader, frame: Frame) -> None:
@@ -45,46 +45,46 @@ class Source:
         self.is_keyed = bool(plan.key)
         self.is_sorted = bool(plan.order)
 
-    def __iter__(self) -> Iterator[Keyed | Ignored]:
+    def __iter__(self) -> Iterator[KeyedRow | Ignored]:
         plan = self._plan
         if plan.is_view or plan.totals is not None or plan.fills:
-            return self._with_care()
-        return self._plainly(self._reader.table.rows())
+            return self._expanded_rows()
+        return self._plain_rows(self._reader.table.rows())
 
-    def key_rows(self) -> Iterator[Keyed | Ignored]:
+    def key_rows(self) -> Iterator[KeyedRow | Ignored]:
         """The same items as iterating gives, for who looks at their keys and orders alone: their rows may lack cells."""
         plan = self._plan
         if plan.is_view or plan.totals is not None or plan.fills:
-            return self._with_care()
+            return self._expanded_rows()
         positions = self._reader.places({*plan.key, *plan.order, *plan.ignore_needs})
-        return self._plainly(self._reader.table.partial_rows(positions))
+        return self._plain_rows(self._reader.table.partial_rows(positions))
 
-    def _plainly(self, rows: Iterator[Row]) -> Iterator[Keyed | Ignored]:
+    def _plain_rows(self, rows: Iterator[Row]) -> Iterator[KeyedRow | Ignored]:
         read, plan, read_key = self._read, self._plan, self._read_key
         for row in rows:
             if row.ignored:
                 yield self._left_out(row, row.ignored)
                 continue
             if read_key is not None and (key := read_key(row)) is not None:
-                yield Keyed(row, key, "")
+                yield KeyedRow(row, key, "")
                 continue
-            values, wrong = read(row)
-            if plan.ignore is not None and row.problem is None and self._holds(plan.ignore, values, wrong):
+            values, refused = read(row)
+            if plan.ignore is not None and row.problem is None and self._holds(plan.ignore, values, refused):
                 yield self._left_out(row, f"ignore_rows: {plan.ignore.text}")
                 continue
             yield self._keyed(row, values)
 
-    def _keyed(self, row: Row, values: list[Any]) -> Keyed:
+    def _keyed(self, row: Row, values: list[Any]) -> KeyedRow:
         plan = self._plan
         order = BETWEEN.join([_sortable(values[index]) for index in plan.order]) if plan.order else ""
-        return Keyed(row, self._key(values) if plan.key else str(row.number), order)
+        return KeyedRow(row, self._key(values) if plan.key else str(row.number), order)
 
     def _left_out(self, row: Row, rule: str) -> Ignored:
         return Ignored(self._reader.view.source(row), rule)
 
-    def _holds(self, rule: Expression, values: list[Any], wrong: dict[int, Wrong]) -> bool:
+    def _holds(self, rule: Expression, values: list[Any], refused: dict[int, CellProblem]) -> bool:
         """Whether a rule tells that a row is left out: never because of a cell that says something unreadable."""
-        if wrong and any(index in wrong and wrong[index].code != "C301" for index in self._plan.ignore_needs):
+        if refused and any(index in refused and refused[index].code != "C301" for index in self._plan.ignore_needs):
             return False
         self._frame.row = values
         try:
@@ -100,68 +100,70 @@ class Source:
 
     # ---- rows that are not simply rows of the file ----
 
-    def _with_care(self) -> Iterator[Keyed | Ignored]:
+    def _expanded_rows(self) -> Iterator[KeyedRow | Ignored]:
         plan, view = self._plan, self._reader.view
-        fill = filling(plan, view)
-        sums = _Sums(plan.totals, self._reader) if plan.totals is not None else None
+        fill = fill_down(plan, view)
+        sums = _RunningTotals(plan.totals, self._reader) if plan.totals is not None else None
         for found in view.rows():
             if isinstance(found, Ignored):
                 yield found
                 continue
-            if isinstance(found, Stray):
-                yield Keyed(marked(Part(-1, found.row), 0) if plan.sets is not None else found.row, None, "")
+            if isinstance(found, UnknownKindRow):
+                yield KeyedRow(
+                    with_set_number(SetRow(-1, found.row), 0) if plan.sets is not None else found.row, None, ""
+                )
                 continue
             if found.ignored:
                 yield self._left_out(found, found.ignored)
                 continue
-            row = fill.taken(found) if fill is not None else found
-            if sums is not None and (told := self._totals(sums, row)) is not None:
-                yield told
+            row = fill.filled(found) if fill is not None else found
+            if sums is not None and (totals_row := self._totals(sums, row)) is not None:
+                yield totals_row
                 continue
             items = list(self._parts(row) if plan.sets is not None else self._whole(row))
             yield from items
             if fill is not None and not isinstance(items[0], Ignored):
-                fill.give(row)
+                fill.remember(row)
         if sums is not None:
             sums.finish()
 
-    def _whole(self, row: Row) -> Iterator[Keyed | Ignored]:
+    def _whole(self, row: Row) -> Iterator[KeyedRow | Ignored]:
         rule = self._plan.ignore
-        values, wrong = self._read(row)
-        is_left_out = rule is not None and row.problem is None and self._holds(rule, values, wrong)
+        values, refused = self._read(row)
+        is_left_out = rule is not None and row.problem is None and self._holds(rule, values, refused)
         yield self._left_out(row, f"ignore_rows: {rule.text}") if rule and is_left_out else self._keyed(row, values)
 
-    def _parts(self, row: Row) -> Iterator[Keyed | Ignored]:
+    def _parts(self, row: Row) -> Iterator[KeyedRow | Ignored]:
         rule, why, count = self._plan.ignore, self._reader.view.unfilled, 0
-        for part in self._reader.view.spread(row):
-            values, wrong = self._read(part.row)
-            if rule is not None and part.row.problem is None and self._holds(rule, values, wrong):
+        for part in self._reader.view.expand(row):
+            values, refused = self._read(part.row)
+            if rule is not None and part.row.problem is None and self._holds(rule, values, refused):
                 why = f"ignore_rows: {rule.text}"
                 continue
-            keyed = self._keyed(marked(part, count), values)
+            keyed = self._keyed(with_set_number(part, count), values)
             yield keyed if self.is_keyed else keyed._replace(key=f"{keyed.key}/{count}")
             count += 1
         if not count:
             yield self._left_out(row, why)
 
-    def _totals(self, sums: "_Sums", row: Row) -> Keyed | Ignored | None:
+    def _totals(self, sums: "_RunningTotals", row: Row) -> KeyedRow | Ignored | None:
         """What becomes of a row that states totals; None for any other, which is added to them."""
         if row.problem is not None:
-            sums.doubt()
+            sums.mark_unknown()
             return None
-        values, wrong = self._read(row)
+        values, refused = self._read(row)
         rule = self._plan.ignore
-        if self._states_totals(sums.plan, values, wrong):
-            problem = sums.compare(row, values, wrong)
+        if self._states_totals(sums.plan, values, refused):
+            problem = sums.compare(row, values, refused)
             if problem is None:
                 return self._left_out(row, f"totals: {sums.plan.where.text}")
-            return Keyed(Row(row.number, row.cells, problem), None, "")
-        if rule is None or not self._holds(rule, values, wrong):
-            sums.add(values, wrong)
+            return KeyedRow(Row(row.number, row.cells, problem), None, "")
+        if rule is None or not self._holds(rule, values, refused):
+            sums.add(values, refused)
         return None
 
-    def _states_totals(self, plan: TotalsPlan, values: list[Any], wrong: dict[int, Wrong]) -> bool:
-        if any(index in wrong and wrong[index].code != "C301" for index in plan.needs):
+    def _states_totals(self, plan: TotalsPlan, values: list[Any], refused: dict[int, CellProblem]) -> bool:
+        if any(index in refused and refused[index].code != "C301" for index in plan.needs):
             return False
         self._frame.row = values
         try:
@@ -175,38 +177,38 @@ def _sortable(value: object) -> str:
     return value.astimezone(UTC).isoformat() if isinstance(value, datetime) else str(value or "")
 
 
-class _Sums:
+class _RunningTotals:
     """The sums of some columns down to where a reading of the file is."""
 
     def __init__(self, plan: TotalsPlan, reader: RowReader) -> None:
         self.plan = plan
         self._reader = reader
         self._sums = dict.fromkeys(plan.sums, Decimal(0))
-        self._doubtful: set[int] = set()
+        self._unknown: set[int] = set()
         self._rows, self._stated = 0, False
 
-    def add(self, values: Sequence[Any], wrong: dict[int, Wrong]) -> None:
+    def add(self, values: Sequence[Any], refused: dict[int, CellProblem]) -> None:
         """Adds the cells of one row; a refused one makes the sum doubtful."""
         self._rows += 1
         for index in self.plan.sums:
             self._sums[index] += values[index] or 0
-        self._doubtful.update(index for index in self.plan.sums if index in wrong and wrong[index].code != "C301")
+        self._unknown.update(index for index in self.plan.sums if index in refused and refused[index].code != "C301")
 
-    def doubt(self) -> None:
+    def mark_unknown(self) -> None:
         """Notes a row that reading refused: no sum is known any more."""
-        self._doubtful.update(self.plan.sums)
+        self._unknown.update(self.plan.sums)
 
-    def compare(self, row: Row, values: Sequence[Any], wrong: dict[int, Wrong]) -> Problem | None:
+    def compare(self, row: Row, values: Sequence[Any], refused: dict[int, CellProblem]) -> Problem | None:
         """What is wrong with the stated totals: the first that differs. What is blank or cannot be known is not compared."""
         problem, self._stated = None, True
         for index in self.plan.sums:
-            if index in wrong and wrong[index].code != "C301":
-                problem = problem or self._problem(row, index, wrong[index].code, wrong[index].values)
-            elif values[index] is not None and index not in self._doubtful and values[index] != self._sums[index]:
+            if index in refused and refused[index].code != "C301":
+                problem = problem or self._problem(row, index, refused[index].code, refused[index].values)
+            elif values[index] is not None and index not in self._unknown and values[index] != self._sums[index]:
                 problem = problem or self._problem(row, index, "G408", {"sum": self._shown(row, index, values[index])})
         if self.plan.by_block:
             self._sums = dict.fromkeys(self.plan.sums, Decimal(0))
-            self._doubtful.clear()
+            self._unknown.clear()
         return problem
 
     def finish(self) -> None:

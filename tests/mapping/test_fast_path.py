@@ -11,7 +11,7 @@ from sheets import table as table_of
 
 from loadsheet.contract import Assumptions
 from loadsheet.mapping import Document, load, translate
-from loadsheet.mapping.shortcut import Doubt
+from loadsheet.mapping.fast_path import FullPathNeeded
 from loadsheet.problems import FileRefused, MappingError
 from loadsheet.reading import Native
 from loadsheet.reading.tables import Row
@@ -24,8 +24,8 @@ OTHERWISE = Assumptions(number_forms="both", unknown_fields="ignore", listing_on
 class Ways:
     """The variants of a mapping with a short way that counts what it makes, or that never makes anything."""
 
-    def __init__(self, *, short):
-        self.short, self.made = short, 0
+    def __init__(self, *, fast):
+        self.fast, self.made = fast, 0
 
     def of(self, mapping):
         targets = mapping.plan.targets
@@ -36,18 +36,18 @@ class Ways:
         )
 
     def _variant(self, variant):
-        make = variant.payload.short
+        make = variant.payload.fast
 
         def watched(draft):
-            if not self.short:
-                raise Doubt
+            if not self.fast:
+                raise FullPathNeeded
             record = make(draft)
             self.made += 1
             return record
 
         return replace(
             variant,
-            payload=replace(variant.payload, short=watched),
+            payload=replace(variant.payload, fast=watched),
             instead=variant.instead and self._variant(variant.instead),
         )
 
@@ -62,9 +62,9 @@ def compiled(name, assumptions):
 
 def both(mapping, tables):
     """What each way makes of the tables, and how many records the short one made."""
-    ways = Ways(short=True), Ways(short=False)
-    short, exact = (list(_told(way.of(mapping), tables)) for way in ways)
-    return short, exact, ways[0].made
+    ways = Ways(fast=True), Ways(fast=False)
+    fast, exact = (list(_told(way.of(mapping), tables)) for way in ways)
+    return fast, exact, ways[0].made
 
 
 def _told(mapping, tables):
@@ -77,8 +77,8 @@ def _told(mapping, tables):
 
 @pytest.mark.parametrize("name", DROPS)
 def test_both_ways_make_the_same_documents_of_every_layout(name):
-    short, exact, made = both(*example(name))
-    assert short == exact
+    fast, exact, made = both(*example(name))
+    assert fast == exact
     assert made >= sum(isinstance(found, Document) and found.usable and not found.problems for found in exact) > 0
 
 
@@ -122,8 +122,8 @@ def test_both_ways_make_the_same_documents_whatever_stands_in_the_cells(data):
             changed[row][column] = cell
         kept = [Row(row.number, tuple(cells)) for row, cells in zip(rows, changed, strict=True)]
         tables[table] = replace(with_rows(found, kept), sheet="Sheet1")
-    short, exact, _ = both(mapping, tables)
-    assert short == exact
+    fast, exact, _ = both(mapping, tables)
+    assert fast == exact
 
 
 FORMS = """\
@@ -213,8 +213,8 @@ def forms(folder, place):
 def test_both_ways_make_the_same_of_every_form_of_a_leaf(tmp_path_factory, sheet, place):
     mapping = forms(tmp_path_factory.getbasetemp(), place)
     rows = table_of(mapping.plan.tables[0], sheet)
-    short, exact, _ = both(mapping, {"rows": rows})
-    assert short == exact
+    fast, exact, _ = both(mapping, {"rows": rows})
+    assert fast == exact
 
 
 def test_records_that_are_plainly_right_need_the_exact_way_never(tmp_path_factory):
@@ -222,7 +222,7 @@ def test_records_that_are_plainly_right_need_the_exact_way_never(tmp_path_factor
     right = ["1", "ROAD", "2026-03-01 08:00", "Bonn", "", "3.50", "no", "Cable", "Box", "12.5", "Weg 1"]
     doubtful = ["2", "ZEPPELIN", *right[2:]]
     rows = [right, doubtful, ["3", *right[1:]], ["4", "", *right[2:]]]
-    short, exact, made = both(mapping, {"rows": table_of(mapping.plan.tables[0], rows)})
-    assert short == exact
-    assert [len(found.problems) for found in short] == [0, 1, 0, 0]
+    fast, exact, made = both(mapping, {"rows": table_of(mapping.plan.tables[0], rows)})
+    assert fast == exact
+    assert [len(found.problems) for found in fast] == [0, 1, 0, 0]
     assert made == 3

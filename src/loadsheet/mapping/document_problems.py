@@ -12,17 +12,17 @@ from loadsheet.mapping.grouping import Group
 from loadsheet.mapping.lineage import Trace, trace
 from loadsheet.mapping.names import Draft
 from loadsheet.mapping.rows import RowReader
-from loadsheet.mapping.views import Part, columns_behind, marked
+from loadsheet.mapping.views import SetRow, columns_behind, with_set_number
 from loadsheet.problems import Level, Problem, Where
 from loadsheet.reading.tables import Row
 
-_ALSO_MOST = 1_000
+_ALSO_MAX = 1_000
 
 Cell = tuple[int, Row, int]
 """A value of a row: the position of its table, the row, and the value's place among those of the row."""
 
 
-class Places:
+class DocumentProblems:
     """The problems of one document after the other; `begin` starts the next. `source` are the rows of the document."""
 
     def __init__(
@@ -35,18 +35,18 @@ class Places:
         self._draft = draft
         self._group = Group(None, ())
         self.source: tuple[SourceRow, ...] = ()
-        self.problems: list[Problem] = []
+        self.found: list[Problem] = []
 
     def begin(self, group: Group) -> None:
         """Forget the document before."""
-        self._group, self.problems = group, []
+        self._group, self.found = group, []
 
     @property
     def has_errors(self) -> bool:
         """Whether anything that was said is worse than a warning."""
-        return any(problem.level == "error" for problem in self.problems)
+        return any(problem.level == "error" for problem in self.found)
 
-    def say(
+    def add(
         self,
         code: str,
         position: int,
@@ -73,9 +73,9 @@ class Places:
                 **values,
             }  # what heads that place is the name of something else
         others = self._others(where, also) if level == "error" else ()
-        self.problems.append(Problem(code, where, found, dict(values), hint, level, others))
+        self.found.append(Problem(code, where, found, dict(values), hint, level, others))
 
-    def say_at(self, path: str, code: str, values: Mapping[str, Any], *, level: Level = "error") -> None:
+    def add_at(self, path: str, code: str, values: Mapping[str, Any], *, level: Level = "error") -> None:
         """A problem known by its payload path, placed at the first cell that the value comes from."""
         found = trace(self._lineage, self.source, self._draft.items, path)
         table = self._readers[0].table
@@ -89,7 +89,7 @@ class Places:
                 column, text = self._placed(reader, found[0].nth, slot.index, row)
         where = table.where(row.number, column, path)
         others = self._others(where, self._traced(found)) if level == "error" else ()
-        self.problems.append(Problem(code, where, text, {"found": text, **values}, "", level, others))
+        self.found.append(Problem(code, where, text, {"found": text, **values}, "", level, others))
 
     def cell(self, position: int, row: Row, index: int | None) -> str:
         """The cell as its sender wrote it; empty for derived values and missing columns."""
@@ -106,7 +106,9 @@ class Places:
         if sets is None or of is None or self._group.rows[position]:
             return
         for row in self._group.rows[of]:
-            blank = marked(Part(0, Row(row.number, (*row.cells, *("",) * len(sets.columns), sets.words[0][1]))), 0)
+            blank = with_set_number(
+                SetRow(0, Row(row.number, (*row.cells, *("",) * len(sets.columns), sets.words[0][1]))), 0
+            )
             for place in sets.filled_by:
                 yield position, blank, sets.columns[place].slot.index
 
@@ -132,7 +134,7 @@ class Places:
                     place = reader.position(column, one)
                     if place is not None:
                         found[reader.table.where(one.number, place)] = None
-            if len(found) > _ALSO_MOST:
+            if len(found) > _ALSO_MAX:
                 break
         found.pop(here, None)
         return tuple(found)

@@ -17,7 +17,7 @@ from loadsheet.mapping import Document, Ignored, SourceRow, load_folder, route, 
 from loadsheet.mapping.documents import Instead
 from loadsheet.problems import FileRefused, Problem, Where
 from loadsheet.reading.tables import Row
-from loadsheet.translation.parts import Broken, Chunk, Part, Whole, pack, together, unpack
+from loadsheet.translation.parts import BrokenChunks, Chunk, GroupChunks, Part, merge_chunks, pack, unpack
 
 ROOT = Path(__file__).parents[2]
 INBOX = ROOT / "inbox_samples"
@@ -44,10 +44,10 @@ SHAPES = [*DROPS, *(f"shipped: {path.stem}" for path in sorted((ROOT / "mappings
 
 def in_parts(mapping, tables, count, *, stripe=1, **options):
     """What the parts come to together, each packed and unpacked, in the order of the chunks alone."""
-    wholes = [Whole(Part(number, count, stripe)) for number in range(count)]
+    wholes = [GroupChunks(Part(number, count, stripe)) for number in range(count)]
     packed = [[pack(chunk) for chunk in whole.chunks(mapping, tables, now=NOW, **options)] for whole in wholes]
     chunks = heapq.merge(*[[unpack(one) for one in part] for part in packed], key=lambda chunk: chunk.first)
-    return list(together(chunks, lambda: [whole.groups for whole in wholes]))
+    return list(merge_chunks(chunks, lambda: [whole.groups for whole in wholes]))
 
 
 @pytest.mark.parametrize("name", SHAPES)
@@ -129,7 +129,7 @@ def test_any_rows_of_tables_that_are_joined(joined, rows, memory_rows, count):
 def test_each_row_is_in_one_part_only(flat):
     rows = [[str(number // 3), "Ulm", "a", "1"] for number in range(60)]
     one = {"rows": table(flat.plan.tables[0], rows)}
-    parts = [list(Whole(Part(number, 3, 2)).chunks(flat, one, now=NOW)) for number in range(3)]
+    parts = [list(GroupChunks(Part(number, 3, 2)).chunks(flat, one, now=NOW)) for number in range(3)]
     seen = Counter(row.number for part in parts for chunk in part for item in chunk.items for row in item.rows)
     assert seen == Counter(range(2, 62))
     assert all(chunk.groups <= 2 for part in parts for chunk in part)
@@ -149,17 +149,17 @@ def test_only_the_groups_of_a_part_are_made(flat):
 
     rows = [Row(number, Cells([str(number), "Ulm", "a", "1"])) for number in range(2, 12)]
     one = {"rows": replace(table(flat.plan.tables[0], []), rows=lambda: iter(rows))}
-    list(Whole(Part(1, 2, 5)).chunks(flat, one, now=NOW))
+    list(GroupChunks(Part(1, 2, 5)).chunks(flat, one, now=NOW))
     assert {key for key, count in touched.items() if count} == {str(number) for number in range(7, 12)}
 
 
 def test_a_chunk_of_many_rows_is_not_made_larger(flat):
     rows = [[str(number // 900), "Ulm", "a", "1"] for number in range(9_000)]
     one = {"rows": table(flat.plan.tables[0], rows)}
-    whole = Whole(Part(0, 1))
+    whole = GroupChunks(Part(0, 1))
     chunks = list(whole.chunks(flat, one, now=NOW))
     assert [(chunk.first, chunk.groups) for chunk in chunks] == [(0, 3), (3, 3), (6, 3), (9, 1)]
-    assert list(together(chunks, lambda: [whole.groups])) == run(flat, rows)
+    assert list(merge_chunks(chunks, lambda: [whole.groups])) == run(flat, rows)
 
 
 def test_a_fault_of_the_file_comes_through(flat):
@@ -169,7 +169,7 @@ def test_a_fault_of_the_file_comes_through(flat):
 
     one = {"rows": replace(table(flat.plan.tables[0], []), rows=rows)}
     with pytest.raises(FileRefused):
-        list(Whole(Part(1, 2)).chunks(flat, one, now=NOW))
+        list(GroupChunks(Part(1, 2)).chunks(flat, one, now=NOW))
 
 
 # ---- the proof that nothing is missing ----
@@ -178,7 +178,7 @@ def test_a_fault_of_the_file_comes_through(flat):
 def chunks_of(flat, count):
     rows = [[str(number), "Ulm", "a", "1"] for number in range(10)]
     one = {"rows": table(flat.plan.tables[0], rows)}
-    wholes = [Whole(Part(number, count, 2)) for number in range(count)]
+    wholes = [GroupChunks(Part(number, count, 2)) for number in range(count)]
     return sorted(chunk for whole in wholes for chunk in whole.chunks(flat, one, now=NOW))
 
 
@@ -187,20 +187,20 @@ def test_a_chunk_that_is_missing_or_comes_twice_is_noticed(flat, place):
     chunks = chunks_of(flat, 2)
     assert len(chunks) == 5
     for spoilt in (chunks[:place] + chunks[place + 1 :], chunks[: place + 1] + chunks[place:]):
-        with pytest.raises(Broken):
-            list(together(spoilt, lambda: [10, 10]))
+        with pytest.raises(BrokenChunks):
+            list(merge_chunks(spoilt, lambda: [10, 10]))
 
 
 def test_parts_that_found_different_rows_are_noticed(flat):
     chunks = chunks_of(flat, 2)
-    assert len(list(together(chunks, lambda: [10, 10]))) == 10
+    assert len(list(merge_chunks(chunks, lambda: [10, 10]))) == 10
     for counted in ([10, 11], [9, 10], []):
-        with pytest.raises(Broken):
-            list(together(chunks, lambda counted=counted: counted))
+        with pytest.raises(BrokenChunks):
+            list(merge_chunks(chunks, lambda counted=counted: counted))
 
 
 def test_nothing_at_all_is_whole_too():
-    assert list(together([], lambda: [0, 0])) == []
+    assert list(merge_chunks([], lambda: [0, 0])) == []
 
 
 # ---- chunks as bytes ----
@@ -251,7 +251,7 @@ def test_a_chunk_is_read_back_as_it_was(chunk):
 @given(chunks, st.data())
 def test_what_is_no_chunk_is_refused(chunk, data):
     packed = pack(chunk)
-    with pytest.raises(Broken):
+    with pytest.raises(BrokenChunks):
         unpack(packed[: data.draw(st.integers(0, len(packed) - 1))])
 
 
