@@ -77,7 +77,7 @@ def lacking(mapping, name, *, exact=True, instead=False):
         return lambda draft: {key: value for key, value in make(draft).items() if key != name}
 
     fixed = mapping.plan.targets.fixed
-    payload = replace(fixed.payload, short=broken(fixed.payload.short))
+    payload = replace(fixed.payload, fast=broken(fixed.payload.fast))
     payload = replace(payload, make=broken(payload.make)) if exact else payload
     variant = replace(fixed, payload=payload)
     fixed = replace(fixed, instead=variant) if instead else variant

@@ -140,8 +140,8 @@ def _shown(wall: datetime, zone: Any, fold: Fold) -> datetime:
         return localized
     if localized.code == "C314":
         raise NoSuchTime(f"{wall:%Y-%m-%d %H:%M} does not exist there: the clocks went forward")
-    said = "happens twice there: the clocks went back; source.fold: first or second says which is meant"
-    raise NoSuchTime(f"{wall:%Y-%m-%d %H:%M} {said}")
+    cause = "happens twice there: the clocks went back; source.fold: first or second says which is meant"
+    raise NoSuchTime(f"{wall:%Y-%m-%d %H:%M} {cause}")
 
 
 def _add(left: Any, right: Any, fold: Fold = "error") -> Any:

@@ -117,8 +117,8 @@ def plan_column(
     if spec.lookup_with and spec.lookup is None:
         file.refuse((*loc, "lookup_with"), "lookup_with needs a lookup", at_key=True)
     if lookup is not None and len(spec.lookup_with) != lookup.more_keys:
-        said = f"{spec.lookup} has {lookup.more_keys + 1} keys: the text of the column and {lookup.more_keys} more"
-        file.refuse((*loc, "lookup_with" if spec.lookup_with else "lookup"), said, "lookup_with names their columns")
+        message = f"{spec.lookup} has {lookup.more_keys + 1} keys: the text of the column and {lookup.more_keys} more"
+        file.refuse((*loc, "lookup_with" if spec.lookup_with else "lookup"), message, "lookup_with names their columns")
         return None
     try:
         parse = _parse(spec, conventions, lookup)
@@ -445,5 +445,5 @@ def _of_lengths(spec: Column) -> Iterator[SettingError]:
     if spec.on_too_long != "error" and spec.max_length is None:
         yield SettingError("on_too_long", "on_too_long needs max_length")
     if spec.pad_left is not None and spec.max_length is not None and spec.pad_left.to > spec.max_length:
-        said = f"pad_left makes {spec.pad_left.to} characters, max_length: {spec.max_length} allows fewer"
-        yield SettingError("max_length", said, "no value fits")
+        message = f"pad_left makes {spec.pad_left.to} characters, max_length: {spec.max_length} allows fewer"
+        yield SettingError("max_length", message, "no value fits")

@@ -231,5 +231,5 @@ class _RunningTotals:
 
     def _problem(self, row: Row, index: int, code: str, values: object) -> Problem:
         position, found = self._reader.position(index, row), self._cell(row, index)
-        said = {"column": self._reader.plan.label(index), **(values if isinstance(values, dict) else {})}
-        return Problem(code, self._reader.table.where(row.number, position), found, said)
+        values = {"column": self._reader.plan.label(index), **(values if isinstance(values, dict) else {})}
+        return Problem(code, self._reader.table.where(row.number, position), found, values)

@@ -91,8 +91,8 @@ def plan_leaf(value: object, context: LeafContext, names: Names, loc: Loc) -> Le
         return None
     given = [key for key in SOURCES_OF_A_VALUE if key in leaf.model_fields_set]
     if len(given) != 1:
-        said = f"has {' and '.join(given)}" if given else "has none"
-        file.refuse(loc, f"{context.field.name} takes one of {some(SOURCES_OF_A_VALUE)}; it {said}")
+        actual = f"has {' and '.join(given)}" if given else "has none"
+        file.refuse(loc, f"{context.field.name} takes one of {some(SOURCES_OF_A_VALUE)}; it {actual}")
         return None
     when = names.condition(leaf.when, context.item, (*loc, "when")) if leaf.when is not None else None
     at = (*loc, given[0])
@@ -196,8 +196,8 @@ def _constant(leaf: Leaf, context: LeafContext, names: Names, loc: Loc) -> _Valu
                 return None
             found = found[step]
     if found is None or isinstance(found, Mapping | list):
-        said = "nothing" if found is None else "more than one value"
-        names.file.refuse(loc, f"{context.field.name} takes one value, found {said}")
+        actual = "nothing" if found is None else "more than one value"
+        names.file.refuse(loc, f"{context.field.name} takes one value, found {actual}")
         return None
     return _Value(lambda _: found, Type.ANY, Needs(), (), constant=found)
 

@@ -151,14 +151,14 @@ def formats_reader(
         " or ".join(_example(format_) for format_ in formats)
         or "a date cell of a workbook (no text format is declared)"
     )
-    wrong = CellProblem("C304", {"expected": expected})
+    problem = CellProblem("C304", {"expected": expected})
 
     def read(text: str) -> datetime | CellProblem:
         for reader in readers:
             moment = reader(text)
             if moment is not None:
                 return moment
-        return wrong
+        return problem
 
     return read
 

@@ -98,8 +98,8 @@ class NotationCheck:
                 count, first = count + 1, first or (row.number, cell)
         if first is None:
             return None
-        told = {"read": _OTHER[proof.notation.order], "written": proof.notation.order, "proof": value, "count": count}
-        return Problem(_WRONG_NOTATION, table.where(first[0], position), first[1], told, _hint(table.file))
+        values = {"read": _OTHER[proof.notation.order], "written": proof.notation.order, "proof": value, "count": count}
+        return Problem(_WRONG_NOTATION, table.where(first[0], position), first[1], values, _hint(table.file))
 
 
 def _hint(file: str) -> str:

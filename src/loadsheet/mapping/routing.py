@@ -67,10 +67,10 @@ class BrokenMapping(NamedTuple):
 
     @property
     def _reason(self) -> str:
-        said = self.finding.text + (f" ({self.finding.hint})" if self.finding.hint else "")
+        message = self.finding.text + (f" ({self.finding.hint})" if self.finding.hint else "")
         name, own = Path(self.finding.file).name, Path(self.path).name
         where = [*([name] if name != own else []), *([f"line {self.finding.line}"] if self.finding.line else [])]
-        return f"{', '.join(where)}: {said}" if where else said
+        return f"{', '.join(where)}: {message}" if where else message
 
     @property
     def _files(self) -> str:
@@ -182,8 +182,8 @@ def load_folder(folder: Path, assumptions: Assumptions) -> LoadedMappings:
     findings: list[MappingError] = []
     for path, mapping, found in examined:
         if mapping is not None and mapping.name in mappings:
-            said = f'"{mapping.name}" is the name of {mappings[mapping.name].path.name} already'
-            found = [MappingError(said, file=str(path))]  # noqa: PLW2901 (one more finding)
+            message = f'"{mapping.name}" is the name of {mappings[mapping.name].path.name} already'
+            found = [MappingError(message, file=str(path))]  # noqa: PLW2901 (one more finding)
         elif mapping is not None:
             mappings[mapping.name] = mapping if path.parent == folder else of_shipper(mapping, path.parent.name)
         findings += found

@@ -169,18 +169,18 @@ class Sourcing:
     def _check_columns(self, plan: TablePlan, spec: TableSpec, patterns: tuple[str, ...], loc: Loc) -> None:
         known = [*PARTS, *placeholders(patterns)]
         for column in plan.columns:
-            said, here = column.spec, (*loc, column.name)
-            if said.file is not None and said.file not in known:
-                hint = did_you_mean(said.file, known) or f"known: {some(known)}"
-                self._file.refuse((*here, "file"), f'a file\'s name has no part "{said.file}"', hint)
+            where, here = column.spec, (*loc, column.name)
+            if where.file is not None and where.file not in known:
+                hint = did_you_mean(where.file, known) or f"known: {some(known)}"
+                self._file.refuse((*here, "file"), f'a file\'s name has no part "{where.file}"', hint)
             for key in ("above", "place"):
-                if getattr(said, key) is not None and spec.kind is None:
+                if getattr(where, key) is not None and spec.kind is None:
                     self._file.refuse((*here, key), f"{key} is for tables with a kind", at_key=True)
-            if spec.sets is None and (said.from_set or SET in (said.label or "")):
-                key = "from_set" if said.from_set else "label"
+            if spec.sets is None and (where.from_set or SET in (where.label or "")):
+                key = "from_set" if where.from_set else "label"
                 self._file.refuse((*here, key), f"{plan.name} has no sets", "write sets: under source.tables")
-            if said.fill_down and (
-                spec.from_ is not None or in_every_set(column) or set(said.whereabouts()) - {"place"}
+            if where.fill_down and (
+                spec.from_ is not None or in_every_set(column) or set(where.whereabouts()) - {"place"}
             ):
                 self._file.refuse(
                     (*here, "fill_down"), "only cells of the file's own rows are filled from above", at_key=True
@@ -212,37 +212,37 @@ class Sourcing:
     def _kind(self, plan: TablePlan, spec: TableSpec, loc: Loc, columns: Loc) -> KindPlan | None:
         if spec.kind is None:
             return None
-        alike = self._alike(plan.name)
-        first = self._tables[alike[0]].kind
+        same_place = self._alike(plan.name)
+        first = self._tables[same_place[0]].kind
         if first is not None and spec.kind.label != first.label:
-            self._file.refuse((*loc, "kind", "label"), f'the kinds of {alike[0]} are told by "{first.label}"')
-        for other in alike[: alike.index(plan.name)]:
+            self._file.refuse((*loc, "kind", "label"), f'the kinds of {same_place[0]} are told by "{first.label}"')
+        for other in same_place[: same_place.index(plan.name)]:
             its = self._tables[other].kind
             for word in spec.kind.is_ if its is not None else []:
                 if its is not None and word in its.is_:
                     self._file.refuse((*loc, "kind", "is"), f'"{word}" is the kind of {other} already')
-        known = tuple(word for other in alike if (its := self._tables[other].kind) is not None for word in its.is_)
-        others: Literal["error", "ignore"] | None = spec.kind.others if alike[0] == plan.name else None
+        known = tuple(word for other in same_place if (its := self._tables[other].kind) is not None for word in its.is_)
+        others: Literal["error", "ignore"] | None = spec.kind.others if same_place[0] == plan.name else None
         if others is None and "others" in spec.kind.model_fields_set:
-            self._file.refuse((*loc, "kind", "others"), f"others is said of {alike[0]}", at_key=True)
+            self._file.refuse((*loc, "kind", "others"), f"others is said of {same_place[0]}", at_key=True)
         for key in sorted(spec.model_fields_set & _AROUND) if others is None else ():
             if key != "totals" or (spec.totals is not None and spec.totals.begins_with):
-                self._file.refuse((*loc, key), f"{key} is said of {alike[0]}", at_key=True)
-        above = [self._above(column, alike, (*columns, column.name, "above")) for column in plan.columns]
+                self._file.refuse((*loc, key), f"{key} is said of {same_place[0]}", at_key=True)
+        above = [self._above(column, same_place, (*columns, column.name, "above")) for column in plan.columns]
         found = dict.fromkeys(place for place in above if place is not None)
         return KindPlan(spec.kind.label, frozenset(spec.kind.is_), known, others, tuple(found))
 
-    def _above(self, column: ColumnPlan, alike: Sequence[str], loc: Loc) -> tuple[frozenset[str], str] | None:
+    def _above(self, column: ColumnPlan, same_place: Sequence[str], loc: Loc) -> tuple[frozenset[str], str] | None:
         text = column.spec.above
         if text is None:
             return None
         table, _, name = text.partition(".")
         section = self._columns.get(table)
-        kind = self._tables[table].kind if table in alike else None
+        kind = self._tables[table].kind if table in same_place else None
         if kind is None or not isinstance(section, Mapping) or name not in section:
             known = [
                 f"{other}.{its}"
-                for other in alike
+                for other in same_place
                 if isinstance(own := self._columns.get(other), Mapping)
                 for its in own
             ]
@@ -277,15 +277,15 @@ class Sourcing:
 
     def _are_checked(self, totals: Totals, loc: Loc) -> bool:
         """Whether rows with totals are told by an expression and their sums checked, rather than by their beginning and ignored."""
-        said = totals.model_fields_set
-        if "begins_with" in said:
-            for key in sorted(said - {"begins_with"}):
+        set_keys = totals.model_fields_set
+        if "begins_with" in set_keys:
+            for key in sorted(set_keys - {"begins_with"}):
                 self._file.refuse(
                     (*loc, key), f"{key} does not go with begins_with", "write where and sum instead", at_key=True
                 )
             return False
         for key in ("where", "sum"):
-            if key not in said or getattr(totals, key) is None:
+            if key not in set_keys or getattr(totals, key) is None:
                 hint = "write begins_with for totals to be ignored, where and sum for totals to be checked"
                 self._file.refuse(loc, f"{key} is missing", hint, at_key=True)
                 return False

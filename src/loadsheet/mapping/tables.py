@@ -87,9 +87,9 @@ class _Planner:
             self._check_name(name, (*loc, name))
         mains = [name for name, spec in specs.items() if spec.join is None and spec.from_ is None]
         if len(mains) != 1:
-            said = "every table is joined to another" if not mains else f"{some(mains)} are joined to nothing"
+            problem = "every table is joined to another" if not mains else f"{some(mains)} are joined to nothing"
             self._file.refuse(
-                loc, f"one table must be the main one, to which the others are joined; {said}", at_key=True
+                loc, f"one table must be the main one, to which the others are joined; {problem}", at_key=True
             )
             return None
         if not self._sourcing.check_tables(mains[0]):
@@ -153,10 +153,10 @@ class _Planner:
 
     def _check_name(self, name: str, loc: Loc) -> None:
         if _NAME.fullmatch(name) is None or name in _RESERVED:
-            said = (
+            problem = (
                 "is a word of the expression language" if name in _RESERVED else "may hold letters, digits and _ only"
             )
-            self._file.refuse(loc, f'the name "{name}" {said}', at_key=True)
+            self._file.refuse(loc, f'the name "{name}" {problem}', at_key=True)
 
     def _columns(self, section: Any, loc: Loc) -> list[ColumnPlan] | None:
         if not isinstance(section, dict) or not section:
@@ -347,8 +347,8 @@ class _Planner:
     def _calculating(self, main: TablePlan, operation: Operation) -> list[str]:
         """The values that stand in the expressions of the record's key fields."""
         leaves = [self._spec.payload.get(name) for name in operation.record.key]
-        said = " ".join(str(leaf["expr"]) for leaf in leaves if isinstance(leaf, dict) and "expr" in leaf)
-        return [name for name in main.shape.slots if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", said)]
+        expressions = " ".join(str(leaf["expr"]) for leaf in leaves if isinstance(leaf, dict) and "expr" in leaf)
+        return [name for name in main.shape.slots if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", expressions)]
 
     def _join_columns(self) -> list[str]:
         """The columns of the main table by which records are told apart where other tables are joined."""

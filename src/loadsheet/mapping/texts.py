@@ -128,16 +128,16 @@ def _in_turn(steps: Sequence[_Parse]) -> _Parse:
 
     def finish(text: str) -> Any:
         value: Any = text
-        noted: CellProblem | None = None
+        warning: CellProblem | None = None
         for step in steps:
             value = step(value)
             if isinstance(value, CellProblem):
                 return value
             if isinstance(value, ValueWithWarning):
-                value, noted = value
+                value, warning = value
             if value is None:  # a code that means nothing
                 break
-        return value if noted is None else ValueWithWarning(value, noted)
+        return value if warning is None else ValueWithWarning(value, warning)
 
     return finish
 
@@ -176,8 +176,8 @@ def _matching(key: str, pattern: str, example: object) -> _Parse:
         match = matcher(pattern)
     except PatternError as error:
         raise SettingError(key, f"{key}: {error}") from None
-    wrong = CellProblem("C313", hint=describe_pattern(pattern, example))
-    return lambda text: wrong if match(text) is None else text
+    problem = CellProblem("C313", hint=describe_pattern(pattern, example))
+    return lambda text: problem if match(text) is None else text
 
 
 def _codes(spec: Column, lookup: Lookup | None) -> list[_Parse]:
@@ -188,11 +188,11 @@ def _codes(spec: Column, lookup: Lookup | None) -> list[_Parse]:
         return []
     meanings = spec.one_of if isinstance(spec.one_of, dict) else {word: word for word in spec.one_of}
     by_key = _by_key(meanings, ignore_case=spec.ignore_case)
-    wrong = CellProblem("C306", {"expected": some(meanings)})
+    problem = CellProblem("C306", {"expected": some(meanings)})
 
     def choose(text: str) -> Any:
         meaning = by_key.get(folded(text, ignore_case=spec.ignore_case))
-        return wrong._replace(hint=did_you_mean_value(text, meanings)) if meaning is None else meaning
+        return problem._replace(hint=did_you_mean_value(text, meanings)) if meaning is None else meaning
 
     return [choose]
 
@@ -211,14 +211,14 @@ def _by_key(meanings: Mapping[str, str], *, ignore_case: bool) -> dict[str, str]
 
 def _found_with(lookup: Lookup) -> Callable[[str, Sequence[str]], Any]:
     """The values of a code table for a text and the further keys, or what its rule says where it has none."""
-    wrong = CellProblem("C306", {"expected": some(lookup.keys)})
+    problem = CellProblem("C306", {"expected": some(lookup.keys)})
 
     def look_up(text: str, others: Sequence[str]) -> Any:
         found = lookup.find(text, *others)
         if found is not None:
             return found if lookup.many else found[0]
         if lookup.missing == "error":
-            return wrong._replace(hint=_why_missing(lookup, text, others))
+            return problem._replace(hint=_why_missing(lookup, text, others))
         return text if lookup.missing == "keep" else None
 
     return look_up

@@ -291,7 +291,7 @@ class _DocumentBuilder:
             refused.add((position, -1))
         draft.all_refused = frozenset(refused)
         if read[0]:
-            draft.row_refused = draft.main_refused = frozenset(read[0][0].wrong)
+            draft.row_refused = draft.main_refused = frozenset(read[0][0].refused)
 
     def _report_conversions(self, read: Sequence[Sequence[ReadRow]]) -> None:
         for position, rows in enumerate(read):

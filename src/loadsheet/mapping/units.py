@@ -91,17 +91,17 @@ def _registry() -> "pint.UnitRegistry[Decimal]":
 
 def unit_named(word: str, extra: Mapping[str, str]) -> str:
     """Pint's name for a unit as a mapping or a shipper writes it. Raises ValueError with a proposal for an unknown one."""
-    meant = _declared(word, extra) or ALIASES.get(_folded(word))
-    if meant is None or (meant not in ALIASES.values() and not _is_known(meant)):
+    pint_name = _declared(word, extra) or ALIASES.get(_folded(word))
+    if pint_name is None or (pint_name not in ALIASES.values() and not _is_known(pint_name)):
         raise ValueError(did_you_mean(word, [*extra, *ALIASES]))
-    return meant
+    return pint_name
 
 
 def _declared(word: str, extra: Mapping[str, str]) -> str | None:
     """What a mapping says that a word means, however it is written: who declares `ton` declares `Tons`."""
     if word in extra:
         return extra[word]
-    found = {meant for other, meant in extra.items() if _one_word(_folded(other)) == _one_word(_folded(word))}
+    found = {pint_name for other, pint_name in extra.items() if _one_word(_folded(other)) == _one_word(_folded(word))}
     return found.pop() if len(found) == 1 else None
 
 
@@ -205,22 +205,26 @@ class Quantity:
         if unclear := which_ton(word, self._extra, self._locale):
             return self._wrong._replace(hint=unclear)
         try:
-            meant = unit_named(word, self._extra)
+            pint_name = unit_named(word, self._extra)
         except ValueError:
             return self._wrong._replace(hint=did_you_mean_value(word, _words_for(self._unit, self._extra)))
-        found = factor(meant, self._unit)
-        return self._wrong._replace(hint=_another_measure(word, meant, self._unit)) if found is None else found
+        found = factor(pint_name, self._unit)
+        return self._wrong._replace(hint=_another_measure(word, pint_name, self._unit)) if found is None else found
 
 
 def _words_for(unit: str, extra: Mapping[str, str]) -> dict[str, str]:
     """The words for units that measure the same, and pint's names for them."""
     words = {**ALIASES, **extra}
-    return {word: meant for word, meant in words.items() if is_unit(meant) and factor(meant, unit) is not None}
+    return {
+        word: pint_name
+        for word, pint_name in words.items()
+        if is_unit(pint_name) and factor(pint_name, unit) is not None
+    }
 
 
-def _another_measure(word: str, meant: str, unit: str) -> str:
-    measures = [_CALLED[_MEASURES[name][0]] if name in _MEASURES else "something else" for name in (meant, unit)]
-    name = f"cubic {meant.removesuffix('**3')}" if meant.endswith("**3") else meant
+def _another_measure(word: str, pint_name: str, unit: str) -> str:
+    measures = [_CALLED[_MEASURES[name][0]] if name in _MEASURES else "something else" for name in (pint_name, unit)]
+    name = f"cubic {pint_name.removesuffix('**3')}" if pint_name.endswith("**3") else pint_name
     return f"{word} is known as {name}, which measures {measures[0]}" + (
         f", not {measures[1]}" if unit in _MEASURES else ""
     )
@@ -238,7 +242,7 @@ def _split(text: str) -> tuple[str, str]:
 
 def _expected(unit: str) -> str:
     same = [name for name in dict.fromkeys(ALIASES.values()) if factor(name, unit) is not None]
-    words = [next(alias for alias, name in ALIASES.items() if name == meant) for meant in same]
+    words = [next(alias for alias, name in ALIASES.items() if name == pint_name) for pint_name in same]
     return "one of " + ", ".join(words) if words else unit
 
 
@@ -247,30 +251,30 @@ def check_units(
 ) -> None:
     """Makes a finding of every column among these leaves of one object (each compiled before) whose constant unit is another's."""
     extra = (names.file.values or {}).get("source", {}).get("units") or {}
-    for field, column, unit, meant, said in _pairs(leaves, item, names, constants, loc):
+    for field, column, unit, other_field, stated in _unit_pairs(leaves, item, names, constants, loc):
         try:
-            times = factor(unit_named(unit, extra), unit_named(said, extra))
+            times = factor(unit_named(unit, extra), unit_named(stated, extra))
         except ValueError:  # a unit of the exchange's own that nobody can compare
             continue
         if times != 1:
-            brought = f"write unit: {said.lower()} at the column {column}, so that it is brought to that unit"
+            brought = f"write unit: {stated.lower()} at the column {column}, so that it is brought to that unit"
             hint = brought if times is not None else "they do not measure the same"
-            names.file.refuse((*loc, field), f"{field} is in {unit}, but {meant} says {said}", hint)
+            names.file.refuse((*loc, field), f"{field} is in {unit}, but {other_field} says {stated}", hint)
 
 
-def _pairs(
+def _unit_pairs(
     leaves: Mapping[str, Any], item: int | None, names: "Names", constants: Mapping[str, Any], loc: Loc
 ) -> Iterator[tuple[str, str, str, str, str]]:
     """Of each quantity with a constant unit beside it: field, column, its unit, the field of the unit, and the constant."""
     for field, leaf in leaves.items():
-        meant = unit_field(field)
-        said = _constant(leaves.get(meant), constants)
-        if not isinstance(leaf, Mapping) or not isinstance(leaf.get("col"), str) or not isinstance(said, str):
+        other_field = unit_field(field)
+        stated = _constant(leaves.get(other_field), constants)
+        if not isinstance(leaf, Mapping) or not isinstance(leaf.get("col"), str) or not isinstance(stated, str):
             continue
         found = names.column(leaf["col"], item, (*loc, field, "col"))
         plan = next((plan for plan in found[0].columns if plan.name == found[1]), None) if found is not None else None
         if plan is not None and plan.spec.type == "quantity" and plan.spec.unit is not None:
-            yield field, plan.name, plan.spec.unit, meant, said
+            yield field, plan.name, plan.spec.unit, other_field, stated
 
 
 def _constant(leaf: Any, constants: Mapping[str, Any]) -> Any:

@@ -190,8 +190,8 @@ def yes_no_reader(locale: str | None, yes: Iterable[str], no: Iterable[str]) -> 
     denials = _by_fold(given_no or _usual(language, 1))
     if both := [word for word in denials if word in words]:
         denied = denials[both[0]] if given_no else f"{denials[both[0]]} (the usual words)"
-        said = f"{words[both[0]]} means yes, and no is {denied}: capitals make no difference here"
-        raise SettingError("no" if given_no else "yes", said, "say under yes: and no: which words mean which")
+        message = f"{words[both[0]]} means yes, and no is {denied}: capitals make no difference here"
+        raise SettingError("no" if given_no else "yes", message, "say under yes: and no: which words mean which")
     meanings = {**dict.fromkeys(words, True), **dict.fromkeys(denials, False)}
 
     def read(text: str) -> bool | CellProblem:

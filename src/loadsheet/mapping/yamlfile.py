@@ -185,8 +185,8 @@ class _Reader:
         kind = str(node.tag).removeprefix(_TAG)
         read = _SCALARS.get(kind)
         if read is None:
-            said = "an unquoted date" if kind == "timestamp" else f"the tag {node.tag}"
-            self._file.refuse(loc, f"{said} is not allowed: {raw}", f'write "{raw}"')
+            what = "an unquoted date" if kind == "timestamp" else f"the tag {node.tag}"
+            self._file.refuse(loc, f"{what} is not allowed: {raw}", f'write "{raw}"')
             return None
         if kind == "int" and _LEADING_ZERO.fullmatch(raw):
             self._file.refuse(loc, f"a number loses its leading zero: {raw}", f'write "{raw}"')
