@@ -311,7 +311,9 @@ def values_of(plan, rows, file):
     names = {slot.index: name for name, slot in plan.shape.slots.items()}
     for row in group.rows[0]:
         read = reader.read(row)
-        yield {names[index]: RefusedError if index in read.refused else value for index, value in enumerate(read.values)}
+        yield {
+            names[index]: RefusedError if index in read.refused else value for index, value in enumerate(read.values)
+        }
 
 
 def headings(plan):

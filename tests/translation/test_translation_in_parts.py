@@ -17,7 +17,7 @@ from pathlib import Path
 import databases
 import msgspec
 import pytest
-from jobs import MAPPINGS, write_orders
+from orders import MAPPINGS, write_orders
 from ledgers import Ticking, ledger_at
 from sqlalchemy import select
 

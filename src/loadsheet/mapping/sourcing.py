@@ -169,18 +169,18 @@ class Sourcing:
     def _check_columns(self, plan: TablePlan, spec: TableSpec, patterns: tuple[str, ...], loc: Loc) -> None:
         known = [*PARTS, *placeholders(patterns)]
         for column in plan.columns:
-            where, here = column.spec, (*loc, column.name)
-            if where.file is not None and where.file not in known:
-                hint = did_you_mean(where.file, known) or f"known: {some(known)}"
-                self._file.refuse((*here, "file"), f'a file\'s name has no part "{where.file}"', hint)
+            here = (*loc, column.name)
+            if column.spec.file is not None and column.spec.file not in known:
+                hint = did_you_mean(column.spec.file, known) or f"known: {some(known)}"
+                self._file.refuse((*here, "file"), f'a file\'s name has no part "{column.spec.file}"', hint)
             for key in ("above", "place"):
-                if getattr(where, key) is not None and spec.kind is None:
+                if getattr(column.spec, key) is not None and spec.kind is None:
                     self._file.refuse((*here, key), f"{key} is for tables with a kind", at_key=True)
-            if spec.sets is None and (where.from_set or SET in (where.label or "")):
-                key = "from_set" if where.from_set else "label"
+            if spec.sets is None and (column.spec.from_set or SET in (column.spec.label or "")):
+                key = "from_set" if column.spec.from_set else "label"
                 self._file.refuse((*here, key), f"{plan.name} has no sets", "write sets: under source.tables")
-            if where.fill_down and (
-                spec.from_ is not None or in_every_set(column) or set(where.whereabouts()) - {"place"}
+            if column.spec.fill_down and (
+                spec.from_ is not None or in_every_set(column) or set(column.spec.whereabouts()) - {"place"}
             ):
                 self._file.refuse(
                     (*here, "fill_down"), "only cells of the file's own rows are filled from above", at_key=True
