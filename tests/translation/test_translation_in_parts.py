@@ -17,8 +17,8 @@ from pathlib import Path
 import databases
 import msgspec
 import pytest
-from orders import MAPPINGS, write_orders
 from ledgers import Ticking, ledger_at
+from orders import MAPPINGS, write_orders
 from sqlalchemy import select
 
 from loadsheet import run_log, translation
