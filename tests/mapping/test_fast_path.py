@@ -1,4 +1,4 @@
-"""The short way and the exact way make the same documents: of right rows, and of rows with anything else in them."""
+"""The fast path and the full path make the same documents: of right rows, and of rows with anything else in them."""
 
 from dataclasses import replace
 from functools import cache
@@ -22,7 +22,7 @@ OTHERWISE = Assumptions(number_forms="both", unknown_fields="ignore", listing_on
 
 
 class Ways:
-    """The variants of a mapping with a short way that counts what it makes, or that never makes anything."""
+    """The variants of a mapping with a fast path that counts what it makes, or that never makes anything."""
 
     def __init__(self, *, fast):
         self.fast, self.made = fast, 0

@@ -1,12 +1,15 @@
 """Stage 3: mapping. Mapping files; cells -> converted values -> nested, validated documents, with lineage.
 
-Read `compile.py` (a mapping file, once), then `translating.py` (its rows, streaming), and `parts.py` for how several processes share
-these. Of a record there are two makers that agree: `payload.py` the exact one, `shortcut.py` the fast one for what is plainly right.
-`routing.py` says which file belongs to which mapping, `lineage.py` which cell a payload value came from, `misread.py` which column is
-read otherwise than it is written, `guiding.py` what senders are told of a column; `revival.py` keeps a mapping's files, so that it can be
-used again as it was.
+Read `compile.py` (a mapping file, compiled once) and `translator.py` (its rows, streaming). A record is made in two ways that agree:
+`payload.py` is the full path, which finds all problems, and `fast_path.py` makes records that are clearly valid.
 
-A name is imported when it is asked for: the ledger needs the values that documents are made of, and no parser.
+- `routing.py`: which file belongs to which mapping
+- `lineage.py`: which cell a payload value came from
+- `plausibility.py`: columns read in the wrong notation, dates far from today
+- `column_guides.py`: what shippers read about a column
+- `yamlfile.py`: a mapping's files, and the copy that lets it be used again later
+
+Names are imported on first use: the ledger needs the values of documents, and no parser.
 """
 
 from importlib import import_module
@@ -52,8 +55,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """One of the names above, from the module that holds it. Raises AttributeError for any other."""
+    """Import one of the names above from its module. Raises AttributeError for any other name."""
     if name not in _HOME_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = globals()[name] = getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
-    return found
+    value = globals()[name] = getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
+    return value

@@ -1,4 +1,4 @@
-"""What a converter answers where a plain value is not enough: a problem of the catalogue that does not know its cell yet."""
+"""Problems that a converter returns in place of a value. They do not know their cell yet: the row adds it."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -7,7 +7,7 @@ from loadsheet.problems import Level
 
 
 class CellProblem(NamedTuple):
-    """A refused cell: code of the catalogue, the values of its message, and what to do. The row adds place and cell text."""
+    """A refused cell: the problem code, the values of its message, and what to do."""
 
     code: str
     values: Mapping[str, Any] = {}
@@ -16,23 +16,23 @@ class CellProblem(NamedTuple):
 
 
 class ValueWithWarning(NamedTuple):
-    """A value that was accepted with a warning."""
+    """A value that is accepted with a warning."""
 
     value: Any
     warning: CellProblem
 
 
 CONSEQUENCE = CellProblem("")
-"""A value that cannot be made because one it needs was refused: said once, at that value."""
+"""Stands for a value that needs a refused one. The problem is reported once, at the refused value."""
 
 
 def is_consequence(problem: CellProblem) -> bool:
-    """Whether this only follows from another refusal and is not to be said."""
+    """Whether this only follows from another problem and is not reported."""
     return not problem.code
 
 
 class SettingError(Exception):
-    """A setting of a column that cannot be used: its key, what is wrong, and what to do."""
+    """An invalid column setting: its key, what is wrong, and what to do."""
 
     def __init__(self, key: str, text: str, hint: str = "") -> None:
         super().__init__(text)

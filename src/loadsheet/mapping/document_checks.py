@@ -19,13 +19,13 @@ from loadsheet.mapping.targets import Variant
 
 
 class GroupChecks:
-    """The checks of one record after the other."""
+    """Agreement of rows, and the mapping's checks, for one record after the other."""
 
     def __init__(self, plan: compiled.Plan, problems: DocumentProblems, draft: Draft) -> None:
         self._plan, self._problems, self._draft = plan, problems, draft
 
     def check_agreement(self, rows: Sequence[ReadRow], key: str) -> None:
-        """Says which columns differ among the rows of the record `key` though they must not."""
+        """Reports the columns that differ among the rows of the record `key` but must agree."""
         if len(rows) < 2:  # noqa: PLR2004 (one row agrees with itself)
             return
         first = rows[0]
@@ -49,7 +49,7 @@ class GroupChecks:
             self._problems.add("G401", 0, other.row, index, values=values, hint=hint, also=also)
 
     def run_checks(self, read: Sequence[Sequence[ReadRow]]) -> None:
-        """Makes all checks on the rows of a record, by table, and says which fail."""
+        """Runs all checks on the rows of a record, by table, and reports the failures."""
         draft = self._draft
         for check in self._plan.checks:
             if check.position is None:
@@ -67,7 +67,7 @@ class GroupChecks:
         draft.row, draft.row_refused = draft.main, draft.main_refused
 
     def _check(self, check: compiled.CheckPlan, read: Sequence[Sequence[ReadRow]], row: int) -> None:
-        """Makes a check on the row of this number in the check's own table."""
+        """Runs a check on the row of this number in the check's own table."""
         if self._draft.lacks(check.needs):
             return
         try:
@@ -84,7 +84,7 @@ class GroupChecks:
         self._problems.add(code, position, at, index, values=values, level=level, also=also)
 
     def _taking_part(self, check: compiled.CheckPlan, read: Sequence[Sequence[ReadRow]], row: int) -> Iterator[Cell]:
-        """The values that the mapping names for a check and those that its rule reads, in the rows that it reads them in."""
+        """The cells involved in a check: those the mapping names, and those its rule reads."""
         own, needs, nested = check.position or 0, check.needs, self._draft.nested
         everywhere = {(position, index) for position, index in needs.all if index >= 0}
         for position, index in [*check.cells, *((own, index) for index in sorted(needs.here))]:
@@ -103,7 +103,7 @@ class GroupChecks:
 
 
 class ContractCheck:
-    """Says the faults of one document's records after the other."""
+    """Checks the records of one document after the other against the contract."""
 
     def __init__(
         self, readers: Sequence[RowReader], problems: DocumentProblems, lineage: Lineage, draft: Draft
@@ -113,11 +113,11 @@ class ContractCheck:
         self._suppressed: dict[str, str] = {}
 
     def begin(self) -> None:
-        """Forget the document before."""
+        """Start the next document."""
         self._suppressed = {}
 
     def check(self, variant: Variant, payload: dict[str, Any]) -> None:
-        """The problems of one record of the document."""
+        """Report the problems of one record of the document."""
         draft = self._draft
         for path, code, values in draft.faults:
             self._problems.add_at(path, code, values)
@@ -137,7 +137,7 @@ class ContractCheck:
                 self._problems.add_at(path, "K502", values, level="warning")
 
     def check_complete(self) -> None:
-        """If nothing was said of a document from which something is missing, say what is missing."""
+        """Report what is missing if no error was reported for this document."""
         if self._problems.has_errors:
             return
         for path, text in self._suppressed.items():
@@ -149,7 +149,7 @@ class ContractCheck:
         self._problems.add_at(path, "K501", {"path": path or "the record", "text": text})
 
     def _was_refused(self, path: str) -> bool:
-        """Whether a cell behind this path was refused itself, so that the field lacks a value because of that."""
+        """Whether the field has no value because a cell behind this path was refused."""
         if not self._draft.all_refused:
             return False
         for found in trace(self._lineage, self._problems.source, self._draft.items, path):
@@ -161,5 +161,5 @@ class ContractCheck:
 
 
 def _is_reported(fault: Fault, reported: set[str]) -> bool:
-    """Whether a fault only follows from a problem said before: at its own path, or at a list or object around it."""
+    """Whether a fault follows from a reported problem: at its own path, or at a list or object around it."""
     return any(fault.path == path or fault.path.startswith((f"{path}.", f"{path}[")) for path in reported)

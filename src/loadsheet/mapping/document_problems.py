@@ -1,6 +1,7 @@
-"""Every problem of a document at its cell: known by its table, row and column, or by the payload path that the cell fills.
+"""The problems of one document, each with the cell it belongs to.
 
-Owns: where a value stands in its file and what its sender wrote there. Decides nothing about what is wrong.
+A problem is added for a cell (table, row, column) or for a payload path. It knows where the value stands in its file and what the
+shipper wrote there. Decides nothing about what is wrong.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,12 +24,12 @@ Cell = tuple[int, Row, int]
 
 
 class DocumentProblems:
-    """The problems of one document after the other; `begin` starts the next. `source` are the rows of the document."""
+    """The problems of the current document, in `found`. `begin` starts the next document; `source` are its rows."""
 
     def __init__(
         self, readers: Sequence[RowReader], lineage: Lineage, draft: Draft, one_value: Iterable[int] = ()
     ) -> None:
-        """`one_value` are the values of the main table in which all rows of a record must agree."""
+        """`one_value` are the values of the main table that must be equal in all rows of a record."""
         self._readers = readers
         self._one_value = frozenset(one_value)
         self._lineage = lineage
@@ -38,12 +39,12 @@ class DocumentProblems:
         self.found: list[Problem] = []
 
     def begin(self, group: Group) -> None:
-        """Forget the document before."""
+        """Start the next document."""
         self._group, self.found = group, []
 
     @property
     def has_errors(self) -> bool:
-        """Whether anything that was said is worse than a warning."""
+        """Whether any problem is worse than a warning."""
         return any(problem.level == "error" for problem in self.found)
 
     def add(
@@ -58,8 +59,8 @@ class DocumentProblems:
         level: Level = "error",
         also: Iterable[Cell] = (),
     ) -> None:
-        """A problem of the value at place `index` in a row of the table at `position`; without `index`, of the whole row. `also` are the
-        other values that take part in it.
+        """Add a problem of the value `index` in a row of the table at `position`; without `index`, of the whole row. `also` are the other
+        values involved.
         """
         reader = self._readers[position]
         column = reader.position(index, row) if index is not None else None
@@ -71,12 +72,12 @@ class DocumentProblems:
             values = {
                 "column": reader.plan.label(index),
                 **values,
-            }  # what heads that place is the name of something else
+            }  # the heading there names something else
         others = self._others(where, also) if level == "error" else ()
         self.found.append(Problem(code, where, found, dict(values), hint, level, others))
 
     def add_at(self, path: str, code: str, values: Mapping[str, Any], *, level: Level = "error") -> None:
-        """A problem known by its payload path, placed at the first cell that the value comes from."""
+        """Add a problem of a payload path, at the first cell that the value comes from."""
         found = trace(self._lineage, self.source, self._draft.items, path)
         table = self._readers[0].table
         row, column, text = self.source[0], None, ""
@@ -92,7 +93,7 @@ class DocumentProblems:
         self.found.append(Problem(code, where, text, {"found": text, **values}, "", level, others))
 
     def cell(self, position: int, row: Row, index: int | None) -> str:
-        """The cell as its sender wrote it; empty for derived values and missing columns."""
+        """The cell as the shipper wrote it; empty for derived values and missing columns."""
         reader = self._readers[position]
         column = reader.position(index, row) if index is not None else None
         if column is None:
@@ -100,7 +101,7 @@ class DocumentProblems:
         return row.shown[column]
 
     def to_fill(self, position: int) -> Iterable[Cell]:
-        """Of a table that is made from column sets and has no row: the cells of the first set, which would make one."""
+        """The cells of the first column set, for a table made from column sets that has no row: filling them makes one."""
         reader = self._readers[position]
         sets, of = reader.plan.sets, reader.plan.made_of
         if sets is None or of is None or self._group.rows[position]:
@@ -124,7 +125,7 @@ class DocumentProblems:
                 yield reader.plan.position, rows[trace_.nth], slot.index
 
     def _others(self, where: Where, also: Iterable[Cell]) -> tuple[Where, ...]:
-        """The places of values in the files, each once and without `where`; of a computed value those that it is computed from."""
+        """The places of values in the files, each once and without `where`. A derived value counts as the cells it is computed from."""
         here = replace(where, path="")
         found: dict[Where, None] = {}
         for position, row, index in also:
@@ -140,13 +141,13 @@ class DocumentProblems:
         return tuple(found)
 
     def _stating(self, position: int, row: Row, index: int) -> Sequence[Row]:
-        """The rows that state a value: all of a record where they must agree in it, else its own."""
+        """The rows that hold a value: all rows of the record if they must agree in it, else the row itself."""
         if position or index not in self._one_value:
             return (row,)
         return [one for one in self._group.rows[0] if one is row or self.cell(0, one, index).strip()]
 
     def _placed(self, reader: RowReader, nth: int, index: int, source: SourceRow) -> tuple[int | None, str]:
-        """Where in its row of the file a value stands, and its text."""
+        """The column of a value in its row of the file, and its text."""
         rows = self._group.rows[reader.plan.position]
         column = reader.position(index, rows[nth]) if nth < len(rows) else None
         return column, source.cells[column] if column is not None else ""

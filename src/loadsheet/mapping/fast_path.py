@@ -1,9 +1,8 @@
-"""The short way to a payload: one generated function for each operation of a mapping, which makes and judges the records that are right.
+"""The fast path to a payload: one generated function for each operation of a mapping. It makes and validates records that are right.
 
-Owns: the code that is generated. It holds nothing but the places of cells, the contract's field names and its verdicts on single
-values; what is calculated, conditional or nested deeper is asked of the exact way (`leaves`, `payload`). Whatever is not plainly
-right raises: then the exact way makes the record anew and says what is wrong. So a record of the short way is the one that the
-exact way would make, and one that the contract takes.
+The generated code holds only positions of cells, field names of the contract, and the contract's checks of single values. Calculated,
+conditional and deeper nested values come from the full path (`leaves`, `payload`). If a record is not clearly valid the function raises;
+then the full path makes the record again and reports its problems. So both paths make the same record, and the contract accepts it.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,21 +17,21 @@ from loadsheet.mapping.scopes import Evaluate
 Make = Callable[[Draft], Any]
 IsValid = Callable[[Any], bool]
 
-_REMEMBERED = 4_096  # spelled values a leaf
+_REMEMBERED = 4_096  # spelled values kept for each leaf
 
 
 class FullPathNeeded(Exception):  # noqa: N818 (never leaves the mapping)
-    """A record that is not plainly right: the exact way has the word."""
+    """The record is not clearly valid: use the full path."""
 
 
 FALLBACK_ERRORS = (FullPathNeeded, *CALCULATION_ERRORS)
-"""What the generated function raises for a record that it does not make."""
+"""What the generated function raises for a record that needs the full path."""
 
 
 @dataclass(frozen=True, slots=True)
 class CellValue:
-    """A leaf that is one column's value. `default` is what stands for a blank one (`omit`: its field is left out); `spelled` is
-    None for a value that is in the record's form already; `known` are the values that go without a warning, if only some do.
+    """A leaf with the value of one column. `default` replaces a blank (`omit`: the field is left out). `spelled` converts the value to the
+    record's form, None if it has that form already. `known` are the values accepted without a warning, empty if all are.
     """
 
     rows: Literal["here", "first", "around"]
@@ -45,14 +44,14 @@ class CellValue:
 
 @dataclass(frozen=True, slots=True)
 class FullPathValue:
-    """What the exact way is asked for: a calculated or conditional value, or a list of a deeper kind."""
+    """A value made by the full path: calculated, conditional, or a deeper list."""
 
     make: Make
 
 
 @dataclass(frozen=True, slots=True)
 class ConstantValue:
-    """A value that is the same in every record, and right."""
+    """A valid value that is the same in every record."""
 
     value: Any
 
@@ -79,7 +78,7 @@ class RowList:
 
 @dataclass(frozen=True, slots=True)
 class EntryList:
-    """A list whose entries the mapping writes out: each its condition, if it has one, and its fields. Empty ones are left out."""
+    """A list with entries written in the mapping, each with an optional condition. Empty entries are left out."""
 
     path: str
     entries: tuple[tuple[Evaluate | None, tuple["FastField", ...]], ...]
@@ -90,8 +89,8 @@ FastValue = CellValue | FullPathValue | ConstantValue | EmptyList | ObjectValue 
 
 @dataclass(frozen=True, slots=True)
 class FastField:
-    """One field of an object. Texts of one to `text_max` characters, and finite Decimals if it `takes_numbers`, need no verdict of
-    `is_right`. A list may have `items_max` items (0: any number).
+    """One field of an object. A text of 1 to `text_max` characters is valid without calling `is_valid`; so is a finite Decimal if the
+    field `takes_numbers`. A list has at most `items_max` items (0: no limit).
     """
 
     name: str
@@ -104,14 +103,14 @@ class FastField:
 
 
 def generate(fields: Sequence[FastField], omit: object) -> Make:
-    """The function that makes a record of these fields; it raises one of DOUBTS for a record that is not plainly right.
-    `omit` is what the exact way gives for a field that is left out.
+    """Generate the function that makes a record of these fields. It raises one of FALLBACK_ERRORS if the record is not clearly valid.
+    `omit` is the full path's marker for a field that is left out.
     """
     writer = _Writer(omit)
     writer.line(0, "def make(draft):")
     writer.line(1, "main = draft.main")
     made = writer.object(1, fields, "main")
-    writer.line(1, "if draft.faults or draft.unnamed or draft.skipped: raise FullPathNeeded")
+    writer.line(1, "if draft.faults or draft.unlisted or draft.skipped: raise FullPathNeeded")
     writer.line(1, f"return {made}")
     found: dict[str, Any] = {"FullPathNeeded": FullPathNeeded, "Decimal": Decimal, "OMIT": omit, **writer.given}
     exec(compile("\n".join(writer.lines), "<payload>", "exec"), found)  # noqa: S102 (generated of numbers, and of names that the contract has)
@@ -120,7 +119,7 @@ def generate(fields: Sequence[FastField], omit: object) -> Make:
 
 
 class _Writer:
-    """Writes the function line by line. `given` are the values that it uses, by the names they have there."""
+    """Writes the function line by line. `given` are the values it uses, by their names in the code."""
 
     def __init__(self, omit: object) -> None:
         self.lines: list[str] = []
@@ -133,7 +132,7 @@ class _Writer:
         self.lines.append(" " * depth + text)
 
     def object(self, depth: int, fields: Sequence[FastField], row: str) -> str:
-        """Writes what makes an object; the answer is the variable that holds it."""
+        """Writes the code for an object and returns its variable."""
         pairs, absent = [], []
         for field in fields:
             if isinstance(field.value, ConstantValue):
@@ -163,7 +162,7 @@ class _Writer:
         return name
 
     def _value(self, depth: int, field: FastField, row: str) -> tuple[str, str]:
-        """Writes what makes a field; the answer is its variable, and when the field is left out (empty: never)."""
+        """Writes the code for a field. Returns its variable and the condition for leaving it out (empty: never)."""
         value = field.value
         if isinstance(value, CellValue):
             return self._cell(depth, field, value, row)
@@ -215,7 +214,7 @@ class _Writer:
         return found, "" if field.required else f"{found} is OMIT"
 
     def _invalid_condition(self, field: FastField, found: str) -> str:
-        """The condition under which the contract does not take a value; the usual ones are told without asking it."""
+        """The condition under which the contract rejects a value; common values are decided without calling it."""
         is_valid = self._give(field.is_valid)
         if field.text_max:
             return f"({found}.__class__ is not str or not 0 < len({found}) <= {field.text_max}) and not {is_valid}({found})"
@@ -254,15 +253,15 @@ class _Writer:
 
 
 class _SpellingCache:
-    """How the values of one leaf are spelled, remembered for each of them: a column gives one object for one text."""
+    """The spelled values of one leaf, by the id of the column value: a column gives the same object for the same text."""
 
     def __init__(self, cell: CellValue, is_valid: IsValid) -> None:
         self.memory: dict[int, Any] = {}
-        self._kept: list[Any] = []  # as long as a value is here, no other can have its id
+        self._kept: list[Any] = []  # keeps the values alive, so that no other object gets their id
         self._spelled, self._known, self._is_right = cell.spelled, cell.known, is_valid
 
     def spell(self, value: Any) -> Any:
-        """The wire form of a value that is not blank. Raises Doubt, and whatever spelling raises."""
+        """The record's form of a value that is not blank. Raises FullPathNeeded, and whatever spelling raises."""
         wire = value if self._spelled is None else self._spelled(value)
         if value == "" or (self._known and wire not in self._known) or not self._is_right(wire):
             raise FullPathNeeded

@@ -1,9 +1,8 @@
-"""Rows to groups: all rows of one record together, wherever they stand, from one table or from several that are joined.
+"""Rows to groups: all rows of one record together, from one table or several joined tables.
 
-Owns: the choice of how. What is small is grouped in memory. A larger file is first read for its keys alone: if the rows of each
-key stand together and all tables name the keys in one order, the second reading streams and joins by merging; otherwise
-`spill` sorts on disk. All three give the same groups. Every row comes out once: in a group, alone because it names no key,
-or as ignored by the mapping's rule. Knows no payload and no operation.
+Small files are grouped in memory. A larger file is first read for its keys only. If the rows of each key stand together and all tables
+have the keys in one order, the second reading streams and joins by merging. Otherwise `spill` sorts on disk. All three give the same
+groups. Every row comes out once: in a group, alone if it has no key, or as ignored by a rule. Knows no payload and no operation.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -23,13 +22,13 @@ KEYS_MAX = 300_000
 
 
 class Group(NamedTuple):
-    """The rows of one record by table position (0 is the main table). `key` is None for a row that names no record."""
+    """The rows of one record by table position (0 is the main table). `key` is None for a row without a key."""
 
     key: str | None
     rows: tuple[Sequence[Row], ...]
 
     def shown_key(self, parts: int) -> str:
-        """The key as reports show it: its first `parts`."""
+        """The key as reports show it: its first `parts` parts."""
         return "/".join((self.key or "").split(BETWEEN)[:parts])
 
 
@@ -40,9 +39,9 @@ _Rank = Callable[[str], Any]
 def gather(
     readers: Sequence[RowReader], frame: Frame, *, memory_rows: int = MEMORY_ROWS, spill_folder: Path | None = None
 ) -> Gathered:
-    """The groups of all tables, the main table's first, streaming: in the order of their first rows, or sorted if the mapping
-    says so. Tables are read up to three times. `spill_folder` is where a sort on disk keeps its files (default: the
-    system's folder for temporary files); they are gone when the iterator ends or is closed.
+    """Stream the groups of all tables, the main table's first, in the order of their first rows or sorted if the mapping says so. Tables
+    are read up to three times. A sort on disk keeps its files in `spill_folder` (default: the system's temporary folder) and
+    removes them when the iterator ends or is closed.
     """
     sources = [KeyedTable(reader, frame) for reader in readers]
     if len(sources) == 1 and not sources[0].is_keyed and not sources[0].is_sorted:
@@ -63,7 +62,7 @@ def _each_row(source: KeyedTable) -> Gathered:
 
 
 def _read_ahead(sources: Sequence[KeyedTable], most: int) -> list[list[KeyedRow | Ignored]] | None:
-    """All rows of all tables if they are few, else None."""
+    """All rows of all tables, or None if there are more than `most`."""
     held, left = [], most
     for source in sources:
         items = list(islice(source, left + 1))
@@ -96,7 +95,7 @@ def _keyless_group(key: str | None, row: Row, position: int, tables: int) -> Gro
 
 
 def _groups_of_key(key: str, rows: tuple[Sequence[Row], ...]) -> Gathered:
-    """The group itself; without a row of the main table, one group for each table that has rows."""
+    """The group of a key; without a row of the main table, one group for each table that has rows."""
     if rows[0]:
         yield Group(key, rows)
         return
@@ -109,8 +108,8 @@ def _groups_of_key(key: str, rows: tuple[Sequence[Row], ...]) -> Gathered:
 
 
 def _key_ranks(sources: Sequence[KeyedTable], *, in_key_order: bool) -> _Rank | None:
-    """Reads the keys of all tables. The answer ranks keys if groups stand together and follow the main table's order (or, asked
-    for that and cheaper, ascend in every table); None if they do not, or if there are too many keys to remember.
+    """Reads the keys of all tables. Returns a function that ranks keys if the rows of each group stand together and follow the main table's
+    order (or, cheaper, if keys ascend in every table). None otherwise, or if there are too many keys to remember.
     """
     ranks: dict[str, int] = {}
     rank: _Rank = (lambda key: key) if in_key_order else ranks.get
@@ -122,7 +121,7 @@ def _key_ranks(sources: Sequence[KeyedTable], *, in_key_order: bool) -> _Rank | 
 
 
 def _runs_in_place(source: KeyedTable, rank: _Rank, ranks: dict[str, int] | None) -> Iterator[bool]:
-    """For every run of equal keys whether it is where it should be. With `ranks`, the keys are new and are numbered."""
+    """For each run of equal keys, whether it is in its place. With `ranks`, keys must be new and get a number."""
     last = KeyedRow(Row(0, ()), None, "")
     last_rank = None
     unmatched: set[str] = set()
@@ -146,7 +145,7 @@ def _runs_in_place(source: KeyedTable, rank: _Rank, ranks: dict[str, int] | None
 
 
 class _Runs:
-    """The runs of equal keys in one table, with the next one in sight."""
+    """The runs of equal keys in one table, with one row of lookahead."""
 
     def __init__(self, source: KeyedTable, position: int, tables: int) -> None:
         self.key: str | None = None
@@ -156,7 +155,7 @@ class _Runs:
         self._position, self._tables = position, tables
 
     def advance(self) -> Gathered:
-        """Moves to the next run (`key` is None at the end); gives what lies between runs: ignored and keyless rows."""
+        """Moves to the next run (`key` is None at the end). Yields the ignored and keyless rows between runs."""
         self.key, self.rows = None, []
         if self._next is not None:
             self.key, self.rows, self._next = self._next.key, [self._next.row], None

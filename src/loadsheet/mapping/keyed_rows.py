@@ -1,8 +1,7 @@
-"""One table as rows that know the record they belong to, in the order of the file.
+"""One table as rows with the key of their record, in the order of the file.
 
-Owns: what a row of the file comes to before it meets the others: cells filled from above, rows left out by rule, sets of columns
-taken apart, stated totals checked, and the key. Every row of the file comes out at least once; a file that lacks the totals it should
-state is refused when its rows are through. Knows no other table.
+Fills cells from above, leaves out rows by rule, expands column sets, checks stated totals, and makes the key. Every row of the file comes
+out at least once. A file without the totals it should state is refused after its last row. Knows no other table.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,7 +23,7 @@ BETWEEN = "\N{SYMBOL FOR UNIT SEPARATOR}"  # joins the parts of a key; no trimme
 
 
 class KeyedRow(NamedTuple):
-    """A row with the key of its record (None: it names none) and the text it is sorted by."""
+    """A row with the key of its record (None: no key) and the text it is sorted by."""
 
     row: Row
     key: str | None
@@ -32,7 +31,7 @@ class KeyedRow(NamedTuple):
 
 
 class KeyedTable:
-    """One table as keyed rows. Its rows are read anew by each iteration."""
+    """One table as keyed rows. Each iteration reads the rows again."""
 
     def __init__(self, reader: RowReader, frame: Frame) -> None:
         self._reader = reader
@@ -52,7 +51,7 @@ class KeyedTable:
         return self._plain_rows(self._reader.table.rows())
 
     def key_rows(self) -> Iterator[KeyedRow | Ignored]:
-        """The same items as iterating gives, for who looks at their keys and orders alone: their rows may lack cells."""
+        """The same items as iteration gives, for reading keys and order only: the rows may lack cells."""
         plan = self._plan
         if plan.is_view or plan.totals is not None or plan.fills:
             return self._expanded_rows()
@@ -83,7 +82,7 @@ class KeyedTable:
         return Ignored(self._reader.view.source(row), rule)
 
     def _holds(self, rule: Expression, values: list[Any], refused: dict[int, CellProblem]) -> bool:
-        """Whether a rule tells that a row is left out: never because of a cell that says something unreadable."""
+        """Whether a rule leaves out a row. A rule that reads an invalid cell never does."""
         if refused and any(index in refused and refused[index].code != "C301" for index in self._plan.ignore_needs):
             return False
         self._frame.row = values
@@ -147,7 +146,7 @@ class KeyedTable:
             yield self._left_out(row, why)
 
     def _totals(self, sums: "_RunningTotals", row: Row) -> KeyedRow | Ignored | None:
-        """What becomes of a row that states totals; None for any other, which is added to them."""
+        """The result for a row that states totals; None for any other row, which is added to the sums."""
         if row.problem is not None:
             sums.mark_unknown()
             return None
@@ -173,12 +172,12 @@ class KeyedTable:
 
 
 def _sortable(value: object) -> str:
-    """A text that sorts as the value does: moments by instant. Other types than text and moments are refused at load."""
+    """A text that sorts like the value: moments by instant. Types other than text and moments are refused at load."""
     return value.astimezone(UTC).isoformat() if isinstance(value, datetime) else str(value or "")
 
 
 class _RunningTotals:
-    """The sums of some columns down to where a reading of the file is."""
+    """The sums of some columns over the rows read so far."""
 
     def __init__(self, plan: TotalsPlan, reader: RowReader) -> None:
         self.plan = plan
@@ -188,18 +187,18 @@ class _RunningTotals:
         self._rows, self._stated = 0, False
 
     def add(self, values: Sequence[Any], refused: dict[int, CellProblem]) -> None:
-        """Adds the cells of one row; a refused one makes the sum doubtful."""
+        """Adds the cells of one row. A refused cell makes the sum unknown."""
         self._rows += 1
         for index in self.plan.sums:
             self._sums[index] += values[index] or 0
         self._unknown.update(index for index in self.plan.sums if index in refused and refused[index].code != "C301")
 
     def mark_unknown(self) -> None:
-        """Notes a row that reading refused: no sum is known any more."""
+        """Marks all sums as unknown, after a row that reading refused."""
         self._unknown.update(self.plan.sums)
 
     def compare(self, row: Row, values: Sequence[Any], refused: dict[int, CellProblem]) -> Problem | None:
-        """What is wrong with the stated totals: the first that differs. What is blank or cannot be known is not compared."""
+        """The problem of the first stated total that differs. Blank and unknown totals are not compared."""
         problem, self._stated = None, True
         for index in self.plan.sums:
             if index in refused and refused[index].code != "C301":
@@ -212,8 +211,8 @@ class _RunningTotals:
         return problem
 
     def finish(self) -> None:
-        """Raises FileRefused where totals should have been stated and never were: a file that was cut at the end of a row looks whole.
-        No block, no total: there it takes rows.
+        """Raises FileRefused if the file states no totals though it should: a file cut off at the end of a row looks complete. With totals by
+        block, a file without rows needs none.
         """
         if self.plan.sums and not self._stated and (self._rows or not self.plan.by_block):
             rule, table = self.plan.where.text, self._reader.table
@@ -221,7 +220,7 @@ class _RunningTotals:
             raise FileRefused(Problem("G409", Where(table.file, table.sheet), values={"rule": rule}, hint=hint))
 
     def _shown(self, row: Row, index: int, stated: Decimal) -> str:
-        """The sum; of a quantity with its unit, and what the stated total is in that unit."""
+        """The sum as text; a quantity with its unit, and the stated total in that unit."""
         total, unit = format(self._sums[index], "f"), self._reader.plan.columns[index].spec.unit
         return f"{total} {unit} ({self._cell(row, index)} = {stated:f} {unit})" if unit is not None else total
 

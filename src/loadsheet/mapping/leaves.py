@@ -1,8 +1,8 @@
-"""One value of the payload: from where it comes to how it is spelled in the record.
+"""One value of the payload: where it comes from and how it is written in the record.
 
-Owns: the leaf of the payload tree, compiled into one function. Spelling is the contract's (kinds, number and flag forms); whether
-a type can fill a field at all is said at load. A blank value leaves its field out: neither null nor an empty text is sent
-unless the mapping writes `{value: ""}`. `round` rounds half away from zero to exactly so many digits.
+A leaf of the payload tree is compiled into one function. The contract defines the forms of values (kinds, numbers, flags). A type that
+cannot fill the field is refused at load. A blank value leaves its field out: neither null nor an empty text is sent unless the mapping
+has `{value: ""}`. `round` rounds half away from zero to the given number of digits.
 """
 
 from collections.abc import Callable, Mapping
@@ -24,7 +24,7 @@ from loadsheet.mapping.suggestions import did_you_mean, some
 from loadsheet.mapping.yamlfile import Loc
 
 OMIT = object()
-"""What a node gives when its field is left out of the record."""
+"""Stands for a field that is left out of the record."""
 
 Make = Callable[[Draft], Any]
 
@@ -37,7 +37,7 @@ _WANTED = {Kind.NUMERIC: "type: decimal", Kind.FLAG: "type: yesno", Kind.TIME: "
 
 @dataclass(frozen=True, slots=True)
 class LeafContext:
-    """What surrounds a leaf: its field and record, the list it stands in, and the settings that decide how it is written."""
+    """The context of a leaf: its field and record, the list it is in, and the settings for how it is written."""
 
     field: Field
     record: Record
@@ -50,8 +50,8 @@ class LeafContext:
 
 @dataclass(frozen=True, slots=True)
 class _Value:
-    """A value before it is spelled. `constant` says that it is the same for every document; `place` that it is the value of a column
-    there, or what `turned` makes of that.
+    """A value before it is spelled. `constant` is set if it is the same for every document. `place` is set if it is a column's value,
+    converted by `turned` if that is given.
     """
 
     get: Evaluate
@@ -66,8 +66,8 @@ class _Value:
 
 @dataclass(frozen=True, slots=True)
 class LeafPlan:
-    """A compiled leaf: what makes its value, where that comes from, the constant if it is one, and whether it is in every record;
-    `cell` says the same of a leaf that is a column's value, for the short way.
+    """A compiled leaf: the function that makes its value, its sources, the constant if it is one, and whether it is in every record;
+    `cell` describes a leaf that is a column's value, for the fast path.
     """
 
     make: Make
@@ -78,7 +78,7 @@ class LeafPlan:
 
 
 def plan_leaf(value: object, context: LeafContext, names: Names, loc: Loc) -> LeafPlan | None:
-    """Compiles a leaf, or None with its findings."""
+    """Compile a leaf; None with findings if it is invalid."""
     file = names.file
     if not isinstance(value, dict):
         hint = (
@@ -107,7 +107,7 @@ def plan_leaf(value: object, context: LeafContext, names: Names, loc: Loc) -> Le
 
 
 def _spelled(found: _Value, leaf: Leaf, context: LeafContext, names: Names, loc: Loc) -> LeafPlan | None:
-    """The leaf without its condition; a constant or default that the field cannot take is a finding."""
+    """The leaf without its condition. A constant or default that the field cannot take is a finding."""
     try:
         spelled = _speller(found.type, leaf, context)
         default = OMIT if leaf.default is None else spelled(leaf.default)
@@ -127,7 +127,7 @@ def _spelled(found: _Value, leaf: Leaf, context: LeafContext, names: Names, loc:
 
 
 def _cell(found: _Value, spelled: Callable[[Any], Any], default: Any, context: LeafContext) -> CellValue | None:
-    """The leaf as a column's value, if it is one; of the row around the one at hand only the exact way knows."""
+    """The leaf as a column's value, if it is one. Values of the surrounding row need the full path."""
     if found.place is None or found.place[0] == "around":
         return None
     rows, index, code = found.place
@@ -223,7 +223,7 @@ def _clock_hours(moment: datetime) -> str:
 
 
 def _fits(value: _Value, leaf: Leaf, context: LeafContext, names: Names, loc: Loc) -> bool:
-    """Whether this type can fill the field; the finding says what would."""
+    """Whether this type can fill the field; if not, the finding names the type that can."""
     field, kind, found = context.field, context.field.kind, value.type
     problem = ""
     if leaf.format is not None:
@@ -251,7 +251,7 @@ def _fits(value: _Value, leaf: Leaf, context: LeafContext, names: Names, loc: Lo
 
 
 def _says_its_zone(leaf: Leaf, context: LeafContext, names: Names, loc: Loc) -> bool:
-    """Whether no letters of a format name a zone that its times are not of; the finding says which."""
+    """Whether the letters of a format name no zone other than that of its times; else a finding."""
     zone = (names.file.values or {}).get("source", {}).get("timezone")
     try:
         check_zone_word(leaf.format or "", zone if isinstance(zone, str) else None)
@@ -262,7 +262,7 @@ def _says_its_zone(leaf: Leaf, context: LeafContext, names: Names, loc: Loc) -> 
 
 
 def _is_a_code(leaf: Leaf, context: LeafContext, names: Names, loc: Loc) -> bool:
-    """Whether a text is one that the mapping or its code table wrote, and not the cell."""
+    """Whether a text comes from the mapping or its code table, not from the cell."""
     found = names.column(leaf.col, context.item, loc) if leaf.col is not None else None
     spec = next((plan.spec for plan in found[0].columns if plan.name == found[1]), None) if found is not None else None
     if spec is None or spec.lookup is None:
@@ -289,7 +289,7 @@ def _type_fits(kind: Kind, found: Type, leaf: Leaf) -> bool:
 
 
 def _speller(found: Type, leaf: Leaf, context: LeafContext) -> Callable[[Any], Any]:
-    """The function from a value to its form in the record. Raises ValueError at once for a format that cannot be used."""
+    """The function from a value to its form in the record. Raises ValueError for an invalid format."""
     kind, record = context.field.kind, context.record
     flags = FlagForm(leaf.as_) if leaf.as_ in {"yes/no", "true/false"} else context.assumptions.flag_form
     numbers = {"text": NumberForm.JSON_STRING, "number": NumberForm.JSON_NUMBER}.get(leaf.as_ or "", record.numbers)
@@ -370,7 +370,7 @@ def _maker(value: _Value, spelled: Callable[[Any], Any], default: Any, context: 
 def _careful_maker(
     value: _Value, spelled: Callable[[Any], Any], default: Any, context: LeafContext, known: tuple[str, ...]
 ) -> Make:
-    """The maker of a value that is calculated, spelled or held against the values that the interface names."""
+    """Makes a value that is calculated, spelled, or compared with the values that the interface lists."""
     get, needs, path, field = value.get, value.needs, context.path, context.field
 
     def make(draft: Draft) -> Any:

@@ -1,6 +1,6 @@
-"""What a name in a mapping stands for: a column of the row at hand, of the main table's first row, or all rows of a table.
+"""What a name in a mapping stands for: a column of the current row, of the main table's first row, or all rows of a table.
 
-Owns: the scopes. Outside of lists the row at hand is the first row of the main table; inside `each: packages` it is that package's
+Outside of lists the current row is the first row of the main table; inside `each: packages` it is that package's
 row. `rows` are always all rows of the main table in the document. Knows no payload field.
 """
 
@@ -20,8 +20,8 @@ ROWS = "rows"
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """Which values something is made from: places in the row at hand, in the main table's first row and in the row of the list around,
-    and (table, place) in all rows of a table, where the place -1 stands for the rows themselves.
+    """The values something is made from: indexes in the current row (`here`), in the main table's first row, and in the row of the
+    surrounding list (`around`); `all` has (table, index) for all rows of a table, where index -1 means the rows themselves.
     """
 
     here: frozenset[int] = frozenset()
@@ -31,7 +31,7 @@ class Needs:
 
 
 class Draft(Frame):
-    """The frame of one document: its rows, what was refused in them, and what went wrong while its payload is built."""
+    """The frame of one document: its rows, their refused values, and the faults found while its payload is built."""
 
     __slots__ = (
         "all_refused",
@@ -56,7 +56,7 @@ class Draft(Frame):
     rows_refused: Sequence[Sequence[frozenset[int]]]
 
     def clear(self) -> None:
-        """Makes it ready for the next document."""
+        """Reset for the next document."""
         self.row_refused = self.main_refused = self.outer_refused = frozenset()
         self.nested = {}
         self.outer_index = 0  # which row the innermost list over rows is at
@@ -65,7 +65,7 @@ class Draft(Frame):
         self.start_payload({})
 
     def start_payload(self, items: dict[str, tuple[int, ...]]) -> None:
-        """Makes it ready for a payload, the first of the document or the same once more; `items` is what is known of its lists."""
+        """Reset for a payload, the first of the document or another attempt. `items` is what is known of its lists."""
         self.faults: list[tuple[str, str, dict[str, str]]] = []  # path, code, values of the message
         self.unlisted: list[tuple[str, str, tuple[str, ...]]] = []  # path, value, the values that the interface names
         self.skipped: list[str] = []  # paths whose cells were refused
@@ -74,12 +74,12 @@ class Draft(Frame):
         self.row = self.main
 
     def narrow(self, children: Sequence[int], index: int) -> None:
-        """Leaves of the tables that belong to rows of another only what belongs to its row `index`; the caller undoes it."""
+        """Limit the child tables to the rows that belong to row `index`. The caller restores `lists`."""
         own = {child: [self.lists[child][place] for place in self.nested[child][index]] for child in children}
         self.lists = [own.get(position, rows) for position, rows in enumerate(self.lists)]
 
     def lacks(self, needs: Needs) -> bool:
-        """Whether any of these values was refused, so that nothing can be made from them."""
+        """Whether any of these values was refused."""
         if not self.all_refused:
             return False
         return not (
@@ -91,9 +91,7 @@ class Draft(Frame):
 
 
 class Reference(NamedTuple):
-    """A column that `col:` names: how to get its value, its type, and where it comes from. `place` is where the value is: of which
-    row, at which index there, and which part of a code table's row.
-    """
+    """A column named by `col:`: its getter, its type and its sources. `place` is (which row, index there, part of a code table's row)."""
 
     get: Evaluate
     type: Type
@@ -104,8 +102,8 @@ class Reference(NamedTuple):
 
 
 class Names:
-    """The names of one mapping and the file that findings are said of. `item` is the position of the table whose rows a list goes through, None outside of lists.
-    `first` are the values that were asked of the main table's first row: of several rows, all have to say the same there.
+    """The names of one mapping, and its file for findings. `item` is the position of the table that a list iterates over, None outside of
+    lists. `first` are the values read from the main table's first row: all rows of a record must agree in them.
     """
 
     def __init__(
@@ -118,7 +116,7 @@ class Names:
         self._positions = {table.name: table.position for table in tables}
 
     def inside(self, outer: int) -> "Names":
-        """The names in a list within the list over the rows of the table at `outer`."""
+        """The names in a list inside the list over the table at `outer`."""
         return Names(self.tables, self.file, outer, self.first)
 
     def list_position(self, name: str) -> int | None:
@@ -160,7 +158,7 @@ class Names:
         return found
 
     def reference(self, text: str, item: int | None, loc: Loc) -> Reference | None:
-        """What `col: TEXT` means there, or None with the finding: `column`, `table.column`, either with `.code` behind it."""
+        """What `col: TEXT` means there, or None with the finding: `column` or `table.column`, optionally followed by `.code`."""
         found = self.column(text, item, loc)
         if found is None:
             return None
@@ -245,7 +243,7 @@ class Names:
 
 
 def _code_place(slot: Slot, code: str) -> tuple[int | None, str]:
-    """Where the named column of a code table row is (None: the value itself), or what is wrong with the name."""
+    """The index of the named column in a code table's row (None: the value itself), or the problem with the name."""
     names = [name for name, _ in slot.codes]
     if not names:
         return None, f'the column has no part "{code}"' if code else ""

@@ -1,7 +1,7 @@
-"""The rows of one document by table: those gathered from the files, those made from their column sets, and which belong to which.
+"""The rows of one document by table: gathered from files or made from column sets, and which rows belong to which.
 
-Owns: tables joined to another than the main one (`join.to`), and tables made from another's column sets (`from`); the record of which
-rows of the files a document stands on, so that each is counted once however many rows or documents were made from it.
+Handles tables joined to a table other than the main one (`join.to`) and tables made from another table's column sets (`from`). Records
+the file rows a document is made from, so that each row is counted once however many rows or documents were made from it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,11 +14,11 @@ from loadsheet.mapping.views import is_first, set_number, with_set_number
 from loadsheet.reading.tables import Row
 
 Nested = Mapping[int, Sequence[Sequence[int]]]
-"""Position of a table -> for every row of the table it belongs to, the indexes of its own rows."""
+"""Position of a table -> for each row of the table it belongs to, the indexes of its own rows."""
 
 
 class SourceRows(NamedTuple):
-    """What a document stands on: its rows of the files, and for tables that are not simply rows of a file where theirs are."""
+    """The file rows of a document; `items` maps the rows of kind and set tables to them."""
 
     rows: tuple[SourceRow, ...]
     items: dict[str, tuple[int, ...]]
@@ -27,8 +27,8 @@ class SourceRows(NamedTuple):
 def expand_sets(
     readers: Sequence[RowReader], rows: Sequence[Sequence[Row]]
 ) -> tuple[list[Sequence[Row]], dict[int, list[list[int]]]]:
-    """All rows of a document by table position, with the tables that are made from column sets of others filled in; and for those
-    which of their rows were made from each row of the other.
+    """All rows of a document by table position, including tables made from column sets; and for those, which of their rows came from
+    each row of the other table.
     """
     found: list[Sequence[Row]] = list(rows)
     nested: dict[int, list[list[int]]] = {}
@@ -38,7 +38,7 @@ def expand_sets(
         own: list[Row] = []
         nested[position] = []
         for row in found[of]:
-            if row.problem is not None:  # its document is refused; nothing of it is looked at
+            if row.problem is not None:  # its document is refused, so its sets are not read
                 continue
             parts = [with_set_number(part, 0) for part in reader.view.expand(row)]
             kept = [part for part in parts if not reader.leaves_out(part)]
@@ -49,7 +49,7 @@ def expand_sets(
 
 
 def source_rows(readers: Sequence[RowReader], rows: Sequence[Sequence[Row]]) -> SourceRows:
-    """The rows of the files behind the rows of a document, each once."""
+    """The file rows behind the rows of a document, each once."""
     found: list[SourceRow] = []
     places: dict[tuple[str, int], int] = {}
     items: dict[str, tuple[int, ...]] = {}
@@ -74,14 +74,14 @@ def source_rows(readers: Sequence[RowReader], rows: Sequence[Sequence[Row]]) -> 
 
 
 class JoinedRows(NamedTuple):
-    """How the rows of one table meet those of the table it is joined to: for each row there its rows here, and rows here of none."""
+    """The result of a join: for each row of the other table the indexes of the rows here, and the rows without a partner."""
 
     of: list[list[int]]
     unmatched: list[int]
 
 
 def join_rows(join: JoinPlan, here: Sequence[Sequence[Any]], there: Sequence[Sequence[Any]]) -> JoinedRows:
-    """Joins the rows of one document on the values of their columns, which never agree where one is blank."""
+    """Joins the rows of one document on their column values. A blank matches nothing."""
     own, other = [pair[0] for pair in join.on], [pair[1] for pair in join.on]
     by_key: dict[tuple[Any, ...], list[int]] = {}
     for index, values in enumerate(here):
@@ -97,7 +97,7 @@ def join_rows(join: JoinPlan, here: Sequence[Sequence[Any]], there: Sequence[Seq
 
 
 def inner_joins(tables: Sequence[TablePlan], joins: Mapping[int, JoinPlan]) -> list[tuple[int, JoinPlan]]:
-    """The tables that are joined to another than the main one."""
+    """The tables joined to a table other than the main one."""
     return [
         (table.position, joins[table.position])
         for table in tables
@@ -106,5 +106,5 @@ def inner_joins(tables: Sequence[TablePlan], joins: Mapping[int, JoinPlan]) -> l
 
 
 def values_of(read: Sequence[ReadRow]) -> list[Sequence[Any]]:
-    """The values of some rows."""
+    """The values of these rows."""
     return [row.values for row in read]

@@ -51,10 +51,10 @@ _TEXTS = frozenset({Kind.STRING, Kind.OFFSET_HOURS, Kind.STRING_OR_NUMERIC, Kind
 
 @dataclass(frozen=True, slots=True)
 class PayloadPlan:
-    """The compiled payload: `make` fills a record, or what can be filled of it; `short` makes a record that is right, much faster, and
+    """The compiled payload: `make` fills a record as far as possible; `fast` makes a valid record, much faster, and
     raises one of `fast_path.FALLBACK_ERRORS` for any other; `notes` are lines for the author. `ordered` are the lists that the mapping calls so,
-    `written_out` those whose entries it writes out, and `declared` says
-    the first of every document (see `documents.in_order`).
+    `written_out` those whose entries it writes out, and `declared` is `ordered` in the form of `Document.items`
+    (see `documents.in_order`).
     """
 
     make: Make
@@ -76,7 +76,7 @@ def plan_payload(
     zone_known: bool,
     loc: Loc = ("payload",),
 ) -> PayloadPlan:
-    """Compiles the tree that stands at `loc`; what is wrong with it becomes findings of the file."""
+    """Compile the tree at `loc`. Errors become findings of the file."""
     planner = _Planner(operation, names, constants, assumptions, zone_known=zone_known)
     nodes = planner.fields(spec, operation.record, None, "", loc)
     planner.check_constants(loc)
@@ -93,7 +93,7 @@ def plan_payload(
 
 
 class _Node(NamedTuple):
-    """A compiled field: what makes it, and its value if it is the same in every record; and the field for the short way."""
+    """A compiled field: its maker, its field on the fast path, and its value if that is the same in every record."""
 
     name: str
     make: Make
@@ -102,14 +102,14 @@ class _Node(NamedTuple):
 
 
 class _Made(NamedTuple):
-    """What makes an array, and the same for the short way (None: it asks)."""
+    """The maker of an array, and the array on the fast path (None: the full path makes it)."""
 
     make: Make
     fast: RowList | EntryList | EmptyList | None = None
 
 
 class _Planner:
-    """Walks tree and record together. `item` is the table whose rows the list around goes through, None outside of lists."""
+    """Walks tree and record together. `item` is the table that the surrounding list iterates over, None outside of lists."""
 
     def __init__(
         self,
@@ -170,7 +170,7 @@ class _Planner:
         return found
 
     def _wire(self, found: Field) -> str:
-        """The name as sent: of a field with two spellings, the one that the assumptions choose."""
+        """The name as sent. The assumptions choose between two spellings."""
         chosen = self._assumptions.history_description
         return chosen if chosen in found.spellings else found.name
 
@@ -215,7 +215,7 @@ class _Planner:
         return _Node(name, leaf.make, fast, leaf.constant if leaf.is_fixed else OMIT)
 
     def _fast(self, name: str, context: LeafContext, value: FastValue) -> FastField:
-        """A field for the short way, with what the contract says of its values."""
+        """A field on the fast path, with the contract's rules for its values."""
         field, assumptions, operation = context.field, self._assumptions, self._operation
         is_valid = value_checker(field, context.record, operation, assumptions)
         required = field.when is When.ALWAYS or (field.when is When.ON_CREATE and operation.creates)
@@ -232,7 +232,7 @@ class _Planner:
         )
 
     def _check_format(self, format_: str | None, found: Field, loc: Loc) -> None:
-        """A format gives texts that the field takes, or every record would be refused."""
+        """Checks that the field accepts what a format writes; else every record would be refused."""
         sample = _SAMPLE.strftime(format_) if format_ is not None and found.kind in DATE_SHAPES else None
         if sample is not None and not in_date_shape(found.kind, sample):
             text = f"{found.name} would be {sample}; it takes {EXPECTED[found.kind]}"
@@ -248,7 +248,7 @@ class _Planner:
             self._fixed[path] = constant
 
     def check_constants(self, loc: Loc) -> None:
-        """Holds the constants of the record's top against the contract, so that they are refused once and not in each document."""
+        """Check the top-level constants against the contract, so that they are refused once and not in each document."""
         for fault in check(self._operation, self._fixed, self._assumptions):
             if fault.path in self._fixed:
                 self._file.refuse((*loc, fault.path), f'"{self._fixed[fault.path]}": {fault.path} {fault.text}')
@@ -299,7 +299,7 @@ class _Planner:
         return _Made(_each_row(make, position, children), fast if not children and _is_flat(fast.fields) else None)
 
     def _belongs(self, position: int, to: int) -> bool:
-        """Whether the rows of a table belong to single rows of the other: joined to them, or made from their column sets."""
+        """Whether each row of a table belongs to one row of the other: joined to it, or made from its column sets."""
         return position != to and self._names.tables[position].belongs_to == to
 
     def _written_out(self, entries: list[Any], record: Record, context: LeafContext, loc: Loc) -> _Made:
@@ -326,20 +326,20 @@ class _Planner:
         return _Made(_entries(made, path), EntryList(path, tuple(fast)) if is_flat else None)
 
     def _number_entry(self, before: set[str], pattern: str, number: int) -> None:
-        """Gives the paths of one entry its number, so that each entry keeps its own sources."""
+        """Put the entry's number into its paths, so that each entry keeps its own sources."""
         for path in [path for path in self.lineage if path not in before and path.startswith(pattern)]:
             self.lineage[f"{pattern[:-2]}[{number}]{path[len(pattern) :]}"] = self.lineage.pop(path)
 
 
 def _is_always_valid(field: FastField) -> bool:
-    """Whether what is the same in all records is right in this field, or what stands for a blank cell."""
+    """Whether the constant, or the default for a blank cell, is valid in this field."""
     value = field.value
     same = value.value if isinstance(value, ConstantValue) else value.default if isinstance(value, CellValue) else OMIT
     return same is OMIT or field.is_valid(same)
 
 
 def _is_flat(fields: Sequence[FastField]) -> bool:
-    """Whether no list stands in an object of these fields: only the exact way knows at which item each list around one is."""
+    """Whether an object of these fields has no lists: only the full path tracks the item of each surrounding list."""
     return not any(
         (field.items_max and not isinstance(field.value, EmptyList))
         or (isinstance(field.value, ObjectValue) and not _is_flat(field.value.fields))
@@ -351,7 +351,7 @@ def _is_flat(fields: Sequence[FastField]) -> bool:
 
 
 def _object(fields: Sequence[_Node]) -> Make:
-    """Copies what is the same in every record and fills in the rest; the order stays that of the mapping."""
+    """Copies the constants and fills in the rest, in the order of the mapping."""
     template = {node.name: node.constant for node in fields}
     filled = tuple((node.name, node.make) for node in fields if node.constant is OMIT)
 
@@ -373,7 +373,7 @@ def _or_nothing(make: Make) -> Make:
 
 
 def _each_row(make: Make, position: int, children: tuple[int, ...]) -> Make:
-    """One item for each row of a table; within it, of the tables that belong to its rows only what belongs to that row."""
+    """One item for each row of a table. Within it, tables that belong to its rows show only the rows of that row."""
 
     def made(draft: Draft) -> Any:
         row, row_refused, everything = draft.row, draft.row_refused, draft.lists
@@ -396,7 +396,7 @@ def _each_row(make: Make, position: int, children: tuple[int, ...]) -> Make:
 
 
 def _each_inner_row(make: Make, position: int, path: str) -> Make:
-    """One item for each row that belongs to the row of the list around."""
+    """One item for each row that belongs to the row of the surrounding list."""
 
     def made(draft: Draft) -> Any:
         row, row_refused, outer, outer_refused = draft.row, draft.row_refused, draft.outer, draft.outer_refused
@@ -419,7 +419,7 @@ def _each_inner_row(make: Make, position: int, path: str) -> Make:
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """One entry of a list that the mapping writes out, and the condition under which it is there."""
+    """One entry of a list written in the mapping, and its condition."""
 
     make: Make
     condition: Evaluate | None

@@ -1,7 +1,6 @@
-"""One row of cells to one row of values: conversion, what waits for the whole row, derived values.
+"""One row of cells to one row of values: conversion, steps that need the whole row, derived values.
 
-Owns: the bounded memory of converted texts, which makes number formats, dates, units and code tables cost once per distinct
-text; typed cells are kept apart from texts that look the same. Knows no document and no payload.
+Converted texts are cached, with a limit: each distinct text is converted once. Typed cells are kept apart from texts that look the same. Knows no document and no payload.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -22,7 +21,7 @@ _SPECIAL = frozenset({CellProblem, ValueWithWarning})
 
 
 class ReadRow(NamedTuple):
-    """A row and its values; `wrong` are the refused ones by place (their values are None), `noted` the warnings."""
+    """A row and its values; `refused` are the problems of refused values by index (their values are None), `warnings` the warnings."""
 
     row: Row
     values: list[Any]
@@ -34,7 +33,7 @@ _NOTHING: dict[int, CellProblem] = {}
 
 
 class _Memory(dict[str, Any]):
-    """What a column's texts were converted to; a new one is converted when it is asked for. Bounded: forgets all at the limit."""
+    """A column's converted texts; a new text is converted on access. Cleared at the limit."""
 
     def __init__(self, convert: Callable[[str], Any]) -> None:
         super().__init__()
@@ -48,7 +47,7 @@ class _Memory(dict[str, Any]):
 
 
 class _Absent(dict[str, Any]):
-    """The memory of a column that the file does not have: every cell of it is blank, or the same text."""
+    """The values of a column that the file lacks: every cell is blank, or the same text."""
 
     def __init__(self, convert: Callable[[str], Any], text: str = "") -> None:
         super().__init__()
@@ -59,7 +58,7 @@ class _Absent(dict[str, Any]):
 
 
 class _Cell(NamedTuple):
-    """One column bound to a file: its place among the values, where its cells are, and what was converted before."""
+    """One column bound to a file: its index among the values, the position of its cells, and the caches."""
 
     slot: int
     position: int
@@ -69,7 +68,7 @@ class _Cell(NamedTuple):
 
 
 class RowReader:
-    """The compiled columns of a table, bound to the places where one file has them."""
+    """The compiled columns of a table, bound to their positions in one file."""
 
     def __init__(self, plan: TablePlan, table: Table, frame: Frame) -> None:
         self.plan = plan
@@ -90,7 +89,7 @@ class RowReader:
         return _Cell(column.slot.index, position or 0, texts, {}, column.convert)
 
     def read(self, row: Row) -> ReadRow:
-        """All values of a row. What is refused is in `wrong`; nothing is raised."""
+        """All values of a row. Problems of refused values are in `refused`; nothing is raised."""
         values, refused, warnings = self._convert(row.cells, self._cells)
         values += self._derived
         for finish in self.plan.finishes:
@@ -100,7 +99,7 @@ class RowReader:
         return ReadRow(row, values, refused, warnings)
 
     def places(self, indexes: Iterable[int]) -> frozenset[int]:
-        """Where the cells that `some` reads for these columns are in a row of the file."""
+        """The positions of the cells that `some` reads for these columns."""
         needed = self._needed(indexes)
         return frozenset(cell.position for cell in self._cells if cell.slot in needed)
 
@@ -108,7 +107,7 @@ class RowReader:
         return {*indexes, *([self.plan.zone] if self.plan.zone is not None else [])}
 
     def key(self, index: int) -> Callable[[Row], str | None] | None:
-        """A function that reads this column alone as text; None (for the column, or a row) where only `some` can tell."""
+        """A function that reads only this column as text. None, for the column or a row, if `some` has to read it."""
         cell = next((cell for cell in self._cells if cell.slot == index), None)
         if cell is None or self._is_typed or self._zoned:
             return None
@@ -145,7 +144,7 @@ class RowReader:
         return read if self._is_typed or self._zoned else read_texts
 
     def leaves_out(self, row: Row) -> bool:
-        """Whether the table's `ignore_rows` leaves out a row that was made from another table's; of others, gathering decides."""
+        """Whether `ignore_rows` leaves out a row made from another table's row. Other rows are decided in `keyed_rows`."""
         rule = self.plan.ignore
         if rule is None or row.problem is not None:
             return False
@@ -159,12 +158,12 @@ class RowReader:
             return False
 
     def position(self, index: int, row: Row) -> int | None:
-        """Where in the file's row the cell is; None for derived values and for columns that the file lacks."""
+        """The position of the cell in the file's row; None for derived values and missing columns."""
         return self.view.position(index, row)
 
     def decided_by(self, index: int, refused: CellProblem) -> Sequence[int]:
-        """The other columns of the row that have a part in the refusal of a value: what a computed one is computed from, the further keys of a
-        code table, the time zone of a moment.
+        """The other columns involved in a refused value: the sources of a derived value, the further keys of a code table, the time zone of
+        a moment.
         """
         if index >= len(self.plan.columns):
             return (index,)
@@ -201,7 +200,7 @@ class RowReader:
     def _localize(
         self, values: list[Any], refused: dict[int, CellProblem], cells: Sequence[_Cell]
     ) -> dict[int, CellProblem]:
-        """Brings the moments of a row onto the clock that its own column names."""
+        """Converts the moments of a row to the time zone in the row's own column."""
         places = {cell.slot: place for place, cell in enumerate(cells)}
         zone = self._zone(values[places[self.plan.zone]] if self.plan.zone in places else None)
         for column in self._zoned:
@@ -260,7 +259,7 @@ class RowReader:
 
 
 def _texts_of(cells: Sequence[_Cell]) -> Callable[[Sequence[str]], list[Any]]:
-    """The function that gives all values of a row of texts, generated: a list written out is made twice as fast as in a loop."""
+    """A generated function for all values of a row of texts. A list literal is twice as fast as a loop."""
     given = {f"texts{place}": cell.texts for place, cell in enumerate(cells)}
     values = ", ".join(f"texts{place}[row[{cell.position}]]" for place, cell in enumerate(cells))
     found: Callable[[Sequence[str]], list[Any]] = eval(f"lambda row: [{values}]", given)  # noqa: S307 (made of numbers alone)
@@ -268,7 +267,7 @@ def _texts_of(cells: Sequence[_Cell]) -> Callable[[Sequence[str]], list[Any]]:
 
 
 def _value(cell: str, column: _Cell) -> Any:
-    """The value of a cell that may be typed: a typed one is not the text that looks the same."""
+    """The value of a cell that may be typed. A typed cell differs from a text that looks the same."""
     if not isinstance(cell, Native):
         return column.texts[cell]
     key = (str(cell), cell.kind, cell.shown)

@@ -1,8 +1,8 @@
 """Rows of a file as rows of a table: rows of one kind among others, one row for each filled set of columns, cells from above.
 
-Owns: where the cells of a compiled table are in one file, and the way back. Where a row of the table is not simply a row of the
-file, its cells are those of the file's row with more behind them (taken from above, those of the set, the set's word and number),
-so that it can be sorted on disk like any other and its problems find their cells. Converts nothing.
+Finds the cells of a compiled table in one file, and the way back. Where a row of the table is not simply a row of the file, more cells
+are appended to it (cells from above, cells of the set, the set's word and number). So it can be sorted on disk like any other row, and
+its problems find their cells. Converts nothing.
 """
 
 import re
@@ -22,11 +22,11 @@ from loadsheet.reading.tables import Row, Table
 
 _NOTHING = re.compile(r"[\s0.,-]*")  # a blank, a zero, a dash
 KIND = "(kind)"
-"""The name, in a layout, of the column that tells kinds of rows apart."""
+"""The layout's name for the column with the kind of row."""
 
 
 def wanted_columns(plan: TablePlan) -> list[WantedColumn]:
-    """The headings that a compiled table needs in its file. Of the sets, a required column must be there for the first."""
+    """The headings that a compiled table needs in its file. A required column of the sets is required in the first set only."""
     found = []
     for column in plan.columns:
         name, required, labels = (
@@ -48,14 +48,14 @@ def wanted_columns(plan: TablePlan) -> list[WantedColumn]:
 
 
 class SetRow(NamedTuple):
-    """A row made from one set of columns: the set's number (-1: a refused row, whose sets are not looked at)."""
+    """A row made from one column set, with the set's number (-1: a refused row, whose sets are not read)."""
 
     number: int
     row: Row
 
 
 class UnknownKindRow(NamedTuple):
-    """A row of no known kind, with its problem: it belongs to no record."""
+    """A row of no known kind, with its problem. It belongs to no record."""
 
     row: Row
 
@@ -107,7 +107,7 @@ class View:
         )
 
     def _places_of_further_set(self) -> tuple[int, ...]:
-        """Where the file has columns of the set after the last, of sets that are numbered: what stands there would get lost."""
+        """The columns of the numbered set after the last one: data there would be lost."""
         sets, table = self._plan.sets, self._table
         if sets is None or any(word != str(number) for number, (word, _) in enumerate(sets.words, start=1)):
             return ()
@@ -119,7 +119,7 @@ class View:
     # ---- rows ----
 
     def rows(self) -> Iterator[Row | UnknownKindRow | Ignored]:
-        """The rows of the file that belong to this table, before sets are taken apart; rows of no kind with their problem, or ignored."""
+        """The rows of the file that belong to this table, before sets are expanded; rows of no kind with their problem, or ignored."""
         return self._table.rows() if self._plan.kind is None else self._of_kind()
 
     def _of_kind(self) -> Iterator[Row | UnknownKindRow | Ignored]:
@@ -131,7 +131,7 @@ class View:
         last = [""] * len(kind.above)
         for row in table.rows():
             if row.ignored:
-                if kind.others is not None:  # said once, by the first of the tables that share these rows
+                if kind.others is not None:  # reported once, by the first of the tables that share these rows
                     yield row
                 continue
             kind_text = row.cells[place].strip()
@@ -149,7 +149,7 @@ class View:
                 yield Ignored(self.source(row), "others: ignore (a kind of row not used)")
 
     def expand(self, row: Row) -> Iterator[SetRow]:
-        """The rows made from the filled column sets of a row; a refused row gives one that is blank."""
+        """The rows made from the filled column sets of a row; one blank row for a refused row."""
         sets = self._plan.sets
         if sets is None:
             return
@@ -182,7 +182,7 @@ class View:
     # ---- the way back ----
 
     def position(self, index: int, row: Row) -> int | None:
-        """Where in the file's row the cell of a column is; None for what is no cell of that row."""
+        """The position of a column's cell in the file's row; None if it has none there."""
         position = self.positions.get(index)
         if position is None or position < self._width:
             return position
@@ -191,34 +191,34 @@ class View:
         return self._places[number][column] if number >= 0 and 0 <= column < len(self._places[number]) else None
 
     def shown(self, row: Row) -> tuple[str, ...]:
-        """The cells of the file's row as texts, as their sender sees them."""
+        """The cells of the file's row as texts, as the shipper sees them."""
         if self._table.sheet:
             return row.shown[: self._width]
         return row.cells if len(row.cells) == self._width else row.cells[: self._width]
 
     def source(self, row: Row) -> SourceRow:
-        """What is kept of the file's row."""
+        """The file's row, as documents keep it."""
         natives = tuple([cell for cell in row.natives if cell[0] < self._width]) if self._table.sheet else ()
         return SourceRow(self._table.name, row.number, self.shown(row), natives)
 
 
 def with_set_number(part: SetRow, count: int) -> Row:
-    """The row of a part that knows its set, and how many rows were made from the same row of the file before it."""
+    """The row with its set's number, and how many rows came before it from the same file row, in an extra cell."""
     return Row(part.row.number, (*part.row.cells, f"{part.number}/{count}"), part.row.problem)
 
 
 def set_number(row: Row) -> int:
-    """The number of the set that a marked row was made from."""
+    """The number of the set that a row was made from."""
     return int(row.cells[-1].partition("/")[0])
 
 
 def is_first(row: Row) -> bool:
-    """Whether a marked row is the first that was made from its row of the file."""
+    """Whether this is the first row made from its file row."""
     return row.cells[-1].endswith("/0")
 
 
 def _true_problem(row: Row) -> Problem | None:
-    """The problem of a row among rows of other kinds: that it is shorter than the header is none."""
+    """The problem of a row among other kinds of rows. Being shorter than the header is not one."""
     problem = row.problem
     if problem is None or problem.code != "R205":
         return problem
@@ -226,8 +226,8 @@ def _true_problem(row: Row) -> Problem | None:
 
 
 class FillDown:
-    """Blank cells that take what stands above: in the columns `always`, and in those `within` a record as long as the `keys` stay the
-    same. Made anew for every reading of a file.
+    """Fills blank cells from above: always in the columns `always`, and in the columns `within` while the `keys` stay the same. Create
+    one for each reading of a file.
     """
 
     def __init__(self, always: tuple[int, ...], within: tuple[int, ...], keys: tuple[int, ...]) -> None:
@@ -236,7 +236,7 @@ class FillDown:
         self._key: list[str] = []
 
     def filled(self, row: Row) -> Row:
-        """The row with its blanks filled."""
+        """The row with its blank cells filled."""
         cells = list(row.cells)
         self._fill(cells, self._always)
         if self._within and self._key == [cells[place].strip() for place in self._keys]:
@@ -249,14 +249,14 @@ class FillDown:
                 cells[place] = self._last.get(place, "")
 
     def remember(self, row: Row) -> None:
-        """Lets the rows below take from this one."""
+        """Remember the cells of this row for the rows below."""
         for place in (*self._always, *self._within):
             self._last[place] = row.cells[place]
         self._key = [row.cells[place].strip() for place in self._keys]
 
 
 def fill_down(plan: TablePlan, view: View) -> FillDown | None:
-    """What fills the rows of a table, or None if none of its columns is filled from above."""
+    """The filler for a table's rows, or None if no column is filled from above."""
     places = {
         column.slot.index: place
         for column in plan.fills

@@ -28,7 +28,7 @@ from loadsheet.reading import Table, open_tables
 from loadsheet.settings import Settings
 from loadsheet.translation.row_counts import CountedTables
 
-_PROCESSES_MAX = 4  # with more the others would wait for the one that plans
+_PROCESSES_MAX = 4  # with more, they would wait for the planning process
 
 
 STRIPE = 100
@@ -36,20 +36,20 @@ _ROWS_MAX = 2_000  # a chunk that holds so many is not made larger
 
 
 class Part(NamedTuple):
-    """One of the parts of a drop: its number from 0, how many there are, and how many groups in a row fall to one of them."""
+    """One part of a drop: its number from 0, the number of parts, and how many consecutive groups go to one part."""
 
     number: int
     of: int
     stripe: int = STRIPE
 
     def has(self, position: int) -> bool:
-        """Whether the group at this position falls to it."""
+        """Whether the group at this position belongs to this part."""
         return position // self.stripe % self.of == self.number
 
 
 class Chunk(NamedTuple):
-    """What groups one after the other came to: the position of the first of them, how many they are, and their documents and ignored
-    rows in order.
+    """The results of consecutive groups: the position of the first group, the number of groups, and their documents and ignored rows in
+    order.
     """
 
     first: int
@@ -58,11 +58,11 @@ class Chunk(NamedTuple):
 
 
 class BrokenChunks(Exception):  # noqa: N818 (who merges turns it into what it means there)
-    """Chunks that do not make a whole: one is missing, or parts found different rows."""
+    """Chunks that do not fit together: one is missing or unreadable, or parts read different rows."""
 
 
 class GroupChunks:
-    """All groups of a drop, of which one part is translated. `groups` is their number once the chunks were iterated."""
+    """The chunks of one part. `groups` is the number of all groups of the drop, once the chunks were iterated."""
 
     def __init__(self, part: Part) -> None:
         self.part = part
@@ -97,8 +97,8 @@ class GroupChunks:
 
 
 def merge_chunks(chunks: Iterable[Chunk], groups: Callable[[], Iterable[int]]) -> Iterator[Document | Ignored]:
-    """The documents and ignored rows of all parts from their chunks in the order of their positions. `groups` says how many groups each
-    part counted, asked for at the end. Raises Broken if these are not exactly the groups of the chunks.
+    """The documents and ignored rows of all parts, from their chunks in the order of positions. `groups` is called at the end and gives the
+    number of groups each part counted. Raises BrokenChunks if the chunks do not hold exactly these groups.
     """
     here = 0
     for chunk in chunks:
@@ -152,7 +152,7 @@ def pack(chunk: Chunk) -> bytes:
 
 
 def unpack(packed: bytes) -> Chunk:
-    """The chunk that `pack` wrote. Raises Broken for what is none."""
+    """The chunk that `pack` wrote. Raises BrokenChunks for anything else."""
     try:
         first, groups, documents, left_out, ignored = _decode(packed)
     except (msgspec.DecodeError, RecursionError) as error:  # ValidationError is one
@@ -164,11 +164,11 @@ def unpack(packed: bytes) -> Chunk:
 
 
 class PartsLost(Exception):  # noqa: N818 (never leaves the intake)
-    """The parts of a translation are not whole; nothing of them may be used."""
+    """The parts of a translation are incomplete; nothing of them may be used."""
 
 
 class Translated(Protocol):
-    """What a drop comes to, whoever translated it. Its rows and notes are known at the end of its documents."""
+    """The result of translating a drop. Rows and notes are known after the last document."""
 
     def documents(self) -> Iterator[Document | Ignored]:
         """The documents and ignored rows, in order. Raises what reading raises."""
@@ -177,12 +177,12 @@ class Translated(Protocol):
         """How many rows reading gave, by table."""
 
     def notes(self) -> Mapping[str, TableNotes]:
-        """What was seen of each table."""
+        """What was found in each table."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartFile:
-    """A file of a drop: its role, the name it was dropped under, and where it lies."""
+    """A file of a drop: its role, the name it was dropped under, and its path."""
 
     role: str
     name: str
@@ -191,8 +191,8 @@ class PartFile:
 
 @dataclass(frozen=True, slots=True)
 class PartJob:
-    """What who translates a part has to know: the mapping by name and hash, with its files and its shipper; the files of the drop; the
-    time that the mapping calls `$now`; which part it is, and of how many.
+    """Everything needed to translate a part: the mapping by name and hash, its files and its shipper; the files of the drop; the value of
+    `$now`; the number of this part and the number of parts.
     """
 
     mapping: str
@@ -207,8 +207,8 @@ class PartJob:
 
 @dataclass(frozen=True, slots=True)
 class PartSummary:
-    """What a part tells at its end: how many rows it read of each table, how many groups they made, and, if it is the first, what was
-    seen of each.
+    """What a part reports at its end: the rows it read of each table, the number of groups, and, from the first part, what was found in
+    each table.
     """
 
     rows: dict[str, int]
@@ -217,27 +217,27 @@ class PartSummary:
 
 
 def part_jobs(mapping: CompiledMapping, files: Iterable[PartFile], now: str, count: int) -> list[PartJob]:
-    """The orders of all parts of a drop."""
+    """The jobs of all parts of a drop."""
     first = PartJob(mapping.name, mapping.hash, mapping.shipper, dict(mapping.source), tuple(files), now, 0, count)
     return [replace(first, part=number) for number in range(count)]
 
 
 def extra_processes(settings: Settings) -> int:
-    """How many processes may translate a big drop while this one plans it; none where there is no core for them."""
+    """How many processes may translate a big drop while this one plans it; 0 without a free core."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return (settings.translation_processes or min(cores, _PROCESSES_MAX)) - 1
 
 
 def should_split(mapping: CompiledMapping, tables: Iterable[Table], size: int, settings: Settings) -> bool:
-    """Whether parts are faster than one process: every part reads the files, so they must be texts, and long; and the mapping has to be
-    one that others can make again.
+    """Whether parts are faster than one process. Every part reads all files, so they must be text files and large. The other processes
+    must be able to compile the mapping again.
     """
     is_text = all(not table.sheet for table in tables)
     return is_text and size >= settings.parts_bytes_min and bool(mapping.source) and settings.reading_process != "none"
 
 
 class PartTranslation:
-    """A part while it is translated."""
+    """A running translation of one part."""
 
     def __init__(self, job: PartJob, mapping: CompiledMapping, settings: Settings, spill_folder: Path | None) -> None:
         self._job, self._mapping, self._spill_folder = job, mapping, spill_folder
@@ -248,7 +248,7 @@ class PartTranslation:
                 tables |= open_tables(Path(source.path), source.name, layouts, settings)
         self._counted = CountedTables(
             mapping, tables, sentinel=not job.part
-        )  # all parts read all rows; one look at them is enough
+        )  # all parts read all rows; one check of them is enough
         self._group_chunks = GroupChunks(Part(job.part, job.of))
 
     def chunks(self) -> Iterator[Chunk]:
@@ -257,15 +257,15 @@ class PartTranslation:
         return self._group_chunks.chunks(self._mapping, self._counted.tables, now=now, spill_folder=self._spill_folder)
 
     def summary(self) -> PartSummary:
-        """What it tells when its chunks are all made."""
+        """Its summary, after the last chunk."""
         return PartSummary(dict(self._counted.rows), self._group_chunks.groups, self._counted.notes())
 
 
 def begin_part(
     job: PartJob, settings: Settings, *, known: Iterable[CompiledMapping] = (), spill_folder: Path | None = None
 ) -> PartTranslation:
-    """Begin a part, with the mapping from those that are known or made again from its files. Raises FileRefused, MappingError if there is
-    no such mapping any more, and FolderError.
+    """Start a part, with a known mapping or one compiled again from the job's files. Raises FileRefused, FolderError, and MappingError if
+    the mapping does not compile to the same one.
     """
     found = (mapping for mapping in known if (mapping.name, mapping.hash) == (job.mapping, job.hash))
     mapping = next(found, None) or _recompiled(job, settings)
@@ -286,27 +286,27 @@ def _recompiled(job: PartJob, settings: Settings) -> CompiledMapping:
 
 
 class MergedParts:
-    """What several parts come to together. `told` is asked when the chunks, in the order of their numbers, have ended."""
+    """The merged result of several parts. `summaries` is called after the last chunk; chunks come in the order of their positions."""
 
-    def __init__(self, chunks: Iterable[Chunk], summary: Callable[[], Sequence[PartSummary]]) -> None:
-        self._chunks, self._summaries = chunks, summary
+    def __init__(self, chunks: Iterable[Chunk], summaries: Callable[[], Sequence[PartSummary]]) -> None:
+        self._chunks, self._summaries = chunks, summaries
 
     def documents(self) -> Iterator[Document | Ignored]:
-        """The documents and ignored rows of all parts, in order. Raises PartsLost if they are not whole."""
+        """The documents and ignored rows of all parts, in order. Raises PartsLost if they are incomplete."""
         try:
             yield from merge_chunks(self._chunks, lambda: [part.groups for part in self._summaries()])
         except BrokenChunks as error:
             raise PartsLost(str(error)) from error
 
     def rows(self) -> Mapping[str, int]:
-        """How many rows every part read. Raises PartsLost if they do not agree."""
+        """How many rows every part read, by table. Raises PartsLost if the parts differ."""
         first, *others = [part.rows for part in self._summaries()]
         if any(rows != first for rows in others):
             raise PartsLost(f"parts read different rows: {first} and {next(rows for rows in others if rows != first)}")
         return first
 
     def notes(self) -> Mapping[str, TableNotes]:
-        """What the first part saw of each table."""
+        """What the first part found in each table."""
         return self._summaries()[0].notes
 
 
@@ -326,5 +326,5 @@ class _OneProcess:
 
 
 def in_one_process(mapping: CompiledMapping, tables: Mapping[str, Table], now: str) -> Translated:
-    """The tables of a drop, translated by this process."""
+    """Translate the tables of a drop in this process."""
     return _OneProcess(mapping, tables, datetime.fromisoformat(now))

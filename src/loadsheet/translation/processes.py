@@ -1,8 +1,8 @@
-"""Parts translated by processes of this machine, a fresh one each; their chunks come through pipes while they are made.
+"""Parts translated by new processes of this machine. Their chunks come through pipes while they are made.
 
-Owns: these processes, from their start to their end. They get no token and no password, write no file but what a sort spills, and end when
-nobody reads their pipe any more. What a process finds wrong with a file comes through as if it had been found here; a process that dies, or
-fails in any other way, is a lost part. Both sides of the pipe are here.
+The processes get no token and no password, write no file except the spill of a sort, and end when nobody reads their pipe. A problem
+of a file arrives as if it had been found here. A process that dies or fails in any other way is a lost part. Both sides of the pipe
+are in this module.
 """
 
 import heapq
@@ -39,12 +39,12 @@ from loadsheet.translation.parts import (
 
 _START = "import sys; sys.path[:] = sys.argv[1:]; from loadsheet.translation.processes import serve; serve()"
 _CHUNK = b"c"
-_PIPE_BYTES = 1 << 20  # so far a part may go ahead of who plans it
+_PIPE_BYTES = 1 << 20  # how far a part may run ahead of planning
 _KEPT = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "TMPDIR", "TEMP", "TMP", "SYSTEMROOT")
 
 
 class _Task(NamedTuple):
-    """What a process is given. `settings` are those whose values are numbers and words that we named."""
+    """The input of a process. `settings` holds only numbers and words from fixed lists, no secrets."""
 
     job: PartJob
     settings: dict[str, Any]
@@ -53,7 +53,7 @@ class _Task(NamedTuple):
 
 
 class PartProcesses:
-    """The parts of a drop, each translated by a process of its own; a context that ends them all."""
+    """The parts of a drop, each translated by its own process. Leaving the context ends all processes."""
 
     def __init__(self, jobs: Sequence[PartJob], settings: Settings) -> None:
         self._jobs, self._settings = jobs, settings
@@ -79,15 +79,15 @@ class PartProcesses:
         self._ending.close()
 
     def documents(self) -> Iterator[Document | Ignored]:
-        """As of any translation. Raises FileRefused, and PartsLost for whatever else ends a process."""
+        """As in `Translated`. Raises FileRefused, and PartsLost if a process ends for any other reason."""
         return self._merged.documents()
 
     def rows(self) -> Mapping[str, int]:
-        """As of any translation. Raises PartsLost if parts read different rows."""
+        """As in `Translated`. Raises PartsLost if parts read different rows."""
         return self._merged.rows()
 
     def notes(self) -> Mapping[str, TableNotes]:
-        """As of any translation."""
+        """As in `Translated`."""
         return self._merged.notes()
 
     def _all_summaries(self) -> list[PartSummary]:
@@ -111,7 +111,7 @@ class PartProcesses:
 
 
 def _refuse(part: int, kind: bytes, body: bytes) -> NoReturn:
-    """Raise what a process says against its file, or was ended by."""
+    """Raise the problem of a file, or the failure that ended a process."""
     if kind == wire.REFUSED:
         raise FileRefused(wire.read_problem(body))
     what, text = wire.read_failure(body)
@@ -119,7 +119,7 @@ def _refuse(part: int, kind: bytes, body: bytes) -> NoReturn:
 
 
 def _harmless(settings: Settings) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The settings that translation needs, without any that may hold a secret; and the assumptions as they were set."""
+    """The settings that translation needs, without any that may hold a secret; and the assumptions that were set."""
     fields = type(settings).model_fields
     plain = {
         name: value
@@ -146,7 +146,7 @@ def _started(task: _Task) -> subprocess.Popen[bytes]:
             import fcntl  # noqa: PLC0415 (not everywhere)
 
             fcntl.fcntl(stdout, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
-        with suppress(BrokenPipeError), stdin:  # what became of it is read from its other end
+        with suppress(BrokenPipeError), stdin:  # the failure is read from the other pipe
             wire.write_frame(stdin.write, wire.OPEN, task)
     except OSError as error:
         raise PartsLost(f"no process can be started: {error}") from error
@@ -154,19 +154,19 @@ def _started(task: _Task) -> subprocess.Popen[bytes]:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a process that has told all, or of which nothing is wanted any more."""
+    """End a process that is done or no longer needed."""
     cast("BinaryIO", process.stdout).close()
     process.kill()
     process.wait()
 
 
-# ---- the process's own side ----
+# ---- in the process ----
 
 
 def serve() -> None:
-    """Translate the part that comes on standard input, from its order to its end."""
+    """Translate the part whose job comes on standard input."""
     with os.fdopen(os.dup(1), "wb") as pipe:
-        os.dup2(2, 1)  # what a library might print is no chunk
+        os.dup2(2, 1)  # a library's output must not get between the chunks
         with _FailureReport(pipe.write):
             _, body = wire.read_frame(sys.stdin.buffer)
             task = msgspec.msgpack.decode(body, type=_Task)
@@ -184,7 +184,7 @@ def serve() -> None:
 
 
 class _FailureReport:
-    """Ends quietly, whatever happens within: nobody above is there to catch anything. What was raised is told first."""
+    """Writes an exception to the pipe and swallows it: no caller could catch it."""
 
     def __init__(self, write: Callable[[bytes], object]) -> None:
         self._write = write
@@ -193,7 +193,7 @@ class _FailureReport:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> bool:
-        with suppress(OSError):  # nobody listens any more
+        with suppress(OSError):  # the reader is gone
             if isinstance(error, FileRefused):
                 wire.write_frame(self._write, wire.REFUSED, error.problem)
             elif kind is not None:

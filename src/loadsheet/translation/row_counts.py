@@ -25,9 +25,7 @@ from loadsheet.reading.tables import CONTROL
 
 
 class CountedTables:
-    """Tables of a mapping whose rows are counted whenever they are read to their end; the sentinel looks at them as well, unless it need
-    not.
-    """
+    """The tables of a mapping. Rows are counted when a table is read to its end, and checked for damage unless `sentinel` is false."""
 
     def __init__(self, mapping: CompiledMapping, tables: Mapping[str, Table], *, sentinel: bool = True) -> None:
         self.rows: Counter[str] = Counter()
@@ -37,11 +35,11 @@ class CountedTables:
         self.tables = {name: table.watched(self._counting(table)) for name, table in tables.items()}
 
     def notes(self) -> dict[str, TableNotes]:
-        """What was seen of each table; known when its rows were read."""
+        """What was found in each table; known after its rows were read."""
         return {name: self._notes_on(self._read[name], sentinel) for name, sentinel in self._sentinels.items()}
 
     def _notes_on(self, table: Table, sentinel: Sentinel) -> TableNotes:
-        if table.at:  # a fix file: its original was looked at
+        if table.at:  # a fix file: its original was checked
             return TableNotes(sentinel.problems())
         same_sheet = (table.file, table.sheet, table.header)
         others = [one for one in self._read.values() if (one.file, one.sheet, one.header) == same_sheet]
@@ -72,14 +70,14 @@ _CORRECT = "if so, correct the heading; if not, there is nothing to do"
 
 
 class Headings(NamedTuple):
-    """The columns of a table that nothing reads, by their headings or letters, and the warnings about headings."""
+    """The unused columns of a table, by heading or letter, and the warnings about headings."""
 
     unused: tuple[str, ...]
     problems: tuple[Problem, ...]
 
 
 def column_uses(mapping: CompiledMapping) -> dict[str, dict[str, ColumnUse]]:
-    """How a mapping reads the columns of each table of its files, by the names that they have in the table's layout."""
+    """How a mapping reads the columns of each table, by their names in the table's layout."""
     uses: dict[str, dict[str, ColumnUse]] = {}
     for plan in mapping.plan.tables:
         by_name = {f"{plan.prefix}{column.name}": _use(column) for column in plan.columns}
@@ -92,8 +90,8 @@ def column_uses(mapping: CompiledMapping) -> dict[str, dict[str, ColumnUse]]:
 
 
 def headings_of(mapping: CompiledMapping, table: Table, others: Sequence[Table], filled: frozenset[int]) -> Headings:
-    """What is to be said about the headings of a table. `others` are tables that are read from the same sheet; `filled` are the
-    positions of columns without a heading that hold values.
+    """Check the headings of a table. `others` are the tables read from the same sheet; `filled` are the positions of columns that have
+    values but no heading.
     """
     used = {place for one in (table, *others) for place in one.columns.values()}
     for one in (table, *others):
@@ -125,7 +123,7 @@ def _in_words(format_: str) -> str:
 
 
 def _by_number(plan: TablePlan, table: Table) -> Iterator[int]:
-    """The positions that are read by their number, or named as a set of columns too many."""
+    """The positions read by number, or by a column set beyond the last one."""
     view = View(plan, table)
     yield from (place for place in view.positions.values() if place is not None)
     yield from view.further
