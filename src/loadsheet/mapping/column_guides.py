@@ -1,6 +1,6 @@
-"""What the sender of a column is told of it: what it takes, in English or German, and the values to choose from.
+"""Descriptions of columns for shippers, in English or German: what a column takes, and the values to choose from.
 
-Told from the mapping's own keys, so that it and the conversion cannot drift apart. Knows no workbook and no row.
+They are made from the mapping's own keys, so that they always match the conversion. Knows no workbook and no row.
 """
 
 import re
@@ -17,12 +17,12 @@ from loadsheet.mapping.schema import SET
 Language = Literal["en", "de"]
 
 MOMENT = datetime(2026, 3, 24, 8, 0)  # noqa: DTZ001 (a local time in an example)
-"""A moment for examples, whose day cannot be mistaken for a month."""
+"""A moment for examples: its day cannot be mistaken for a month."""
 
-_NAMED = re.compile("%[bBp]")  # each language writes these otherwise
+_NAMED = re.compile("%[bBp]")  # these differ by language
 
 CHOICES_MAX = 300
-"""A longer list is no list to choose from; it is kept where it is."""
+"""Longer lists are not offered as choices."""
 
 _UNITS = {"in": "inch", "m**3": "m³", "ft**3": "ft³", "in**3": "in³", "cm**3": "cm³"}
 _TYPES: dict[str, tuple[str, str]] = {
@@ -41,13 +41,13 @@ _TYPES: dict[str, tuple[str, str]] = {
 
 
 def language_of(locale: str | None) -> str:
-    """The language of a sheet that is written in this locale (`de_DE` gives `de`); empty if that is not known."""
+    """The language of a locale (`de_DE` gives `de`); empty if there is no locale."""
     return (locale or "").replace("-", "_").partition("_")[0].casefold()
 
 
 def column_guides_of(tables: Sequence[TablePlan], locale: str | None) -> dict[str, dict[str, ColumnGuide]]:
-    """What senders are told of the columns of a file, by its table and every heading that a column may stand under. In German for
-    sheets in that language, else in English.
+    """The descriptions of a file's columns, by table and by every heading that a column may have. In German for German sheets, else in
+    English.
     """
     language: Language = "de" if language_of(locale) == "de" else "en"
     found: dict[str, dict[str, ColumnGuide]] = {}

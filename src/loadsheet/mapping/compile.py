@@ -1,7 +1,7 @@
 """A mapping file, compiled once: read, checked in one pass, and turned into functions.
 
-Owns: the sections' sense together (tables, keys, joins, checks, order) and the compiled `Mapping`. Everything that is wrong with a
-file is found at load, with line and column; a mapping that loads does not stop a run later. Knows no row.
+Combines the sections (tables, keys, joins, checks, order) into the compiled `Mapping`. Every error of a file is found at load, with line
+and column: a mapping that loads does not stop a run later. Knows no row.
 """
 
 import hashlib
@@ -38,7 +38,7 @@ MAIN = "main"
 
 @dataclass(frozen=True, slots=True)
 class CheckPlan:
-    """A compiled check: where it is made (once a document, or for each row of a table), and the values its cells hold."""
+    """A compiled check: where it runs (once per document, or for each row of a table), and the cells it reports."""
 
     id: str
     say: str
@@ -46,14 +46,14 @@ class CheckPlan:
     rule: Expression
     needs: Needs
     position: int | None
-    cells: tuple[tuple[int, int], ...]  # (table, place) of the columns meant
-    children: tuple[int, ...] = ()  # the tables of which a row sees its own rows only
+    cells: tuple[tuple[int, int], ...]  # (table, index) of the columns to report
+    children: tuple[int, ...] = ()  # tables of which a row sees only its own rows
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What `translate` works from. In `one_value` all rows of a record must agree; `once` are those of it that may stand in its first row
-    alone, blank below, as sheets with merged cells have them: nobody named them, and nothing is lost.
+    """The input of `translate`. All rows of a record must agree in `one_value`. Those in `once` may be filled in the first row only and
+    blank below, as in sheets with merged cells: the mapping does not name them, and nothing is lost.
     """
 
     tables: tuple[TablePlan, ...]
@@ -63,17 +63,21 @@ class Plan:
     once: frozenset[int]
     checks: tuple[CheckPlan, ...]
     targets: Targets
-    key_shown: int  # how many parts of a record's key are said of it
+    key_shown: int  # how many parts of a record's key are shown
 
 
 @dataclass(frozen=True, slots=True)
 class Mapping:
-    """A mapping file ready for use. `hash` (SHA-256, hex) covers the file and its code tables; `layouts` say per role (`main`, or
-    the names that the tables' `file:` use) which tables to read from that file; `notes` are lines for the author that are no errors.
-    `operation` is the first to be sent of those that its records may have (`operations`); `shipper` is the folder of the inbox that
-    it is for, empty for all that have no mappings of their own. `error_share_max` (0 to 1) is the share of invalid records at which
-    nothing of a drop is sent, None if the mapping leaves that to the settings. `language` is that of the sheet (`de`), empty if
-    nothing says it, `guide` tells of its columns (see `guiding`); `source` are the files it is made of (see `revival`).
+    """A mapping file ready for use.
+
+    - `hash`: SHA-256 (hex) of the file and its code tables
+    - `layouts`: by role (`main`, or the names in the tables' `file:`) the tables to read from that file
+    - `operations`: the operations that its records may have, in sending order; `operation` is the first
+    - `shipper`: the inbox folder it is for; empty: for all shippers without mappings of their own
+    - `error_share_max` (0 to 1): the share of invalid records at which nothing of a drop is sent; None: see the settings
+    - `notes`: lines for the author that are not errors
+    - `language`: the language of the sheet (`de`), empty if unknown; `guide`: descriptions of its columns (see `column_guides`)
+    - `source`: the files it is made of (see `yamlfile.source_texts`)
     """
 
     name: str
@@ -102,12 +106,12 @@ class Mapping:
 
 
 def lint(path: Path, assumptions: Assumptions, home: Path | None = None) -> list[MappingError]:
-    """Everything that is wrong with a mapping file, from top to bottom; nothing if it can be used. See `examine` for `home`."""
+    """All errors of a mapping file, from top to bottom; empty if it can be used. See `examine` for `home`."""
     return examine(path, assumptions, home)[1]
 
 
 def load(path: Path, assumptions: Assumptions, home: Path | None = None) -> Mapping:
-    """The compiled mapping. Raises one MappingError at the first finding whose text lists the others as well."""
+    """The compiled mapping. Raises one MappingError at the first finding; its text lists the others."""
     mapping, findings = examine(path, assumptions, home)
     if mapping is None or findings:
         raise combined_error(findings)
@@ -115,7 +119,7 @@ def load(path: Path, assumptions: Assumptions, home: Path | None = None) -> Mapp
 
 
 def combined_error(findings: list[MappingError]) -> MappingError:
-    """Several findings as one exception: placed at the first, with a line for each of the others."""
+    """Several findings as one exception, at the place of the first, with a line for each of the others."""
     first, *others = findings
     text = "\n".join([first.text + (f" ({first.hint})" if first.hint else ""), *map(str, others)])
     return MappingError(text, file=first.file, line=first.line, column=first.column) if others else first
@@ -124,8 +128,8 @@ def combined_error(findings: list[MappingError]) -> MappingError:
 def examine(
     path: Path, assumptions: Assumptions, home: Path | None = None
 ) -> tuple[Mapping | None, list[MappingError]]:
-    """The compiled mapping, or None and everything that is wrong with the file. `home` is the folder of mappings, which what it extends
-    and its code tables may not lie outside of.
+    """The compiled mapping, or None and all errors of the file. `home` is the folder of mappings: the file it extends and its code tables
+    must be inside.
     """
     file = read_with_base(path, home)
     mapping = None
@@ -138,7 +142,7 @@ def examine(
 
 
 class _Compiler:
-    """Compiles one file, section by section, in the order in which they build on each other."""
+    """Compiles one file, section by section, in the order of their dependencies."""
 
     def __init__(self, spec: MappingSpec, file: YamlFile, assumptions: Assumptions) -> None:
         self._spec = spec
@@ -182,7 +186,7 @@ class _Compiler:
         if targets is None:
             return None
         slots, named = tables[0].shape.slots, spec.group.one_value if spec.group else []
-        asked = frozenset(names.first)  # without what checks ask for: most are made for each row
+        asked = frozenset(names.first)  # without the values of checks: most checks run for each row
         checks = self._checks(names)
         first = asked.union(*[check.needs.here for check in checks if check.position is None])
         return Plan(
@@ -197,8 +201,8 @@ class _Compiler:
         )
 
     def _one_value(self, main: TablePlan, first: frozenset[int]) -> tuple[int, ...]:
-        """The values in which all rows of a record must agree: those that the mapping names, and those of which the record takes one.
-        A derived value agrees where those it is made from do.
+        """The values in which all rows of a record must agree: those the mapping names, and those of which the record takes one. A derived
+        value agrees if its sources do.
         """
         group = self._spec.group
         if group is None:
@@ -259,7 +263,7 @@ class _Compiler:
         )
 
     def _used(self, lookups: ReadOnly[str, Lookup]) -> dict[Path, bytes]:
-        """The files that the mapping is made of, itself first, with their bytes."""
+        """The files of the mapping, itself first, with their bytes."""
         file, specs = self._file, self._spec.lookups
         paths = {name: file.owner(("lookups", name, "file")).parent / specs[name].file for name in lookups}
         own = [file.path, *([file.base] if file.base is not None else [])]
@@ -287,7 +291,7 @@ class _Compiler:
         source, locale = self._spec.source, self._spec.source.locale
         if locale is not None and not is_locale(locale):
             self._file.refuse(("source", "locale"), f"locale {locale} is not known", "such as de_DE or en_GB")
-            locale = "en"  # so that each column need not say it again
+            locale = "en"  # so that each column does not report it again
         name = zone.name if isinstance(zone, FixedZone) else zone.default if zone is not None else None
         return Conventions(
             locale,
@@ -300,7 +304,7 @@ class _Compiler:
         )
 
     def _main_role(self, source: FileSource) -> str:
-        """The name that the tables use for the main file: the one that is no companion."""
+        """The tables' name for the main file: the role that is not a companion."""
         used = [spec.file for spec in source.tables.values() if spec.file is not None]
         own = list(dict.fromkeys(role for role in used if role not in source.companions))
         for role in own[1:]:
@@ -375,8 +379,8 @@ class _Compiler:
 
 
 def _is_about_rows(rule: Expression, names: Names, same: frozenset[str]) -> bool:
-    """Whether a check on bare columns of the main table has to be made for each of its rows: they may differ between rows, and
-    the rule does not look at all rows by itself.
+    """Whether a check on columns of the main table must run for each row: they may differ between rows, and the rule does not read all
+    rows itself.
     """
     if any(use.rows == "all" for use in rule.uses):
         return False
@@ -395,7 +399,7 @@ def _hash(file: YamlFile, used: ReadOnly[Path, bytes], lookups: ReadOnly[str, Lo
 
 
 def _lineage_of_sets(tables: tuple[TablePlan, ...]) -> Lineage:
-    """The columns of tables made from column sets, one source for each set."""
+    """The columns of tables made from column sets, with one source for each set."""
     return {
         f"{rows_of(table.name)}.{column.name}": tuple(
             Source(table.name, column.name, column.label.replace(SET, word), "each") for word, _ in table.sets.words
@@ -412,7 +416,7 @@ def _control_columns(tables: tuple[TablePlan, ...]) -> tuple[tuple[str, str], ..
 
 
 def _layouts(source: FileSource, tables: tuple[TablePlan, ...], main_role: str) -> dict[str, tuple[Layout, ...]]:
-    """Per role the tables to read from that file, in the order of the mapping."""
+    """By role, the tables to read from that file, in the order of the mapping."""
     found: dict[str, list[Layout]] = {}
     for name in dict.fromkeys(table.source for table in tables):
         spec = source.tables[name]

@@ -1,9 +1,10 @@
 """Cells to values: for every column of a mapping one function, compiled at load.
 
-Owns: which types exist and what each accepts. A converter takes a cell (text, or a typed workbook cell) and gives a value, None
-for a blank, `Wrong` for what it refuses or `Noted` for what it takes with a warning. Values are str, Decimal, bool, datetime
+A converter takes a cell (text, or a typed workbook cell). It returns a value, None for a blank, `CellProblem` for a refused cell, or
+`ValueWithWarning`. Values are str, Decimal, bool, datetime
 (aware) and timedelta (a time of day); money and weights never become a binary float. Texts are trimmed of all Unicode
-white space and brought into composed form, so `Köln` is one word however it was typed. Knows no row, no table and no file.
+white space and brought into composed form, so `Köln` is one word however it was typed. Settings of one column that contradict each
+other are refused at load. Knows no row, no table and no file.
 """
 
 import re
@@ -46,13 +47,13 @@ TYPES: dict[str, Type] = {
 }
 _NUMBERS = frozenset({"integer", "decimal", "quantity"})
 _TIMES = ("%H:%M:%S", "%H:%M")
-_CLOCK = re.compile("%-?[HIMScXT]")  # in a format: the time of day
+_CLOCK = re.compile("%-?[HIMScXT]")  # the time of day in a format
 
 
 @dataclass(frozen=True, slots=True)
 class Conventions:
-    """How the texts of a file are written: `source:` of the mapping, resolved. Without a declared `zone`, moments are kept as
-    the local times they are; `by_row` says that a column names the zone of each row. `blank` are texts that mean nothing.
+    """How the texts of a file are written: the mapping's `source:`, resolved. Without a `zone`, moments stay local times. With `by_row`, a
+    column holds the zone of each row. `blank` are texts that count as blank.
     """
 
     locale: str | None
@@ -66,10 +67,13 @@ class Conventions:
 
 @dataclass(frozen=True, slots=True)
 class ColumnPlan:
-    """One compiled column. `cells` names the column whose cells it reads (its own name but for the part of a split one);
-    `zoned`: its moments are still without a zone when `convert` gives them; `choices` are the texts that a cell may hold, if the
-    mapping lists them; `writes` is the first format that its dates and times may have as texts, if any is declared (of dates: the first
-    without a time of day); `formats` are all of them, with the `locale` of their month names.
+    """One compiled column.
+
+    - `cells`: the column whose cells it reads (its own name, except for a part of a split column)
+    - `zoned`: `convert` returns its moments without a zone
+    - `choices`: the texts that a cell may hold, if the mapping lists them
+    - `formats`: the declared formats of dates and times, with the `locale` of their month names
+    - `writes`: the first of them (of a date: the first without a time of day)
     """
 
     name: str
@@ -91,7 +95,7 @@ class ColumnPlan:
         return self.heading or self.spec.label or self.name
 
     def part(self, whole: "ColumnPlan") -> "ColumnPlan":
-        """This column as the part of `whole` that its `split` names by this column's name."""
+        """This column as the part of `whole` with this column's name."""
         convert = part_reader(self.name, self.convert, whole.convert, whole.spec.split or "")
         return replace(self, convert=convert, cells=whole.cells, heading=whole.label)
 
@@ -106,7 +110,7 @@ def plan_column(
     file: YamlFile,
     loc: Loc,
 ) -> ColumnPlan | None:
-    """Compiles one column; what is wrong with its settings becomes findings of the file."""
+    """Compile one column. Errors in its settings become findings of the file."""
     if conventions.blank:
         spec = spec.model_copy(update={"blank": [*spec.blank, *conventions.blank]})
     for key in spec.misplaced():
@@ -154,7 +158,7 @@ def _lookup(spec: Column, lookups: Mapping[str, Lookup], file: YamlFile, loc: Lo
     if spec.lookup is None or spec.lookup in lookups:
         return lookups.get(spec.lookup or "")
     known = file.values.get("lookups") or {}
-    if spec.lookup not in known:  # else its own finding was made when it was read
+    if spec.lookup not in known:  # else it has a finding of its own
         hint = did_you_mean(spec.lookup, known) or f"known: {some(known) or 'none'}"
         file.refuse((*loc, "lookup"), f'there is no lookup "{spec.lookup}"', hint)
     return None
@@ -181,7 +185,7 @@ def _slot(spec: Column, index: int, lookup: Lookup | None, default: object) -> S
 def _default(spec: Column, parse: _Parse, file: YamlFile, loc: Loc) -> Any:
     if spec.default is None:
         return None
-    if spec.type == "yesno" and spec.default in ("yes", "no"):  # our words, whatever the shipper's are
+    if spec.type == "yesno" and spec.default in ("yes", "no"):  # the mapping's own words, in any language
         return spec.default == "yes"
     value = parse(_as_cell(spec.default))
     if isinstance(value, CellProblem):
@@ -200,8 +204,8 @@ def _as_cell(value: object) -> str:
 
 
 def _cell_reader(spec: Column, parse: _Parse, default: object, *, takes_any: bool) -> Convert:
-    """What all types share: errors of a workbook, trimming, blanks, defaults, required values. `takes_any`: parsing changes no text of
-    ASCII characters, so that it need not be asked for those.
+    """The steps of all types: workbook errors, trimming, blanks, defaults, required values. With `takes_any`, parsing never changes ASCII
+    text, so it is skipped.
     """
     blank = CellProblem("C301") if spec.required and default is None else default
     tokens = frozenset(spec.blank)
@@ -248,7 +252,7 @@ def _checked_locale(locale: str | None) -> str | None:
 
 
 def _shown(read: Callable[[str], Any]) -> _Parse:
-    """A typed cell counts as what its sender sees."""
+    """A typed cell counts as the text that the shipper sees."""
     return lambda cell: read((cell.shown if isinstance(cell, Native) else cell).strip())
 
 
@@ -287,7 +291,7 @@ def _as_stored(cell: Native) -> Decimal:
 
 
 def _units(spec: Column, conventions: Conventions, locale: str) -> tuple[str, str]:
-    """The unit of the values and the unit of cells that name none, by pint's names."""
+    """The unit of the values, and the unit of cells without one, by pint's names."""
     if spec.unit is None:
         raise SettingError("type", "quantity needs a unit", "such as unit: kg")
     if unclear := which_ton(spec.from_unit or "", conventions.units, locale):
@@ -384,7 +388,7 @@ def _declared(
 
 
 def contradictions(spec: Column, lookup: Lookup | None) -> Iterator[SettingError]:
-    """Each setting that means nothing beside another one of this column, with what to do about it."""
+    """Each setting that makes no sense together with another one of this column, with what to do."""
     if spec.type == "text":
         yield from _of_codes(spec)
         yield from _of_a_split(spec, lookup)
@@ -404,14 +408,14 @@ def _of_codes(spec: Column) -> Iterator[SettingError]:
     try:
         dead = [] if spec.one_of is None or spec.lookup is not None else _unreachable(spec)
     except SettingError:
-        return  # said where the column is compiled
+        return  # reported where the column is compiled
     if dead:
         steps = [key for key in ("case", "pad_left", "min_length", "max_length", "pattern") if getattr(spec, key)]
         yield SettingError("one_of", f"no cell can be {some(dead)} after {' and '.join(steps)}", "change the codes")
 
 
 def _unreachable(spec: Column) -> list[str]:
-    """The codes of `one_of` that no cell can ever hold: what the steps before leave of the code itself is another text."""
+    """The codes of `one_of` that no cell can match, because the steps before change the code itself."""
     ways = [before_codes(spec, padded=padded) for padded in (False, True)]
     if spec.pad_left is None or spec.pad_left.when is None:
         ways = ways[1:]

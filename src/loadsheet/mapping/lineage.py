@@ -1,6 +1,6 @@
 """Where the values of a payload come from: from a payload path to the cells, with nothing stored per value.
 
-Owns: the patterns. A list that has one item a row is written `packages[].weight`, one that the mapping writes out entry by entry
+Patterns stand for paths. A list that has one item per row is written `packages[].weight`, one that the mapping writes out entry by entry
 `order_references[0].value`; `Document.items` says which entries a document has where some were left out.
 """
 
@@ -27,7 +27,7 @@ class Place(NamedTuple):
 
 
 class Trace(NamedTuple):
-    """One source of a payload value in a document: which row of its table, which of the document's rows, and the column's label there."""
+    """One source of a payload value: the row's index in its table (`nth`) and in the document (`row`), and the column's label there."""
 
     source: Source
     nth: int
@@ -38,8 +38,8 @@ class Trace(NamedTuple):
 def locate(
     lineage: Lineage, rows: Sequence[SourceRow], items: Mapping[str, tuple[int, ...]], path: str
 ) -> tuple[Place, ...]:
-    """The cells behind a payload path such as `packages[1].weight`, most telling first; none for values that the mapping itself
-    supplies. A path that the mapping does not fill is answered for what encloses it.
+    """The cells behind a payload path such as `packages[1].weight`, the most relevant first; none for constants of the mapping. For a path
+    that the mapping does not fill, the enclosing path is used.
     """
     traces = trace(lineage, rows, items, path)
     return tuple(Place(rows[found.row].table, found.row, found.source.column, found.label) for found in traces)
@@ -48,7 +48,7 @@ def locate(
 def trace(
     lineage: Lineage, rows: Sequence[SourceRow], items: Mapping[str, tuple[int, ...]], path: str
 ) -> tuple[Trace, ...]:
-    """The sources behind a payload path, as `locate` finds them, with the mapping's own tables and their rows."""
+    """The sources behind a payload path, as in `locate`, with the mapping's tables and their rows."""
     while path:
         for sources, indexes in _matches(lineage, items, path):
             return tuple(found for source in sources for found in _traces(lineage, source, rows, items, indexes))

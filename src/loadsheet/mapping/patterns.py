@@ -17,7 +17,7 @@ _MEMORY_BYTES = 8_000_000
 
 
 class PatternError(ValueError):
-    """A pattern that cannot be used, and why."""
+    """An invalid pattern, and why."""
 
 
 def matcher(pattern: str) -> Callable[[str], Mapping[str, str | None] | None]:
@@ -54,18 +54,18 @@ def _compiled(pattern: str) -> Any:
         raise PatternError(f"not a pattern: {text}") from None
 
 
-_TRIED = "1234567890ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz -./_"  # in order of liking
+_TRIED = "1234567890ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz -./_"  # in order of preference
 _ANY = "Abcdefghij"
-_USUAL = 3  # of a repeated character, where that is allowed
+_USUAL = 3  # repetitions of a character, if allowed
 
 
 class _UnknownError(Exception):
-    """A part of a pattern that this walk has no text for."""
+    """A part of a pattern that has no example."""
 
 
 def describe_pattern(pattern: str, example: object = None) -> str:
-    """What a text has to look like, in words: `expected: street, zip, city; example: Kade 8, 9711 LM Groningen`. The example is that of the
-    mapping, or one made up if the pattern has no named parts.
+    """A pattern in words: `expected: street, zip, city; example: Kade 8, 9711 LM Groningen`. The example comes from the mapping, or is made
+    up if the pattern has no named parts.
     """
     parts = group_names(pattern)
     shown = str(example) if example is not None else "" if parts else example_of(pattern)
@@ -74,7 +74,7 @@ def describe_pattern(pattern: str, example: object = None) -> str:
 
 
 def example_of(pattern: str) -> str:
-    """A short text that the whole of a pattern matches; empty if none is found."""
+    """A short text that matches the whole pattern; empty if none is found."""
     try:
         text = _sequence(parser.parse(pattern))
         return text if matcher(pattern)(text) is not None else ""

@@ -1,6 +1,6 @@
-"""The compiled tables of a mapping, as values: columns, derived values, keys, and how rows of a file become rows of a table.
+"""The compiled tables of a mapping as values: columns, derived values, keys, and how file rows become table rows.
 
-`tables.py` makes them from the mapping file, `views.py` and `rows.py` bind them to a file.
+`tables.py` makes them from the mapping file; `views.py` and `rows.py` bind them to a file.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from loadsheet.mapping.scopes import Expression, Shape
 
 @dataclass(frozen=True, slots=True)
 class DerivedPlan:
-    """A value computed for every row: its name, place and expression, and the places of the values it is computed from."""
+    """A value computed for every row: its name, index and expression, and the indexes of its source values."""
 
     name: str
     index: int
@@ -25,8 +25,8 @@ class DerivedPlan:
 
 @dataclass(frozen=True, slots=True)
 class FinishPlan:
-    """A text that is completed when its row is read: the column, the rule for padding it (if it is padded so) with the places of the
-    values that this reads, and the places of the further keys of its code table.
+    """A text that is completed when its row is read: the column, the condition for padding it (if any) with the indexes it reads, and the
+    indexes of the further keys of its code table.
     """
 
     column: ColumnPlan
@@ -37,9 +37,8 @@ class FinishPlan:
 
 @dataclass(frozen=True, slots=True)
 class SetsPlan:
-    """Column sets: each word as it stands in the labels, with what it means; `columns` are those that every set has, `filled_by` those
-    of them of which one must be filled for a set to count (places in `columns`), `required` the others that cannot be left out: a value
-    other than zero in one of them makes the set count as well.
+    """Column sets: each word in the labels with its meaning. `columns` are those of every set. A set counts if one of `filled_by` is filled,
+    or one of `required` holds a value other than zero (both are indexes in `columns`).
     """
 
     words: tuple[tuple[str, str], ...]
@@ -50,9 +49,8 @@ class SetsPlan:
 
 @dataclass(frozen=True, slots=True)
 class KindPlan:
-    """The rows of one kind: the heading that tells, the texts that mean this kind and those that mean any kind. The table with
-    `others` set answers for rows of no kind. `above` are the cells taken from the last row above of another kind, as (its texts, the
-    column's name in the layout).
+    """The rows of one kind: the heading of the kind column, the texts of this kind, and the texts of all kinds. The table with `others` set
+    handles rows of no kind. `above` are cells from the last row above of another kind, as (its texts, the column's layout name).
     """
 
     label: str
@@ -64,7 +62,7 @@ class KindPlan:
 
 @dataclass(frozen=True, slots=True)
 class TotalsPlan:
-    """Rows that state sums: the rule that tells them, the columns it reads, the columns summed, and whether sums begin anew after one."""
+    """Rows that state sums: the rule for such rows, the columns it reads, the summed columns, and whether sums restart after one."""
 
     where: Expression
     needs: tuple[int, ...]
@@ -74,7 +72,7 @@ class TotalsPlan:
 
 @dataclass(frozen=True, slots=True)
 class JoinPlan:
-    """How a table belongs to another one: its position, the columns that agree as (here, there), and what happens to rows without a
+    """How a table is joined to another: the other's position, the matching columns as (here, there), and what happens to rows without a
     partner.
     """
 
@@ -86,11 +84,15 @@ class JoinPlan:
 
 @dataclass(frozen=True, slots=True)
 class TablePlan:
-    """One compiled table. `zone` is the column that names each row's time zone; `key` the columns that say which record a
-    row belongs to, `fills_by` those that name the record even where each row is one of its own; `order` those it is sorted by; `ignore` the rule for rows to leave out, with the columns it reads.
+    """One compiled table.
 
-    `source` is the table of the file that its rows are read from, `prefix` stands before the names of its columns there; `made_of` is
-    the position of the table whose rows its column sets are in, `joined_to` of the one it is joined to; `patterns` are those of the file's name.
+    - `zone`: the column with each row's time zone
+    - `key`: the columns of the record's key; `fills_by`: those that name the record even if each row is its own record
+    - `order`: the columns it is sorted by
+    - `ignore`: the rule for rows to leave out; `ignore_needs`: the columns it reads
+    - `source`: the table of the file its rows are read from; `prefix` stands before its column names there
+    - `made_of`: the position of the table whose rows hold its column sets; `joined_to`: of the table it is joined to
+    - `patterns`: the patterns of the file's name
     """
 
     name: str
@@ -124,20 +126,20 @@ class TablePlan:
 
     @property
     def belongs_to(self) -> int | None:
-        """The position of the table to whose single rows its own belong, if they do."""
+        """The position of the table to whose rows its own rows belong, if any."""
         return self.made_of if self.joined_to in (None, 0) else self.joined_to
 
     @property
     def is_view(self) -> bool:
-        """Whether its rows are not simply those of its table in the file."""
+        """Whether its rows differ from the rows of the file."""
         return self.sets is not None or self.kind is not None
 
     @property
     def fills(self) -> tuple[ColumnPlan, ...]:
-        """The columns whose blank cells take what stands above."""
+        """The columns whose blank cells are filled from above."""
         return tuple(column for column in self.columns if column.spec.fill_down)
 
 
 def in_every_set(column: ColumnPlan) -> bool:
-    """Whether a column stands in the header once for each set."""
+    """Whether the header has this column once for each set."""
     return not column.spec.whereabouts() and SET in column.label

@@ -33,14 +33,14 @@ _EITHER = "either"
 
 
 class Notation(NamedTuple):
-    """How a text is written, by what can be compared (dates with one separator, or numbers); `order` is `either` where it shows nothing."""
+    """How a text is written. `of` is the separator of a date, empty for a number; `order` is `either` if the text fits both."""
 
     of: str
     order: str
 
 
 class _Proof(NamedTuple):
-    """A refused value whose column is read the other way, with its place."""
+    """A refused value that proves that its column is written the other way."""
 
     file: str
     sheet: str
@@ -49,7 +49,7 @@ class _Proof(NamedTuple):
 
 
 class NotationCheck:
-    """What documents show of columns that are misread. Let them pass through `watch`, then ask."""
+    """Finds columns read in the wrong notation. Pass the documents through `watch`, then call `problems`."""
 
     def __init__(self) -> None:
         self._proofs: dict[_Proof, str] = {}
@@ -71,7 +71,7 @@ class NotationCheck:
             self._proofs.setdefault(proof, problem.found)
 
     def problems(self, tables: Mapping[str, Table]) -> list[Problem]:
-        """One for every column that is misread, at the first value that was not refused but means something else."""
+        """One problem for each column read wrongly, at its first accepted value that means something else."""
         found = [
             problem
             for proof, value in self._proofs.items()
@@ -84,7 +84,7 @@ class NotationCheck:
 
     def _judge(self, proof: _Proof, value: str, table: Table) -> Problem | None:
         either = proof._replace(notation=Notation(proof.notation.of, _EITHER))
-        if either in self._proofs or table.header.count(proof.column) != 1:  # what reads both ways was refused as well
+        if either in self._proofs or table.header.count(proof.column) != 1:  # values that fit both were refused as well
             return None
         position, count, first = table.header.index(proof.column), 0, None
         for row in table.partial_rows(frozenset({position})):
@@ -110,7 +110,7 @@ def _hint(file: str) -> str:
 
 
 def notation_order(text: str, of: str) -> str:
-    """In which order a text is written, as a date with the separator `of` or (empty) as a number; empty if it is no such text."""
+    """The order of a date with the separator `of`, or of a number (`of` empty); empty if the text is neither."""
     found = _number(text) if not of else _date(text)
     return found.order if found is not None and found.of == of else ""
 
@@ -140,7 +140,7 @@ def _number(text: str) -> Notation | None:
 
 
 def _refused_notation(problem: Problem) -> Notation | None:
-    """How a refused value is written, if its column is read the other way; `either` for a number that could be read both ways."""
+    """The notation of a refused value whose column is read the other way; `either` for a number that fits both."""
     if problem.code not in ("C302", "C304", "C316"):
         return None
     notation = _date(problem.found) if problem.code == "C304" else _number(problem.found)
@@ -151,7 +151,7 @@ def _refused_notation(problem: Problem) -> Notation | None:
         read = {one.order for one in declared if one is not None and one.of == notation.of}
     elif problem.code == "C302":
         read = {_POINT if decimal_mark(problem.values["locale"]) == "." else _COMMA}
-    else:  # with one mark only it is none of the column's
+    else:  # a single mark is not the column's
         read = {_OTHER.get(notation.order, "")} if len(re.findall("[.,]", problem.found)) == 1 else set()
     return notation if notation.order == _EITHER or read == {_OTHER[notation.order]} else None
 
@@ -162,21 +162,21 @@ _HINT = "check the date; if it is right, there is nothing to do"
 
 @dataclass(frozen=True, slots=True)
 class DateRangeCheck:
-    """The bounds: the first and the last day that is not pointed out, as ISO texts."""
+    """Warns of dates outside the first and the last usual day (ISO texts)."""
 
     first: str
     last: str
 
     @classmethod
     def around(cls, now: datetime, *, years_back: int, years_ahead: int) -> "DateRangeCheck":
-        """The bounds so many years around the day of a run; 0: there is none on that side."""
+        """Bounds in years around the day of a run; 0: no bound on that side."""
         first = _moved(now.date(), -years_back) if years_back else ""
         return cls(first, _moved(now.date(), years_ahead) if years_ahead else "9999-99-99")
 
     def watch(
         self, documents: Iterable[Document | Ignored], lineage: Lineage, tables: Mapping[str, Table]
     ) -> Iterator[Document | Ignored]:
-        """The documents; those with a date outside the bounds have a warning more for each."""
+        """The documents, with a warning for each date outside the bounds."""
         for document in documents:
             if isinstance(document, Document) and (far := self._far(document)):
                 warnings = [self._warning(document, path, day, lineage, tables) for path, day in far]
@@ -201,7 +201,7 @@ def _moved(day: date, years: int) -> str:
 
 
 def _place(document: Document, path: str, lineage: Lineage, tables: Mapping[str, Table]) -> tuple[Where, str]:
-    """The first cell that a field comes from, and what stands there."""
+    """The first cell that a field comes from, and its text."""
     for place in locate(lineage, document.rows, document.items, path):
         row, table = document.rows[place.row], tables.get(place.table)
         if table is not None:

@@ -1,6 +1,6 @@
-"""How rows of a file become rows of a table, compiled: kinds of rows, column sets, cells that stand under no heading, totals.
+"""How file rows become table rows, compiled: kinds of rows, column sets, cells without a heading, totals.
 
-Owns: what may be said about that together, and the findings where it does not fit. Binds nothing: `views.py` does, for each file.
+Checks which of these settings go together. `views.py` binds the result to a file.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -27,7 +27,7 @@ Compile = Callable[[str, Shape, Loc], Expression | None]
 
 
 def whole_and_parts(columns: Sequence[ColumnPlan], file: YamlFile, loc: Loc) -> list[ColumnPlan]:
-    """The columns, those that are a part of a split one bound to it."""
+    """The columns; a part of a split column is bound to that column."""
     by_name = {column.name: column for column in columns}
     found = []
     for column in columns:
@@ -57,13 +57,13 @@ def _parts_of(whole: ColumnPlan) -> tuple[str, ...]:
 
 
 def marks_of(source: FileSource) -> tuple[str, str]:
-    """What values of the text files are quoted with and what escapes a character; an empty text: nothing."""
+    """The quote and the escape character of the text files; empty: none."""
     quote = '"' if source.quote is None else source.quote
     return "" if quote == "none" else quote, source.escape or ""
 
 
 def check_marks(source: FileSource, file: YamlFile) -> None:
-    """Each mark of the text files means one thing only, and none is what texts are full of; else there are findings."""
+    """Checks that each mark of the text files has one meaning and is not a common character."""
     quote, escape = marks_of(source)
     for number, delimiter in enumerate(source.delimiter or ()):
         if delimiter in ("\r", "\n", quote, escape):
@@ -78,7 +78,7 @@ def check_marks(source: FileSource, file: YamlFile) -> None:
 
 
 def check_files(source: FileSource, file: YamlFile) -> None:
-    """Each pattern can be the name of a file in the inbox; else there are findings."""
+    """Checks that each pattern can match a file name in the inbox."""
     patterns: dict[Loc, str] = {("source", "files", number): text for number, text in enumerate(source.files)}
     patterns |= {("source", "companions", role): text for role, text in source.companions.items()}
     for loc, pattern in patterns.items():
@@ -89,7 +89,7 @@ def check_files(source: FileSource, file: YamlFile) -> None:
 
 
 class Sourcing:
-    """Says for the tables of one mapping where their rows come from."""
+    """Finds where the rows of a mapping's tables come from."""
 
     def __init__(self, spec: MappingSpec, file: YamlFile, compile_rule: Compile) -> None:
         self._tables = spec.source.tables
@@ -99,7 +99,7 @@ class Sourcing:
         self._compile = compile_rule
 
     def sourced(self, plan: TablePlan, order: Sequence[str], loc: Loc) -> TablePlan:
-        """The table with where its rows come from; `loc` is the place of its columns."""
+        """The table with the source of its rows; `loc` is the place of its columns."""
         spec = self._tables[plan.name]
         here: Loc = ("source", "tables", plan.name)
         patterns = self._patterns(spec)
@@ -150,7 +150,7 @@ class Sourcing:
         return tuple(self._source.files) if companion is None else (companion,)
 
     def _alike(self, name: str) -> list[str]:
-        """The tables that mix their kinds of rows in one file and sheet with this one, in order."""
+        """The tables whose kinds of rows share one file and sheet with this one, in order."""
         spec = self._tables[name]
         if spec.kind is None:
             return [name]
@@ -276,7 +276,7 @@ class Sourcing:
         return TotalsPlan(where, needs, tuple(sums), spec.totals.over == "block")
 
     def _are_checked(self, totals: Totals, loc: Loc) -> bool:
-        """Whether rows with totals are told by an expression and their sums checked, rather than by their beginning and ignored."""
+        """Whether totals are found by an expression and checked. If not, they are found by their first words and ignored."""
         set_keys = totals.model_fields_set
         if "begins_with" in set_keys:
             for key in sorted(set_keys - {"begins_with"}):

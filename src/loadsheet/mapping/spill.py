@@ -1,7 +1,6 @@
 """Rows on disk, sorted by DuckDB: groups whose rows do not stand together, in bounded memory.
 
-Owns: DuckDB and the form in which rows lie on disk (one JSON line each, cells as text, typed cells with their kind).
-Knows no mapping.
+Each row is one JSON line: cells as text, typed cells with their kind. Knows no mapping.
 """
 
 import tempfile
@@ -47,7 +46,7 @@ class Spilled(NamedTuple):
 
 
 class Spill:
-    """A folder of its own for one sort; removed at the end."""
+    """One sort in a folder of its own, which is removed at the end."""
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="loadsheet-", dir=folder)
@@ -73,7 +72,7 @@ class Spill:
         self._file.write(self._encode(line) + b"\n")
 
     def groups(self, tables: int) -> Iterator[tuple[str, tuple[list[Row], ...]]]:
-        """The rows of each key by table, in the order in which the main table first names the keys (or sorted by `order`)."""
+        """The rows of each key by table, in the order of the keys' first rows in the main table (or sorted by `order`)."""
         import duckdb  # noqa: PLC0415 (most files need no sort on disk)
 
         self._file.close()

@@ -1,8 +1,7 @@
 """The tables of a mapping, compiled: columns, derived values, keys, joins, sorting and the rule for rows to leave out.
 
-Owns: which table is the main one (the one that is joined to no other) and which columns say what record a row belongs to: those of
-`group.by`, else those of the join, else those that fill the record's key, else the ones marked `key: true`. Knows no payload
-beyond that.
+The main table is the one that is joined to no other. The key of a record is made of the columns of `group.by`, else of the join, else
+of those that fill the record's key, else of those marked `key: true`. Knows nothing else of the payload.
 """
 
 import re
@@ -81,7 +80,7 @@ class _Planner:
         self._file = file
 
     def table_order(self) -> list[str] | None:
-        """The tables' names, the main one first; None if that cannot be told."""
+        """The tables' names, the main one first; None if the main table is not clear."""
         specs, loc = self._spec.source.tables, ("source", "tables")
         for name in specs:
             self._check_name(name, (*loc, name))
@@ -100,7 +99,7 @@ class _Planner:
         return self._order
 
     def _check_join(self, name: str, main: str) -> bool:
-        """A table is joined to the main one, or to one that is."""
+        """Whether a table is joined to the main table, or to one that is."""
         specs = self._spec.source.tables
         join = specs[name].join
         if join is None or join.to == main:
@@ -179,7 +178,7 @@ class _Planner:
         return whole if len(whole) == len(found) else None
 
     def _check_bounds(self, spec: Column, loc: Loc) -> None:
-        """Of a least and a most, something lies between."""
+        """Checks that each minimum is not above its maximum."""
         for least, most in (("min", "max"), ("min_length", "max_length")):
             low, high = getattr(spec, least), getattr(spec, most)
             if low is not None and high is not None and low > high:
@@ -237,7 +236,7 @@ class _Planner:
         return tuple(found)
 
     def _keys_beside(self, column: ColumnPlan, columns: Sequence[ColumnPlan], loc: Loc) -> tuple[int, ...]:
-        """The places of the columns that hold the further keys of a column's code table: texts, and known before it is."""
+        """The indexes of the columns with the further keys of a code table. They must be texts and known before the column."""
         known = {other.name: other for other in columns if other is not column}
         found = []
         for number, name in enumerate(column.finish.others if column.finish is not None else ()):
@@ -351,7 +350,7 @@ class _Planner:
         return [name for name in main.shape.slots if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", expressions)]
 
     def _join_columns(self) -> list[str]:
-        """The columns of the main table by which records are told apart where other tables are joined."""
+        """The columns of the main table that identify records where other tables are joined."""
         joins: list[Join] = [
             spec.join
             for spec in self._spec.source.tables.values()

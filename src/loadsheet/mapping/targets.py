@@ -1,7 +1,7 @@
-"""What becomes of a record: the operation of a mapping, fixed, or chosen by a column; its payload and the contract it is held against.
+"""The operation of a record: fixed by the mapping, or chosen by a column. With its payload and its contract check.
 
-Owns: `target` and `payload_of`. One payload tree serves several operations: of its fields each operation takes those that its record
-has. `order.upsert` is an order to be created or, where the ledger knows it, updated: both payloads are made.
+Handles `target` and `payload_of`. One payload tree serves several operations: each operation takes the fields that its record has.
+`order.upsert` creates an order or, if the ledger knows it, updates it: both payloads are made.
 """
 
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ _NAMES = (*(operation.name for operation in WRITES), "order.upsert", "tender.ups
 
 @dataclass(frozen=True, slots=True)
 class TargetPlan:
-    """What `target` says: the operation's name, or the column that holds it. `operations` are those that may come of it, so far known."""
+    """The `target` section: the operation's name, or the column that holds it. `operations` are the possible ones, as far as known."""
 
     name: str
     column: str | None
@@ -35,7 +35,9 @@ class TargetPlan:
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A record for one operation; `required` are the fields that it may not lack, `ordered` the lists in which order is content, `instead` is the same for a record that exists already."""
+    """The record of one operation. `required` are its required fields, `ordered` the lists whose order is content, `instead` the variant for a
+    record that exists already.
+    """
 
     operation: Operation
     payload: PayloadPlan
@@ -47,8 +49,8 @@ class Variant:
 
 @dataclass(frozen=True, slots=True)
 class Targets:
-    """The variants by what the choosing column says; `chooser` is its place in the main table, None for a fixed operation (`fixed`,
-    which also stands for a row whose choice cannot be read).
+    """The variants by operation name. `chooser` is the index of the choosing column in the main table, None for a fixed operation. `fixed`
+    is also used for a row whose operation cannot be read.
     """
 
     fixed: Variant
@@ -61,7 +63,7 @@ class Targets:
 
 @dataclass(frozen=True, slots=True)
 class PayloadContext:
-    """What payloads are compiled with."""
+    """The input for compiling payloads."""
 
     names: Names
     constants: Mapping[str, Any]
@@ -70,7 +72,7 @@ class PayloadContext:
 
 
 def read_target(value: object, file: YamlFile) -> TargetPlan | None:
-    """What `target` says, or None with the finding. Of a chosen operation, any stands for the others until columns are compiled."""
+    """Read `target`; None with the finding if it is invalid. For a chosen operation, one stands in until the columns are compiled."""
     loc: Loc = ("target",)
     if isinstance(value, dict):
         spec = read_part(Target, file, value, loc)
@@ -87,14 +89,14 @@ def read_target(value: object, file: YamlFile) -> TargetPlan | None:
 
 
 def _most_like(payload: object) -> Operation:
-    """The creation of the record that has most of the payload's fields: its key is that of the operations to choose from."""
+    """The create operation whose record has most of the payload's fields. All operations to choose from have the same key."""
     fields = payload if isinstance(payload, dict) else {}
     creations = [_operations(name)[0] for name in _NAMES if name.endswith(_UPSERT)]
     return max(creations, key=lambda operation: sum(operation.record.field(str(name)) is not None for name in fields))
 
 
 def _operations(name: str) -> tuple[Operation, ...]:
-    """The operations behind a name: two for an upsert, none for a name that is none."""
+    """The operations behind a name: two for an upsert, none for an unknown name."""
     if name in _NAMES and name.endswith(_UPSERT):
         subject = name.removesuffix(_UPSERT)
         return BY_NAME[f"{subject}.create"], BY_NAME[f"{subject}.update"]
@@ -129,7 +131,7 @@ def plan_targets(
 
 
 def _chosen(column: str, main: TablePlan, lookups: Mapping[str, Lookup], file: YamlFile) -> list[str]:
-    """The names of operations that the values of the choosing column are, or nothing with the finding."""
+    """The operation names that the choosing column can hold; empty, with the finding, if it is invalid."""
     loc: Loc = ("target", "col")
     slot = main.shape.slots.get(column)
     if slot is None or slot.index >= len(main.columns):
@@ -170,8 +172,8 @@ def _check_trees(spec: MappingSpec, operations: list[str], file: YamlFile) -> No
 
 
 class _Planner:
-    """Compiles the variants of one mapping. The payload tree is held against the first operation in full; for the others, fields that
-    only the first has are left out.
+    """Compiles the variants of one mapping. The payload tree is checked against the first operation in full; the others skip fields that
+    only the first has.
     """
 
     def __init__(self, spec: MappingSpec, context: PayloadContext, operations: list[str]) -> None:

@@ -1,7 +1,7 @@
 """Texts: trimmed, composed, padded, measured, matched, looked up in lists and code tables, and split.
 
-Owns: the order of these steps (`mappings/README.md` states it), and which of them wait until the whole row is read: a padding with a
-condition, and a code table with several keys. Knows no row, no number and no date.
+`mappings/README.md` states the order of these steps. Two steps wait until the whole row is read: padding with a condition, and code
+tables with several keys. Knows no row, no number and no date.
 """
 
 import unicodedata
@@ -22,8 +22,8 @@ _Parse = Callable[[str], Any]
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """A text that is completed when its row is read: padded with `letter` to `to` characters where the rule `when` holds (empty: it
-    is not), then finished by `finish`, which takes the text and the values of the columns `others`.
+    """Completes a text when its row is read: pads it with `letter` to `to` characters where the rule `when` holds (empty: never), then calls
+    `finish` with the text and the values of the columns `others`.
     """
 
     finish: Callable[[str, Sequence[str]], Any]
@@ -34,18 +34,18 @@ class Finish:
 
 
 def bare(cell: str) -> str:
-    """A cell without white space and invisible characters around it."""
+    """A cell without surrounding white space and invisible characters."""
     return cell.strip().strip(_INVISIBLE)
 
 
 def takes_any(spec: Column, lookup: Lookup | None) -> bool:
-    """Whether a column of texts takes each as it stands."""
+    """Whether a text column accepts any text unchanged."""
     changes = (spec.case, spec.pad_left, spec.one_of, spec.pattern, spec.split, spec.min_length, spec.max_length)
     return lookup is None and not spec.lookup_with and not any(changes)
 
 
 def text_reader(spec: Column, lookup: Lookup | None) -> _Parse:
-    """A function from a cell that is not blank to its text, finished as far as the cell alone allows."""
+    """A function from a cell that is not blank to its text, as far as the cell alone allows."""
     start = _start(spec)
     if spec.lookup_with or (spec.pad_left is not None and spec.pad_left.when is not None):
         return start  # finished by the row
@@ -57,7 +57,7 @@ def text_reader(spec: Column, lookup: Lookup | None) -> _Parse:
 
 
 def finish_by_row(spec: Column, lookup: Lookup | None) -> Finish | None:
-    """What is left to do when the row is read, or None. Raises SettingError."""
+    """The steps that need the whole row, or None. Raises SettingError."""
     pad = spec.pad_left
     if lookup is not None and spec.lookup_with:
         check, always = _in_turn(_checks(spec)), pad if pad is not None and pad.when is None else None
@@ -83,7 +83,7 @@ def finish_by_row(spec: Column, lookup: Lookup | None) -> Finish | None:
 
 
 def before_codes(spec: Column, *, padded: bool) -> Callable[[str], str | None]:
-    """A function from a text to what is left of it where codes are looked up; None if it is refused before. Raises SettingError."""
+    """A function from a text to the text used for the code lookup; None if an earlier step refuses it. Raises SettingError."""
     start, check, pad = _start(spec), _in_turn(_checks(spec)), spec.pad_left if padded else None
 
     def read(text: str) -> str | None:
@@ -95,7 +95,7 @@ def before_codes(spec: Column, *, padded: bool) -> Callable[[str], str | None]:
 
 
 def part_reader(name: str, convert: _Parse, whole: _Parse, split: str) -> _Parse:
-    """The converter of a part: of the value that `whole` makes of the cell, the group of this name in its `split`."""
+    """The converter of a part: the named group of `split` in the value that `whole` gives for the cell."""
     match = matcher(split)
 
     def read(cell: str) -> Any:
@@ -120,7 +120,7 @@ def _start(spec: Column) -> Callable[[str], str]:
 
 
 def _in_turn(steps: Sequence[_Parse]) -> _Parse:
-    """The steps one after the other, until one refuses; a warning of one is kept."""
+    """The steps in order, until one refuses. A warning is kept."""
     if not steps:
         return str
     if len(steps) == 1:
@@ -135,7 +135,7 @@ def _in_turn(steps: Sequence[_Parse]) -> _Parse:
                 return value
             if isinstance(value, ValueWithWarning):
                 value, warning = value
-            if value is None:  # a code that means nothing
+            if value is None:  # a code without a meaning
                 break
         return value if warning is None else ValueWithWarning(value, warning)
 
@@ -198,7 +198,7 @@ def _codes(spec: Column, lookup: Lookup | None) -> list[_Parse]:
 
 
 def _by_key(meanings: Mapping[str, str], *, ignore_case: bool) -> dict[str, str]:
-    """The meanings by what is compared. Raises SettingError for two codes that are compared as one and mean different things."""
+    """The meanings by folded code. Raises SettingError for two codes that fold to one but differ in meaning."""
     first: dict[str, str] = {}
     for word, meaning in meanings.items():
         known = first.setdefault(folded(word, ignore_case=ignore_case), word)
@@ -210,7 +210,7 @@ def _by_key(meanings: Mapping[str, str], *, ignore_case: bool) -> dict[str, str]
 
 
 def _found_with(lookup: Lookup) -> Callable[[str, Sequence[str]], Any]:
-    """The values of a code table for a text and the further keys, or what its rule says where it has none."""
+    """The values of a code table for a text and the further keys, or the result of its `missing` rule."""
     problem = CellProblem("C306", {"expected": some(lookup.keys)})
 
     def look_up(text: str, others: Sequence[str]) -> Any:

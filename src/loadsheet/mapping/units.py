@@ -1,8 +1,8 @@
 """Units of measure: what shippers write for them, and exact factors between them.
 
-Owns: pint, on Decimal, and in front of it the units that shippers write, by their aliases (pint knows none of KGS, LBS, CBM, Ton)
-and their sizes; pint is loaded for other units only. `Ton` is the metric ton, as beside KG in the interface; a mapping that
-means another one says so under `source.units`, and one that reads sheets of the United States has to. Knows no column.
+Common units are known by their aliases and sizes (pint knows none of KGS, LBS, CBM, Ton). pint, on Decimal, is loaded only for other
+units. `Ton` is the metric ton, as beside KG in the interface. A mapping that means another ton declares it under `source.units`; for
+sheets of the United States it must. A unit in the record that contradicts the column's unit is refused at load.
 """
 
 import re
@@ -90,7 +90,7 @@ def _registry() -> "pint.UnitRegistry[Decimal]":
 
 
 def unit_named(word: str, extra: Mapping[str, str]) -> str:
-    """Pint's name for a unit as a mapping or a shipper writes it. Raises ValueError with a proposal for an unknown one."""
+    """Pint's name for a unit in a mapping or a cell. Raises ValueError with a proposal for an unknown unit."""
     pint_name = _declared(word, extra) or ALIASES.get(_folded(word))
     if pint_name is None or (pint_name not in ALIASES.values() and not _is_known(pint_name)):
         raise ValueError(did_you_mean(word, [*extra, *ALIASES]))
@@ -98,7 +98,7 @@ def unit_named(word: str, extra: Mapping[str, str]) -> str:
 
 
 def _declared(word: str, extra: Mapping[str, str]) -> str | None:
-    """What a mapping says that a word means, however it is written: who declares `ton` declares `Tons`."""
+    """The mapping's meaning of a word in any spelling: declaring `ton` also declares `Tons`."""
     if word in extra:
         return extra[word]
     found = {pint_name for other, pint_name in extra.items() if _one_word(_folded(other)) == _one_word(_folded(word))}
@@ -124,7 +124,7 @@ def _is_known(name: str) -> bool:
 
 
 def which_ton(word: str, extra: Mapping[str, str], locale: str | None) -> str:
-    """How to say which ton is meant, if a word of the United States leaves it open; otherwise nothing."""
+    """The hint to declare which ton is meant, if a US sheet leaves it open; else empty."""
     is_open = _folded(word) in _TONS and _declared(word, extra) is None
     return _WHICH_TON if is_open and locale is not None and Locale.parse(locale).territory == "US" else ""
 
@@ -157,10 +157,10 @@ def factor_by_pint(of: str, to: str) -> Decimal | None:
 
 
 class Quantity:
-    """Reads amounts in `unit`: from trimmed text such as `12,5 kg`, and from numbers of a workbook, whose unit only their format may say.
+    """Reads amounts in `unit`: from trimmed text such as `12,5 kg`, and from workbook numbers, whose format may hold the unit.
 
-    Where no unit is said, it is `assumed`. Units are pint's names, `extra` are further words for them. Unknown or unfitting units are
-    C307, and so are tons of a sheet of the United States that `extra` does not explain.
+    Without a unit, `assumed` is used. Units are pint's names, `extra` holds further words for them. Unknown and incompatible units are
+    C307, and so are tons in US sheets that `extra` does not explain.
     """
 
     def __init__(
@@ -186,7 +186,7 @@ class Quantity:
         return number if isinstance(number, CellProblem) else self._amount(number, word)
 
     def of_number(self, cell: Native) -> Decimal | CellProblem:
-        """The amount of a number of a workbook: the words of its format count as if they stood behind it."""
+        """The amount of a workbook number: the words of its format count as its unit."""
         number = canonical(Decimal(cell))
         found = _SHOWN.fullmatch(cell.shown) if cell.shown != cell else None
         if found is None or not _UNIT.search(found["before"] + found["after"]):
@@ -249,12 +249,15 @@ def _expected(unit: str) -> str:
 def check_units(
     leaves: Mapping[str, Any], item: int | None, names: "Names", constants: Mapping[str, Any], loc: Loc
 ) -> None:
-    """Makes a finding of every column among these leaves of one object (each compiled before) whose constant unit is another's."""
+    """Add a finding for each quantity of one object whose unit differs from the constant in its unit field.
+
+    Calculated quantities and units in columns are not known before rows are read.
+    """
     extra = (names.file.values or {}).get("source", {}).get("units") or {}
     for field, column, unit, other_field, stated in _unit_pairs(leaves, item, names, constants, loc):
         try:
             times = factor(unit_named(unit, extra), unit_named(stated, extra))
-        except ValueError:  # a unit of the exchange's own that nobody can compare
+        except ValueError:  # a unit of the exchange's own that cannot be compared
             continue
         if times != 1:
             brought = f"write unit: {stated.lower()} at the column {column}, so that it is brought to that unit"
@@ -265,7 +268,7 @@ def check_units(
 def _unit_pairs(
     leaves: Mapping[str, Any], item: int | None, names: "Names", constants: Mapping[str, Any], loc: Loc
 ) -> Iterator[tuple[str, str, str, str, str]]:
-    """Of each quantity with a constant unit beside it: field, column, its unit, the field of the unit, and the constant."""
+    """For each quantity with a constant unit: field, column, the column's unit, the unit field, and the constant."""
     for field, leaf in leaves.items():
         other_field = unit_field(field)
         stated = _constant(leaves.get(other_field), constants)
