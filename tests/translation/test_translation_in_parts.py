@@ -336,7 +336,7 @@ def is_alive(pid):
 @pytest.fixture
 def nobody_else(monkeypatch):
     """No other process may be asked."""
-    monkeypatch.setattr(translation, "Children", lambda *given: pytest.fail(f"{given} was shared out"))
+    monkeypatch.setattr(translation, "PartProcesses", lambda *given: pytest.fail(f"{given} was shared out"))
 
 
 @pytest.mark.usefixtures("nobody_else")
