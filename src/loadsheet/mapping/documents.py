@@ -1,4 +1,4 @@
-"""The values of mapping: documents, the rows they came from, the rows left out by rule, and what senders are told of columns."""
+"""The values of mapping: documents, their source rows, ignored rows, lineage, and descriptions of columns."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,11 +24,12 @@ class SourceRow(NamedTuple):
 class Document:
     """One record to submit, or the reasons why it cannot be: everything the ledger keeps about it.
 
-    `payload` is the request record as JSON (UTF-8, numbers exact), empty if it could not be built; `content_hash` is the
-    SHA-256 (hex) of the record with sorted keys, so that key order does not matter; `rows` are all its source rows;
-    `items` says for payload lists that the mapping writes out entry by entry which entries are there, where some were left out
-    (and more for `locate`, see below). `instead` is what to send if the ledger finds the record to exist already. `ordered` are the
-    paths of the lists in which the order is content: in all others it is that of the sheet's rows, and says nothing.
+    - `payload`: the request record as JSON (UTF-8, numbers exact), empty if it could not be built
+    - `content_hash`: SHA-256 (hex) of the record with sorted keys, so that key order does not matter
+    - `rows`: all its source rows
+    - `items`: the entries present in payload lists that the mapping writes out, where some were left out (and more for `locate`, see below)
+    - `instead`: what to send if the ledger knows that the record exists already
+    - `ordered`: the paths of lists whose order is content; in other lists the order is that of the sheet's rows and has no meaning
     """
 
     operation: str
@@ -44,17 +45,17 @@ class Document:
 
     @property
     def own_rows(self) -> tuple[SourceRow, ...]:
-        """Its source rows without those that another document, made from the same row before, accounts for."""
+        """Its source rows without those counted by an earlier document made from the same row."""
         return own_rows(self.rows, self.items)
 
     @property
     def usable(self) -> bool:
-        """Whether it may be sent: built, and with no problem worse than a warning."""
+        """Whether it may be sent: it has a payload, and no problem worse than a warning."""
         return bool(self.payload) and all(problem.level == "warning" for problem in self.problems)
 
 
 class Instead(NamedTuple):
-    """The other operation of a record to be created or, where it exists already, updated: its payload and content hash."""
+    """The update operation for a record that may exist already: its payload and content hash."""
 
     operation: str
     payload: bytes
@@ -62,25 +63,25 @@ class Instead(NamedTuple):
 
 
 SHARED = "(shared)"
-"""The entry of `items` with the indexes of the rows that a document before it accounts for."""
+"""The entry of `items` with the indexes of rows that an earlier document counts."""
 
 
 FIX_OF = "(fix of)"
-"""The entry of `items` with the entries of the ledger whose rows a document is made from, where these came back in a fix file."""
+"""The entry of `items` with the ledger entries whose rows came back in a fix file."""
 
 
 def rows_of(table: str) -> str:
-    """The entry of `items` that says for each row of a table which of the document's rows it was made from."""
+    """The entry of `items` with, for each row of a table, the document's row it was made from."""
     return f"({table})"
 
 
 def sets_of(table: str) -> str:
-    """The entry of `items` that says for each row of a table which column set it was made from."""
+    """The entry of `items` with, for each row of a table, the column set it was made from."""
     return f"({table} sets)"
 
 
 def list_of(path: str) -> str:
-    """The entry of `items` that says for the items of a list within a list which of their table's rows they are."""
+    """The entry of `items` with, for each item of an inner list, its row in the table."""
     return f"{path}[]"
 
 
@@ -88,23 +89,23 @@ _ORDERED = "(ordered) "
 
 
 def in_order(paths: Iterable[str]) -> dict[str, tuple[int, ...]]:
-    """The entries of `items` that say of which lists the mapping declares the order (`ordered: true`)."""
+    """The entries of `items` for lists with `ordered: true` in the mapping."""
     return {f"{_ORDERED}{path}": () for path in paths}
 
 
 def ordered_in(items: Iterable[str]) -> frozenset[str]:
-    """The lists that `items` says to be ordered."""
+    """The ordered lists, read from `items`."""
     return frozenset(name.removeprefix(_ORDERED) for name in items if name.startswith(_ORDERED))
 
 
 def own_rows(rows: tuple[SourceRow, ...], items: Mapping[str, Sequence[int]]) -> tuple[SourceRow, ...]:
-    """Those of a document's rows that it accounts for itself: all, but where one row of a file gives several documents."""
+    """The rows that a document counts itself: all, unless one file row gives several documents."""
     shared = items.get(SHARED)
     return rows if not shared else tuple(row for index, row in enumerate(rows) if index not in shared)
 
 
 class Ignored(NamedTuple):
-    """A row that a rule of the mapping leaves out, and that rule in words."""
+    """A row left out by a rule of the mapping, and that rule in words."""
 
     row: SourceRow
     rule: str
@@ -123,8 +124,8 @@ class Source(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ColumnGuide:
-    """What the sender of a column is told of it: what it takes, in words (`a date such as 04.03.2026`), the values that it takes if
-    they are a list, and whether it must be filled.
+    """The description of a column for shippers: what it takes, in words (`a date such as 04.03.2026`), the allowed values if there is a
+    list, and whether it must be filled.
     """
 
     takes: str = ""
@@ -133,8 +134,8 @@ class ColumnGuide:
 
 
 class TableNotes(NamedTuple):
-    """What was seen of a table when all its rows were read: warnings, the columns that nothing reads (by heading, else by letter), and how
-    many blank rows were skipped.
+    """What was found in a table when all its rows were read: warnings, the unused columns (by heading, else by letter), and the number of
+    skipped blank rows.
     """
 
     problems: tuple[Problem, ...] = ()
@@ -143,6 +144,6 @@ class TableNotes(NamedTuple):
 
 
 Lineage = dict[str, tuple[Source, ...]]
-"""Payload path pattern (`packages[].weight`) -> its sources. An empty tuple is a value the mapping itself supplies. The columns of a table
-made from column sets stand there as well, `(items).weight` with one source for each set. See `lineage.py`.
+"""Payload path pattern (`packages[].weight`) -> its sources. An empty tuple is a constant of the mapping. The columns of a table
+made from column sets are included, `(items).weight` with one source for each set. See `lineage.py`.
 """

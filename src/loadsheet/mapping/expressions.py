@@ -29,7 +29,7 @@ from loadsheet.mapping.calculation import (
 from loadsheet.mapping.scopes import DEEPEST, Evaluate, Expression, ExpressionError, Frame, Scope, Shape, Slot, Use
 from loadsheet.mapping.suggestions import did_you_mean, some
 
-grammar.give_tables()  # before rule-engine is imported, which makes its parser then
+grammar.install_tables()  # before rule-engine is imported, which makes its parser then
 
 from rule_engine import Context, DataType, Rule, ast, errors  # type: ignore[import-untyped]  # noqa: E402 (it ships no types)
 from rule_engine.builtins import Builtins  # type: ignore[import-untyped]  # noqa: E402 (it ships no types)

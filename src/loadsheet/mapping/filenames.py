@@ -9,12 +9,12 @@ from collections.abc import Iterable
 PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _PIECE = re.compile(r"\{[A-Za-z_][A-Za-z0-9_]*\}|\*\*/|\*|\?|[^*?{]+|\{")
 PARTS = ("name", "stem", "folder")
-"""What every name has: all behind the last slash, that without its ending, and the folder right above."""
+"""The parts of every name: all behind the last slash, the same without its ending, and the folder right above."""
 
 
 def match(pattern: str, name: str) -> dict[str, str] | None:
-    """What the placeholders of a pattern stand for in a name, lower case; None if the name does not match. A pattern without a slash
-    is held against the name without its folders; case counts for nothing.
+    """The values of a pattern's placeholders in a name, in lower case; None if the name does not match. A pattern without a slash is
+    compared with the name without its folders. Case is ignored.
     """
     found = _found(pattern, name)
     return {key: value.casefold() for key, value in found.items()} if found is not None else None

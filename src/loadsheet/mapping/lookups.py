@@ -1,8 +1,7 @@
-"""Code tables: CSV files beside a mapping that say what a shipper's code means.
+"""Code tables: CSV files beside a mapping with the meanings of a shipper's codes.
 
-Owns: reading and checking them. Keys are compared trimmed and in Unicode's composed form, with or without case; where a mapping allows
-wildcards, a key ending in `*` stands for all that begin so. A key that stands twice with different values is refused at load, with both
-lines. Knows no column and no cell.
+Keys are compared trimmed and in Unicode's composed form, with or without case. With wildcards, a key ending in `*` stands for all codes
+that begin so. A key that occurs twice with different values is refused at load, with both lines. Knows no column and no cell.
 """
 
 import csv
@@ -17,16 +16,16 @@ from loadsheet.mapping.yamlfile import Loc, YamlFile
 
 _TABLES = frozenset({".csv", ".tsv", ".txt"})
 Codes = tuple[str | None, ...]
-"""The values that a key stands for, in the order of `Lookup.columns`; a blank one is None."""
+"""The values of a key, in the order of `Lookup.columns`; None for a blank."""
 
 Form = tuple[int | None, ...]
-"""How much of each key a row names: all of it (None), or so many letters before its wildcard."""
+"""How much of each key a row compares: all of it (None), or the number of letters before its wildcard."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """A code table in memory. `many` says that values are named (`event.code`); otherwise the one column is the value. `keys` are the
-    first keys of its rows that are no wildcards, as written; `by_form` holds the rows of each form, those that name most first.
+    """A code table in memory. With `many`, values are named (`event.code`); else the single column is the value. `keys` are the first keys
+    without wildcards, as written. `by_form` holds the rows of each form, the most specific form first.
     """
 
     name: str
@@ -66,13 +65,13 @@ class Lookup:
 
 
 def folded(text: str, *, ignore_case: bool) -> str:
-    """A text as keys are compared: trimmed, composed, and without case if so said."""
+    """A text in the form in which keys are compared: trimmed, composed, and without case if `ignore_case`."""
     plain = unicodedata.normalize("NFC", text.strip())
     return plain.casefold() if ignore_case else plain
 
 
 def read_lookup(name: str, spec: LookupSpec, file: YamlFile, loc: Loc) -> Lookup | None:
-    """Reads a code table. What is wrong with it becomes a finding of the mapping file, and the answer is None."""
+    """Read a code table. If it is invalid, add findings to the mapping file and return None."""
     path = file.beside(spec.file, (*loc, "file"))
     if path is None:
         return None
@@ -95,7 +94,7 @@ def read_lookup(name: str, spec: LookupSpec, file: YamlFile, loc: Loc) -> Lookup
     for column in unknown:
         where = (*loc, "key" if column in spec.key else "value")
         hint = did_you_mean(column, header) or f"it has {some(header)}"
-        is_table = path.suffix.lower() in _TABLES  # of any other file nothing is quoted
+        is_table = path.suffix.lower() in _TABLES  # do not quote the content of any other file
         file.refuse(where, f'{spec.file} has no column "{column}"', hint if is_table else "is it a code table?")
     if unknown:
         return None
@@ -107,7 +106,7 @@ def read_lookup(name: str, spec: LookupSpec, file: YamlFile, loc: Loc) -> Lookup
 
 
 def _rows(text: str, wanted: list[str]) -> tuple[list[str], list[tuple[int, list[str]]]]:
-    """Header and numbered rows, read with the delimiter that shows most of the wanted columns. Raises csv.Error."""
+    """Header and numbered rows, with the delimiter that gives most of the wanted columns. Raises csv.Error."""
     if "\0" in text:
         raise csv.Error("it holds NUL characters")
     best: list[tuple[int, list[str]]] = []
@@ -146,7 +145,7 @@ def _checked(
 
 
 def _key(keys: list[str], spec: LookupSpec) -> tuple[Form, tuple[str, ...]]:
-    """The form of a row's keys, and what is compared of them."""
+    """The form of a row's keys, and the compared part of them."""
     plain = [folded(key, ignore_case=spec.ignore_case) for key in keys]
     form = tuple(len(key) - 1 if spec.wildcards and key.endswith("*") else None for key in plain)
     return form, tuple(key[:length] for key, length in zip(plain, form, strict=True))

@@ -1,9 +1,8 @@
 """Dates and times as declared formats write them: text to aware datetime, or to timedelta for a time of day.
 
-Owns: the formats (the listed strptime directives, compiled once; each has to say the whole of a day, or the hour of a time), and what
-happens where clocks change. Only declared formats
-count, tried in order; nothing is guessed. A time that the clocks skip is refused, one that they repeat is refused unless
-the mapping says which of the two is meant. Two-digit years are 1969 to 2068, as in POSIX. Knows no column and no cell.
+Formats use the listed strptime directives and are compiled once. Each must hold a whole day, or the hour of a time. Only declared
+formats count, tried in order; nothing is guessed. A time that the clocks skip is refused. A time that they repeat is refused unless the
+mapping says which of the two is meant. Two-digit years are 1969 to 2068, as in POSIX. Knows no column and no cell.
 """
 
 import re
@@ -136,9 +135,8 @@ def _offset(text: str | None) -> tzinfo | None:
 def formats_reader(
     formats: Sequence[str], locale: str | None, of: Literal["day", "time"] = "day"
 ) -> Callable[[str], datetime | CellProblem]:
-    """The formats in order; C304 naming them if none fits. Raises ValueError for one that cannot be used or does not say the whole of
-    a day (the hour of a time), and for two of which one would read what the other writes as another moment: which was meant, nobody
-    could tell.
+    """A function that tries the formats in order; C304 with all formats if none fits. Raises ValueError for an invalid or incomplete format
+    (no whole day, or no hour of a time), and for two formats that read the same text as different moments.
     """
     for format_ in formats:
         _check_whole(format_, _OF_A_DAY if of == "day" else _OF_A_TIME)
@@ -164,8 +162,8 @@ def formats_reader(
 
 
 def check_zone_word(format_: str, zone: str | None) -> None:
-    """Raises ValueError for a format whose letters name UTC behind a time (`%H:%MZ`) where times are those of another `zone`, a name of the
-    time-zone database; None: of none that is known here.
+    """Raises ValueError for a format with a literal UTC mark behind a time (`%H:%MZ`) if times are in another `zone` (a name of the time-zone
+    database; None: unknown).
     """
     found = _UTC_WORD.search(format_)
     if found is not None and zone not in _UTC:
@@ -177,9 +175,7 @@ def check_zone_word(format_: str, zone: str | None) -> None:
 
 
 def check_written(format_: str) -> None:
-    """Raises ValueError for a format in which nothing should be written: with unknown directives, with none, or with a half day's hour
-    alone.
-    """
+    """Raises ValueError for a format that is unfit for writing: unknown directives, no directives, or %I without %p."""
     used = _directives(format_)
     format_reader(format_, None)
     if "I" in used and "p" not in used:
@@ -202,7 +198,7 @@ def _check_whole(format_: str, parts: Mapping[str, str]) -> None:
 
 
 def _directives(format_: str) -> set[str]:
-    """The letters of the directives. Raises ValueError, proposing what may be meant, if there are none."""
+    """The letters of the directives. Raises ValueError with a proposal if there are none."""
     used = set(re.findall(r"%(.?)", format_))
     if used - {"%"}:
         return used
@@ -213,7 +209,7 @@ def _directives(format_: str) -> set[str]:
 
 
 def _from_office(format_: str) -> str:
-    """The strptime form of a format such as `dd.mm.yyyy hh:mm`; what stands behind an hour are minutes."""
+    """The strptime form of a format such as `dd.mm.yyyy hh:mm`. `mm` after an hour means minutes."""
     found, hour = "", False
     for run in re.findall(r"(?i)([ymdhsjat])(\1*)|(.)", format_):
         word = f"{run[0]}{run[1]}".lower()
@@ -226,8 +222,8 @@ def _from_office(format_: str) -> str:
 def _contradiction(
     format_: str, own: Callable[[str], datetime | None], other: Callable[[str], datetime | None]
 ) -> str | None:
-    """A text of this format that the other one reads as another moment, if there is one."""
-    text = datetime(2003, 4, 5, 6, 7, 8, tzinfo=_EXAMPLE_ZONE).strftime(format_)  # any two parts may change places
+    """A text of this format that the other format reads as another moment, if any."""
+    text = datetime(2003, 4, 5, 6, 7, 8, tzinfo=_EXAMPLE_ZONE).strftime(format_)  # any two parts can be swapped
     theirs = other(text)
     return text if theirs is not None and theirs != own(text) else None
 

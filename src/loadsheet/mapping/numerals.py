@@ -1,7 +1,7 @@
 """Numbers as a locale writes them: text to exact Decimal.
 
-Owns: Babel's number parser, always strict. A text that the locale would write otherwise is never guessed at: with `de_DE`,
-`1.5` is refused with both readings (15 or 1,5). Knows no column and no cell.
+Uses Babel's number parser, always strict. A text in another notation is never guessed: with `de_DE`, `1.5` is refused with both readings
+(15 or 1,5). Knows no column and no cell.
 """
 
 import re
@@ -22,7 +22,7 @@ _APOSTROPHES = "'\N{RIGHT SINGLE QUOTATION MARK}"
 
 
 def is_locale(name: str) -> bool:
-    """Whether the locale data at hand know this name, such as `de_DE`."""
+    """Whether Babel knows this locale, such as `de_DE`."""
     try:
         Locale.parse(name)
     except (UnknownLocaleError, ValueError):
@@ -31,12 +31,12 @@ def is_locale(name: str) -> bool:
 
 
 def decimal_mark(locale: str) -> str:
-    """What stands before the fraction of a number in this locale. Raises babel.UnknownLocaleError."""
+    """The decimal mark of this locale. Raises babel.UnknownLocaleError."""
     return get_decimal_symbol(Locale.parse(locale))
 
 
 def number_reader(locale: str) -> Callable[[str], Decimal | CellProblem]:
-    """A function from trimmed text to Decimal, or to Wrong with C302 or C316. Digits are 0-9 only; a group separator stands
+    """A function from trimmed text to Decimal, or to CellProblem with C302 or C316. Digits are 0-9 only; a group separator stands
     between every three digits (or as the locale groups) or nowhere; no exponent. Raises babel.UnknownLocaleError.
     """
     language = Locale.parse(locale)
@@ -79,7 +79,7 @@ def number_reader(locale: str) -> Callable[[str], Decimal | CellProblem]:
 
 
 def _options(digits: str, locale: str, group: str, point: str) -> list[str]:
-    """What somebody may have meant who writes numbers otherwise; not all of it is a number."""
+    """Possible readings of a number in another notation; some may not be numbers."""
     found: list[str] = []
     for mark in sorted({".", ","} - {group, point}):
         if digits.count(mark) == 1 or re.fullmatch(
@@ -110,7 +110,7 @@ def canonical(number: Decimal) -> Decimal:
 
 
 def _with_group(text: str, group: str) -> str:
-    """Whatever space or apostrophe people type for the locale's own group separator, replaced by that."""
+    """The text with any typed space or apostrophe replaced by the locale's group separator."""
     if group.isspace():
         return "".join(group if unicodedata.category(letter) == "Zs" else letter for letter in text)
     if group in _APOSTROPHES:

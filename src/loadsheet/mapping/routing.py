@@ -34,8 +34,8 @@ _FIX = re.compile(r"\.fix(\.[^./]+)$", re.IGNORECASE)
 
 
 class BrokenMapping(NamedTuple):
-    """A mapping file that does not load: its path in the folder, the folder of its shipper (empty: none), its name as far as that can be read,
-    the first finding, the patterns of its files, and whether these are all.
+    """A mapping file that does not load: its path in the folder, its shipper's folder (empty: none), its name as far as readable, the first
+    finding, the patterns of its files, and whether these are all.
     """
 
     path: str
@@ -47,20 +47,20 @@ class BrokenMapping(NamedTuple):
 
     @property
     def problem(self) -> Problem:
-        """What a run has to say of it, whatever lies in the inbox."""
+        """The problem that a run reports for it, with or without files in the inbox."""
         values = {"mapping": self.path, "reason": self._reason, "count": 0}  # it is no file of the inbox
         hint = f"correct it (loadsheet mapping lint lists everything); its files stay in the inbox: {self._files}"
         return Problem("A115", Where(self.path), values=values, hint=hint)
 
     def takes(self, name: str) -> bool:
-        """Whether one of its patterns names this file."""
+        """Whether one of its patterns matches this file."""
         bare = name.partition("/")[2] if self.shipper else name
         return any(
             match(pattern, one) is not None for pattern in self.patterns for one in (bare, _FIX.sub(r"\1", bare))
         )
 
     def waiting(self, name: str) -> Problem:
-        """What to say of a file that stays in the inbox because of it."""
+        """The problem of a file that stays in the inbox because of it."""
         claim = "names it" if self.takes(name) else "may name it (its file names cannot be read)"
         values = {"mapping": self.path, "reason": self._reason, "claim": claim}
         return Problem("A116", Where(name), name, values, "correct the mapping: loadsheet mapping lint")
@@ -112,7 +112,7 @@ def broken_mapping(path: Path, folder: Path, finding: MappingError) -> BrokenMap
 
 
 def _values(path: Path, folder: Path) -> Iterator[dict[str, Any]]:
-    """The values of the file itself and of the one that it extends, those that are YAML."""
+    """The values of the file itself and of the one it extends, if they are YAML."""
     file = read_yaml(path)
     file.home = folder
     if not isinstance(file.values, dict):
@@ -127,7 +127,7 @@ def _values(path: Path, folder: Path) -> Iterator[dict[str, Any]]:
 
 
 def _patterns(source: Mapping[str, Any]) -> tuple[str, ...]:
-    """The names of all its files; nothing if they are not written as they have to be."""
+    """The patterns of all its files; empty if they are invalid."""
     files, companions = source.get("files"), source.get("companions") or {}
     main = files if isinstance(files, list) else [files]
     others = list(companions.values()) if isinstance(companions, dict) else [None]
@@ -157,7 +157,7 @@ class Route:
 
 @dataclass(frozen=True, slots=True)
 class Routes:
-    """Where each name goes: into a complete route, or with a problem into one of the others. What is `blocked` stays in the inbox, as its
+    """Where each name goes: into a complete route, or with a problem into one of the others. A `blocked` file stays in the inbox because its
     mapping does not load.
     """
 
@@ -194,7 +194,7 @@ def load_folder(folder: Path, assumptions: Assumptions) -> LoadedMappings:
 
 
 def of_shipper(mapping: CompiledMapping, shipper: str) -> CompiledMapping:
-    """The mapping for the files below the folder of a shipper; what its columns take from a file's name counts from there as well."""
+    """The mapping for the files below a shipper's folder. Parts of file names in its columns count from there as well."""
     tables = tuple(
         replace(
             table,
@@ -218,9 +218,7 @@ def mapping_files(folder: Path) -> list[Path]:
 
 
 class FixOf(NamedTuple):
-    """What a fix file is known to fix: the name that its original was dropped under, the mapping that read that, and the number of
-    the drop.
-    """
+    """The original of a fix file: the name it was dropped under, the mapping that read it, and the number of the drop."""
 
     original: str
     mapping: str
@@ -271,7 +269,7 @@ def route(
 def _blocked(
     name: str, broken: Sequence[BrokenMapping], by_shipper: Mapping[str, object], *, is_taken: bool
 ) -> Problem | None:
-    """Why a file stays in the inbox: a mapping that does not load names it, or may, and no other does."""
+    """Why a file stays in the inbox: a mapping that does not load matches it, or may, and no other does."""
     area = _shipper_of(name, by_shipper) if broken else ""
     near = [one for one in broken if one.shipper.casefold() == area]
     first = next((one for one in near if one.takes(name)), None)
@@ -282,7 +280,7 @@ def _blocked(
 
 @dataclass(frozen=True, slots=True)
 class _Claim:
-    """A mapping's claim to a name: in which role, and what the placeholders stand for."""
+    """A mapping's claim to a file name: its role, and the values of the placeholders."""
 
     mapping: CompiledMapping
     role: str
@@ -369,7 +367,7 @@ def _others(mapping: CompiledMapping, claim: _Claim) -> list[tuple[str, str]]:
 
 
 class _Partners:
-    """The files of one mapping by role and by what their placeholders stand for; each is given away once."""
+    """The files of one mapping by role and placeholder values; each is given out once."""
 
     def __init__(self, own: Mapping[str, _Claim]) -> None:
         self._by_role: dict[str, list[tuple[str, dict[str, str]]]] = {}

@@ -1,6 +1,6 @@
-"""One section of a mapping file read as its model, and what is said of each wrong key and value, at its place.
+"""Reads one section of a mapping file as its model, with a finding at each wrong key and value.
 
-Owns: the words of these findings, with the closest key or value that exists. Knows no section's meaning.
+A finding names the closest key or value that exists. Knows no section's meaning.
 """
 
 from collections.abc import Mapping

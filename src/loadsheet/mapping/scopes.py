@@ -1,7 +1,7 @@
-"""What an expression may name and what it is evaluated on: rows as shapes, scopes, the frame, and the compiled expression itself.
+"""The names an expression may use and its input: row shapes, scopes, the frame, and the compiled expression itself.
 
-Values only: nothing here parses or calculates. `expressions.py` makes an `Expression` from a text and a `Scope`; what evaluates
-one sets the attributes of a `Frame` row by row.
+Values only: nothing here parses or calculates. `expressions.py` makes an `Expression` from a text and a `Scope`. The caller sets the
+attributes of a `Frame` row by row and evaluates.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -28,7 +28,7 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The values that one row of a table has, by name, and which of two moments is meant that show the same time."""
+    """The values of a table's rows by name, and the `fold` for local times that occur twice."""
 
     table: str
     slots: Mapping[str, Slot]
@@ -47,17 +47,17 @@ class Scope:
 
 
 class Frame:
-    """What an expression is evaluated on. Made once for a run over a file; its attributes are set row by row."""
+    """The input of an expression. Made once for each pass over a file; its attributes are set row by row."""
 
     __slots__ = ("lists", "main", "now", "outer", "row", "variables")
 
     def __init__(self, now: datetime) -> None:
         self.now = now
         self.row: Sequence[Any] = ()
-        self.outer: Sequence[Any] = ()  # the row of the list around the one that `row` is of
+        self.outer: Sequence[Any] = ()  # the row of the surrounding list
         self.main: Sequence[Any] = ()
         self.lists: Sequence[Sequence[Sequence[Any]]] = ()
-        self.variables: list[Any] = [None] * DEEPEST  # rows that the comprehensions now running stand at
+        self.variables: list[Any] = [None] * DEEPEST  # current rows of the running comprehensions
 
 
 class Use(NamedTuple):

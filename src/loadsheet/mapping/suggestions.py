@@ -1,6 +1,6 @@
 """The hint "did you mean": the closest of the names that exist, or nothing.
 
-Owns: how close is close enough. Names that the author of a mapping writes (`closest`) may be several letters off. A value of a cell
+Names that the author of a mapping writes (`closest`) may be several letters off. A value of a cell
 (`near`) may not: a code that differs in a digit is another code, not a typing error. A proposal is only ever shown, never applied.
 """
 
@@ -21,7 +21,7 @@ def closest(word: str, options: Iterable[str]) -> str:
 
 
 def nearest(name: str, patterns: Iterable[str], most: int = 3) -> list[str]:
-    """The patterns of file names that are most like the name of a file, the closest first; folders count for nothing."""
+    """The file name patterns most like a file's name, the closest first; folders are ignored."""
     bare = name.rpartition("/")[2].casefold()
     likeness = {pattern: fuzz.ratio(bare, pattern.rpartition("/")[2].casefold()) for pattern in patterns}
     return sorted(likeness, key=lambda pattern: -likeness[pattern])[:most]

@@ -1,6 +1,6 @@
 """Words with a fixed meaning: countries, currencies, time zones, yes and no.
 
-Owns: Babel's names of territories and its list of currency codes. A word counts in the file's language or in English.
+Uses Babel's names of territories and its list of currency codes. Words are known in the file's language and in English.
 Knows no column and no cell.
 """
 
@@ -40,12 +40,12 @@ _ALIASES = {
     "US": "usa, united states of america, the united states, vereinigte staaten von amerika, états unis d'amérique",
     "VA": "vatican, vatikan, holy see", "VE": "bolivarian republic of venezuela", "VN": "viet nam", "ZA": "rsa",
 }  # fmt: skip
-"""What countries are called beside CLDR's names: other spellings, official and former names."""
+"""Other names of countries beside CLDR's: spellings, official and former names."""
 _PARTS = {
     "GB": "england, scotland, schottland, wales, northern ireland, nordirland, angleterre, inghilterra, inglaterra, anglia",
     "US": "america, amerika", "CH": "swiss", "KR": "korea",
 }  # fmt: skip
-"""What may mean less or more than a country: proposed, never taken."""
+"""Names that may mean less or more than a country: proposed, never accepted."""
 _YES_NO = {
     "en": ("yes y true 1", "no n false 0"),
     "cs": ("ano", "ne"),
@@ -99,7 +99,7 @@ def _named(text: str) -> str:
 
 
 def _turned(text: str) -> str:
-    """A name that is written behind its comma first: `Korea, Republic of` is `Republic of Korea`."""
+    """A name with the part behind its comma moved to the front: `Korea, Republic of` is `Republic of Korea`."""
     name, _, before = text.partition(",")
     return f"{before} {name}"
 

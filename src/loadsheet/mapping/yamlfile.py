@@ -37,8 +37,8 @@ _LEADING_ZERO = re.compile(r"[-+]?0[0-9_]+")
 
 @dataclass(slots=True)
 class YamlFile:
-    """The values of a file and the findings about it. Positions count from 1, as editors do. `base` is the file that it extends, if
-    it does, `owners` the places whose values (and marks) are from there; `home` is the folder that other files may be read from.
+    """The values of a file and its findings. Positions count from 1, as in editors. `base` is the file that it extends, `owners` the places
+    whose values and marks come from there; `home` is the folder that other files may be read from.
     """
 
     path: Path
@@ -72,13 +72,13 @@ class YamlFile:
         return path
 
     def refuse(self, loc: Loc, text: str, hint: str = "", *, at_key: bool = False) -> None:
-        """Adds a finding at a value (or at its key); a place that is not in the file is said at its nearest parent."""
+        """Add a finding at a value (or at its key). A place that is not in the file is moved to its nearest parent."""
         marks = self.key_marks if at_key else self.marks
         while loc and loc not in marks:
             loc, marks = loc[:-1], self.marks
         line, column = marks.get(loc, (1, 1))
         finding = MappingError(text, file=str(self.owner(loc)), line=line, column=column, hint=hint)
-        if str(finding) not in map(str, self.findings):  # what serves several operations is looked at several times
+        if str(finding) not in map(str, self.findings):  # sections used by several operations are checked several times
             self.findings.append(finding)
 
     def owner(self, loc: Loc) -> Path:
@@ -91,7 +91,7 @@ class YamlFile:
 
 
 def read_yaml(path: Path) -> YamlFile:
-    """Reads a file. Whatever is wrong with it is in `findings`; `values` is None if it cannot be read as YAML at all."""
+    """Read a file. Errors are in `findings`; `values` is None if it is not YAML at all."""
     file = YamlFile(path)
     try:
         content = path.read_bytes()
@@ -123,7 +123,7 @@ def read_yaml(path: Path) -> YamlFile:
 
 
 def _too_deep(content: bytes) -> tuple[int, int]:
-    """Where a file is nested more deeply than any mapping is."""
+    """The place where a file is nested too deeply."""
     depth = 0
     for event in YAML(typ="safe", pure=True).parse(StringIO(content.decode("utf-8-sig"))):
         depth += isinstance(event, CollectionStartEvent) - isinstance(event, CollectionEndEvent)
@@ -223,8 +223,8 @@ KEY = "extends"
 
 
 def read_with_base(path: Path, home: Path | None = None) -> YamlFile:
-    """Reads a mapping file and the one it extends, if it does, as one. Other files are read from the folder `home` alone (without one:
-    from the mapping's own folder and the one above).
+    """Read a mapping file and the one it extends as one file. Other files are read only from the folder `home` (default: the mapping's own
+    folder and the one above).
     """
     file = read_yaml(path)
     file.home = home
@@ -242,7 +242,7 @@ def read_with_base(path: Path, home: Path | None = None) -> YamlFile:
             base.refuse((), "must be a mapping of keys to values")
         file.findings += base.findings
     if base is None or not isinstance(base.values, dict) or KEY in base.values:
-        file.values = None  # half a mapping: what else is wrong with it would only follow
+        file.values = None  # half a mapping: further findings would only follow from this
         return file
     file.base = base.path
     _merge(file, base, ())
@@ -250,7 +250,7 @@ def read_with_base(path: Path, home: Path | None = None) -> YamlFile:
 
 
 def _merge(file: YamlFile, base: YamlFile, loc: Loc) -> None:
-    """Puts into the file's section at `loc` what only the base has there."""
+    """Add what only the base has to the file's section at `loc`."""
     own, theirs = _at(file.values, loc), _at(base.values, loc)
     for key, value in theirs.items():
         here = (*loc, key)
@@ -307,8 +307,8 @@ def source_texts(used: Mapping[Path, bytes]) -> dict[str, str]:
 
 
 def write_source(source: Mapping[str, str], folder: Path) -> Path:
-    """Writes the files that `source_of` told of into an empty folder; returns the path of the mapping. Raises OSError, and ValueError
-    for paths that lead out of the folder, or if there is nothing to write.
+    """Write the files from `source_texts` into an empty folder and return the path of the mapping. Raises OSError, and ValueError for paths
+    that lead out of the folder, or if there is nothing to write.
     """
     if not source:
         raise ValueError("nothing of the mapping was kept")
