@@ -171,7 +171,7 @@ def _accounted(
         *_unverified(reconciliation),
     )
     lying, missing = reports.left_in_inbox(left), _missing_records(ledger, drops, (this_run, *unfinished))
-    shown = reconciliation.as_seen(tuple(map(str, said)), sent.left, lying, missing)
+    shown = reconciliation.pack_snapshot(tuple(map(str, said)), sent.left, lying, missing)
     with run_log.stage("reports"):
         written = reports.write(
             ledger.queries,

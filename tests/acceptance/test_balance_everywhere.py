@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from ledgers import ledger_in
 from random_runs import listings, nights, play, views
 
-from loadsheet.reconcile import Recalled, settle
+from loadsheet.reconcile import RecordedListings, settle
 from loadsheet.reports import write
 from loadsheet.settings import Settings
 
@@ -41,7 +41,7 @@ def two_runs(first, second, view):
                 play(ledger, run, f"file {number}-{position}.csv", items)
             found = settle(ledger.queries, listings(ledger, run, view), run, chosen)
             ended = replace(run, exit_code=1, finished_at=ledger.now())
-            ledger.end_run(ended, exit_code=1, summary={"entries": {}}, shown=found.as_seen())
+            ledger.end_run(ended, exit_code=1, summary={"entries": {}}, shown=found.pack_snapshot())
             runs.append((ended, found))
         yield ledger, chosen, runs
 
@@ -204,7 +204,7 @@ def agrees(report, ledger, runs):
 
 def told_again(ledger, chosen, run, runs):
     """The report as `loadsheet report` makes it."""
-    recalled = Recalled([(one, ledger.queries.listing_snapshot(one)) for one in runs])
+    recalled = RecordedListings([(one, ledger.queries.listing_snapshot(one)) for one in runs])
     drops = ledger.queries.drops_of(*runs)
     return write(ledger.queries, settle(ledger.queries, recalled, run, chosen, drops=drops), run, chosen, drops=drops)
 

@@ -54,7 +54,7 @@ IN_ALL = [
     "reports.summarise",
     "stages._still_waiting",
     "stages._still_missing",
-    "reconcile.findings.Reconciliation.as_seen",
+    "reconcile.entry_verdicts.Reconciliation.pack_snapshot",
 ]
 AFTER_IT = {
     "operations.notifications.send_notifications": "notices",

@@ -155,7 +155,7 @@ HOMES = {  # each third-party library and the only places that import it
     "leather": {"loadsheet.reports.web.charts"},
     "uvicorn": {"loadsheet.exchange"},
     "pandas": {"loadsheet.reconcile"},
-    "holidays": {"loadsheet.reports.reconciliation.ages", "loadsheet.operations.expected_files"},
+    "holidays": {"loadsheet.reports.reconciliation.worklist", "loadsheet.operations.expected_files"},
     "rich": {"loadsheet.cli"},
     "click": {"loadsheet.cli"},
     "filelock": {"loadsheet.run_archive.register", "loadsheet.ledger", "loadsheet.operations.notifications.state"},

@@ -9,8 +9,8 @@ import pytest
 from ledgers import accepted, document, drop_of, ledger_in, listing, order, plan, refused, send, tender
 
 from loadsheet.ledger import Settlement, State
-from loadsheet.reconcile import Recalled, Verdict, settle
-from loadsheet.reconcile.kept_listings import CONTENTS_BYTES_MAX, Keeping
+from loadsheet.reconcile import RecordedListings, Verdict, settle
+from loadsheet.reconcile.listings import CONTENTS_BYTES_MAX, ListingSnapshot
 from loadsheet.settings import Settings
 
 USUAL = Settings()
@@ -58,7 +58,7 @@ def test_values_that_differ_are_told_with_what_the_exchange_showed(ledger, run):
     packages = [{**package, "weight": Decimal("1.5")} for package in order(3)["packages"]]
     held = [order(1), order(2, delivery_city="Köln", total_weight=Decimal("7.125")), order(3, packages=packages)]
     first = seen(ledger, run, held)
-    again = settle(ledger.queries, Recalled([(ended(ledger, run), first.as_seen())]), run, USUAL)
+    again = settle(ledger.queries, RecordedListings([(ended(ledger, run), first.pack_snapshot())]), run, USUAL)
     assert told(again) == told(first)
     differences = [one.path for match in again.matches.values() for one in match.differences]
     assert sorted(differences) == [
@@ -87,7 +87,7 @@ def test_figures_that_the_exchange_adds_are_in_the_totals_again(ledger):
     shown = tender(1, packages=[{"package_type": "Box", "item_name": "x", "weight": "5", "weight_uom": "KG"}])
     first = settle(ledger.queries, {"tender": listing([shown])}, run, USUAL)
     assert {(one.figure, one.unit) for one in first.totals if one.listed} == {("documents", ""), ("weight", "KG")}
-    again = settle(ledger.queries, Recalled([(ended(ledger, run), first.as_seen())]), run, USUAL)
+    again = settle(ledger.queries, RecordedListings([(ended(ledger, run), first.pack_snapshot())]), run, USUAL)
     assert told(again) == told(first)
 
 
@@ -97,18 +97,18 @@ def test_an_entry_that_changed_since_is_not_verifiable(ledger):
     send(ledger, run, lambda one: accepted(one) if one.key == "A-00001" else refused(one))
     first = seen(ledger, run, [order(1)])
     assert verdicts(first) == [Verdict.MATCHED, Verdict.REFUSED]
-    shown = first.as_seen()
+    shown = first.pack_snapshot()
     over = ended(ledger, run)
     later = ledger.begin_run()
     wrong = next(ledger.queries.entries_in(State.REFUSED))
     ledger.settle(later, [Settlement(wrong.id, State.READY, "brought back")])
     send(ledger, later)
-    again = settle(ledger.queries, Recalled([(over, shown)]), run, USUAL)
+    again = settle(ledger.queries, RecordedListings([(over, shown)]), run, USUAL)
     assert verdicts(again) == [Verdict.MATCHED, Verdict.NOT_VERIFIABLE]
     looked = seen(ledger, later, [order(1), order(2)])
     both = settle(
         ledger.queries,
-        Recalled([(over, shown), (ended(ledger, later), looked.as_seen())]),
+        RecordedListings([(over, shown), (ended(ledger, later), looked.pack_snapshot())]),
         later,
         USUAL,
         drops=ledger.queries.drops_of(over, later),
@@ -123,7 +123,7 @@ def test_absence_proves_only_what_it_proved_then(ledger, run):
     assert verdicts(partial) == [Verdict.MATCHED, Verdict.NOT_VERIFIABLE, Verdict.MATCHED]
     assert verdicts(whole) == [Verdict.MATCHED, Verdict.MISSING, Verdict.MATCHED]
     for found in (partial, whole):
-        again = settle(ledger.queries, Recalled([(over, found.as_seen())]), run, USUAL)
+        again = settle(ledger.queries, RecordedListings([(over, found.pack_snapshot())]), run, USUAL)
         assert told(again) == told(found)
     assert [one.key for one in again.only_listed] == ["A-00008"]
 
@@ -138,7 +138,7 @@ def test_what_nobody_can_read_is_as_if_it_had_not_been_kept(ledger, run):
         zlib.compress(msgspec.msgpack.encode({"a": 1})),
         zlib.compress(b"\x05"),
     ):
-        again = settle(ledger.queries, Recalled([(ended(ledger, run), shown)]), run, USUAL)
+        again = settle(ledger.queries, RecordedListings([(ended(ledger, run), shown)]), run, USUAL)
         assert verdicts(again) == [Verdict.NOT_VERIFIABLE] * 3
         assert [leg.read for leg in again.legs] == [False]
 
@@ -146,9 +146,9 @@ def test_what_nobody_can_read_is_as_if_it_had_not_been_kept(ledger, run):
 def test_contents_are_kept_up_to_a_limit_and_nothing_is_said_beyond_it(ledger, run):
     long = "x" * (CONTENTS_BYTES_MAX - 100)
     first = seen(ledger, run, [order(1, delivery_city=long), order(2, delivery_city=long), order(3)])
-    shown = first.as_seen()
+    shown = first.pack_snapshot()
     assert len(shown) < 100_000
-    again = settle(ledger.queries, Recalled([(ended(ledger, run), shown)]), run, USUAL)
+    again = settle(ledger.queries, RecordedListings([(ended(ledger, run), shown)]), run, USUAL)
     assert verdicts(again) == [Verdict.VALUE_DIFFERENCE, Verdict.NOT_VERIFIABLE, Verdict.MATCHED]
 
 
@@ -157,7 +157,7 @@ def test_what_agrees_costs_next_to_nothing(tmp_path):
         run = ledger.begin_run()
         planned(ledger, run, 1)
         entry = next(ledger.queries.entries_in(State.READY))
-    keeping = Keeping()
+    snapshot = ListingSnapshot()
     for number in range(50_000):
-        keeping.add(entry._replace(id=number + 1), 1, (), {})
-    assert len(keeping.pack((), (), (), "")) < 2_000
+        snapshot.add(entry._replace(id=number + 1), 1, (), {})
+    assert len(snapshot.pack((), (), (), "")) < 2_000

@@ -6,7 +6,7 @@ import pytest
 from loadsheet.ledger import ColumnGuide
 from loadsheet.mapping.patterns import describe_pattern
 from loadsheet.problems import CATALOGUE, Problem, Where
-from loadsheet.reports.fix_workbook.errors import Errors
+from loadsheet.reports.fix_workbook.pages import Errors
 from loadsheet.reports.fix_workbook.texts import WordedProblem, takes_of, word_problem
 from loadsheet.reports.fix_workbook.texts_de import GERMAN
 from loadsheet.reports.fix_workbook.texts_en import ENGLISH

@@ -18,7 +18,7 @@ from shared_ledger import a_fleet
 from loadsheet.problems import Problem, Where
 from loadsheet.reconcile import settle
 from loadsheet.reports.web import write_index
-from loadsheet.reports.web.cluster import fleet_shown
+from loadsheet.reports.web.index import fleet_shown
 from loadsheet.settings import Settings
 
 SIZES = [(390, 844), (1280, 900), (2560, 1440)]

@@ -13,7 +13,7 @@ from shared_ledger import Fleet, a_fleet, joined, shared_settings
 from loadsheet.ledger import Standing
 from loadsheet.reconcile import Exceptions
 from loadsheet.reports.web import write_index
-from loadsheet.reports.web.cluster import fleet_shown
+from loadsheet.reports.web.index import fleet_shown
 
 
 def read_index(outbox):

@@ -12,7 +12,7 @@ from reported_runs import run_begun, written
 from run_with_every_outcome import night
 
 from loadsheet.reports.web.orders import Anchors, anchor
-from loadsheet.reports.web.verdict import run_verdict
+from loadsheet.reports.web.run import run_verdict
 
 
 def page_of(report):

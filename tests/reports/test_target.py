@@ -6,8 +6,7 @@ import pytest
 from small_disk import small_disk
 
 from loadsheet.problems import FolderError
-from loadsheet.reports.sheets import Column, TableSheet, open_book
-from loadsheet.reports.target import opened
+from loadsheet.reports.sheets import Column, TableSheet, open_book, opened
 
 
 def write_book(path, rows):

@@ -12,8 +12,8 @@ from loadsheet.annotation_sheet import as_written
 from loadsheet.ledger import Remark
 from loadsheet.mapping.documents import Source
 from loadsheet.problems import Where
-from loadsheet.reports.reconciliation.ages import BUCKETS, Ages, bucket_of
 from loadsheet.reports.reconciliation.workbook import free_name
+from loadsheet.reports.reconciliation.worklist import BUCKETS, Ages, bucket_of
 
 
 @pytest.fixture

@@ -44,7 +44,7 @@ class House:
         if self.reports:
             reports.write(queries, found, ended, self.settings)
         counted = {"entries": dict(found.matches.states()), "verdicts": dict(found.verdicts)}
-        ledger.end_run(ended, exit_code=exit_code, summary=counted, shown=found.as_seen((), ""))
+        ledger.end_run(ended, exit_code=exit_code, summary=counted, shown=found.pack_snapshot((), ""))
 
     def days(self, count):
         """Let days go by."""
@@ -59,7 +59,7 @@ class House:
         """The reconciliation of an old run, from what it saw then."""
         (run,) = self.ledger.queries.runs_named(run.name)
         queries = self.ledger.queries
-        recalled = reconcile.Recalled([(run, queries.listing_snapshot(run))])
+        recalled = reconcile.RecordedListings([(run, queries.listing_snapshot(run))])
         return reconcile.settle(queries, recalled, run, self.settings, drops=queries.drops_of(run))
 
     def reported_again(self, run):

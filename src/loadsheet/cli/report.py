@@ -154,7 +154,7 @@ def _unread_in(folder: str, settings: Settings, ledger: Ledger) -> list[str]:
 def _write(
     queries: LedgerQueries, told: Told, settings: Settings, *, ask: bool
 ) -> tuple[reports.Written, reconcile.Reconciliation]:
-    recalled = reconcile.Recalled([(run, queries.listing_snapshot(run)) for run in told.runs])
+    recalled = reconcile.RecordedListings([(run, queries.listing_snapshot(run)) for run in told.runs])
     seen = _listings(told.drops, settings) if ask else recalled
     reconciliation = reconcile.settle(queries, seen, told.run, settings, drops=told.drops)
     written = reports.write(

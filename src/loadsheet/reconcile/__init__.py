@@ -5,11 +5,10 @@ listings are fetched, what reports look like, and what a source file is.
 """
 
 from loadsheet.reconcile.balance import FATES, IGNORED, WORST_FIRST, Balance, TableBalance
-from loadsheet.reconcile.entry_verdicts import settle
+from loadsheet.reconcile.entry_verdicts import Reconciliation, settle
 from loadsheet.reconcile.exceptions import Exceptions
 from loadsheet.reconcile.fields import FieldMatch, gap_of
-from loadsheet.reconcile.findings import Reconciliation
-from loadsheet.reconcile.kept_listings import Recalled
+from loadsheet.reconcile.listings import RecordedListings
 from loadsheet.reconcile.totals import RED, Share, Total
 from loadsheet.reconcile.verdicts import (
     AGREES,
@@ -39,8 +38,8 @@ __all__ = [
     "Leg",
     "Match",
     "OnlyListed",
-    "Recalled",
     "Reconciliation",
+    "RecordedListings",
     "Share",
     "TableBalance",
     "Total",

@@ -1,12 +1,16 @@
-"""The reconciliation's verb: the verdict on every entry of a run, the tie-out and the control totals.
+"""`settle` gives every entry of a run its verdict, with the row balance and the control totals; `Reconciliation` is the result.
 
-Reads the ledger and the listings that are passed in; calls nobody and changes nothing. Entries come in batches, so that memory
-does not grow with them: what the ledger knows of their lanes is asked for a batch.
+Reads the ledger and the listings that are passed in. Makes no calls and changes nothing. Entries come in batches, so memory does not grow
+with them: the ledger is asked about their records once a batch.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from decimal import Decimal
+from functools import cached_property
 from itertools import islice
+from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
@@ -23,21 +27,121 @@ from loadsheet.contract import (
     measures_of,
     outermost,
 )
-from loadsheet.ledger import Drop, Entry, Run, State
+from loadsheet.ledger import Drop, Entry, MissingRecords, Run, State
 from loadsheet.ledger.planning import waits_as
 from loadsheet.ledger.queries import LedgerQueries
-from loadsheet.reconcile.balance import Tally
-from loadsheet.reconcile.exceptions import follow_up
-from loadsheet.reconcile.fields import FieldTally
-from loadsheet.reconcile.findings import Reconciliation
-from loadsheet.reconcile.kept_listings import Keeping, Recalled
-from loadsheet.reconcile.listing_index import Listed
+from loadsheet.reconcile.balance import Balance, Tally
+from loadsheet.reconcile.exceptions import Exceptions, follow_up
+from loadsheet.reconcile.fields import FieldMatch, FieldTally
+from loadsheet.reconcile.listings import ListingIndex, ListingSnapshot, RecordedListings
 from loadsheet.reconcile.match_table import Matches
-from loadsheet.reconcile.matching import PROVABLE, TRACED, UNKNOWN_LANE, Lane, by_rule, lanes_of, stranger
-from loadsheet.reconcile.totals import Adder, Total
-from loadsheet.reconcile.units import units_left_out, with_units
-from loadsheet.reconcile.verdicts import Leg, Match, OnlyListed, Verdict
+from loadsheet.reconcile.totals import RED, Adder, Share, Total, units_left_out, with_units
+from loadsheet.reconcile.verdicts import (
+    NEEDS_SOMEONE,
+    PROVABLE,
+    TRACED,
+    UNKNOWN_RECORD,
+    Leg,
+    Match,
+    OnlyListed,
+    RecordState,
+    Verdict,
+    as_only_listed,
+    by_rule,
+    record_states,
+)
 from loadsheet.settings import Settings
+
+_SHOWN_BY_LISTINGS = frozenset(
+    {
+        Verdict.MATCHED,
+        Verdict.WITHIN_TOLERANCE,
+        Verdict.VALUE_DIFFERENCE,
+        Verdict.UNCHANGED,
+        Verdict.MISSING,
+        Verdict.STILL_LISTED,
+        Verdict.LISTED_TWICE,
+        Verdict.NOT_VERIFIABLE,
+    }
+)
+
+
+class Unverified(NamedTuple):
+    """So many entries of `all` that a listing should show cannot be verified, because it was not whole."""
+
+    leg: Leg
+    entries: int
+    all: int
+
+
+@dataclass(frozen=True)
+class Reconciliation:
+    """All that a run's reconciliation found. `matches` holds one match for each entry, in the ledger's order."""
+
+    matches: Matches
+    only_listed: tuple[OnlyListed, ...]
+    legs: tuple[Leg, ...]
+    balance: Balance
+    totals: tuple[Total, ...]
+    exceptions: Exceptions = field(default_factory=Exceptions)
+    fields: tuple[FieldMatch, ...] = ()
+    shares: tuple[Share, ...] = ()
+    seen: ListingSnapshot = field(default_factory=ListingSnapshot)
+
+    @cached_property
+    def verdicts(self) -> Counter[Verdict]:
+        """How many entries have each verdict."""
+        return self.matches.verdicts()
+
+    @cached_property
+    def states(self) -> Counter[State]:
+        """How many entries are in each state."""
+        return self.matches.states()
+
+    @property
+    def balances(self) -> bool:
+        """Whether all rows read and all entries of the ledger are accounted for, each once."""
+        return self.balance.balances and self.balance.entries == self.verdicts.total()
+
+    @property
+    def needs_someone(self) -> int:
+        """How many entries wait for a person."""
+        return sum(self.verdicts[verdict] for verdict in NEEDS_SOMEONE)
+
+    @cached_property
+    def unverified(self) -> tuple[Unverified, ...]:
+        """What cannot be verified of each subject whose listing was read and is not whole."""
+        totals, counts = Counter[str](), Counter[str]()
+        for (operation, verdict), count in self.matches.of_operations().items():
+            subject = BY_NAME[operation].subject
+            totals[subject] += count if verdict in _SHOWN_BY_LISTINGS and BY_NAME[operation].proved_by else 0
+            counts[subject] += count if verdict is Verdict.NOT_VERIFIABLE else 0
+        partial = (leg for leg in self.legs if leg.read and not leg.complete and counts[leg.subject])
+        return tuple(Unverified(leg, counts[leg.subject], totals[leg.subject]) for leg in partial)
+
+    @property
+    def red_totals(self) -> int:
+        """How many control totals differ between their legs."""
+        return sum(total.says in RED for total in self.totals)
+
+    def pack_snapshot(
+        self,
+        remarks: Sequence[str] = (),
+        forecast: str = "",
+        inbox: Mapping[str, Any] = MappingProxyType({}),
+        missing_records: Mapping[int, MissingRecords] = MappingProxyType({}),
+    ) -> bytes:
+        """What the listings showed of the entries, packed for the ledger, with what else the run has to say (see `RecordedListings`)."""
+        return self.seen.pack(
+            self.legs, self.only_listed, remarks, forecast, inbox=inbox, missing_records=missing_records
+        )
+
+    def faults(self) -> Iterator[str]:
+        """Why it does not balance, a sentence each; none if it does."""
+        yield from self.balance.faults()
+        if self.balance.entries != self.verdicts.total():
+            yield f"{self.balance.entries} entries in the ledger, {self.verdicts.total()} verdicts"
+
 
 _DECODER = msgspec.json.Decoder(dict[str, Any], float_hook=Decimal)
 _NOTHING: dict[str, Any] = {}
@@ -50,7 +154,7 @@ _Item = TypeVar("_Item")
 @exactly()
 def settle(
     queries: LedgerQueries,
-    listings: Mapping[str, Listing | None] | Recalled,
+    listings: Mapping[str, Listing | None] | RecordedListings,
     run: Run,
     settings: Settings,
     *,
@@ -62,7 +166,7 @@ def settle(
     it was not asked for or could not be read. Or they are what earlier runs saw. Whether it balances is for the caller to ask
     (`Reconciliation.balances`).
     """
-    listed = listings if isinstance(listings, Recalled) else Listed(listings)
+    listed = listings if isinstance(listings, RecordedListings) else ListingIndex(listings)
     judge = _Judge(queries, listed, settings)
     for drop in queries.drops_of(run) if drops is None else drops:
         judge.tally.open(drop)
@@ -70,24 +174,24 @@ def settle(
             judge.settle(batch)
         judge.tally.leave_out(drop, queries.ignored_of(drop.id))
     legs = tuple(leg for name, leg in sorted(listed.legs.items()) if leg.read or name in judge.subjects)
-    strangers = listed.only_listed if isinstance(listed, Recalled) else judge.strangers(listed)
+    only_listed = listed.only_listed if isinstance(listed, RecordedListings) else judge.only_listed_records(listed)
     return Reconciliation(
         judge.matches,
-        strangers,
+        only_listed,
         legs,
         judge.tally.balance(),
         tuple(judge.totals()),
-        follow_up(queries, run, judge.matches, judge.again),
-        judge.fields.told(),
+        follow_up(queries, run, judge.matches, judge.verdicts_of_earlier),
+        judge.fields.field_matches(),
         judge.adder.shares(),
-        judge.keeping,
+        judge.snapshot,
     )
 
 
 class _Judge:
     """Takes entries a batch at a time: gives each its verdict, counts their rows, adds their figures up."""
 
-    def __init__(self, queries: LedgerQueries, listed: Listed | Recalled, settings: Settings) -> None:
+    def __init__(self, queries: LedgerQueries, listed: ListingIndex | RecordedListings, settings: Settings) -> None:
         self._queries, self._listed = queries, listed
         self._tolerances = Tolerances(Decimal(str(settings.weight_tolerance)), Decimal(str(settings.money_tolerance)))
         self._waiting: dict[
@@ -95,16 +199,16 @@ class _Judge:
         ] = {}  # of listed lanes that nothing accounts for yet: the state of this run's entry
         self.subjects: set[str] = set()  # of which a listing could show an entry
         self.fields = FieldTally()
-        self.matches, self.tally, self.adder, self.keeping = Matches(), Tally(), Adder(), Keeping()
+        self.matches, self.tally, self.adder, self.snapshot = Matches(), Tally(), Adder(), ListingSnapshot()
 
     def settle(self, entries: Sequence[Entry]) -> None:
         """The next entries."""
-        entries = self._as_they_count(entries)
+        entries = self._with_effective_states(entries)
         traces = list(self._queries.traces_on(sorted({entry.lane for entry in entries}), *TRACED))
-        lanes, units = lanes_of(traces), units_left_out(self._queries, entries, traces)
+        lanes, units = record_states(traces), units_left_out(self._queries, entries, traces)
         places = self._listed.find(entries)
         for entry, found in zip(entries, places, strict=True):
-            lane = lanes.get(entry.lane, UNKNOWN_LANE)
+            lane = lanes.get(entry.lane, UNKNOWN_RECORD)
             self._account_for(entry, lane, found)
             given = units.get(entry.id, {})
             leg = self._listed.leg_of(entry)
@@ -113,17 +217,17 @@ class _Judge:
             if alike and entry.removed:
                 ruled = self._without_contents(entry)
             listed = self._listed.record(entry, found) if alike and ruled is not Verdict.NOT_VERIFIABLE else None
-            otherwise = self._add(entry, ruled, listed, lane, given)
+            different = self._add(entry, ruled, listed, lane, given)
             if leg.read and (alike or _listing_decides(entry, lane)) and not (alike and entry.removed):
-                self.keeping.add(entry, len(found), otherwise, listed)
+                self.snapshot.add(entry, len(found), different, listed)
 
-    def again(self, entries: Sequence[Entry]) -> Iterator[Match]:
+    def verdicts_of_earlier(self, entries: Sequence[Entry]) -> Iterator[Match]:
         """The verdicts on entries of earlier runs that were accepted or are unchanged, which count for nothing else here."""
-        entries = self._as_they_count(entries)
-        lanes = lanes_of(self._queries.traces_on(sorted({entry.lane for entry in entries}), *TRACED))
+        entries = self._with_effective_states(entries)
+        lanes = record_states(self._queries.traces_on(sorted({entry.lane for entry in entries}), *TRACED))
         for entry, place in zip(entries, self._listed.find(entries), strict=True):
             leg = self._listed.leg_of(entry)
-            lane = lanes.get(entry.lane, UNKNOWN_LANE)
+            lane = lanes.get(entry.lane, UNKNOWN_RECORD)
             ruled = by_rule(entry, lane, leg, len(place))
             if ruled is None and entry.removed:
                 yield Match(entry.id, entry.operation, entry.state, self._without_contents(entry))
@@ -131,13 +235,13 @@ class _Judge:
                 listed = self._listed.record(entry, place)
                 found = _compare(entry, _DECODER.decode(entry.payload), listed, self._tolerances)
                 yield Match(entry.id, entry.operation, entry.state, _verdict(found, entry.state), *found)
-                self.keeping.add(entry, len(place), _fields(found), listed)
+                self.snapshot.add(entry, len(place), _fields(found), listed)
             else:
                 yield Match(entry.id, entry.operation, entry.state, ruled)
                 if leg.read and _listing_decides(entry, lane):
-                    self.keeping.add(entry, len(place), (), None)
+                    self.snapshot.add(entry, len(place), (), None)
 
-    def _as_they_count(self, entries: Sequence[Entry]) -> list[Entry]:
+    def _with_effective_states(self, entries: Sequence[Entry]) -> list[Entry]:
         """The entries, each with the state that its verdict comes from: of one that repeats what is not accepted yet, that of the other."""
         unchanged = [one.id for one in entries if one.state is State.UNCHANGED and waits_as(one.reason)]
         states = self._queries.repeats(unchanged) if unchanged else {}
@@ -149,9 +253,9 @@ class _Judge:
         """The verdict on an entry that is listed once, and of which nobody can say any more what was sent: what its run saw, as far as that
         is what is told; today's listing can be held against nothing.
         """
-        if not isinstance(self._listed, Recalled):
+        if not isinstance(self._listed, RecordedListings):
             return Verdict.NOT_VERIFIABLE
-        if not self._listed.is_otherwise(entry):
+        if not self._listed.is_different(entry):
             return _verdict(_AS_SENT, entry.state)
         if self._queries.exceptions_of([entry.id]):
             return Verdict.VALUE_DIFFERENCE
@@ -161,20 +265,20 @@ class _Judge:
         """The control totals, each with what its legs say together."""
         tolerated = self.matches.verdicts()[Verdict.WITHIN_TOLERANCE]
         for total in self.adder.totals():
-            yield total.judged(self._listed.legs.get(total.subject), self._tolerances, tolerated)
+            yield total.with_result(self._listed.legs.get(total.subject), self._tolerances, tolerated)
 
-    def strangers(self, listed: Listed) -> tuple[OnlyListed, ...]:
+    def only_listed_records(self, listed: ListingIndex) -> tuple[OnlyListed, ...]:
         """The listed records that nothing here accounts for, by subject and key."""
         found: set[OnlyListed] = set()
         for names in _batches(listed.unclaimed()):
-            lanes = lanes_of(self._queries.traces_on(sorted(set(names)), *TRACED))
+            lanes = record_states(self._queries.traces_on(sorted(set(names)), *TRACED))
             for name in names:
-                lane = lanes.get(name, UNKNOWN_LANE)
+                lane = lanes.get(name, UNKNOWN_RECORD)
                 if not lane.expected:
-                    found.add(stranger(name, lane, self._waiting.get(name, "")))
+                    found.add(as_only_listed(name, lane, self._waiting.get(name, "")))
         return tuple(sorted(found, key=lambda one: f"{one.subject}:{one.key}"))
 
-    def _account_for(self, entry: Entry, lane: Lane, found: range) -> None:
+    def _account_for(self, entry: Entry, lane: RecordState, found: range) -> None:
         if not found:
             return
         if lane.expected or entry.id == lane.last:  # a deletion of this run has its own verdict
@@ -183,7 +287,12 @@ class _Judge:
             self._waiting[entry.lane] = entry.state
 
     def _add(
-        self, entry: Entry, ruled: Verdict | None, listed: dict[str, Any] | None, lane: Lane, units: Mapping[str, str]
+        self,
+        entry: Entry,
+        ruled: Verdict | None,
+        listed: dict[str, Any] | None,
+        lane: RecordState,
+        units: Mapping[str, str],
     ) -> tuple[str, ...]:
         """Take an entry; returns the fields in which the listed record is not as it was sent, or adds up otherwise."""
         operation = BY_NAME[entry.operation]
@@ -205,7 +314,7 @@ class _Judge:
         return (*figures, *_fields(found))
 
 
-def _listing_decides(entry: Entry, lane: Lane) -> bool:
+def _listing_decides(entry: Entry, lane: RecordState) -> bool:
     return by_rule(entry, lane, _UNREAD, 0) is Verdict.NOT_VERIFIABLE
 
 

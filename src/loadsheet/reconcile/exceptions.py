@@ -22,8 +22,7 @@ from loadsheet.ledger import Entry, Run, Standing, State, Trace
 from loadsheet.ledger.exceptions import chunks
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.reconcile.match_table import Matches
-from loadsheet.reconcile.matching import BY_STATE, EVENTS, PROVABLE, TRACED
-from loadsheet.reconcile.verdicts import AGREES, NEEDS_SOMEONE, Match, Verdict
+from loadsheet.reconcile.verdicts import AGREES, BY_STATE, EVENTS, NEEDS_SOMEONE, PROVABLE, TRACED, Match, Verdict
 
 LATER = "a later document was accepted"
 """Why an exception is closed whose entry itself was never accepted."""
@@ -75,7 +74,7 @@ def follow_up(queries: LedgerQueries, run: Run, matches: Matches, judge: Judge) 
     return Exceptions(tuple(sorted(standings, key=lambda one: (one.opened_at, one.entry))))
 
 
-class _Now(NamedTuple):
+class _CurrentVerdict(NamedTuple):
     verdict: Verdict
     found: tuple[Difference, ...] = ()
 
@@ -95,41 +94,45 @@ class _Part:
         self._later = self._last_of_each(settled)
         self._mended: Collection[int] = frozenset()
         remarked = queries.remarks_on([entry for entry in some if entry in known])
-        self._words = {entry: said["status"].value for entry, said in remarked.items() if "status" in said}
-        self._now = {entry: _Now(match.verdict, match.differences) for entry, match in _matched(matches, some)}
+        self._words = {entry: remarks["status"].value for entry, remarks in remarked.items() if "status" in remarks}
+        self._now = {
+            entry: _CurrentVerdict(match.verdict, match.differences) for entry, match in _matched(matches, some)
+        }
         rest = [entry for entry in some if entry not in self._now and self._traces[entry].state not in BY_STATE]
         for match in judge(list(queries.entries_by_id(rest))) if rest else ():
-            self._now[match.entry] = _Now(match.verdict, match.differences)
+            self._now[match.entry] = _CurrentVerdict(match.verdict, match.differences)
 
     def standings(self, run: Run, mended: Collection[int]) -> Iterator[Standing]:
         """How each of them stands now; `mended` are those whose rows came back and were accepted."""
         self._mended = mended
         for entry, trace in sorted(self._traces.items()):
-            now = self._now.get(entry) or _Now(BY_STATE[trace.state])
+            now = self._now.get(entry) or _CurrentVerdict(BY_STATE[trace.state])
             kept = self._known.get(entry)
             if kept is None:
                 opened = Standing(entry, run.name, run.started_at, now.verdict.value, now.found)
-                yield opened._replace(closed=LATER if self._is_passed(trace, now) else "")
+                yield opened._replace(closed=LATER if self._is_superseded(trace, now) else "")
             else:
-                yield self._carried_on(trace, kept, now)
+                yield self._updated(trace, kept, now)
 
-    def _carried_on(self, trace: Trace, kept: Standing, now: _Now) -> Standing:
+    def _updated(self, trace: Trace, kept: Standing, now: _CurrentVerdict) -> Standing:
         before = kept._replace(closed="", closed_run="")
         if now.verdict is Verdict.NOT_VERIFIABLE and kept.verdict not in _STATES_SAY:
-            now = _Now(Verdict(kept.verdict), kept.found)  # what a listing showed is not gone because none was read
-        told = (now.verdict.value, now.found)
+            now = _CurrentVerdict(
+                Verdict(kept.verdict), kept.found
+            )  # what a listing showed is not gone because none was read
+        finding = (now.verdict.value, now.found)
         word = self._words.get(trace.id, "")
-        if word in WORDS and told == kept.told:
+        if word in WORDS and finding == kept.told:
             return before._replace(closed=word, closed_run=kept.closed_run)
         if now.verdict in AGREES or now.verdict is Verdict.NOT_VERIFIABLE:
             because = now.verdict.value if now.verdict in AGREES else SINCE
             return before._replace(closed=because, closed_run=kept.closed_run)
-        closed = LATER if self._is_passed(trace, now) else ""
+        closed = LATER if self._is_superseded(trace, now) else ""
         return before._replace(
-            verdict=told[0], found=told[1], closed=closed, closed_run=kept.closed_run if closed else ""
+            verdict=finding[0], found=finding[1], closed=closed, closed_run=kept.closed_run if closed else ""
         )
 
-    def _is_passed(self, trace: Trace, now: _Now) -> bool:
+    def _is_superseded(self, trace: Trace, now: _CurrentVerdict) -> bool:
         if now.verdict not in _STATES_SAY:
             return False
         if trace.id in self._mended:

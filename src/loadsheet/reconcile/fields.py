@@ -78,7 +78,7 @@ class FieldTally:
         for one in tolerated:
             self._differ(subject, key, one).tolerated += 1
 
-    def told(self) -> tuple[FieldMatch, ...]:
+    def field_matches(self) -> tuple[FieldMatch, ...]:
         """All fields that were compared, by subject, those with most differences first."""
         compared: Counter[tuple[str, str]] = Counter()
         for operation, shapes in self._shapes.items():

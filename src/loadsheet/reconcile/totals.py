@@ -1,17 +1,85 @@
-"""Control totals: the figures of all records added up on each leg, units and currencies never mixed.
+"""Control totals: the figures of all records, added up on each leg. Units and currencies are never mixed.
 
-Counts the records that creates and updates carry; what adds up, and under which field names, is the contract's to say.
+Counts the records that creates and updates carry. The contract declares what adds up and in which fields it stands. An update that leaves
+out a unit is counted in the unit that the record has: from the accepted calls on it, else from its listing.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import cache
 from typing import Any, NamedTuple
 
-from loadsheet.contract import BY_NAME, MEASURES, Measure, Scale, Tolerances, amounts, fields_of, measures_of
-from loadsheet.ledger import Entry, State
+import msgspec
+
+from loadsheet.contract import (
+    BY_NAME,
+    MEASURES,
+    Action,
+    Measure,
+    Operation,
+    Scale,
+    Tolerances,
+    amounts,
+    fields_of,
+    measures_of,
+    units_in,
+    units_lacking,
+)
+from loadsheet.ledger import Entry, State, Trace
+from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.reconcile.verdicts import Leg
+
+_decode = msgspec.json.Decoder(dict[str, Any], float_hook=Decimal).decode
+
+
+def units_left_out(
+    queries: LedgerQueries, entries: Sequence[Entry], traces: Sequence[Trace]
+) -> dict[int, Mapping[str, str]]:
+    """For each update that names no unit of one of its figures: the units that its record had then, by their fields. `traces` are those of
+    its lane, in the order in which they got there.
+    """
+    lacking = {one.id: one.lane for one in entries if _lacks(one)}
+    if not lacking:
+        return {}
+    lanes = {*lacking.values()}
+    made = [one for one in traces if one.lane in lanes and one.state is State.ACCEPTED and _has_figures(one.operation)]
+    contents = {one.id: _units(one) for one in queries.entries_by_id([one.id for one in made])}
+    stands: dict[str, dict[str, str]] = {lane: {} for lane in lanes}
+    found: dict[int, Mapping[str, str]] = {}
+    for one in made:
+        stands[one.lane] = {**stands[one.lane], **contents[one.id]}
+        if one.id in lacking:
+            found[one.id] = stands[one.lane]
+    return {entry: found.get(entry, stands[lane]) for entry, lane in lacking.items()}
+
+
+def with_units(
+    operation: Operation, record: dict[str, Any], units: Mapping[str, str], listed: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """A record with the units that it leaves out beside its figures."""
+    if operation.action is not Action.UPDATE:
+        return record
+    names = units_lacking(measures_of(operation), record)
+    given = {name: units.get(name) or (listed or {}).get(name) for name in names}
+    return {**record, **{name: unit for name, unit in given.items() if unit}} if names else record
+
+
+def _lacks(entry: Entry) -> bool:
+    operation, content = BY_NAME[entry.operation], entry.payload or entry.figures
+    if operation.action is not Action.UPDATE or not content:
+        return False
+    return bool(units_lacking(measures_of(operation), _decode(content)))
+
+
+def _has_figures(operation: str) -> bool:
+    return bool(measures_of(BY_NAME[operation]))
+
+
+def _units(entry: Entry) -> dict[str, str]:
+    content = entry.payload or entry.figures
+    return units_in(measures_of(BY_NAME[entry.operation]), _decode(content)) if content else {}
+
 
 _DOCUMENTS = Measure("documents", Scale.COUNT, "")
 _NONE, _ONE = Decimal(0), Decimal(1)
@@ -45,7 +113,7 @@ class Total:
     tolerance: Decimal = Decimal(0)
     says: str = field(default="", kw_only=True)
 
-    def judged(self, leg: Leg | None, tolerances: Tolerances, tolerated: int) -> "Total":
+    def with_result(self, leg: Leg | None, tolerances: Tolerances, tolerated: int) -> "Total":
         """The same with what its legs say together. Each of the `tolerated` documents may differ by the tolerance."""
         each = {Scale.WEIGHT: tolerances.weight, Scale.MONEY: tolerances.money}.get(self.scale, Decimal(0))
         tolerance = each * max(1, tolerated)
@@ -117,16 +185,16 @@ class Adder:
             for subject in MEASURES
             for rank, measure in enumerate((_DOCUMENTS, *MEASURES[subject]))
         }
-        told: dict[tuple[str, int, str], list[Decimal]] = {}
+        sums_of: dict[tuple[str, int, str], list[Decimal]] = {}
         for (subject, _, legs), booked in self._sums.items():
             for (name, unit), amount in booked.items():
-                sums = told.setdefault((subject, figures[subject, name][0], unit), [Decimal(0)] * 5)
+                sums = sums_of.setdefault((subject, figures[subject, name][0], unit), [Decimal(0)] * 5)
                 for leg in legs:
                     sums[leg] += amount
         named = {(subject, rank): measure for (subject, _), (rank, measure) in figures.items()}
         return tuple(
             Total(subject, named[subject, rank].name, unit, named[subject, rank].scale, *sums)
-            for (subject, rank, unit), sums in sorted(told.items())
+            for (subject, rank, unit), sums in sorted(sums_of.items())
         )
 
     def shares(self) -> tuple[Share, ...]:

@@ -7,13 +7,13 @@ what the rows mean. Memory stays flat: XlsxWriter keeps one row of each sheet (c
 import csv
 import hashlib
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, TypeVar
 
 import xlsxwriter  # type: ignore[import-untyped]  # has annotations but no py.typed
 from xlsxwriter.exceptions import FileCreateError  # type: ignore[import-untyped]  # as above
@@ -22,7 +22,63 @@ from xlsxwriter.utility import xl_range, xl_range_abs  # type: ignore[import-unt
 from loadsheet.reports.atomic_files import placed
 from loadsheet.reports.quick import QuickRows
 from loadsheet.reports.safety import csv_text, sheet_text
-from loadsheet.reports.target import opened
+
+_Done = TypeVar("_Done")
+
+
+class Target:
+    """The file that a workbook is written to. It raises OSError once; after that it accepts and drops everything.
+
+    Python's archives try to complete themselves when they are deleted, long after the failure was reported. That would fail again,
+    with a traceback that no caller can catch.
+    """
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file, self._failed = file, False
+        self._place = 0  # archives ask for the position even after a failure
+
+    def write(self, data: bytes) -> int:
+        """Write these bytes."""
+        self._place += len(data)
+        return self._tried(lambda: self._file.write(data), len(data))
+
+    def seek(self, offset: int) -> int:
+        """Go to a place."""
+        self._place = offset
+        return self._tried(lambda: self._file.seek(offset), offset)
+
+    def tell(self) -> int:
+        """The place."""
+        return self._place
+
+    def flush(self) -> None:
+        """Flush to the system."""
+        self._tried(self._file.flush, None)
+
+    def end(self) -> None:
+        """Drop everything from now on."""
+        self._failed = True
+
+    def _tried(self, act: Callable[[], _Done], instead: _Done) -> _Done:
+        if self._failed:
+            return instead
+        try:
+            return act()
+        except OSError:
+            self._failed = True
+            raise
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[Target]:
+    """Open a new file at `path` for a `with` block; after it, writes are dropped. Raises OSError if it cannot be created or written."""
+    with path.open("wb") as file:
+        target = Target(file)
+        try:
+            yield target
+        finally:
+            target.end()
+
 
 ROWS_MAX = 1_048_576
 CREATED = datetime(2000, 1, 1)  # noqa: DTZ001 (a workbook property without a zone, fixed so that equal reports are equal files)

@@ -215,7 +215,7 @@ class _Replay:
             self._calls = calls.count
             known = (rows_of(self._members, table) for table in ("entries", "events", "attempts"))
             self._tell(unexplained(*known))
-            recalled = reconcile.Recalled([(run, queries.listing_snapshot(run))])
+            recalled = reconcile.RecordedListings([(run, queries.listing_snapshot(run))])
             drops = [queries.drop(one) for one in self._manifest.touched]
             found = reconcile.settle(queries, recalled, run, self._settings, drops=drops)
             written = reports.write(

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 from loadsheet import inbox
 from loadsheet.ledger import Ledger
-from loadsheet.reconcile.kept_listings import abridged, entries_with_contents
+from loadsheet.reconcile.listings import abridged, entries_with_contents
 from loadsheet.settings import Settings
 
 

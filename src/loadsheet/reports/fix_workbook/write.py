@@ -1,34 +1,67 @@
-"""What goes back to a sender to be fixed: for each drop with anything to fix a workbook, and its rows as CSV where that is wished for.
+"""The files that go back to a sender: for each drop with something to fix a workbook, and its rows as CSV if the settings ask for it.
 
-Owns: which entries are a sender's to fix, the names of the files, and the order of the sheets. A drop that needs no fixing gets nothing
-here: its results files say so. Feed it a drop and all its entries; equal ledgers give equal bytes.
+Decides which entries a sender can fix, the names of the files and the order of the sheets. A drop with nothing to fix gets no file. Add a
+drop and all its entries; equal ledgers give equal bytes. `orders.csv` gives `orders.fix.csv`, written as the source was, so that the same
+reader reads it: delimiter, encoding and the sender's cells stay as they were, even `-5`, with plain CSV quoting (RFC 4180). Only our own
+texts are made safe for spreadsheets.
 """
 
+import csv
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from heapq import merge
 from operator import attrgetter
 from pathlib import Path
 
-from loadsheet.fix_marks import PROPERTY, Mark, sheet_titles
-from loadsheet.ledger import ColumnGuide, Drop, Entry, Run, State
+from loadsheet.fix_marks import PROPERTY, ROW_COLUMN, Mark, sheet_titles
+from loadsheet.ledger import ColumnGuide, Drop, Entry, Run, SourceTable, State
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.problems import Problem, column_letters
-from loadsheet.reports.atomic_files import safe_name
-from loadsheet.reports.fix_workbook.csv_rows import write_rows
-from loadsheet.reports.fix_workbook.errors import Errors
-from loadsheet.reports.fix_workbook.pages import Spot, aside_page, changed_page, errors_page, origin_of, read_page
-from loadsheet.reports.fix_workbook.rows import FixRows, Place, Remark, also_of, place_of, placed_at
+from loadsheet.reports.atomic_files import placed, safe_name
+from loadsheet.reports.fix_workbook.pages import (
+    Errors,
+    Spot,
+    aside_page,
+    changed_page,
+    errors_page,
+    origin_of,
+    read_page,
+)
+from loadsheet.reports.fix_workbook.rows import FixRow, FixRows, Place, Remark, also_of, place_of, placed_at
 from loadsheet.reports.fix_workbook.sheets import LISTS, FixSheet, Shared, link_to
-from loadsheet.reports.fix_workbook.texts import WordedProblem, Words, word_problem
+from loadsheet.reports.fix_workbook.texts import WordedProblem, Words, lines_of, word_problem
 from loadsheet.reports.fix_workbook.texts_de import GERMAN
 from loadsheet.reports.fix_workbook.texts_en import ENGLISH
 from loadsheet.reports.fix_workbook.value_changes import changes_of
-from loadsheet.reports.safety import fits
+from loadsheet.reports.safety import csv_text, fits
 from loadsheet.reports.sheets import Book, open_book
 from loadsheet.settings import Settings
+
+_DELIMITERS = {"comma": ",", "semicolon": ";", "tab": "\t", "pipe": "|", "space": " "}
+
+
+def write_rows(path: Path, table: SourceTable, rows: Iterable[FixRow], words: Words) -> None:
+    """Write rows, with what to fix before them and their marks behind. Raises LoadsheetError if that fails."""
+    encoding, delimiter = _encoding(table.found.get("encoding", "")), table.found.get("delimiter", "")
+    with placed(path) as part, part.open("w", encoding=encoding, errors="replace", newline="") as file:
+        writer = csv.writer(file, delimiter=_DELIMITERS.get(delimiter, delimiter if len(delimiter) == 1 else ","))
+        writer.writerow([words.what_to_fix, *table.header, ROW_COLUMN])
+        for row in rows:
+            text = "; ".join(lines_of(row, words))
+            writer.writerow([csv_text(" ".join(text.split())), *row.cells, row.mark])
+
+
+def _encoding(found: str) -> str:
+    """The codec of what reading found, such as `UTF-8 (by its byte order mark)`."""
+    name, _, how = found.partition(" (")
+    try:
+        "".encode(name or "utf-8-sig")
+    except LookupError:
+        return "utf-8-sig"
+    return "utf-8-sig" if how and name.lower() == "utf-8" else name or "utf-8-sig"
+
 
 SUFFIX = ".fix.xlsx"
 

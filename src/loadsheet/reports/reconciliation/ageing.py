@@ -13,8 +13,7 @@ from xlsxwriter.utility import xl_rowcol_to_cell as at
 
 from loadsheet.annotation_sheet import HEADS, REASONS
 from loadsheet.reports.page import Cell, Page
-from loadsheet.reports.reconciliation.ages import BUCKETS
-from loadsheet.reports.reconciliation.worklist import NO_REASON, Aged
+from loadsheet.reports.reconciliation.worklist import BUCKETS, NO_REASON, Aged
 from loadsheet.reports.sheets import Column, Formula, Kind, TableSheet, Tone
 
 WIDTHS = (26, *[13.0] * 10)

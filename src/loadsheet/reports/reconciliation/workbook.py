@@ -21,14 +21,14 @@ from loadsheet.problems import NOWHERE, Problem, Where
 from loadsheet.reconcile import AGREES, IN_ORDER, MEANINGS, NEEDS_SOMEONE, FieldMatch, Match, Reconciliation
 from loadsheet.reports.page import Cell, Page
 from loadsheet.reports.reconciliation import ageing, control, front_page, signoff
-from loadsheet.reports.reconciliation.ages import Ages
-from loadsheet.reports.reconciliation.charts import TrendCells
 from loadsheet.reports.reconciliation.control import FATES_SHOWN, fates_shown
+from loadsheet.reports.reconciliation.front_page import TrendCells
 from loadsheet.reports.reconciliation.trend import RunCounts, trend
 from loadsheet.reports.reconciliation.worklist import (
     CLOSED,
     CLOSED_COLUMNS,
     COLUMNS_PRINTED,
+    Ages,
     WorkList,
     exception_columns,
 )

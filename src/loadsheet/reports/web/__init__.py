@@ -4,8 +4,7 @@ One file each, which asks nobody for anything: styles, script and charts stand i
 everything is there; the script only searches, filters and opens. Feed `RunPage` the drops and entries of a run, then `finish`.
 """
 
-from loadsheet.reports.web.cluster import fleet_status
-from loadsheet.reports.web.index import INDEX, write_index
+from loadsheet.reports.web.index import INDEX, fleet_status, write_index
 from loadsheet.reports.web.run import PAGE, RunPage
 
 __all__ = ["INDEX", "PAGE", "RunPage", "fleet_status", "write_index"]

@@ -1,15 +1,25 @@
-"""`index.html`: the runs of an outbox, newest first, for whoever asks how it goes.
+"""`index.html`: the runs of an outbox, newest first, and the workers of a shared ledger.
 
-Owns: which runs are listed, and what is told of each. Reads the `run.json` of the newest runs, so its cost does not grow with the years;
-a folder that was deleted is not missed, and one whose `run.json` cannot be read is listed and says so.
+Reads the `run.json` of the newest runs only, so the cost does not grow over the years. Deleted folders are left out. A folder whose
+`run.json` cannot be read is listed and says so. If the workers cannot be read, the page is written without them. A page belongs to one
+shipper: of others it shows only that there is other work.
 """
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from loadsheet.ledger.codec import stamp
+from loadsheet.problems import LedgerError
+from loadsheet.settings import Settings
+
+if TYPE_CHECKING:
+    from loadsheet.ledger.shared.overview import Fleet, Worker
 
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import msgspec
 from markupsafe import Markup
@@ -19,10 +29,82 @@ from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.reconcile import AGREES, Exceptions, Verdict
 from loadsheet.reports.atomic_files import placed
 from loadsheet.reports.web.charts import Layer, columns
-from loadsheet.reports.web.cluster import FleetStatus
 from loadsheet.reports.web.orders import anchor, tone_of
 from loadsheet.reports.web.rendering import page
-from loadsheet.reports.web.verdict import CODES, run_verdict
+from loadsheet.reports.web.run import CODES, run_verdict
+
+WORKERS_SHOWN = 25
+_TONES = {"lives": "good", "silent": "bad", "ended": "plain"}
+_MINUTE_S = 60
+_OTHERS = "other work"
+
+
+class WorkerLine(NamedTuple):
+    """A worker in a line; `tone` is the colour beside its state."""
+
+    name: str
+    state: str
+    tone: str
+    seen: str
+    doing: str
+    done: int
+
+
+class FleetStatus(NamedTuple):
+    """What is told: as of when (ISO 8601 UTC), how many workers live, some of them, what of this shipper waits and for how many minutes,
+    and how often its ledger was taken over within a day.
+    """
+
+    at: str
+    alive: int
+    workers: Sequence[WorkerLine]
+    more: int
+    waiting: int
+    under_way: int
+    oldest_min: int
+    takeovers: int
+
+
+def fleet_status(settings: Settings) -> FleetStatus | None:
+    """The fleet as this shipper's page tells it; None where the ledger is nobody else's, or the fleet cannot be seen."""
+    if not settings.is_shared:
+        return None
+    from loadsheet.ledger.shared.overview import fleet_of  # noqa: PLC0415 (what speaks to PostgreSQL alone is loaded for it)
+
+    try:
+        fleet = fleet_of(settings)
+    except LedgerError:
+        return None
+    return None if fleet is None else fleet_shown(fleet, settings.shipper)
+
+
+def fleet_shown(fleet: "Fleet", shipper: str) -> FleetStatus:
+    """What is told of a fleet on the page of this shipper (empty: the only one)."""
+    queue = [one for one in fleet.queue if one.shipper == shipper]
+    taken = [one for one in fleet.takeovers if one.shipper == shipper]
+    return FleetStatus(
+        stamp(fleet.at),
+        fleet.alive,
+        [_worker_line(one, shipper) for one in fleet.workers[:WORKERS_SHOWN]],
+        max(0, len(fleet.workers) - WORKERS_SHOWN),
+        sum(one.waiting for one in queue),
+        sum(one.under_way for one in queue),
+        round(max((one.oldest_s for one in queue), default=0.0) / _MINUTE_S),
+        len(taken),
+    )
+
+
+def _worker_line(one: "Worker", shipper: str) -> WorkerLine:
+    activities = {what if not shipper else _activity(what, shipper): None for what in one.doing}
+    doing = ", ".join(activities) if one.alive else ""
+    return WorkerLine(one.name, one.state, _TONES[one.state], stamp(one.seen), doing or "nothing", one.done)
+
+
+def _activity(what: str, shipper: str) -> str:
+    """What a worker does, as a page of this shipper may say it."""
+    owner, _, more = what.partition(" ")
+    return more if owner == shipper else _OTHERS
+
 
 INDEX = "index.html"
 

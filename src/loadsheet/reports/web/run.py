@@ -1,7 +1,8 @@
-"""`run.html`: one run for whoever is asked about it in the morning.
+"""`run.html`: one run on one page.
 
-Owns: which documents are shown one by one, and in how much detail. Those that need someone come first, the most pressing before the
-others; what does not fit is counted, and told where it stands. Memory and the size of the page do not grow with the run.
+Decides which documents are shown one by one, and in how much detail. Documents that need someone come first, most urgent first. What does
+not fit is counted, with a link to where it is listed. Memory and page size do not grow with the run. `run_verdict` is the headline of a run
+here and in the index.
 """
 
 import heapq
@@ -28,7 +29,40 @@ from loadsheet.reports.sentences import (
 from loadsheet.reports.web.charts import Bar, bars
 from loadsheet.reports.web.orders import Anchors, DocumentDetails, describe_document, files_of, places_of, tone_of
 from loadsheet.reports.web.rendering import page, part
-from loadsheet.reports.web.verdict import run_verdict
+
+CODES = {
+    0: "clean",
+    1: "needs someone",
+    65: "nothing usable",
+    70: "a fault of loadsheet",
+    75: "stopped early; try again",
+    77: "stopped early; token refused",
+    78: "settings wrong",
+}
+"""Exit codes in words."""
+
+
+class RunVerdict(NamedTuple):
+    """The words, and the tone of their colour: good, bad, note or plain."""
+
+    text: str
+    tone: str
+
+
+def run_verdict(*, balances: bool, exit_code: int | None, needing: int, documents: int) -> RunVerdict:
+    """The first that is true: it does not balance, it did not get to its end, some documents need someone, something else does (a
+    file was set aside), all is well; or nothing came in.
+    """
+    if not balances:
+        return RunVerdict("does not balance", "bad")
+    if exit_code is not None and exit_code > 1:
+        return RunVerdict(CODES.get(exit_code, f"exit code {exit_code}"), "bad")
+    if needing:
+        return RunVerdict(f"{needing:,} need{'s' if needing == 1 else ''} someone", "note")
+    if exit_code:
+        return RunVerdict(CODES[exit_code], "note")
+    return RunVerdict("all is well", "good") if documents else RunVerdict("nothing came in", "plain")
+
 
 PAGE = "run.html"
 

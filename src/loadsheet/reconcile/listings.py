@@ -1,0 +1,263 @@
+"""The listings that entries are matched with: `ListingIndex` finds records in fresh listings, `RecordedListings` answers from what earlier
+runs recorded, and `ListingSnapshot` records what a run saw.
+
+The index takes 25 bytes a record. Records stay in the listing and are decoded on access. The snapshot takes a few bytes an entry: contents
+that match are not stored, only fields that differ. No rules here: `verdicts` and `entry_verdicts` draw the conclusions.
+"""
+
+import zlib
+from array import array
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from decimal import Decimal
+from itertools import accumulate, pairwise
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
+
+from loadsheet.contract import BY_NAME, LISTED_KEYS, Action, Listing, figures_only, listed_subject, measures_of
+from loadsheet.ledger import Entry, MissingRecords, Run
+from loadsheet.reconcile.verdicts import Leg, OnlyListed
+
+LISTINGS = tuple(operation for operation in BY_NAME.values() if operation.action is Action.LIST)
+_OTHER_LISTING = (
+    "check assumptions.tender_listing_query and assumptions.plain_listing: `loadsheet exchange probe` finds them out"
+)
+
+
+class ListingIndex:
+    """The records of all listings. A listing without one record of its own kind is the wrong one: it proves nothing."""
+
+    def __init__(self, listings: Mapping[str, Listing | None]) -> None:
+        """`listings` by subject; None or absent where there is none."""
+        self.legs: dict[str, Leg] = {}
+        self._results: list[Sequence[dict[str, Any]]] = []
+        self._places = array("q")
+        marks = array("q")
+        for number, operation in enumerate(LISTINGS):
+            listing = listings.get(operation.subject)
+            self._results.append(listing.results if listing else ())
+            before = len(marks)
+            for position, record in enumerate(listing.heads(LISTED_KEYS) if listing else ()):
+                if listed_subject(record) == operation.subject:
+                    marks.append(_mark(operation.lane_of(record)))
+                    self._places.append(position * len(LISTINGS) + number)
+            self.legs[operation.subject] = _leg(operation.subject, listing, len(marks) - before)
+        self._claimed = bytearray(len(marks))
+        if marks:
+            import pandas as pd  # noqa: PLC0415 (a run that lists nothing need not wait for it)
+
+            by_mark = pd.Series(marks, dtype="int64").sort_values(kind="stable")
+            self._marks, self._numbers = by_mark.reset_index(drop=True), array("q", by_mark.index)
+
+    def leg_of(self, entry: Entry) -> Leg:
+        """How much was seen of the records among which that of an entry should be."""
+        return self.legs[BY_NAME[entry.operation].subject]
+
+    def find(self, entries: Sequence[Entry]) -> list[range]:
+        """For each entry where the records of its lane stand; `record` gives the first."""
+        if not self._claimed:
+            return [range(0)] * len(entries)
+        wanted = [_mark(entry.lane) for entry in entries]
+        first, end = (self._marks.searchsorted(wanted, side=side).tolist() for side in ("left", "right"))
+        return [range(*span) for span in zip(first, end, strict=True)]
+
+    def record(self, entry: Entry, found: range) -> dict[str, Any]:  # noqa: ARG002 (RecordedListings needs the entry)
+        """The first of the records that were found for an entry, decoded."""
+        return self._record(self._numbers[found[0]])
+
+    def claim(self, found: range) -> None:
+        """Mark these records as accounted for."""
+        for position in found:
+            self._claimed[position] = 1
+
+    def unclaimed(self) -> Iterator[str]:
+        """The lanes of the records that nothing claimed; one that is listed twice comes twice."""
+        left = sorted(self._numbers[position] for position, claimed in enumerate(self._claimed) if not claimed)
+        for number in left:
+            operation = LISTINGS[self._places[number] % len(LISTINGS)]
+            yield operation.lane_of(self._record(number))
+
+    def _record(self, number: int) -> dict[str, Any]:
+        position, listing = divmod(self._places[number], len(LISTINGS))
+        return self._results[listing][position]
+
+
+def _mark(lane: str) -> int:
+    # 64 bits, keyed per process: a collision among a million lanes is expected in fewer than one of ten million runs
+    return hash(lane)
+
+
+def _leg(subject: str, listing: Listing | None, own: int) -> Leg:
+    if listing is None:
+        return Leg(subject, read=False)
+    ours = bool(own or not listing.results)
+    reason, todo = (
+        (listing.reason, listing.todo) if ours else (f"not one of the records is of the {subject}s", _OTHER_LISTING)
+    )
+    complete = listing.complete and ours
+    return Leg(subject, read=True, listed=own, total=listing.total_count, complete=complete, reason=reason, todo=todo)
+
+
+VERSION = 1
+CONTENTS_BYTES_MAX = 33_554_432
+"""Limit for the contents that differ. Entries beyond it are not recorded."""
+
+_ABSENT, _AS_SENT, _DIFFERENT, _TWICE = range(4)
+
+_encode = msgspec.json.Encoder(decimal_format="number").encode
+_decode = msgspec.json.Decoder(dict[str, Any], float_hook=Decimal).decode
+
+
+class _Kept(msgspec.Struct, array_like=True):
+    version: int
+    steps: list[int]
+    codes: bytes
+    contents: dict[int, bytes]
+    legs: tuple[Leg, ...]
+    only_listed: tuple[OnlyListed, ...]
+    remarks: tuple[str, ...]
+    forecast: str
+    inbox: dict[str, Any] = {}
+    missing_records: dict[int, MissingRecords] = {}
+
+
+class ListingSnapshot:
+    """Records what the listings show of each entry: nine bytes an entry, plus the contents that differ."""
+
+    def __init__(self) -> None:
+        self._entries, self._codes = array("q"), bytearray()
+        self._contents: dict[int, bytes] = {}
+        self._room = CONTENTS_BYTES_MAX
+
+    def add(self, entry: Entry, times: int, different: Collection[str], listed: Mapping[str, Any] | None) -> None:
+        """Record how often an entry's record was listed (`times`).
+
+        `listed` is the record if it was compared with what was sent; `different` are the fields that differed.
+        """
+        code = (_ABSENT, _AS_SENT)[times] if times < 2 else _TWICE  # noqa: PLR2004 (none, one, more)
+        if listed is not None and different:
+            content = _encode({name: listed.get(name) for name in different})
+            self._room -= len(content)
+            if self._room < 0:
+                return
+            code, self._contents[entry.id] = _DIFFERENT, content
+        self._entries.append(entry.id)
+        self._codes.append(code)
+
+    def pack(
+        self,
+        legs: Sequence[Leg],
+        only_listed: Sequence[OnlyListed],
+        remarks: Sequence[str],
+        forecast: str,
+        *,
+        inbox: Mapping[str, Any] = MappingProxyType({}),
+        missing_records: Mapping[int, MissingRecords] = MappingProxyType({}),
+    ) -> bytes:
+        """All of it, with what else the run said of the exchange, of the inbox (JSON values) and of missing records, for the ledger to keep."""
+        steps = [after - before for before, after in pairwise([0, *self._entries])]
+        values = (tuple(legs), tuple(only_listed), tuple(remarks), forecast, dict(inbox), dict(missing_records))
+        return zlib.compress(msgspec.msgpack.encode(_Kept(VERSION, steps, bytes(self._codes), self._contents, *values)))
+
+
+def abridged(shown: bytes, operations: Mapping[int, str]) -> tuple[bytes, bool]:
+    """What a look showed without the contents of these entries (given with their operations), but for what totals need of them; and
+    whether contents of others are left in it. What nobody can read comes back as it is.
+    """
+    kept = _read(shown)
+    if kept is None:
+        return shown, False
+    for entry in kept.contents.keys() & operations.keys():
+        figures = figures_only(measures_of(BY_NAME[operations[entry]]), _decode(kept.contents[entry]))
+        kept.contents[entry] = _encode(figures)
+    left = bool(kept.contents.keys() - operations.keys())
+    return zlib.compress(msgspec.msgpack.encode(kept)), left
+
+
+def entries_with_contents(shown: bytes) -> list[int]:
+    """The entries of which a look keeps contents that differed."""
+    kept = _read(shown)
+    return sorted(kept.contents) if kept is not None else []
+
+
+class _RecordedRun:
+    """What one run saw. Says nothing about entries that changed after the run."""
+
+    def __init__(self, kept: _Kept, until: str) -> None:
+        self.kept, self._until = kept, until
+        self.legs = {leg.subject: leg for leg in kept.legs}
+        self._codes = dict(zip(accumulate(kept.steps), kept.codes, strict=True))
+
+    def code(self, entry: Entry) -> int | None:
+        return self._codes.get(entry.id) if entry.changed_at <= self._until else None
+
+
+class RecordedListings:
+    """What the looks of earlier runs showed, in the place of listings. Of each entry the latest look counts that saw it as it is
+    now; what was not seen is not verifiable.
+    """
+
+    def __init__(self, recorded_runs: Sequence[tuple[Run, bytes]]) -> None:
+        """`looks` are runs with what the ledger kept of them (empty: nothing), oldest first. What a newer program kept in another
+        form, or nobody can read, is as if it had not been kept.
+        """
+        read = ((run, _read(shown)) for run, shown in reversed(recorded_runs))
+        self._recorded = [_RecordedRun(kept, run.finished_at) for run, kept in read if kept is not None]
+        self.legs = {operation.subject: self._leg(operation.subject) for operation in BY_NAME.values()}
+        self.only_listed = tuple(sorted(self._only_listed(), key=lambda one: f"{one.subject}:{one.key}"))
+        self.remarks = self._recorded[0].kept.remarks if self._recorded else ()
+        self.forecast = self._recorded[0].kept.forecast if self._recorded else ""
+        self.inbox = self._recorded[0].kept.inbox if self._recorded else {}
+        self.missing_records = {
+            drop: missing for recorded in self._recorded for drop, missing in recorded.kept.missing_records.items()
+        }
+
+    def leg_of(self, entry: Entry) -> Leg:
+        """How much was seen of the records among which that of an entry should be."""
+        subject = BY_NAME[entry.operation].subject
+        recorded = self._recorded_run(entry)
+        return recorded.legs.get(subject, Leg(subject, read=False)) if recorded else Leg(subject, read=False)
+
+    def find(self, entries: Sequence[Entry]) -> list[range]:
+        """For each entry as many places as its record was listed times."""
+        recorded_runs = ((entry, self._recorded_run(entry)) for entry in entries)
+        codes = (recorded.code(entry) if recorded else None for entry, recorded in recorded_runs)
+        return [
+            range({_AS_SENT: 1, _DIFFERENT: 1, _TWICE: 2}.get(_ABSENT if code is None else code, 0)) for code in codes
+        ]
+
+    def record(self, entry: Entry, found: range) -> dict[str, Any]:  # noqa: ARG002 (ListingIndex needs the place)
+        """The record of an entry as it was listed, as far as it was compared."""
+        recorded = self._recorded_run(entry)
+        shown = recorded.kept.contents.get(entry.id, b"{}") if recorded else b"{}"
+        return {**_decode(entry.payload or entry.figures or b"{}"), **_decode(shown)}
+
+    def is_different(self, entry: Entry) -> bool:
+        """Whether the record of an entry was listed with other contents than were sent, which may not be kept any more."""
+        recorded = self._recorded_run(entry)
+        return recorded is not None and recorded.code(entry) == _DIFFERENT
+
+    def claim(self, found: range) -> None:
+        """Does nothing: the unclaimed records were recorded."""
+
+    def _recorded_run(self, entry: Entry) -> _RecordedRun | None:
+        return next((recorded for recorded in self._recorded if recorded.code(entry) is not None), None)
+
+    def _leg(self, subject: str) -> Leg:
+        values = (recorded.legs[subject] for recorded in self._recorded if subject in recorded.legs)
+        return next((leg for leg in values if leg.read), Leg(subject, read=False))
+
+    def _only_listed(self) -> Iterator[OnlyListed]:
+        """Of each subject what the latest look at it showed."""
+        for subject in self.legs:
+            recorded = next((one for one in self._recorded if subject in one.legs and one.legs[subject].read), None)
+            yield from (one for one in recorded.kept.only_listed if one.subject == subject) if recorded else ()
+
+
+def _read(shown: bytes) -> _Kept | None:
+    try:
+        version, *_ = values = msgspec.msgpack.decode(zlib.decompress(shown), type=list[Any])
+        return msgspec.convert(values, _Kept) if version == VERSION else None
+    except (zlib.error, msgspec.MsgspecError, ValueError):
+        return None
