@@ -25,11 +25,11 @@ from loadsheet.reading.fix_file_tables import (
     as_original,
     as_originals,
     first_mark,
-    has_marks,
+    has_row_marks,
     mark_of,
     mark_of_text,
 )
-from loadsheet.reading.layouts import Around
+from loadsheet.reading.layouts import RowFilters
 from loadsheet.settings import Settings
 
 FIX_ROLE = "fix"
@@ -149,7 +149,7 @@ def as_dropped(tables: Mapping[str, Table], queries: LedgerQueries, fixed: Drop 
     names. Other tables come back as they are. Raises FileRefused.
     """
     if fixed is None:
-        if not any(has_marks(table) for table in tables.values()):
+        if not any(has_row_marks(table) for table in tables.values()):
             return Opened(dict(tables))
         fixed = _drop_of_marks(tables.values(), queries)
     headers = {table.name: table.header for table in fixed.tables} if fixed is not None else {}
@@ -249,7 +249,7 @@ def _first(drop: Drop, queries: LedgerQueries) -> Drop:
 
 
 def _drop_of_marks(tables: Iterable[Table], queries: LedgerQueries) -> Drop | None:
-    marks = (first_mark(table) for table in tables if has_marks(table))
+    marks = (first_mark(table) for table in tables if has_row_marks(table))
     mark = next((mark for mark in marks if mark is not None), None)
     return queries.drop_of_entry(mark.entry) if mark is not None else None
 
@@ -261,5 +261,5 @@ def _as_written(layout: Layout, title: str | None) -> Layout:
         sheets=(title,) if title is not None else (),
         header_row="auto",
         header_rows=1,
-        around=Around(units_row=False),
+        row_filters=RowFilters(units_row=False),
     )

@@ -59,7 +59,7 @@ def take_in(
 def _claims(settings: Settings) -> Iterator[inbox.Claims]:
     """How objects are claimed: in the tables that all share or, where only one process holds the ledger, by that."""
     if not (settings.is_shared and settings.inbox_address):
-        yield inbox.ALONE
+        yield inbox.SINGLE_PROCESS
         return
     from loadsheet.ledger.shared.claims import held_claims  # noqa: PLC0415 (needed where a ledger is shared)
 
@@ -89,7 +89,7 @@ def _take(
     """Every complete route, parents before children; what has none is set aside, or waits and is told in `left`."""
     _put_away(settings, ledger)
     _put_away_objects(settings, ledger, claims)
-    found = inbox.brought(inbox.scan(settings), settings)
+    found = inbox.fetch_objects(inbox.scan(settings), settings)
     by_name = {candidate.name: candidate for candidate in found.candidates}
     returns = recognise(found.candidates, ledger.queries, mappings, settings)
     names = [name for name in by_name if not returns.holds(name)]
@@ -107,7 +107,7 @@ def _take(
         taking = (inbox.claim(by_name[name], settings, this_run.name, claims) for name in names)
         claimed = [file for file in taking if file]
         if len(claimed) < len(names):  # one is gone or written to: the next run finds the others in the work area
-            for file in (file for file in claimed if file.held):
+            for file in (file for file in claimed if file.claimed_object):
                 inbox.give_back(file, settings)
         else:
             fix = returns.files.get(names[0])
@@ -147,7 +147,7 @@ def _put_away(settings: Settings, ledger: Ledger) -> None:
             )
             if file.path.exists():
                 _keep(settings, ledger, drop, file, source.problems)
-            elif place := inbox.found_again(file, settings, _day(drop.run), drop.run):
+            elif place := inbox.find_moved(file, settings, _day(drop.run), drop.run):
                 ledger.archived(drop.id, file.name, shown(place))
 
 
@@ -156,15 +156,15 @@ def _put_away_objects(settings: Settings, ledger: Ledger, claims: inbox.Claims) 
     for drop in ledger.queries.unfiled(settings.inbox_address) if settings.inbox_address else ():
         for source in drop.files:
             arrived = datetime.fromisoformat(source.arrived)
-            held = inbox.recorded(source.kept_as, arrived, settings, drop.run, claims)
+            held = inbox.restore_claim(source.kept_as, arrived, settings, drop.run, claims)
             if held is None:
                 continue
-            file = inbox.InboxFile(source.name, held.path, source.size, source.sha256, arrived, held=held)
+            file = inbox.InboxFile(source.name, held.path, source.size, source.sha256, arrived, claimed_object=held)
             if file.path.exists():
                 _keep(settings, ledger, drop, file, source.problems)
-            elif place := inbox.found_again(file, settings, _day(drop.run), drop.run):
+            elif place := inbox.find_moved(file, settings, _day(drop.run), drop.run):
                 ledger.archived(drop.id, file.name, shown(place))
-            elif held.is_at_hand():
+            elif held.fetch_if_missing():
                 _keep(settings, ledger, drop, file, source.problems)
 
 
@@ -207,7 +207,7 @@ def _plan(
             )
         return fault
     for file in claimed:
-        if earlier := inbox.archived_before(file, settings):
+        if earlier := inbox.find_archived_copy(file, settings):
             left.append(Problem("A110", Where(file.name), file.name, {"earlier": earlier}, level="warning"))
         _keep(settings, ledger, planned, file, ())
     return None
@@ -328,7 +328,7 @@ def _drop(
     return Drop(
         id=0,
         run=this_run.name,
-        files=tuple(_source(file, roles.get(file.name, "trigger"), file.lies_at) for file in claimed),
+        files=tuple(_source(file, roles.get(file.name, "trigger"), file.stored_at) for file in claimed),
         tables=tuple(_table(table) for table in opened.tables.values()),
         mapping=mapping.name,
         mapping_version=str(mapping.version),
@@ -385,7 +385,7 @@ def _source(file: inbox.InboxFile, role: str, kept_as: str, *problems: Problem) 
 
 def _set_aside(settings: Settings, ledger: Ledger, this_run: Run, file: inbox.InboxFile, problem: Problem) -> None:
     # Recorded first: a file that was moved aside and is in no report would be as good as lost.
-    drop = ledger.set_aside(this_run, _source(file, "set aside", file.lies_at, problem))
+    drop = ledger.set_aside(this_run, _source(file, "set aside", file.stored_at, problem))
     run_log.warning("file set aside", file=file.name, code=problem.code, reason=str(problem))
     _keep(settings, ledger, drop, file, [problem])
 

@@ -304,7 +304,9 @@ def test_an_end_that_cannot_be_corrected_is_said(house, monkeypatch, capsys):
         assert f"loadsheet: {where} still says of run {run} that it ended with exit code 1: KeyError" in err
 
 
-@pytest.mark.parametrize("where", ["reading.damage_checks._judge", "reading.damage_checks.Sentinel._look"])
+@pytest.mark.parametrize(
+    "where", ["reading.damage_checks._column_warnings", "reading.damage_checks.DamageChecks._count_shapes"]
+)
 def test_a_fault_in_the_warnings_costs_the_warnings_alone(house, monkeypatch, capsys, where):
     with monkeypatch.context() as patch:
         broken(patch, where)

@@ -10,7 +10,7 @@ from io import BytesIO
 from pathlib import Path
 
 from loadsheet.problems import FileRefused, Where
-from loadsheet.reading.header import accept, find_header, fold
+from loadsheet.reading.header import check_header, find_header, fold
 from loadsheet.reading.layouts import Layout, WantedColumn
 from loadsheet.reading.opening import open_tables
 from loadsheet.settings import Settings
@@ -96,11 +96,11 @@ def header(content: bytes) -> None:
         if found.top == found.row:  # labels over several rows are put together in more than one way
             assert all(_letters(found.labels[place]) in wanted for place in places)
     try:
-        accept(found, layout, Where("fuzzed"), 100)
+        check_header(found, layout, Where("fuzzed"), 100)
     except FileRefused as refused:
         str(refused.problem)
     else:
-        assert found.complete
+        assert found.is_complete
 
 
 def _letters(label: str) -> str:

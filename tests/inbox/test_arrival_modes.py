@@ -37,8 +37,8 @@ from inbox_files import (
 from loadsheet.inbox import (
     Candidate,
     archive,
-    archived_before,
     claim,
+    find_archived_copy,
     give_back,
     is_unchanged,
     purge,
@@ -291,7 +291,7 @@ def test_the_memory_is_shared_by_runs_and_lost_with_a_restart_of_the_machine(pla
 def test_what_was_seen_is_remembered_where_the_system_has_no_boot_id(tmp_path):
     (tmp_path / "orders.csv").write_text("a;b\n", encoding="utf-8")
     seen, nowhere = signature(tmp_path / "orders.csv"), tmp_path / "no such file"
-    Sightings.read(tmp_path, 100.0, boot_id=nowhere).keep({seen: 100.0})
+    Sightings.read(tmp_path, 100.0, boot_id=nowhere).save({seen: 100.0})
     assert Sightings.read(tmp_path, 106.0, boot_id=nowhere).since(seen) == 100.0
     assert Sightings.read(tmp_path, 40.0, boot_id=nowhere).since(seen) is None  # started again meanwhile
 
@@ -438,7 +438,7 @@ def test_the_same_name_again_is_another_arrival(place):
     for content in (b"one", b"two", b"one"):
         drop(place, content=content)
         (file,) = taken(place)
-        kept.append((archived_before(file, place), archive(file, place, DAY, RUN).read_bytes()))
+        kept.append((find_archived_copy(file, place), archive(file, place, DAY, RUN).read_bytes()))
     assert kept == [("", b"one"), ("", b"two"), (f"{RUN}/orders.csv", b"one")]
 
 
@@ -447,7 +447,7 @@ def test_the_same_bytes_again_are_known(place):
         drop(place, f"copies/{number:02}.csv")
     said = []
     for file in sorted(taken(place)[:], key=lambda file: file.name):
-        said.append(archived_before(file, place))
+        said.append(find_archived_copy(file, place))
         archive(file, place, DAY, RUN)
     assert said == ["", *[f"{RUN}/copies/00.csv"] * 11]
 
@@ -629,7 +629,9 @@ def kill_again_and_again(place, count, kills, seed):
         os.waitpid(child, 0)
         lying = [path.read_bytes() for top in (place.inbox, place.state) for path in top.rglob("*.csv")]
         assert set(lying) == contents
-    again = [archived_before(file, place) for _ in range(2) for file in taken(place) if archive(file, place, DAY, RUN)]
+    again = [
+        find_archived_copy(file, place) for _ in range(2) for file in taken(place) if archive(file, place, DAY, RUN)
+    ]
     assert (
         len(again) <= count + kills
     )  # across volumes a kill may leave the original beside its copy: its bytes are known
@@ -795,7 +797,7 @@ def test_old_originals_are_removed_but_for_those_that_are_needed(tmp_path):
     assert not marks.exists(), "nothing leads to what is not kept any more"
     assert not list((place.state / "archive").iterdir())
     drop(place, "old.csv", b"old")
-    assert archived_before(taken(place)[0], place) == ""
+    assert find_archived_copy(taken(place)[0], place) == ""
 
 
 def test_what_is_not_ours_in_the_archive_stays(tmp_path):

@@ -14,7 +14,7 @@ from orders import MAPPINGS, write_orders
 
 from loadsheet import inbox, object_storage
 from loadsheet.cli import invoke
-from loadsheet.inbox import brought, claim, give_back, is_unchanged, peek, quick_scan, scan
+from loadsheet.inbox import claim, fetch_objects, give_back, is_unchanged, peek, quick_scan, scan
 from loadsheet.ingest import take_in
 from loadsheet.ledger import State, open_ledger
 from loadsheet.ledger.shared.claims import held_claims
@@ -40,7 +40,7 @@ def codes(found):
 
 def first(place):
     """The first object of a look, claimed."""
-    found = brought(scan(place), place)
+    found = fetch_objects(scan(place), place)
     return claim(found.candidates[0], place, RUN)
 
 
@@ -100,7 +100,7 @@ def test_names_that_would_lead_out_of_a_folder_or_hurt_a_terminal_are_taken_harm
     for number, name in enumerate(odd):
         bucket.put(f"inbox/{name}", f"{number}".encode())
     place = place.model_copy(update={"ignore": ()})
-    found = brought(scan(place), place)
+    found = fetch_objects(scan(place), place)
     files = [claim(candidate, place, RUN) for candidate in found.candidates]
     assert {file.name: file.path.read_text() for file in files} == {
         "%2E%2E/up.csv": "0", "a/%2E%2E/b.csv": "1", "x/y.csv": "2", "sub folder/ä#?&+=;%41.csv": "3",
@@ -156,7 +156,7 @@ def test_an_object_that_is_replaced_between_two_looks_of_a_scan_is_left(bucket, 
 def test_an_object_that_is_gone_or_replaced_before_the_claim_is_not_taken(bucket, place):
     bucket.put("inbox/a.csv", b"old")
     bucket.put("inbox/b.csv", b"old")
-    found = brought(scan(place), place)
+    found = fetch_objects(scan(place), place)
     bucket.put("inbox/a.csv", b"new")
     bucket.remove("inbox/b.csv")
     assert [claim(candidate, place, RUN) for candidate in found.candidates] == [None, None]
@@ -168,7 +168,7 @@ def test_an_object_that_is_gone_or_replaced_before_it_is_fetched_is_left_out(buc
     bucket.put("inbox/a.csv", b"old")
     found = scan(place)
     bucket.put("inbox/a.csv", b"new")
-    assert names(brought(found, place)) == []
+    assert names(fetch_objects(found, place)) == []
 
 
 def test_a_replaced_object_is_noticed_and_its_newer_version_stays(bucket, place):
@@ -376,7 +376,7 @@ def test_what_a_dead_machine_had_claimed_is_taken_by_the_next(bucket, tmp_path, 
     put_orders(bucket, tmp_path)
     dead, given = shared_place(bucket, tmp_path / "dead", url)
     with open_ledger(**given) as ledger, held_claims(url, 1e6) as theirs:
-        for candidate in brought(scan(dead), dead).candidates:
+        for candidate in fetch_objects(scan(dead), dead).candidates:
             assert claim(candidate, dead, RUN, theirs)
         place, _ = shared_place(bucket, tmp_path / "next", url)
         taken = take_in(place, ledger, ledger.begin_run(), usual_mappings())
@@ -452,7 +452,7 @@ def test_strays_of_an_inbox_for_all_are_found(bucket, tmp_path):
     bucket.put("inbox/acme/a.csv")
     bucket.put("inbox/lost.csv")
     place = bucket.settings(tmp_path)
-    assert inbox.strays(place, [place.inbox / "acme"]) == ["lost.csv"]
+    assert inbox.files_outside(place, [place.inbox / "acme"]) == ["lost.csv"]
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from loadsheet.inbox import Candidate, InboxFile, archive, claim, scan, set_aside, shown_name
-from loadsheet.inbox.file_moves import refusal
+from loadsheet.inbox.file_moves import folder_error
 from loadsheet.problems import FolderError, Problem, Where
 from loadsheet.settings import Settings
 
@@ -400,7 +400,7 @@ def test_a_claim_that_somebody_took_away_is_said(place):
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EROFS, errno.EACCES, errno.EIO])
 def test_every_refusal_of_the_system_says_what_to_do(code):
-    text = str(refusal(OSError(code, os.strerror(code), "/x/a.csv"), "a.csv", "moved"))
+    text = str(folder_error(OSError(code, os.strerror(code), "/x/a.csv"), "a.csv", "moved"))
     assert text.startswith("a.csv could not be moved: ")
     assert "run again" in text
     assert "/x/a.csv" in text

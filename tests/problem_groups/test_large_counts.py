@@ -9,7 +9,7 @@ import pytest
 from loadsheet.problem_groups import Causes
 from loadsheet.problems import CATALOGUE, Problem, Where
 from loadsheet.reading import Row, Table
-from loadsheet.reading.damage_checks import Sentinel
+from loadsheet.reading.damage_checks import DamageChecks
 from loadsheet.reading.tables import PlainNumber
 from loadsheet.reports.fix_workbook.texts import word_problem
 from loadsheet.reports.fix_workbook.texts_de import GERMAN
@@ -35,10 +35,10 @@ def warned(code, count):
     damaged, others = DAMAGED[code]
     cells = [*others[: 2 * count], *(damaged(number) for number in range(count))]
     table = Table("rows", "orders.xlsx", "Sheet1", ("Item",), 1, {"Item": 0}, lambda: iter(()), {})
-    sentinel = Sentinel(table)
-    for _ in sentinel.watch(Row(number, (cell,)) for number, cell in enumerate(cells, 2)):
+    damage_checks = DamageChecks(table)
+    for _ in damage_checks.watch(Row(number, (cell,)) for number, cell in enumerate(cells, 2)):
         pass
-    (warning,) = (problem for problem in sentinel.problems() if problem.code == code)
+    (warning,) = (problem for problem in damage_checks.problems() if problem.code == code)
     return warning
 
 

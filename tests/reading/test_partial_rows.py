@@ -6,7 +6,7 @@ import pytest
 from reading_corpus import layout, text_file
 from reading_writers import Sheet, Typed, write_xlsx
 
-from loadsheet.reading import Native, Sentinel, open_tables
+from loadsheet.reading import DamageChecks, Native, open_tables
 from loadsheet.settings import Settings
 
 ROWS = [["Order", "Kg", "Note"], ["A1", Typed(12.5), "x"], ["A2", Typed(3, "00000"), ""], ["", Typed(4), "y"]]
@@ -42,11 +42,11 @@ def test_who_watches_rows_sees_whole_rows_only_and_glances_stay_fast(tmp_path):
                 seen.append(row)
                 yield row
 
-        watched = table.watched(rows)
+        watched = table.with_rows(rows)
         assert len(list(watched.partial_rows(frozenset({0})))) == len(list(table.rows()))
         assert list(watched.rows()) == list(table.rows())
         assert next(row for row in seen if row.problem is None and not row.ignored).cells[1]
-        assert Sentinel(table).problems() == ()
+        assert DamageChecks(table).problems() == ()
 
 
 def test_other_rows_take_their_own_glance_with_them(tmp_path):

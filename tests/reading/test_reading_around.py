@@ -8,8 +8,8 @@ from reading_corpus import inline, layout, open_one, refusal, rows_of, text_file
 
 from loadsheet.reading import Layout, WantedColumn
 from loadsheet.reading.header import find_header
-from loadsheet.reading.layouts import Around
-from loadsheet.reading.stray_rows import sift
+from loadsheet.reading.layouts import RowFilters
+from loadsheet.reading.stray_rows import mark_stray_rows
 from loadsheet.reading.tables import Row
 
 
@@ -19,7 +19,7 @@ def fates(path, asked):
 
 
 def around(*labels, **rules):
-    return layout(*labels, around=Around(**rules))
+    return layout(*labels, row_filters=RowFilters(**rules))
 
 
 def book(folder, *rows, merged=()):
@@ -249,9 +249,9 @@ def test_two_files_put_together_are_one_table(tmp_path):
     )
 )
 def test_every_row_that_goes_in_comes_out_once_in_order(lines):
-    rules = Around(comment="#", totals=("Total",), footer=("Note",), stop_at_blank=True)
-    asked = Layout("rows", (WantedColumn("Order", ("Order",)),), around=rules)
+    rules = RowFilters(comment="#", totals=("Total",), footer=("Note",), stop_at_blank=True)
+    asked = Layout("rows", (WantedColumn("Order", ("Order",)),), row_filters=rules)
     rows = [line and Row(number, tuple(line)) for number, line in enumerate(lines, 2)]
-    found = list(sift(rows, asked, find_header([(1, ["Order", "City"])], asked)))
+    found = list(mark_stray_rows(rows, asked, find_header([(1, ["Order", "City"])], asked)))
     assert [row[:2] for row in found] == [row[:2] for row in rows if row]
     assert all(row.ignored or row.cells == tuple(lines[row.number - 2]) for row in found)

@@ -16,7 +16,7 @@ from reading_writers import WRITERS, Sheet, Typed, error, ods_parts, record, wri
 
 from loadsheet.problems import FileRefused
 from loadsheet.reading import Native
-from loadsheet.reading.layouts import Around
+from loadsheet.reading.layouts import RowFilters
 
 ASKED = layout("Id")
 HEAD = ["Id", "Value"]
@@ -125,7 +125,9 @@ def test_what_is_hidden_or_merged_is_read_and_told_in_every_format(tmp_path, for
 def test_what_is_hidden_is_ignored_and_counted_where_the_mapping_says_so(tmp_path, form):
     rows = [["Id", "More", "Value", "More"], *([f"A{number}", "old", "x", "new"] for number in range(1, 8))]
     path = written_in(tmp_path, form, [Sheet(rows, hidden_rows=(2, 3, 6), hidden_columns=(1,))])
-    asked = replace(layout("Id", "Value", "More"), around=Around(hidden_rows="ignore", hidden_columns="ignore"))
+    asked = replace(
+        layout("Id", "Value", "More"), row_filters=RowFilters(hidden_rows="ignore", hidden_columns="ignore")
+    )
     table = open_one(path, asked)
     assert table.columns == {"Id": 0, "Value": 2, "More": 3}  # read like the rest, More would stand there twice
     fates = {row.cells[0]: row.ignored for row in table.rows()}

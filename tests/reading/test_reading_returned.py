@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from loadsheet.fix_marks import STANDS, FixedEntry, RowMark
 from loadsheet.problems import Problem
-from loadsheet.reading.fix_file_tables import Original, as_original, as_originals, first_mark, has_marks
+from loadsheet.reading.fix_file_tables import Original, as_original, as_originals, first_mark, has_row_marks
 from loadsheet.reading.tables import Native, PlainNumber, Row, Table
 
 HEADER = ("Order", "Kind", "Weight")
@@ -134,9 +134,9 @@ def test_without_the_original_all_columns_but_the_marks_are_kept():
 
 def test_tables_with_and_without_marks_are_told_apart():
     rows = [row("A-1", ""), row("A-1", "1:1/2")]
-    assert has_marks(fixed(rows).source)
+    assert has_row_marks(fixed(rows).source)
     assert first_mark(fixed(rows).source) == RowMark(1, 1, 2)
-    assert not has_marks(fixed([], ("What to fix", *HEADER)).source)
+    assert not has_row_marks(fixed([], ("What to fix", *HEADER)).source)
 
 
 def test_each_row_is_known_by_its_entry():

@@ -11,7 +11,7 @@ from reading_writers import WRITERS, Sheet, Typed
 
 from loadsheet.mapping.moments import format_reader
 from loadsheet.reading import Row, Table
-from loadsheet.reading.damage_checks import Sentinel, examine
+from loadsheet.reading.damage_checks import DamageChecks, examine
 from loadsheet.reading.layouts import ColumnUse
 
 ONE_FOLDER = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -113,9 +113,9 @@ def seen(columns, uses=None):
     header, cells = tuple(columns), list(zip(*columns.values(), strict=True))
     rows = [Row(number, row) for number, row in enumerate(cells, 2)]
     places = {label: place for place, label in enumerate(header)}
-    sentinel = Sentinel(Table("rows", "a.csv", "", header, 1, places, lambda: iter(rows), {}), uses or {})
-    assert list(sentinel.watch(rows)) == rows
-    return {problem.code: problem for problem in sentinel.problems()}
+    damage_checks = DamageChecks(Table("rows", "a.csv", "", header, 1, places, lambda: iter(rows), {}), uses or {})
+    assert list(damage_checks.watch(rows)) == rows
+    return {problem.code: problem for problem in damage_checks.problems()}
 
 
 GERMAN_CODES = [f"{number:05}" for number in range(10115, 10215)] + ["01067", "04109", "07743"]
@@ -251,27 +251,27 @@ def test_a_whole_number_is_read_as_it_was_written_or_pointed_out(tmp_path, form,
 
 def test_only_wanted_columns_are_looked_at_and_rows_pass_unchanged(tmp_path):
     table = open_one(text_file(tmp_path, "Item;Note\nA;4.1E+12\n"), layout("Item"))
-    sentinel = Sentinel(table)
-    assert list(sentinel.watch(table.rows())) == [Row(2, ("A", "4.1E+12"))]
-    assert sentinel.problems() == ()
+    damage_checks = DamageChecks(table)
+    assert list(damage_checks.watch(table.rows())) == [Row(2, ("A", "4.1E+12"))]
+    assert damage_checks.problems() == ()
 
 
 def test_a_second_pass_shows_the_same_and_many_rows_are_counted_not_listed(tmp_path):
     cells = [f"{number}.5E+12" for number in range(9)] * 400
     table = open_one(text_file(tmp_path, "\n".join(["Item", *cells])), layout("Item"))
-    sentinel = Sentinel(table)
+    damage_checks = DamageChecks(table)
     for _ in range(2):
-        assert sum(1 for _ in sentinel.watch(table.rows())) == 3_600
-        (warning,) = sentinel.problems()
+        assert sum(1 for _ in damage_checks.watch(table.rows())) == 3_600
+        (warning,) = damage_checks.problems()
         assert warning.values == {"count": 3600, "rows": "rows 2, 3, 4, 5, 6 and 3,595 more"}
 
 
 @given(st.lists(st.text(max_size=20), max_size=30))
 def test_any_texts_pass_and_every_warning_is_a_sentence(cells):
     rows = [Row(number, (cell,)) for number, cell in enumerate(cells, 2)]
-    sentinel = Sentinel(Table("rows", "a.csv", "", ("c",), 1, {"c": 0}, lambda: iter(rows), {}))
-    assert list(sentinel.watch(rows)) == rows
-    assert all(problem.text and problem.hint for problem in sentinel.problems())
+    damage_checks = DamageChecks(Table("rows", "a.csv", "", ("c",), 1, {"c": 0}, lambda: iter(rows), {}))
+    assert list(damage_checks.watch(rows)) == rows
+    assert all(problem.text and problem.hint for problem in damage_checks.problems())
 
 
 def test_rows_that_begin_with_a_word_for_sums_are_pointed_out():

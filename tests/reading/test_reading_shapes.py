@@ -6,7 +6,7 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loadsheet.reading.cell_shapes import alike, text_shapes
+from loadsheet.reading.cell_shapes import group_by_shape, text_shapes
 
 PIECES = [
     "0",
@@ -68,14 +68,14 @@ OTHERS = [f"{place}-{place * 7}" for place in range(250)]  # so many that they a
 def test_together_they_have_the_shapes_of_each(texts, dice, typed, joined):
     texts = [*texts, *(resembling(text, dice) for text in texts), *(["1\n2"] if joined else [])]
     cells = [*texts, *OTHERS, *typed, *texts]
-    names, groups = alike(cells)
+    names, groups = group_by_shape(cells)
     groups = list(groups)
     found = Counter()
     for group in groups:
         assert cells[list(names).index(group.name)] in (group.example, group.name)
         found.update(dict.fromkeys(group.shapes, group.times))
     each = Counter(shape for text in (*texts, *OTHERS, *texts) for shape in text_shapes(text))
-    each.update(shape for one in typed for shape in next(alike([one])[1]).shapes)
+    each.update(shape for one in typed for shape in next(group_by_shape([one])[1]).shapes)
     assert found == each
     assert [group.name for group in groups] == list(dict.fromkeys(names))
 
@@ -94,12 +94,12 @@ def resembling(text, dice):
 def test_most_texts_of_a_long_column_are_looked_at_once():
     cells = [f"2026-03-{place % 28 + 1:02} {place % 24:02}:{place % 60:02}" for place in range(4_000)]
     cells += [f"0{place:07}" for place in range(4_000)] + [f"Hafenstr. {place}" for place in range(4_000)]
-    _, groups = alike(cells)
+    _, groups = group_by_shape(cells)
     assert len(list(groups)) < 100
 
 
 def test_very_long_texts_are_looked_at_one_by_one():
     cells = [f"{place}: {'long ' * 2_000}" for place in range(300)]
-    names, groups = alike(cells)
+    names, groups = group_by_shape(cells)
     assert names is cells
     assert [(group.name, group.times) for group in groups] == [(cell, 1) for cell in cells]

@@ -8,7 +8,7 @@ from reading_writers import WRITERS, Sheet, Typed
 
 from loadsheet.problems import FileRefused
 from loadsheet.reading import Layout, open_tables
-from loadsheet.reading.layouts import Around
+from loadsheet.reading.layouts import RowFilters
 from loadsheet.reading.workbook import open_workbook
 from loadsheet.reading.workbook_values import Book, Traits
 from loadsheet.reading.workbook_values import Sheet as Listed
@@ -50,7 +50,7 @@ def test_the_sheet_that_is_read_may_be_the_empty_one_of_two(tmp_path):
     ids=lambda sheet: sheet.title,
 )
 def test_a_sheet_without_rows_of_the_table_or_hidden_changes_nothing(tmp_path, other):
-    asked = layout("Id", "City", optional=("City",), around=Around(totals=("total",)))
+    asked = layout("Id", "City", optional=("City",), row_filters=RowFilters(totals=("total",)))
     assert open_one(written(tmp_path, WEEK_10, other), asked).sheet == "Week 10"
 
 
@@ -98,10 +98,12 @@ def test_of_the_other_sheets_only_the_tops_are_read():
             yield number, [(0, "a note" if key == "1" else f"A{number}")]
 
     sheets = tuple(Listed(f"Week {key}", key, hidden=False) for key in "012")
-    around = Around(comment="a note")
+    row_filters = RowFilters(comment="a note")
     with pytest.raises(FileRefused, match=r"R238.*: Week 0, Week 2 "):
         open_workbook(
-            Book("a.xlsx", "workbook", sheets, {}, rows, lambda _: Traits()), [layout("Id", around=around)], Settings()
+            Book("a.xlsx", "workbook", sheets, {}, rows, lambda _: Traits()),
+            [layout("Id", row_filters=row_filters)],
+            Settings(),
         )
     assert len(seen) < 100
 

@@ -17,7 +17,7 @@ from retention_runs import PERSON, house_in, orders, records
 from sqlalchemy import Engine, event, select
 
 from loadsheet.cli import invoke
-from loadsheet.inbox import InboxFile, archived_before
+from loadsheet.inbox import InboxFile, find_archived_copy
 from loadsheet.ledger import Choice, Remark, Settlement, State, first_broken_decision, open_ledger
 from loadsheet.ledger.schema import metadata
 from loadsheet.operations.retention.erasure import Wanted, find, forget, plan
@@ -358,7 +358,7 @@ def test_a_name_that_tells_of_the_record_goes_though_others_came_under_it(house,
     assert Path(now.files[0].kept_as).read_text(encoding="utf-8") == PERSON
     assert file.path.exists() is not goes
     assert bool(everywhere(house, Path(name).stem)) is not goes
-    earlier = archived_before(file, house.settings)
+    earlier = find_archived_copy(file, house.settings)
     assert earlier == f"{drop.run}/{now.name}"
 
 

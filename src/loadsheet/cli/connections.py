@@ -13,7 +13,7 @@ from loadsheet.cli.moments import clock
 from loadsheet.cli.output import say
 from loadsheet.credentials import another_token, required_token
 from loadsheet.dispatch import Client
-from loadsheet.inbox import strays
+from loadsheet.inbox import files_outside
 from loadsheet.ledger import Ledger, open_ledger
 from loadsheet.ledger.opening import file_of
 from loadsheet.problems import FolderError, SettingsError
@@ -123,4 +123,4 @@ def say_strays(config: Path | None, shippers: Mapping[str, Settings | SettingsEr
 
 def _lying(shared: Settings, shippers: Mapping[str, Settings | SettingsError]) -> list[str]:
     own = [one.inbox if isinstance(one, Settings) else shared.inbox / name for name, one in shippers.items()]
-    return strays(shared, [folder for folder in own if folder.is_relative_to(shared.inbox)])
+    return files_outside(shared, [folder for folder in own if folder.is_relative_to(shared.inbox)])

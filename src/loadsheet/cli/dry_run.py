@@ -72,7 +72,7 @@ def foretell(settings: Settings) -> Foretold:
     with _ledger(settings) as ledger, tempfile.TemporaryDirectory(prefix="loadsheet-") as folder:
         inbox.check_inbox(settings)
         seen = inbox.peek(settings) if settings.inbox_address or settings.inbox.exists() else inbox.Scan(())
-        seen = inbox.brought(seen, settings.model_copy(update={"state": Path(folder)}))
+        seen = inbox.fetch_objects(seen, settings.model_copy(update={"state": Path(folder)}))
         by_name = {candidate.name: candidate for candidate in seen.candidates}
         returns = recognise(seen.candidates, ledger.queries, mappings, settings)
         names = [name for name in by_name if not returns.holds(name)]

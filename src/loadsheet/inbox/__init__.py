@@ -6,38 +6,38 @@ object store works the same, with claims that the ledger keeps in place of renam
 data: what could hurt a path or a terminal is written as %XX. Knows nothing of what is in a file.
 """
 
-from loadsheet.inbox.archive_folder import archive, archived_before, found_again, move_mark, purge, set_aside
+from loadsheet.inbox.archive_folder import archive, find_archived_copy, find_moved, move_archive_mark, purge, set_aside
 from loadsheet.inbox.claims import InboxFile, claim, give_back, is_unchanged
-from loadsheet.inbox.file_moves import forget_empty_folders
+from loadsheet.inbox.file_moves import remove_empty_folders
 from loadsheet.inbox.identity import check_inbox, make_inbox
 from loadsheet.inbox.names import shown_name
-from loadsheet.inbox.objects import ALONE, Claims, forget_fetched, recorded
-from loadsheet.inbox.scanner import Candidate, Scan, brought, peek, quick_scan, scan, strays
+from loadsheet.inbox.objects import SINGLE_PROCESS, Claims, remove_fetched, restore_claim
+from loadsheet.inbox.scanner import Candidate, Scan, fetch_objects, files_outside, peek, quick_scan, scan
 
 __all__ = [
-    "ALONE",
+    "SINGLE_PROCESS",
     "Candidate",
     "Claims",
     "InboxFile",
     "Scan",
     "archive",
-    "archived_before",
-    "brought",
     "check_inbox",
     "claim",
-    "forget_empty_folders",
-    "forget_fetched",
-    "found_again",
+    "fetch_objects",
+    "files_outside",
+    "find_archived_copy",
+    "find_moved",
     "give_back",
     "is_unchanged",
     "make_inbox",
-    "move_mark",
+    "move_archive_mark",
     "peek",
     "purge",
     "quick_scan",
-    "recorded",
+    "remove_empty_folders",
+    "remove_fetched",
+    "restore_claim",
     "scan",
     "set_aside",
     "shown_name",
-    "strays",
 ]

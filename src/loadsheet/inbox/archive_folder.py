@@ -13,8 +13,8 @@ from pathlib import Path
 
 from loadsheet import object_storage
 from loadsheet.inbox.claims import InboxFile
-from loadsheet.inbox.file_moves import forget_empty_folders, make_folder, move, refusal
-from loadsheet.inbox.names import free, relative
+from loadsheet.inbox.file_moves import folder_error, make_folder, move, remove_empty_folders
+from loadsheet.inbox.names import free_path, relative_path
 from loadsheet.inbox.objects import archived_at
 from loadsheet.problems import FolderError, Problem
 from loadsheet.settings import Settings
@@ -22,7 +22,7 @@ from loadsheet.settings.places import address_of
 
 _REASON_SUFFIX = ".why.txt"
 _DEPTHS = ("[0-9]*/[0-9]*/[0-9]*", "[0-9]*/[0-9]*", "[0-9]*")
-_AGAIN = re.compile(r"^Dropped again (\d+) times?; .*$", re.MULTILINE)
+_DUPLICATE_LINE = re.compile(r"^Dropped again (\d+) times?; .*$", re.MULTILINE)
 
 
 def archive(file: InboxFile, settings: Settings, day: date, run: str) -> Path:
@@ -34,35 +34,35 @@ def archive(file: InboxFile, settings: Settings, day: date, run: str) -> Path:
         _put(file, address)
         _drop(file, settings)
     else:
-        target = free(target)
+        target = free_path(target)
         _move_claimed(file, target, settings)
         with suppress(OSError):  # some file systems know no modes
             target.chmod(0o400)
-    _remember(_known(settings, "archived", file.sha256), target)
-    if file.held is not None:
-        file.held.let_go()
+    _write_mark(_mark_path(settings, "archived", file.sha256), target)
+    if file.claimed_object is not None:
+        file.claimed_object.let_go()
     return target
 
 
-def archived_before(file: InboxFile, settings: Settings) -> str:
+def find_archived_copy(file: InboxFile, settings: Settings) -> str:
     """RUN/NAME of the archived file that has the same bytes; empty if there is none, or not any more."""
-    kept = _recall(_known(settings, "archived", file.sha256))
-    return "/".join(kept.parts[-(1 + len(relative(file.name).parts)) :]) if kept is not None else ""
+    kept = _read_mark(_mark_path(settings, "archived", file.sha256))
+    return "/".join(kept.parts[-(1 + len(relative_path(file.name).parts)) :]) if kept is not None else ""
 
 
-def found_again(file: InboxFile, settings: Settings, day: date, run: str) -> Path | None:
+def find_moved(file: InboxFile, settings: Settings, day: date, run: str) -> Path | None:
     """Where the bytes of a file lie that a killed run had moved out of its work area without noting it; None if nowhere."""
-    marks = (_known(settings, "archived", file.sha256), _aside_mark(file, settings))
-    places = [archived_at(file.name, settings, day, run), _beside_reports(file, settings, run), *map(_recall, marks)]
-    found = next((place for place in places if place is not None and _holds(place, file)), None)
+    marks = (_mark_path(settings, "archived", file.sha256), _aside_mark(file, settings))
+    places = [archived_at(file.name, settings, day, run), _beside_reports(file, settings, run), *map(_read_mark, marks)]
+    found = next((place for place in places if place is not None and _has_same_bytes(place, file)), None)
     if found is None and settings.outbox_address:
-        aside = settings.outbox / run / "set-aside" / relative(file.name)
+        aside = settings.outbox / run / "set-aside" / relative_path(file.name)
         there = object_storage.look(address_of(aside))
-        return _let_go(file, aside) if there is not None and there.size == file.size else None
+        return _release_object(file, aside) if there is not None and there.size == file.size else None
     if found is not None and found.is_relative_to(settings.outbox_here):
-        return _let_go(file, _published(found, settings))
-    if found is not None and file.held is not None:
-        file.held.let_go()
+        return _release_object(file, _published(found, settings))
+    if found is not None and file.claimed_object is not None:
+        file.claimed_object.let_go()
     return found
 
 
@@ -70,39 +70,39 @@ def purge(
     settings: Settings,
     today: date,
     needed: Collection[Path],
-    let_go: Callable[[Sequence[Path]], None] = lambda _: None,
+    before_removal: Callable[[Sequence[Path]], None] = lambda _: None,
 ) -> int:
     """Remove archived files of days more than `archive_days` before `today`, but for those that are `needed`; returns how many. With
-    `archive_days` 0 none. `let_go` hears of those of each folder before they go. What cannot be removed stays for the next time.
+    `archive_days` 0 none. `before_removal` hears of those of each folder before they go. What cannot be removed stays for the next time.
     """
     removed = 0
     if not settings.archive_days:
         return removed
     if address_of(settings.archive_place):
-        return _purge_store(settings, today, needed, let_go)
+        return _purge_store(settings, today, needed, before_removal)
     top = settings.archive_place
     oldest = today - timedelta(days=settings.archive_days)
     keep = {path.absolute() for path in needed}
     for folder in (folder for day, folder in _days(top) if day < oldest):
         found = sorted(folder.rglob("*"), reverse=True)
-        let_go([path for path in found if path.is_file() and path.absolute() not in keep])
+        before_removal([path for path in found if path.is_file() and path.absolute() not in keep])
         for path in found:
             if path.is_dir() and not path.is_symlink():
-                forget_empty_folders(path, top)
+                remove_empty_folders(path, top)
             elif path.absolute() not in keep:
                 with suppress(OSError):
                     path.unlink()
                     removed += 1
-                    forget_empty_folders(path.parent, top)
+                    remove_empty_folders(path.parent, top)
     for folder in (folder for depth in _DEPTHS for folder in top.glob(depth)):
-        forget_empty_folders(folder, top)  # one that a killed run had emptied
+        remove_empty_folders(folder, top)  # one that a killed run had emptied
     if removed:
-        _forget_marks(settings)
+        _remove_dead_marks(settings)
     return removed
 
 
 def _purge_store(
-    settings: Settings, today: date, needed: Collection[Path], let_go: Callable[[Sequence[Path]], None]
+    settings: Settings, today: date, needed: Collection[Path], before_removal: Callable[[Sequence[Path]], None]
 ) -> int:
     """The same for an archive in a store."""
     removed, top = 0, settings.archive_place
@@ -110,7 +110,7 @@ def _purge_store(
     for day in _days_in_store(top, oldest):
         folder = top / f"{day:%Y/%m/%d}"
         found = [one for one in object_storage.objects_in(address_of(folder)) if folder / one.name not in keep]
-        let_go([folder / one.name for one in found])
+        before_removal([folder / one.name for one in found])
         object_storage.remove(one.address for one in found)
         removed += len(found)
     return removed
@@ -138,30 +138,30 @@ def set_aside(file: InboxFile, settings: Settings, run: str, problems: Sequence[
     FolderError, and the file stays where it was.
     """
     mark = _aside_mark(file, settings)
-    before = _recall(mark)
-    if before is not None and _count_again(before, file, settings, run):
-        return _let_go(file, _published(before, settings))
-    target = free(_beside_reports(file, settings, run))
+    before = _read_mark(mark)
+    if before is not None and _count_duplicate(before, file, settings, run):
+        return _release_object(file, _published(before, settings))
+    target = free_path(_beside_reports(file, settings, run))
     reasons = target.with_name(target.name + _REASON_SUFFIX)
     try:
         make_folder(target.parent, settings)
         _write(reasons, _reasons(file, problems))
     except OSError as error:
-        raise refusal(error, file.name, "set aside") from error
+        raise folder_error(error, file.name, "set aside") from error
     try:
         _move_claimed(file, target, settings)
     except FolderError:
         reasons.unlink(missing_ok=True)
         raise
-    _remember(mark, target)
-    return _let_go(file, _published(target, settings))
+    _write_mark(mark, target)
+    return _release_object(file, _published(target, settings))
 
 
-def _let_go(file: InboxFile, place: Path) -> Path:
+def _release_object(file: InboxFile, place: Path) -> Path:
     """Have an object that lies aside go from the inbox, and from the archive."""
-    if file.held is not None:
-        file.held.unkeep()
-        file.held.let_go()
+    if file.claimed_object is not None:
+        file.claimed_object.remove_from_archive()
+        file.claimed_object.let_go()
     return place
 
 
@@ -185,21 +185,21 @@ def _put(file: InboxFile, address: str) -> None:
 def _drop(file: InboxFile, settings: Settings) -> None:
     with suppress(OSError):
         file.path.unlink()
-    forget_empty_folders(file.path.parent, settings.state / "work")
+    remove_empty_folders(file.path.parent, settings.state / "work")
 
 
 def _beside_reports(file: InboxFile, settings: Settings, run: str) -> Path:
-    return settings.outbox_here / run / "set-aside" / relative(file.name)
+    return settings.outbox_here / run / "set-aside" / relative_path(file.name)
 
 
 def _aside_mark(file: InboxFile, settings: Settings) -> Path:
-    return _known(settings, "aside", hashlib.sha256(f"{file.sha256} {file.name}".encode()).hexdigest())
+    return _mark_path(settings, "aside", hashlib.sha256(f"{file.sha256} {file.name}".encode()).hexdigest())
 
 
-def _holds(place: Path, file: InboxFile) -> bool:
+def _has_same_bytes(place: Path, file: InboxFile) -> bool:
     if address := address_of(place):
         there = (
-            None if file.held else object_storage.look(address)
+            None if file.claimed_object else object_storage.look(address)
         )  # of an object the archive has a copy from the beginning
         return there is not None and there.size == file.size
     try:
@@ -212,7 +212,7 @@ def _holds(place: Path, file: InboxFile) -> bool:
 def _move_claimed(file: InboxFile, target: Path, settings: Settings) -> None:
     if not move(file.path, target, settings, file.name):
         raise FolderError(f"{file.name} is no longer at {file.path}; somebody moved it while it was used")
-    forget_empty_folders(file.path.parent, settings.state / "work")
+    remove_empty_folders(file.path.parent, settings.state / "work")
 
 
 def _days(archive: Path) -> Iterator[tuple[date, Path]]:
@@ -221,11 +221,11 @@ def _days(archive: Path) -> Iterator[tuple[date, Path]]:
             yield date(*(int(part) for part in folder.parts[-3:])), folder
 
 
-def _known(settings: Settings, kind: str, digest: str) -> Path:
+def _mark_path(settings: Settings, kind: str, digest: str) -> Path:
     return settings.state / "known" / kind / digest[:2] / digest
 
 
-def _remember(mark: Path, kept: Path) -> None:
+def _write_mark(mark: Path, kept: Path) -> None:
     """Note where bytes are kept. A file system without links remembers nothing, which costs a sentence and no file."""
     with suppress(OSError):
         mark.parent.mkdir(parents=True, exist_ok=True)
@@ -234,29 +234,29 @@ def _remember(mark: Path, kept: Path) -> None:
         mark.symlink_to(kept if address_of(kept) else kept.absolute())
 
 
-def _forget_marks(settings: Settings) -> None:
+def _remove_dead_marks(settings: Settings) -> None:
     """Remove what leads to bytes that are not kept any more."""
     marks = settings.state / "known"
     for mark in marks.glob("archived/??/*"):
-        if _recall(mark) is None:
+        if _read_mark(mark) is None:
             with suppress(OSError):
                 mark.unlink()
-                forget_empty_folders(mark.parent, marks)
+                remove_empty_folders(mark.parent, marks)
 
 
-def move_mark(settings: Settings, sha256: str, before: str, place: str) -> None:
+def move_archive_mark(settings: Settings, sha256: str, before: str, place: str) -> None:
     """Have what leads to archived bytes lead to another place; with none, lead nowhere, unless other bytes like these lie elsewhere."""
-    mark = _known(settings, "archived", sha256)
+    mark = _mark_path(settings, "archived", sha256)
     with suppress(OSError):
         leads_to = os.readlink(mark)  # noqa: PTH115 (says why it cannot)
-        if place or leads_to in (before, str(Path(before).absolute()), str(Path(before))) or _recall(mark) is None:
+        if place or leads_to in (before, str(Path(before).absolute()), str(Path(before))) or _read_mark(mark) is None:
             mark.unlink()
-            forget_empty_folders(mark.parent, settings.state / "known")
+            remove_empty_folders(mark.parent, settings.state / "known")
             if place:
-                _remember(mark, Path(place))
+                _write_mark(mark, Path(place))
 
 
-def _recall(mark: Path) -> Path | None:
+def _read_mark(mark: Path) -> Path | None:
     try:
         kept = Path(os.readlink(mark))  # noqa: PTH115 (says why it cannot)
     except OSError:
@@ -264,23 +264,23 @@ def _recall(mark: Path) -> Path | None:
     return kept if address_of(kept) or (kept.is_file() and not kept.is_symlink()) else None
 
 
-def _count_again(before: Path, file: InboxFile, settings: Settings, run: str) -> bool:
+def _count_duplicate(before: Path, file: InboxFile, settings: Settings, run: str) -> bool:
     """Note in the reasons of a file set aside earlier that it came again, and drop the second copy; False if the first is not
     there as it was.
     """
     reasons = before.with_name(before.name + _REASON_SUFFIX)
     try:
-        if not _holds(before, file):
+        if not _has_same_bytes(before, file):
             return False
         text = reasons.read_text(encoding="utf-8", errors="surrogateescape")
-        found = _AGAIN.search(text)
+        found = _DUPLICATE_LINE.search(text)
         count = int(found[1]) + 1 if found else 1
         line = f"Dropped again {count} time{'s' if count > 1 else ''}; the last time for run {run}."
-        _write(reasons, _AGAIN.sub(line, text) if found else f"{text}{line}\n")
+        _write(reasons, _DUPLICATE_LINE.sub(line, text) if found else f"{text}{line}\n")
         file.path.unlink()
     except OSError:
         return False
-    forget_empty_folders(file.path.parent, settings.state / "work")
+    remove_empty_folders(file.path.parent, settings.state / "work")
     return True
 
 

@@ -13,9 +13,9 @@ from pathlib import Path
 
 from loadsheet.inbox import objects
 from loadsheet.inbox.file_check import file_system_of, is_written_to, shows_open_writers
-from loadsheet.inbox.file_moves import READ, forget_empty_folders, move, refusal
-from loadsheet.inbox.names import free, marker_of, relative
-from loadsheet.inbox.objects import ALONE, Claims, Held
+from loadsheet.inbox.file_moves import READ, folder_error, move, remove_empty_folders
+from loadsheet.inbox.names import done_marker_name, free_path, relative_path
+from loadsheet.inbox.objects import SINGLE_PROCESS, ClaimedObject, Claims
 from loadsheet.inbox.scanner import Candidate
 from loadsheet.inbox.sightings import Signature, signature, signature_of
 from loadsheet.settings import Settings
@@ -35,41 +35,41 @@ class InboxFile:
     arrived: datetime
     signature: Signature | None = field(default=None, compare=False)
     origin: Path | None = field(default=None, compare=False)
-    held: Held | None = field(default=None, compare=False)
+    claimed_object: ClaimedObject | None = field(default=None, compare=False)
 
     @property
-    def lies_at(self) -> str:
+    def stored_at(self) -> str:
         """Where its bytes are safe until it is put away, as the ledger names it."""
-        return self.held.lies_at if self.held else str(self.path)
+        return self.claimed_object.stored_at if self.claimed_object else str(self.path)
 
 
-def claim(candidate: Candidate, settings: Settings, run: str, claims: Claims = ALONE) -> InboxFile | None:
+def claim(candidate: Candidate, settings: Settings, run: str, claims: Claims = SINGLE_PROCESS) -> InboxFile | None:
     """Move a file into the work area of `run`, in one step, and hash it there; an object is claimed in `claims` instead. None if it
     vanished, is no regular file any more, or is being written to or claimed by others: it is left where it is. Raises FolderError, and
     the file stays where it was.
     """
     if candidate.object is not None:
-        held = objects.claimed(candidate.object, candidate.path, settings, run, claims)
-        return of_held(candidate.name, held) if held else None
-    target = free(settings.state / "work" / run / relative(candidate.name))
-    if not move(candidate.path, target, settings, candidate.name, copy=_has_another_name(candidate.path)):
+        held = objects.claim_object(candidate.object, candidate.path, settings, run, claims)
+        return file_of_object(candidate.name, held) if held else None
+    target = free_path(settings.state / "work" / run / relative_path(candidate.name))
+    if not move(candidate.path, target, settings, candidate.name, copy=_has_hard_links(candidate.path)):
         return None
     try:
-        file = _opened(candidate, target)
+        file = _hashed(candidate, target)
     except OSError as error:
-        _put_back(target, candidate.path)
-        raise refusal(error, candidate.name, "read") from error
+        _undo_claim(target, candidate.path)
+        raise folder_error(error, candidate.name, "read") from error
     if file is None:
-        _put_back(target, candidate.path)
+        _undo_claim(target, candidate.path)
         return None
-    forget_empty_folders(candidate.path.parent, settings.state / "work")
+    remove_empty_folders(candidate.path.parent, settings.state / "work")
     if settings.done_marker:
         with suppress(OSError):
-            candidate.path.with_name(marker_of(candidate.path.name, settings.done_marker)).unlink()
+            candidate.path.with_name(done_marker_name(candidate.path.name, settings.done_marker)).unlink()
     return file
 
 
-def of_held(name: str, held: Held) -> InboxFile:
+def file_of_object(name: str, held: ClaimedObject) -> InboxFile:
     """The claimed version of an object as a file, by its copy on this machine."""
     found, path = held.object, held.path
     with path.open("rb") as copy:
@@ -81,7 +81,7 @@ def is_unchanged(file: InboxFile) -> bool:
     """Whether a claimed file is still what it was when it was claimed: nobody wrote to it through a handle from before, and nobody
     replaced the object in the inbox or took it over. Raises FolderError if the store cannot be asked.
     """
-    if file.held is not None and not file.held.is_ours():
+    if file.claimed_object is not None and not file.claimed_object.is_ours():
         return False
     if file.signature is not None and signature(file.path) != file.signature:
         return False
@@ -96,21 +96,21 @@ def give_back(file: InboxFile, settings: Settings) -> None:
     """Put a claimed file back to where it was; the next look takes it when it is quiet. If a new one of its name is there, it
     stays in the work area and the next run finds it there.
     """
-    if file.held is not None:
-        file.held.give_back()
+    if file.claimed_object is not None:
+        file.claimed_object.give_back()
     elif file.origin is not None and not file.origin.is_relative_to(settings.state):
-        _put_back(file.path, file.origin)
-        forget_empty_folders(file.path.parent, settings.state / "work")
+        _undo_claim(file.path, file.origin)
+        remove_empty_folders(file.path.parent, settings.state / "work")
 
 
-def _has_another_name(path: Path) -> bool:
+def _has_hard_links(path: Path) -> bool:
     try:
         return path.lstat().st_nlink > 1
     except OSError:
         return False
 
 
-def _opened(candidate: Candidate, path: Path) -> InboxFile | None:
+def _hashed(candidate: Candidate, path: Path) -> InboxFile | None:
     """The claimed file with its hash; None if it is no regular file or changes. Whatever is asked is asked of the open file."""
     if signature(path) is None:
         return None
@@ -128,7 +128,7 @@ def _opened(candidate: Candidate, path: Path) -> InboxFile | None:
     return InboxFile(candidate.name, path, before.st_size, sha256, arrived, seen, candidate.path)
 
 
-def _put_back(target: Path, origin: Path) -> None:
+def _undo_claim(target: Path, origin: Path) -> None:
     """Undo a claim, unless a new file of that name came meanwhile; then the next scan finds it in the work area."""
     if not os.path.lexists(origin):
         with suppress(OSError):  # its folder was removed, or the inbox lies on another volume

@@ -36,14 +36,14 @@ class Verdict(StrEnum):
     GONE = "gone"
 
 
-def look_at(path: str, seen: Signature, *, leases: bool) -> Verdict:
+def check_file(path: str, seen: Signature, *, leases: bool) -> Verdict:
     """What to think of a file that was seen with this signature. `leases` says whether its file system tells of writers."""
     try:
         descriptor = os.open(path, READ)
     except OSError as error:
         return Verdict.GONE if error.errno in (errno.ENOENT, errno.ELOOP, errno.ENXIO) else Verdict.UNREADABLE
     try:
-        return _verdict(descriptor, path, seen, leases=leases)
+        return _check_open_file(descriptor, path, seen, leases=leases)
     except OSError:
         return Verdict.UNREADABLE
     finally:
@@ -66,7 +66,7 @@ def is_written_to(descriptor: int) -> bool:
     return False
 
 
-def _verdict(descriptor: int, path: str, seen: Signature, *, leases: bool) -> Verdict:
+def _check_open_file(descriptor: int, path: str, seen: Signature, *, leases: bool) -> Verdict:
     status = os.fstat(descriptor)
     if signature_of(status) != seen or (leases and is_written_to(descriptor)):
         return Verdict.WRITTEN_TO
@@ -74,11 +74,11 @@ def _verdict(descriptor: int, path: str, seen: Signature, *, leases: bool) -> Ve
         return Verdict.LINKED
     if seen.size == 0:
         return Verdict.EMPTY
-    cut_off = path.lower().endswith(_ZIPPED) and not _has_its_end(descriptor, seen.size)
+    cut_off = path.lower().endswith(_ZIPPED) and not _has_zip_end(descriptor, seen.size)
     return Verdict.CUT_OFF if cut_off else Verdict.WHOLE
 
 
-def _has_its_end(descriptor: int, size: int) -> bool:
+def _has_zip_end(descriptor: int, size: int) -> bool:
     """Whether what begins as a zip ends as one; what does not begin as one is not judged here."""
     if os.pread(descriptor, 4, 0) != _ZIP_START:
         return True

@@ -20,7 +20,7 @@ READ = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 """How a file of a shipper is opened: no link is followed, and a pipe does not make us wait."""
 
 _BLOCK = 1 << 20
-_OURS = 0o750  # what shippers sent is nobody else's business
+_FOLDER_MODE = 0o750  # what shippers sent is nobody else's business
 _GONE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 
 
@@ -30,23 +30,23 @@ def move(source: Path, target: Path, settings: Settings, name: str, *, copy: boo
     """
     try:
         make_folder(target.parent, settings)
-        with _entered(source, settings) as folder:
+        with _open_parent(source, settings) as folder:
             if copy:
-                return _move_across(source, folder, target, settings)
+                return _copy_and_remove(source, folder, target, settings)
             if not stat.S_ISREG(_status(source, folder).st_mode):
                 return False
             try:
-                os.rename(_inside(source, folder), target, src_dir_fd=folder)
+                os.rename(_relative_to_parent(source, folder), target, src_dir_fd=folder)
             except OSError as error:
                 if error.errno != errno.EXDEV:
                     raise
-                return _move_across(source, folder, target, settings)
+                return _copy_and_remove(source, folder, target, settings)
     except OSError as error:
         if error.errno in _GONE and not target.parent.is_dir():
-            raise refusal(error, name, "moved") from error
+            raise folder_error(error, name, "moved") from error
         if error.errno in _GONE:
             return False
-        raise refusal(error, name, "moved") from error
+        raise folder_error(error, name, "moved") from error
     return True
 
 
@@ -66,12 +66,12 @@ def make_folder(folder: Path, settings: Settings) -> None:
         return
     if folder.is_relative_to(settings.state) and folder != settings.state:
         make_folder(folder.parent, settings)
-        folder.mkdir(mode=_OURS, exist_ok=True)
+        folder.mkdir(mode=_FOLDER_MODE, exist_ok=True)
     else:
         folder.mkdir(parents=True, exist_ok=True)
 
 
-def forget_empty_folders(folder: Path, top: Path) -> None:
+def remove_empty_folders(folder: Path, top: Path) -> None:
     """Remove a folder below `top`, and those above it, once they are empty."""
     while folder != top and folder.is_relative_to(top):
         try:
@@ -81,7 +81,7 @@ def forget_empty_folders(folder: Path, top: Path) -> None:
         folder = folder.parent
 
 
-def refusal(error: OSError, name: str, deed: str) -> FolderError:
+def folder_error(error: OSError, name: str, action: str) -> FolderError:
     """What the system refused, and what to do about it."""
     advice = {
         errno.ENOSPC: "the disk is full; make room and run again",
@@ -92,11 +92,11 @@ def refusal(error: OSError, name: str, deed: str) -> FolderError:
     }
     reason = advice.get(error.errno or 0, f"the system says: {error.strerror}; correct that and run again")
     place = f" ({error.filename2 or error.filename})" if error.filename2 or error.filename else ""
-    return FolderError(f"{name} could not be {deed}: {reason}{place}")
+    return FolderError(f"{name} could not be {action}: {reason}{place}")
 
 
 @contextmanager
-def _entered(source: Path, settings: Settings) -> Iterator[int | None]:
+def _open_parent(source: Path, settings: Settings) -> Iterator[int | None]:
     """The folder of a file below the inbox or one of ours, as a descriptor that no swapped link leads astray; None where the
     system has none.
     """
@@ -117,20 +117,20 @@ def _entered(source: Path, settings: Settings) -> Iterator[int | None]:
         os.close(descriptor)
 
 
-def _inside(source: Path, folder: int | None) -> str | Path:
+def _relative_to_parent(source: Path, folder: int | None) -> str | Path:
     return source if folder is None else source.name
 
 
 def _status(source: Path, folder: int | None) -> os.stat_result:
-    return os.stat(_inside(source, folder), dir_fd=folder, follow_symlinks=False)
+    return os.stat(_relative_to_parent(source, folder), dir_fd=folder, follow_symlinks=False)
 
 
-def _move_across(source: Path, folder: int | None, target: Path, settings: Settings) -> bool:
+def _copy_and_remove(source: Path, folder: int | None, target: Path, settings: Settings) -> bool:
     """Copy, read the copy back, make it durable, put it in place, and only then remove the original, if it is still the one that
     was copied. A kill in between leaves the original, at worst beside its copy: then the same bytes come again, and are known.
     """
     partial = _partial(target, settings)
-    with os.fdopen(os.open(_inside(source, folder), READ, dir_fd=folder), "rb") as original:
+    with os.fdopen(os.open(_relative_to_parent(source, folder), READ, dir_fd=folder), "rb") as original:
         before = os.fstat(original.fileno())
         if not stat.S_ISREG(before.st_mode) or is_untrusted_link(before, source):
             return False
@@ -171,7 +171,7 @@ def _remove(source: Path, folder: int | None, copied: os.stat_result, copy: Path
     """Remove the original; where that is not allowed, remove the copy instead. A new file of the same name stays."""
     try:
         if os.path.samestat(_status(source, folder), copied):
-            os.unlink(_inside(source, folder), dir_fd=folder)
+            os.unlink(_relative_to_parent(source, folder), dir_fd=folder)
     except FileNotFoundError:
         return
     except OSError:

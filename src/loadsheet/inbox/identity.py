@@ -21,7 +21,7 @@ _MARKER_BYTES_MAX = 100
 _BUILT_IN: Path = Settings.model_fields["inbox"].default
 
 
-class _Known(NamedTuple):
+class _KnownInbox(NamedTuple):
     marker: str
     device: int
     inode: int
@@ -43,7 +43,7 @@ def check_inbox(settings: Settings) -> None:
     inbox = settings.inbox
     if settings.inbox_address or inbox.exists() or _is_ours_to_make(settings):
         return
-    if _name_of(inbox) in _known(settings.state / _FILE):
+    if _name_of(inbox) in _known_inboxes(settings.state / _FILE):
         return
     raise SettingsError(
         f"the inbox {inbox} does not exist. Create the folder, or correct the setting `inbox` (--inbox)"
@@ -57,10 +57,10 @@ def _is_ours_to_make(settings: Settings) -> bool:
     return inbox == _BUILT_IN
 
 
-def recognise(inbox: Path, state: Path) -> None:
+def verify_same_inbox(inbox: Path, state: Path) -> None:
     """Remember an inbox that is new, and pass one that is known. Raises FolderError if it is not there or is another folder."""
     path = state / _FILE
-    known = _known(path)
+    known = _known_inboxes(path)
     name = _name_of(inbox)
     before = known.get(name)
     try:
@@ -79,8 +79,8 @@ def recognise(inbox: Path, state: Path) -> None:
     if marker != wanted:
         with suppress(OSError):  # an inbox that we may not write to is known by its place
             (inbox / MARKER).write_text(wanted, encoding="ascii")
-    if before != (now := _Known(wanted, *place)):
-        _remember(path, {**known, name: now})
+    if before != (now := _KnownInbox(wanted, *place)):
+        _save_inboxes(path, {**known, name: now})
 
 
 def _name_of(inbox: Path) -> str:
@@ -96,14 +96,14 @@ def _marker(inbox: Path) -> str:
         return ""
 
 
-def _known(path: Path) -> dict[str, _Known]:
+def _known_inboxes(path: Path) -> dict[str, _KnownInbox]:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=dict[str, _Known])
+        return msgspec.json.decode(path.read_bytes(), type=dict[str, _KnownInbox])
     except (OSError, msgspec.DecodeError):
         return {}
 
 
-def _remember(path: Path, known: dict[str, _Known]) -> None:
+def _save_inboxes(path: Path, known: dict[str, _KnownInbox]) -> None:
     unfinished = path.with_name(f"{_FILE}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

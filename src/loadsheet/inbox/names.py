@@ -21,7 +21,7 @@ def shown_name(path: PurePath) -> str:
     return "/".join(_shown_part(part) for part in path.parts)
 
 
-def relative(name: str) -> PurePosixPath:
+def relative_path(name: str) -> PurePosixPath:
     """A name as a path below a folder of ours. Raises FolderError for one that would leave it."""
     path = PurePosixPath(name)
     if path.is_absolute() or not path.parts or ".." in path.parts or "\0" in name:
@@ -34,18 +34,18 @@ def is_ignored(name: str, patterns: Sequence[str]) -> bool:
     return any(fnmatchcase(name.casefold(), pattern.casefold()) for pattern in patterns)
 
 
-def marker_of(name: str, pattern: str) -> str:
+def done_marker_name(name: str, pattern: str) -> str:
     """The bare name of the file that says that `name` is complete; `pattern` as in the setting `done_marker`."""
     return pattern.replace(_PLACE, name)
 
 
-def is_marker(name: str, pattern: str) -> bool:
+def is_done_marker(name: str, pattern: str) -> bool:
     """Whether a bare name is that of a done-marker."""
     before, _, after = pattern.partition(_PLACE)
     return bool(pattern) and name.startswith(before) and name.endswith(after) and len(name) > len(before) + len(after)
 
 
-def free(target: Path) -> Path:
+def free_path(target: Path) -> Path:
     """The target, or if there is one already the same name with a number."""
     number = 1
     found = target

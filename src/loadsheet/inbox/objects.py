@@ -16,8 +16,8 @@ from pathlib import Path, PurePosixPath
 from typing import Protocol
 
 from loadsheet import object_storage
-from loadsheet.inbox.file_moves import forget_empty_folders, make_folder
-from loadsheet.inbox.names import is_ignored, marker_of, relative, shown_name
+from loadsheet.inbox.file_moves import make_folder, remove_empty_folders
+from loadsheet.inbox.names import done_marker_name, is_ignored, relative_path, shown_name
 from loadsheet.inbox.sightings import Signature
 from loadsheet.object_storage import Object
 from loadsheet.problems import FolderError
@@ -41,7 +41,7 @@ class Claims(Protocol):
         """Give up a claim of ours."""
 
 
-class OneProcess:
+class SingleProcessClaims:
     """The claims of a ledger that only one process holds: its lock is claim enough."""
 
     def take(self, place: str, name: str, version: str, run: str) -> bool:  # noqa: ARG002 (as the others)
@@ -56,7 +56,7 @@ class OneProcess:
         """Nothing was noted."""
 
 
-ALONE = OneProcess()
+SINGLE_PROCESS = SingleProcessClaims()
 
 
 def signature_of(found: Object) -> Signature:
@@ -68,29 +68,29 @@ def signature_of(found: Object) -> Signature:
 
 def name_of(found: Object) -> str:
     """The name of an object as it is shown: as that of a file, with what would lead out of a folder as %XX."""
-    return shown_name(PurePosixPath("/".join(_part(part) for part in found.name.split("/") if part)))
+    return shown_name(PurePosixPath("/".join(_escape_dots(part) for part in found.name.split("/") if part)))
 
 
-def taken_in(address: str, patterns: Sequence[str]) -> list[Object]:
+def list_objects(address: str, patterns: Sequence[str]) -> list[Object]:
     """The objects below an address that no pattern excludes, by its name or that of a folder above it. Raises FolderError."""
     found = object_storage.objects_in(address)
     return [one for one in found if not any(is_ignored(part, patterns) for part in one.name.split("/") if part)]
 
 
-def bring(found: Object, settings: Settings) -> Path | None:
+def fetch_for_reading(found: Object, settings: Settings) -> Path | None:
     """Fetch an object to this machine, to be looked into before it is claimed; None if it is gone or replaced. Raises FolderError."""
     path = (
-        _looked(settings)
+        _fetch_folder(settings)
         / object_storage.digest(f"{found.address} {found.version}")
         / PurePosixPath(name_of(found)).name
     )
     return path if path.is_file() or object_storage.fetch(found, path) else None
 
 
-def forget_brought(settings: Settings, wanted: Iterable[Object]) -> None:
+def remove_old_fetched(settings: Settings, wanted: Iterable[Object]) -> None:
     """Remove what was fetched for earlier looks and is not wanted any more, and what others fetched to read it, after a day."""
     keep = {object_storage.digest(f"{one.address} {one.version}") for one in wanted}
-    for folder in (folder for folder in _looked(settings).glob("*") if folder.name not in keep):
+    for folder in (folder for folder in _fetch_folder(settings).glob("*") if folder.name not in keep):
         shutil.rmtree(folder, ignore_errors=True)
     for folder in (settings.state / FETCHED).glob("[bk]*/*"):
         with suppress(OSError):
@@ -98,47 +98,49 @@ def forget_brought(settings: Settings, wanted: Iterable[Object]) -> None:
                 shutil.rmtree(folder, ignore_errors=True)
 
 
-def forget_fetched(settings: Settings) -> None:
+def remove_fetched(settings: Settings) -> None:
     """Remove what was fetched to read it; it can be fetched again."""
     for folder in (settings.state / FETCHED).glob("[bk]*/*"):
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def claimed(found: Object, path: Path, settings: Settings, run: str, claims: Claims) -> "Held | None":
+def claim_object(found: Object, path: Path, settings: Settings, run: str, claims: Claims) -> "ClaimedObject | None":
     """Claim a version that was brought to `path`, and keep it in the archive of a store; None if somebody else has it, or it is gone.
     Raises FolderError; then nothing is claimed.
     """
-    held = Held(found, settings, run, claims)
-    if not claims.take(settings.inbox_address, held.name, found.version, run):
+    claimed = ClaimedObject(found, settings, run, claims)
+    if not claims.take(settings.inbox_address, claimed.name, found.version, run):
         return None
     taken = False
     try:
         if object_storage.is_still(found):
-            make_folder(held.path.parent, settings)
-            path.replace(held.path)
-            held.keep_at_once()
+            make_folder(claimed.path.parent, settings)
+            path.replace(claimed.path)
+            claimed.archive_now()
             taken = True
     except OSError as error:
-        told = f"{held.name} could not be taken ({error.strerror})"
+        told = f"{claimed.name} could not be taken ({error.strerror})"
         raise FolderError(f"{told}; see to {settings.state}, and run again") from error
     finally:
         if not taken:
-            claims.let_go(settings.inbox_address, held.name, found.version)
-    return held if taken else None
+            claims.let_go(settings.inbox_address, claimed.name, found.version)
+    return claimed if taken else None
 
 
-def recorded(kept_as: str, arrived: datetime, settings: Settings, run: str, claims: Claims) -> "Held | None":
+def restore_claim(
+    kept_as: str, arrived: datetime, settings: Settings, run: str, claims: Claims
+) -> "ClaimedObject | None":
     """The claimed version that the ledger names and that was not put away; None if it names something else."""
     address, version = object_storage.address_kept(kept_as)
     top = f"{settings.inbox_address}/"
     if not version or not address.startswith(top):
         return None
     size = int(version.rpartition("-")[2])
-    return Held(Object(address, address.removeprefix(top), size, version, arrived), settings, run, claims)
+    return ClaimedObject(Object(address, address.removeprefix(top), size, version, arrived), settings, run, claims)
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class ClaimedObject:
     """A version of an object that `run` has claimed, with its copy on this machine at `path`."""
 
     object: Object
@@ -152,21 +154,21 @@ class Held:
         return name_of(self.object)
 
     @property
-    def lies_at(self) -> str:
+    def stored_at(self) -> str:
         """Where its bytes are safe until it is put away, as the ledger names it."""
         return object_storage.kept_at(self.object)
 
     @property
     def path(self) -> Path:
         """Where its copy lies on this machine."""
-        return self.settings.state / FETCHED / "work" / self.run / relative(self.name)
+        return self.settings.state / FETCHED / "work" / self.run / relative_path(self.name)
 
     @property
     def kept(self) -> str:
         """Its address in the archive; empty if that is a folder."""
         return address_of(archived_at(self.name, self.settings, day_of(self.run), self.run))
 
-    def keep_at_once(self) -> None:
+    def archive_now(self) -> None:
         """Copy it into the archive of a store: should it be replaced and this machine be lost, its bytes are not. Raises FolderError."""
         if self.kept and not object_storage.copy(self.object, self.kept):
             object_storage.put(self.path, self.kept)
@@ -176,7 +178,7 @@ class Held:
         mine = self.claims.holds(self.settings.inbox_address, self.name, self.object.version)
         return mine and object_storage.is_still(self.object)
 
-    def is_at_hand(self) -> bool:
+    def fetch_if_missing(self) -> bool:
         """Whether the bytes can be had on this machine: they lie here, or are fetched. Raises FolderError."""
         if self.path.is_file() or object_storage.fetch(self.object, self.path):
             return True
@@ -185,10 +187,10 @@ class Held:
 
     def give_back(self) -> None:
         """Give up the claim: the object lies where it lay, and the next look takes it. Raises FolderError."""
-        self.unkeep()
-        self._end()
+        self.remove_from_archive()
+        self._release_claim()
 
-    def unkeep(self) -> None:
+    def remove_from_archive(self) -> None:
         """Remove what the archive of a store got when this version was claimed: it is not kept there. Raises FolderError."""
         if self.kept:
             object_storage.remove([self.kept])
@@ -200,19 +202,19 @@ class Held:
         object_storage.remove_version(self.object)
         if self.settings.done_marker and object_storage.look(self.object.address) is None:
             folder, _, bare = self.object.address.rpartition("/")
-            object_storage.remove([f"{folder}/{marker_of(bare, self.settings.done_marker)}"])
-        self._end()
+            object_storage.remove([f"{folder}/{done_marker_name(bare, self.settings.done_marker)}"])
+        self._release_claim()
 
-    def _end(self) -> None:
+    def _release_claim(self) -> None:
         with suppress(OSError):
             self.path.unlink(missing_ok=True)
-        forget_empty_folders(self.path.parent, self.settings.state / FETCHED)
+        remove_empty_folders(self.path.parent, self.settings.state / FETCHED)
         self.claims.let_go(self.settings.inbox_address, self.name, self.object.version)
 
 
 def archived_at(name: str, settings: Settings, day: date, run: str) -> Path:
     """Where the original of this name is kept."""
-    return settings.archive_place / f"{day:%Y/%m/%d}" / run / relative(name)
+    return settings.archive_place / f"{day:%Y/%m/%d}" / run / relative_path(name)
 
 
 def day_of(run: str) -> date:
@@ -220,9 +222,9 @@ def day_of(run: str) -> date:
     return date.fromisoformat(run[:10])
 
 
-def _looked(settings: Settings) -> Path:
+def _fetch_folder(settings: Settings) -> Path:
     return settings.state / FETCHED / "looked"
 
 
-def _part(part: str) -> str:
+def _escape_dots(part: str) -> str:
     return part.replace(".", "%2E") if part in (".", "..") else part

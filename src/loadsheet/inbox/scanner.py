@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 from loadsheet import object_storage
 from loadsheet.inbox import objects
-from loadsheet.inbox.file_check import Verdict, file_system_of, look_at, shows_open_writers
-from loadsheet.inbox.identity import MARKER, recognise
-from loadsheet.inbox.names import is_ignored, is_marker, marker_of, shown_name
+from loadsheet.inbox.file_check import Verdict, check_file, file_system_of, shows_open_writers
+from loadsheet.inbox.identity import MARKER, verify_same_inbox
+from loadsheet.inbox.names import done_marker_name, is_done_marker, is_ignored, shown_name
 from loadsheet.inbox.sightings import Sightings, Signature, signature, signature_of, uptime
 from loadsheet.object_storage import Object
 from loadsheet.problems import FolderError, Problem, Where
@@ -38,7 +38,7 @@ _KINDS = (
 
 class Candidate(NamedTuple):
     """A finished file: its name (POSIX path relative to the inbox, as it is shown), where it is, for how many seconds it has been
-    lying there like this, and its signature. One in an object store is an object, and can be read once it was brought (`brought`).
+    lying there like this, and its signature. One in an object store is an object, and can be read once it was brought (`fetch_objects`).
     """
 
     name: str
@@ -74,18 +74,18 @@ def scan(
     process that holds the ledger may call this, and not while it holds claims: all in the work area counts as orphaned. Raises
     FolderError.
     """
-    look = _Look(settings, up())
+    look = _InboxLook(settings, up())
     quiet = {seen.path for seen in look.seen if look.is_quiet(seen, clock())}
-    strange = [seen for seen in look.seen if seen.path not in quiet and not look.memory.knows(seen.signature)]
+    strange = [seen for seen in look.seen if seen.path not in quiet and not look.memory.knows_file(seen.signature)]
     if strange and not settings.done_marker:  # then the marker decides, and not how long a file has been quiet
         sleep(settings.settle_s)
-        quiet.update(look.still(strange))
+        quiet.update(look.find_unchanged(strange))
     return look.result(quiet, clock(), report_hidden=True)
 
 
 def quick_scan(settings: Settings, *, up: Callable[[], float] = uptime) -> Scan:
     """The same at once: only what has not changed between two glances, `settle_s` apart, is finished. Raises FolderError."""
-    look = _Look(settings, up())
+    look = _InboxLook(settings, up())
     return look.result({seen.path for seen in look.seen if look.is_quiet(seen, None)})
 
 
@@ -94,19 +94,19 @@ def peek(settings: Settings, *, clock: Callable[[], float] = time.time, up: Call
 
     May be called beside the process that holds the ledger. Raises FolderError.
     """
-    look = _Look(settings, up(), remember=False)
+    look = _InboxLook(settings, up(), remember=False)
     return look.result({seen.path for seen in look.seen if look.is_quiet(seen, clock())}, clock(), report_hidden=True)
 
 
-def strays(settings: Settings, taken: Iterable[Path]) -> list[str]:
+def files_outside(settings: Settings, taken: Iterable[Path]) -> list[str]:
     """The files of an inbox that lie outside of these folders in it, by their names, sorted. Raises FolderError."""
     inner = [Path(os.path.relpath(folder, settings.inbox)).as_posix() + "/" for folder in taken]
-    found = _found(settings)
+    found = _list_inbox(settings)
     names = [seen.name for seen in found.files] + [problem.found for problem in found.left]
     return sorted(name for name in names if not any(name.startswith(folder) for folder in inner))
 
 
-class _Seen(NamedTuple):
+class _InboxFile(NamedTuple):
     """A regular file of the inbox: its name as it is shown, its path, and its bare name."""
 
     name: str
@@ -117,42 +117,42 @@ class _Seen(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Found:
+class _Listing:
     """What a walk through a folder met."""
 
-    files: list[_Seen] = field(default_factory=list)
+    files: list[_InboxFile] = field(default_factory=list)
     left: list[Problem] = field(default_factory=list)
     hidden: list[str] = field(default_factory=list)
 
 
-class _Look:
+class _InboxLook:
     """One look: what is there, and what is remembered of it."""
 
     def __init__(self, settings: Settings, now: float, *, remember: bool = True) -> None:
         self._remembers = remember
         if remember and not settings.inbox_address:
-            recognise(settings.inbox, settings.state)
+            verify_same_inbox(settings.inbox, settings.state)
         self._settings, self._now = settings, now
         self.memory = Sightings.read(settings.state, now)
-        found = _found(settings)
+        found = _list_inbox(settings)
         self._left, self._hidden = found.left, found.hidden
         pattern = settings.done_marker
-        self._markers = {seen.path: seen.signature for seen in found.files if is_marker(seen.bare, pattern)}
+        self._markers = {seen.path: seen.signature for seen in found.files if is_done_marker(seen.bare, pattern)}
         unmarked = [seen for seen in found.files if seen.path not in self._markers]
         self.seen = [seen for seen in unmarked if not self._is_older(seen)]
-        self._left += self._older(len(unmarked) - len(self.seen))
+        self._left += self._older_files_problem(len(unmarked) - len(self.seen))
 
-    def _is_older(self, seen: _Seen) -> bool:
+    def _is_older(self, seen: _InboxFile) -> bool:
         since = self._settings.arrived_since
         return since is not None and seen.signature.changed_ns < since.timestamp() * 1e9
 
-    def _older(self, count: int) -> list[Problem]:
+    def _older_files_problem(self, count: int) -> list[Problem]:
         since = self._settings.arrived_since
         if not count or since is None:
             return []
         return [Problem("A113", values={"count": count, "since": since.isoformat(" ", "minutes")}, level="warning")]
 
-    def is_quiet(self, seen: _Seen, wall: float | None) -> bool:
+    def is_quiet(self, seen: _InboxFile, wall: float | None) -> bool:
         """Whether nobody has touched it for long enough; `wall` is the time of day, if it may be believed."""
         settings = self._settings
         if settings.done_marker:
@@ -162,15 +162,15 @@ class _Look:
         since = self.memory.since(seen.signature)
         if since is not None and self._now - since >= settings.settle_s:
             return True
-        if wall is None or self.memory.knows(seen.signature):
+        if wall is None or self.memory.knows_file(seen.signature):
             return False
         return wall - seen.signature.quiet_since(wall) >= settings.settle_s
 
-    def still(self, seen: Sequence[_Seen]) -> set[str]:
+    def find_unchanged(self, seen: Sequence[_InboxFile]) -> set[str]:
         """The paths of those that are what they were when they were seen."""
         if not self._settings.inbox_address:
             return {one.path for one in seen if signature(one.path) == one.signature}
-        now = {one.path: one.signature for one in _found(self._settings).files}
+        now = {one.path: one.signature for one in _list_inbox(self._settings).files}
         return {one.path for one in seen if now.get(one.path) == one.signature}
 
     def result(self, quiet: set[str], wall: float | None = None, *, report_hidden: bool = False) -> Scan:
@@ -188,7 +188,7 @@ class _Look:
             known = self.memory.since(seen.signature)
             since[seen.signature] = self._first_seen(seen.signature, wall) if known is None else known
             lain_s = self._now - since[seen.signature]
-            problem = self._judge(seen, lain_s, leases=leases, quiet=seen.path in quiet)
+            problem = self._problem_of(seen, lain_s, leases=leases, quiet=seen.path in quiet)
             if problem is not None:
                 left.append(problem)
             elif seen.name in taken or seen.name in candidates:
@@ -196,7 +196,7 @@ class _Look:
             elif seen.object or os.path.lexists(seen.path):
                 candidates[seen.name] = Candidate(seen.name, Path(seen.path), lain_s, seen.signature, seen.object)
         if self._remembers:
-            self.memory.keep(since, self._hidden if report_hidden else self.memory.hidden)
+            self.memory.save(since, self._hidden if report_hidden else self.memory.hidden)
         arrived = sorted(candidates.values(), key=lambda candidate: (-candidate.lain_s, candidate.name))
         return Scan(
             (*orphans, *arrived),
@@ -215,17 +215,17 @@ class _Look:
 
     def _first_seen(self, seen: Signature, wall: float | None) -> float:
         """Since when a file that was never seen like this has been lying there: since its last change, if the clock may be believed."""
-        if wall is None or self.memory.knows(seen):
+        if wall is None or self.memory.knows_file(seen):
             return self._now
         return self._now - max(wall - seen.quiet_since(wall), 0.0)
 
-    def _judge(self, seen: _Seen, lain_s: float, *, leases: bool, quiet: bool) -> Problem | None:
+    def _problem_of(self, seen: _InboxFile, lain_s: float, *, leases: bool, quiet: bool) -> Problem | None:
         """Why a file is left where it is; None if it is finished, or gone."""
         settings = self._settings
         where = Where(seen.name)
         if not quiet:
             if settings.done_marker:
-                lacks = f"has no {marker_of(shown_name(Path(seen.bare)), settings.done_marker)} beside it"
+                lacks = f"has no {done_marker_name(shown_name(Path(seen.bare)), settings.done_marker)} beside it"
                 return Problem("A107", where, seen.name, {"lacks": lacks}, level="warning")
             there = seen.object or os.path.lexists(seen.path)
             return Problem("A104", where, seen.name, level="warning") if there else None
@@ -233,10 +233,10 @@ class _Look:
             values = {"size": seen.signature.size, "limit": settings.file_bytes_max}
             return Problem("A108", where, seen.name, values, "split it, or raise the limit")
         if seen.object:  # a store shows an object when it is whole
-            return self._judge_opened(seen, lain_s, Verdict.WHOLE if seen.signature.size else Verdict.EMPTY)
-        return self._judge_opened(seen, lain_s, look_at(seen.path, seen.signature, leases=leases))
+            return self._problem_of_content(seen, lain_s, Verdict.WHOLE if seen.signature.size else Verdict.EMPTY)
+        return self._problem_of_content(seen, lain_s, check_file(seen.path, seen.signature, leases=leases))
 
-    def _judge_opened(self, seen: _Seen, lain_s: float, verdict: Verdict) -> Problem | None:
+    def _problem_of_content(self, seen: _InboxFile, lain_s: float, verdict: Verdict) -> Problem | None:
         where = Where(seen.name)
         if verdict is Verdict.WRITTEN_TO:
             return Problem("A104", where, seen.name, level="warning")
@@ -248,10 +248,10 @@ class _Look:
             return Problem("A107", where, seen.name, {"lacks": str(verdict)}, level="warning")
         return None  # or it is gone, which the caller sees for itself
 
-    def _is_marked(self, seen: _Seen) -> bool:
+    def _is_marked(self, seen: _InboxFile) -> bool:
         """Whether its done-marker is there and was made after it."""
         pattern = self._settings.done_marker
-        marker = self._markers.get(os.path.join(os.path.dirname(seen.path), marker_of(seen.bare, pattern)))  # noqa: PTH118, PTH120 (50,000 paths)
+        marker = self._markers.get(os.path.join(os.path.dirname(seen.path), done_marker_name(seen.bare, pattern)))  # noqa: PTH118, PTH120 (50,000 paths)
         written_ns = min(seen.signature.changed_ns, seen.signature.status_changed_ns)
         return marker is not None and marker.status_changed_ns >= written_ns
 
@@ -276,38 +276,41 @@ def _orphans(settings: Settings) -> tuple[Candidate, ...]:
     return tuple(found[name] for name in sorted(found))
 
 
-def _found(settings: Settings) -> _Found:
+def _list_inbox(settings: Settings) -> _Listing:
     """What lies in the inbox, wherever that is. Raises FolderError."""
     if not settings.inbox_address:
         return _walk(settings.inbox, settings.ignore)
-    taken = objects.taken_in(settings.inbox_address, settings.ignore)
-    odd = [one for one in taken if _MEANS_VERSION in one.name]
-    return _Found([_seen(one) for one in taken if one not in odd], [_unreadable(objects.name_of(one)) for one in odd])
+    taken = objects.list_objects(settings.inbox_address, settings.ignore)
+    unreadable = [one for one in taken if _MEANS_VERSION in one.name]
+    return _Listing(
+        [_object_file(one) for one in taken if one not in unreadable],
+        [_unreadable(objects.name_of(one)) for one in unreadable],
+    )
 
 
-def _seen(found: Object) -> _Seen:
+def _object_file(found: Object) -> _InboxFile:
     bare = found.address.rpartition("/")[2]
-    return _Seen(objects.name_of(found), found.address, bare, objects.signature_of(found), found)
+    return _InboxFile(objects.name_of(found), found.address, bare, objects.signature_of(found), found)
 
 
-def brought(found: Scan, settings: Settings) -> Scan:
+def fetch_objects(found: Scan, settings: Settings) -> Scan:
     """The same look with its objects fetched to this machine, so that they can be read before they are claimed; what is gone or replaced
     since is left out, and what we may not read is told. Files are left as they are. Raises FolderError.
     """
     if not settings.inbox_address:
         return found
-    objects.forget_brought(settings, (one.object for one in found.candidates if one.object))
-    fetched = object_storage.at_once(lambda one: _fetched(one, settings), found.candidates)
+    objects.remove_old_fetched(settings, (one.object for one in found.candidates if one.object))
+    fetched = object_storage.at_once(lambda one: _fetch(one, settings), found.candidates)
     candidates = tuple(one for one in fetched if isinstance(one, Candidate))
     refused = (one for one in fetched if isinstance(one, Problem))
     return replace(found, candidates=candidates, left=(*found.left, *refused))
 
 
-def _fetched(one: Candidate, settings: Settings) -> Candidate | Problem | None:
+def _fetch(one: Candidate, settings: Settings) -> Candidate | Problem | None:
     if one.object is None:
         return one
     try:
-        path = objects.bring(one.object, settings)
+        path = objects.fetch_for_reading(one.object, settings)
     except FolderError as error:
         if not isinstance(error.__cause__, PermissionError):
             raise
@@ -315,9 +318,9 @@ def _fetched(one: Candidate, settings: Settings) -> Candidate | Problem | None:
     return one._replace(path=path) if path else None
 
 
-def _walk(top: Path, patterns: Sequence[str]) -> _Found:
+def _walk(top: Path, patterns: Sequence[str]) -> _Listing:
     """The regular files under a folder that no pattern excludes, sorted by name, and what is not taken. Links are not followed."""
-    found = _Found()
+    found = _Listing()
     folders = [str(top)]
     while folders:
         folder = folders.pop()
@@ -336,7 +339,7 @@ def _walk(top: Path, patterns: Sequence[str]) -> _Found:
             if entry.is_dir(follow_symlinks=False):
                 folders.append(entry.path)
             else:
-                _note(entry, top, found)
+                _add_entry(entry, top, found)
     found.hidden.sort()
     found.files.sort(key=lambda seen: os.fsencode(seen.path))
     return found
@@ -357,7 +360,7 @@ def _entries(folder: str) -> Iterator[os.DirEntry[str]]:
         yield from entries
 
 
-def _note(entry: os.DirEntry[str], top: Path, found: _Found) -> None:
+def _add_entry(entry: os.DirEntry[str], top: Path, found: _Listing) -> None:
     try:
         status = entry.stat(follow_symlinks=False)
     except OSError:
@@ -365,7 +368,7 @@ def _note(entry: os.DirEntry[str], top: Path, found: _Found) -> None:
     name = _name(entry.path, top)
     seen = signature_of(status)
     if seen is not None:
-        found.files.append(_Seen(name, entry.path, entry.name, seen))
+        found.files.append(_InboxFile(name, entry.path, entry.name, seen))
         return
     kind = next((kind for is_kind, kind in _KINDS if is_kind(status.st_mode)), "special file")
     hint = "drop the file itself" if kind == "symbolic link" else "remove it"

@@ -56,7 +56,7 @@ def uptime() -> float:
     return time.monotonic() if clock is None else time.clock_gettime(clock)
 
 
-class _Kept(msgspec.Struct):
+class _StoredSightings(msgspec.Struct):
     boot: str
     seen: list[tuple[Signature, float]]
     hidden: list[str] = []
@@ -78,9 +78,9 @@ class Sightings:
         """
         path, boot = state / _FILE, _boot(boot_id)
         try:
-            kept = msgspec.json.decode(path.read_bytes(), type=_Kept)
+            kept = msgspec.json.decode(path.read_bytes(), type=_StoredSightings)
         except (OSError, msgspec.DecodeError):
-            kept = _Kept(boot, [])
+            kept = _StoredSightings(boot, [])
         known = kept.seen if kept.boot == boot else []
         return cls({seen.inode: (seen, since) for seen, since in known if since <= now}, boot, path, kept.hidden)
 
@@ -89,11 +89,11 @@ class Sightings:
         found = self._since.get(seen.inode)
         return found[1] if found is not None and found[0] == seen else None
 
-    def knows(self, seen: Signature) -> bool:
+    def knows_file(self, seen: Signature) -> bool:
         """Whether this file was seen before, as it is or otherwise."""
         return seen.inode in self._since
 
-    def keep(self, since: Mapping[Signature, float], hidden: Sequence[str] = ()) -> None:
+    def save(self, since: Mapping[Signature, float], hidden: Sequence[str] = ()) -> None:
         """Remember what is there now, and since when, and which hidden files were reported, and forget the rest."""
         fresh = {seen.inode: (seen, moment) for seen, moment in since.items()}
         if fresh == self._since and tuple(hidden) == self.hidden:
@@ -102,7 +102,9 @@ class Sightings:
         unfinished = self._path.with_name(f"{_FILE}.tmp")
         with suppress(OSError):
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            unfinished.write_bytes(msgspec.json.encode(_Kept(self._boot, list(fresh.values()), list(hidden))))
+            unfinished.write_bytes(
+                msgspec.json.encode(_StoredSightings(self._boot, list(fresh.values()), list(hidden)))
+            )
             unfinished.replace(self._path)
 
 

@@ -31,7 +31,7 @@ from loadsheet.mapping.views import wanted_columns
 from loadsheet.mapping.words import zone_names
 from loadsheet.mapping.yamlfile import Loc, YamlFile, read_with_base, source_texts
 from loadsheet.problems import Level, MappingError
-from loadsheet.reading.layouts import Around, Layout
+from loadsheet.reading.layouts import Layout, RowFilters
 
 MAIN = "main"
 
@@ -431,14 +431,14 @@ def _layouts(source: FileSource, tables: tuple[TablePlan, ...], main_role: str) 
             tuple(source.delimiter or base.delimiters),
             *marks_of(source),
             header_rows=spec.header_rows,
-            around=_around(spec),
+            row_filters=_row_filters(spec),
         )
         found.setdefault(spec.file or main_role, []).append(layout)
     return {role: tuple(layouts) for role, layouts in found.items()}
 
 
-def _around(spec: TableSpec) -> Around:
+def _row_filters(spec: TableSpec) -> RowFilters:
     totals, footer = (tuple(rule.begins_with) if rule else () for rule in (spec.totals, spec.footer))
-    return Around(
+    return RowFilters(
         spec.units_row, spec.comment or "", totals, footer, spec.stop_at_blank, spec.hidden_rows, spec.hidden_columns
     )

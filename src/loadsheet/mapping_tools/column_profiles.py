@@ -24,7 +24,7 @@ from loadsheet.mapping_tools.vocabulary import Reading, vocabulary, words_of
 from loadsheet.problems import FileRefused, Problem, Where, column_letters
 from loadsheet.reading import Layout, Native, Top, WantedColumn, fold, open_tables
 from loadsheet.reading.layouts import bounds_of
-from loadsheet.reading.opening import glimpse
+from loadsheet.reading.opening import read_tops
 from loadsheet.settings import Settings
 
 CHECK = "CHECK"  # marks what the sheet alone does not prove
@@ -170,7 +170,7 @@ class _Raw(NamedTuple):
 
 
 def _tables(path: Path, settings: Settings) -> Iterator[_Raw]:
-    for top in glimpse(path, path.name, bounds_of(settings)):
+    for top in read_tops(path, path.name, bounds_of(settings)):
         headings = find_headings(top)
         if headings is None:
             continue

@@ -8,7 +8,7 @@ program changed. `fix_file_tables` recognises a fix file that comes back. `openi
 author of a mapping, in our own process. No network, no clock.
 """
 
-from loadsheet.reading.damage_checks import Sentinel
+from loadsheet.reading.damage_checks import DamageChecks
 from loadsheet.reading.header import fold
 from loadsheet.reading.layouts import Layout, WantedColumn
 from loadsheet.reading.sandbox import open_tables, start_fork_server
@@ -17,11 +17,11 @@ from loadsheet.reading.tables import Native, NativeKind, Row, Table, Top
 
 __all__ = [
     "SUM_WORDS",
+    "DamageChecks",
     "Layout",
     "Native",
     "NativeKind",
     "Row",
-    "Sentinel",
     "Table",
     "Top",
     "WantedColumn",

@@ -24,7 +24,7 @@ _SHAPES = re.compile(
     rf"|(?P<shortened>[0-9]{{1,2}}[-.] ?{_MONTH}|{_MONTH}[- ][0-9]{{2}})",
     re.IGNORECASE,
 )
-_UNSEEN = re.compile("[\u00ad\u2028\u2029\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]")
+_INVISIBLE_CHARACTERS = re.compile("[\u00ad\u2028\u2029\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]")
 _MONTHS, DIGITS_KEPT = 12, 15
 _MONTHS_BEGIN = {"jan", "feb", "mar", "mär", "mrz", "apr", "mai", "may", "maj", "jun", "jui", "jul", "aug", "sep"} | {
     *("oct", "okt", "nov", "dec", "dez", "fév", "avr", "aoû", "déc")
@@ -50,7 +50,7 @@ Key = str | tuple[str, str]
 """A cell as it is counted: a text, or the kind of a typed cell and how it is shown."""
 
 
-class Alike(NamedTuple):
+class ShapeGroup(NamedTuple):
     """Cells that have the same shapes: what they are counted by, how many times it is there, the first of them, and the shapes."""
 
     name: Key | bytes
@@ -59,7 +59,7 @@ class Alike(NamedTuple):
     shapes: tuple[Shape, ...]
 
 
-def alike(cells: Sequence[Key]) -> tuple[Sequence[Key | bytes], Iterator[Alike]]:
+def group_by_shape(cells: Sequence[Key]) -> tuple[Sequence[Key | bytes], Iterator[ShapeGroup]]:
     """For each cell of a column by what it is counted, and the cells that are counted together, by their first ones."""
     distinct = Counter(cells)
     texts, outlines = _outlined(cells, distinct) if len(distinct) > _FEW else ((), [])
@@ -70,18 +70,20 @@ def alike(cells: Sequence[Key]) -> tuple[Sequence[Key | bytes], Iterator[Alike]]
     if len(texts) < len(cells):
         coming = iter(outlines)
         each = [next(coming) if isinstance(cell, str) else cell for cell in cells]
-    if varied := {outline for outline in first if not _tells(outline)}:
+    if varied := {outline for outline in first if not _determines_shape(outline)}:
         each = [cell if name in varied else name for cell, name in zip(cells, each, strict=True)]
     return each, (
-        Alike(name, times, first[name], text_shapes(first[name])) if isinstance(name, bytes) else _of_one(name, times)
+        ShapeGroup(name, times, first[name], text_shapes(first[name]))
+        if isinstance(name, bytes)
+        else _of_one(name, times)
         for name, times in Counter(each).items()
     )
 
 
-def _of_one(key: Key, times: int) -> Alike:
+def _of_one(key: Key, times: int) -> ShapeGroup:
     if isinstance(key, str):
-        return Alike(key, times, key, text_shapes(key))
-    return Alike(key, times, key[1], (_native_shape(*key),))
+        return ShapeGroup(key, times, key, text_shapes(key))
+    return ShapeGroup(key, times, key[1], (_native_shape(*key),))
 
 
 def _outlined(cells: Sequence[Key], distinct: Iterable[Key]) -> tuple[Sequence[str], list[bytes]]:
@@ -121,7 +123,7 @@ _VARIED = re.compile(
 )
 
 
-def _tells(outline: bytes) -> bool:
+def _determines_shape(outline: bytes) -> bool:
     """Whether all texts of this outline have the same shapes."""
     return b"u" not in outline and bool(_YEAR_FIRST.fullmatch(outline) or not _VARIED.fullmatch(outline))
 
@@ -147,8 +149,8 @@ def text_shapes(cell: str) -> tuple[Shape, ...]:
         shape = _matched_shape(found) if found else _TEXT
     if cell.isascii():
         return (shape,)
-    garbled = _NO_LETTER.search(cell) or repaired(text) != text
-    return (shape, *((_GARBLED,) if garbled else ()), *((_INVISIBLE,) if _UNSEEN.search(text) else ()))
+    garbled = _NO_LETTER.search(cell) or repair_encoding(text) != text
+    return (shape, *((_GARBLED,) if garbled else ()), *((_INVISIBLE,) if _INVISIBLE_CHARACTERS.search(text) else ()))
 
 
 def _digits_shape(text: str, kind: str) -> Shape:
@@ -186,7 +188,7 @@ def _style(found: re.Match[str]) -> str:
     return f"?{mark}?{mark}{years}"
 
 
-def repaired(text: str) -> str:
+def repair_encoding(text: str) -> str:
     """The text as it was before UTF-8 was read as a Western code page, or that of Windows as that of the standard; the same text
     if it was not.
     """

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from loadsheet.internal_errors import isolated
 from loadsheet.problems import NOT_EXAMINED, Problem, Where
-from loadsheet.reading.cell_shapes import DIGITS_KEPT, FRACTION, Key, Shape, alike, repaired
+from loadsheet.reading.cell_shapes import DIGITS_KEPT, FRACTION, Key, Shape, group_by_shape, repair_encoding
 from loadsheet.reading.header import fold
 from loadsheet.reading.layouts import ColumnUse
 from loadsheet.reading.stray_rows import SUM_WORDS
@@ -47,7 +47,7 @@ class _Tally:
         return _Tally(self.count + other.count, rows, first.example)
 
     @property
-    def told(self) -> str:
+    def rows_text(self) -> str:
         """The rows in words."""
         more = self.count - len(self.rows)
         listed = ", ".join(map(str, self.rows)) + (f" and {more:,} more" if more else "")
@@ -65,7 +65,7 @@ class _Column(NamedTuple):
     countries: int
 
 
-class _Lost(NamedTuple):
+class _LostZeros(NamedTuple):
     """Numbers that seem to have lost zeros: the usual width, the shorter ones, and the width to pad them to (0: better not)."""
 
     width: int
@@ -73,7 +73,7 @@ class _Lost(NamedTuple):
     pads_to: int
 
 
-class Sentinel:
+class DamageChecks:
     """Looks at the rows of one table while they pass."""
 
     def __init__(self, table: Table, uses: Mapping[str, ColumnUse] = _NO_USES) -> None:
@@ -111,10 +111,10 @@ class Sentinel:
             self._is_empty = False
             batch.append(row)
             if len(batch) == _BATCH:
-                last = self._look_at(batch, last)
+                last = self._check_batch(batch, last)
                 batch = []
             yield row
-        self._look_at(batch, last)
+        self._check_batch(batch, last)
         self._saw_all = True
 
     def problems(self) -> tuple[Problem, ...]:
@@ -124,17 +124,17 @@ class Sentinel:
             return (Problem("R239", place, hint=_NO_ROW, level="warning"),)
         with isolated(_EXAMINING, self._faults):
             if not self._faults:
-                return tuple(self._judged())
+                return tuple(self._warnings())
         place = Where(self._table.file, self._table.sheet)
         return (Problem(NOT_EXAMINED, place, values={"reason": self._faults[_EXAMINING]}, level="warning"),)
 
-    def _judged(self) -> Iterator[Problem]:
+    def _warnings(self) -> Iterator[Problem]:
         if self._sums.count:
-            yield self._warning(self._places[0], "R242", self._sums, _SUMS)
+            yield self._warning(self._places[0], "R242", self._sums, _SUMS_HINT)
         for place, tallies in self._tallies.items():
-            yield from _judge(tallies, partial(self._warning, place), self._column(place))
+            yield from _column_warnings(tallies, partial(self._warning, place), self._column(place))
 
-    def _look_at(self, batch: Sequence[Row], last: int) -> int:
+    def _check_batch(self, batch: Sequence[Row], last: int) -> int:
         """Look at rows that follow the row `last`; returns the last of them."""
         if not batch:
             return last
@@ -144,7 +144,7 @@ class Sentinel:
         self.blank_rows += max(blank, 0)
         with isolated(_EXAMINING, self._faults):
             if not self._faults:
-                self._look([row for row in batch if not row.ignored])
+                self._count_shapes([row for row in batch if not row.ignored])
         return batch[-1].number
 
     def _note_columns(self, columns: Sequence[Sequence[str]]) -> None:
@@ -167,7 +167,7 @@ class Sentinel:
                 if len(self._sums.rows) < _ROWS_SHOWN:
                     self._sums.rows.append(row.number)
 
-    def _look(self, batch: Sequence[Row]) -> None:
+    def _count_shapes(self, batch: Sequence[Row]) -> None:
         """Count the shapes of these rows. Runs over every cell, so distinct ones are looked at once in a batch."""
         columns = list(zip(*[row.cells for row in batch], strict=True))
         if not batch:
@@ -178,7 +178,7 @@ class Sentinel:
             cells: Sequence[Key] = columns[place]
             if self._table.sheet:  # only there cells have types
                 cells = [(cell.kind, cell.shown) if isinstance(cell, Native) else cell for cell in columns[place]]
-            names, groups = alike(cells)
+            names, groups = group_by_shape(cells)
             fresh: dict[object, list[_Tally]] = {}  # cells of shapes that have not enough rows yet
             for name, times, example, shapes in groups:
                 for shape in shapes:
@@ -197,13 +197,13 @@ class Sentinel:
 
     def _warning(self, place: int, code: str, tally: _Tally, hint: str, **values: Any) -> Problem:
         where = self._table.where(tally.rows[0], place)
-        told = {"count": tally.count, "rows": tally.told, **values}
-        return Problem(code, where, tally.example[:100], told, hint, "warning")
+        problem_values = {"count": tally.count, "rows": tally.rows_text, **values}
+        return Problem(code, where, tally.example[:100], problem_values, hint, "warning")
 
 
 def examine(table: Table) -> tuple[Problem, ...]:
     """The warnings about a table, by a pass over its rows. Raises FileRefused as `Table.rows` does."""
-    sentinel = Sentinel(table)
+    sentinel = DamageChecks(table)
     for _ in sentinel.watch(table.rows()):
         pass
     return sentinel.problems()
@@ -220,36 +220,36 @@ def _note_rows(batch: Sequence[Row], names: Sequence[object], fresh: dict[object
             return
 
 
-def _judge(tallies: _Tallies, warning: "partial[Problem]", column: _Column) -> Iterator[Problem]:
+def _column_warnings(tallies: _Tallies, warning: "partial[Problem]", column: _Column) -> Iterator[Problem]:
     """The suspicions that the shapes of one column raise."""
-    for kind, code, hint in _ALWAYS:
-        if (found := _of(tallies, kind)) and (kind != "rounded" or _are_rounded(tallies)):
-            before = repaired(found.example)
-            said = (
+    for kind, code, hint in _CHECKS:
+        if (found := _tally_of(tallies, kind)) and (kind != "rounded" or _are_rounded(tallies)):
+            before = repair_encoding(found.example)
+            suggestion = (
                 f"; {found.example!r} may have been {before!r}" if kind == "garbled" and before != found.example else ""
             )
-            yield warning(code, found, hint + said)
+            yield warning(code, found, hint + suggestion)
     lost = _zeros_lost(tallies, column)
     if lost is not None:
         hint = _ZEROS_PADDED if lost.pads_to else _ZEROS
         yield warning("R223", lost.tally, hint, width=lost.width, **({"pads_to": lost.pads_to} if lost.pads_to else {}))
-    texts, numbers = _of(tallies, "text", "digits", "zeros", "decimal"), _of(tallies, "number")
-    turned = _of(tallies, "shortened") or _of(tallies, "real date")
-    dates = _of(tallies, "date")
+    texts, numbers = _tally_of(tallies, "text", "digits", "zeros", "decimal"), _tally_of(tallies, "number")
+    turned = _tally_of(tallies, "shortened") or _tally_of(tallies, "real date")
+    dates = _tally_of(tallies, "date")
     others = sum(tally.count for tally in (texts, numbers) if tally)
     if turned and not dates and 2 * turned.count <= others:
         if column.use.kind == "text":
             yield warning("R224", turned, _DATES)
     elif styles := _mixed_styles(tallies, column.use):
-        first = _of(tallies, "date") or _Tally()
+        first = _tally_of(tallies, "date") or _Tally()
         yield warning("R225", first, _STYLES, styles=styles)
-    numeric_texts = _of(tallies, "digits", "decimal")
+    numeric_texts = _tally_of(tallies, "digits", "decimal")
     is_only_text = column.use.kind == "text" and column.use is not _UNKNOWN  # then both are the same
-    if numbers and numeric_texts and not lost and not is_only_text and not _of(tallies, "zeros", "text"):
+    if numbers and numeric_texts and not lost and not is_only_text and not _tally_of(tallies, "zeros", "text"):
         yield warning("R227", numeric_texts, _AS_TEXT, numbers=numbers.count)
 
 
-def _of(tallies: _Tallies, *kinds: str) -> _Tally | None:
+def _tally_of(tallies: _Tallies, *kinds: str) -> _Tally | None:
     """All shapes of these kinds together; None if there are none."""
     found = [tally for shape, tally in tallies.items() if shape.kind in kinds]
     return sum(found, start=_Tally()) if found else None
@@ -264,12 +264,12 @@ def _are_rounded(tallies: _Tallies) -> bool:
     return rounded.total() > _MORE_THAN_CHANCE * by_chance
 
 
-def _zeros_lost(tallies: _Tallies, column: _Column) -> _Lost | None:
+def _zeros_lost(tallies: _Tallies, column: _Column) -> _LostZeros | None:
     """Whole numbers that are shorter than most values beside them, in a column of one dominant width where values begin with zeros;
     in a column of postcodes or article codes also without these. Padding is proposed only where all values are digits of this width
     but for a small minority, and nothing says that they are of several countries.
     """
-    if column.use.kind != "text" or _of(tallies, "decimal") or any(shape == FRACTION for shape in tallies):
+    if column.use.kind != "text" or _tally_of(tallies, "decimal") or any(shape == FRACTION for shape in tallies):
         return None
     zeros, widths = _widths(tallies, "zeros"), _widths(tallies, "zeros", "digits", "number")
     is_code = any(_CODES.fullmatch(word) for word in fold(column.label).split())
@@ -280,8 +280,10 @@ def _zeros_lost(tallies: _Tallies, column: _Column) -> _Lost | None:
     few = short.count <= _FEW_OF * widths.total()
     if not short.count or column.use.pads_to >= width or (column.countries > 1 and not few):
         return None  # or they are postcodes of another country
-    is_uniform = max(widths) == width and not _of(tallies, "text", "rounded", "exponent") and not column.countries > 1
-    return _Lost(width, short, width if is_uniform and few else 0)
+    is_uniform = (
+        max(widths) == width and not _tally_of(tallies, "text", "rounded", "exponent") and not column.countries > 1
+    )
+    return _LostZeros(width, short, width if is_uniform and few else 0)
 
 
 def _usual_width(zeros: Counter[int], widths: Counter[int]) -> int:
@@ -316,7 +318,7 @@ def _mixed_styles(tallies: _Tallies, use: ColumnUse) -> str:
             declared = next((name for name, reads in use.formats if reads(tally.example.strip()) is not None), "")
             style = declared or shape.detail
             found[style] = found[style] + tally if style in found else tally
-    if real := _of(tallies, "real date"):
+    if real := _tally_of(tallies, "real date"):
         found["real dates"] = real
     for unclear in [style for style in found if style.startswith("?")]:
         clear = [
@@ -324,33 +326,35 @@ def _mixed_styles(tallies: _Tallies, use: ColumnUse) -> str:
         ]
         if clear:  # it goes with those that can be read in one way only
             found[clear[0]] += found.pop(unclear)
-    others = _of(tallies, "text", "digits", "number")
+    others = _tally_of(tallies, "text", "digits", "number")
     dates = sum(tally.count for tally in found.values())
-    if len(found) < 2 or not _of(tallies, "date") or (others and others.count > dates):  # noqa: PLR2004 (two styles)
+    if len(found) < 2 or not _tally_of(tallies, "date") or (others and others.count > dates):  # noqa: PLR2004 (two styles)
         return ""
     ordered = sorted(found.items(), key=lambda item: -item[1].count)
-    listed = [f"{style.replace('?', 'N')} ({tally.count:,}, {tally.told})" for style, tally in ordered[:_STYLES_SHOWN]]
+    listed = [
+        f"{style.replace('?', 'N')} ({tally.count:,}, {tally.rows_text})" for style, tally in ordered[:_STYLES_SHOWN]
+    ]
     return "; ".join(listed)
 
 
-_AS = "format the column as Text before values are typed or imported, and fill it again from its source"
+_REFORMAT = "format the column as Text before values are typed or imported, and fill it again from its source"
 _ZEROS = (
     "unless they are meant to be short (postcodes of another country, say): Excel drops leading zeros of what it takes for "
-    f"numbers; {_AS}"
+    f"numbers; {_REFORMAT}"
 )
 _ZEROS_PADDED = f"{_ZEROS}, or let the mapping pad the values"
-_DATES = f"Excel turns texts such as 3-5 or MAR1 into dates; {_AS}"
+_DATES = f"Excel turns texts such as 3-5 or MAR1 into dates; {_REFORMAT}"
 _STYLES = (
     "write all dates of a column in one style, best as 2026-03-01; day and month may have changed places in some rows"
 )
-_SUMS = "it was read as a record; if it holds sums, delete it, or say in the mapping what such rows begin with (totals: begins_with)"
+_SUMS_HINT = "it was read as a record; if it holds sums, delete it, or say in the mapping what such rows begin with (totals: begins_with)"
 _AS_TEXT = "they may have been pasted from elsewhere; let Excel convert them to numbers (the green corner), or check their decimal mark"
-_ALWAYS = (
-    ("exponent", "R221", f"Excel writes long numbers in this way, and their last digits are gone; {_AS}"),
+_CHECKS = (
+    ("exponent", "R221", f"Excel writes long numbers in this way, and their last digits are gone; {_REFORMAT}"),
     (
         "rounded",
         "R222",
-        f"Excel keeps 15 digits of a number and makes zeros of the others, and other programs lose them too; {_AS}",
+        f"Excel keeps 15 digits of a number and makes zeros of the others, and other programs lose them too; {_REFORMAT}",
     ),
     ("garbled", "R226", "the text was read in a wrong encoding before it was sent; export it again as UTF-8"),
     (

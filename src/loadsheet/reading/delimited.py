@@ -14,10 +14,10 @@ from itertools import islice
 from typing import Literal, NamedTuple, Self
 
 from loadsheet.problems import FileRefused, Problem, Where
-from loadsheet.reading.encoding import LINE_LENGTH_MAX, Source, Survey, refused, survey
-from loadsheet.reading.header import NO_HEADER, TOP_ROWS, Header, accept, closeness, find_header, rows_looked_at
+from loadsheet.reading.encoding import LINE_LENGTH_MAX, Source, Survey, refused, survey_text
+from loadsheet.reading.header import NO_HEADER, TOP_ROWS, Header, check_header, closeness, find_header, rows_looked_at
 from loadsheet.reading.layouts import Bounds, Layout
-from loadsheet.reading.stray_rows import sift
+from loadsheet.reading.stray_rows import mark_stray_rows
 from loadsheet.reading.tables import Frame, Row, Table, Top, is_blank, with_line_feeds
 
 _RECORD_LENGTH_MAX = 4 * LINE_LENGTH_MAX
@@ -71,14 +71,14 @@ def open_delimited(source: Source, name: str, layouts: Sequence[Layout], bounds:
     """The tables of a text file, one for each layout by its name. Reads the file once or twice from end to end, to prove its
     encoding and its quotes. Raises FileRefused.
     """
-    asked = {layout.name: (layout.encodings, layout.quote + layout.escape) for layout in layouts}
-    surveys = {each: survey(source, name, *each) for each in dict.fromkeys(asked.values())}
-    return {layout.name: _open_table(surveys[asked[layout.name]], name, layout, bounds) for layout in layouts}
+    options = {layout.name: (layout.encodings, layout.quote + layout.escape) for layout in layouts}
+    surveys = {each: survey_text(source, name, *each) for each in dict.fromkeys(options.values())}
+    return {layout.name: _open_table(surveys[options[layout.name]], name, layout, bounds) for layout in layouts}
 
 
 def delimited_top(source: Source, name: str, bounds: Bounds) -> Top:
     """The first rows of a text file, under the delimiter that makes most cells of the same number. Raises FileRefused."""
-    text = survey(source, name, ("utf-8-sig", "cp1252"))
+    text = survey_text(source, name, ("utf-8-sig", "cp1252"))
     if text.blank:
         raise FileRefused(Problem("R202", Where(name), hint="send the file with its rows"))
     with text.open() as stream:
@@ -91,7 +91,7 @@ def delimited_top(source: Source, name: str, bounds: Bounds) -> Top:
         records = list(_quoted_records(top[skip:], dialect, skip + 1, bounds.record_lines_max, 0))
         rows = tuple((record.number, tuple(record.cells)) for record in records if not is_blank(record.cells))
         widths = Counter(len(cells) for _, cells in rows)
-        width, count = max(widths.items(), key=lambda found: (found[1], found[0]), default=(0, 0))
+        width, count = max(widths.items(), key=lambda item: (item[1], item[0]), default=(0, 0))
         if not best.rows or (width - 1) * count > most:
             best, most = Top("", rows, text.encoding, delimiter), (width - 1) * count
     return best
@@ -101,21 +101,21 @@ def _open_table(text: Survey, name: str, layout: Layout, bounds: Bounds) -> Tabl
     if text.blank:
         raise FileRefused(Problem("R202", Where(name), hint="send the file with its rows"))
     start = _find_start(text, layout, bounds)
-    if not start.header.complete:
-        _refuse_for_cause(text, name, layout, bounds, start)
-    accept(start.header, layout, Where(name), bounds.columns_max)
+    if not start.header.is_complete:
+        _refuse_with_cause(text, name, layout, bounds, start)
+    check_header(start.header, layout, Where(name), bounds.columns_max)
     frame = Frame(name, "", start.header.labels, bounds.cell_length_max)
     body = _Body(text, layout, start, bounds.record_lines_max, frame)
     body.check_quotes()
-    found = {
+    notes = {
         "format": "delimited text",
         "encoding": text.shown_encoding,
         "delimiter": _WORDS.get(start.dialect.delimiter, start.dialect.delimiter),
-        "header row": start.header.told,
+        "header row": start.header.row_range,
         "rows above the header": str(start.above),
     }
     header = start.header
-    return Table(layout.name, name, "", header.labels, header.row, header.columns, body.rows, found)
+    return Table(layout.name, name, "", header.labels, header.row, header.columns, body.rows, notes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +137,7 @@ class _Body:
 
     def rows(self) -> Iterator[Row]:
         """The rows, read anew. Raises FileRefused only if the file changed since it was opened, or cannot be read any more."""
-        return sift(self._rows(), self.layout, self.start.header)
+        return mark_stray_rows(self._rows(), self.layout, self.start.header)
 
     def _rows(self) -> Iterator[Row | None]:
         """The rows, None for each blank one."""
@@ -149,13 +149,13 @@ class _Body:
                     yield None
                     continue
                 if fault:
-                    yield self._spoilt(number, cells, fault, lines)
+                    yield self._broken_row(number, cells, fault, lines)
                     continue
                 if len(cells) < width or not is_blank(cells[width:]):
                     yield frame.ragged(number, cells)
                     continue
                 del cells[width:]
-            problem = frame.doubt(number, cells) if doubtful or lines > 1 else None
+            problem = frame.find_damage(number, cells) if doubtful or lines > 1 else None
             yield Row(number, tuple(cells), problem)
 
     def _records(self) -> Iterator[_Record]:
@@ -174,37 +174,37 @@ class _Body:
                 self.frame.file, f"it changed or vanished while it was read ({error})", "send it again"
             ) from error
 
-    def _spoilt(self, number: int, cells: list[str], fault: Fault, lines: int) -> Row:
+    def _broken_row(self, number: int, cells: list[str], fault: Fault, lines: int) -> Row:
         if fault == "open":
             raise _never_closed(self.frame.file, self.start.dialect.delimiter, _Record(number, cells, fault, lines))
         hint = "quotes inside a value are doubled, and the whole value stands in quotes"
-        found = self.start.dialect.delimiter.join(cells)[:100]
-        problem = Problem("R213", self.frame.where(number), found, {}, hint, also=self.frame.every_cell(number))
-        return Row(number, self.frame.fit(cells), problem)
+        text = self.start.dialect.delimiter.join(cells)[:100]
+        problem = Problem("R213", self.frame.where(number), text, {}, hint, also=self.frame.every_cell(number))
+        return Row(number, self.frame.fit_width(cells), problem)
 
 
 def _never_closed(file: str, delimiter: str, record: _Record) -> FileRefused:
     hint = "close or remove the quote and send the file again; nothing of it was used"
     if record.lines > 1:
         hint = f"lines {record.number} to {record.number + record.lines - 1} were read as one row; {hint}"
-    found = delimiter.join(record.cells)[:100]
-    return FileRefused(Problem("R206", Where(file, row=record.number), found, {"row": record.number}, hint))
+    text = delimiter.join(record.cells)[:100]
+    return FileRefused(Problem("R206", Where(file, row=record.number), text, {"row": record.number}, hint))
 
 
-def _refuse_for_cause(text: Survey, name: str, layout: Layout, bounds: Bounds, start: _Start) -> None:
+def _refuse_with_cause(text: Survey, name: str, layout: Layout, bounds: Bounds, start: _Start) -> None:
     """Raises FileRefused if it can be told why a header is not complete: a quote in it that is never closed, or another delimiter
     than the mapping names.
     """
     for dialect, records in _tops(text, layout, bounds):
         header = find_header(((record.number, record.cells) for record in records), layout)
-        own = next((record for record in records if record.number == header.row), None)
-        if own is not None and own.fault == "open" and closeness(header) > closeness(start.header):
-            raise _never_closed(name, dialect.delimiter, own)
+        header_record = next((record for record in records if record.number == header.row), None)
+        if header_record is not None and header_record.fault == "open" and closeness(header) > closeness(start.header):
+            raise _never_closed(name, dialect.delimiter, header_record)
     others = tuple(delimiter for delimiter in _PLURALS if delimiter not in (*layout.delimiters, layout.quote))
     other = _find_start(text, replace(layout, delimiters=others), bounds) if others else start
     if closeness(other.header) > closeness(start.header):
         try:
-            accept(start.header, layout, Where(name), bounds.columns_max)
+            check_header(start.header, layout, Where(name), bounds.columns_max)
         except FileRefused as failure:
             hint = (
                 f"its values seem to be separated by {_PLURALS[other.dialect.delimiter]}, which the mapping does not take; "
@@ -220,20 +220,22 @@ def _tops(text: Survey, layout: Layout, bounds: Bounds) -> Iterator[tuple[_Diale
     separator = _SEPARATOR_LINE.fullmatch(top[0])
     delimiters, skip = ((separator[1],), 1) if separator else (layout.delimiters, 0)
     for delimiter in delimiters:
-        dialect = _Dialect(delimiter, layout.quote, layout.escape, layout.around.comment)
+        dialect = _Dialect(delimiter, layout.quote, layout.escape, layout.row_filters.comment)
         yield dialect, list(_quoted_records(top[skip:], dialect, skip + 1, bounds.record_lines_max, 0))
 
 
 def _find_start(text: Survey, layout: Layout, bounds: Bounds) -> _Start:
     """Where the table starts, with the delimiter under which most wanted columns are found."""
-    unseen = _Dialect(layout.delimiters[0], layout.quote, layout.escape, layout.around.comment)
-    best = _Start(unseen, NO_HEADER, 0, 0, 0)
+    dialect = _Dialect(layout.delimiters[0], layout.quote, layout.escape, layout.row_filters.comment)
+    best = _Start(dialect, NO_HEADER, 0, 0, 0)
     for dialect, records in _tops(text, layout, bounds):
         header = find_header(((record.number, record.cells) for record in records if not record.fault), layout)
         if not best.header.row or closeness(header) > closeness(best.header):
-            own = next((record for record in records if record.number == header.row), _Record(0, [], "", 1))
+            header_record = next((record for record in records if record.number == header.row), _Record(0, [], "", 1))
             above = sum(record.number < header.top and not is_blank(record.cells) for record in records)
-            best = _Start(dialect, header, own.number + own.lines - 1, len(own.cells), above)
+            best = _Start(
+                dialect, header, header_record.number + header_record.lines - 1, len(header_record.cells), above
+            )
     return best
 
 

@@ -65,7 +65,7 @@ _CONTROLS = bytes(code for code in range(128) if CONTROL.match(chr(code)))
 LINE_LENGTH_MAX = 1 << 20
 """A line of text may hold so many characters at most: reading goes by lines, so this bounds memory."""
 
-_MARKS = (  # the longer ones first: UTF-32's begins with UTF-16's
+_BYTE_ORDER_MARKS = (  # the longer ones first: UTF-32's begins with UTF-16's
     (codecs.BOM_UTF32_LE, "utf-32-le"),
     (codecs.BOM_UTF32_BE, "utf-32-be"),
     (codecs.BOM_UTF8, "utf-8"),
@@ -110,7 +110,7 @@ def open_text(source: Source, encoding: str, mark: int) -> TextIOWrapper:
     return TextIOWrapper(raw, encoding, "strict", newline="")
 
 
-def survey(source: Source, name: str, encodings: Sequence[str], marks: str = '"') -> Survey:
+def survey_text(source: Source, name: str, encodings: Sequence[str], marks: str = '"') -> Survey:
     """Read the file from end to end in the encoding it is in. `marks` are the characters that count as quotes.
 
     Raises FileRefused if it is in none of `encodings` (the first failure is told, with offset and line), is damaged UTF-8 that
@@ -118,18 +118,20 @@ def survey(source: Source, name: str, encodings: Sequence[str], marks: str = '"'
     """
     with source.open("rb") as raw:
         head = raw.read(4096)
-    for mark, encoding in _MARKS:
+    for mark, encoding in _BYTE_ORDER_MARKS:
         if head.startswith(mark):
             if _contradicts(head[len(mark) :], encoding):
                 reason = f"its byte order mark says {encoding[:6].upper()}, but its content is not"
                 raise refused(name, reason, "save it as 'CSV UTF-8'")
-            return _survey(source, name, encoding, len(mark), marks)
+            return _survey_as(source, name, encoding, len(mark), marks)
     if head.count(0) * 8 > len(head) and not any(encoding.lower().startswith(_WIDE) for encoding in encodings):
         raise refused(name, "it holds binary data, or UTF-16 without a byte order mark", "save it as 'CSV UTF-8'")
     failures: list[FileRefused] = []
     for encoding in encodings:
         try:
-            seen = _survey(source, name, _WITHOUT_MARK.get(encoding.lower().replace("_", "-"), encoding), 0, marks)
+            surveyed = _survey_as(
+                source, name, _WITHOUT_MARK.get(encoding.lower().replace("_", "-"), encoding), 0, marks
+            )
         except FileRefused as failure:
             if failure.problem.code != "R203":
                 raise
@@ -137,7 +139,7 @@ def survey(source: Source, name: str, encodings: Sequence[str], marks: str = '"'
             continue
         if failures:
             _refuse_damaged_utf_8(source, failures)
-        return seen
+        return surveyed
     if not failures:
         raise refused(name, "no encoding is declared for it", "set source.encoding in the mapping")
     _refuse_damaged_utf_8(source, failures)
@@ -154,7 +156,7 @@ def _contradicts(start: bytes, marked: str) -> bool:
     if _plain_share(start, marked):
         return False
     starts = (start, start[2:])  # the second: where the NULs of the mark belong to the text
-    return any(_plain_share(text, other) > _PLAIN for _, other in _MARKS for text in starts)
+    return any(_plain_share(text, other) > _PLAIN for _, other in _BYTE_ORDER_MARKS for text in starts)
 
 
 def _plain_share(start: bytes, encoding: str) -> float:
@@ -172,7 +174,7 @@ def _refuse_damaged_utf_8(source: Source, failures: Sequence[FileRefused]) -> No
     every letter beyond ASCII.
     """
     failed = next((failure for failure in failures if _is_utf_8(failure.problem.values["encoding"])), None)
-    if failed is not None and _is_rather_utf_8(source):
+    if failed is not None and _is_mostly_utf_8(source):
         hint = (
             "all else in it is UTF-8, so it was damaged or cut off here: send it again; "
             "if it is in another encoding, name that one alone in source.encoding of the mapping"
@@ -184,20 +186,20 @@ def _is_utf_8(encoding: str) -> bool:
     return codecs.lookup(encoding).name == "utf-8"
 
 
-def _is_rather_utf_8(source: Source) -> bool:
+def _is_mostly_utf_8(source: Source) -> bool:
     """Whether as many characters beyond ASCII are whole in UTF-8 as bytes are none: in other encodings that is one in many."""
     decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
-    whole = bad = 0
+    valid = bad = 0
     with source.open("rb") as raw:
         chunk = b"-"
         while chunk:
             chunk = raw.read(_CHUNK)
             text = decoder.decode(chunk, final=not chunk)
             if not text.isascii():
-                here = len(_BAD_BYTE.findall(text))
-                bad += here
-                whole += len(text) - len(text.encode("ascii", "ignore")) - here
-    return whole >= bad
+                invalid = len(_BAD_BYTE.findall(text))
+                bad += invalid
+                valid += len(text) - len(text.encode("ascii", "ignore")) - invalid
+    return valid >= bad
 
 
 def refused(name: str, reason: str, hint: str, sheet: str = "") -> FileRefused:
@@ -205,7 +207,7 @@ def refused(name: str, reason: str, hint: str, sheet: str = "") -> FileRefused:
     return FileRefused(Problem("R201", Where(name, sheet), "", {"reason": reason}, hint))
 
 
-def _survey(source: Source, name: str, encoding: str, mark: int, marks: str) -> Survey:
+def _survey_as(source: Source, name: str, encoding: str, mark: int, marks: str) -> Survey:
     blank, quotes, controls = True, False, False
     longest = line = 0  # the longest line, and how long the one is that the last chunk ended in
     with source.open("rb") as raw:
@@ -234,15 +236,15 @@ def _decode(raw: IO[bytes], name: str, encoding: str) -> Iterator[str]:
     except (LookupError, UnicodeError):
         raise refused(name, f"its encoding {encoding} is not known", "correct source.encoding in the mapping") from None
     decoder = IncrementalNewlineDecoder(inner, translate=True)
-    seen, line = raw.tell(), 1
+    position, line = raw.tell(), 1
     while True:
         chunk = raw.read(_CHUNK)
-        seen += len(chunk)
+        position += len(chunk)
         try:
             text = decoder.decode(chunk, final=not chunk)
         except UnicodeDecodeError as error:
             before = error.object[: error.start].decode(encoding, "ignore")
-            offset = seen - len(error.object) + error.start
+            offset = position - len(error.object) + error.start
             line += len(_BREAKS.findall(before))
             values = {"encoding": encoding.upper(), "offset": offset, "line": line}
             hint = "save it as 'CSV UTF-8', or set source.encoding in the mapping to what it is (cp1252, say)"

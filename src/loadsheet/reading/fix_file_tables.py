@@ -27,15 +27,15 @@ _ZIP = b"PK\x03\x04"
 _PARTS = ("docProps/custom.xml", "meta.xml")  # of Excel's formats and of OpenDocument
 _PART_BYTES_MAX = 1 << 18
 _START_BYTES = 1 << 18
-_AROUND = r"[\s,;|\"']"
-_HEADING = re.compile(rf"{_AROUND}{ROW_COLUMN}{_AROUND}")
-_ROW_MARK = re.compile(rf"{_AROUND}([0-9]{{1,12}}:[0-9]{{1,7}}/[0-9]{{1,7}})(?:{_AROUND}|$)")
+_DELIMITER = r"[\s,;|\"']"
+_HEADING = re.compile(rf"{_DELIMITER}{ROW_COLUMN}{_DELIMITER}")
+_ROW_MARK = re.compile(rf"{_DELIMITER}([0-9]{{1,12}}:[0-9]{{1,7}}/[0-9]{{1,7}})(?:{_DELIMITER}|$)")
 
 
 def mark_of(path: Path, inflated_bytes_max: int) -> Mark | None:
     """The mark of the fix workbook at `path`; None for every other file, also for one that is damaged or cannot be read."""
     try:
-        with _opened(path) as file:
+        with _open_file(path) as file:
             if file.read(len(_ZIP)) != _ZIP:
                 return None
         with open_package(path, path.name, inflated_bytes_max) as package:
@@ -44,7 +44,7 @@ def mark_of(path: Path, inflated_bytes_max: int) -> Mark | None:
         return None
 
 
-def _opened(path: Path) -> BinaryIO:
+def _open_file(path: Path) -> BinaryIO:
     """A file that nobody claimed yet: what was put in its place meanwhile, a link or a pipe, is not followed and not waited for."""
     return os.fdopen(os.open(path, READ), "rb")
 
@@ -59,7 +59,7 @@ class TextMark(NamedTuple):
 def mark_of_text(path: Path) -> TextMark | None:
     """The first row mark of a text file with a column of marks; None for every other file, also for one that cannot be read."""
     try:
-        with _opened(path) as file:
+        with _open_file(path) as file:
             start = file.read(_START_BYTES)
     except OSError:
         return None
@@ -124,10 +124,10 @@ class Fixed:
             cells = tuple([found[place] for place in places])
             if not is_blank(cells):
                 mark = RowMark.read(given[at][:80]) if at is not None and given[at] else None
-                yield Row(number, cells, problem, ignored), mark if mark is None or _is_sound(mark) else None
+                yield Row(number, cells, problem, ignored), mark if mark is None or _is_valid(mark) else None
 
 
-def has_marks(table: Table) -> bool:
+def has_row_marks(table: Table) -> bool:
     """Whether a table has a column of row marks, so that it is one of a fix file."""
     return _marks_at(table) is not None
 
@@ -151,12 +151,12 @@ def as_original(table: Table, original: Original | None) -> Fixed:
         places, labels = _places(table, original.header), list(original.header)
         more = sorted(set(table.columns.values()) - {*places, at})
         places, labels = [*places, *more], [*labels, *(table.header[place] for place in more)]
-    stands = ", ".join(column_letters(place) if place >= 0 else "-" for place in places)
+    positions_text = ", ".join(column_letters(place) if place >= 0 else "-" for place in places)
     given = replace(
         table,
         header=tuple(labels),
         columns={name: places.index(place) for name, place in table.columns.items() if place in places},
-        found={**table.found, **({STANDS: stands} if table.sheet else {})},
+        found={**table.found, **({STANDS: positions_text} if table.sheet else {})},
         at=tuple(places),
         first_name=original.file if original is not None else "",
     )
@@ -170,14 +170,14 @@ class Originals(NamedTuple):
     entry_of: Callable[[str, int], int | None]
 
 
-def as_originals(fixed: Sequence[Fixed], known: Callable[[Sequence[int]], Mapping[int, FixedEntry]]) -> Originals:
+def as_originals(fixed: Sequence[Fixed], look_up: Callable[[Sequence[int]], Mapping[int, FixedEntry]]) -> Originals:
     """The tables of one fix file, whose rows carry what their marks show to be wrong. All rows are read once for that; what is
-    kept of a row is three numbers. `known` looks entries up. Raises FileRefused as `Table.rows` does.
+    kept of a row is three numbers. `look_up` looks entries up. Raises FileRefused as `Table.rows` does.
     """
-    marks = _Marks(fixed)
-    faults = marks.faults(known)
+    marks = _RowMarks(fixed)
+    faults = marks.faults(look_up)
     tables = {
-        one.table.name: replace(one.table, rows=_Checked(one, place, faults, is_sorted=place in marks.mixed))
+        one.table.name: replace(one.table, rows=_Checked(one, place, faults, is_sorted=place in marks.reordered))
         for place, one in enumerate(fixed)
     }
     return Originals(tables, marks.entry_of)
@@ -196,12 +196,12 @@ class _Checked:
 
     def __call__(self) -> Iterator[Row]:
         rows = self.fixed.marked_rows()
-        for row, _ in _as_they_stood(rows) if self.is_sorted else rows:
+        for row, _ in _in_original_order(rows) if self.is_sorted else rows:
             fault = None if row.problem or row.ignored else self.faults.get((self.place, row.number))
             yield row._replace(problem=fault) if fault is not None else row
 
 
-def _as_they_stood(rows: Iterator[tuple[Row, RowMark | None]]) -> list[tuple[Row, RowMark | None]]:
+def _in_original_order(rows: Iterator[tuple[Row, RowMark | None]]) -> list[tuple[Row, RowMark | None]]:
     """The rows in the order of their marks; new ones stay below the one that they were put under."""
     found, keys = list(rows), []
     last = (0, 0)
@@ -211,7 +211,7 @@ def _as_they_stood(rows: Iterator[tuple[Row, RowMark | None]]) -> list[tuple[Row
     return [found[place] for place in sorted(range(len(found)), key=keys.__getitem__)]
 
 
-class _Seen(NamedTuple):
+class _MarkedRow(NamedTuple):
     """A mark of an entry: its number, of how many, and where it stands as table and row."""
 
     number: int
@@ -220,21 +220,21 @@ class _Seen(NamedTuple):
     row: int
 
 
-class _Marks:
-    """The marks of all rows of a fix file. `mixed` are the tables, by their places, whose rows were sorted; not very long ones, as
+class _RowMarks:
+    """The marks of all rows of a fix file. `reordered` are the tables, by their places, whose rows were sorted; not very long ones, as
     sorting them back takes memory.
     """
 
     def __init__(self, fixed: Sequence[Fixed]) -> None:
         self._fixed = fixed
-        self.mixed: set[int] = set()
+        self.reordered: set[int] = set()
         self._entries, self._numbers = array("q"), array("q")  # number, of and table share one
         self._rows = array("q")  # ascending within each table
         self._parts: dict[str, tuple[int, int]] = {}  # where the marks of each table begin and end
         for place, one in enumerate(fixed):
             begin = len(self._rows)
             if one.marks_at is not None:
-                self._look(place, one)
+                self._read_marks(place, one)
             self._parts[one.table.name] = begin, len(self._rows)
 
     def entry_of(self, table: str, row: int) -> int | None:
@@ -243,37 +243,37 @@ class _Marks:
         index = bisect_left(self._rows, row, begin, end)
         return self._entries[index] if index < end and self._rows[index] == row else None
 
-    def _look(self, place: int, one: Fixed) -> None:
-        last, count, is_mixed = (0, 0), 0, False
+    def _read_marks(self, place: int, one: Fixed) -> None:
+        last, count, is_reordered = (0, 0), 0, False
         for count, (row, mark) in enumerate(one.marked_rows(), start=1):  # noqa: B007 (the count is needed at the end)
             if mark is not None:
                 self._entries.append(mark.entry)
                 self._numbers.append((mark.number * _ROWS_MAX + mark.of) * len(self._fixed) + place)
                 self._rows.append(row.number)
-                is_mixed |= (mark.entry, mark.number) < last
+                is_reordered |= (mark.entry, mark.number) < last
                 last = (mark.entry, mark.number)
-        if is_mixed and count <= _SORTED_MAX:
-            self.mixed.add(place)
+        if is_reordered and count <= _SORTED_MAX:
+            self.reordered.add(place)
 
-    def faults(self, known: Callable[[Sequence[int]], Mapping[int, FixedEntry]]) -> dict[tuple[int, int], Problem]:
+    def faults(self, look_up: Callable[[Sequence[int]], Mapping[int, FixedEntry]]) -> dict[tuple[int, int], Problem]:
         """What is wrong, by table and row."""
-        wrong = [(entry, seen) for entry, seen in self._by_entry() if not _is_whole(seen)]
-        entries = known([entry for entry, _ in wrong]) if wrong else {}
+        wrong = [(entry, seen) for entry, seen in self._by_entry() if not _is_complete(seen)]
+        entries = look_up([entry for entry, _ in wrong]) if wrong else {}
         found: dict[tuple[int, int], Problem] = {}
         for entry, seen in wrong:
-            found |= self._said(seen, entries.get(entry, FixedEntry("")))
+            found |= self._problems_of(seen, entries.get(entry, FixedEntry("")))
         return found
 
-    def _by_entry(self) -> Iterator[tuple[int, list[_Seen]]]:
+    def _by_entry(self) -> Iterator[tuple[int, list[_MarkedRow]]]:
         entries = self._entries
         for entry, own in groupby(sorted(range(len(entries)), key=entries.__getitem__), key=entries.__getitem__):
-            yield entry, [self._seen(index) for index in own]
+            yield entry, [self._marked_row(index) for index in own]
 
-    def _seen(self, index: int) -> _Seen:
+    def _marked_row(self, index: int) -> _MarkedRow:
         counts, place = divmod(self._numbers[index], len(self._fixed))
-        return _Seen(*divmod(counts, _ROWS_MAX), place, self._rows[index])
+        return _MarkedRow(*divmod(counts, _ROWS_MAX), place, self._rows[index])
 
-    def _said(self, seen: Sequence[_Seen], entry: FixedEntry) -> dict[tuple[int, int], Problem]:
+    def _problems_of(self, seen: Sequence[_MarkedRow], entry: FixedEntry) -> dict[tuple[int, int], Problem]:
         by_number = {number: list(own) for number, own in groupby(sorted(seen), key=lambda one: one.number)}
         of = max(one.of for one in seen)
         missing = [number for number in range(1, of + 1) if number not in by_number]
@@ -282,7 +282,7 @@ class _Marks:
         for one in seen:
             where = self._fixed[one.place].table.where(one.row)
             if len(same := by_number[one.number]) > 1:
-                rows = ", ".join(self._named(other, one) for other in same[:_LISTED])
+                rows = ", ".join(self._row_name(other, one) for other in same[:_LISTED])
                 hint = "delete one of them; to keep both, drop the fix file that comes back as it is"
                 found[one.place, one.row] = Problem("R236", where, "", {"key": key, "rows": rows}, hint)
             elif missing and not entry.may_lose_rows:
@@ -292,16 +292,16 @@ class _Marks:
                 found[one.place, one.row] = Problem("R237", where, "", values, hint)
         return found
 
-    def _named(self, one: _Seen, beside: _Seen) -> str:
+    def _row_name(self, one: _MarkedRow, beside: _MarkedRow) -> str:
         sheet = self._fixed[one.place].table.sheet
         return f"{one.row} ({sheet})" if one.place != beside.place and sheet else str(one.row)
 
 
-def _is_whole(seen: Sequence[_Seen]) -> bool:
+def _is_complete(seen: Sequence[_MarkedRow]) -> bool:
     return len(seen) == max(one.of for one in seen) == len({one.number for one in seen})
 
 
-def _is_sound(mark: RowMark) -> bool:
+def _is_valid(mark: RowMark) -> bool:
     return mark.entry < _ENTRY_MAX and 0 < mark.number <= mark.of < _ROWS_MAX
 
 

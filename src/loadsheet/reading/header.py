@@ -24,15 +24,15 @@ BETWEEN = " / "
 """What stands between the parts of a label that is spread over several rows."""
 
 _SPACE = re.compile(r"\s+")
-_TYPED = str.maketrans(
+_TO_TYPED = str.maketrans(
     "\u2018\u2019\u02bc\u2032\u201c\u201d\u2033\u2010\u2011\u2012\u2013\u2014\u2212", "''''\"\"\"------"
 )
 """Quotes, apostrophes and dashes as word processors set them, and as keyboards have them."""
 _AROUND = " *:;,.!?\"'†"  # what people put around a label: "Weight *", "Order no.:"
-_JOINT = re.compile(
+_PART_SEPARATOR = re.compile(
     r"\s*[/|>\\]+\s*|\s+[-\u2013\u2014]+\s+|:\s+"
 )  # what people put between its parts: "Consignee / City"
-_BY_ITSELF = (1, 2, 3)  # over so many rows labels are looked for unasked
+_ROWS_TRIED = (1, 2, 3)  # over so many rows labels are looked for unasked
 _LIKENESS_MIN = 0.6
 
 
@@ -51,7 +51,7 @@ class Header:
     rows: tuple[tuple[str, ...], ...] = ()
 
     @property
-    def complete(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether it holds every required column, and one at least."""
         return bool(self.positions) and not self.missing
 
@@ -61,7 +61,7 @@ class Header:
         return {name: places[0] for name, places in self.positions.items()}
 
     @property
-    def told(self) -> str:
+    def row_range(self) -> str:
         """Its rows in words."""
         return f"{self.top} to {self.row}" if self.top < self.row else str(self.row)
 
@@ -76,7 +76,7 @@ class _Line(NamedTuple):
     cells: tuple[str, ...]
 
 
-class _Reading(NamedTuple):
+class _LabelReading(NamedTuple):
     """One way to read the labels of some rows: the texts by position, and whether what joins their parts is let go."""
 
     labels: Sequence[str]
@@ -91,10 +91,10 @@ def fold(label: str) -> str:
     """
     bare = label.casefold()
     if not bare.isascii():
-        apart = unicodedata.normalize("NFKD", bare)
+        decomposed = unicodedata.normalize("NFKD", bare)
         bare = "".join(
-            character for character in apart if unicodedata.category(character) not in ("Mn", "Cf")
-        ).translate(_TYPED)
+            character for character in decomposed if unicodedata.category(character) not in ("Mn", "Cf")
+        ).translate(_TO_TYPED)
     return _SPACE.sub(" ", bare).strip(_AROUND)
 
 
@@ -110,11 +110,11 @@ def find_header(rows: Iterable[tuple[int, Sequence[str]]], layout: Layout) -> He
     with most of them. Labels in one row win over labels spread over several, unless the layout says over how many. Reads no
     further than it must.
     """
-    closest, wanted = NO_HEADER, _Wanted(layout)
+    closest, wanted = NO_HEADER, _ColumnMatcher(layout)
     demanding = any(column.required for column in layout.columns)
     for alternatives in _candidates(rows, layout):
-        header = max((wanted.seen_in(lines) for lines in alternatives), key=closeness)
-        if header.complete and demanding:
+        header = max((wanted.match(lines) for lines in alternatives), key=closeness)
+        if header.is_complete and demanding:
             return header
         if not closest.row or closeness(header) > closeness(closest):
             closest = header
@@ -123,14 +123,14 @@ def find_header(rows: Iterable[tuple[int, Sequence[str]]], layout: Layout) -> He
 
 def closeness(header: Header) -> tuple[bool, int]:
     """Orders headers: a complete one first, then by how many wanted columns are there."""
-    return header.complete, len(header.positions)
+    return header.is_complete, len(header.positions)
 
 
-def accept(header: Header, layout: Layout, where: Where, columns_max: int, looked_at: Sequence[str] = ()) -> None:
+def check_header(header: Header, layout: Layout, where: Where, columns_max: int, looked_at: Sequence[str] = ()) -> None:
     """Raises FileRefused unless the header is complete, every wanted column stands in it once, and it is not too wide. `where`
     is the file and sheet, `looked_at` the sheets that were searched.
     """
-    if not header.complete:
+    if not header.is_complete:
         raise FileRefused(_incomplete(header, layout, where, looked_at))
     if len(header.labels) > columns_max:
         reason = f"its header has {len(header.labels):,} columns; at most {columns_max:,} are read (columns_max)"
@@ -152,32 +152,36 @@ def _incomplete(header: Header, layout: Layout, where: Where, looked_at: Sequenc
         begins = f"row {header.row} holds: {found}; " if found else ""
         hint = f"{sheets}{begins}send a table with these labels over its columns; a form cannot be read"
         return Problem("R215", where, "", {"rows": TOP_ROWS, "looked": looked, "missing": missing}, hint)
-    meant = _meant(header)
-    hint = f"{sheets}{meant}the row holds: {found}" if found else f"{sheets}it holds no text"
+    suggestion = _suggest_labels(header)
+    hint = f"{sheets}{suggestion}the row holds: {found}" if found else f"{sheets}it holds no text"
     return Problem("R204", replace(where, row=header.row), found, {"row": header.row, "missing": missing}, hint)
 
 
-def _meant(header: Header) -> str:
+def _suggest_labels(header: Header) -> str:
     """For each missing column the label of the row that is most like it, if any is."""
     taken = {position for positions in header.positions.values() for position in positions}
     free = {fold(label): label for position, label in enumerate(header.labels) if position not in taken}
-    said = []
+    suggestions = []
     for column in header.missing:
-        like = [match for label in column.labels for match in get_close_matches(fold(label), free, 1, _LIKENESS_MIN)]
-        if like and like[0]:
-            said.append(f'for {column.labels[0]}, did you mean "{free[like[0]].strip()}"?; ')
-    return "".join(said)
+        similar = [match for label in column.labels for match in get_close_matches(fold(label), free, 1, _LIKENESS_MIN)]
+        if similar and similar[0]:
+            suggestions.append(f'for {column.labels[0]}, did you mean "{free[similar[0]].strip()}"?; ')
+    return "".join(suggestions)
 
 
 def _candidates(rows: Iterable[tuple[int, Sequence[str]]], layout: Layout) -> Iterator[list[list[_Line]]]:
     """The rows that may be the header, by themselves and with others, as alternatives of which the closest counts."""
     lines = _lines(rows, layout)
-    return _counted(lines, layout) if layout.header_rows == "auto" else _declared(lines, layout, layout.header_rows)
+    return (
+        _candidates_up(lines, layout)
+        if layout.header_rows == "auto"
+        else _candidates_as_declared(lines, layout, layout.header_rows)
+    )
 
 
 def _lines(rows: Iterable[tuple[int, Sequence[str]]], layout: Layout) -> Iterator[_Line]:
     """The rows that are looked at, without comments."""
-    last, comment = rows_looked_at(layout), layout.around.comment
+    last, comment = rows_looked_at(layout), layout.row_filters.comment
     for number, cells in rows:
         if number > last:
             return
@@ -186,16 +190,16 @@ def _lines(rows: Iterable[tuple[int, Sequence[str]]], layout: Layout) -> Iterato
             yield _Line(number, tuple(cells))
 
 
-def _counted(lines: Iterable[_Line], layout: Layout) -> Iterator[list[list[_Line]]]:
+def _candidates_up(lines: Iterable[_Line], layout: Layout) -> Iterator[list[list[_Line]]]:
     """Each row by itself and with those above it. Blank rows among them are not counted, in a text file as in a workbook."""
-    above: deque[_Line] = deque(maxlen=max(_BY_ITSELF))
+    above: deque[_Line] = deque(maxlen=max(_ROWS_TRIED))
     for line in lines:
         if is_blank(line.cells):
             if layout.header_row in ("auto", line.number):
                 yield [[line]]
             continue
         above.append(line)
-        for size in _BY_ITSELF:
+        for size in _ROWS_TRIED:
             together = list(above)[-size:]
             if len(together) == size and layout.header_row in ("auto", together[0].number):
                 yield [together]
@@ -203,7 +207,7 @@ def _counted(lines: Iterable[_Line], layout: Layout) -> Iterator[list[list[_Line
             return
 
 
-def _declared(lines: Iterable[_Line], layout: Layout, size: int) -> Iterator[list[list[_Line]]]:
+def _candidates_as_declared(lines: Iterable[_Line], layout: Layout, size: int) -> Iterator[list[list[_Line]]]:
     """Each row with those below it that the layout says, by row number, else without counting blank rows, else by itself."""
     if size == 1:
         yield from ([[line]] for line in lines if layout.header_row in ("auto", line.number))
@@ -220,21 +224,21 @@ def _declared(lines: Iterable[_Line], layout: Layout, size: int) -> Iterator[lis
         yield [[top, *by_number], [top, *below[: size - 1]], [top]]
 
 
-class _Wanted:
+class _ColumnMatcher:
     """The columns of a layout by the labels that they may stand under."""
 
     def __init__(self, layout: Layout) -> None:
         self._columns = layout.columns
         self._exact = _by_label(layout, fold)
-        self._loose = _by_label(layout, _loosely)
+        self._loose = _by_label(layout, _fold_loosely)
 
-    def seen_in(self, lines: Sequence[_Line]) -> Header:
+    def match(self, lines: Sequence[_Line]) -> Header:
         """These rows as a header. A column stands where its label is found by the strictest reading that finds it."""
         labels = [""] * max(len(line.cells) for line in lines)
         positions: dict[str, tuple[int, ...]] = {}
         for reading in _readings(lines):
             taken = {position for places in positions.values() for position in places}
-            for name, places in self._find(reading).items():
+            for name, places in self._find_columns(reading).items():
                 if name not in positions and not taken.issuperset(places):
                     positions[name] = places
                     for position in places:
@@ -246,8 +250,8 @@ class _Wanted:
         cells = tuple(line.cells for line in lines)
         return Header(lines[-1].number, tuple(labels), positions, missing, lines[0].number, cells)
 
-    def _find(self, reading: _Reading) -> dict[str, tuple[int, ...]]:
-        by_label, key = (self._loose, _loosely) if reading.loose else (self._exact, fold)
+    def _find_columns(self, reading: _LabelReading) -> dict[str, tuple[int, ...]]:
+        by_label, key = (self._loose, _fold_loosely) if reading.loose else (self._exact, fold)
         found: dict[str, tuple[int, ...]] = {}
         for position, label in enumerate(reading.labels):
             for name in by_label.get(key(label), ()) if label else ():
@@ -256,9 +260,9 @@ class _Wanted:
 
 
 @lru_cache(maxsize=8192)
-def _loosely(label: str) -> str:
+def _fold_loosely(label: str) -> str:
     """A label without what joins its parts: `Consignee / City` and `Consignee: City` are `consignee city`."""
-    return _SPACE.sub(" ", _JOINT.sub(" ", fold(label))).strip(_AROUND)
+    return _SPACE.sub(" ", _PART_SEPARATOR.sub(" ", fold(label))).strip(_AROUND)
 
 
 def _by_label(layout: Layout, key: Callable[[str], str]) -> dict[str, list[str]]:
@@ -273,28 +277,28 @@ def _by_label(layout: Layout, key: Callable[[str], str]) -> dict[str, list[str]]
     return by_label
 
 
-def _readings(lines: Sequence[_Line]) -> Iterator[_Reading]:
+def _readings(lines: Sequence[_Line]) -> Iterator[_LabelReading]:
     """How the labels of these rows can be read, the strictest first: several rows with their merged cells spread to the right,
     then as they stand, then the lowest cell alone.
     """
     width = max(len(line.cells) for line in lines)
     rows = [(*line.cells, *("",) * (width - len(line.cells))) for line in lines]
     if len(rows) == 1:
-        yield _Reading(rows[0], loose=False)
-        yield _Reading(rows[0], loose=True)
+        yield _LabelReading(rows[0], loose=False)
+        yield _LabelReading(rows[0], loose=True)
         return
-    yield _Reading([_joined(parts) for parts in zip(*_spread(rows), strict=True)], loose=True)
-    yield _Reading([_joined(parts) for parts in zip(*rows, strict=True)], loose=True)
+    yield _LabelReading([_join_parts(parts) for parts in zip(*_spread(rows), strict=True)], loose=True)
+    yield _LabelReading([_join_parts(parts) for parts in zip(*rows, strict=True)], loose=True)
     lowest = [[part for part in parts if part.strip()] for parts in zip(*rows, strict=True)]
-    yield _Reading([parts[-1] if parts else "" for parts in lowest], loose=False)
+    yield _LabelReading([parts[-1] if parts else "" for parts in lowest], loose=False)
 
 
-def _joined(parts: Iterable[str]) -> str:
-    told: list[str] = []
+def _join_parts(parts: Iterable[str]) -> str:
+    distinct: list[str] = []
     for part in filter(None, map(str.strip, parts)):
-        if part not in told:
-            told.append(part)
-    return BETWEEN.join(told)
+        if part not in distinct:
+            distinct.append(part)
+    return BETWEEN.join(distinct)
 
 
 def _spread(rows: Sequence[Sequence[str]]) -> list[Sequence[str]]:

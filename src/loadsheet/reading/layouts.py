@@ -36,7 +36,7 @@ class ColumnUse:
 
 
 @dataclass(frozen=True, slots=True)
-class Around:
+class RowFilters:
     """What stands around and between the rows of a table and is none of them. Rows that a rule here meets are ignored, never lost.
 
     `units_row`: the first row under the header holds units (True), holds none (False), or is looked at ("auto"). `comment` is
@@ -63,7 +63,7 @@ class Layout:
     rows the labels are spread ("auto": one, or two or three if only together they hold every label). `encodings` and `delimiters`
     are for text files: tried strictly in this order; a byte order mark wins over the encodings, a `sep=` line over the delimiters.
     `quote` is what values of text files are quoted with, doubled inside them (empty: nothing is); `escape` is what makes the
-    character after it an ordinary one (empty: nothing does). `around` says which rows are none of the table's.
+    character after it an ordinary one (empty: nothing does). `row_filters` says which rows are none of the table's.
     """
 
     name: str
@@ -75,7 +75,7 @@ class Layout:
     quote: str = '"'
     escape: str = ""
     header_rows: int | Literal["auto"] = "auto"
-    around: Around = Around()
+    row_filters: RowFilters = RowFilters()
 
     def __post_init__(self) -> None:
         """Raises ValueError for what can never be read: no column, no encoding, a delimiter that is not one character, or one

@@ -35,7 +35,7 @@ from loadsheet.reading.unsupported_files import (
     SAVE_AS,
     SIGNATURES,
     Kind,
-    it_is,
+    refusal_of,
 )
 from loadsheet.reading.workbook import open_workbook, workbook_tops
 from loadsheet.reading.workbook_values import Book
@@ -55,26 +55,26 @@ def open_tables(path: Path, name: str, layouts: Sequence[Layout], bounds: Bounds
     The file must not change while the tables are used: `Table.rows` reads it again each time. A bad row comes out of `rows` with
     its problem. Raises FileRefused if the file cannot be read.
     """
-    source, archive = _unpacked(path, name, bounds)
+    source, archive = _unpack(path, name, bounds)
     book = _open_book(source, name, bounds, archive)
     tables = open_workbook(book, layouts, bounds) if book is not None else open_delimited(source, name, layouts, bounds)
-    told = {"archive": archive} if archive else {}
-    return {key: replace(table, found=told | table.found) for key, table in tables.items()}
+    notes = {"archive": archive} if archive else {}
+    return {key: replace(table, found=notes | table.found) for key, table in tables.items()}
 
 
-def glimpse(path: Path, name: str, bounds: Bounds) -> list[Top]:
+def read_tops(path: Path, name: str, bounds: Bounds) -> list[Top]:
     """The first rows of everything in a file that can be a table, before any mapping is known, whatever its format. Raises
     FileRefused like `open_tables`.
 
     Runs in the process that asks: it is for the author of a mapping at a terminal, with a sample chosen by hand; what an inbox
     receives goes through `isolation`.
     """
-    source, archive = _unpacked(path, name, bounds)
+    source, archive = _unpack(path, name, bounds)
     book = _open_book(source, name, bounds, archive)
     return workbook_tops(book) if book is not None else [delimited_top(source, name, bounds)]
 
 
-def _unpacked(path: Path, name: str, bounds: Bounds) -> tuple[Source, str]:
+def _unpack(path: Path, name: str, bounds: Bounds) -> tuple[Source, str]:
     """The file itself, or the one in an archive, and what archive that is, in words."""
     head = _head(path, name)
     limit = bounds.inflated_bytes_max
@@ -104,7 +104,7 @@ def _open_book(source: Source, name: str, bounds: Bounds, archive: str) -> Book 
     head, limit = _head(source, name), bounds.inflated_bytes_max
     if head.startswith(_ZIP):
         if archive and not _is_document(source, name, limit):
-            raise refused(name, *it_is(NESTED))
+            raise refused(name, *refusal_of(NESTED))
         return _open_package(source, name, limit)
     if head.startswith((OLE, *_BIFF)):
         return open_xls(source, name)
@@ -115,11 +115,11 @@ def _open_book(source: Source, name: str, bounds: Bounds, archive: str) -> Book 
 def _refuse_foreign(name: str, head: bytes) -> None:
     for signature, kind in SIGNATURES.items():
         if head.startswith(signature) and (signature not in ALSO_WORDS or 0 in head):
-            raise refused(name, *it_is(kind))
+            raise refused(name, *refusal_of(kind))
     start = _as_text(head)
     for pattern, what in MARKUP:
         if pattern.match(start):
-            raise refused(name, *it_is((what, SAVE_AS)))
+            raise refused(name, *refusal_of((what, SAVE_AS)))
 
 
 def _as_text(head: bytes) -> str:
@@ -130,8 +130,8 @@ def _as_text(head: bytes) -> str:
 def _is_document(source: Source, name: str, inflated_bytes_max: int) -> bool:
     """Whether a zip file is one document, of whatever kind, rather than an archive of files."""
     with open_package(source, name, inflated_bytes_max) as package:
-        telling = ("mimetype", "[Content_Types].xml", *PACKAGES)
-        return any(package.has(part) for part in telling) or _holds_workbook(package)
+        marking_parts = ("mimetype", "[Content_Types].xml", *PACKAGES)
+        return any(package.has(part) for part in marking_parts) or _holds_workbook(package)
 
 
 def _open_package(source: Source, name: str, inflated_bytes_max: int) -> Book:
@@ -144,7 +144,7 @@ def _open_package(source: Source, name: str, inflated_bytes_max: int) -> Book:
         elif _odf_kind(package).startswith("spreadsheet"):
             opener = open_ods
         else:
-            raise refused(name, *it_is(_package_kind(package)))
+            raise refused(name, *refusal_of(_package_kind(package)))
     return opener(source, name, inflated_bytes_max)
 
 

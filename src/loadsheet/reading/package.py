@@ -103,7 +103,7 @@ class Package:
                     found.clear()
                 parser.Parse(b"", True)  # noqa: FBT003 (its signature)
         except _ForbiddenMarkup:
-            raise _declares(self.name, part) from None
+            raise _forbidden_markup(self.name, part) from None
         except expat.ExpatError as error:
             raise refused(self.name, f"{DAMAGED} (part {part}: {error})", SEND_AGAIN) from error
         yield from found
@@ -197,7 +197,7 @@ def _check_prologue(package: Package, part: str) -> None:
                 read += len(chunk)
                 parser.Parse(chunk)
         except _ForbiddenMarkup:
-            raise _declares(package.name, part) from None
+            raise _forbidden_markup(package.name, part) from None
         except expat.ExpatError:
             return  # malformed: said when the part is read, and parts that are not read do not matter
     if not begun and read >= _PROLOGUE_MAX:
@@ -205,7 +205,7 @@ def _check_prologue(package: Package, part: str) -> None:
         raise over_limit(package.name, reason, _PROLOGUE_MAX, "a fixed limit", SEND_AGAIN)
 
 
-def _declares(name: str, part: str) -> FileRefused:
+def _forbidden_markup(name: str, part: str) -> FileRefused:
     return FileRefused(Problem("R234", Where(name), "", {"part": part}, SEND_AGAIN))
 
 
@@ -267,7 +267,7 @@ def check_directory(stream: IO[bytes], name: str) -> None:
             _, _, _, _, _, _, _, parts_64, length_64, _ = _END_64.unpack(head)
             parts, length = max(parts % 0xFFFF, parts_64), max(length % _IN_EXTRA_FIELD, length_64)
     if parts > PARTS_MAX:
-        raise _too_many(parts, name)
+        raise _too_many_parts(parts, name)
     if length > _DIRECTORY_MAX:
         raise over_limit(name, f"its directory takes {length:,} bytes", _DIRECTORY_MAX, "a fixed limit", SEND_AGAIN)
 
@@ -278,7 +278,7 @@ def check_parts(archive: zipfile.ZipFile, stream: IO[bytes], name: str, inflated
     """
     entries = archive.infolist()
     if len(entries) > PARTS_MAX:
-        raise _too_many(len(entries), name)
+        raise _too_many_parts(len(entries), name)
     for entry in entries:
         if entry.flag_bits & _ENCRYPTED:
             raise _refused(name, "it is locked with a password", "send it without a password")
@@ -288,7 +288,7 @@ def check_parts(archive: zipfile.ZipFile, stream: IO[bytes], name: str, inflated
     if inflated > inflated_bytes_max:
         raise over_limit(name, f"it unpacks to {inflated:,} bytes", inflated_bytes_max, "inflated_bytes_max")
     _check_ratios(entries, name)
-    _check_places(entries, stream, archive.start_dir, name)
+    _check_part_headers(entries, stream, archive.start_dir, name)
 
 
 def _check_ratios(entries: Sequence[zipfile.ZipInfo], name: str) -> None:
@@ -297,9 +297,9 @@ def _check_ratios(entries: Sequence[zipfile.ZipInfo], name: str) -> None:
     """
     tables = [entry for entry in entries if entry.filename == "content.xml" or _has_rows(entry.filename)]
     others = [entry for entry in entries if entry not in tables and _SHEETS not in entry.filename]
-    told = [(f"its part {entry.filename}", [entry], RATIO_OF_TABLES_MAX) for entry in tables]
-    told += [(f"its part {entry.filename}", [entry], RATIO_MAX) for entry in others]
-    for what, parts, ratio in [*told, ("it", others, RATIO_MAX)]:
+    checks = [(f"its part {entry.filename}", [entry], RATIO_OF_TABLES_MAX) for entry in tables]
+    checks += [(f"its part {entry.filename}", [entry], RATIO_MAX) for entry in others]
+    for what, parts, ratio in [*checks, ("it", others, RATIO_MAX)]:
         large, small = sum(part.file_size for part in parts), sum(part.compress_size for part in parts)
         if large > RATIO_GRACE and large > ratio * max(small, 1):
             reason = f"{what} unpacks to {large:,} bytes from {small:,}, as a zip bomb does"
@@ -311,7 +311,7 @@ def _has_rows(part: str) -> bool:
     return part.lower().endswith((".csv", ".tsv", ".tab", ".txt"))
 
 
-def _too_many(parts: int, name: str) -> FileRefused:
+def _too_many_parts(parts: int, name: str) -> FileRefused:
     return over_limit(name, f"it holds {parts:,} parts", PARTS_MAX, "a fixed limit", SEND_AGAIN)
 
 
@@ -319,23 +319,27 @@ def _refused(name: str, reason: str, hint: str = SEND_AGAIN) -> FileRefused:
     return FileRefused(Problem("R201", Where(name), "", {"reason": reason}, hint))
 
 
-def _check_places(entries: Sequence[zipfile.ZipInfo], stream: IO[bytes], start_of_directory: int, name: str) -> None:
+def _check_part_headers(
+    entries: Sequence[zipfile.ZipInfo], stream: IO[bytes], start_of_directory: int, name: str
+) -> None:
     """Each part has bytes of its own, and the header in front of it says the same of it as the directory."""
     free_from = 0
     for entry in sorted(entries, key=lambda entry: entry.header_offset):
         stream.seek(max(entry.header_offset, 0))
         header = stream.read(_LOCAL.size)
         if len(header) < _LOCAL.size or not header.startswith(b"PK\x03\x04"):
-            raise _lies(name, f"there is no part where {entry.filename} should be")
+            raise _mismatch(name, f"there is no part where {entry.filename} should be")
         _, _, _, method, _, _, checksum, packed, inflated, name_length, extra_length = _LOCAL.unpack(header)
         end = entry.header_offset + _LOCAL.size + name_length + extra_length + entry.compress_size
         if entry.header_offset < free_from or end > start_of_directory:
-            raise _lies(name, f"its part {entry.filename} shares bytes with another one, as in a zip bomb")
+            raise _mismatch(name, f"its part {entry.filename} shares bytes with another one, as in a zip bomb")
         free_from = end
         pairs = ((checksum, entry.CRC), (packed, entry.compress_size), (inflated, entry.file_size))
-        if method != entry.compress_type or any(told not in (known, 0, _IN_EXTRA_FIELD) for told, known in pairs):
-            raise _lies(name, f"its part {entry.filename} is not of the size that its directory says")
+        if method != entry.compress_type or any(
+            declared not in (known, 0, _IN_EXTRA_FIELD) for declared, known in pairs
+        ):
+            raise _mismatch(name, f"its part {entry.filename} is not of the size that its directory says")
 
 
-def _lies(name: str, reason: str) -> FileRefused:
+def _mismatch(name: str, reason: str) -> FileRefused:
     return FileRefused(Problem("R235", Where(name), "", {"reason": reason}, SEND_AGAIN))

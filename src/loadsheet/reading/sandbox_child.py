@@ -34,7 +34,7 @@ from loadsheet.problems import FileRefused
 from loadsheet.reading import sandbox_messages as wire
 from loadsheet.reading.layouts import Bounds, Layout
 from loadsheet.reading.sandbox_messages import find_disk_error
-from loadsheet.reading.tables import Table, partial
+from loadsheet.reading.tables import Table, blank_others
 
 _OPEN_FILES_MAX = 64
 _INSTALLED = ("stdlib", "platstdlib", "purelib", "platlib")  # folders of the interpreter and its packages
@@ -360,7 +360,7 @@ def _fork_stream(channel: socket.socket, out: int, table: Table, positions: froz
     with _ErrorReporter(write):
         confine_further()
         rows = table.rows()
-        wire.write_rows(write, rows if positions is None else partial(rows, positions, len(table.header)))
+        wire.write_rows(write, rows if positions is None else blank_others(rows, positions, len(table.header)))
         wire.write_frame(write, wire.END)
     raise AssertionError  # the process has ended
 

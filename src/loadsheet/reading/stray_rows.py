@@ -27,16 +27,16 @@ SUM_WORDS = frozenset(
 """What rows of totals begin with, in small letters."""
 
 
-def sift(rows: Iterable[Row | None], layout: Layout, header: Header) -> Iterator[Row]:
+def mark_stray_rows(rows: Iterable[Row | None], layout: Layout, header: Header) -> Iterator[Row]:
     """The rows under a header, those that are none of the table's marked as ignored. None among `rows` stands for blank rows."""
-    around, judge = layout.around, _Judge(layout, header)
-    looks = bool(around.comment or around.totals or around.footer)
-    place, label = judge.header_cell
+    row_filters, rules = layout.row_filters, _StrayRowRules(layout, header)
+    has_rules = bool(row_filters.comment or row_filters.totals or row_filters.footer)
+    place, label = rules.header_cell
     shortest, longest = len(label) - _LONGER_MAX, len(label) + _LONGER_MAX
     ended, last, first = "", header.row, True
     for row in rows:
         if row is None:
-            if around.stop_at_blank and not first and not ended:
+            if row_filters.stop_at_blank and not first and not ended:
                 ended = f"stop_at_blank: below row {last}"
             continue
         last = row.number
@@ -47,57 +47,60 @@ def sift(rows: Iterable[Row | None], layout: Layout, header: Header) -> Iterator
             yield row  # reading ends here whatever the rules say, and that has to be said
             continue
         rule = ended
-        if not rule and looks:
-            rule, ends = judge.words(row)
+        if not rule and has_rules:
+            rule, ends = rules.rule_of_first_text(row)
             ended = rule if ends else ""
         if not rule and first:
-            first, rule = False, judge.units(row)
-        if not rule and shortest <= len(row.cells[place]) <= longest and judge.is_header(row):
+            first, rule = False, rules.units_rule(row)
+        if not rule and shortest <= len(row.cells[place]) <= longest and rules.is_header(row):
             rule = "the header once more"
         yield Row(row.number, row.cells, None, rule) if rule else row
 
 
-class _Judge:
+class _StrayRowRules:
     """The rules of a layout, for the rows under one header."""
 
     def __init__(self, layout: Layout, header: Header) -> None:
-        self._around = layout.around
+        self._row_filters_of = layout.row_filters
         required = [column.name for column in layout.columns if column.required]
         columns = header.columns
         self._required = [columns[name] for name in required if name in columns]
         self._place = min(columns.values())
-        self._totals = _beginning(layout.around.totals)
-        self._footer = _beginning(layout.around.footer)
+        self._totals = _starts_with(layout.row_filters.totals)
+        self._footer = _starts_with(layout.row_filters.footer)
         last = header.rows[-1]
         label = last[self._place] if self._place < len(last) else ""
         self.header_cell = self._place, label
         """A position and the text that the header's last row has there: all but a few rows are told apart by its length."""
         self._word = (fold(label).split() or [""])[0]
         self._compared = fold if sum(bool(cell.strip()) for cell in last) > 1 else _plain
-        self._header = self._bare(last)
+        self._header = self._compared_cells(last)
 
     def is_header(self, row: Row) -> bool:
         """Whether a row is the last row of the header once more, compared as labels are; a single label to the letter."""
         text = row.cells[self._place]
         if not self._word or (text.isascii() and self._word not in text.casefold()):  # much cheaper than what follows
             return False
-        return self._compared(text) == self._compared(self.header_cell[1]) and self._bare(row.cells) == self._header
+        return (
+            self._compared(text) == self._compared(self.header_cell[1])
+            and self._compared_cells(row.cells) == self._header
+        )
 
-    def _bare(self, cells: Sequence[str]) -> tuple[str, ...]:
+    def _compared_cells(self, cells: Sequence[str]) -> tuple[str, ...]:
         """The cells as they are compared, without blank ones at the end."""
         bare = [self._compared(cell) for cell in cells]
         while bare and not bare[-1]:
             bare.pop()
         return tuple(bare)
 
-    def units(self, row: Row) -> str:
+    def units_rule(self, row: Row) -> str:
         """The rule by which the first row under the header holds units, empty if it does not. Found by itself it must lack a
         value that every row of the table has, or hold nothing but texts in brackets: a row of the table never does.
         """
-        if self._around.units_row is True:
+        if self._row_filters_of.units_row is True:
             return "units_row: the first row under the header"
         texts = [cell.strip() for cell in row.cells if cell.strip()]
-        if self._around.units_row is False or not texts or any(isinstance(cell, Native) for cell in row.cells):
+        if self._row_filters_of.units_row is False or not texts or any(isinstance(cell, Native) for cell in row.cells):
             return ""
         bracketed = all(_BRACKETED.fullmatch(text) for text in texts)
         partial = any(not row.cells[place].strip() for place in self._required)
@@ -105,10 +108,10 @@ class _Judge:
             return "units_row: auto (the first row under the header holds nothing but units)"
         return ""
 
-    def words(self, row: Row) -> tuple[str, bool]:
+    def rule_of_first_text(self, row: Row) -> tuple[str, bool]:
         """The rule by which the first text of a row leaves it out, and whether the table ends with it."""
         text = next((cell for cell in row.cells if cell and not cell.isspace()), "")
-        comment = self._around.comment
+        comment = self._row_filters_of.comment
         if comment and text.lstrip().startswith(comment):
             return f"comment: {comment}", False
         if self._totals is not None and (found := self._totals.match(fold(text))):
@@ -127,7 +130,7 @@ def _plain(cell: str) -> str:
     return cell.lstrip("\ufeff").strip()
 
 
-def _beginning(words: Sequence[str]) -> re.Pattern[str] | None:
+def _starts_with(words: Sequence[str]) -> re.Pattern[str] | None:
     """What finds one of the words at the beginning of a folded text, followed by no letter or digit."""
     folded = sorted(filter(None, map(fold, words)), key=len, reverse=True)
     return re.compile(f"(?:{'|'.join(map(re.escape, folded))})(?![^\\W_])") if folded else None

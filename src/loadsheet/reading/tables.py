@@ -108,9 +108,9 @@ class Table:
         """The rows, read anew; of their cells only those at these positions need be there. Faster than `rows` where that can be."""
         return self.rows.partial_rows(positions) if isinstance(self.rows, PartialRows) else self.rows()
 
-    def watched(self, rows: Callable[[], Iterator[Row]]) -> Self:
+    def with_rows(self, rows: Callable[[], Iterator[Row]]) -> Self:
         """The table with rows that are looked at on their way: `rows()` has to give the same. Who glances is not seen."""
-        return replace(self, rows=_Watched(rows, self.rows) if isinstance(self.rows, PartialRows) else rows)
+        return replace(self, rows=_ObservedRows(rows, self.rows) if isinstance(self.rows, PartialRows) else rows)
 
     def where(self, row: int, column: int | None = None, path: str = "") -> Where:
         """The place of a row or, with a column position, of a cell."""
@@ -131,17 +131,17 @@ class PartialRows(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class _Watched:
+class _ObservedRows:
     """Rows that somebody looks at on their way."""
 
     rows: Callable[[], Iterator[Row]]
-    unseen: PartialRows
+    partial_source: PartialRows
 
     def __call__(self) -> Iterator[Row]:
         return self.rows()
 
     def partial_rows(self, positions: frozenset[int]) -> Iterator[Row]:
-        return self.unseen.partial_rows(positions)
+        return self.partial_source.partial_rows(positions)
 
 
 class Top(NamedTuple):
@@ -155,7 +155,7 @@ class Top(NamedTuple):
     delimiter: str = ""
 
 
-def partial(rows: Iterable[Row], positions: frozenset[int], width: int) -> Iterator[Row]:
+def blank_others(rows: Iterable[Row], positions: frozenset[int], width: int) -> Iterator[Row]:
     """The rows with only the cells at these positions; the others are blank."""
     kept, blank = sorted(positions), [""] * width
     for number, cells, problem, ignored in rows:
@@ -194,7 +194,7 @@ class Frame:
         """The place of a row or a cell."""
         return place(self.file, self.sheet, self.header, row, column)
 
-    def fit(self, cells: Sequence[str]) -> tuple[str, ...]:
+    def fit_width(self, cells: Sequence[str]) -> tuple[str, ...]:
         """The cells, cut or filled with blanks to as many as the header has."""
         width = len(self.header)
         return (*cells[:width], *("",) * (width - len(cells)))
@@ -215,13 +215,13 @@ class Frame:
         where = self.where(number, beyond[0] if self.sheet and beyond else None)
         values = {"cells": len(cells), "columns": width}
         also = () if self.sheet else self.every_cell(number)
-        return Row(number, self.fit(cells), Problem("R205", where, surplus, values, hint, also=also))
+        return Row(number, self.fit_width(cells), Problem("R205", where, surplus, values, hint, also=also))
 
     def every_cell(self, number: int) -> tuple[Where, ...]:
         """The places of all cells of a row."""
         return tuple(self.where(number, column) for column in range(len(self.header)))
 
-    def doubt(self, number: int, cells: Sequence[str]) -> Problem | None:
+    def find_damage(self, number: int, cells: Sequence[str]) -> Problem | None:
         """What is wrong inside the cells: the first control character, else the first cell that is too long."""
         damaged = [column for column, cell in enumerate(cells) if CONTROL.search(cell)]
         long = [column for column, cell in enumerate(cells) if len(cell) > self.cell_length_max]

@@ -73,7 +73,7 @@ _OLE_NAMES: dict[str, Kind] = {  # the name of a stream
 }
 
 
-def it_is(kind: Kind) -> tuple[str, str]:
+def refusal_of(kind: Kind) -> tuple[str, str]:
     """The reason and the hint of a refusal."""
     return f"it is {kind[0]}", kind[1]
 

@@ -12,9 +12,9 @@ from itertools import islice
 
 from loadsheet.problems import FileRefused, Problem, Where
 from loadsheet.reading.encoding import refused
-from loadsheet.reading.header import NO_HEADER, TOP_ROWS, Header, accept, closeness, find_header, fold
+from loadsheet.reading.header import NO_HEADER, TOP_ROWS, Header, check_header, closeness, find_header, fold
 from loadsheet.reading.layouts import Bounds, Layout
-from loadsheet.reading.stray_rows import sift
+from loadsheet.reading.stray_rows import mark_stray_rows
 from loadsheet.reading.tables import CONTROL, Frame, Row, Table, Top, is_blank, with_line_feeds
 from loadsheet.reading.workbook_values import NO_ROWS, Book, Cells, Dense, Sheet, Spans, Traits
 
@@ -31,8 +31,8 @@ def open_workbook(book: Book, layouts: Sequence[Layout], bounds: Bounds) -> dict
     bodies = [(_find_table(book, layout, bounds), layout) for layout in layouts]
     chosen = {body.sheet.key for body, _ in bodies}
     for body, _ in bodies:
-        _refuse_several(body, bounds, chosen)
-    traits = {sheet.key: book.prove(sheet.key) for sheet in {body.sheet for body, _ in bodies}}
+        _refuse_ambiguous_sheets(body, bounds, chosen)
+    traits = {sheet.key: book.verify(sheet.key) for sheet in {body.sheet for body, _ in bodies}}
     return {layout.name: _table(body, traits[body.sheet.key]) for body, layout in bodies}
 
 
@@ -53,12 +53,12 @@ def _find_table(book: Book, layout: Layout, bounds: Bounds) -> "_Body":
         found, rows_above = _header_of(book, candidate, layout)
         if not header.row or closeness(found) > closeness(header):
             sheet, header, above = candidate, found, rows_above
-        if header.complete:
+        if header.is_complete:
             break
     where = Where(book.name, sheet.title)
     if not header.row and layout.header_row == "auto":
         raise FileRefused(Problem("R202", where, hint="send the file with its rows"))
-    accept(header, layout, where, bounds.columns_max, [candidate.title for candidate in candidates])
+    check_header(header, layout, where, bounds.columns_max, [candidate.title for candidate in candidates])
     return _body(book, sheet, layout, (header, above), bounds)
 
 
@@ -68,7 +68,7 @@ def _body(book: Book, sheet: Sheet, layout: Layout, found: tuple[Header, int], b
     return _Body(book, sheet, layout, header, frame, bounds.blank_rows_max, above)
 
 
-def _refuse_several(body: "_Body", bounds: Bounds, chosen: Container[str]) -> None:
+def _refuse_ambiguous_sheets(body: "_Body", bounds: Bounds, chosen: Container[str]) -> None:
     """Raises FileRefused if another sheet, of which no table is read, holds rows of this one too: nothing says which is meant, and
     what is not read would be lost. Only the tops of sheets are looked at.
     """
@@ -86,37 +86,37 @@ def _refuse_several(body: "_Body", bounds: Bounds, chosen: Container[str]) -> No
 def _holds_rows(body: "_Body", sheet: Sheet, bounds: Bounds) -> bool:
     """Whether another sheet holds the table of this body too: a header like it, and a row of the table below it."""
     found = _header_of(body.book, sheet, body.layout)
-    if not _are_alike(found[0], body.header):
+    if not _are_same_table(found[0], body.header):
         return False
     rows = _body(body.book, sheet, body.layout, found, bounds).rows()
     return any(not row.ignored for row in islice(rows, TOP_ROWS))
 
 
-def _are_alike(other: Header, header: Header) -> bool:
+def _are_same_table(other: Header, header: Header) -> bool:
     """Whether both are the header of one table. Where few columns are required, a page that explains the table or sums it up seems
     to have a header as well: it has to hold most of the columns that the table has, and of a single one all labels beside it.
     """
     if len(header.positions) == 1:
-        return other.complete and set(map(fold, other.labels)) == set(map(fold, header.labels))
-    return other.complete and 2 * len(other.positions) > len(header.positions)
+        return other.is_complete and set(map(fold, other.labels)) == set(map(fold, header.labels))
+    return other.is_complete and 2 * len(other.positions) > len(header.positions)
 
 
 def _table(body: "_Body", traits: Traits) -> Table:
     """The table of these rows on a sheet with these traits."""
-    book, layout, header, around = body.book, body.layout, body.header, body.layout.around
+    book, layout, header, row_filters = body.book, body.layout, body.header, body.layout.row_filters
     hidden = [sheet.title for sheet in book.sheets if sheet.hidden]
-    told = {
+    notes = {
         "format": book.kind,
-        "header row": header.told,
+        "header row": header.row_range,
         "rows above the header": str(body.above),
-        **book.told,
+        **book.notes,
         **({"hidden sheets": f"{len(hidden)} ({', '.join(hidden)})"} if hidden else {}),
-        **traits.told(_DONE[around.hidden_rows], _DONE[around.hidden_columns]),
+        **traits.describe(_DONE[row_filters.hidden_rows], _DONE[row_filters.hidden_columns]),
     }
-    if around.hidden_rows == "ignore":
+    if row_filters.hidden_rows == "ignore":
         body = replace(body, hidden=traits.hidden_rows)
     title = body.sheet.title
-    return Table(layout.name, book.name, title, header.labels, header.row, header.columns, body.rows, told)
+    return Table(layout.name, book.name, title, header.labels, header.row, header.columns, body.rows, notes)
 
 
 def _candidates(book: Book, layout: Layout) -> list[Sheet]:
@@ -142,7 +142,7 @@ def _header_of(book: Book, sheet: Sheet, layout: Layout) -> tuple[Header, int]:
     is no label; their cells keep their places.
     """
     seen: list[int] = []
-    hidden = set(book.prove(sheet.key).hidden_columns) if layout.around.hidden_columns == "ignore" else set()
+    hidden = set(book.verify(sheet.key).hidden_columns) if layout.row_filters.hidden_columns == "ignore" else set()
     with closing(book.rows_of(sheet)) as rows:
 
         def spread() -> Iterator[tuple[int, list[str]]]:
@@ -195,7 +195,7 @@ class _Body:
 
     def rows(self) -> Iterator[Row]:
         """The rows, read anew. Raises FileRefused if a cell stands nowhere, or the file cannot be read any more."""
-        return sift(self._rows(), self.layout, self.header)
+        return mark_stray_rows(self._rows(), self.layout, self.header)
 
     def _rows(self) -> Iterator[Row | None]:
         """The rows, None where blank ones are left out."""
@@ -220,14 +220,14 @@ class _Body:
         if len(values) != width:
             if not is_blank(values[width:]):  # cells to the right of the header
                 return frame.ragged(number, values)
-            values = frame.fit(values)
+            values = frame.fit_width(values)
         together = "".join(values)
         if "\r" in together:
             values = with_line_feeds(values)
         doubtful = len(together) > frame.cell_length_max or CONTROL.search(together)
-        return Row(number, tuple(values), frame.doubt(number, values) if doubtful else None)
+        return Row(number, tuple(values), frame.find_damage(number, values) if doubtful else None)
 
     def _far_below(self, number: int, cells: Cells | Dense, blank: int) -> Row:
         hint = "delete the blank rows or what stands below them, or raise blank_rows_max"
         problem = Problem("R214", self.frame.where(number), "", {"blank": blank}, hint)
-        return Row(number, self.frame.fit(_spread(cells)), problem)
+        return Row(number, self.frame.fit_width(_spread(cells)), problem)

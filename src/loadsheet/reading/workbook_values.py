@@ -80,7 +80,7 @@ class Traits:
     filtered: str = ""
     silent: int = 0
 
-    def told(self, rows: str, columns_are: str) -> dict[str, str]:
+    def describe(self, rows: str, columns_are: str) -> dict[str, str]:
         """In words, for `Table.found`, with what is done with hidden rows and columns; what there is not is not told."""
         columns = self.hidden_columns
         letters = ", ".join(column_letters(position) for position in columns[:20]) + (", ..." if columns[20:] else "")
@@ -95,7 +95,7 @@ class Traits:
 
 @dataclass(frozen=True, slots=True)
 class Book:
-    """A workbook that is open for reading. `name` is the file's name for problems, `kind` what it is, `told` what the reports
+    """A workbook that is open for reading. `name` is the file's name for problems, `kind` what it is, `notes` what the reports
     say of it.
 
     `rows(key)` reads a sheet, anew each time and streaming where the format lets it; `prove(key)` reads it to its end once, so
@@ -105,9 +105,9 @@ class Book:
     name: str
     kind: str
     sheets: tuple[Sheet, ...]
-    told: dict[str, str]
+    notes: dict[str, str]
     rows: Callable[[str], Rows]
-    prove: Callable[[str], Traits]
+    verify: Callable[[str], Traits]
 
     def rows_of(self, sheet: Sheet) -> Rows:
         """The rows of a sheet as they come. Raises FileRefused, also at the first row number or cell that holds values a second time."""

@@ -20,7 +20,7 @@ from loadsheet.reading.encoding import Source, refused
 from loadsheet.reading.number_formats import GENERAL, Format, format_of, read_number
 from loadsheet.reading.package import DAMAGED, SEND_AGAIN
 from loadsheet.reading.tables import Native
-from loadsheet.reading.unsupported_files import Kind, it_is, ole_kind
+from loadsheet.reading.unsupported_files import Kind, ole_kind, refusal_of
 from loadsheet.reading.workbook_values import Book, Cells, Rows, Sheet, Spans, Traits
 
 OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
@@ -76,8 +76,8 @@ def open_xls(source: Source, name: str) -> Book:
             Sheet(title, str(place), bound.hidden)
             for place, (title, bound) in enumerate(zip(titles, bounds, strict=True))
         )
-    told = {"date system": "1904"} if book.datemode else {}
-    return Book(name, "workbook (.xls)", sheets, told, reader.rows, reader.prove)
+    notes = {"date system": "1904"} if book.datemode else {}
+    return Book(name, "workbook (.xls)", sheets, notes, reader.rows, reader.verify)
 
 
 @contextmanager
@@ -126,7 +126,7 @@ class _Reader:
                 if cells:
                     yield number + 1, cells
 
-    def prove(self, key: str) -> Traits:
+    def verify(self, key: str) -> Traits:
         """What the sheet holds beside its cells."""
         with _faults_refused(self._name):
             sheet = self._book.sheet_by_index(int(key))
@@ -202,12 +202,12 @@ def workbook_stream(content: bytes, name: str) -> bytes:
         raise _damaged_or_other(name, ole_kind(content), error) from error
     kind = ole_kind(content)
     raise refused(
-        name, *it_is(kind or ("an old Office file, but no workbook", "save the table as .xlsx or as 'CSV UTF-8'"))
+        name, *refusal_of(kind or ("an old Office file, but no workbook", "save the table as .xlsx or as 'CSV UTF-8'"))
     )
 
 
 def _damaged_or_other(name: str, kind: Kind | None, error: Exception) -> FileRefused:
     """The refusal of a damaged OLE file: by what it seems to be, where that is not to be read anyway."""
     if kind is not None:
-        return refused(name, *it_is(kind))
+        return refused(name, *refusal_of(kind))
     return refused(name, f"{DAMAGED} ({str(error)[:200] or type(error).__name__})", SEND_AGAIN)

@@ -44,41 +44,41 @@ def open_xlsb(source: Source, name: str, inflated_bytes_max: int) -> Book:
         check_markup(package)
         main = "xl/workbook.bin"
         relations = package.relations(main)
-        sheets, told = _read_main(package, main, relations)
+        sheets, notes = _read_main(package, main, relations)
         if not sheets:
             raise refused(name, "it is a workbook without a worksheet", SEND_AGAIN)
-        dictionary = _read_dictionary(package, dict(relations.values()), from_1904="date system" in told)
+        dictionary = _read_dictionary(package, dict(relations.values()), from_1904="date system" in notes)
 
     def rows(part: str) -> Rows:
         with open_package(source, name, inflated_bytes_max) as anew:
             yield from _stream_rows(anew, part, dictionary)
 
-    def prove(part: str) -> Traits:
+    def verify(part: str) -> Traits:
         with open_package(source, name, inflated_bytes_max) as anew:
             return _read_traits(anew, part)
 
-    return Book(name, "workbook (.xlsb)", tuple(sheets), told, rows, prove)
+    return Book(name, "workbook (.xlsb)", tuple(sheets), notes, rows, verify)
 
 
 def _read_main(
     package: Package, main: str, relations: dict[str, tuple[str, str]]
 ) -> tuple[list[Sheet], dict[str, str]]:
     sheets: list[Sheet] = []
-    told: dict[str, str] = {}
+    notes: dict[str, str] = {}
     with package.opened(main) as stream:
         for kind, data in _records(stream):
             if kind == _PROPERTIES and data[0] & 1:
-                told["date system"] = "1904"
+                notes["date system"] = "1904"
             elif kind == _CALCULATION and not _U32.unpack_from(data, 4)[0]:
-                told["calculation"] = "by hand: saved results of formulas may be out of date"
+                notes["calculation"] = "by hand: saved results of formulas may be out of date"
             elif kind == _BUNDLE:
                 relation, after = _text(data, 8)
                 role, part = relations.get(relation, ("", ""))
                 if role == "worksheet":
                     sheets.append(Sheet(_text(data, after)[0], part, hidden=bool(data[0])))
     if any(role == "vbaProject" for role, _ in relations.values()):
-        told["macros"] = "not run"
-    return sheets, told
+        notes["macros"] = "not run"
+    return sheets, notes
 
 
 def _read_dictionary(package: Package, parts: dict[str, str], *, from_1904: bool) -> Dictionary:

@@ -275,20 +275,20 @@ def open_xlsx(source: Source, name: str, inflated_bytes_max: int) -> Book:
         main = next((part for kind, part in package.relations("").values() if kind == "officeDocument"), "")
         main = main or "xl/workbook.xml"
         relations = package.relations(main)
-        sheets, told = _read_main(package, main, relations)
+        sheets, notes = _read_main(package, main, relations)
         if not sheets:
             raise refused(name, "it is a workbook without a worksheet", SEND_AGAIN)
-        dictionary = _read_dictionary(package, dict(relations.values()), from_1904="date system" in told)
+        dictionary = _read_dictionary(package, dict(relations.values()), from_1904="date system" in notes)
 
     def rows(part: str) -> Rows:
         with open_package(source, name, inflated_bytes_max) as anew:
             yield from stream_rows(anew, part, dictionary)
 
-    def prove(part: str) -> Traits:
+    def verify(part: str) -> Traits:
         with open_package(source, name, inflated_bytes_max) as anew:
             return read_traits(anew, part)
 
-    return Book(name, "workbook", tuple(sheets), told, rows, prove)
+    return Book(name, "workbook", tuple(sheets), notes, rows, verify)
 
 
 def _read_main(
@@ -296,22 +296,22 @@ def _read_main(
 ) -> tuple[list[Sheet], dict[str, str]]:
     """The worksheets, and what is told of the workbook. Chart, dialog and macro sheets are no worksheets."""
     sheets: list[Sheet] = []
-    told: dict[str, str] = {}
+    notes: dict[str, str] = {}
     for tag, attributes in package.elements(main):
         if tag == "workbookPr" and attributes.get("date1904", "0") in _YES:
-            told["date system"] = "1904"
+            notes["date system"] = "1904"
         elif tag == "sheet":
             kind, part = relations.get(attributes.get("id", ""), ("", ""))
             if kind == "worksheet":
                 hidden = attributes.get("state", "visible") != "visible"
                 sheets.append(Sheet(attributes.get("name", ""), part, hidden))
         elif tag == "calcPr" and attributes.get("calcMode") == "manual":
-            told["calculation"] = "by hand: saved results of formulas may be out of date"
+            notes["calculation"] = "by hand: saved results of formulas may be out of date"
         elif tag == "externalReference":
-            told["links to other files"] = "not followed"
+            notes["links to other files"] = "not followed"
     if any(kind == "vbaProject" for kind, _ in relations.values()):
-        told["macros"] = "not run"
-    return sheets, told
+        notes["macros"] = "not run"
+    return sheets, notes
 
 
 def _read_dictionary(package: Package, parts: dict[str, str], *, from_1904: bool) -> Dictionary:

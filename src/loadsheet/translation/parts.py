@@ -247,7 +247,7 @@ class PartTranslation:
             if layouts is not None:
                 tables |= open_tables(Path(source.path), source.name, layouts, settings)
         self._counted = CountedTables(
-            mapping, tables, sentinel=not job.part
+            mapping, tables, damage_checks=not job.part
         )  # all parts read all rows; one check of them is enough
         self._group_chunks = GroupChunks(Part(job.part, job.of))
 

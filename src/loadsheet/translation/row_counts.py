@@ -18,40 +18,44 @@ from loadsheet.mapping.plans import TablePlan
 from loadsheet.mapping.suggestions import near
 from loadsheet.mapping.views import View, wanted_columns
 from loadsheet.problems import Problem, column_letters
-from loadsheet.reading import Row, Sentinel, Table
+from loadsheet.reading import DamageChecks, Row, Table
 from loadsheet.reading.header import fold
 from loadsheet.reading.layouts import ColumnUse
 from loadsheet.reading.tables import CONTROL
 
 
 class CountedTables:
-    """The tables of a mapping. Rows are counted when a table is read to its end, and checked for damage unless `sentinel` is false."""
+    """The tables of a mapping. Rows are counted when a table is read to its end, and checked for damage unless `damage_checks` is false."""
 
-    def __init__(self, mapping: CompiledMapping, tables: Mapping[str, Table], *, sentinel: bool = True) -> None:
+    def __init__(self, mapping: CompiledMapping, tables: Mapping[str, Table], *, damage_checks: bool = True) -> None:
         self.rows: Counter[str] = Counter()
         self._mapping, self._read = mapping, tables
-        uses = column_uses(mapping) if sentinel else {}
-        self._sentinels = {name: Sentinel(table, uses.get(name, {})) for name, table in tables.items() if sentinel}
-        self.tables = {name: table.watched(self._counting(table)) for name, table in tables.items()}
+        uses = column_uses(mapping) if damage_checks else {}
+        self._damage_checks = {
+            name: DamageChecks(table, uses.get(name, {})) for name, table in tables.items() if damage_checks
+        }
+        self.tables = {name: table.with_rows(self._counting(table)) for name, table in tables.items()}
 
     def notes(self) -> dict[str, TableNotes]:
         """What was found in each table; known after its rows were read."""
-        return {name: self._notes_on(self._read[name], sentinel) for name, sentinel in self._sentinels.items()}
+        return {
+            name: self._notes_on(self._read[name], damage_checks) for name, damage_checks in self._damage_checks.items()
+        }
 
-    def _notes_on(self, table: Table, sentinel: Sentinel) -> TableNotes:
+    def _notes_on(self, table: Table, damage_checks: DamageChecks) -> TableNotes:
         if table.at:  # a fix file: its original was checked
-            return TableNotes(sentinel.problems())
+            return TableNotes(damage_checks.problems())
         same_sheet = (table.file, table.sheet, table.header)
         others = [one for one in self._read.values() if (one.file, one.sheet, one.header) == same_sheet]
-        unused, problems = headings_of(self._mapping, table, others, sentinel.filled)
-        return TableNotes((*problems, *sentinel.problems()), unused, sentinel.blank_rows)
+        unused, problems = headings_of(self._mapping, table, others, damage_checks.filled)
+        return TableNotes((*problems, *damage_checks.problems()), unused, damage_checks.blank_rows)
 
     def _counting(self, table: Table) -> Callable[[], Iterator[Row]]:
-        sentinel = self._sentinels.get(table.name)
+        damage_checks = self._damage_checks.get(table.name)
 
         def counted() -> Iterator[Row]:
             count = 0
-            rows = table.rows() if sentinel is None else sentinel.watch(table.rows())
+            rows = table.rows() if damage_checks is None else damage_checks.watch(table.rows())
             for count, row in enumerate(rows, start=1):  # noqa: B007 (the count is what we are here for)
                 yield row
             self.rows[table.name] = count

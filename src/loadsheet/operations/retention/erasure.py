@@ -138,8 +138,8 @@ def forget(
     names = [one for one in found.names if _goes(one, wanted) and not in_the_way(settings, one, going)]
     for one in originals:
         remove_original(settings, one.kept_as)
-        inbox.move_mark(settings, one.sha256, one.kept_as, "")
-    inbox.forget_fetched(settings)
+        inbox.move_archive_mark(settings, one.sha256, one.kept_as, "")
+    inbox.remove_fetched(settings)
     ledger.maintenance.let_go([Path(one.kept_as) for one in originals])
     rename_originals(settings, ledger, names)
     if wanted.reports:

@@ -71,7 +71,7 @@ def _rename(settings: Settings, ledger: Ledger, one: FileName, file: KeptFile) -
     place = shown(Path(before)) if is_renamed else _copied(settings, before, folder / one.pseudonym)
     if place != before:
         ledger.maintenance.keep_as(file.number, place)
-    inbox.move_mark(settings, file.sha256, before, place)
+    inbox.move_archive_mark(settings, file.sha256, before, place)
     if not place:
         return
     if not is_renamed:
@@ -121,7 +121,7 @@ def _remove_left(old: Path, place: str) -> None:
         left = [path for path in old.parent.glob("*") if path != Path(place) and path.samefile(place)]
         for path in [old, *left]:
             path.unlink(missing_ok=True)
-        inbox.forget_empty_folders(old.parent, Path(place).parent)
+        inbox.remove_empty_folders(old.parent, Path(place).parent)
 
 
 def remove_original(settings: Settings, place: str) -> None:
@@ -135,7 +135,7 @@ def remove_original(settings: Settings, place: str) -> None:
     except OSError as error:
         raise _refused(path, error) from error
     if _is_archived(settings, place):
-        inbox.forget_empty_folders(path.parent, settings.archive_place)
+        inbox.remove_empty_folders(path.parent, settings.archive_place)
 
 
 def _folder_of(settings: Settings, file: KeptFile) -> Path:
