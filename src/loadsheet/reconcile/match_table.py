@@ -1,7 +1,4 @@
-"""The verdicts on all entries of a run, twenty bytes each: of a million entries too, memory holds only what can be told apart.
-
-Owns: how matches are kept. Field differences, which only some entries have, go to a file once they are many.
-"""
+"""The verdicts on all entries of a run, 20 bytes each. Field differences, which few entries have, go to a file once they are many."""
 
 import tempfile
 import weakref

@@ -86,7 +86,7 @@ IN_ORDER = (
     Verdict.WITHIN_TOLERANCE,
     Verdict.MATCHED,
 )
-"""All verdicts on entries in the order in which their rules are asked (`legs.by_rule`, then `settling`): the first that fits an entry is
+"""All verdicts on entries in the order in which their rules are asked (`by_rule`, then `entry_verdicts`): the first that fits an entry is
 its own, and the last fits what is left.
 """
 

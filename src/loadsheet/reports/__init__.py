@@ -1,8 +1,8 @@
-"""Stage 7: reports. What became of every row, for the shipper, the analyst and the machine.
+"""Stage 7: reports. They show what became of every row: to the shipper, the analyst and other programs.
 
-`write` is the verb: results files, fix files, acknowledgements, the reconciliation workbook, the page and `run.json`, in one pass over
-the ledger; then the index of all runs. Reads the ledger and the reconciliation, never a source file and never the network, and puts what
-it wrote into the outbox if that is in an object store. Equal ledgers give equal bytes.
+`write` writes results files, fix files, acknowledgements, the reconciliation workbook, the page and `run.json` in one pass over the
+ledger, then the index of all runs. It reads the ledger and the reconciliation, never a source file and never the network. If the outbox is
+in an object store, it uploads the reports. Equal ledgers give equal bytes.
 """
 
 from collections.abc import Callable, Container, Mapping, Sequence
@@ -65,14 +65,15 @@ __all__ = [
 
 
 ALL = "all but the results"
-"""What a run is missing that has the reports of last resort only."""
+"""Stands for all missing reports of a run that has only the fallback reports."""
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What was written: the folder of the run's reports, the names of the files in it, and the summary that they tell; `state` is
-    the folder of the ledger that knows more, `shipper` whose run it was, if shippers are declared. `place` is where others find the
-    folder: itself, or a place in a store.
+    """The reports of one run: their folder, file names and summary.
+
+    `state` is the folder of the ledger. `shipper` is empty unless shippers are declared. `place` is where other people find the folder:
+    the folder itself, or an address in an object store.
     """
 
     folder: Path
@@ -94,7 +95,7 @@ class Written:
 
     @property
     def in_ledger(self) -> dict[str, Any]:
-        """What the ledger keeps of it (JSON values)."""
+        """What the ledger stores about the run (JSON values)."""
         summary: dict[str, Any] = {"entries": dict(self.summary.entries), "verdicts": dict(self.summary.verdicts)}
         if self.summary.missing:
             summary["missing"] = [one.report for one in self.summary.missing]
@@ -103,12 +104,12 @@ class Written:
         return summary
 
     def with_failed_steps(self, exit_code: int, undone: Mapping[str, str]) -> Self:
-        """The same of a run that ended with this exit code after all, because these things failed after its end (each with why)."""
+        """The same with another exit code, because these steps failed after the end of the run. `undone` maps each step to its reason."""
         return replace(self, summary=replace(self.summary, exit_code=exit_code, undone=failed_steps(undone)))
 
     @property
     def incomplete(self) -> ReportsIncomplete | None:
-        """What to say if reports are missing: what was sent, which are missing and why, and what to do; None if none is."""
+        """The error for missing reports: what was sent, which reports are missing and why, and what to do. None if no report is missing."""
         summary = self.summary
         if not summary.missing:
             return None
@@ -166,7 +167,7 @@ def write(
 
 
 def write_fallback(queries: LedgerQueries, run: Run, settings: Settings, *, missing: Mapping[str, str]) -> Written:
-    """Write the reports of last resort of a run (see `minimal`), which is `missing` these, each with why. Raises FolderError."""
+    """Write the fallback reports of a run (see `fallback`). `missing` maps each missing report to its reason. Raises FolderError."""
     drops: list[Drop] = []
     known = dict(missing)
     with isolated("results", known):
@@ -178,7 +179,7 @@ def write_fallback(queries: LedgerQueries, run: Run, settings: Settings, *, miss
 
 
 def rewrite_summary(written: Written, settings: Settings) -> None:
-    """Write `run.json` anew, and nothing else, for a run that ended otherwise than its reports say. Raises FolderError."""
+    """Rewrite only `run.json`, for a run that ended differently than its reports say. Raises FolderError."""
     with placed(written.folder / SUMMARY) as part:
         part.write_bytes(written.summary.to_json())
     close_reports(written.folder, settings)
@@ -186,13 +187,13 @@ def rewrite_summary(written: Written, settings: Settings) -> None:
 
 
 def missing_reports(run: Run) -> str:
-    """What a run lacks of its reports, in words, as the ledger has it; empty if nothing."""
+    """Describe the missing reports of a run, from the ledger. Empty if none is missing."""
     missing = msgspec.json.decode(run.summary).get("missing", []) if run.summary else []
     return "has only minimal reports" if ALL in missing else f"has no {', '.join(missing)}" if missing else ""
 
 
 class _Additions(NamedTuple):
-    """What the reports tell beside the ledger and the reconciliation."""
+    """What the reports show besides the ledger and the reconciliation."""
 
     remarks: Sequence[Problem | str]
     forecast: str
@@ -202,7 +203,7 @@ class _Additions(NamedTuple):
 
     @property
     def without(self) -> Container[str]:
-        """The optional reports that are not made."""
+        """The optional reports to skip."""
         return {one.report for one in self.missing}
 
 
@@ -216,7 +217,7 @@ def _write(
     additions: _Additions,
     sheet_rows_max: int,
 ) -> RunSummary:
-    """One pass over the ledger that writes all reports but those to do without. Raises Fault for a fault in an optional one."""
+    """Write all reports except the skipped ones, in one pass over the ledger. Raises Fault if an optional report fails."""
     folder, names, without = settings.outbox_here / run.name, results_names(drops, run), additions.without
     tally = RunTally(folding=cast("Causes", Optional(CAUSES, Causes, without)))
     written: list[str] = []
@@ -268,7 +269,7 @@ def _write(
 def _publish(
     queries: LedgerQueries, run: Run, reconciliation: Reconciliation, settings: Settings, summary: RunSummary
 ) -> None:
-    """Put the reports where others see them, and the index that leads to them."""
+    """Publish the reports and the index that links to them."""
     close_reports(settings.outbox_here / run.name, settings)
     publish(settings, run.name, summary.reports)
     if INDEX_OF in {one.report for one in summary.missing}:
@@ -290,7 +291,7 @@ def _publish(
 
 
 def close_reports(place: Path, settings: Settings) -> None:
-    """Who may read reports is what the settings say."""
+    """Set the file modes of reports as the settings ask."""
     with suppress(OSError):  # some file systems know no modes
         if settings.outbox_group:
             close_one(settings.outbox_here, settings.outbox_group)

@@ -15,7 +15,7 @@ _UNSAFE = re.compile(r"[^\w .()+,=@-]")
 
 @contextmanager
 def placed(path: Path) -> Iterator[Path]:
-    """The name under which to write what shall become `path`. Nothing is left behind if writing fails.
+    """Write `path` atomically: the block writes to the yielded path, which is then renamed. Leaves nothing behind if writing fails.
 
     Raises FolderError if the folder cannot be written to or the disk is full.
     """
@@ -37,7 +37,7 @@ def placed(path: Path) -> Iterator[Path]:
 
 
 def run_folders(folder: Path) -> list[str]:
-    """The folders that lie in the folder of all reports: runs have told there. Raises FolderError if it cannot be read."""
+    """The folders of runs in the outbox. Raises FolderError if the outbox cannot be read."""
     try:
         return [path.name for path in folder.iterdir() if path.is_dir()]
     except OSError as error:
@@ -47,7 +47,7 @@ def run_folders(folder: Path) -> list[str]:
 
 
 def check_writable(folder: Path) -> None:
-    """Make the folder of all reports, if there is none. Raises FolderError if it cannot be written."""
+    """Create the outbox if it does not exist. Raises FolderError if it is not writable."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if not os.access(folder, os.W_OK | os.X_OK):

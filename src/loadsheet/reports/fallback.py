@@ -1,7 +1,7 @@
-"""The reports of last resort: results files and `run.json`, by the simplest code there is, when the others cannot be made.
+"""The fallback reports: results files and `run.json`, written by the simplest code possible when the others fail.
 
-Reads the ledger and nothing else: no verdicts, causes, workbook or page. A drop that cannot be told is left out and named; the others are
-told. `loadsheet report` replaces all of it.
+Reads only the ledger: no verdicts, causes, workbook or page. A drop that cannot be reported is left out and named. `loadsheet report`
+replaces these reports.
 """
 
 import platform

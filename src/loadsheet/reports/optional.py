@@ -1,6 +1,6 @@
-"""The reports without which the others are whole: a fault of our own in one of them costs that one alone.
+"""The optional reports: if one of them fails, the others are still written.
 
-Owns: which these are. Who writes the reports writes them again without one that failed.
+The caller writes the reports again without the one that failed.
 """
 
 from collections.abc import Callable, Container
@@ -20,7 +20,7 @@ CAUSES, FIXES, ACKNOWLEDGEMENTS, WORKBOOK, PAGE, INDEX = (
 
 
 class Optional:
-    """An optional report that `make` makes; its verbs raise Fault. One that is `without` has the same verbs, and they do nothing."""
+    """An optional report, made by `make`. Its methods raise Fault. If `without` contains it, its methods do nothing."""
 
     def __init__(self, report: str, make: Callable[[], Any], without: Container[str]) -> None:
         self._report = report

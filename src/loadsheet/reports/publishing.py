@@ -1,7 +1,7 @@
-"""Publishing: an outbox in an object store gets the reports that were written on this machine, each whole, and `run.json` last.
+"""Uploads the reports to an outbox in an object store, each as a whole and `run.json` last.
 
-Owns: the order. What cannot be published lies on this machine, and is published with the next reports of that run, or by `loadsheet
-report`. What other machines published comes here as far as the index of runs or a capsule needs it.
+Reports that cannot be uploaded stay on this machine. They are uploaded with the next reports of that run, or by `loadsheet report`.
+Reports of other machines are downloaded if the index of runs or a capsule needs them.
 """
 
 import re
@@ -22,7 +22,7 @@ class _Summary(msgspec.Struct):
 
 
 def publish(settings: Settings, run: str, names: Iterable[str]) -> None:
-    """Put these reports of a run where everybody finds them, if the outbox is in a store. Raises FolderError."""
+    """Upload these reports of a run, if the outbox is in an object store. Raises FolderError."""
     if settings.outbox_address:
         object_storage.at_once(
             lambda name: _put(settings, f"{run}/{name}"), [name for name in names if name != SUMMARY]
@@ -31,13 +31,13 @@ def publish(settings: Settings, run: str, names: Iterable[str]) -> None:
 
 
 def publish_index(settings: Settings) -> None:
-    """Put the index of runs where everybody finds it, if the outbox is in a store. Raises FolderError."""
+    """Upload the index of runs, if the outbox is in an object store. Raises FolderError."""
     if settings.outbox_address:
         _put(settings, INDEX)
 
 
 def bring_summaries(settings: Settings, runs_max: int) -> None:
-    """Fetch what the newest runs of other machines came to, if the outbox is in a store. Raises FolderError."""
+    """Download `run.json` of the newest runs of other machines, if the outbox is in an object store. Raises FolderError."""
     if settings.outbox_address:
         runs = [name for name in object_storage.names_in(settings.outbox_address) if _RUN.fullmatch(name)]
         object_storage.at_once(
@@ -46,7 +46,7 @@ def bring_summaries(settings: Settings, runs_max: int) -> None:
 
 
 def bring_reports(settings: Settings, run: str) -> None:
-    """Fetch the reports of a run that are not on this machine, if the outbox is in a store. Raises FolderError."""
+    """Download the reports of a run that are not on this machine, if the outbox is in an object store. Raises FolderError."""
     if settings.outbox_address:
         _bring(settings, f"{run}/{SUMMARY}")
         try:

@@ -1,7 +1,7 @@
-"""What a run came to, as one document: the shape of `run.json`, and its JSON Schema.
+"""The shape of `run.json` and its JSON Schema.
 
-Owns: the names in it. They are only ever added to (`loadsheet.run/1`), and what a name means is said beside it: the published schema
-(`loadsheet report --schema`) is made from here. How the numbers come about is in `summary`.
+Names are only ever added (`loadsheet.run/1`). Each name carries its description, and the published schema (`loadsheet report --schema`) is
+made from these classes. `run_summary` computes the numbers.
 """
 
 import re

@@ -1,7 +1,7 @@
-"""What a run came to, as one document: `run.json`. The workbook's front page and the terminal tell the same numbers from it.
+"""The contents of `run.json`. The workbook's front page and the terminal show the same numbers.
 
-Owns: where its numbers come from; its shape is in `told`. Computes nothing that the reconciliation or the ledger has not counted;
-how it is told to people is in `sentences`.
+Collects numbers that the reconciliation or the ledger counted, and computes nothing else. `run_document` holds the shape; `sentences`
+puts the numbers into words.
 """
 
 import platform
@@ -62,7 +62,7 @@ _TAKEN = "A110"  # a remark on a file that was taken
 
 @dataclass
 class RunTally:
-    """What only the stream of entries tells: problems by code, verdicts by operation, and of each verdict that needs someone the first key."""
+    """Counts while entries stream by: problems by code, verdicts by operation, and the first key of each verdict that needs someone."""
 
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
     places: dict[tuple[str, str], list[str]] = field(default_factory=dict)
@@ -114,7 +114,7 @@ class RunTally:
 
 
 def left_in_inbox(left: Sequence[Problem]) -> dict[str, Any]:
-    """What a run left in the inbox, as the JSON values of `InboxTold`: `left` is what it had to say of files."""
+    """The files that a run left in the inbox, as the JSON values of `InboxSummary`. `left` are the problems of those files."""
     waiting = sorted((one for one in left if one.code != _TAKEN), key=lambda one: one.level != "error")
     counts = [(one.level, one.number("count", 1)) for one in waiting]
     stuck = sum(count for level, count in counts if level == "error")
@@ -190,7 +190,7 @@ def summarise(
 
 
 def failed_steps(undone: Mapping[str, str]) -> tuple[FailedStep, ...]:
-    """What failed after the end of a run had been recorded, each with why."""
+    """The steps that failed after the end of a run was recorded. `undone` maps each step to its reason."""
     return tuple(FailedStep(what, why) for what, why in undone.items())
 
 

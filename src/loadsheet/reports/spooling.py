@@ -1,6 +1,4 @@
-"""Lines of reports on their way: spooled to a file, a block at a time. Those that come in any order and are wanted by their number keep
-sixteen bytes a line in memory.
-"""
+"""Spool files for report lines: blocks of bytes in a temporary file. `Spool` sorts lines by number and keeps 16 bytes a line in memory."""
 
 import shutil
 import tempfile
@@ -13,24 +11,24 @@ _BLOCK_BYTES = 262_144
 
 
 class Roll:
-    """Bytes that come one after the other and go into a report later, in the same order. What exceeds a block is in a file."""
+    """Bytes that go into a report later, in the same order. A block stays in memory; more goes to a temporary file."""
 
     def __init__(self, stack: ExitStack) -> None:
-        """`stack` closes the file, which nobody else sees and which is there when it is needed."""
+        """`stack` closes the file, which is created on demand."""
         self._stack = stack
         self._file: BinaryIO | None = None
         self._block: list[bytes] = []
         self._room = _BLOCK_BYTES
 
     def add(self, piece: bytes) -> None:
-        """Take a piece."""
+        """Add bytes."""
         self._block.append(piece)
         self._room -= len(piece)
         if self._room < 0:
             self.file()
 
     def file(self) -> BinaryIO:
-        """The file, with all that came so far."""
+        """The file, with everything added so far."""
         if self._file is None:
             self._file = self._stack.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 (the stack closes it)
         self._file.seek(0, 2)
@@ -40,7 +38,7 @@ class Roll:
         return self._file
 
     def pour(self, target: BinaryIO) -> None:
-        """Write all of it into a file."""
+        """Copy everything to a file."""
         if self._file is None:
             target.writelines(self._block)
             return
@@ -50,16 +48,16 @@ class Roll:
 
 
 class Spool:
-    """Lines with a number each. Those of the same number come back in the order in which they came."""
+    """Numbered lines, sorted by number. Lines with the same number keep their order."""
 
     def __init__(self, stack: ExitStack) -> None:
-        """`stack` closes the file that they are in."""
+        """`stack` closes the temporary file."""
         self._roll = Roll(stack)
         self._numbers, self._ends = array("L"), array("Q")
         self._end, self._last, self._in_order = 0, 0, True
 
     def add(self, number: int, line: bytes) -> None:
-        """Take a line."""
+        """Add a line."""
         self._roll.add(line)
         self._end += len(line)
         if number < self._last:
@@ -69,7 +67,7 @@ class Spool:
         self._ends.append(self._end)
 
     def lines(self) -> Iterator[tuple[int, bytes]]:
-        """All lines with their numbers, by number."""
+        """All lines with their numbers, sorted by number."""
         if not self._numbers:
             return
         order = range(len(self._numbers))
@@ -84,7 +82,7 @@ class Spool:
             start = self._ends[position]
 
     def pour(self, target: BinaryIO) -> None:
-        """Write all lines by number into a file."""
+        """Write all lines, sorted by number, to a file."""
         if self._in_order:
             self._roll.pour(target)
         else:

@@ -1,8 +1,7 @@
-"""The rows of a fix workbook: which rows of a drop they are, what is wrong with each, and their marks, in the order of the source.
+"""The rows of a fix workbook in the order of the source: what is wrong with each, and their marks.
 
-Owns: which cell a problem belongs to, and the numbering of rows (see `fixes.RowMark`). Rows and remarks are spooled as entries
-pass, so memory does not grow with the cells; a row that several documents share is there once, with the remarks of all. Knows no
-workbook and no language: words are passed in.
+Decides which cell a problem belongs to, and numbers the rows (see `fix_marks.RowMark`). Rows and remarks are spooled while entries pass,
+so memory does not grow with the cells. A row that several documents share appears once, with the remarks of all. Texts are passed in.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +23,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Remark(NamedTuple):
-    """What is said about a row, or about one of its cells by its position from 0 and its name: in words, and what to do."""
+    """A remark on a row, or on one of its cells (position from 0, and its heading): what is wrong and what to do."""
 
     position: int | None
     column: str
@@ -49,12 +48,12 @@ class FixRow:
 
     @property
     def is_wrong(self) -> bool:
-        """Whether there is anything to fix in it."""
+        """Whether the row has something to fix."""
         return any(remark.level == "error" for remark in self.remarks)
 
 
 class Place(NamedTuple):
-    """Where a problem of an entry stands: its table, its row and, if it is about one cell, that cell's position."""
+    """The place of a problem: table, row, and the cell's position if it concerns one cell."""
 
     table: SourceTable
     row: SourceRow
@@ -145,7 +144,7 @@ def also_of(problem: Problem, entry: Entry, tables: Mapping[str, SourceTable]) -
 
 
 def placed_at(problem: Problem, place: Place) -> Problem:
-    """The problem with its place made good: the row that it stands at, if it named none."""
+    """The problem with its place completed: if it names no row, the row that it is shown at."""
     if problem.where.row == place.row.number and problem.where.file:
         return problem
     label = "" if place.position is None else place.table.header[place.position]

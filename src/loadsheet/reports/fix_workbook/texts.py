@@ -1,8 +1,7 @@
-"""How a fix workbook speaks: the words of one language, and a problem told in them to the sender of a file.
+"""The texts of a fix workbook in one language, and the wording of a problem for the sender of a file.
 
-Owns: what a catalogue of words holds, and which parts of a problem a sender is told. Problems are worded for everybody in
-`problems.CATALOGUE`; a catalogue words them for senders, who know their columns and neither payload fields nor our commands, and
-where it has no words of its own, the others stand. The catalogues are `words_en` and `words_de`.
+`problems.CATALOGUE` words problems for everybody. A catalogue here words them for senders, who know their columns but neither payload
+fields nor our commands. Where it has no text, the one of `problems.CATALOGUE` is used. The catalogues are `texts_en` and `texts_de`.
 """
 
 import re
@@ -77,7 +76,7 @@ class Words:
     phrases: tuple[tuple[str, str], ...]
 
     def number(self, count: int) -> str:
-        """A count with the sign between thousands of this language."""
+        """A count with the thousands separator of this language."""
         return f"{count:,}".replace(",", self.thousands)
 
     def counted(self, forms: tuple[str, str], count: int) -> str:
@@ -85,7 +84,7 @@ class Words:
         return forms[count != 1].format(self.number(count))
 
     def phrase(self, text: str) -> str:
-        """A phrase in this language; the text itself if it is none that is known."""
+        """The translation of a phrase; the text itself if no pattern matches."""
         for pattern, instead in self.phrases:
             found = re.fullmatch(pattern, text)
             if found is not None:
@@ -94,9 +93,7 @@ class Words:
 
 
 class WordedProblem(NamedTuple):
-    """A problem as its sender is told it: in which column, what is wrong, what to do, and the value that was probably meant, if one
-    offers itself.
-    """
+    """A problem in the sender's words: the column, what is wrong, what to do, and the value that was probably meant (empty: none)."""
 
     column: str
     text: str
@@ -107,7 +104,7 @@ class WordedProblem(NamedTuple):
 def word_problem(
     problem: Problem, words: Words, titles: Mapping[str, str], guide: ColumnGuide | None = None
 ) -> WordedProblem:
-    """A problem in words. `titles` are the sheets by table; `guide` tells of its column."""
+    """Word a problem for its sender. `titles` are the sheets by table; `guide` describes the column."""
     values = {"found": problem.found, "column": problem.where.column}
     english = problem.shown(words.thousands)
     prefix = f"{problem.where.path}: " if problem.where.column else ""
@@ -130,7 +127,7 @@ def line_of(text: str, todo: str) -> str:
 
 
 def lines_of(row: FixRow, words: Words) -> list[str]:
-    """All that is said about a row, each once: what is wrong, with the columns where the words do not name them, or that it is fine."""
+    """The texts about a row, without repeats: what is wrong, with the columns unless the text names them, or that the row is fine."""
     columns: dict[Remark, list[str]] = {}
     for remark in row.remarks:
         unplaced = remark._replace(position=None, column="", code="")
@@ -146,7 +143,7 @@ def lines_of(row: FixRow, words: Words) -> list[str]:
 
 
 def takes_of(guide: ColumnGuide) -> str:
-    """What a column takes, without the patterns that only programs read; nothing if that is any text."""
+    """What a column takes, without patterns that only programs read. Empty if it takes any text."""
     takes = _NOTHING_MEANT.sub("", _PATTERN.sub("", guide.takes))
     return "" if takes in _ANY_TEXT else takes
 
@@ -166,7 +163,7 @@ def _sentence(text: str) -> str:
 
 
 class _Lenient(dict[str, str]):
-    """Values for a template; what an old ledger does not have is left out."""
+    """Values for a template; a value that an old ledger does not have is empty."""
 
     def __missing__(self, name: str) -> str:
         return ""

@@ -1,4 +1,4 @@
-"""How the runs before came out, from what the ledger keeps of each: for the change since the last one, and for a chart."""
+"""The counts of earlier runs, from the ledger: for the change since the last run, and for a chart."""
 
 from collections.abc import Mapping
 from typing import NamedTuple

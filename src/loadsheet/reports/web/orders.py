@@ -1,7 +1,7 @@
-"""One document as the page of a run shows it: why it needs someone, and its values on three legs, each down to its cell.
+"""One document on the page of a run: why it needs someone, and its values on three legs, each with its cells.
 
-Owns: the anchor of a document, which of its values are in question, and how source, sent and listed stand side by side. The payload
-is decoded here and nowhere else in the reports; its field names are shown as they are and never looked at.
+Decides the anchor of a document, which of its values are in question, and how source, sent and listed are shown side by side. The payload
+is decoded here and nowhere else in the page. Its field names are shown as they are and never interpreted.
 """
 
 import re
@@ -78,7 +78,7 @@ class RowsShown(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DocumentDetails:
-    """A document as the template takes it. `asked` are the values in question, `others` all the rest."""
+    """A document for the template. `in_question` are the values in question, `others` all other values."""
 
     anchor: str
     entry: Entry
@@ -129,7 +129,7 @@ def tone_of(verdict: Verdict) -> str:
 
 
 def describe_document(name: str, entry: Entry, match: Match, drop: Drop, origin: Origin) -> DocumentDetails:
-    """A document under its anchor, from what the ledger knows and the reconciliation found."""
+    """Collect the details of a document from the ledger and its match. `name` is its anchor."""
     legs = _Legs(entry, match, origin)
     legs.fill()
     errors = [problem for problem in entry.problems if problem.level == "error"]
@@ -169,7 +169,7 @@ def places_of(rows: Sequence[SourceRow], tables: dict[str, SourceTable]) -> tupl
 
 
 class _Legs:
-    """Puts the values of one document side by side: those in question apart from the others."""
+    """Puts the values of one document side by side: the values in question, then the others."""
 
     def __init__(self, entry: Entry, match: Match, origin: Origin) -> None:
         self._entry, self._origin = entry, origin
@@ -229,7 +229,7 @@ class _Legs:
         return _cell_key(where), CellShown(text, self._place(where), spelling or label)
 
     def _place(self, where: Where) -> str:
-        """A place as short as the document's own rows allow."""
+        """The shortest text that identifies a place within the document."""
         at = where.cell or f"row {where.row}"
         if self._is_one:
             return at

@@ -50,8 +50,8 @@ class RunVerdict(NamedTuple):
 
 
 def run_verdict(*, balances: bool, exit_code: int | None, needing: int, documents: int) -> RunVerdict:
-    """The first that is true: it does not balance, it did not get to its end, some documents need someone, something else does (a
-    file was set aside), all is well; or nothing came in.
+    """The first that applies: the run does not balance, did not finish, has documents that need someone, or has something else that
+    does (a file was set aside); all is well; nothing came in.
     """
     if not balances:
         return RunVerdict("does not balance", "bad")
@@ -90,8 +90,9 @@ _RANK = {verdict: rank for rank, verdict in enumerate(_PRESSING)}
 
 
 class _Kept(NamedTuple):
-    """A document that needs someone, in a heap with the least pressing on top. Its entry is fetched again when it is told: those of a few
-    hundred documents of thousands of values each are not to be held at once.
+    """A document that needs someone, in a heap with the least urgent on top.
+
+    Its entry is fetched again when it is shown, because hundreds of documents may have thousands of values each.
     """
 
     less: tuple[int, int]
@@ -102,7 +103,7 @@ class _Kept(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DocumentLine:
-    """A document that needs nobody, in a line."""
+    """A document that needs nobody, as a line of a table."""
 
     key: str
     operation: str
@@ -135,7 +136,7 @@ class FileLine:
 
 
 class RunPage:
-    """The page under way. Open each drop, add its entries, then `finish`."""
+    """Collects the page. Open each drop, add its entries, then `finish`."""
 
     def __init__(self, queries: LedgerQueries, *, documents_max: int) -> None:
         """`queries` is asked for the lineage of what is shown; at most `documents_max` documents are, one by one."""
@@ -153,7 +154,7 @@ class RunPage:
         self._drops[drop.id] = drop
 
     def add(self, entry: Entry, match: Match) -> None:
-        """Keep an entry to be shown, or count it."""
+        """Keep an entry to show it, or count it."""
         needs = match.verdict in NEEDS_SOMEONE
         self._count[needs] += 1
         if not needs:
@@ -214,7 +215,7 @@ class RunPage:
         return PAGE
 
     def _sections(self, needing: Sequence[_Kept], anchors: Anchors) -> Iterator[Markup]:
-        """The documents that need someone: in full, then without their values, as long as there is room for them."""
+        """The documents that need someone: first with values, then without, until the page is full."""
         spent, brief = 0, False
         for entry, match in self._fetched(needing):
             details = describe_document(
