@@ -9,7 +9,7 @@ import scripted_exchange
 from scripted_exchange import Move, Scripted, accepts, says
 
 from loadsheet.contract import BY_NAME, Fault, refusal
-from loadsheet.dispatch.canary import HELD
+from loadsheet.ledger.queue import CANARY_FAILED
 
 CREATE = BY_NAME["order.create"]
 NO = says(400, refusal(CREATE, [Fault("transport_mode", "is not served")]))
@@ -52,7 +52,7 @@ def test_if_all_of_the_first_are_refused_the_rest_is_held_for_a_person(ledger):
     assert (report.refused, report.held, report.stopped) == (3, 27, None)
     held = list(ledger.queries.entries_of(drop.id))[-1]
     (problem,) = held.problems
-    assert (problem.code, problem.where.row, held.reason) == ("L609", 31, HELD)
+    assert (problem.code, problem.where.row, held.reason) == ("L609", 31, CANARY_FAILED)
     assert "first 3 records" in problem.text
     assert "transport_mode: is not served" in problem.text
 

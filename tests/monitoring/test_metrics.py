@@ -12,7 +12,7 @@ from reported_runs import House, create
 from sqlalchemy import create_engine
 
 from loadsheet.ledger import Settlement, State, open_ledger
-from loadsheet.ledger.measures import call_times, calls_by_outcome, standings
+from loadsheet.ledger.run_queries import call_times, calls_by_outcome, ledger_figures
 from loadsheet.ledger.schema import metadata
 from loadsheet.operations.monitoring import WatchStatus
 from loadsheet.operations.monitoring.prometheus import exposition, metrics_path
@@ -143,7 +143,7 @@ def test_postgresql_answers_the_same_questions():
     engine = create_engine(server().new_database().replace("postgresql://", "postgresql+psycopg://"))
     metadata.create_all(engine)
     with engine.connect() as connection:
-        assert standings(connection, ["2026-03-04T02:15:00.000Z"]).opened_by == (0,)
+        assert ledger_figures(connection, ["2026-03-04T02:15:00.000Z"]).opened_by == (0,)
         assert calls_by_outcome(connection, "2026-03-04-01") == {}
         assert call_times(connection, "2026-03-04-01", [0.1, 1.0]) == []
     engine.dispose()

@@ -11,9 +11,9 @@ from sqlalchemy import insert, select, update
 
 from loadsheet.contract import BY_NAME, Listing
 from loadsheet.ledger import Drop, Ledger, Settlement, SourceFile, SourceTable, State, open_ledger
-from loadsheet.ledger.fences import Fence
 from loadsheet.ledger.location import Surroundings
 from loadsheet.ledger.schema import tenures
+from loadsheet.ledger.tenure import Fence
 from loadsheet.mapping.documents import Document, Ignored, Instead, SourceRow
 from loadsheet.problems import Problem, Where
 

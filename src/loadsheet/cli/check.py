@@ -16,7 +16,7 @@ from loadsheet.cli.output import print_json, say
 from loadsheet.inbox import InboxFile
 from loadsheet.ingest import error_share_max, far_dates, open_route
 from loadsheet.ledger import State
-from loadsheet.ledger.stopped_drops import why_stopped
+from loadsheet.ledger.recording import stop_reasons
 from loadsheet.mapping import Document, Ignored, Mapping, Route, load_folder, route, translate
 from loadsheet.mapping.plausibility import NotationCheck
 from loadsheet.problem_groups import Cause, Causes
@@ -166,7 +166,7 @@ def _documents(
         left_out.note(tables[name], notes)
         yield from notes.problems
     name, share_max = next(iter(opened.values())).name, error_share_max(chosen.mapping, settings)
-    for problem in why_stopped(name, fates, share_max, notation_check.problems(tables)):
+    for problem in stop_reasons(name, fates, share_max, notation_check.problems(tables)):
         yield Unusable(problem, fates.pop(State.READY, 0))
 
 

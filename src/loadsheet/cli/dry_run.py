@@ -24,8 +24,8 @@ from loadsheet.ledger import Ledger, State, open_ledger
 from loadsheet.ledger.forecast import Forecaster
 from loadsheet.ledger.moved import refuse_beside_a_file
 from loadsheet.ledger.opening import is_there
+from loadsheet.ledger.recording import stop_reasons
 from loadsheet.ledger.states import Waits
-from loadsheet.ledger.stopped_drops import why_stopped
 from loadsheet.mapping import Document, Route, load_folder, translate
 from loadsheet.mapping.plausibility import NotationCheck
 from loadsheet.problem_groups import Causes
@@ -152,7 +152,7 @@ def _foresee(
     fates: Counter[State] = Counter()
     for name, number in states.items():
         fates[State.READY if name == WAITING else State(name)] += number
-    if why := why_stopped(names[0], fates, share_max, doubts):
+    if why := stop_reasons(names[0], fates, share_max, doubts):
         for problem in why:
             found.causes.add(problem)
         states["held"] += states.pop("ready", 0) + states.pop(WAITING, 0)

@@ -16,10 +16,10 @@ from loadsheet.cluster.outage import Outage
 from loadsheet.cluster.queue import Queue
 from loadsheet.cluster.shippers import Served
 from loadsheet.ledger.codec import stamp
-from loadsheet.ledger.heartbeat import BEATS
 from loadsheet.ledger.postgres import address_of
 from loadsheet.ledger.shared import Engine, fires, jobs, recovery, workers
 from loadsheet.ledger.shared.workers import Enrolled
+from loadsheet.ledger.tenure import BEATS
 from loadsheet.problems import LedgerError, LedgerGone
 
 _MINUTE_S, _HOUR_S = 60.0, 3600.0

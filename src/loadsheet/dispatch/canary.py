@@ -12,7 +12,7 @@ from loadsheet.dispatch import error_location
 from loadsheet.dispatch.batching import Call
 from loadsheet.ledger import Settlement, State
 from loadsheet.ledger.queries import LedgerQueries
-from loadsheet.ledger.trials import HELD, Part
+from loadsheet.ledger.queue import CANARY_FAILED, Part
 from loadsheet.problems import Problem
 
 HINT = "fix the mapping and drop the file again, or let these go: loadsheet retry"
@@ -44,7 +44,7 @@ class Canary:
     def __init__(self, queries: LedgerQueries, size: int) -> None:
         self._queries = queries
         self._size = size
-        self._trials: dict[Part, _Trial] = {part: _Trial(size) for part in queries.untried()} if size else {}
+        self._trials: dict[Part, _Trial] = {part: _Trial(size) for part in queries.canary_candidates()} if size else {}
 
     @property
     def on_trial(self) -> list[Part]:
@@ -83,7 +83,7 @@ class Canary:
         for entry in self._queries.entries_of(drop):
             if entry.state is State.READY and entry.operation == operation:
                 problem = Problem("L609", error_location.first_row(entry, origin), values=told, hint=HINT)
-                yield Settlement(entry.id, State.HELD, HELD, problems=(problem,))
+                yield Settlement(entry.id, State.HELD, CANARY_FAILED, problems=(problem,))
 
 
 def _told(refused: Sequence[str]) -> str:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Table, delete, func, insert, select, text
 
-from loadsheet.ledger import schedule_state, soundness
+from loadsheet.ledger import soundness, stored_values
 from loadsheet.ledger.codec import stamp
 from loadsheet.ledger.location import Place, sync_folder
 from loadsheet.ledger.moved import Arriving, Note, arriving, begin_arrival, read_note, this_host, write_note
@@ -114,7 +114,7 @@ def _copy(old: Ledger, of: Arriving, address: Address, held: "_Held", new: Conne
         kept = select(meta.c.name, meta.c.value).where(meta.c.name.not_in(_STAYS))
         for row in connection.execute(kept):
             new.execute(insert(meta).values(name=row.name, value=row.value))
-        for name, done in schedule_state.schedules_done(connection).items():
+        for name, done in stored_values.schedules_done(connection).items():
             fires.begin(new, fires.Known(address.shipper, name), datetime.fromisoformat(done).astimezone(UTC))
         _count_on(new)
         begin_arrival(new, of)

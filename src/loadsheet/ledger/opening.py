@@ -12,13 +12,13 @@ from filelock import FileLock, Timeout
 from sqlalchemy import Connection, Engine, ExceptionContext, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError
 
+from loadsheet.ledger.backup import is_older
 from loadsheet.ledger.clocks import Clock, utc_now
 from loadsheet.ledger.codec import stamp
 from loadsheet.ledger.location import Place, network_kind
 from loadsheet.ledger.moved import refuse_moved
 from loadsheet.ledger.postgres import is_postgres, without_password
 from loadsheet.ledger.postgres_opening import joined
-from loadsheet.ledger.restored import is_older
 from loadsheet.ledger.server import is_there as there_is
 from loadsheet.ledger.soundness import look_if_due
 from loadsheet.ledger.store import Ledger

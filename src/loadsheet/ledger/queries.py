@@ -9,8 +9,9 @@ from typing import Any
 from sqlalchemy import Select, desc, func, or_, select
 
 from loadsheet.fix_marks import ROW_TOO_MANY, FixedEntry
-from loadsheet.ledger import codec, exceptions, trials
+from loadsheet.ledger import codec, exceptions
 from loadsheet.ledger.planning import ALREADY, waits_as
+from loadsheet.ledger.queue import canary_candidates
 from loadsheet.ledger.run_queries import RunQueries
 from loadsheet.ledger.schema import (
     attempts,
@@ -126,10 +127,10 @@ class LedgerQueries(RunQueries):
         with self._engine.connect() as connection:
             return connection.scalar(select(func.count()).select_from(entries).where(unanswered)) or 0
 
-    def untried(self) -> list[tuple[int, str]]:
-        """The drops with ready entries that are on trial, each with an operation of theirs; see `trials.untried`."""
+    def canary_candidates(self) -> list[tuple[int, str]]:
+        """The drops and operations whose first entries go alone, as a canary; see `queue.canary_candidates`."""
         with self._engine.connect() as connection:
-            return trials.untried(connection)
+            return canary_candidates(connection)
 
     def traces_of(self, drop: int) -> Iterator[Trace]:
         """The traces of all entries of a drop, in the order in which they were planned."""

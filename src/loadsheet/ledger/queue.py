@@ -1,6 +1,6 @@
-"""What may leave: the ready entries, oldest first, none past an earlier one of its lane.
+"""The queue: which ready entries may be sent, oldest first and in order per key, and which drops start with a canary.
 
-Owns: these queries.
+Owns: these queries. The `lane` of an entry is its key together with its kind of record.
 """
 
 from collections.abc import Mapping
@@ -9,9 +9,14 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import BindParameter, Connection, Select, bindparam, or_, select, tuple_
 
-from loadsheet.ledger.schema import drops, entries, mappings
+from loadsheet.ledger.schema import drops, entries, events, files, mappings
 from loadsheet.ledger.statements import Asked, fixed
 from loadsheet.ledger.states import State, Waits
+
+CANARY_FAILED = "the first records of its drop were all refused"
+"""The reason of entries that are held because the canary of their drop failed."""
+
+Part = tuple[int, str]  # a drop and an operation of its entries
 
 
 class Submission(NamedTuple):
@@ -45,6 +50,40 @@ def submissions(connection: Connection, which: Which, values: Mapping[str, Any])
     query = _READY[which]
     rows = Asked(query).rows(connection, **given) if which is Which.ALL else connection.execute(query, given)
     return [Submission._make(row) for row in rows]
+
+
+def canary_candidates(connection: Connection) -> list[Part]:
+    """The drops with ready entries, and the operation, whose first entries go alone (see `dispatch.canary`): no entry of that mapping
+    and operation was ever accepted, or none at all from that folder of the inbox. Drops that a person released after a failed canary
+    are left out.
+    """
+    waiting = select(entries.c.drop_id, entries.c.operation).where(entries.c.state == State.READY).distinct()
+    known: dict[str, bool] = {}
+    return [
+        (drop, operation)
+        for drop, operation in connection.execute(waiting).all()
+        if connection.execute(_LET_GO, {"drop": drop, "reason": CANARY_FAILED}).first() is None
+        if connection.execute(_ACCEPTED, {"drop": drop, "operation": operation}).first() is None
+        or not _is_from_known(connection, drop, known)
+    ]
+
+
+def _is_from_known(connection: Connection, drop: int, known: dict[str, bool]) -> bool:
+    """Whether any entry from this drop's folder of the inbox was ever accepted. True for a fix file: it comes from any folder. Results
+    are cached in `known`, by folder.
+    """
+    query = select(files.c.name, drops.c.fixes).join(drops, drops.c.id == files.c.drop_id)
+    name, fixes = connection.execute(query.where(drops.c.id == drop).order_by(files.c.id).limit(1)).one()
+    folder, slash, _ = name.partition("/")
+    if fixes is not None:
+        return True
+    place = folder + slash if slash else ""
+    if place not in known:
+        there = files.c.name.startswith(place, autoescape=True) if place else files.c.name.not_like("%/%")
+        accepted = select(entries.c.id).join(files, files.c.drop_id == entries.c.drop_id)
+        found = connection.execute(accepted.where(there, entries.c.state == State.ACCEPTED).limit(1))
+        known[place] = found.first() is not None
+    return known[place]
 
 
 others = entries.alias()
@@ -99,3 +138,22 @@ def _ready_queries() -> tuple[Select[Any], Select[Any], Select[Any]]:
 
 
 _READY = _ready_queries()
+
+
+_mapping = select(drops.c.mapping_hash).where(drops.c.id == bindparam("drop")).scalar_subquery()
+_ACCEPTED = (
+    select(entries.c.id)
+    .join(drops, drops.c.id == entries.c.drop_id)
+    .where(
+        drops.c.mapping_hash == _mapping,
+        entries.c.operation == bindparam("operation"),
+        entries.c.state == State.ACCEPTED,
+    )
+    .limit(1)
+)
+_LET_GO = (
+    select(events.c.entry_id)
+    .join(entries, entries.c.id == events.c.entry_id)
+    .where(entries.c.drop_id == bindparam("drop"), events.c.after == State.HELD, events.c.reason == bindparam("reason"))
+    .limit(1)
+)

@@ -4,22 +4,25 @@ Owns: the statements of planning. Opens no transaction: the verbs of `Ledger` do
 """
 
 import sys
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
-from sqlalchemy import Connection, and_, exists, func, insert, literal_column, or_, select, text, update
+from sqlalchemy import Connection, and_, bindparam, exists, func, insert, literal_column, or_, select, text, update
 
 from loadsheet.contract import WRITES, Action
 from loadsheet.ledger import codec
 from loadsheet.ledger.planning import Changed, Known, Verdict, as_update, chosen, judge, other_form, recognized
 from loadsheet.ledger.schema import attempts, drops, entries, events, files, ignored, mappings, runs, seen, tables
 from loadsheet.ledger.statements import Chosen, fixed, insert_many
-from loadsheet.ledger.states import BLANK_ROWS, UNUSED, Drop, Run, State, Waits
-from loadsheet.ledger.transitions import record_events
+from loadsheet.ledger.states import BLANK_ROWS, UNUSED, Drop, Run, Settlement, State, Waits
+from loadsheet.ledger.transitions import change, record_events
 from loadsheet.mapping.documents import Document, Ignored, Instead, Lineage, TableNotes
-from loadsheet.problems import Problem
+from loadsheet.problems import Problem, Where
 
+CHUNK = 500
+STOPPED = "something is wrong with all of the files that it came with"
 _LOOK_AFTER, _LOOK_AFTER_TIMES = 1000, 4
 _ANALYZE = text("analyze entries")
 
@@ -223,6 +226,45 @@ def _entry_record(
     )
 
 
+def free_run_name(connection: Connection, day: str, taken: Collection[str]) -> str:
+    """The name of the next run of a day, such as 2026-03-04-01 for 2026-03-04. Its number is higher than that of any run of the day in the ledger
+    and in `taken`: a restored ledger knows less than was reported, and report folders have these names.
+    """
+    known = connection.scalars(select(runs.c.name).where(runs.c.name.startswith(f"{day}-")))
+    numbers = (name[len(day) + 1 :] for name in (*known, *taken) if name.startswith(f"{day}-"))
+    return f"{day}-{max((int(number) for number in numbers if number.isdecimal()), default=0) + 1:02}"
+
+
+def stop_reasons(
+    name: str, fates: Mapping[State, int], share_max: float, doubts: Sequence[Problem] = ()
+) -> tuple[Problem, ...]:
+    """Why nothing of this drop may be sent; empty if it may. Either more than a share (0 to 1) of its documents is invalid, or there
+    are `doubts` about all of them.
+    """
+    invalid, count = fates.get(State.INVALID, 0), sum(fates.values())
+    errors = (_too_many_errors(name, invalid, count, share_max),) if invalid > share_max * count else ()
+    return (*errors, *doubts)
+
+
+def stop_drop(
+    connection: Connection, run: Run, drop: Drop, fates: Counter[State], now: str, *, why: Sequence[Problem]
+) -> None:
+    """Hold all ready entries of a drop and update `fates`; `now` is ISO 8601 UTC. A person can still send them: every row is accounted for."""
+    problems, after = tuple(why), 0
+    while found := connection.execute(_READY_OF, {"drop": drop.id, "after": after}).scalars().all():
+        change(connection, run, [Settlement(one, State.HELD, STOPPED, problems=problems) for one in found], now)
+        fates.subtract({State.READY: len(found)})
+        fates.update({State.HELD: len(found)})
+        after = found[-1]
+
+
+def _too_many_errors(name: str, invalid: int, count: int, share_max: float) -> Problem:
+    """The problem of a drop with too many invalid documents."""
+    hint = f"correct the file and drop it again, or send what is right of it: loadsheet retry --file {name}"
+    values = {"invalid": invalid, "count": count, "limit": f"{share_max * 100:.4g} %"}
+    return Problem("L611", Where(name), name, values, hint)
+
+
 _KNOWN = tuple(
     entries.c[name]
     for name in ("id", "lane", "operation", "key", "state", "content_hash", "payload", "receipt", "problems", "waits")
@@ -252,3 +294,9 @@ _ACCEPTED_IN = Chosen(
 _SEEN = Chosen(select(seen.c.lane), seen.c.lane)
 _ENTRY = insert_many(entries, "removed", "figures")
 _IGNORED = insert_many(ignored, "id")
+_READY_OF = (
+    select(entries.c.id)
+    .where(entries.c.drop_id == bindparam("drop"), entries.c.state == State.READY, entries.c.id > bindparam("after"))
+    .order_by(entries.c.id)
+    .limit(CHUNK)
+)

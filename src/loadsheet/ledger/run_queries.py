@@ -5,15 +5,55 @@ Owns: the queries that are about no entry in particular; those are in `queries`.
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Engine, desc, func, or_, select
+from sqlalchemy import Connection, Engine, Select, and_, case, desc, func, or_, select
 
-from loadsheet.ledger import arrival_queries, codec, measures, missing_records, schedule_state, unfinished_runs
+from loadsheet.ledger import arrival_queries, codec, missing_records, stored_values, unfinished_runs
 from loadsheet.ledger.run_slices import Slice
-from loadsheet.ledger.schema import drops, entries, events, files, findings, ignored, looks, mappings, runs, tables
+from loadsheet.ledger.schema import (
+    attempts,
+    drops,
+    entries,
+    events,
+    exceptions,
+    files,
+    findings,
+    ignored,
+    looks,
+    mappings,
+    runs,
+    tables,
+)
 from loadsheet.ledger.statements import at_one_moment, streamed
-from loadsheet.ledger.states import Drop, IgnoredRow, Origin, Run, SourceFile
+from loadsheet.ledger.states import Drop, IgnoredRow, Origin, Run, SourceFile, State
+
+SUCCESS = (0, 1)
+"""Exit codes of runs that did their work: all went well, or rows wait for people."""
+
+
+class LedgerFigures(NamedTuple):
+    """How things stand: when the last run that did its work ended (ISO 8601 UTC; empty: none did), how many exceptions were opened at each
+    of the asked moments or before, how many are open in all, when the oldest entry that is ready or being sent was planned (empty: there
+    is none), and how many entries are unknown.
+    """
+
+    last_success: str
+    opened_by: tuple[int, ...]
+    open: int
+    oldest_unsent: str
+    unknown: int
+
+
+class CallTimes(NamedTuple):
+    """The calls of one operation in a run: how many had an answer or failed, their seconds in all, and how many took no longer than
+    each of the asked limits.
+    """
+
+    operation: str
+    made: int
+    seconds: float
+    within: tuple[int, ...]
 
 
 class RunQueries:
@@ -71,15 +111,15 @@ class RunQueries:
         with self._engine.connect() as connection:
             return connection.scalar(select(looks.c.shown).where(looks.c.run_id == run.id)) or b""
 
-    def standings(self, moments: Sequence[str]) -> measures.Standings:
+    def figures(self, moments: Sequence[str]) -> LedgerFigures:
         """How things stand in figures; of the open exceptions, how many were opened at each of these moments or before (ISO 8601 UTC)."""
         with self._engine.connect() as connection:
-            return measures.standings(connection, moments)
+            return ledger_figures(connection, moments)
 
-    def calls_in(self, run: str, limits_s: Sequence[float]) -> tuple[dict[tuple[str, str], int], list[measures.Calls]]:
+    def calls_in(self, run: str, limits_s: Sequence[float]) -> tuple[dict[tuple[str, str], int], list[CallTimes]]:
         """The calls of the run of this name: by operation and outcome, and how long they took, against these limits in seconds."""
         with self._engine.connect() as connection:
-            return measures.calls_by_outcome(connection, run), measures.call_times(connection, run, limits_s)
+            return calls_by_outcome(connection, run), call_times(connection, run, limits_s)
 
     @contextmanager
     def at_one_moment(self) -> Iterator[Connection]:
@@ -185,7 +225,7 @@ class RunQueries:
     def schedules_done(self) -> dict[str, str]:
         """Up to when (ISO 8601 UTC) all of each schedule is done, by its name, as `Ledger.keep_schedules_done` was told."""
         with self._engine.connect() as connection:
-            return schedule_state.schedules_done(connection)
+            return stored_values.schedules_done(connection)
 
     def _drop(self, connection: Connection, identity: int) -> Drop:
         query = (
@@ -221,3 +261,51 @@ def _run(row: Any) -> Run:
 def _file(row: Any) -> SourceFile:
     problems = codec.decode_problems(row.problems)
     return SourceFile(row.role, row.name, row.sha256, row.size, row.arrived, row.kept_as, problems)
+
+
+def ledger_figures(connection: Connection, moments: Sequence[str]) -> LedgerFigures:
+    """How things stand; `moments` are ISO 8601 UTC."""
+    success = select(func.max(runs.c.finished_at)).where(runs.c.exit_code.in_(SUCCESS))
+    opened = [func.sum(case((exceptions.c.opened_at <= moment, 1), else_=0)) for moment in moments]
+    counted = connection.execute(select(func.count(), *opened).where(exceptions.c.closed_at == "")).one()
+    unsent = select(func.min(entries.c.created_at)).where(entries.c.state.in_((State.READY, State.SENDING)))
+    unknown = select(func.count()).select_from(entries).where(entries.c.state == State.UNKNOWN)
+    return LedgerFigures(
+        last_success=connection.scalar(success) or "",
+        opened_by=tuple(count or 0 for count in counted[1:]),
+        open=counted[0],
+        oldest_unsent=connection.scalar(unsent) or "",
+        unknown=connection.scalar(unknown) or 0,
+    )
+
+
+def calls_by_outcome(connection: Connection, run: str) -> dict[tuple[str, str], int]:
+    """The calls of the run of this name by operation and by what became of them (empty: nobody knows). A call whose records fared
+    differently counts once for each outcome.
+    """
+    calls = _calls(run, attempts.c.outcome).subquery()
+    query = select(calls.c.operation, calls.c.outcome, func.count()).group_by(calls.c.operation, calls.c.outcome)
+    return {(operation, outcome): count for operation, outcome, count in connection.execute(query)}
+
+
+def call_times(connection: Connection, run: str, limits_s: Sequence[float]) -> list[CallTimes]:
+    """How long the calls of the run of this name took, by operation."""
+    calls = _calls(run).subquery()
+    took = calls.c.duration_ms
+    within = [func.sum(case((took <= round(limit * 1000), 1), else_=0)) for limit in limits_s]
+    query = select(calls.c.operation, func.count(), func.sum(took), *within).where(took.is_not(None))
+    rows = connection.execute(query.group_by(calls.c.operation).order_by(calls.c.operation))
+    return [CallTimes(row[0], row[1], float(row[2]) / 1000, tuple(row[3:])) for row in rows]
+
+
+def _calls(run: str, *more: Any) -> Select[Any]:
+    """The calls of a run, each once however many records it carried: they share their body and the moment of their intent."""
+    sent = and_(events.c.run_id == runs.c.id, events.c.after == State.SENDING)
+    query = (
+        select(entries.c.operation, attempts.c.request_hash, attempts.c.started_at, attempts.c.duration_ms, *more)
+        .select_from(runs)
+        .join(events, sent)
+        .join(entries, entries.c.id == events.c.entry_id)
+        .join(attempts, and_(attempts.c.entry_id == events.c.entry_id, attempts.c.run_id == runs.c.id))
+    )
+    return query.where(runs.c.name == run).distinct()

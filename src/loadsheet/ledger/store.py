@@ -20,32 +20,38 @@ from loadsheet.ledger import (
     codec,
     decisions,
     exceptions,
-    late_outcomes,
-    schedule_state,
     soundness,
+    stored_values,
     unfinished_runs,
     waiting,
 )
-from loadsheet.ledger.backup import back_up
+from loadsheet.ledger.backup import back_up, doubt_unsent
 from loadsheet.ledger.decisions import Choice
 from loadsheet.ledger.entry_log import note, note_held
-from loadsheet.ledger.fences import Fence
 from loadsheet.ledger.forecast import Forecaster
 from loadsheet.ledger.location import Mark, Surroundings
 from loadsheet.ledger.maintenance import Maintenance
 from loadsheet.ledger.planning import Changed
 from loadsheet.ledger.queries import INTERRUPTED, LedgerQueries
 from loadsheet.ledger.queue import LEFT_SENDING, Submission, Which, submissions
-from loadsheet.ledger.recording import Planner, new_mapping, noted, record_drop, record_entries, record_ignored
-from loadsheet.ledger.restored import doubt
-from loadsheet.ledger.run_names import free_name
+from loadsheet.ledger.recording import (
+    Planner,
+    free_run_name,
+    new_mapping,
+    noted,
+    record_drop,
+    record_entries,
+    record_ignored,
+    stop_drop,
+    stop_reasons,
+)
 from loadsheet.ledger.run_slices import Row, put_in
 from loadsheet.ledger.schema import files, looks, runs, tables
 from loadsheet.ledger.statements import at_one_moment
 from loadsheet.ledger.states import Drop, Finding, Run, Settlement, SourceFile, State
-from loadsheet.ledger.stopped_drops import stop, why_stopped
 from loadsheet.ledger.stored_values import StoredValues
-from loadsheet.ledger.transitions import Intent, PreviousState, begin_sending, change
+from loadsheet.ledger.tenure import Fence
+from loadsheet.ledger.transitions import Intent, PreviousState, begin_sending, change, never_left, still_new
 from loadsheet.mapping.documents import Document, Ignored, Lineage, TableNotes
 from loadsheet.problems import DoesNotBalance, LedgerError, LedgerUnwritable, Problem
 
@@ -109,13 +115,13 @@ class Ledger:
         with self._writing() as connection:
             now = self.now()
             mark = self._place.read_mark()
-            name = free_name(connection, now[:10], [*taken, *([mark.name] if mark else [])])
+            name = free_run_name(connection, now[:10], [*taken, *([mark.name] if mark else [])])
             key = connection.execute(insert(runs).values(name=name, started_at=now)).inserted_primary_key
             run = Run(key[0] if key else 0, name, now)
             left = connection.scalars(LEFT_SENDING).all()
             change(connection, run, [_interrupted(entry) for entry in left], now)
             if self._older:
-                doubt(connection, run, now)
+                doubt_unsent(connection, run, now)
         self._place.write_mark(Mark(run.id, run.name, run.started_at))
         self._older = False
         run_log.began(name)
@@ -203,8 +209,8 @@ class Ledger:
             if +read != +rows:
                 told = f"rows read {dict(read)}, rows accounted for {dict(rows)}"
                 raise DoesNotBalance(f"{drop.name}: {told}; nothing was recorded")
-            if why := why_stopped(drop.name, fates, error_share_max, doubts()):
-                stop(connection, run, replace(drop, id=identity), fates, self.now(), why=why)
+            if why := stop_reasons(drop.name, fates, error_share_max, doubts()):
+                stop_drop(connection, run, replace(drop, id=identity), fates, self.now(), why=why)
             seen = notes()
             for name, count in read.items():
                 matching = (tables.c.drop_id == identity) & (tables.c.name == name)
@@ -297,7 +303,7 @@ class Ledger:
 
     def _settle_from_listing(self, run: Run, settlements: Sequence[Settlement]) -> list[Settlement]:
         with self._writing() as connection:
-            news, now = late_outcomes.still_new(connection, settlements), self.now()
+            news, now = still_new(connection, settlements), self.now()
             _pass_on(connection, run, change(connection, run, news, now), news, now)
         return news
 
@@ -312,7 +318,7 @@ class Ledger:
         """
         with self._writing() as connection:
             spoken = {one.entry for one in settlements} | set(underway)
-            news = [*late_outcomes.still_new(connection, settlements), *late_outcomes.never_left(connection, spoken)]
+            news = [*still_new(connection, settlements), *never_left(connection, spoken)]
             now = self.now()
             _pass_on(connection, run, change(connection, run, news, now), news, now)
 
@@ -321,7 +327,7 @@ class Ledger:
         that are. No fence guards this: each says of which attempt it is.
         """
         with self._unfenced() as connection:
-            news = late_outcomes.still_new(connection, settlements)
+            news = still_new(connection, settlements)
             now = self.now()
             _pass_on(connection, run, change(connection, run, news, now), news, now)
         note(self.queries, news)
@@ -395,7 +401,7 @@ class Ledger:
     def keep_schedules_done(self, done: Mapping[str, str]) -> None:
         """Remember up to when (ISO 8601 UTC) all of each schedule is done, by its name; others are forgotten."""
         with self._writing() as connection:
-            schedule_state.keep_schedules_done(connection, done)
+            stored_values.keep_schedules_done(connection, done)
 
     # looking after it
 

@@ -1,65 +1,102 @@
-"""The tenure of a shared ledger: one process at a time runs it. Taken, kept alive, and given back.
+"""The tenure of a shared ledger: the lease that lets one process at a time change it. Taken, renewed by a heartbeat, given back.
 
-Owns: when somebody is taken for dead (his heartbeat is older than `takeover_s`, by the database's clock). A tenure that was taken over
-cannot be used any more (see `fences`), so a wrong verdict costs its holder a run and no record.
+Owns: when a holder counts as dead (its heartbeat is older than `takeover_s`, by the database's clock), and the fence. Taking the tenure
+raises its epoch, and every change checks the epoch in its own transaction: a holder that was replaced records nothing more. A wrong
+takeover therefore costs a run and no record. A ledger in a file needs no fence: its lock dies with its holder.
 """
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
+from typing import NamedTuple
 
-from sqlalchemy import Connection, Engine, Text, cast, extract, func, insert, select, update
+from sqlalchemy import Connection, Engine, Text, bindparam, cast, extract, func, insert, select, update
 
-from loadsheet.ledger.fences import Fence
-from loadsheet.ledger.heartbeat import beating
 from loadsheet.ledger.postgres import Address
 from loadsheet.ledger.schema import tenures
 from loadsheet.ledger.shared.schema import takeovers
-from loadsheet.problems import LedgerBusy, LedgerError
+from loadsheet.ledger.statements import Asked
+from loadsheet.problems import LedgerBusy, LedgerError, Superseded
+
+BEATS = 4
+"""Heartbeats in the time after which a holder counts as dead."""
 
 _ROW = 1
 
 
+class Fence(NamedTuple):
+    """The epoch that this process holds."""
+
+    epoch: int
+
+    def check(self, connection: Connection) -> None:
+        """Raise Superseded if another process has taken over. The transaction holds the ledger's lock, so none can before it ends."""
+        if not _HELD.rows(connection, epoch=self.epoch):
+            raise Superseded("another process has taken this ledger over since; nothing was recorded")
+
+
 @contextmanager
-def held(engine: Engine, address: Address, who: str, takeover_s: float) -> Iterator[Fence]:
+def held(engine: Engine, address: Address, holder: str, takeover_s: float) -> Iterator[Fence]:
     """Hold the tenure of a ledger while the `with` block lasts. Raises LedgerBusy naming its holder."""
     with engine.connect().execution_options(writes=True) as connection, connection.begin():
-        fence = take(connection, address, who, takeover_s)
+        fence = take(connection, address, holder, takeover_s)
     try:
-        with beating("tenure", partial(_beat, engine, fence), takeover_s):
+        with heartbeat("tenure", partial(_renew, engine, fence), takeover_s):
             yield fence
     finally:
-        with suppress(LedgerError):  # then it runs out by itself
-            _give(engine, fence)
+        with suppress(LedgerError):  # then it expires by itself
+            _give_back(engine, fence)
 
 
-def take(connection: Connection, address: Address, who: str, takeover_s: float) -> Fence:
-    """Take the tenure, within a transaction that holds the ledger's lock. Raises LedgerBusy if somebody alive has it."""
-    found = connection.execute(select(tenures.c.epoch, tenures.c.holder, tenures.c.since, tenures.c.seen_at)).first()
+def take(connection: Connection, address: Address, holder: str, takeover_s: float) -> Fence:
+    """Take the tenure, within a transaction that holds the ledger's lock. Raises LedgerBusy if a live process has it."""
+    row = connection.execute(select(tenures.c.epoch, tenures.c.holder, tenures.c.since, tenures.c.seen_at)).first()
     now = _now(connection)
-    if found is None:
-        connection.execute(insert(tenures).values(id=_ROW, epoch=1, holder=who, since=now, seen_at=now))
+    if row is None:
+        connection.execute(insert(tenures).values(id=_ROW, epoch=1, holder=holder, since=now, seen_at=now))
         return Fence(1)
-    silent = float(now) - float(found.seen_at)
-    if found.holder and silent < takeover_s:
-        told = f"the ledger {address} is held by {found.holder}, heard of {silent:.0f} s ago"
-        raise LedgerBusy(f"{told}; try again when it has finished, or {takeover_s:g} s after it died (takeover_s)")
-    if found.holder:
-        row = {"shipper": address.shipper, "before": found.holder, "after": who, "at": float(now)}
-        connection.execute(insert(takeovers).values(row))
-    values = {"epoch": found.epoch + 1, "holder": who, "since": now, "seen_at": now}
+    silent = float(now) - float(row.seen_at)
+    if row.holder and silent < takeover_s:
+        message = f"the ledger {address} is held by {row.holder}, heard of {silent:.0f} s ago"
+        raise LedgerBusy(f"{message}; try again when it has finished, or {takeover_s:g} s after it died (takeover_s)")
+    if row.holder:
+        takeover = {"shipper": address.shipper, "before": row.holder, "after": holder, "at": float(now)}
+        connection.execute(insert(takeovers).values(takeover))
+    values = {"epoch": row.epoch + 1, "holder": holder, "since": now, "seen_at": now}
     connection.execute(update(tenures).values(values))
-    return Fence(found.epoch + 1)
+    return Fence(row.epoch + 1)
 
 
-def _beat(engine: Engine, fence: Fence) -> None:
-    # One statement by itself: whoever is stopped here keeps no row from those who want to take over.
+@contextmanager
+def heartbeat(name: str, beat: Callable[[], None], takeover_s: float) -> Iterator[None]:
+    """Call `beat` from a thread of this name while the `with` block lasts, `BEATS` times in `takeover_s`. A call that raises
+    LedgerError is skipped; the next one follows.
+    """
+    ended = threading.Event()
+
+    def run() -> None:
+        while not ended.wait(takeover_s / BEATS):
+            with suppress(LedgerError):
+                beat()
+
+    thread = threading.Thread(target=run, daemon=True, name=name)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def _renew(engine: Engine, fence: Fence) -> None:
+    # One statement in autocommit: a process that is stopped here locks no row that a successor needs.
     alone = engine.execution_options(isolation_level="AUTOCOMMIT")
     with alone.connect() as connection:
         connection.execute(update(tenures).where(tenures.c.epoch == fence.epoch).values(seen_at=_NOW))
 
 
-def _give(engine: Engine, fence: Fence) -> None:
+def _give_back(engine: Engine, fence: Fence) -> None:
     with engine.connect().execution_options(writes=True) as connection, connection.begin():
         connection.execute(update(tenures).where(tenures.c.epoch == fence.epoch).values(holder=""))
 
@@ -70,3 +107,4 @@ def _now(connection: Connection) -> str:
 
 
 _NOW = cast(extract("epoch", func.clock_timestamp()), Text)
+_HELD = Asked(select(tenures.c.id).where(tenures.c.epoch == bindparam("epoch")))

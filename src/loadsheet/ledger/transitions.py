@@ -3,7 +3,7 @@
 Owns: the statements of every change. Opens no transaction: the verbs of `Ledger` do.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from sqlalchemy import Connection, bindparam, select, update
@@ -14,6 +14,8 @@ from loadsheet.ledger.statements import Chosen, Many, fixed, insert_many
 from loadsheet.ledger.states import TRANSITIONS, Run, Settlement, State, Waits
 from loadsheet.problems import LedgerError, Problem
 
+NEVER_LEFT = "it never left: the ledger could not be reached before"
+_OPEN = (State.SENDING, State.UNKNOWN)
 _LASTING = ("L608",)  # that something may be there twice stays true whatever becomes of it
 
 
@@ -103,6 +105,33 @@ def _problems_after(stored: str, added: Sequence[Problem]) -> str:
 def still_true(problems: Sequence[Problem]) -> tuple[Problem, ...]:
     """The problems that outlive a change of state: what the exchange or the ledger said of the state before is over with it."""
     return tuple(problem for problem in problems if problem.code[0] not in "XL" or problem.code in _LASTING)
+
+
+def still_new(connection: Connection, settlements: Sequence[Settlement]) -> list[Settlement]:
+    """The settlements that still change something: of the entry's last attempt, which nothing else has settled since.
+
+    For outcomes that may have been recorded before, and those of a process whose ledger was taken over. Recording one twice changes nothing.
+    """
+    if not settlements:
+        return []
+    found = {row[0]: PreviousState._make(row) for row in CURRENT.rows(connection, [one.entry for one in settlements])}
+    return [one for one in settlements if _counts(one, found[one.entry])]
+
+
+def never_left(connection: Connection, in_flight: Collection[int]) -> list[Settlement]:
+    """Settlements that make entries ready again that are recorded as `sending` but are not `in_flight`."""
+    sending = select(entries.c.id, entries.c.attempts).where(entries.c.state == State.SENDING)
+    return [
+        Settlement(row.id, State.READY, NEVER_LEFT, outcome="not sent", attempt=row.attempts)
+        for row in connection.execute(sending)
+        if row.id not in in_flight
+    ]
+
+
+def _counts(one: Settlement, now: PreviousState) -> bool:
+    if one.attempt != now.attempts or now.state not in _OPEN:
+        return False
+    return now.state == State.SENDING or one.state is not State.UNKNOWN  # as the database has it: a text, no member
 
 
 _READY, _SENDING = State.READY.value, State.SENDING.value

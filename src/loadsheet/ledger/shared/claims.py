@@ -13,10 +13,10 @@ from contextlib import contextmanager, suppress
 from sqlalchemy import ColumnElement, Double, Engine, cast, delete, or_, update
 from sqlalchemy.dialects.postgresql import insert
 
-from loadsheet.ledger.heartbeat import beating
 from loadsheet.ledger.postgres import address_of, shared_engine
 from loadsheet.ledger.shared.clock import NOW
 from loadsheet.ledger.shared.schema import claims
+from loadsheet.ledger.tenure import heartbeat
 from loadsheet.problems import LedgerError
 
 
@@ -75,7 +75,7 @@ def held_claims(url: str, takeover_s: float) -> Iterator[Claims]:
     holder = f"{socket.gethostname()} {os.getpid()} {secrets.token_hex(4)}"
     mine = Claims(engine, shipper, holder, takeover_s)
     try:
-        with beating("claims", mine.beat, takeover_s):
+        with heartbeat("claims", mine.beat, takeover_s):
             yield mine
     finally:
         with suppress(LedgerError):  # then they run out by themselves

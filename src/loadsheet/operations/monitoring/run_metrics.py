@@ -66,7 +66,7 @@ def _of_run(outcome: RunOutcome) -> Iterator[Metric]:
 
 def _of_ledger(queries: LedgerQueries, outcome: RunOutcome) -> Iterator[Metric]:
     moments = [stamp(outcome.ended - timedelta(days=days)) for _, days in AGES]
-    found = queries.standings(moments)
+    found = queries.figures(moments)
     if found.last_success:
         help_text = "When the last run ended that did its work (exit code 0 or 1)."
         yield _gauge("last_success_timestamp_seconds", help_text, {(): _moment(found.last_success).timestamp()})
