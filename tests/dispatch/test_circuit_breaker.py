@@ -93,8 +93,8 @@ def test_no_more_intents_are_recorded_than_leave_within_half_a_second(naps, rate
     assert pace.allowed(1000, at_once, at_once) == 0, "they wait to leave"
     assert pace.allowed(1000, at_once, at_once - 1) == 1
     for _ in range(at_once):
-        naps.sleep(pace.gate.opens_in(naps.clock()))
-        assert pace.gate.take(naps.clock())
+        naps.sleep(pace.limiter.opens_in(naps.clock()))
+        assert pace.limiter.take(naps.clock())
     naps.sleep(pace.wait_s())
     assert pace.allowed(1000, at_once) >= 1
 
@@ -120,12 +120,12 @@ def test_an_exchange_that_comes_and_goes_meets_no_storm(naps):
     starts, first_back, away = [], [], False
     while naps.now < 1060:
         was_away, away = away, int(naps.now / 5) % 2 == 1
-        started = sum(pace.gate.take(naps.now) for _ in range(pace.allowed(pace.limit, 0)))
+        started = sum(pace.limiter.take(naps.now) for _ in range(pace.allowed(pace.limit, 0)))
         if was_away and not away:
             first_back.append(started)
         starts += [naps.now] * started
         for _ in range(started):
-            pace.note(NOT_SENT if away else GOOD, naps.now, 0.05, in_full=True)
+            pace.note(NOT_SENT if away else GOOD, naps.now, 0.05, at_limit=True)
         naps.sleep(max(pace.wait_s(), 0.01))
     for start in starts[::20]:
         assert sum(start <= other < start + 1 for other in starts) <= 100 + 3

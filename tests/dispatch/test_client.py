@@ -135,7 +135,7 @@ def test_a_call_is_over_when_its_time_is_over(name):
         began = time.monotonic()
         reply = client.call(CREATE, BODY)
         took = time.monotonic() - began
-    assert (reply.failure.name, reply.failure.left) == (DEADLINE, True)
+    assert (reply.failure.name, reply.failure.has_sent) == (DEADLINE, True)
     assert 0.4 < took < _HANGS_S - 1  # the time is 0.5 s; a machine may stand still for a while
     assert 400 < reply.duration_ms <= took * 1000 + 1
 
@@ -146,7 +146,7 @@ def test_a_request_that_nobody_takes_in_is_over_when_its_time_is_over():
         url = f"http://127.0.0.1:{deaf.getsockname()[1]}"
         with client_of(url, settings(call_timeout_s=2.0)) as client:  # time enough to begin, on a slow machine too
             reply = client.call(CREATE, b"x" * 20_000_000)
-    assert reply.failure.left
+    assert reply.failure.has_sent
     assert reply.duration_ms < 20_000
 
 
@@ -167,7 +167,7 @@ def test_a_handshake_that_never_ends_sends_nothing():
         with client_of(f"https://127.0.0.1:{listener.getsockname()[1]}", QUICK) as client:
             reply = client.call(CREATE, BODY)
         thread.join()
-    assert not reply.failure.left
+    assert not reply.failure.has_sent
     assert reply.duration_ms < 10_000
 
 
@@ -265,7 +265,7 @@ def localhost(server):
 def test_a_certificate_nobody_vouches_for_is_not_accepted(certificate):
     with Scripted(lambda *_: accepts, tls=certificate[1]) as server, client_of(localhost(server), PATIENT) as client:
         reply = client.call(CREATE, BODY)
-    assert not reply.failure.left
+    assert not reply.failure.has_sent
     assert reply.failure.text.startswith("the certificate of the exchange is not accepted: ")
     assert server.requests == []
 
@@ -274,7 +274,7 @@ def test_a_certificate_of_another_host_is_not_accepted(certificate, monkeypatch)
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate[0]))  # as a system that trusts it would have it
     with Scripted(lambda *_: accepts, tls=certificate[1]) as server, client_of(server.url, PATIENT) as client:
         reply = client.call(CREATE, BODY)
-    assert not reply.failure.left
+    assert not reply.failure.has_sent
     assert "IP address mismatch" in reply.failure.text
 
 
@@ -286,14 +286,14 @@ def test_calls_over_tls_share_a_connection_and_end_in_time(certificate, monkeypa
         replies = [client.call(CREATE, BODY) for _ in moves]
         assert server.connections == 3
     assert [reply.status for reply in replies] == [200, 200, 0, 0, 200]
-    assert [reply.failure.left for reply in replies[2:4]] == [True, True]
+    assert [reply.failure.has_sent for reply in replies[2:4]] == [True, True]
     assert replies[2].failure.name == DEADLINE
 
 
 def test_tls_to_a_plain_port_sends_nothing():
     with Scripted(lambda *_: accepts) as server, client_of(server.url.replace("http:", "https:"), QUICK) as client:
         reply = client.call(CREATE, BODY)
-    assert not reply.failure.left
+    assert not reply.failure.has_sent
     assert server.applied.total() == 0
 
 
@@ -320,7 +320,7 @@ def test_an_answer_with_trailers_without_end_is_cut_off(trailer):
         reply = client.call(CREATE, BODY)
     assert reply.failure is not None
     assert "what follows the body of the answer is larger than 262144 bytes" in reply.failure.text
-    assert reply.failure.left
+    assert reply.failure.has_sent
 
 
 def test_a_trailer_is_no_header():

@@ -18,7 +18,7 @@ def simulate(limit, latency_of, seconds, *, busy=lambda _now, _under_way: False)
             limit.setback(started, now)
         else:
             finished += 1
-            limit.finished(now - started, started, now, in_full=len(under_way) + 1 >= limit.limit)
+            limit.finished(now - started, started, now, at_limit=len(under_way) + 1 >= limit.limit)
         yield now, limit.limit, finished
 
 
@@ -59,7 +59,7 @@ def test_after_nobody_was_there_it_starts_with_one_call():
     assert limit.limit == 1
     limits = []
     for now in range(2, 30):
-        limit.finished(0.05, now, now + 0.05, in_full=True)
+        limit.finished(0.05, now, now + 0.05, at_limit=True)
         limits.append(limit.limit)
     assert limits[0] == 2
     assert limits[-1] == 8
@@ -69,7 +69,7 @@ def test_after_nobody_was_there_it_starts_with_one_call():
 def test_it_does_not_grow_while_something_else_is_the_limit():
     limit = Concurrency(2, 64)
     for now in range(100):
-        limit.finished(0.05, now, now + 0.05, in_full=False)
+        limit.finished(0.05, now, now + 0.05, at_limit=False)
     assert limit.limit == 2
 
 
@@ -87,5 +87,5 @@ def test_after_a_setback_it_grows_by_the_square_root(limit, halved, grown):
     found.setback(0, 1)
     assert found.limit == halved
     for _ in range(halved):
-        found.finished(0, 1, 2, in_full=True)
+        found.finished(0, 1, 2, at_limit=True)
     assert found.limit == grown

@@ -1,4 +1,4 @@
-"""When calls leave: through the gate, however their connections come about, and never with an old intent."""
+"""When calls leave: through the limiter, however their connections come about, and never with an old intent."""
 
 import threading
 import time
@@ -12,7 +12,7 @@ from scripted_exchange import Move, Scripted, accepts, accepts_after, says
 from loadsheet.dispatch import Client, classify
 from loadsheet.dispatch.batching import build_calls
 from loadsheet.dispatch.calls_in_flight import CallsInFlight
-from loadsheet.dispatch.rate_limiter import SELF_CHECK_S, RateLimiter, boottime
+from loadsheet.dispatch.rate_limiter import INTENT_VALID_S, RateLimiter, boottime
 
 
 class Arrivals:
@@ -27,7 +27,7 @@ class Arrivals:
 
 
 class Heard(RateLimiter):
-    """A gate that knows when calls left. What arrives is seen by another thread, which may have to wait."""
+    """A limiter that knows when calls left. What arrives is seen by another thread, which may have to wait."""
 
     def __init__(self, per_second):
         super().__init__(per_second, boottime())
@@ -57,16 +57,16 @@ class Slow(Client):
         super().__init__(url, ready_entries.TOKEN, options)
         self._meanwhile = meanwhile
 
-    def desk(self):
-        desk = super().desk()
-        connect = desk.connect
+    def connection(self):
+        connection = super().connection()
+        connect = connection.connect
 
         def slowly():
             connect()
             self._meanwhile()
 
-        desk.connect = slowly
-        return desk
+        connection.connect = slowly
+        return connection
 
 
 def calls_of(ledger, count):
@@ -75,51 +75,51 @@ def calls_of(ledger, count):
 
 
 @contextmanager
-def under_way(client, options, gate, clock=boottime):
+def under_way(client, options, limiter, clock=boottime):
     def judge(call, reply):
         return classify(call.operation, call.keys, reply, options.assumptions, wait_max_s=60)
 
-    with CallsInFlight(client, judge, lambda _: False, gate, clock) as made:
-        made.employ(options.connections)
+    with CallsInFlight(client, judge, lambda _: False, limiter, clock) as made:
+        made.set_limit(options.connections)
         yield made
 
 
-def all_of(underway, count, seconds=30.0):
+def all_of(calls_in_flight, count, seconds=30.0):
     done, until = [], time.monotonic() + seconds
     while len(done) < count:
         assert time.monotonic() < until
-        underway.wait(1, 0.25)
-        done += underway.finished()
+        calls_in_flight.wait(1, 0.25)
+        done += calls_in_flight.take_finished()
     return done
 
 
 def test_calls_leave_evenly_at_the_rate(ledger):
     rate, count = 60, 84
-    gate, options = Heard(rate), ready_entries.settings(connections=8)
+    limiter, options = Heard(rate), ready_entries.settings(connections=8)
     calls = calls_of(ledger, count)
     with Scripted(Arrivals()) as server, Client(server.url, ready_entries.TOKEN, options) as client:
-        with under_way(client, options, gate) as underway:
-            underway.hand_over(calls, 0.0, boottime())
-            done = all_of(underway, count)
+        with under_way(client, options, limiter) as calls_in_flight:
+            calls_in_flight.submit(calls, 0.0, boottime())
+            done = all_of(calls_in_flight, count)
         assert server.connections <= 8
     assert all(one.outcome.status == 200 for one in done)
-    assert len(gate.left) == count
-    assert busiest(gate.left) <= rate * 1.02 + 1
-    assert busiest(gate.left, 0.5) <= rate * 0.52 + 1
+    assert len(limiter.left) == count
+    assert busiest(limiter.left) <= rate * 1.02 + 1
+    assert busiest(limiter.left, 0.5) <= rate * 0.52 + 1
 
 
 def test_calls_whose_connections_were_made_at_the_same_time_leave_one_after_the_other(ledger):
-    gate, options = Heard(25), ready_entries.settings(connections=8)
+    limiter, options = Heard(25), ready_entries.settings(connections=8)
     calls = calls_of(ledger, 12)
     with (
         Scripted(Arrivals()) as server,
         Slow(server.url, options, lambda: time.sleep(0.3)) as client,
-        under_way(client, options, gate) as underway,
+        under_way(client, options, limiter) as calls_in_flight,
     ):
-        underway.hand_over(calls, 0.0, boottime())
-        all_of(underway, 12)
-    assert len(gate.left) == 12
-    assert busiest(gate.left, 0.2) <= 25 * 0.22 + 1
+        calls_in_flight.submit(calls, 0.0, boottime())
+        all_of(calls_in_flight, 12)
+    assert len(limiter.left) == 12
+    assert busiest(limiter.left, 0.2) <= 25 * 0.22 + 1
 
 
 def test_what_is_waited_for_at_the_gate_is_no_time_that_a_call_takes(ledger):
@@ -128,34 +128,34 @@ def test_what_is_waited_for_at_the_gate_is_no_time_that_a_call_takes(ledger):
     with (
         Scripted(Arrivals()) as server,
         Client(server.url, ready_entries.TOKEN, options) as client,
-        under_way(client, options, RateLimiter(4, boottime())) as underway,
+        under_way(client, options, RateLimiter(4, boottime())) as calls_in_flight,
     ):
         began = boottime()
-        underway.hand_over(calls, 0.0, began)
-        done = all_of(underway, 6)
+        calls_in_flight.submit(calls, 0.0, began)
+        done = all_of(calls_in_flight, 6)
     assert boottime() - began > 1.2  # so long the last one waited
     # with what they waited for it would be 0.5 s; a machine that stands still holds up one or two
     assert sorted(one.seconds for one in done)[2] < 0.4
     assert sorted(one.outcome.duration_ms for one in done)[2] < 400
 
 
-@pytest.mark.parametrize("soon_taken_over_s", [None, 1.0])
-def test_a_call_whose_intent_is_old_does_not_leave(ledger, soon_taken_over_s):
-    limit = soon_taken_over_s or SELF_CHECK_S
+@pytest.mark.parametrize("intent_valid_s", [None, 1.0])
+def test_a_call_whose_intent_is_old_does_not_leave(ledger, intent_valid_s):
+    limit = intent_valid_s or INTENT_VALID_S
     options, clock = ready_entries.settings(connections=1), Clock()
     calls = calls_of(ledger, 5)
     script = Arrivals(accepts_after(0.1))
     with (
         Scripted(script) as server,
         Client(server.url, ready_entries.TOKEN, options) as client,
-        under_way(client, options, RateLimiter(0, clock()), clock) as underway,
+        under_way(client, options, RateLimiter(0, clock()), clock) as calls_in_flight,
     ):
-        underway.soon_taken_over_s = soon_taken_over_s
-        underway.hand_over(calls, 0.0, clock())
+        calls_in_flight.intent_valid_s = limit
+        calls_in_flight.submit(calls, 0.0, clock())
         clock.jumped = limit - 0.5
-        first = all_of(underway, 1)
+        first = all_of(calls_in_flight, 1)
         clock.jumped = limit + 0.1
-        rest = all_of(underway, 4)
+        rest = all_of(calls_in_flight, 4)
     assert [one.recalled for one in first] == [False]
     assert [one.recalled for one in rest].count(True) in (3, 4), "one may have been on its way"
     assert len(script.moments) == 5 - [one.recalled for one in rest].count(True)
@@ -166,15 +166,15 @@ def test_a_call_that_grew_old_while_it_connected_does_not_leave(ledger):
     calls = calls_of(ledger, 2)
 
     def stops():
-        clock.jumped = SELF_CHECK_S + 1
+        clock.jumped = INTENT_VALID_S + 1
 
     with Scripted(Arrivals()) as server, Slow(server.url, options, stops) as client:
-        with under_way(client, options, RateLimiter(0, clock()), clock) as underway:
-            underway.hand_over(calls, 0.0, clock())
-            done = all_of(underway, 2)
+        with under_way(client, options, RateLimiter(0, clock()), clock) as calls_in_flight:
+            calls_in_flight.submit(calls, 0.0, clock())
+            done = all_of(calls_in_flight, 2)
             assert all(one.recalled for one in done)
-            underway.hand_over(calls, 0.0, clock())
-            done = all_of(underway, 2)
+            calls_in_flight.submit(calls, 0.0, clock())
+            done = all_of(calls_in_flight, 2)
         assert len(server.requests) == 2
     assert all(one.outcome.status == 200 for one in done), "the connections are as good as new"
     assert server.connections == 2
@@ -185,16 +185,16 @@ def test_a_call_that_grew_old_while_another_token_was_asked_for_is_not_made_agai
     calls = calls_of(ledger, 1)
 
     def renew(_refused):
-        clock.jumped = SELF_CHECK_S + 1
+        clock.jumped = INTENT_VALID_S + 1
         return "another-token-9a1"
 
     with Scripted(lambda *_: says(401, b"{}")) as server:
         with (
             Client(server.url, ready_entries.TOKEN, options, renew=renew) as client,
-            under_way(client, options, RateLimiter(0, clock()), clock) as underway,
+            under_way(client, options, RateLimiter(0, clock()), clock) as calls_in_flight,
         ):
-            underway.hand_over(calls, 0.0, clock())
-            (done,) = all_of(underway, 1)
+            calls_in_flight.submit(calls, 0.0, clock())
+            (done,) = all_of(calls_in_flight, 1)
         assert len(server.requests) == 1
     assert done.recalled
 
@@ -202,12 +202,12 @@ def test_a_call_that_grew_old_while_another_token_was_asked_for_is_not_made_agai
 def test_what_would_be_old_when_the_gate_opens_comes_back_at_once(ledger):
     options = ready_entries.settings(connections=2)
     calls = calls_of(ledger, 4)
-    gate = RateLimiter(0, boottime())
-    gate.opens_in, gate.take = lambda _now: 60.0, lambda _now: False
+    limiter = RateLimiter(0, boottime())
+    limiter.opens_in, limiter.take = lambda _now: 60.0, lambda _now: False
     with Scripted(Arrivals()) as server, Client(server.url, ready_entries.TOKEN, options) as client:
-        with under_way(client, options, gate) as underway:
-            underway.hand_over(calls, 0.0, boottime())
-            assert all(one.recalled for one in all_of(underway, 4, 20.0))
+        with under_way(client, options, limiter) as calls_in_flight:
+            calls_in_flight.submit(calls, 0.0, boottime())
+            assert all(one.recalled for one in all_of(calls_in_flight, 4, 20.0))
         assert server.requests == []
 
 
@@ -216,15 +216,15 @@ def test_what_waits_at_the_gate_can_be_taken_back_and_does_not_leave_at_the_end(
     calls = calls_of(ledger, 4)
     for taken_back in (True, False):
         with Scripted(Arrivals()) as server, Client(server.url, ready_entries.TOKEN, options) as client:
-            gate = RateLimiter(1, boottime())
-            gate.take(boottime())
-            with under_way(client, options, gate) as underway:
-                underway.hand_over(calls, 0.0, boottime())
-                underway.wait(1, 0.1)
-                assert underway.waiting == 4
+            limiter = RateLimiter(1, boottime())
+            limiter.take(boottime())
+            with under_way(client, options, limiter) as calls_in_flight:
+                calls_in_flight.submit(calls, 0.0, boottime())
+                calls_in_flight.wait(1, 0.1)
+                assert calls_in_flight.waiting == 4
                 if taken_back:
-                    assert [one.recalled for one in underway.take_back()] == [True] * 4
-                    assert underway.waiting == 0
+                    assert [one.recalled for one in calls_in_flight.recall_waiting()] == [True] * 4
+                    assert calls_in_flight.waiting == 0
         assert server.requests == []
 
 

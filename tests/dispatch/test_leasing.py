@@ -60,11 +60,11 @@ def fleet_of(lessor, **more):
     return SharedRate(lessor.renew, lessor.setback, renew_s=0.02, **more)
 
 
-def opened(gate, clock=boottime):
+def opened(limiter, clock=boottime):
     """Whether a call may leave, at the latest when the next one is due."""
     until = time.monotonic() + 30
     while time.monotonic() < until:
-        if gate.take(clock()):
+        if limiter.take(clock()):
             return True
         time.sleep(0.002)
     return False
@@ -72,31 +72,31 @@ def opened(gate, clock=boottime):
 
 def test_nothing_leaves_before_there_is_a_lease_and_then_calls_leave_at_its_rate():
     lessor = Lessor(per_second=2, connections=100)
-    with SharedRate(lessor.renew, lessor.setback) as fleet, fleet.join() as gate:
-        assert not gate.take(boottime()), "the first one is due an interval after the lease"
+    with SharedRate(lessor.renew, lessor.setback) as fleet, fleet.join() as limiter:
+        assert not limiter.take(boottime()), "the first one is due an interval after the lease"
         lessor.per_second = 100
-        lessor.wait_for(lambda: opened(gate) and fleet._lease.per_second == 100)
+        lessor.wait_for(lambda: opened(limiter) and fleet._lease.per_second == 100)
         began = boottime()
         times = [began + step / 10_000 for step in range(5000)]
-        assert 45 <= sum(gate.take(now) for now in times) <= 55
+        assert 45 <= sum(limiter.take(now) for now in times) <= 55
     assert lessor.asks[0] == Ask(UNLIMITED, 4, 0, 0)
     assert lessor.asks[1].holding == 1
 
 
 def test_a_lease_that_ran_out_lets_nothing_leave():
     lessor, clock = Lessor(per_second=20), Clock()
-    with fleet_of(lessor, clock=clock) as fleet, fleet.join() as gate:
-        assert opened(gate, clock)
+    with fleet_of(lessor, clock=clock) as fleet, fleet.join() as limiter:
+        assert opened(limiter, clock)
         lessor.error = LedgerError("the database cannot be reached")
         asked = len(lessor.asks)
         lessor.wait_for(lambda: len(lessor.asks) > asked + 1)
-        assert opened(gate, clock), "it still holds"
+        assert opened(limiter, clock), "it still holds"
         clock.jumped = 10.1
-        assert not gate.take(clock())
-        assert gate.room(clock()) == 0
-        assert gate.opens_in(clock()) > 0
+        assert not limiter.take(clock())
+        assert limiter.room(clock()) == 0
+        assert limiter.opens_in(clock()) > 0
         lessor.error = None
-        assert opened(gate, clock), "once it can be asked again calls go on"
+        assert opened(limiter, clock), "once it can be asked again calls go on"
 
 
 @pytest.mark.parametrize(("takes_s", "holds"), [(9.0, True), (11.0, False)])
@@ -108,9 +108,9 @@ def test_a_lease_counts_from_before_it_was_asked_for(takes_s, holds):
         return lessor.renew(ask)
 
     fleet = SharedRate(slowly, lessor.setback, clock=clock)  # never entered: its thread does nothing
-    with fleet.join() as gate:
+    with fleet.join() as limiter:
         fleet._attend()
-        assert gate.take(clock() + 0.2) is holds
+        assert limiter.take(clock() + 0.2) is holds
 
 
 def test_a_protest_pauses_all_here_at_once_and_is_passed_on():
@@ -130,13 +130,13 @@ def test_a_protest_pauses_all_here_at_once_and_is_passed_on():
 
 def test_a_pause_of_others_pauses_us():
     lessor = Lessor()
-    with fleet_of(lessor) as fleet, fleet.join() as gate:
-        assert opened(gate)
+    with fleet_of(lessor) as fleet, fleet.join() as limiter:
+        assert opened(limiter)
         lessor.paused_s = 30.0
         asked = len(lessor.asks)
         lessor.wait_for(lambda: len(lessor.asks) > asked + 1)
-        assert not gate.take(boottime() + 1)
-        pace = CircuitBreaker(ready_entries.settings(), time.monotonic, lambda: 1.0, gate)
+        assert not limiter.take(boottime() + 1)
+        pace = CircuitBreaker(ready_entries.settings(), time.monotonic, lambda: 1.0, limiter)
         assert pace.allowed(5, 0) == 0
         assert pace.wait_s() > 25
 
@@ -144,16 +144,16 @@ def test_a_pause_of_others_pauses_us():
 def test_who_has_nothing_to_send_gives_his_lease_back_and_asks_no_more():
     lessor = Lessor()
     with fleet_of(lessor) as fleet:
-        with fleet.join() as gate:
-            assert opened(gate)
+        with fleet.join() as limiter:
+            assert opened(limiter)
         lessor.wait_for(lambda: lessor.asks[-1].connections == 0)
         number = len(lessor.asks)
         assert lessor.asks[-1] == Ask(0, 0, 0, number - 1)
-        assert not gate.take(boottime())
+        assert not limiter.take(boottime())
         time.sleep(0.08)
         assert len(lessor.asks) == number
-        with fleet.join() as gate:
-            assert opened(gate)
+        with fleet.join() as limiter:
+            assert opened(limiter)
     assert lessor.asks[-1].connections == 0, "at the end, too"
 
 
@@ -161,20 +161,20 @@ def test_who_joins_and_leaves_quickly_keeps_the_lease_in_between():
     lessor = Lessor(per_second=1000)
     with SharedRate(lessor.renew, lessor.setback) as fleet:
         for _ in range(20):
-            with fleet.join() as gate:
-                assert opened(gate)
+            with fleet.join() as limiter:
+                assert opened(limiter)
         assert len(lessor.asks) < 8
 
 
 def test_what_is_asked_for_is_what_was_used_unless_calls_waited():
     lessor = Lessor(per_second=1000)
-    with fleet_of(lessor) as fleet, fleet.join() as gate:
-        assert opened(gate)
+    with fleet_of(lessor) as fleet, fleet.join() as limiter:
+        assert opened(limiter)
         asked = len(lessor.asks)
         lessor.wait_for(lambda: len(lessor.asks) > asked + 2)
         assert lessor.asks[-1].per_second < 100
         lessor.per_second = 1
-        assert not all(gate.take(boottime()) for _ in range(200))
+        assert not all(limiter.take(boottime()) for _ in range(200))
         lessor.wait_for(lambda: lessor.asks[-1].per_second == UNLIMITED)
 
 
@@ -209,28 +209,28 @@ def test_connections_are_divided_among_those_who_send():
 
 def test_calls_under_way_are_told():
     lessor = Lessor()
-    with fleet_of(lessor) as fleet, fleet.join() as gate:
-        assert opened(gate)
-        assert opened(gate)
+    with fleet_of(lessor) as fleet, fleet.join() as limiter:
+        assert opened(limiter)
+        assert opened(limiter)
         lessor.wait_for(lambda: lessor.asks[-1].using == 2)
-        gate.landed()
+        limiter.landed()
         lessor.wait_for(lambda: lessor.asks[-1].using == 1)
 
 
 @pytest.mark.filterwarnings("ignore")
 def test_a_fault_of_our_own_comes_out_where_somebody_sends():
     lessor = Lessor()
-    with fleet_of(lessor) as fleet, fleet.join() as gate:
-        assert opened(gate)
+    with fleet_of(lessor) as fleet, fleet.join() as limiter:
+        assert opened(limiter)
         lessor.error = ZeroDivisionError("a fault")
         with pytest.raises(ZeroDivisionError):
-            lessor.wait_for(lambda: gate.room(boottime()) < 0)
+            lessor.wait_for(lambda: limiter.room(boottime()) < 0)
 
 
 def note_all(outcomes, **options):
     lessor = Lessor()
-    with fleet_of(lessor) as fleet, fleet.join() as gate:
-        pace = CircuitBreaker(ready_entries.settings(unknown_max=100, **options), time.monotonic, lambda: 1.0, gate)
+    with fleet_of(lessor) as fleet, fleet.join() as limiter:
+        pace = CircuitBreaker(ready_entries.settings(unknown_max=100, **options), time.monotonic, lambda: 1.0, limiter)
         for outcome in outcomes:
             pace.note(outcome, time.monotonic())
         lessor.wait_for(lambda: len(lessor.asks) > 2)
@@ -380,20 +380,20 @@ def test_two_who_send_in_one_process_share_its_lease(tmp_path):
 def test_who_comes_next_begins_with_as_many_calls_as_served_well_before():
     lessor, options = Lessor(connections=50), ready_entries.settings(connections=50)
     with fleet_of(lessor) as fleet:
-        with fleet.join() as gate:
-            assert opened(gate)
-            pace = CircuitBreaker(options, time.monotonic, lambda: 1.0, gate)
+        with fleet.join() as limiter:
+            assert opened(limiter)
+            pace = CircuitBreaker(options, time.monotonic, lambda: 1.0, limiter)
             for _ in range(40):
-                pace.note(Outcome(OutcomeKind.ACCEPTED, "yes", 200), time.monotonic(), 0.05, in_full=True)
+                pace.note(Outcome(OutcomeKind.ACCEPTED, "yes", 200), time.monotonic(), 0.05, at_limit=True)
             assert (before := pace.limit) > 10
-        with fleet.join() as gate:
-            assert CircuitBreaker(options, time.monotonic, lambda: 1.0, gate).limit == before
+        with fleet.join() as limiter:
+            assert CircuitBreaker(options, time.monotonic, lambda: 1.0, limiter).limit == before
 
 
 def test_all_who_send_in_one_process_have_one_limit():
     lessor, options = Lessor(connections=50), ready_entries.settings(connections=50, connections_start=31)
     with fleet_of(lessor) as fleet, fleet.join() as one, fleet.join() as other:
-        paces = [CircuitBreaker(options, time.monotonic, lambda: 1.0, gate) for gate in (one, other)]
+        paces = [CircuitBreaker(options, time.monotonic, lambda: 1.0, limiter) for limiter in (one, other)]
         assert opened(one)
         assert [pace.limit for pace in paces] == [16, 15]
         paces[0].note(LOST, time.monotonic())

@@ -1,4 +1,4 @@
-"""The gate: what leaves in any second, held against arithmetic, whenever calls come to it."""
+"""The limiter: what leaves in any second, held against arithmetic, whenever calls come to it."""
 
 from bisect import bisect_left
 from math import ceil
@@ -12,11 +12,11 @@ from loadsheet.dispatch.rate_limiter import AHEAD_S, RateLimiter, boottime
 NOISE = 1e-9  # of adding up fractions
 
 
-def departures(gate, until, now=0.0, *, late=lambda: 0.0):
+def departures(limiter, until, now=0.0, *, late=lambda: 0.0):
     """When calls leave that are always waiting, each of which may be seen to too late."""
     found = []
-    while (now := now + gate.opens_in(now) + late()) < until:
-        while gate.take(now):
+    while (now := now + limiter.opens_in(now) + late()) < until:
+        while limiter.take(now):
             found.append(now)
     return found
 
@@ -52,43 +52,43 @@ def test_calls_a_little_late_cost_nothing():
 
 @given(st.lists(st.tuples(st.floats(0, 3), st.integers(1, 200)), max_size=12))
 def test_a_rate_that_changes_is_kept_from_then_on(changes):
-    gate, now, rate, found, allowed = RateLimiter(50, 0.0), 0.0, 50, [], 0.0
+    limiter, now, rate, found, allowed = RateLimiter(50, 0.0), 0.0, 50, [], 0.0
     for lasts, after in changes:
-        found += departures(gate, now + lasts, now)
+        found += departures(limiter, now + lasts, now)
         allowed += lasts * rate
         now, rate = now + lasts, after
-        gate.change(rate, now, anew=False)
+        limiter.change(rate, now, anew=False)
     assert len(found) <= allowed + 1.001 + 0.02 * 200
 
 
 def test_whoever_gets_a_rate_anew_pays_the_first_interval_before():
-    gate = RateLimiter(0, 0.0)
-    gate.change(10, 100.0, anew=True)
-    assert not gate.take(100.05)
-    assert gate.opens_in(100.0) == pytest.approx(0.1)
-    assert gate.take(100.101)
-    gate.change(1, 100.151, anew=False)
-    assert gate.opens_in(100.151) == pytest.approx(0.5), "half of the interval was over"
-    gate.change(100, 100.151, anew=False)
-    assert gate.opens_in(100.151) == 0
+    limiter = RateLimiter(0, 0.0)
+    limiter.change(10, 100.0, anew=True)
+    assert not limiter.take(100.05)
+    assert limiter.opens_in(100.0) == pytest.approx(0.1)
+    assert limiter.take(100.101)
+    limiter.change(1, 100.151, anew=False)
+    assert limiter.opens_in(100.151) == pytest.approx(0.5), "half of the interval was over"
+    limiter.change(100, 100.151, anew=False)
+    assert limiter.opens_in(100.151) == 0
 
 
 def test_without_a_rate_everything_leaves_at_once():
-    gate = RateLimiter(0, 5.0)
-    assert all(gate.take(5.0) for _ in range(1000))
-    assert (gate.opens_in(5.0), gate.room_in(5.0)) == (0, 0)
-    assert gate.room(5.0) > 10**9
+    limiter = RateLimiter(0, 5.0)
+    assert all(limiter.take(5.0) for _ in range(1000))
+    assert (limiter.opens_in(5.0), limiter.room_in(5.0)) == (0, 0)
+    assert limiter.room(5.0) > 10**9
 
 
 @given(st.integers(1, 200), st.integers(0, 50))
 def test_room_is_what_leaves_soon(rate, before):
-    gate, now = RateLimiter(rate, 0.0), 0.0
+    limiter, now = RateLimiter(rate, 0.0), 0.0
     for _ in range(before):
-        now += gate.opens_in(now)
-        gate.take(now + NOISE)
-    room, opens = gate.room(now), gate.room_in(now)
+        now += limiter.opens_in(now)
+        limiter.take(now + NOISE)
+    room, opens = limiter.room(now), limiter.room_in(now)
     assert (room > 0) == (opens == 0)
-    leaving = len(departures(gate, now + AHEAD_S - NOISE, now))
+    leaving = len(departures(limiter, now + AHEAD_S - NOISE, now))
     assert abs(room - leaving) <= 1
 
 

@@ -23,7 +23,7 @@ LOST = {  # each of another record, and the call of its operation that it is
     "order.create": (ledgers.order(0), 6),
     "order.update": ({"order_id": "A-00003", **PARTIES, "delivery_city": "Essen"}, 1),
     "order.delete": ({"order_id": "A-00004"}, 1),
-    "order.status": ({"order_id": "A-00005", "status_code": "PU", "status_location": "gate"}, 1),
+    "order.status": ({"order_id": "A-00005", "status_code": "PU", "status_location": "limiter"}, 1),
     "tender.create": (ledgers.tender(0), 7),
     "tender.update": (ledgers.tender(3, tender_status="CLOSED"), 1),
     "tender.delete": ({"tender_id": "T-0004"}, 1),
@@ -140,7 +140,7 @@ def test_what_was_lost_in_doubt_keeps_its_lane_shut_until_then(tmp_path):
 
         def losing(run):
             made = ready_entries.orders(ledger, run, 1)
-            event = {"order_id": "A-00000", "status_code": "PU", "status_location": "gate"}
+            event = {"order_id": "A-00000", "status_code": "PU", "status_location": "limiter"}
             return made, ready_entries.plan(ledger, run, "order.status", [event], file="s.csv", seen=False)
 
         report, drops = night(losing)

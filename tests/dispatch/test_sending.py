@@ -283,10 +283,10 @@ def test_a_call_that_breaks_by_our_own_fault_goes_through_after_the_others_are_s
     drop = ready_entries.orders(ledger, run, 12)
 
     class Breaking(ready_entries.Client):
-        def begin(self, desk, operation, body):
+        def begin(self, connection, operation, body):
             if b"A-00005" in body:
                 raise ZeroDivisionError
-            super().begin(desk, operation, body)
+            super().begin(connection, operation, body)
 
     options = ready_entries.settings(connections=2)
     script = Scripted(lambda *_: accepts)

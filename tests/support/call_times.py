@@ -22,7 +22,7 @@ class Departures:
 
 
 def listen(path):
-    """Hear what leaves through the gate of a fleet's pace in this process, right before it does."""
+    """Hear what leaves through the limiter of a fleet's pace in this process, right before it does."""
     file, take = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), SharedRate.take
 
     def heard(fleet, now, member):

@@ -8,7 +8,7 @@ import time
 from datetime import UTC, datetime, timedelta
 
 from loadsheet import run_log
-from loadsheet.dispatch.calls_in_flight import Done
+from loadsheet.dispatch.calls_in_flight import FinishedCall
 from loadsheet.dispatch.circuit_breaker import CircuitBreaker
 from loadsheet.dispatch.outcomes import Outcome, OutcomeKind
 
@@ -26,7 +26,7 @@ class CallLog:
         self._curious = run_log.curious()
         self._long_until = 0.0  # of the pause that was told last (monotonic seconds)
 
-    def call(self, done: Done, outcome: Outcome) -> None:
+    def call(self, done: FinishedCall, outcome: Outcome) -> None:
         """A call is over, and the pace has taken note of it."""
         if self._curious:
             _tell(done, outcome)
@@ -70,7 +70,7 @@ class CallLog:
             run_log.info("calls go on", status=outcome.status)
 
 
-def _tell(done: Done, outcome: Outcome) -> None:
+def _tell(done: FinishedCall, outcome: Outcome) -> None:
     keys = done.call.keys
     attempts = {submission.attempts + 1 for submission in done.call.submissions}
     run_log.called(

@@ -1,9 +1,8 @@
-"""Calls under way: as many at the same time as the limit says, each on a connection of its own, all watched by the thread that waits.
+"""Concurrent calls, each on a connection of its own, all handled by one thread with a selector.
 
-Owns: which connection a call travels on, and what is waited for. While the caller does something else (a commit, say) answers gather
-in their connections and nothing new leaves. What may take long in one place, a connection being made or a token being asked for, is
-done by helpers, so that it holds up no other call. A call leaves only through the gate, which is asked right before its first byte, and
-only while its intent is fresh: one that is too old comes back as recalled. Refuses to know what a call means.
+While the caller is busy (with a commit, for example), answers wait in their connections and no new call leaves. Connecting and
+requesting a token may take long, so a thread pool does both. A call asks the rate limiter right before its first byte, and leaves only
+while its intent is fresh: a call with an old intent is returned as recalled. What a reply means is decided by the caller.
 """
 
 import selectors
@@ -18,19 +17,20 @@ from typing import Any, NamedTuple, Self
 from loadsheet.dispatch.batching import Call
 from loadsheet.dispatch.client import Client
 from loadsheet.dispatch.outcomes import Outcome, Reply
-from loadsheet.dispatch.rate_limiter import SELF_CHECK_S, RateLimiter, boottime
+from loadsheet.dispatch.rate_limiter import INTENT_VALID_S, RateLimiter, boottime
 from loadsheet.dispatch.transport import ERRORS, CallConnection
-from loadsheet.dispatch.wire import Poll, next_poll
+from loadsheet.dispatch.wire_time import Poll, next_poll
 
-HELPERS = 16
+THREADS = 16
 _UNAUTHORISED = 401
-_RINGS = 4096
+_WAKE_BYTES = 4096
 
 
-class Done(NamedTuple):
-    """A call that is over, as it was handed over: its outcome, the seconds it took, our own delays included, and those on the wire alone
-    (`wire_s`; None: unknown); or `error`, our own fault that broke it; or neither, if it was taken back before it left. `in_full`: as many calls as
-    may be were under way with it.
+class FinishedCall(NamedTuple):
+    """A finished call. It has an `outcome`, or an `error` of our own code, or neither: then it was recalled before it left.
+
+    `seconds` is its duration with our own delays, `wire_s` without them (None: unknown). `at_limit`: the concurrency limit was reached
+    when it finished.
     """
 
     call: Call
@@ -38,43 +38,43 @@ class Done(NamedTuple):
     outcome: Outcome | None = None
     seconds: float = 0.0
     error: Exception | None = None
-    in_full: bool = False
+    at_limit: bool = False
     wire_s: float | None = None
 
     @property
     def recalled(self) -> bool:
-        """Whether it never left."""
+        """Whether it was taken back before any byte left."""
         return self.outcome is None and self.error is None
 
 
-class _Turn(NamedTuple):
-    """A call that waits for its turn: since when, when its intent was recorded (by the clock of departures), and whether its token was
-    refused before.
+class _QueuedCall(NamedTuple):
+    """A call that waits to start. `started` is when it was submitted (monotonic), `intent_at` when its intent was recorded (`boottime`),
+    `again` whether it is repeated with a new token.
     """
 
     call: Call
     started: float
-    intended: float
+    intent_at: float
     again: bool = False
 
 
-class _Flight:
-    """A call on its way: where, since when, and the file number of its connection (-1: there is none yet). `refused` is the answer that
-    another token is asked for.
+class _RunningCall:
+    """A call on a connection. `number` is the file descriptor of the connection (-1: not connected yet), `refused` the 401 for which a
+    new token is being requested.
     """
 
-    __slots__ = ("began", "desk", "has_begun", "has_left", "has_waited", "number", "refused", "turn")
+    __slots__ = ("began", "connection", "has_begun", "has_left", "has_waited", "number", "queued", "refused")
 
-    def __init__(self, turn: _Turn, desk: CallConnection, number: int) -> None:
-        self.turn, self.desk, self.number = turn, desk, number
+    def __init__(self, queued: _QueuedCall, connection: CallConnection, number: int) -> None:
+        self.queued, self.connection, self.number = queued, connection, number
         self.began = time.perf_counter()
         self.has_begun = self.has_waited = self.has_left = False
         self.refused: Reply | None = None
 
 
 class CallsInFlight:
-    """Use it in a `with` block: at its end all that began is over. `judge` says what became of a call; `urgent` says of its outcome whether
-    it may change what leaves next: then nothing more leaves until the caller has taken it in.
+    """Concurrent calls, used in a `with` block: when it ends, every call that started has finished. `classify` makes the outcome of a reply.
+    After an outcome that `is_urgent`, no further call leaves until the caller has taken the finished calls.
 
     All methods are for one thread.
     """
@@ -82,31 +82,33 @@ class CallsInFlight:
     def __init__(
         self,
         client: Client,
-        judge: Callable[[Call, Reply], Outcome],
-        urgent: Callable[[Outcome], bool],
-        gate: RateLimiter,
+        classify: Callable[[Call, Reply], Outcome],
+        is_urgent: Callable[[Outcome], bool],
+        limiter: RateLimiter,
         clock: Callable[[], float] = boottime,
     ) -> None:
-        self.soon_taken_over_s: float | None = None  # no call leaves later after its intent; None: SELF_CHECK_S
-        self._client, self._judge, self._urgent, self._gate, self._clock = client, judge, urgent, gate, clock
-        self._turns: deque[_Turn] = deque()
-        self._poised: deque[_Flight] = deque()  # connected, and before the gate
-        self._done: list[Done] = []
-        self._limit = self._flying = 0
-        self._held_up = False
-        self._poll = Poll(time.perf_counter(), 0.0)  # the last one at all connections
-        self._idle: list[tuple[CallConnection, int]] = []  # connected, the one that was used last at the end
-        self._flights: dict[int, _Flight] = {}  # by the file number of their connection
+        self.intent_valid_s = INTENT_VALID_S  # no call leaves later than this after its intent
+        self._client, self._classify, self._is_urgent, self._limiter, self._clock = (
+            client,
+            classify,
+            is_urgent,
+            limiter,
+            clock,
+        )
+        self._queue: deque[_QueuedCall] = deque()
+        self._waiting_for_rate: deque[_RunningCall] = deque()  # connected
+        self._done: list[FinishedCall] = []
+        self._limit = self._in_flight = 0
+        self._is_held = False
+        self._poll = Poll(time.perf_counter(), 0.0)  # of all connections
+        self._idle: list[tuple[CallConnection, int]] = []  # connected; the most recently used is last
+        self._running: dict[int, _RunningCall] = {}  # by the file descriptor of their connection
         self._selector = selectors.DefaultSelector()
-        self._bell, self._ringer = socket.socketpair()
-        self._bell.settimeout(0)
-        self._selector.register(self._bell, selectors.EVENT_READ)
-        self._helpers = ThreadPoolExecutor(HELPERS, thread_name_prefix="calls")
-        self._helped: deque[tuple[_Flight, Future[bool | None]]] = deque()
-
-    @property
-    def _leaves_within_s(self) -> float:
-        return SELF_CHECK_S if self.soon_taken_over_s is None else self.soon_taken_over_s
+        self._wake_receiver, self._wake_sender = socket.socketpair()
+        self._wake_receiver.settimeout(0)
+        self._selector.register(self._wake_receiver, selectors.EVENT_READ)
+        self._executor = ThreadPoolExecutor(THREADS, thread_name_prefix="calls")
+        self._executed: deque[tuple[_RunningCall, Future[bool | None]]] = deque()
 
     def __enter__(self) -> Self:
         return self
@@ -115,297 +117,297 @@ class CallsInFlight:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            self._held_up = True  # nothing more leaves
-            while self._flying:
-                self._recall_poised()
-                if self._flying:
-                    self._watch(None)
+            self._is_held = True  # nothing more leaves
+            while self._in_flight:
+                self._recall_connected()
+                if self._in_flight:
+                    self._select(None)
         finally:
-            self._helpers.shutdown()
+            self._executor.shutdown()
             self._selector.close()
-            for desk, _ in self._idle:
-                self._client.take_back(desk)
-            for flight in self._flights.values():
-                flight.desk.close()
-            self._bell.close()
-            self._ringer.close()
+            for connection, _ in self._idle:
+                self._client.release(connection)
+            for running in self._running.values():
+                running.connection.close()
+            self._wake_receiver.close()
+            self._wake_sender.close()
 
     @property
     def waiting(self) -> int:
-        """How many calls have not left yet."""
-        return len(self._turns) + len(self._poised)
+        """The number of calls that have not left yet."""
+        return len(self._queue) + len(self._waiting_for_rate)
 
-    def employ(self, limit: int) -> None:
-        """From now on so many calls may be under way. Those that are too many finish."""
+    def set_limit(self, limit: int) -> None:
+        """Set the maximum of concurrent calls. Calls above it may finish."""
         self._limit = limit
 
-    def hand_over(self, calls: Iterable[Call], now: float, intended: float) -> None:
-        """Have these calls made, one after the other as limit and gate allow. Their intent was recorded after `intended`, a moment of the
-        clock of departures.
+    def submit(self, calls: Iterable[Call], now: float, intent_at: float) -> None:
+        """Queue calls; they start in this order as the concurrency limit and the rate limiter allow. `intent_at` is a moment (`boottime`)
+        before their intent was recorded.
         """
-        self._turns.extend(_Turn(call, now, intended) for call in calls)
-        self._begin()
+        self._queue.extend(_QueuedCall(call, now, intent_at) for call in calls)
+        self._start_queued()
 
-    def take_back(self) -> Iterator[Done]:
-        """What has not left yet."""
-        self._recall_poised()
-        while self._turns:
-            turn = self._turns.popleft()
-            yield Done(turn.call, turn.started)
+    def recall_waiting(self) -> Iterator[FinishedCall]:
+        """Remove and return the calls that have not left yet."""
+        self._recall_connected()
+        while self._queue:
+            queued = self._queue.popleft()
+            yield FinishedCall(queued.call, queued.started)
         recalled = [done for done in self._done if done.recalled]
         self._done = [done for done in self._done if not done.recalled]
         yield from recalled
 
     def wait(self, count: int, timeout: float) -> None:
-        """Wait until `count` calls are over, or one of which the next depends, for at most `timeout` seconds."""
+        """Wait until `count` calls have finished, or an urgent one has, for at most `timeout` seconds."""
         until = time.monotonic() + timeout
-        self._recall_old()
-        self._begin()
-        while len(self._done) < count and not self._held_up:
+        self._recall_expired()
+        self._start_queued()
+        while len(self._done) < count and not self._is_held:
             left = until - time.monotonic()
             if left <= 0:
                 return
-            if self._poised:
-                left = min(left, self._gate.opens_in(self._clock()))
-            self._watch(left)
+            if self._waiting_for_rate:
+                left = min(left, self._limiter.opens_in(self._clock()))
+            self._select(left)
 
-    def finished(self) -> list[Done]:
-        """The calls that are over by now."""
-        done, self._done, self._held_up = self._done, [], False
+    def take_finished(self) -> list[FinishedCall]:
+        """Remove and return the finished calls."""
+        done, self._done, self._is_held = self._done, [], False
         return done
 
-    def _begin(self) -> None:
-        """Have as many calls leave as may."""
-        while not self._held_up:
-            if self._poised:
-                if not self._leave(self._poised[0]):
+    def _start_queued(self) -> None:
+        """Start as many queued calls as limit and rate allow."""
+        while not self._is_held:
+            if self._waiting_for_rate:
+                if not self._try_leave(self._waiting_for_rate[0]):
                     return
                 continue
-            if not self._turns or self._flying >= self._limit:
+            if not self._queue or self._in_flight >= self._limit:
                 return
-            flight = _Flight(self._turns.popleft(), *self._connected())
-            self._flying += 1
-            if flight.number >= 0:
-                self._flights[flight.number] = flight
-                self._poised.append(flight)
+            running = _RunningCall(self._queue.popleft(), *self._take_connection())
+            self._in_flight += 1
+            if running.number >= 0:
+                self._running[running.number] = running
+                self._waiting_for_rate.append(running)
                 continue
-            with _Fault(self, flight):
-                self._begin_at(flight)
-                self._have_help(flight, flight.desk.connect)
+            with _FailOnError(self, running):
+                self._prepare(running)
+                self._execute(running, running.connection.connect)
 
-    def _begin_at(self, flight: _Flight) -> None:
-        flight.has_begun = True
-        self._client.begin(flight.desk, flight.turn.call.operation, flight.turn.call.body)
+    def _prepare(self, running: _RunningCall) -> None:
+        running.has_begun = True
+        self._client.begin(running.connection, running.queued.call.operation, running.queued.call.body)
 
-    def _leave(self, flight: _Flight) -> bool:
-        """Have the first call before the gate leave, if it may; whether it is not there any more."""
+    def _try_leave(self, running: _RunningCall) -> bool:
+        """Send the first call that waits for the rate limiter, if it may leave. Returns whether it waits no more."""
         now = self._clock()
-        if now - flight.turn.intended > self._leaves_within_s:
-            self._recall(self._poised.popleft())
+        if now - running.queued.intent_at > self.intent_valid_s:
+            self._recall(self._waiting_for_rate.popleft())
             return True
-        if flight.has_waited and not self._gate.opens_in(now) and not flight.desk.is_connected:
-            self._lose(flight)
+        if running.has_waited and not self._limiter.opens_in(now) and not running.connection.is_connected:
+            self._requeue(running)
             return True
-        if not self._gate.take(now):
-            self._have_wait(flight)
+        if not self._limiter.take(now):
+            self._postpone(running)
             return False
-        self._poised.popleft()
-        flight.has_left = True
-        with _Fault(self, flight):
-            if not flight.has_begun:
-                flight.began = time.perf_counter()
-                self._begin_at(flight)
-            self._depart(flight)
+        self._waiting_for_rate.popleft()
+        running.has_left = True
+        with _FailOnError(self, running):
+            if not running.has_begun:
+                running.began = time.perf_counter()
+                self._prepare(running)
+            self._send(running)
         return True
 
-    def _have_wait(self, flight: _Flight) -> None:
-        """What a call waits for at the gate is no time that it takes."""
-        flight.has_waited = True
-        if flight.has_begun:
-            flight.has_begun = False
-            flight.desk.forget()
+    def _postpone(self, running: _RunningCall) -> None:
+        """Reset the start of a call: waiting for the rate limiter does not count as its duration."""
+        running.has_waited = True
+        if running.has_begun:
+            running.has_begun = False
+            running.connection.cancel()
 
-    def _recall_old(self) -> None:
-        """Take back what waited for so long that its intent is too old, or will be when the gate opens."""
-        if not self._turns and not self._poised:
+    def _recall_expired(self) -> None:
+        """Recall calls whose intent has expired, or will have expired when the rate limiter allows the next call."""
+        if not self._queue and not self._waiting_for_rate:
             return
         now = self._clock()
-        oldest = now - self._leaves_within_s + (self._gate.opens_in(now) if self._poised else 0.0)
-        while self._poised and self._poised[0].turn.intended < oldest:
-            self._recall(self._poised.popleft())
-        while self._turns and self._turns[0].intended < oldest:
-            turn = self._turns.popleft()
-            self._done.append(Done(turn.call, turn.started))
+        oldest = now - self.intent_valid_s + (self._limiter.opens_in(now) if self._waiting_for_rate else 0.0)
+        while self._waiting_for_rate and self._waiting_for_rate[0].queued.intent_at < oldest:
+            self._recall(self._waiting_for_rate.popleft())
+        while self._queue and self._queue[0].intent_at < oldest:
+            queued = self._queue.popleft()
+            self._done.append(FinishedCall(queued.call, queued.started))
 
-    def _recall_poised(self) -> None:
-        while self._poised:
-            self._recall(self._poised.popleft())
+    def _recall_connected(self) -> None:
+        while self._waiting_for_rate:
+            self._recall(self._waiting_for_rate.popleft())
 
-    def _recall(self, flight: _Flight) -> None:
-        """The call has not left, and does not any more; its connection stays."""
-        self._flying -= 1
-        del self._flights[flight.number]
-        if flight.has_begun:
-            flight.desk.forget()
-        self._idle.append((flight.desk, flight.number))
-        self._done.append(Done(flight.turn.call, flight.turn.started))
+    def _recall(self, running: _RunningCall) -> None:
+        """Take a connected call back before it leaves. Its connection stays open."""
+        self._in_flight -= 1
+        del self._running[running.number]
+        if running.has_begun:
+            running.connection.cancel()
+        self._idle.append((running.connection, running.number))
+        self._done.append(FinishedCall(running.queued.call, running.queued.started))
 
-    def _lose(self, flight: _Flight) -> None:
-        """The connection of a call before the gate is of no use any more: its turn comes again, on another one."""
-        self._poised.remove(flight)
-        self._flying -= 1
-        del self._flights[flight.number]
-        self._selector.unregister(flight.number)
-        self._client.take_back(flight.desk)
-        self._turns.appendleft(flight.turn)
+    def _requeue(self, running: _RunningCall) -> None:
+        """Put a waiting call back to the head of the queue: its connection was closed or is too old."""
+        self._waiting_for_rate.remove(running)
+        self._in_flight -= 1
+        del self._running[running.number]
+        self._selector.unregister(running.number)
+        self._client.release(running.connection)
+        self._queue.appendleft(running.queued)
 
-    def _connected(self) -> tuple[CallConnection, int]:
-        """A desk with a connection that may be used, and its file number; else one without, and -1."""
+    def _take_connection(self) -> tuple[CallConnection, int]:
+        """An open connection and its file descriptor; if none is idle, a new one that is not connected, and -1."""
         while self._idle:
-            desk, number = self._idle.pop()
-            if desk.token == self._client.token and desk.is_connected:
-                return desk, number
+            connection, number = self._idle.pop()
+            if connection.token == self._client.token and connection.is_connected:
+                return connection, number
             self._selector.unregister(number)
-            desk.close()
-        return self._client.desk(), -1
+            connection.close()
+        return self._client.connection(), -1
 
-    def _watch(self, timeout: float | None) -> None:
-        """Wait for something to happen on any connection, and see to it."""
+    def _select(self, timeout: float | None) -> None:
+        """Wait for events on the connections and handle them."""
         began = time.perf_counter()
         happened = self._selector.select(timeout)
         self._poll = next_poll(self._poll, began, time.perf_counter())
         if not happened:
-            self._begin()  # the gate may be open now
+            self._start_queued()  # the rate limiter may allow the next call now
         for key, events in happened:
-            if key.fileobj is self._bell:
-                self._see_to_helped()
-                self._begin()
+            if key.fileobj is self._wake_receiver:
+                self._process_executed()
+                self._start_queued()
                 continue
-            flight = self._flights.get(key.fd)
-            if flight is None:
+            running = self._running.get(key.fd)
+            if running is None:
                 self._drop_idle(key.fd)
                 continue
-            if not flight.has_left:
-                self._lose(flight)
-                self._begin()
+            if not running.has_left:
+                self._requeue(running)
+                self._start_queued()
                 continue
-            with _Fault(self, flight):
+            with _FailOnError(self, running):
                 if events & selectors.EVENT_WRITE:
-                    self._depart(flight)
-                if events & selectors.EVENT_READ and key.fd in self._flights:
-                    self._read(flight)
-            self._begin()  # at once: whose turn it is need not wait for the rest of what happened
+                    self._send(running)
+                if events & selectors.EVENT_READ and key.fd in self._running:
+                    self._read(running)
+            self._start_queued()  # at once: the next call need not wait for the other events
 
     def _drop_idle(self, number: int) -> None:
-        """An idle connection said something: it was closed, or says what nobody asked for."""
-        for place, (desk, mine) in enumerate(self._idle):
-            if mine == number:
+        """Drop an idle connection that became readable: it was closed, or sends data nobody asked for."""
+        for place, (connection, other) in enumerate(self._idle):
+            if other == number:
                 del self._idle[place]
                 self._selector.unregister(number)
-                self._client.take_back(desk)
+                self._client.release(connection)
                 return
 
-    def _depart(self, flight: _Flight) -> None:
+    def _send(self, running: _RunningCall) -> None:
         try:
-            gone = flight.desk.depart()
+            is_sent = running.connection.send_some()
         except ERRORS as error:
-            self._over(flight, error)
+            self._finish(running, error)
             return
-        wanted = selectors.EVENT_READ if gone else selectors.EVENT_READ | selectors.EVENT_WRITE
-        if self._selector.get_key(flight.number).events != wanted:
-            self._selector.modify(flight.number, wanted)
+        wanted = selectors.EVENT_READ if is_sent else selectors.EVENT_READ | selectors.EVENT_WRITE
+        if self._selector.get_key(running.number).events != wanted:
+            self._selector.modify(running.number, wanted)
 
-    def _read(self, flight: _Flight) -> None:
+    def _read(self, running: _RunningCall) -> None:
         try:
-            if flight.desk.read():
-                self._over(flight, None)
+            if running.connection.read():
+                self._finish(running, None)
         except ERRORS as error:
-            self._over(flight, error)
+            self._finish(running, error)
 
-    def _over(self, flight: _Flight, error: Exception | None) -> None:
-        """The call is over on its connection, which stays if it may."""
-        number, desk = flight.number, flight.desk
+    def _finish(self, running: _RunningCall, error: Exception | None) -> None:
+        """Finish a call on its connection; keep the connection if it is reusable."""
+        number, connection = running.number, running.connection
         if number >= 0:
-            del self._flights[number]
-            if error is not None or not desk.stays:
-                self._selector.unregister(number)  # before it is closed: the number may be another's at once
+            del self._running[number]
+            if error is not None or not connection.is_reusable:
+                self._selector.unregister(number)  # before closing: the system may reuse the number at once
                 number = -1
-        reply = desk.over(error)
-        self._landed(flight)
+        reply = connection.finish(error)
+        self._release_rate(running)
         if number >= 0:
-            self._idle.append((desk, number))
+            self._idle.append((connection, number))
         else:
-            self._client.take_back(desk)
-        if reply.status == _UNAUTHORISED and self._client.may_renew and not flight.turn.again:
-            flight.number, flight.refused = -1, reply
-            self._have_help(flight, self._client.renewed, desk.token)
+            self._client.release(connection)
+        if reply.status == _UNAUTHORISED and self._client.can_renew and not running.queued.again:
+            running.number, running.refused = -1, reply
+            self._execute(running, self._client.renew_token, connection.token)
         else:
-            self._land(flight, reply)
+            self._complete(running, reply)
 
-    def _landed(self, flight: _Flight) -> None:
-        if flight.has_left:
-            flight.has_left = False
-            self._gate.landed()
+    def _release_rate(self, running: _RunningCall) -> None:
+        if running.has_left:
+            running.has_left = False
+            self._limiter.landed()
 
-    def _land(self, flight: _Flight, reply: Reply) -> None:
-        turn, in_full = flight.turn, self._flying - len(self._poised) >= self._limit
-        outcome = self._judge(turn.call, reply)
-        self._flying -= 1
-        took, wire_s = max(0.0, self._poll.ended - flight.began), flight.desk.wire_s(self._poll)
-        self._done.append(Done(turn.call, turn.started, outcome, took, in_full=in_full, wire_s=wire_s))
-        self._held_up = self._held_up or self._urgent(outcome)
+    def _complete(self, running: _RunningCall, reply: Reply) -> None:
+        queued, at_limit = running.queued, self._in_flight - len(self._waiting_for_rate) >= self._limit
+        outcome = self._classify(queued.call, reply)
+        self._in_flight -= 1
+        took, wire_s = max(0.0, self._poll.ended - running.began), running.connection.wire_s(self._poll)
+        self._done.append(FinishedCall(queued.call, queued.started, outcome, took, at_limit=at_limit, wire_s=wire_s))
+        self._is_held = self._is_held or self._is_urgent(outcome)
 
-    def break_off(self, flight: _Flight, error: Exception) -> None:
-        """A call that broke by our own fault: what became of it nobody knows, and its connection is of no use."""
-        if self._flights.pop(flight.number, None) is not None:
-            self._selector.unregister(flight.number)
-        flight.desk.close()
-        self._landed(flight)
-        self._flying -= 1
-        self._done.append(Done(flight.turn.call, flight.turn.started, error=error))
-        self._held_up = True
+    def fail(self, running: _RunningCall, error: Exception) -> None:
+        """Finish a call that broke in our own code: its outcome is unknown, its connection unusable."""
+        if self._running.pop(running.number, None) is not None:
+            self._selector.unregister(running.number)
+        running.connection.close()
+        self._release_rate(running)
+        self._in_flight -= 1
+        self._done.append(FinishedCall(running.queued.call, running.queued.started, error=error))
+        self._is_held = True
 
-    # what helpers do, and what follows from it
+    # work in other threads: connecting, and requesting a new token
 
-    def _have_help(self, flight: _Flight, work: Callable[..., bool | None], *given: Any) -> None:
-        def ring(over: "Future[bool | None]") -> None:
-            self._helped.append((flight, over))
-            self._ringer.send(b"\0")
+    def _execute(self, running: _RunningCall, work: Callable[..., bool | None], *arguments: Any) -> None:
+        def wake(over: "Future[bool | None]") -> None:
+            self._executed.append((running, over))
+            self._wake_sender.send(b"\0")
 
-        self._helpers.submit(work, *given).add_done_callback(ring)
+        self._executor.submit(work, *arguments).add_done_callback(wake)
 
-    def _see_to_helped(self) -> None:
-        self._bell.recv(_RINGS)
-        while self._helped:
-            flight, over = self._helped.popleft()
-            with _Fault(self, flight):
+    def _process_executed(self) -> None:
+        self._wake_receiver.recv(_WAKE_BYTES)
+        while self._executed:
+            running, over = self._executed.popleft()
+            with _FailOnError(self, running):
                 error = over.exception()
                 if error is None:
-                    self._helped_on(flight, renewed=over.result())
+                    self._continue(running, renewed=over.result())
                 elif isinstance(error, ERRORS):
-                    self._over(flight, error)
+                    self._finish(running, error)
                 else:
                     raise error
 
-    def _helped_on(self, flight: _Flight, *, renewed: bool | None) -> None:
-        """There is a connection now; or, where a token was refused, another token, or none."""
-        if flight.refused is None:
-            flight.number = flight.desk.number
-            self._selector.register(flight.number, selectors.EVENT_READ)
-            self._flights[flight.number] = flight
-            self._poised.append(flight)
+    def _continue(self, running: _RunningCall, *, renewed: bool | None) -> None:
+        """Go on with a call whose connection is open now, or whose new token was requested."""
+        if running.refused is None:
+            running.number = running.connection.number
+            self._selector.register(running.number, selectors.EVENT_READ)
+            self._running[running.number] = running
+            self._waiting_for_rate.append(running)
         elif renewed:
-            self._flying -= 1
-            self._turns.appendleft(flight.turn._replace(again=True))
+            self._in_flight -= 1
+            self._queue.appendleft(running.queued._replace(again=True))
         else:
-            self._land(flight, flight.refused)
+            self._complete(running, running.refused)
 
 
-class _Fault:
-    """Keeps what breaks a call, for the thread that owns the ledger: it settles the others first, then raises it."""
+class _FailOnError:
+    """Stores an exception that breaks a call in its `FinishedCall`: the caller settles the other calls first, then raises it."""
 
-    def __init__(self, underway: CallsInFlight, flight: _Flight) -> None:
-        self._underway, self._flight = underway, flight
+    def __init__(self, calls_in_flight: CallsInFlight, running: _RunningCall) -> None:
+        self._calls_in_flight, self._running = calls_in_flight, running
 
     def __enter__(self) -> None:
         return None
@@ -414,6 +416,6 @@ class _Fault:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
         if isinstance(error, Exception):
-            self._underway.break_off(self._flight, error)
+            self._calls_in_flight.fail(self._running, error)
             return True
         return False

@@ -23,13 +23,13 @@ class _Trial:
 
     def __init__(self, size: int) -> None:
         self.places = size  # how many more may leave
-        self.flying: set[int] = set()
+        self.in_flight: set[int] = set()
         self.refused: list[str] = []
         self.unknown = 0
 
     def take(self, settlement: Settlement) -> None:
         """What became of one of them."""
-        self.flying.discard(settlement.entry)
+        self.in_flight.discard(settlement.entry)
         if settlement.state is State.READY:
             self.places += 1
         elif settlement.state is State.REFUSED:
@@ -62,12 +62,12 @@ class Canary:
                 trial = self._trials.get((entry.drop, entry.operation))
                 if trial is not None:
                     trial.places -= 1
-                    trial.flying.add(entry.id)
+                    trial.in_flight.add(entry.id)
 
     def judge(self, settlements: Sequence[Settlement]) -> Iterator[Settlement]:
         """Take in what became of entries; returns the settlements of those that are held because of it."""
         for part, trial in list(self._trials.items()):
-            mine = [settlement for settlement in settlements if settlement.entry in trial.flying]
+            mine = [settlement for settlement in settlements if settlement.entry in trial.in_flight]
             for settlement in mine:
                 trial.take(settlement)
             if any(settlement.state is State.ACCEPTED for settlement in mine):

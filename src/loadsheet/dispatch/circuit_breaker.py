@@ -1,5 +1,5 @@
 """How many calls may be prepared, and when to stop: how many at the same time, pauses after calls that met nobody, and counts in a row.
-When each of them leaves, its gate says (`gate`).
+When each of them leaves, its limiter says (`limiter`).
 
 Owns: every decision that is about the exchange as a whole and not about one entry. A row of calls that meet nobody, or an exchange
 that is busy, opens the circuit: pauses that double, one call at a time to feel the way, and after `unreachable_max` of them the
@@ -41,7 +41,7 @@ class CircuitBreaker:
         settings: Settings,
         clock: Callable[[], float],
         jitter: Callable[[], float],
-        gate: RateLimiter | None = None,
+        limiter: RateLimiter | None = None,
         departures: Callable[[], float] = boottime,
     ) -> None:
         self._unreachable_max = settings.unreachable_max
@@ -49,9 +49,9 @@ class CircuitBreaker:
         self._clock = clock
         self._jitter = jitter
         self._departures = departures
-        self.gate = gate or RateLimiter(settings.assumptions.calls_per_second, departures())
+        self.limiter = limiter or RateLimiter(settings.assumptions.calls_per_second, departures())
         most = settings.connections
-        self._concurrency = self.gate.concurrency(lambda: Concurrency(settings.connections_start, most))
+        self._concurrency = self.limiter.concurrency(lambda: Concurrency(settings.connections_start, most))
         self._concurrency.allow(most)
         self._call_s = 0.0  # how long calls take, of late, our own delays included
         self._missed = 0  # calls in a row that met nobody, or a busy exchange
@@ -61,7 +61,7 @@ class CircuitBreaker:
     @property
     def limit(self) -> int:
         """How many calls may be under way at the same time now."""
-        return min(self.gate.share(self._concurrency.limit), self.gate.connections)
+        return min(self.limiter.share(self._concurrency.limit), self.limiter.connections)
 
     @property
     def settled(self) -> SettledLimit | None:
@@ -77,18 +77,18 @@ class CircuitBreaker:
         """Of how many of `wanted` further calls the intent may be recorded now; of those in flight so many are `waiting` to leave. Never
         more than leave soon. After a miss one call at a time feels the way.
         """
-        self.gate.wish(self.gate.share(self._concurrency.limit))
+        self.limiter.wish(self.limiter.share(self._concurrency.limit))
         if self._clock() < self._paused_until:
             return 0
         if self._missed:
             wanted = min(wanted, 1 - in_flight)
         if self._call_s:
             wanted = min(wanted, int(self.limit * (1 + AHEAD_S / self._call_s)) - in_flight)
-        return max(min(wanted, self.gate.room(self._departures()) - waiting), 0)
+        return max(min(wanted, self.limiter.room(self._departures()) - waiting), 0)
 
     def wait_s(self) -> float:
         """Seconds until a call may be prepared again; 0 if one may now."""
-        return max(self._paused_until - self._clock(), self.gate.room_in(self._departures()), 0.0)
+        return max(self._paused_until - self._clock(), self.limiter.room_in(self._departures()), 0.0)
 
     def note(
         self,
@@ -97,12 +97,12 @@ class CircuitBreaker:
         seconds: float = 0.0,
         *,
         wire_s: float | None = None,
-        in_full: bool = False,
+        at_limit: bool = False,
     ) -> StopReason | None:
         """Take in the outcome of a call that started then and took so long, so long of it on the wire (None: unknown); a StopReason if no further
         call should start.
 
-        `in_full` says that as many calls were under way as may be.
+        `at_limit` says that as many calls were under way as may be.
         """
         if outcome.kind is OutcomeKind.NOT_AUTHORISED:
             return StopReason.TOKEN_REFUSED
@@ -116,7 +116,7 @@ class CircuitBreaker:
             self._lose(outcome, started)
         else:
             self._unknown = 0
-            self._concurrency.finished(wire_s, started, self._clock(), in_full=in_full)
+            self._concurrency.finished(wire_s, started, self._clock(), at_limit=at_limit)
         return StopReason.UNKNOWN if self._unknown >= self._unknown_max else None
 
     def _lose(self, outcome: Outcome, started: float) -> None:
@@ -125,7 +125,7 @@ class CircuitBreaker:
         self._concurrency.setback(started, now)
         self._paused_until = max(self._paused_until, now + outcome.wait_s)
         if outcome.status == _UNAVAILABLE or self._unknown >= _LOST_IN_A_ROW:
-            self.gate.protest(now - started, outcome.wait_s, outcome.reason)
+            self.limiter.protest(now - started, outcome.wait_s, outcome.reason)
 
     def _miss(self, outcome: Outcome, started: float) -> StopReason | None:
         now = self._clock()
@@ -139,7 +139,7 @@ class CircuitBreaker:
             self._paused_until = now + pause * (0.5 + self._jitter() / 2)
         self._paused_until = max(self._paused_until, now + outcome.wait_s)
         if outcome.status is not None:
-            self.gate.protest(now - started, self._paused_until - now, outcome.reason)
+            self.limiter.protest(now - started, self._paused_until - now, outcome.reason)
         if self._missed < self._unreachable_max:
             return None
         return StopReason.UNREACHABLE if outcome.status is None else StopReason.BUSY

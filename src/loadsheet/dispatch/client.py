@@ -30,18 +30,18 @@ from loadsheet.settings import Settings
 
 LISTING_TRIES = 3
 LISTING_PAUSE_S = 0.5
-MARGIN = 100  # records that may be added to a listing between two looks at it
+EXTRA_RECORDS = 100  # records that may be added between two requests
 _OK, _UNAUTHORISED = 200, 401
 _NOT_SERVED = (403, 404, 405, 410, 501)
 _SIZE_REFUSED = (400, 413, 422)
 
 
 class Client:
-    """The way to one exchange. Calls may come from many threads: each has a session and one connection of its own.
+    """The client of one exchange. Many threads may call; each uses a connection of its own.
 
-    `renew` is asked for another token when the exchange refuses one, and gets the refused one; None from it is the end. A refusal
-    comes before any effect, so the call that met it is made again. Raises SettingsError for a base URL that is none, that carries
-    credentials, or that would send the token in the clear to another machine, and for a token that cannot stand in a header.
+    When the exchange refuses a token (401), `renew` gets the refused token and returns a new one, or None. A 401 comes before any effect,
+    so the call is repeated with the new token. Raises SettingsError for an invalid base URL, one with credentials, one that would send
+    the token unencrypted to another machine, and for a token that cannot be sent in a header.
     """
 
     def __init__(
@@ -52,11 +52,11 @@ class Client:
         self._token = self._checked_token(token)
         self._renew = renew
         self._renewing = threading.Lock()
-        self._hopeless = ""  # the refused token for which there was no other
+        self._irreplaceable = ""  # the refused token that could not be replaced
         self._settings = settings
-        self._desks = threading.local()
+        self._local = threading.local()
         self._opened: list[CallConnection] = []
-        self._spare: list[CallConnection] = []
+        self._idle: list[CallConnection] = []
         self._deadlines = Deadlines(settings.call_timeout_s)
         self._page_sizes = PageSizes(settings.state, self.base_url)
         self._trust = trusted_authorities() if self.base_url.startswith("https:") else None
@@ -73,77 +73,77 @@ class Client:
         return f"Client({self.base_url!r})"
 
     def close(self) -> None:
-        """Close all connections. No call may be under way."""
+        """Close all connections. No call may be running."""
         self._deadlines.close()
-        for desk in self._opened:
-            desk.close()
+        for connection in self._opened:
+            connection.close()
         self._opened.clear()
-        self._spare.clear()
+        self._idle.clear()
 
     def call(self, operation: Operation, body: bytes) -> Reply:
-        """Make one call of a write operation, once. Never raises for what happens on the network: the reply says it."""
+        """Make one call of a write operation, once. Raises nothing for network failures: see `Reply.failure`."""
         return self._authorised(operation, body, "")
 
-    # calls in steps, for whoever makes many at once
+    # calls in steps, for `CallsInFlight`
 
     @property
     def token(self) -> str:
-        """The token that the next call bears."""
+        """The token of the next call."""
         return self._token
 
     @property
-    def may_renew(self) -> bool:
-        """Whether another token can be asked for when one is refused."""
+    def can_renew(self) -> bool:
+        """Whether a new token can be requested when one is refused."""
         return self._renew is not None
 
-    def desk(self) -> CallConnection:
-        """A desk that nobody sits at. `take_back` wants it back."""
-        while self._spare:
-            desk = self._spare.pop()
-            if desk.token == self._token:
-                return desk
-        return self._new_desk()
+    def connection(self) -> CallConnection:
+        """An idle connection with the current token. Give it back with `release`."""
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.token == self._token:
+                return connection
+        return self._new_connection()
 
-    def take_back(self, desk: CallConnection) -> None:
-        """Nobody needs this desk now."""
-        desk.close()
-        self._spare.append(desk)
+    def release(self, connection: CallConnection) -> None:
+        """Close a connection and keep it for later calls."""
+        connection.close()
+        self._idle.append(connection)
 
-    def begin(self, desk: CallConnection, operation: Operation, body: bytes) -> None:
-        """A call of a write operation begins at a desk; its steps are the desk's."""
-        desk.begin(operation, body)
+    def begin(self, connection: CallConnection, operation: Operation, body: bytes) -> None:
+        """Prepare a call of a write operation on a connection."""
+        connection.begin(operation, body)
 
-    def renewed(self, refused: str) -> bool:
-        """Whether there is another token than the refused one. Asking may take its time: one thread does, the others wait and find it."""
+    def renew_token(self, refused: str) -> bool:
+        """Request a new token unless another thread has; returns whether there is one. May block: the other threads wait."""
         with self._renewing:
-            if self._token == refused and self._renew and self._hopeless != refused:
+            if self._token == refused and self._renew and self._irreplaceable != refused:
                 another = self._renew(refused)
                 if another is None:
-                    self._hopeless = refused
+                    self._irreplaceable = refused
                 else:
                     self._token = self._checked_token(another)
             return self._token != refused
 
     def ask(self, operation: Operation, body: bytes = b"", *, query: str = "") -> Reply:
-        """One request just as it is given, once, listings and operations of nobody included: the probe asks so. Never raises."""
-        return self._desk().send(operation, body, query=query)
+        """Make any request once, as given: for the probe. Raises nothing for network failures."""
+        return self._thread_connection().send(operation, body, query=query)
 
     def shortest_listing(self, operation: Operation) -> Reply:
-        """One look at the shortest listing, as it was answered: for the date that the answer says. Never raises."""
-        reply = self._look(operation, 1)
-        if reply.kept:
-            reply.kept.close()
+        """Fetch a listing of one record and return the reply, for its Date header. Raises nothing for network failures."""
+        reply = self._fetch_page(operation, 1)
+        if reply.body_file:
+            reply.body_file.close()
         return reply
 
     def listing(self, operation: Operation, page_size: int) -> Listing:
-        """One answer of a listing, numbers as int or Decimal; its records stay encoded, and those of a long one in a file. A look
-        changes nothing, so one that meets nobody is repeated.
+        """Fetch one page of a listing. Numbers are int or Decimal; the records stay encoded, those of a long listing in a file. Repeated
+        when the network fails: reading changes nothing.
 
-        Raises TokenRefused for a 401, ListingNotServed where there is none, PageSizeRefused for a 400 and its kin, ExchangeUnreachable
-        for anything else that is no listing.
+        Raises TokenRefused for 401; ListingNotServed for 403, 404, 405, 410 and 501; PageSizeRefused for 400, 413 and 422;
+        ExchangeUnreachable for anything else that is not a listing.
         """
         for tries in range(1, LISTING_TRIES + 1):
-            reply = self._look(operation, page_size)
+            reply = self._fetch_page(operation, page_size)
             if reply.failure is None or tries == LISTING_TRIES:
                 break
             time.sleep(LISTING_PAUSE_S * tries)
@@ -153,63 +153,68 @@ class Client:
                 f"the listing at {self.base_url} gave no answer: {reply.failure.text}",
                 todo="check `exchange` and the way to it, or try again later",
             )
-        if reply.kept and reply.status != _OK:
-            reply.kept.close()
+        if reply.body_file and reply.status != _OK:
+            reply.body_file.close()
         if reply.status == _UNAUTHORISED:
             raise TokenRefused(
                 f"the exchange at {self.base_url} refused the token",
                 todo="set LOADSHEET_TOKEN, token_file or token_command",
             )
         if reply.status != _OK:
-            said = f'it answered {reply.status}, "{excerpt(reply.body)}"'
-            told = f"the listing at {self.base_url} cannot be used: {said}"
+            answer = f'it answered {reply.status}, "{excerpt(reply.body)}"'
+            message = f"the listing at {self.base_url} cannot be used: {answer}"
             if reply.status in _NOT_SERVED:
-                raise ListingNotServed(told, todo=f"check `exchange`, to which calls add {operation.path}")
+                raise ListingNotServed(message, todo=f"check `exchange`, to which calls add {operation.path}")
             if reply.status in _SIZE_REFUSED:
-                raise PageSizeRefused(told, todo="ask whoever runs the exchange which page_size it takes")
-            raise ExchangeUnreachable(told, todo="ask whoever runs the exchange, or try again later")
-        body = reply.kept or io.BytesIO(reply.body)
+                raise PageSizeRefused(message, todo="ask whoever runs the exchange which page_size it takes")
+            raise ExchangeUnreachable(message, todo="ask whoever runs the exchange, or try again later")
+        body = reply.body_file or io.BytesIO(reply.body)
         try:
             return scan_listing(body)
         except (UndocumentedAnswer, ValueError, RecursionError) as error:
             body.close()
-            told = f"the listing at {self.base_url} cannot be used: {error}"
-            raise ExchangeUnreachable(told, todo="check that `exchange` is the address of one") from None
+            message = f"the listing at {self.base_url} cannot be used: {error}"
+            raise ExchangeUnreachable(message, todo="check that `exchange` is the address of one") from None
 
     def whole_listing(self, operation: Operation) -> Listing:
-        """A listing with all its records, as far as the exchange gives them: asked first how many there are, then for all.
+        """Fetch a listing with all records, as far as the exchange lists them: first the count, then all.
 
-        It may still be incomplete (`Listing.complete`), and says why then. Raises what `listing` raises, but for a page size that is
-        refused: then smaller ones are asked for.
+        The listing may be incomplete (`Listing.complete`), with the reason. Raises what `listing` raises except PageSizeRefused: smaller
+        page sizes are tried instead.
         """
         listing, most = self.listing(operation, 1), self._settings.assumptions.page_size_max
         for _ in range(LISTING_TRIES):
             if listing.complete:
                 break
-            wanted = listing.total_count + listing.total_count // 5 + MARGIN
+            wanted = listing.total_count + listing.total_count // 5 + EXTRA_RECORDS
             asked = min(wanted, most) if most else wanted
-            listing, taken = self._page_of(operation, asked, listing)
-            listing = explained(listing, asked=asked, taken=taken, allowed=most)
-            if taken < wanted or listing.page_size < taken:
-                break  # nothing but a larger page could show more
-        told = {"records": len(listing.results), "total": listing.total_count, "complete": listing.complete}
-        run_log.info("listing read", operation=operation.name, **told)
+            listing, accepted = self._largest_page(operation, asked, listing)
+            listing = with_reason(listing, asked=asked, accepted=accepted, allowed=most)
+            if accepted < wanted or listing.page_size < accepted:
+                break  # only a larger page could show more
+        run_log.info(
+            "listing read",
+            operation=operation.name,
+            records=len(listing.results),
+            total=listing.total_count,
+            complete=listing.complete,
+        )
         return listing
 
-    def _page_of(self, operation: Operation, asked: int, shorter: Listing) -> tuple[Listing, int]:
-        """A listing of so many records or, where the exchange refuses that, of as many as it lists, and for how many it was asked;
-        `shorter` is that of one record.
+    def _largest_page(self, operation: Operation, asked: int, shorter: Listing) -> tuple[Listing, int]:
+        """Fetch `asked` records or, if refused, as many as the exchange accepts. Returns the listing and the accepted page size;
+        `shorter` is the listing of one record, the last resort.
         """
         with suppress(PageSizeRefused):
             return self.listing(operation, asked), asked
-        for size in self._page_sizes.below(asked):
+        for size in self._page_sizes.sizes_below(asked):
             with suppress(PageSizeRefused):
                 listing = self.listing(operation, size)
                 self._page_sizes.remember(size)
                 return listing, size
         return shorter, 1
 
-    def _look(self, operation: Operation, page_size: int) -> Reply:
+    def _fetch_page(self, operation: Operation, page_size: int) -> Reply:
         assumptions = self._settings.assumptions
         asked = {PAGE_SIZE: page_size}
         query = [] if assumptions.page_size_in == "body" else [urlencode(asked)]
@@ -219,29 +224,31 @@ class Client:
         return self._authorised(operation, body, "&".join(query), long=page_size > 1)
 
     def _authorised(self, operation: Operation, body: bytes, query: str, *, long: bool = False) -> Reply:
-        desk, keep = self._desk(), not operation.is_write
-        reply = desk.send(operation, body, query=query, keep=keep, long=long)
-        if reply.status == _UNAUTHORISED and self.renewed(desk.token):
-            if reply.kept:
-                reply.kept.close()
-            return self._desk().send(operation, body, query=query, keep=keep, long=long)
+        connection, to_file = self._thread_connection(), not operation.is_write
+        reply = connection.send(operation, body, query=query, to_file=to_file, long=long)
+        if reply.status == _UNAUTHORISED and self.renew_token(connection.token):
+            if reply.body_file:
+                reply.body_file.close()
+            return self._thread_connection().send(operation, body, query=query, to_file=to_file, long=long)
         return reply
 
-    def _desk(self) -> CallConnection:
-        desk: CallConnection | None = getattr(self._desks, "mine", None)
-        if desk is None or desk.token != self._token:
-            if desk is not None:
-                desk.close()
-            desk = self._desks.mine = self._new_desk()
-        return desk
+    def _thread_connection(self) -> CallConnection:
+        connection: CallConnection | None = getattr(self._local, "mine", None)
+        if connection is None or connection.token != self._token:
+            if connection is not None:
+                connection.close()
+            connection = self._local.mine = self._new_connection()
+        return connection
 
-    def _new_desk(self) -> CallConnection:
-        desk = CallConnection(self.base_url, self._token, self._settings, self._deadlines, self._trust, mask=self._mask)
-        self._opened.append(desk)
-        return desk
+    def _new_connection(self) -> CallConnection:
+        connection = CallConnection(
+            self.base_url, self._token, self._settings, self._deadlines, self._trust, mask=self._mask
+        )
+        self._opened.append(connection)
+        return connection
 
     def _checked_token(self, token: str) -> str:
-        # The library would show a header that it cannot send, and with it the token: so it is checked here, and not shown.
+        # The library would show an invalid header in its error, and the token with it.
         if not token or not token.isascii() or not token.isprintable() or " " in token:
             raise SettingsError("token: a token is needed, of printable ASCII characters without a space")
         run_log.hide(token)
@@ -275,32 +282,32 @@ def _is_loopback(host: str) -> bool:
 
 FILE = "page_sizes.json"
 _DIGITS_MAX = 12
-_ASK_THEM = "ask the operator of the exchange to raise its maximum page_size"
-_ROUND = sorted((step * 10**power for power in range(1, _DIGITS_MAX) for step in (1, 2, 5)), reverse=True)
+_ASK_OPERATOR = "ask the operator of the exchange to raise its maximum page_size"
+_ROUND_SIZES = sorted((step * 10**power for power in range(1, _DIGITS_MAX) for step in (1, 2, 5)), reverse=True)
 
 
 class PageSizes:
-    """The page size that one exchange took after it had refused a larger one."""
+    """Remembers the page size that one exchange accepted after it refused a larger one."""
 
     def __init__(self, state: Path, exchange: str) -> None:
         self._path, self._exchange = state / FILE, exchange
 
-    def below(self, refused: int) -> Iterator[int]:
-        """The sizes to try when one is refused: what was taken last time, then round numbers, down to 10."""
+    def sizes_below(self, refused: int) -> Iterator[int]:
+        """The sizes to try when one is refused: the last accepted size, then round numbers down to 10."""
         known = self._read().get(self._exchange, 0)
         if 1 < known < refused:
             yield known
-        yield from (size for size in _ROUND if size < (known or refused))
+        yield from (size for size in _ROUND_SIZES if size < (known or refused))
 
-    def remember(self, taken: int) -> None:
-        """Keep what the exchange took. That it cannot be kept costs only some more refused requests next time."""
+    def remember(self, accepted: int) -> None:
+        """Store the accepted size. If that fails, the next run has some more refused requests."""
         known = self._read()
-        if known.get(self._exchange) == taken:
+        if known.get(self._exchange) == accepted:
             return
         draft = self._path.with_name(f"{FILE}.tmp")
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            draft.write_bytes(msgspec.json.format(msgspec.json.encode({**known, self._exchange: taken})))
+            draft.write_bytes(msgspec.json.format(msgspec.json.encode({**known, self._exchange: accepted})))
             draft.replace(self._path)
         except OSError as error:
             run_log.info("page size not kept", reason=error.strerror or "")
@@ -311,18 +318,18 @@ class PageSizes:
         return {}
 
 
-def explained(listing: Listing, *, asked: int, taken: int, allowed: int) -> Listing:
-    """The same listing; one that is not complete says why, and what to do. It was asked for with a page size of `taken` after
-    one of `asked` was refused (the same: it was not); our own setting allows `allowed` (0: any).
+def with_reason(listing: Listing, *, asked: int, accepted: int, allowed: int) -> Listing:
+    """The same listing; an incomplete one gets a reason and what to do. It was fetched with a page size of `accepted` after `asked` was
+    refused (equal: it was not refused); our own setting allows `allowed` (0: any).
     """
     if listing.complete:
         return listing
     shown = len(listing.results)
-    if taken < asked:
-        reason, todo = f"the exchange refuses a page_size of more than {taken:,}", _ASK_THEM
-    elif listing.page_size < taken:
-        reason, todo = f"the exchange lists at most {shown:,} records", _ASK_THEM
-    elif taken == allowed and shown >= taken:
+    if accepted < asked:
+        reason, todo = f"the exchange refuses a page_size of more than {accepted:,}", _ASK_OPERATOR
+    elif listing.page_size < accepted:
+        reason, todo = f"the exchange lists at most {shown:,} records", _ASK_OPERATOR
+    elif accepted == allowed and shown >= accepted:
         reason = f"assumptions.page_size_max is {allowed:,}"
         todo = "raise assumptions.page_size_max, or set it to 0, if the exchange lists more"
     else:

@@ -4,7 +4,7 @@ The limit moves like a TCP window (RFC 5681; Netflix's concurrency-limits applie
 round of calls while wire time stays the same. After that it grows slowly and shrinks in proportion to the growth of wire time. A 429, a
 503 or a lost answer halves it; a failed connection sets it to 1.
 
-Only wire time counts (`wire`): it is the only part that the exchange causes. This process's own share grows with every concurrent call and
+Only wire time counts (`wire_time`): it is the only part that the exchange causes. This process's own share grows with every concurrent call and
 with every other program on the machine. A limit based on it would shrink on a busy machine, and then do even less. A call of unknown wire
 time is no evidence of growth, so a round without any other call lets the limit grow. Any thread may call `Concurrency`.
 
@@ -69,8 +69,8 @@ class Concurrency:
                 self._best_s = math.inf if settled.wire_s is None else settled.wire_s
                 self._doubling_to = self.limit if settled.shrank else sys.maxsize
 
-    def finished(self, wire_s: float | None, started: float, now: float, *, in_full: bool) -> None:
-        """A call that started at `started` was answered after so long on the wire (None: unknown). `in_full` says that as many calls were
+    def finished(self, wire_s: float | None, started: float, now: float, *, at_limit: bool) -> None:
+        """A call that started at `started` was answered after so long on the wire (None: unknown). `at_limit` says that as many calls were
         under way as may be: else the limit was not what held them up, and it does not grow.
         """
         with self._lock:
@@ -80,7 +80,7 @@ class Concurrency:
             if wire_s is not None:
                 self._round.append(wire_s)
             if self._calls >= self.limit:
-                self._judge(now, in_full=in_full)
+                self._judge(now, at_limit=at_limit)
 
     def setback(self, started: float, now: float) -> None:
         """A call that started at `started` found the exchange too busy, or got no answer. Calls that left together count once."""
@@ -97,14 +97,14 @@ class Concurrency:
             self.limit = 1
             self._begin_round(now)
 
-    def _judge(self, now: float, *, in_full: bool) -> None:
+    def _judge(self, now: float, *, at_limit: bool) -> None:
         wire_s = sorted(self._round)[(len(self._round) - 1) // _QUICK] if self._round else 0.0
         if self._round:
             self._note_best(wire_s)
         tolerated = self._best_s * TOLERANCE + SLACK_S
         if wire_s > tolerated:
             self._shrink(max(1, int(self.limit * max(_SHRINK, tolerated / wire_s))))
-        elif in_full:
+        elif at_limit:
             self._grow()
         self._note_settled()
         self._begin_round(now)

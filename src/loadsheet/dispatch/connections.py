@@ -1,6 +1,6 @@
-"""Connections as calls use them: checked, not idle for too long, and to be ended at any moment from another thread.
+"""Connections with an idle limit and a total deadline per call; a call can be aborted from another thread.
 
-urllib3 connects (addresses, TLS and its checks). Owns: what a connection trusts, its age, and the total deadline of the call on it.
+urllib3 connects (addresses, TLS and its checks). This module decides which authorities a connection trusts.
 """
 
 import math
@@ -15,12 +15,12 @@ from requests.utils import DEFAULT_CA_BUNDLE_PATH
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.exceptions import ProtocolError, SSLError
 
-from loadsheet.dispatch.wire import note_arrivals, waited_s
+from loadsheet.dispatch.wire_time import timestamp_arrivals, waited_s
 
 
 def trusted_authorities() -> ssl.SSLContext:
-    """The TLS context of every connection: certificates and host names are checked against the usual authorities and the
-    system's own; TLS 1.2 at least.
+    """The TLS context of every connection: checks certificates and host names against the bundled authorities and those of the
+    system; at least TLS 1.2.
     """
     context = ssl.create_default_context(cafile=DEFAULT_CA_BUNDLE_PATH)
     context.load_default_certs()
@@ -28,70 +28,70 @@ def trusted_authorities() -> ssl.SSLContext:
 
 
 class CallHandle:
-    """What is known of the call that a thread makes: whether bytes have left, until when it may last, and how to end it."""
+    """The state of a call on a connection: whether bytes were sent, its deadline, and how to abort it from another thread."""
 
     def __init__(self, idle_max_s: float) -> None:
         self.idle_max_s = idle_max_s
         self.idle_since = 0.0
         self.deadline = 0.0
-        self.left = False
-        self.cut = False
+        self.has_sent = False
+        self.was_aborted = False
         self.closed = False
-        self.lever: socket.socket | None = None
+        self.socket_copy: socket.socket | None = None
 
     def begin(self, deadline: float) -> None:
-        """A call begins that has to end by `deadline` (monotonic seconds)."""
-        self.deadline, self.left, self.cut = deadline, False, False
+        """Start a call that must end by `deadline` (monotonic seconds)."""
+        self.deadline, self.has_sent, self.was_aborted = deadline, False, False
 
     def finish(self) -> None:
-        """The call is over, and nobody ends it any more."""
+        """Mark the call as finished; nothing aborts it any more."""
         self.idle_since = time.monotonic()
         if self.closed:
-            self.let_go()
+            self.release()
 
-    def end_it(self) -> None:
-        """End the call from another thread: both directions of its connection are shut."""
-        self.cut = True
-        lever = self.lever
-        if lever is not None:
+    def abort(self) -> None:
+        """Abort the call from another thread by shutting its connection down in both directions."""
+        self.was_aborted = True
+        socket_copy = self.socket_copy
+        if socket_copy is not None:
             try:
-                lever.shutdown(socket.SHUT_RDWR)
+                socket_copy.shutdown(socket.SHUT_RDWR)
             except OSError:
-                return  # closed on its own in the same moment
+                return  # already closed
 
-    def hold(self, connected: socket.socket) -> None:
-        """Take a lever on a new connection: a second handle of it, since TLS takes the first one over."""
-        self.let_go()
+    def attach(self, connected: socket.socket) -> None:
+        """Keep a second file descriptor of a new connection, because TLS takes the first one over."""
+        self.release()
         self.closed, self.idle_since = False, time.monotonic()
-        self.lever = connected.dup()
-        self.lever.settimeout(0)  # the system has it so already, since it connects with a limit: no look at it waits
+        self.socket_copy = connected.dup()
+        self.socket_copy.settimeout(0)  # reads through it never block
 
     def waited_s(self) -> float | None:
-        """For how long the bytes to be read next have been there, TLS or not; None if nobody knows."""
-        return None if self.lever is None else waited_s(self.lever)
+        """Seconds since the next bytes arrived in the kernel, with TLS too; None if unknown."""
+        return None if self.socket_copy is None else waited_s(self.socket_copy)
 
-    def let_go(self) -> None:
-        """Close our handle of a connection that is closed, so that it is closed for the exchange too."""
-        lever, self.lever = self.lever, None
-        if lever is not None:
-            lever.close()
+    def release(self) -> None:
+        """Close the second file descriptor, so that the connection is closed for the exchange too."""
+        socket_copy, self.socket_copy = self.socket_copy, None
+        if socket_copy is not None:
+            socket_copy.close()
 
 
 class AbortableConnection(HTTPConnection):
-    """A connection that does not outlive the idle limit, and can be ended at any moment."""
+    """A connection with an idle limit, whose call can be aborted at any moment."""
 
-    def __init__(self, *args: Any, watch: CallHandle, **more: Any) -> None:
-        super().__init__(*args, **more)
-        self._watch = watch
+    def __init__(self, *args: Any, handle: CallHandle, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._handle = handle
 
     @property
     def is_connected(self) -> bool:
-        """Whether it may be used: connected, and not idle for too long."""
-        fresh = time.monotonic() - self._watch.idle_since <= self._watch.idle_max_s
+        """Whether it is open and has not been idle for too long."""
+        fresh = time.monotonic() - self._handle.idle_since <= self._handle.idle_max_s
         return fresh and super().is_connected
 
     def connect(self) -> None:
-        """Connect anew. Raises HTTPError for whatever stops it, TLS included."""
+        """Connect. Raises HTTPError for every failure, TLS included."""
         try:
             super().connect()
         except ssl.SSLError as error:
@@ -101,14 +101,14 @@ class AbortableConnection(HTTPConnection):
 
     def _new_conn(self) -> socket.socket:
         connected = super()._new_conn()
-        note_arrivals(connected)
-        self._watch.hold(connected)
+        timestamp_arrivals(connected)
+        self._handle.attach(connected)
         return connected
 
     def close(self) -> None:
-        """Close it; who holds its lever learns of it."""
+        """Close the connection and mark its handle."""
         super().close()
-        self._watch.closed = True  # the lever stays until the call is over: its answer may still be read
+        self._handle.closed = True  # the copy stays open until the call finishes: its answer may still be read
 
 
 class AbortableTlsConnection(AbortableConnection, HTTPSConnection):
@@ -116,9 +116,7 @@ class AbortableTlsConnection(AbortableConnection, HTTPSConnection):
 
 
 class Deadlines:
-    """Ends calls that outlast their deadline, however busily bytes drip in. `limit_s` is the shortest time that a call has: none
-    that begins from now on can be over sooner.
-    """
+    """Aborts calls at their deadline, even while bytes still arrive. `limit_s` is the shortest time limit of any call."""
 
     def __init__(self, limit_s: float) -> None:
         self._limit_s = limit_s
@@ -127,34 +125,34 @@ class Deadlines:
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def watch(self, watch: CallHandle) -> None:
-        """From now on, until `unwatch`, this call ends at its deadline."""
+    def add(self, handle: CallHandle) -> None:
+        """Abort this call at its deadline, unless it is removed before."""
         with self._lock:
-            self._running[watch] = None
+            self._running[handle] = None
             if self._thread is None:
-                self._thread = threading.Thread(target=self._keep, name="deadlines", daemon=True)
+                self._thread = threading.Thread(target=self._abort_overdue, name="deadlines", daemon=True)
                 self._thread.start()
 
-    def unwatch(self, watch: CallHandle) -> None:
-        """The call is over."""
+    def remove(self, handle: CallHandle) -> None:
+        """Stop watching a finished call."""
         with self._lock:
-            self._running.pop(watch, None)
+            self._running.pop(handle, None)
 
     def close(self) -> None:
-        """End the watching thread."""
+        """End the thread."""
         self._closed.set()
         if self._thread is not None:
             self._thread.join()
 
-    def _keep(self) -> None:
+    def _abort_overdue(self) -> None:
         while not self._closed.wait(self._next_s()):
             with self._lock:
                 now = time.monotonic()
-                for watch in [watch for watch in self._running if watch.deadline <= now]:
-                    del self._running[watch]
-                    watch.end_it()
+                for handle in [handle for handle in self._running if handle.deadline <= now]:
+                    del self._running[handle]
+                    handle.abort()
 
     def _next_s(self) -> float:
         with self._lock:
-            first = min((watch.deadline for watch in self._running), default=math.inf)
+            first = min((handle.deadline for handle in self._running), default=math.inf)
         return min(self._limit_s, max(0.0, first - time.monotonic()))

@@ -33,20 +33,20 @@ class OutcomeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a call has no answer: the full name of the exception's class, what is said of it to people, whether bytes of the call had left,
-    and what the log says of it.
+    """Why a call has no answer. `name` is the full name of the exception class, `text` what people read, `has_sent` whether any byte of
+    the request was sent, `log` the text for the log.
     """
 
     name: str
     text: str
-    left: bool
+    has_sent: bool
     log: str = ""
 
 
 class Reply(NamedTuple):
     """What came back of one call: a status with its body, whole and unpacked, or the failure. Times of the call in ms.
 
-    Where it was asked for, `kept` is the body and `body` only its beginning; whoever gets it closes it.
+    Where it was asked for, `body_file` is the body and `body` only its beginning; whoever gets it closes it.
     """
 
     status: int = 0
@@ -55,7 +55,7 @@ class Reply(NamedTuple):
     date: str = ""
     failure: Failure | None = None
     duration_ms: int = 0
-    kept: BinaryIO | None = None
+    body_file: BinaryIO | None = None
 
 
 class Outcome(NamedTuple):
@@ -202,7 +202,7 @@ def classify(
 
 def _of_failure(failure: Failure, duration_ms: int) -> Outcome:
     phase = FAILURES.get(failure.name, Phase.AFTER)
-    if failure.left or phase is Phase.AFTER:
+    if failure.has_sent or phase is Phase.AFTER:
         return Outcome(OutcomeKind.UNKNOWN, failure.text, duration_ms=duration_ms, log=failure.log)
     return Outcome(OutcomeKind.NOT_SENT, f"no connection: {failure.text}", duration_ms=duration_ms, log=failure.log)
 

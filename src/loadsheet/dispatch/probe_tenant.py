@@ -231,7 +231,7 @@ class ProbeTenant:
             if reply.status == _BUSY:
                 self.busy += 1
                 wait_s = float(reply.retry_after) if reply.retry_after.isdecimal() else float(tries)
-            elif reply.failure is not None and not reply.failure.left:
+            elif reply.failure is not None and not reply.failure.has_sent:
                 wait_s = tries / 2
             else:
                 break
@@ -239,7 +239,7 @@ class ProbeTenant:
                 time.sleep(min(wait_s, _LONGEST_WAIT_S))
         if reply.failure is not None:
             self._lost += 1
-            if not reply.failure.left or self._lost >= TRIES:
+            if not reply.failure.has_sent or self._lost >= TRIES:
                 raise ExchangeUnreachable(f"{self._client.base_url} gave no answer: {reply.failure.text}")
             return reply._replace(status=0, body=reply.failure.text.encode())
         self._lost = 0

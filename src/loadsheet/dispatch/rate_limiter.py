@@ -1,7 +1,7 @@
-"""The gate: whether a call may leave at this very moment. Each one is asked about right before its first byte goes.
+"""The limiter: whether a call may leave at this very moment. Each one is asked about right before its first byte goes.
 
 Owns: that calls leave evenly at the rate (GCRA: each has its due moment, an interval behind the one before), and the clock of departures,
-which also counts while the machine sleeps. The rate is kept here and nowhere else, alone and in a fleet: a fleet's gate is a `RateLimiter`
+which also counts while the machine sleeps. The rate is kept here and nowhere else, alone and in a fleet: a fleet's limiter is a `RateLimiter`
 whose rate is leased (`leasing`). Takes no lock, and asks the system nothing.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from loadsheet.dispatch.concurrency import Concurrency
 
-SELF_CHECK_S = 5.0
+INTENT_VALID_S = 5.0
 """A call whose intent was recorded so long ago does not leave: somebody else may have taken it over by now."""
 AHEAD_S = 0.5
 """Intents are recorded for calls that can leave within this time."""

@@ -20,14 +20,14 @@ from datetime import datetime
 from loadsheet.contract import BY_NAME, WRITES
 from loadsheet.dispatch.batching import Call, build_calls
 from loadsheet.dispatch.call_log import CallLog
-from loadsheet.dispatch.calls_in_flight import CallsInFlight, Done
+from loadsheet.dispatch.calls_in_flight import CallsInFlight, FinishedCall
 from loadsheet.dispatch.canary import Canary
 from loadsheet.dispatch.circuit_breaker import CircuitBreaker, StopReason
 from loadsheet.dispatch.client import Client
 from loadsheet.dispatch.concurrency import LastLimit
 from loadsheet.dispatch.forecast import Forecast, Rate, due, forecast
 from loadsheet.dispatch.outcomes import Outcome, OutcomeKind, Reply, classify
-from loadsheet.dispatch.rate_limiter import SELF_CHECK_S, boottime
+from loadsheet.dispatch.rate_limiter import INTENT_VALID_S, boottime
 from loadsheet.dispatch.settlement import Settler
 from loadsheet.dispatch.shared_rate import SharedRate
 from loadsheet.ledger import Ledger, Run, Settlement, State, Submission
@@ -90,8 +90,8 @@ def send(
     If another process took the ledger over, calls that had left are recorded as late outcomes, and Superseded is raised. `pace` is the one
     pace of all who send.
     """
-    gate = nullcontext(None) if pace is None else pace.join()
-    with _signals_noted() if stopping is None else nullcontext(stopping) as noted, gate as joined:
+    limiter = nullcontext(None) if pace is None else pace.join()
+    with _signals_noted() if stopping is None else nullcontext(stopping) as noted, limiter as joined:
         limit = CircuitBreaker(settings, clock, random.Random().random, joined)  # noqa: S311 (spreads pauses, guards nothing)
         last = LastLimit(ledger, client.base_url)
         limit.resume(last.read())
@@ -159,17 +159,17 @@ class _Sending:
         self._told = CallLog(pace)
         self._settler = Settler(ledger.queries, settings)
         self._canary = Canary(ledger.queries, settings.canary)
-        self._intended = 0.0  # the last intents were recorded after this moment
+        self._intent_at = 0.0  # the last intents were recorded after this moment
         self._total = ledger.queries.count_in(State.READY)
         self._outstanding = ledger.queries.count_unanswered()
         self._due = due(settings.finish_by, datetime.fromisoformat(ledger.now()))
-        self._underway = CallsInFlight(client, self._outcome, _urgent, pace.gate)
-        if ledger.is_shared and settings.takeover_s / 2 < SELF_CHECK_S:
-            self._underway.soon_taken_over_s = settings.takeover_s / 2
+        self._calls_in_flight = CallsInFlight(client, self._outcome, _is_urgent, pace.limiter)
+        if ledger.is_shared and settings.takeover_s / 2 < INTENT_VALID_S:
+            self._calls_in_flight.intent_valid_s = settings.takeover_s / 2
         self._rate = Rate(clock())
-        self._flying = self._entries_flying = 0
+        self._in_flight = self._entries_in_flight = 0
         self._may_leave = most  # so many entries more; what comes back unsent may leave again
-        self._landing: deque[Done] = deque()  # over, and not judged yet
+        self._landing: deque[FinishedCall] = deque()  # over, and not judged yet
         self._unsettled: list[Settlement] = []
         self._is_unsure = False  # whether the ledger recorded what it was told last, nobody knows
         self._counts: Counter[State] = Counter()
@@ -182,11 +182,11 @@ class _Sending:
 
     def everything(self, sleep: Callable[[float], None]) -> SendingReport:
         """Send until nothing is ready or sending has to stop."""
-        with self._underway:
+        with self._calls_in_flight:
             try:
                 while self._may_go_on:
                     dry = self._start_calls()
-                    if self._flying:
+                    if self._in_flight:
                         self._collect(dry=dry)
                     elif dry:
                         break
@@ -195,7 +195,7 @@ class _Sending:
             finally:
                 self._recall()
                 self._commit()
-                while self._flying:
+                while self._in_flight:
                     self._collect(dry=True)
                     self._commit()
         self._told.over()
@@ -255,14 +255,14 @@ class _Sending:
         """The calls that may start now, recorded as being sent; none, and whether nothing is ready that could."""
         if not self._may_leave:
             return [], True
-        room = min(self._settings.window - self._entries_flying, self._may_leave)
-        wanted = min(self._pace.limit + self._ahead - self._flying, room)
-        allowed = self._pace.allowed(wanted, self._flying, self._underway.waiting)
+        room = min(self._settings.window - self._entries_in_flight, self._may_leave)
+        wanted = min(self._pace.limit + self._ahead - self._in_flight, room)
+        allowed = self._pace.allowed(wanted, self._in_flight, self._calls_in_flight.waiting)
         if allowed <= 0:
             return [], False
         calls = self._next_calls(allowed, room)
         if calls:
-            self._intended = boottime()
+            self._intent_at = boottime()
             self._ledger.mark_sending(self._run, [(call.submissions, call.body) for call in calls])
         return calls, not calls
 
@@ -271,12 +271,12 @@ class _Sending:
         leaving = sum(len(call.submissions) for call in calls)
         self._canary.started(calls)
         self._calls += len(calls)
-        self._flying += len(calls)
-        self._entries_flying += leaving
+        self._in_flight += len(calls)
+        self._entries_in_flight += leaving
         self._may_leave -= leaving
         self._travelling.update(entry.id for call in calls for entry in call.submissions)
-        self._underway.employ(self._pace.limit)
-        self._underway.hand_over(calls, self._clock(), self._intended)
+        self._calls_in_flight.set_limit(self._pace.limit)
+        self._calls_in_flight.submit(calls, self._clock(), self._intent_at)
 
     def _outcome(self, call: Call, reply: Reply) -> Outcome:
         assumptions, most = self._settings.assumptions, self._settings.retry_after_max_s
@@ -309,18 +309,18 @@ class _Sending:
 
     def _collect(self, *, dry: bool) -> None:
         """Wait for outcomes and commit them, in one group if several come close together and no connection idles meanwhile."""
-        most = self._flying if dry else self._flying - self._pace.limit
-        self._underway.employ(self._pace.limit)  # a lease may have changed it
-        self._underway.wait(1, min(self._pace.wait_s(), NAP_S) or NAP_S)
+        most = self._in_flight if dry else self._in_flight - self._pace.limit
+        self._calls_in_flight.set_limit(self._pace.limit)  # a lease may have changed it
+        self._calls_in_flight.wait(1, min(self._pace.wait_s(), NAP_S) or NAP_S)
         if most > 1:
-            self._underway.wait(most, LINGER_S)
-        if (group := self._underway.finished()) or self._landing:
+            self._calls_in_flight.wait(most, LINGER_S)
+        if (group := self._calls_in_flight.take_finished()) or self._landing:
             try:
                 self._take_in(group)
             except LedgerGone as gone:
                 self._reach_again(gone)
 
-    def _take_in(self, group: Iterable[Done]) -> None:
+    def _take_in(self, group: Iterable[FinishedCall]) -> None:
         """What these calls settle. As long as the ledger cannot be asked about one, that counts as under way still."""
         self._landing.extend(group)
         broken: list[Exception] = []
@@ -347,11 +347,11 @@ class _Sending:
             self._commit()
             raise broken[0]
 
-    def _judge(self, done: Done, outcome: Outcome) -> None:
+    def _judge(self, done: FinishedCall, outcome: Outcome) -> None:
         settled, could_create = self._settler.settle(done.call, outcome), not self._creates_wait
         self._unsettled += settled
         self._outstanding += sum(settlement.state is State.UNKNOWN for settlement in settled)
-        stop = self._pace.note(outcome, done.started, done.seconds, wire_s=done.wire_s, in_full=done.in_full)
+        stop = self._pace.note(outcome, done.started, done.seconds, wire_s=done.wire_s, at_limit=done.at_limit)
         self._told.call(done, outcome)
         if stop is not None and self._stopped is None:
             self._stopped, self._why = stop, outcome.reason
@@ -360,14 +360,14 @@ class _Sending:
 
     def _recall(self) -> None:
         """Take back what has not begun yet."""
-        for done in self._underway.take_back():
+        for done in self._calls_in_flight.recall_waiting():
             self._calls -= 1
             self._landed(done)
             self._unsettled += self._settler.recalled(done.call)
 
-    def _landed(self, done: Done) -> None:
-        self._flying -= 1
-        self._entries_flying -= len(done.call.submissions)
+    def _landed(self, done: FinishedCall) -> None:
+        self._in_flight -= 1
+        self._entries_in_flight -= len(done.call.submissions)
         self._travelling.difference_update(entry.id for entry in done.call.submissions)
 
     def _commit(self) -> None:
@@ -397,12 +397,12 @@ class _Sending:
         self._is_unsure = True
         self._recall()
         while True:
-            self._underway.wait(max(self._flying, 1), pause_s)
+            self._calls_in_flight.wait(max(self._in_flight, 1), pause_s)
             try:
-                self._take_in(self._underway.finished())
+                self._take_in(self._calls_in_flight.take_finished())
                 self._settle_again()
             except LedgerGone:
-                if self._clock() > until and self._flying == len(self._landing):
+                if self._clock() > until and self._in_flight == len(self._landing):
                     raise gone from None
                 pause_s = min(pause_s * 2, LONGEST_NAP_S)
             except Superseded:
@@ -438,7 +438,7 @@ def _age(submission: Submission) -> int:
     return submission.id
 
 
-def _urgent(outcome: Outcome) -> bool:
+def _is_urgent(outcome: Outcome) -> bool:
     """Whether it may change what leaves next, so that nothing else is waited for."""
     return outcome.kind is OutcomeKind.UNKNOWN or _concerns_all(outcome)
 

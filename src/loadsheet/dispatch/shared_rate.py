@@ -33,7 +33,7 @@ class _Protest(NamedTuple):
 
 
 class SharedRate:
-    """Use it in a `with` block, one for each exchange and token of a process; `join` gives whoever sends a gate of his own.
+    """Use it in a `with` block, one for each exchange and token of a process; `join` gives whoever sends a limiter of his own.
 
     `renew` gets a lease, `setback` tells of a protest of the exchange (age of the call, pause, reason): both are called from one thread, and
     raise LedgerError while nobody can be asked. Anything else that they raise comes out where somebody sends.
@@ -48,8 +48,8 @@ class SharedRate:
         renew_s: float = RENEW_S,
     ) -> None:
         self._ask_for, self._setback, self._clock, self._renew_s = renew, setback, clock, renew_s
-        self._lock = threading.Lock()  # around the gate, which all who send here share
-        self._gate = RateLimiter(0, clock())
+        self._lock = threading.Lock()  # around the limiter, which all who send here share
+        self._limiter = RateLimiter(0, clock())
         self._lease = _NONE
         self._until = self._paused_until = -math.inf
         self._members: tuple[RateMember, ...] = ()
@@ -74,7 +74,7 @@ class SharedRate:
         self._thread.shutdown()
 
     def join(self) -> "RateMember":
-        """A gate for somebody who sends, to be used in a `with` block: at its end none of his calls is under way."""
+        """A limiter for somebody who sends, to be used in a `with` block: at its end none of his calls is under way."""
         member = RateMember(self)
         with self._lock:
             self._members += (member,)
@@ -95,7 +95,7 @@ class SharedRate:
         """Whether a call of this member may leave now; then it has to."""
         with self._lock:
             is_shut = now >= self._until or now < self._paused_until or self.is_full
-            if is_shut or not self._gate.take(now):
+            if is_shut or not self._limiter.take(now):
                 self._held_up = True
                 return False
             self._departed += 1
@@ -126,7 +126,7 @@ class SharedRate:
 
     def rate(self) -> RateLimiter:
         """The rate that is leased."""
-        return self._gate
+        return self._limiter
 
     def want_more(self) -> None:
         """Somebody has calls for which there is no room."""
@@ -208,7 +208,7 @@ class SharedRate:
         now = self._clock()
         with self._lock:
             if lease.per_second:
-                self._gate.change(lease.per_second, now, anew=now >= self._until)
+                self._limiter.change(lease.per_second, now, anew=now >= self._until)
             self._until = asked_at + lease.lasts_s if lease.per_second else -math.inf
             if lease.paused_s:
                 self._paused_until = max(self._paused_until, now + lease.paused_s)
@@ -230,7 +230,7 @@ class SharedRate:
 
 
 class RateMember(RateLimiter):
-    """The gate of one who sends, of those in this process who share its lease."""
+    """The limiter of one who sends, of those in this process who share its lease."""
 
     def __init__(self, fleet: SharedRate) -> None:
         super().__init__(0, 0.0)

@@ -1,4 +1,4 @@
-"""Wire time, and that the client's own delay is no part of it."""
+"""WireTime time, and that the client's own delay is no part of it."""
 
 import math
 import select
@@ -12,7 +12,7 @@ from scripted_exchange import Scripted, accepts_after
 
 from loadsheet.dispatch import send
 from loadsheet.dispatch.concurrency import Concurrency
-from loadsheet.dispatch.wire import Poll, Wire, next_poll, note_arrivals, waited_s
+from loadsheet.dispatch.wire_time import Poll, WireTime, next_poll, timestamp_arrivals, waited_s
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="the kernel does not say when bytes came")
 
@@ -45,17 +45,17 @@ class BusyClient:
 
     def _begin(self):
         while len(self._under_way) < self.limit.limit:
-            wire = Wire()
-            wire.leaves(self.now)
+            wire = WireTime()
+            wire.sent(self.now)
             self._under_way.append((self.now, self.now + self.wire_of(len(self._under_way) + 1), wire))
 
     def _over(self, call):
         left, there, wire = call
-        in_full = len(self._under_way) >= self.limit.limit
+        at_limit = len(self._under_way) >= self.limit.limit
         self._under_way.remove(call)
-        wire.came(self.now, self.now - there if self.judged == "kernel" else None)
+        wire.received(self.now, self.now - there if self.judged == "kernel" else None)
         took = self._poll.ended - left if self.judged == "client" else wire.seconds(self._poll)
-        self.limit.finished(took, left, self.now, in_full=in_full)
+        self.limit.finished(took, left, self.now, at_limit=at_limit)
         self._begin()
 
 
@@ -96,19 +96,19 @@ def test_growth_of_wire_time_shrinks_it(judged, own_s):
 
 
 def test_it_lasts_from_the_last_byte_that_left_to_the_first_that_came():
-    wire = Wire()
-    wire.leaves(10.0)
-    wire.leaves(10.5)
-    wire.came(12.0, 1.25)
+    wire = WireTime()
+    wire.sent(10.0)
+    wire.sent(10.5)
+    wire.received(12.0, 1.25)
     assert wire.seconds(Poll(99.0, 80.0)) == 0.25
-    wire.leaves(20.0)
+    wire.sent(20.0)
     assert wire.seconds(Poll(20.5, 0.0)) == 0.5, "of the call before nothing is left"
 
 
 def test_without_notes_of_the_kernel_an_answer_that_lay_there_came_nobody_knows_when():
-    wire = Wire()
-    wire.leaves(10.0)
-    wire.came(11.0, None)
+    wire = WireTime()
+    wire.sent(10.0)
+    wire.received(11.0, None)
     waited = next_poll(Poll(10.1, 0.0), 10.2, 11.0)
     assert wire.seconds(waited) == 1.0
     soon = next_poll(Poll(10.8, 0.0), 10.9999, 11.0)
@@ -118,9 +118,9 @@ def test_without_notes_of_the_kernel_an_answer_that_lay_there_came_nobody_knows_
 
 
 def test_notes_by_a_clock_that_was_set_do_not_count():
-    wire = Wire()
-    wire.leaves(10.0)
-    wire.came(11.0, 3600.0)
+    wire = WireTime()
+    wire.sent(10.0)
+    wire.received(11.0, 3600.0)
     assert wire.seconds(Poll(11.0, 0.0)) == 1.0
     assert wire.seconds(Poll(11.0, 0.9)) is None
 
@@ -132,7 +132,7 @@ def test_the_kernel_says_for_how_long_bytes_have_been_there():
         theirs, _ = listening.accept()
         with ours, theirs:
             assert waited_s(ours) is None, "there is nothing"
-            note_arrivals(ours)
+            timestamp_arrivals(ours)
             while theirs.send(b".") and (not select.select([ours], [], [], 9)[0] or waited_s(ours) is None):
                 ours.recv(9)  # the kernel begins to note a while after the first socket asked for it
             ours.recv(9)
@@ -166,7 +166,7 @@ def test_what_a_run_does_between_its_looks_does_not_shrink_its_limit(ledger, cer
 def test_a_round_of_which_no_wire_time_is_known_lets_the_limit_grow_to_what_is_allowed():
     limit = Concurrency(2, 9)
     for now in range(1, 30):
-        limit.finished(None, now, now, in_full=True)
+        limit.finished(None, now, now, at_limit=True)
     assert limit.limit == 9
     assert limit.settled.wire_s is None
     assert math.isclose(limit.settled.limit, 9)
