@@ -4,6 +4,7 @@ Owns: which characters these are, and what is shown in their place. Files that a
 """
 
 import re
+import unicodedata
 
 _CONTROL = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f"  # all but tab and line ends
@@ -28,3 +29,12 @@ def escaped(json: bytes) -> bytes:
     if json.isascii() and b"\x7f" not in json:
         return json
     return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", json.decode()).encode()
+
+
+def printable(text: str) -> str:
+    """A text whose signs all show, or are spaces and line breaks; a question mark stands for every other one."""
+    return text if text.isprintable() else "".join(sign if _shows(sign) else "?" for sign in text)
+
+
+def _shows(sign: str) -> bool:
+    return sign.isprintable() or sign in "\n\t" or unicodedata.category(sign) == "Zs"

@@ -27,8 +27,8 @@ from watchdog.events import (
 from watchdog.observers import Observer, api
 
 from loadsheet import inbox
+from loadsheet.backoff import Backoff
 from loadsheet.inbox.file_check import MOUNTS, file_system_of, needs_polling
-from loadsheet.pauses import Growing
 from loadsheet.problems import FolderError, LedgerGone, LoadsheetError, Problem
 from loadsheet.settings import Settings
 from loadsheet.settings.places import shown
@@ -199,7 +199,7 @@ class Watch(NamedTuple):
     """What is watched for one shipper, or for the only one. `run` is one run, `unfinished` counts the entries that are ready, sending
     or unknown, `say` takes what there is to say, and `close` lets go of what is held when it cannot go on. `due_s` tells in how many
     seconds a run is due although no file came, because one should have come by then (None: never); it is asked after each run.
-    `scheduled_s` tells the same of runs that a schedule wants (0: one is due now); it is asked at each look. `is_wanted` tells
+    `scheduled_s` tells the same of runs that a schedule wants (0: one is due now); it is asked at each look. `is_pending` tells
     whether a run that was queued waits for a worker or is being done by one.
     """
 
@@ -210,7 +210,7 @@ class Watch(NamedTuple):
     close: Callable[[LoadsheetError], object] = lambda _why: None
     due_s: Callable[[], float | None] = lambda: None
     scheduled_s: Callable[[], float | None] = lambda: None
-    is_wanted: Callable[[], bool] = lambda: False
+    is_pending: Callable[[], bool] = lambda: False
 
 
 def watch(
@@ -218,17 +218,17 @@ def watch(
     bell: Bell,
     *,
     clock: Callable[[], float] = time.monotonic,
-    turned: Callable[[], None] = lambda: None,
+    on_turn: Callable[[], None] = lambda: None,
 ) -> int:
     """Run whenever files are finished or entries wait to be sent or resolved, until the bell is asked to stop; returns the signal.
 
     What may be over by itself (exit code 75) is tried again after pauses that grow; everything else that is raised ends the watch of
-    the shipper concerned: of the last one it is raised here. `turned` hears of every look.
+    the shipper concerned: of the last one it is raised here. `on_turn` hears of every look.
     """
     watchers = [_Watcher(one, clock) for one in watches]
     while not bell.signal:
         bell.listen()
-        turned()
+        on_turn()
         started = clock()
         seconds = _turn_all(watchers, bell)
         looked_s = clock() - started
@@ -260,13 +260,13 @@ class _Watcher:
 
     def __init__(self, watched: Watch, clock: Callable[[], float]) -> None:
         self.settings, self._run, self._unfinished, self._say, self._close = watched[:5]
-        self._due_s, self._scheduled_s, self._is_wanted = watched[5:]
+        self._due_s, self._scheduled_s, self._is_pending = watched[5:]
         self._clock = clock
         self._handled: frozenset[tuple[object, ...]] = frozenset()  # what earlier runs have seen and left where it is
         self._news_since: float | None = None
         self._not_before = 0.0  # no run before this: the last one could not go on
-        self._trying = Growing(self.settings.retry_s, self.settings.retry_max_s)
-        self._resolving = Growing(self.settings.retry_s, self.settings.retry_max_s)
+        self._trying = Backoff(self.settings.retry_s, self.settings.retry_max_s)
+        self._resolving = Backoff(self.settings.retry_s, self.settings.retry_max_s)
         self._open = self._unfinished()
         self._resolve_at: float | None = 0.0 if self._open else None
         self._due_at = self._when_due()
@@ -279,7 +279,7 @@ class _Watcher:
         if now < self._not_before:
             return self._not_before - now
         try:
-            if self._queued and self._is_wanted():
+            if self._queued and self._is_pending():
                 return QUEUED_S
             found = inbox.quick_scan(self.settings)
             if self._queued:

@@ -17,7 +17,7 @@ from notification_servers import web
 from orders import MAPPINGS, write_orders
 
 from loadsheet.cli.doctor import examine
-from loadsheet.cli.doctor.knowledge import system_version
+from loadsheet.cli.doctor.ledger_checks import system_version
 from loadsheet.ledger import open_ledger
 from loadsheet.settings import Settings
 

@@ -9,7 +9,7 @@ from monitored_runs import house, order_id
 from orders import MAPPINGS, write_orders
 from outcome_check import check_outcome
 
-from loadsheet.cli.dry_run import foretell
+from loadsheet.cli.dry_run import forecast_run
 
 EVENTS = """\
 mapping: events
@@ -90,7 +90,7 @@ def test_what_a_limit_kept_back_waits_in_the_second_drop_as_well(place):
 
 def foretold(home):
     """What a dry run says of the inbox: its exit code, and the records by what would become of them."""
-    told = foretell(home.settings)
+    told = forecast_run(home.settings)
     return told.exit_code, json.loads(told.json)["records"]
 
 

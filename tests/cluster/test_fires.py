@@ -8,7 +8,7 @@ import pytest
 from shared_ledger import joined, shared_settings
 from sqlalchemy import update
 
-from loadsheet.cluster.schedules import tick
+from loadsheet.cluster.timetable import tick
 from loadsheet.ledger.codec import stamp
 from loadsheet.ledger.postgres import address_of
 from loadsheet.ledger.shared import clock, fires

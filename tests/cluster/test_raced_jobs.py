@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import text
 from worker_processes import until, want, working
 
-from loadsheet.cluster.queue import PutBack
+from loadsheet.cluster.job_queue import Requeue
 from loadsheet.ledger.postgres import address_of, shared_engine
 from loadsheet.ledger.shared import jobs, recovery
 
@@ -82,7 +82,7 @@ def test_a_run_is_wanted_while_a_worker_puts_its_job_back(tmp_path, acme, engine
         times.append(time.monotonic())
         if len(times) == 1:
             goes_on.wait(60)
-            raise PutBack
+            raise Requeue
 
     want(acme)
     with working(tmp_path, run=cannot_go_on_at_first) as worker:

@@ -18,7 +18,7 @@ from shared_ledger import joined, shared_settings
 from sqlalchemy import update
 from watch_process import watching
 
-from loadsheet.cluster.schedules import SharedTimetable, Timetable
+from loadsheet.cluster.timetable import SharedTimetable, Timetable
 from loadsheet.ledger import open_ledger
 from loadsheet.ledger.codec import stamp
 from loadsheet.ledger.shared import clock as database_clock
@@ -61,10 +61,10 @@ def test_a_run_is_due_at_its_moment_and_after_it_not_until_the_next(tmp_path, cl
         clock.now = at("04T21:30")
         assert timetable.due_s() == 0
         assert timetable.late() == ""
-        timetable.ran(clock())
+        timetable.record_run(clock())
         assert timetable.due_s() == pytest.approx(86_400, abs=1)
         clock.now = at("05T21:40")
-        timetable.ran(at("05T21:29"))
+        timetable.record_run(at("05T21:29"))
         assert timetable.due_s() == 0, "a run that began before the moment does not stand for it"
 
 
@@ -78,7 +78,7 @@ def test_what_was_missed_while_nobody_watched_is_caught_up_once_and_said(url, cl
             timetable = Timetable(settings, ledger, clock)
             assert len(timetable.due()) == times
             assert (timetable.late() == "30 21 * * * UTC was due Wed 2026-03-04 21:30") == bool(times)
-            timetable.ran(clock())
+            timetable.record_run(clock())
     clock.now = at("07T12:00")
     with open_ledger(url, clock=clock) as ledger:
         timetable = Timetable(Settings(schedule=NIGHTLY, catch_up_s=7 * 86_400), ledger, clock)
@@ -98,7 +98,7 @@ def test_without_catching_up_only_what_came_while_it_was_busy_is_due(tmp_path, c
 
 def test_a_schedule_that_is_new_or_came_back_has_missed_nothing_and_without_one_nothing_is_kept(tmp_path, clock):
     with timetable_of(tmp_path, clock) as timetable:
-        timetable.ran(clock())
+        timetable.record_run(clock())
         assert timetable.due_s() is None
     for schedule in (NIGHTLY, "0 1 * * *", NIGHTLY):
         with timetable_of(tmp_path, clock, schedule=schedule) as timetable:
@@ -120,7 +120,7 @@ def test_of_several_watches_of_a_shared_ledger_one_runs():
         assert first == 0 < second
         assert "missed before it" in watches[0].late()
         assert watches[0].due_s() == 0, "until it ran"
-        watches[0].ran(datetime.now(UTC))
+        watches[0].record_run(datetime.now(UTC))
         assert watches[0].due_s() > 0
         assert [fire.by for fire in fires.last(connection).values()] == ["a"]
 
@@ -146,7 +146,7 @@ def test_a_watch_runs_when_it_is_time_and_tries_again_what_could_not_go_on(tmp_p
             ran.append(began)
             if len(ran) < 3:
                 return Ended(75, ExchangeUnreachable("nobody there"))
-            timetable.ran(began)
+            timetable.record_run(began)
             os.kill(os.getpid(), signal.SIGTERM)
             return Ended(0, None)
 

@@ -9,7 +9,7 @@ import pytest
 from worker_processes import began, house, until, want, working
 
 from loadsheet.cluster.housekeeping import Housekeeping
-from loadsheet.cluster.outage import Outage
+from loadsheet.cluster.job_queue import Outage
 from loadsheet.ledger import open_ledger
 from loadsheet.ledger.codec import stamp
 from loadsheet.ledger.postgres import address_of, shared_engine

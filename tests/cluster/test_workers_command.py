@@ -8,7 +8,7 @@ from click.testing import CliRunner
 from shared_ledger import Fleet, joined, shared_settings
 
 from loadsheet.cli import loadsheet
-from loadsheet.cluster.schedules import tick
+from loadsheet.cluster.timetable import tick
 from loadsheet.ledger.shared import clock, fires
 from loadsheet.ledger.shared.fires import Known
 from loadsheet.ledger.shared.overview import fleet_of, seen

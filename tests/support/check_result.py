@@ -7,8 +7,7 @@ from typing import Any
 
 import msgspec
 
-from loadsheet.cli.check import Checked, documents_of
-from loadsheet.cli.left_out import LeftOut
+from loadsheet.cli.check import Checked, LeftOut, documents_of
 from loadsheet.contract import Assumptions
 from loadsheet.mapping import load
 from loadsheet.problems import Problem

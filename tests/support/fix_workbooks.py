@@ -10,7 +10,8 @@ from typing import NamedTuple
 from openpyxl import load_workbook
 
 from loadsheet import stages
-from loadsheet.cli.connections import held_ledger, reached
+from loadsheet.cli.connections import exchange_client
+from loadsheet.cli.ledger_access import held_ledger
 from loadsheet.dispatch import UnknownTimer
 from loadsheet.fix_marks import ROW_COLUMN
 from loadsheet.ingest import take_in
@@ -56,7 +57,7 @@ class House:
         """One run without reports: the keys by state of the entries that it planned, and what was said of files left aside."""
         settings = self.settings
         mappings = self._mappings()
-        with held_ledger(settings) as ledger, reached(settings) as client:
+        with held_ledger(settings) as ledger, exchange_client(settings) as client:
             run = ledger.begin_run()
             work = stages.Work(settings, ledger, run, UnknownTimer(ledger.now))
             stages.learn(work, client)

@@ -16,7 +16,7 @@ from pathlib import Path
 import psycopg
 from command import environment
 
-from loadsheet.cluster.queue import PutBack
+from loadsheet.cluster.job_queue import Requeue
 from loadsheet.cluster.worker import serve
 from loadsheet.ledger import open_ledger
 from loadsheet.ledger.codec import stamp
@@ -77,7 +77,7 @@ def labor(folder):
             file.write(f"{settings.shipper} {os.getpid()}-{threading.get_native_id()}\n")
         while (folder / "hold").exists():
             if stopping:
-                raise PutBack
+                raise Requeue
             time.sleep(0.02)
 
     return run

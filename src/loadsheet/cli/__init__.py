@@ -20,7 +20,7 @@ from typing import NamedTuple
 import click
 from click.shell_completion import CompletionItem
 
-from loadsheet.cli.safe_text import printable
+from loadsheet.control_characters import printable
 from loadsheet.problems import LoadsheetError
 
 INTERRUPTED, TERMINATED = 130, 143
@@ -32,7 +32,7 @@ class Terminated(KeyboardInterrupt):
     """SIGTERM came: what is under way ends as with Ctrl-C."""
 
 
-class Home(NamedTuple):
+class CommandSpec(NamedTuple):
     """The module that holds a command under its name, imported only when it is asked for; and what the command does, in short."""
 
     module: str
@@ -40,25 +40,27 @@ class Home(NamedTuple):
 
 
 COMMANDS = {
-    "run": Home("run", "Take in every finished file of the inbox, submit what is ready, report on every row."),
-    "watch": Home("watch", "Stay, and run whenever files are finished or entries wait to be sent or resolved."),
-    "worker": Home("worker", "Do the runs that schedules and watches want, beside other workers on other machines."),
-    "check": Home("check", "Say what would become of files. Nothing is sent or kept."),
-    "show": Home("show", "Everything known about one order or tender."),
-    "runs": Home("show", "The latest runs with their exit codes and what came of them."),
-    "workers": Home("workers", "The processes that share the ledger: what each does, what waits, at what pace."),
-    "expected": Home("expected", "Files that are waited for, and what is late."),
-    "report": Home("report", "Make the reports of a run again from what the ledger knows by now."),
-    "pull": Home("pull", "Write what the exchange lists."),
-    "resolve": Home("resolve", "Show what was sent with an unknown outcome, or decide about it."),
-    "retry": Home("retry", "Bring refused or held entries back: the next run sends them."),
-    "doctor": Home("doctor", "Look at everything a run needs, and say what to do about what is wrong."),
-    "config": Home("config", "Show the settings, and where each comes from."),
-    "mapping": Home("mapping", "Draft, check, try, test and compare mapping files."),
-    "ledger": Home("ledger", "Check, back up, restore, export the ledger, and remove what is personal."),
-    "capsule": Home("capsule", "Put a run into one archive, verify it, replay it."),
-    "exchange": Home("exchange", "Our own exchange: serve it, and see what it assumes."),
-    "deploy": Home("deploy", "Files for schedulers and shells, with the paths of this installation."),
+    "run": CommandSpec("run", "Take in every finished file of the inbox, submit what is ready, report on every row."),
+    "watch": CommandSpec("watch", "Stay, and run whenever files are finished or entries wait to be sent or resolved."),
+    "worker": CommandSpec(
+        "worker", "Do the runs that schedules and watches want, beside other workers on other machines."
+    ),
+    "check": CommandSpec("check", "Say what would become of files. Nothing is sent or kept."),
+    "show": CommandSpec("show", "Everything known about one order or tender."),
+    "runs": CommandSpec("show", "The latest runs with their exit codes and what came of them."),
+    "workers": CommandSpec("workers", "The processes that share the ledger: what each does, what waits, at what pace."),
+    "expected": CommandSpec("expected", "Files that are waited for, and what is late."),
+    "report": CommandSpec("report", "Make the reports of a run again from what the ledger knows by now."),
+    "pull": CommandSpec("pull", "Write what the exchange lists."),
+    "resolve": CommandSpec("resolve", "Show what was sent with an unknown outcome, or decide about it."),
+    "retry": CommandSpec("retry", "Bring refused or held entries back: the next run sends them."),
+    "doctor": CommandSpec("doctor", "Look at everything a run needs, and say what to do about what is wrong."),
+    "config": CommandSpec("config", "Show the settings, and where each comes from."),
+    "mapping": CommandSpec("mapping", "Draft, check, try, test and compare mapping files."),
+    "ledger": CommandSpec("ledger", "Check, back up, restore, export the ledger, and remove what is personal."),
+    "capsule": CommandSpec("capsule", "Put a run into one archive, verify it, replay it."),
+    "exchange": CommandSpec("exchange", "Our own exchange: serve it, and see what it assumes."),
+    "deploy": CommandSpec("deploy", "Files for schedulers and shells, with the paths of this installation."),
 }
 
 
@@ -80,11 +82,11 @@ class Commands(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """The names with what each does, without loading one."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, home.summary) for name, home in COMMANDS.items()])
+            formatter.write_dl([(name, spec.summary) for name, spec in COMMANDS.items()])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """The names that begin so, without loading one: whoever presses a key waits for it."""
-        names = [CompletionItem(name, help=home.summary) for name, home in COMMANDS.items()]
+        names = [CompletionItem(name, help=spec.summary) for name, spec in COMMANDS.items()]
         begun = [item for item in names if item.value.startswith(incomplete)]
         return [*begun, *click.Command.shell_complete(self, ctx, incomplete)]
 
@@ -110,26 +112,29 @@ def invoke(words: list[str], *, clock: Callable[[], datetime] | None = None) -> 
     """
     try:
         return contextvars.copy_context().run(
-            ending, lambda: int(loadsheet.main(words, prog_name="loadsheet", standalone_mode=False, obj=clock) or 0)
+            run_to_exit_code,
+            lambda: int(loadsheet.main(words, prog_name="loadsheet", standalone_mode=False, obj=clock) or 0),
         )
-    except click.exceptions.Exit as leaving:
-        return leaving.exit_code
+    except click.exceptions.Exit as exited:
+        return exited.exit_code
     except click.ClickException as wrong:
         wrong.show()
         return wrong.exit_code
     except (click.Abort, KeyboardInterrupt) as interrupted:
         click.echo("interrupted; the state is safe, the next run goes on from here", err=True)
-        told = isinstance(interrupted, Terminated) or isinstance(interrupted.__cause__, Terminated)  # click wraps it
-        return TERMINATED if told else INTERRUPTED
+        terminated = isinstance(interrupted, Terminated) or isinstance(
+            interrupted.__cause__, Terminated
+        )  # click wraps it
+        return TERMINATED if terminated else INTERRUPTED
 
 
-def _tell(text: str) -> None:
+def _say_on_stderr(text: str) -> None:
     journal = sys.modules.get("loadsheet.run_log")  # if nobody has loaded it, stderr speaks no JSON
     if journal is None or not journal.speaks(f"loadsheet: {text}"):
         click.echo(printable(f"loadsheet: {text}"), err=True)
 
 
-def ending(action: Callable[[], int], say: Callable[[str], None] = _tell) -> int:
+def run_to_exit_code(action: Callable[[], int], say: Callable[[str], None] = _say_on_stderr) -> int:
     """The exit code that an action comes to, whatever becomes of it; `say` hears why, if it broke. Wrong words on the command line
     and interruptions go through.
     """
@@ -145,13 +150,13 @@ def ending(action: Callable[[], int], say: Callable[[str], None] = _tell) -> int
         return LoadsheetError.exit_code
 
 
-def exit_code_of(broke: BaseException) -> int:
+def exit_code_of(error: BaseException) -> int:
     """With which exit code the process ends if this is what ends it."""
-    if isinstance(broke, LoadsheetError):
-        return broke.exit_code
-    if isinstance(broke, KeyboardInterrupt):
-        return TERMINATED if isinstance(broke, Terminated) else INTERRUPTED
-    closed = isinstance(broke, OSError) and broke.errno == errno.EPIPE
+    if isinstance(error, LoadsheetError):
+        return error.exit_code
+    if isinstance(error, KeyboardInterrupt):
+        return TERMINATED if isinstance(error, Terminated) else INTERRUPTED
+    closed = isinstance(error, OSError) and error.errno == errno.EPIPE
     return CLOSED_PIPE if closed else LoadsheetError.exit_code
 
 

@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from loadsheet.cli.ledger_reading import ledger_to_read
-from loadsheet.cli.moments import clock
+from loadsheet.cli.ledger_access import clock, ledger_to_read
 from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, OUTBOX, STATE, Target, load, together
 from loadsheet.cli.output import print_json, print_lines, say
 from loadsheet.ledger import Run
@@ -59,13 +58,13 @@ def make(
         if chosen is None:
             say(f"there is no run {run}; `loadsheet runs` lists what there is")
             return NOTHING_THERE
-        made = seal(ledger.queries, chosen, settings, target or place_of(settings, chosen.name), clock()())
-    for remark in made.remarks:
+        sealed = seal(ledger.queries, chosen, settings, target or place_of(settings, chosen.name), clock()())
+    for remark in sealed.remarks:
         say(remark)
     if as_json:
-        print_json({"run": chosen.name, "file": str(made.path), "head": made.head, "remarks": made.remarks})
+        print_json({"run": chosen.name, "file": str(sealed.path), "head": sealed.head, "remarks": sealed.remarks})
     else:
-        print_lines([f"{made.path}: {_told(made.manifest.counts)}", f"head {made.head}"])
+        print_lines([f"{sealed.path}: {_counts_text(sealed.manifest.counts)}", f"head {sealed.head}"])
     return 0
 
 
@@ -114,16 +113,16 @@ def replay(file: Path, *, folder: Path | None, as_json: bool) -> int:
 
     Offline, from the capsule alone: 0 if all is the same byte for byte, 1 if not, with every difference by key and field.
     """
-    from loadsheet.run_archive.replay import replay as play  # noqa: PLC0415 (only this command needs it)
+    from loadsheet.run_archive.replay import replay as run_replay  # noqa: PLC0415 (only this command needs it)
 
-    done = play(file, folder)
+    done = run_replay(file, folder)
     if as_json:
-        told = done._asdict() | {"manifest": None, "run": done.manifest.run, "is_same": done.is_same}
-        told["differences"] = [one._asdict() for one in done.differences]
-        del told["manifest"]
-        print_json(told)
+        result = done._asdict() | {"manifest": None, "run": done.manifest.run, "is_same": done.is_same}
+        result["differences"] = [one._asdict() for one in done.differences]
+        del result["manifest"]
+        print_json(result)
     else:
-        print_lines(_played(done))
+        print_lines(_replay_lines(done))
     for remark in () if as_json else done.remarks:
         say(remark)
     return 0 if done.is_same else DIFFERENT
@@ -146,7 +145,7 @@ def show(file: Path, *, as_json: bool) -> int:
         f"made by loadsheet {manifest.loadsheet} on Python {manifest.python}",
         *(f"  file {one.name}, {one.size:,} bytes, {one.sha256[:12]}" for drop in manifest.drops for one in drop.files),
         *(f"  mapping {one.name} {one.version}, {one.hash[:12]}: {', '.join(one.files)}" for one in manifest.mappings),
-        f"  {_told(manifest.counts)}",
+        f"  {_counts_text(manifest.counts)}",
         *(f"  report {one.name}, {one.size:,} bytes, {one.sha256[:12]}" for one in manifest.outputs),
     ]
     print_lines(lines)
@@ -162,11 +161,11 @@ def _run(queries: LedgerQueries, name: str) -> Run | None:
     return next((run for run in queries.runs_named(name) if run.name == name), None)
 
 
-def _told(counts: dict[str, int]) -> str:
+def _counts_text(counts: dict[str, int]) -> str:
     return f"{counts['files']:,} files, {counts['entries']:,} entries, {counts['attempts']:,} attempts"
 
 
-def _played(done: "Replayed") -> list[str]:
+def _replay_lines(done: "Replayed") -> list[str]:
     lines = [f"run {done.manifest.run}: {done.drops} drops read again, {done.entries:,} entries"]
     if done.difference_count:
         lines.append(f"NOT THE SAME: {done.difference_count:,} differences in what was planned, sent and answered")

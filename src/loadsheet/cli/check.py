@@ -3,14 +3,14 @@
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import click
 import msgspec
 
-from loadsheet.cli.left_out import LeftOut
 from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, load, together
 from loadsheet.cli.output import print_json, say
 from loadsheet.inbox import InboxFile
@@ -18,6 +18,7 @@ from loadsheet.ingest import error_share_max, far_dates, open_route
 from loadsheet.ledger import State
 from loadsheet.ledger.recording import stop_reasons
 from loadsheet.mapping import Document, Ignored, Mapping, Route, load_folder, route, translate
+from loadsheet.mapping.documents import TableNotes
 from loadsheet.mapping.plausibility import NotationCheck
 from loadsheet.problem_groups import Cause, Causes
 from loadsheet.problems import (
@@ -35,6 +36,7 @@ from loadsheet.translation import CountedTables
 NEEDS_SOMEONE, NOTHING_USABLE = 1, FileRefused.exit_code
 
 _LINES_AT_A_TIME = 64
+_SHOWN = 3  # rows of each rule
 
 
 class Checked(NamedTuple):
@@ -50,6 +52,80 @@ class Unusable(NamedTuple):
 
     problem: Problem
     before: int
+
+
+@dataclass(slots=True)
+class _Rows:
+    """How many rows there are, and the numbers and first texts of the first of them."""
+
+    count: int = 0
+    first: list[tuple[int, str]] = field(default_factory=list)
+
+
+class LeftOut:
+    """Takes the rows one after the other; keeps few of them, however many there are."""
+
+    def __init__(self) -> None:
+        self._by_rule: dict[tuple[str, str, str], _Rows] = {}
+        self.tables: list[dict[str, Any]] = []
+        """The tables that were read, as JSON values: columns that are not used, blank rows, and what reading found."""
+
+    def add(self, found: Ignored, file: str, sheet: str) -> None:
+        """Counts a row of this file and sheet (empty in text files)."""
+        rows = self._by_rule.setdefault((file, sheet, found.rule), _Rows())
+        rows.count += 1
+        if len(rows.first) < _SHOWN:
+            text = next((cell.strip() for cell in found.row.cells if cell.strip()), "")
+            rows.first.append((found.row.number, text))
+
+    def note(self, table: Table, notes: TableNotes) -> None:
+        """Keeps what was seen of a table whose rows were read."""
+        found = dict(table.found)
+        self.tables.append(
+            {
+                "file": table.file,
+                "sheet": table.sheet,
+                "table": table.name,
+                "unused": list(notes.unused),
+                "blank_rows": notes.blank_rows,
+                "found": found,
+            }
+        )
+
+    @property
+    def count(self) -> int:
+        """How many rows were left out."""
+        return sum(rows.count for rows in self._by_rule.values())
+
+    def sentences(self) -> Iterator[str]:
+        """A line for each file and rule: how many rows it leaves out, and which are the first."""
+        for (file, sheet, rule), rows in self._by_rule.items():
+            place = f"{file}:{sheet}" if sheet else file
+            shown = ", ".join(f'{number} "{text}"' if text else str(number) for number, text in rows.first)
+            more = f" and {rows.count - len(rows.first):,} more" if rows.count > len(rows.first) else ""
+            plural = "" if rows.count == 1 else "s"
+            yield f"{place}: {rows.count:,} row{plural} left out, {rule} (row{plural} {shown}{more})"
+        for table in self.tables:
+            if counts := list(_table_notes(table)):
+                place = f"{table['file']}:{table['sheet']}" if table["sheet"] else table["file"]
+                yield f"{place}: {'; '.join(counts)}"
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """The same as JSON values."""
+        return [
+            {"file": file, "sheet": sheet, "rule": rule, "count": rows.count, "rows": [row for row, _ in rows.first]}
+            for (file, sheet, rule), rows in self._by_rule.items()
+        ]
+
+
+def _table_notes(table: dict[str, Any]) -> Iterator[str]:
+    if unused := table["unused"]:
+        yield f"{len(unused)} column{'' if len(unused) == 1 else 's'} not used ({', '.join(unused)})"
+    if blank := table["blank_rows"]:
+        yield f"{blank:,} blank row{'' if blank == 1 else 's'} skipped"
+    for what, how in table["found"].items():
+        if what.startswith("hidden") or "ignored" in how:
+            yield f"{what}: {how}"
 
 
 @click.command()
@@ -86,11 +162,11 @@ def check(
         print_json({"usable": usable, "errors": errors, **told, "causes": causes.ranked(), "problems": problems})
     else:
         for cause in causes.ranked():
-            say(sentences_on(cause))
+            say(describe_cause(cause))
         for line in left_out.sentences():
             say(line)
-        said = f"{_counted(errors, 'error')}, {_counted(count - errors, 'warning')}"
-        say(f"{_counted(usable, 'document')} could be sent; {said}")
+        counts = f"{_counted(errors, 'error')}, {_counted(count - errors, 'warning')}"
+        say(f"{_counted(usable, 'document')} could be sent; {counts}")
     return _exit_code(usable, errors, codes)
 
 
@@ -170,7 +246,7 @@ def _documents(
         yield Unusable(problem, fates.pop(State.READY, 0))
 
 
-def sentences_on(cause: Cause) -> str:
+def describe_cause(cause: Cause) -> str:
     """A cause in up to three lines: what it is, where, and what to do."""
     lines = [f"{cause.code} {cause.level}: {cause.say}"]
     if cause.places:

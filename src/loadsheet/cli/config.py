@@ -35,9 +35,9 @@ def config(*, every: bool, origin: bool, sample: bool, config: Path | None, as_j
     traced = [_with_credential(one, settings) for one in trace(settings)]
     shown = [one for one in traced if every or one.changed]
     if as_json:
-        print_json({"file": _file(settings), "settings": [_told(one) for one in shown]})
+        print_json({"file": _file(settings), "settings": [_as_json(one) for one in shown]})
         return
-    say(_whence(settings))
+    say(_file_line(settings))
     _print(shown, origin=origin)
     if settings.shippers and not settings.shipper:
         say(f"{', '.join(settings.shippers)} may have others: --shipper NAME shows them")
@@ -48,7 +48,7 @@ def _file(settings: Settings) -> str | None:
     return str(file) if file is not None and file.is_file() else None
 
 
-def _whence(settings: Settings) -> str:
+def _file_line(settings: Settings) -> str:
     if file := _file(settings):
         return f"settings file: {file}"
     return f"no settings file: there is neither {CONFIG_FILE} here, nor one of this user, nor {SITE_FILE}"
@@ -79,5 +79,5 @@ def _value(one: Traced) -> str:
     return one.value if isinstance(one.value, str) else json.dumps(one.value, ensure_ascii=False)
 
 
-def _told(one: Traced) -> dict[str, Any]:
+def _as_json(one: Traced) -> dict[str, Any]:
     return {"setting": one.name, "value": one.value, "default": not one.changed, "origin": one.origin}

@@ -63,21 +63,21 @@ def deploy() -> None:
     """Files for schedulers and shells, with the paths of this installation: printed, or written with --to DIR."""
 
 
-def _kind(kind: str, doc: str) -> None:
+def _add_scheduler(kind: str, doc: str) -> None:
     def command(*, to: Path | None, **chosen: Any) -> None:
-        _give(_scheduled([kind], **chosen), to)
+        _print_or_write(_scheduled([kind], **chosen), to)
 
     command.__doc__ = doc
     deploy.command(kind)(_SCHEDULE(command))
 
 
-_kind(
+_add_scheduler(
     "systemd",
     "systemd: a service and its timer, a watching service, one for each shipper, our exchange, and who is told of failures.",
 )
-_kind("cron", "A line for a crontab, with what it needs to know of clock changes.")
-_kind("windows", "A task for the Windows Task Scheduler, as XML.")
-_kind("launchd", "A property list for launchd (macOS).")
+_add_scheduler("cron", "A line for a crontab, with what it needs to know of clock changes.")
+_add_scheduler("windows", "A task for the Windows Task Scheduler, as XML.")
+_add_scheduler("launchd", "A property list for launchd (macOS).")
 
 
 @deploy.command()
@@ -88,14 +88,14 @@ def completion(*, shell: str, to: Path | None) -> None:
 
     For bash: loadsheet deploy completion bash > ~/.local/share/bash-completion/completions/loadsheet
     """
-    _give({_completion_name(shell): _completion(shell)}, to)
+    _print_or_write({_completion_name(shell): _completion(shell)}, to)
 
 
 @deploy.command()
 @TO
 def monitoring(*, to: Path | None) -> None:
     """A Grafana dashboard, alert rules for Prometheus, and questions for datasette about the ledger."""
-    _give(_monitoring(), to)
+    _print_or_write(_monitoring(), to)
 
 
 @deploy.command("all")
@@ -103,7 +103,7 @@ def monitoring(*, to: Path | None) -> None:
 def everything(*, to: Path | None, **chosen: Any) -> None:
     """All of them."""
     made = _scheduled(list(KINDS), **chosen) | {_completion_name(shell): _completion(shell) for shell in SHELLS}
-    _give(made | _monitoring(), to)
+    _print_or_write(made | _monitoring(), to)
 
 
 def _scheduled(kinds: list[str], *, at: time, zone: str, user: str | None, config: Path | None) -> dict[str, str]:
@@ -197,7 +197,7 @@ def _monitoring() -> dict[str, str]:
     return {f"loadsheet-{name}": shipped_file(name).decode("utf-8") for name in get_args(Name)}
 
 
-def _give(made: Mapping[str, str], to: Path | None) -> None:
+def _print_or_write(made: Mapping[str, str], to: Path | None) -> None:
     """Print the files, or write them into a folder and say which. Raises FolderError."""
     if to is None:
         for name, text in made.items():

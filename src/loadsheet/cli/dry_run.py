@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from loadsheet import inbox, ingest
-from loadsheet.cli.check import sentences_on, unclaimed
-from loadsheet.cli.ledger_reading import ledger_to_read
+from loadsheet.cli.check import describe_cause, unclaimed
+from loadsheet.cli.ledger_access import ledger_to_read
 from loadsheet.contract import SENDING_ORDER
 from loadsheet.fix_files import FixFile, Opened, recognise
 from loadsheet.ledger import Ledger, State, open_ledger
@@ -45,17 +45,17 @@ _WORDS = {
 }
 
 
-class Foretold(NamedTuple):
+class DryRunResult(NamedTuple):
     """What a dry run says: the exit code that a run of nothing else would have, sentences, JSON, and remarks for whoever looks on."""
 
     exit_code: int
     lines: tuple[str, ...]
     json: bytes
-    remarks: tuple[str, ...]
+    warnings: tuple[str, ...]
 
 
 @dataclass(slots=True)
-class _Found:
+class _Collected:
     """What was foreseen so far."""
 
     drops: list[dict[str, Any]] = field(default_factory=list)
@@ -65,10 +65,10 @@ class _Found:
     states: Counter[str] = field(default_factory=Counter)
 
 
-def foretell(settings: Settings) -> Foretold:
+def forecast_run(settings: Settings) -> DryRunResult:
     """What a run would do now. Raises MappingError, FolderError and LedgerError."""
     mappings = load_folder(settings.mappings, settings.assumptions)
-    found = _Found()
+    collected = _Collected()
     with _ledger(settings) as ledger, tempfile.TemporaryDirectory(prefix="loadsheet-") as folder:
         inbox.check_inbox(settings)
         seen = inbox.peek(settings) if settings.inbox_address or settings.inbox.exists() else inbox.Scan(())
@@ -77,20 +77,20 @@ def foretell(settings: Settings) -> Foretold:
         returns = recognise(seen.candidates, ledger.queries, mappings, settings)
         names = [name for name in by_name if not returns.holds(name)]
         routes = ingest.routes_of(names, by_name, mappings, ledger.queries, settings)
-        found.left += [
+        collected.left += [
             *ingest.overdue(settings, by_name, routes),
             *ingest.waiting_for_mappings(mappings, routes),
             *seen.left,
         ]
-        found.aside |= {**returns.refused, **routes.unmapped, **routes.ambiguous}
+        collected.aside |= {**returns.refused, **routes.unmapped, **routes.ambiguous}
         complete = [*routes.complete, *(fix.route for fix in returns.files.values())]
         forecaster = ledger.forecaster()
         for chosen in sorted(complete, key=lambda chosen: SENDING_ORDER.index(chosen.mapping.operation.name)):
             fix = returns.files.get(next(iter(chosen.files.values())))
             opened = _opener(chosen, fix, by_name, ledger, settings)
-            _foresee(chosen, opened, forecaster, found, settings)
+            _forecast_route(chosen, opened, forecaster, collected, settings)
         already = {state.value: ledger.queries.count_in(state) for state in (State.READY, State.UNKNOWN)}
-    return _told(found, already, settings)
+    return _result(collected, already, settings)
 
 
 @contextmanager
@@ -117,11 +117,11 @@ def _opener(
     return lambda: ingest.opened(chosen, fix, files, ledger.queries, settings)
 
 
-def _foresee(
+def _forecast_route(
     chosen: Route,
     opened: Callable[[], Opened],
     forecaster: Forecaster,
-    found: _Found,
+    collected: _Collected,
     settings: Settings,
 ) -> None:
     """What would become of the files of one route."""
@@ -140,12 +140,12 @@ def _foresee(
             waits = verdict.waits is Waits.PARENT
             states[WAITING if waits else verdict.state.value] += 1
             for problem in (*document.problems, *([verdict.problem] if verdict.problem else [])):
-                found.causes.add(problem, document.key)
+                collected.causes.add(problem, document.key)
         for notes in counted.notes().values():
             for problem in notes.problems:
-                found.causes.add(problem)
+                collected.causes.add(problem)
     except FileRefused as refused:
-        found.aside |= dict.fromkeys(names, refused.problem)
+        collected.aside |= dict.fromkeys(names, refused.problem)
         return
     share_max = 1.0 if drop.fixes is not None else ingest.error_share_max(mapping, settings)
     doubts = notation_check.problems(drop.tables) if drop.fixes is None else ()
@@ -154,33 +154,33 @@ def _foresee(
         fates[State.READY if name == WAITING else State(name)] += number
     if why := stop_reasons(names[0], fates, share_max, doubts):
         for problem in why:
-            found.causes.add(problem)
+            collected.causes.add(problem)
         states["held"] += states.pop("ready", 0) + states.pop(WAITING, 0)
-    found.states += states
+    collected.states += states
     records = dict(states)
-    found.drops.append(
+    collected.drops.append(
         {"files": names, "mapping": mapping.name, "operation": mapping.operation.name, "records": records}
     )
 
 
-def _told(found: _Found, already: dict[str, int], settings: Settings) -> Foretold:
-    ranked = found.causes.ranked()
-    code = _exit_code(found, already)
-    told = {
+def _result(collected: _Collected, already: dict[str, int], settings: Settings) -> DryRunResult:
+    ranked = collected.causes.ranked()
+    code = _exit_code(collected, already)
+    document = {
         "dry_run": True,
         "exit_code": code,
-        "files": found.drops,
-        "set_aside": [{"file": name, "problem": problem.to_json()} for name, problem in found.aside.items()],
-        "left": [problem.to_json() for problem in found.left],
-        "records": dict(found.states),
+        "files": collected.drops,
+        "set_aside": [{"file": name, "problem": problem.to_json()} for name, problem in collected.aside.items()],
+        "left": [problem.to_json() for problem in collected.left],
+        "records": dict(collected.states),
         "already": already,
         "causes": ranked,
     }
-    lines = [_drop_line(drop) for drop in found.drops]
-    lines += [f"{name}: would be set aside: {problem.text}" for name, problem in found.aside.items()]
-    lines += [line for cause in ranked for line in sentences_on(cause).splitlines()]
-    lines.append(_sum_line(found, already, settings.run_entries_max))
-    return Foretold(code, tuple(lines), msgspec.json.encode(told), tuple(map(str, found.left)))
+    lines = [_drop_line(drop) for drop in collected.drops]
+    lines += [f"{name}: would be set aside: {problem.text}" for name, problem in collected.aside.items()]
+    lines += [line for cause in ranked for line in describe_cause(cause).splitlines()]
+    lines.append(_sum_line(collected, already, settings.run_entries_max))
+    return DryRunResult(code, tuple(lines), msgspec.json.encode(document), tuple(map(str, collected.left)))
 
 
 def _drop_line(drop: dict[str, Any]) -> str:
@@ -191,24 +191,24 @@ def _counts(records: dict[str, int]) -> str:
     return ", ".join(f"{records[name]:,} {words}" for name, words in _WORDS.items() if records.get(name)) or "no record"
 
 
-def _sum_line(found: _Found, already: dict[str, int], limit: int) -> str:
-    ready = found.states["ready"] + already["ready"]
-    said = [f"{ready:,} records would be sent"]
+def _sum_line(collected: _Collected, already: dict[str, int], limit: int) -> str:
+    ready = collected.states["ready"] + already["ready"]
+    counts = [f"{ready:,} records would be sent"]
     if already["ready"]:
-        said.append(f"{already['ready']:,} of them were ready before")
+        counts.append(f"{already['ready']:,} of them were ready before")
     if limit and ready > limit:
-        said.append(f"{limit:,} of them by this run, and the rest by later ones")
+        counts.append(f"{limit:,} of them by this run, and the rest by later ones")
     if already["unknown"]:
-        said.append(f"{already['unknown']:,} earlier ones are unknown and would be looked for first")
-    return "; ".join(said) + ". Nothing was moved, kept or sent"
+        counts.append(f"{already['unknown']:,} earlier ones are unknown and would be looked for first")
+    return "; ".join(counts) + ". Nothing was moved, kept or sent"
 
 
-def _exit_code(found: _Found, already: dict[str, int]) -> int:
-    if any(problem.code in WAITS_FOR_MAPPING for problem in found.left):
+def _exit_code(collected: _Collected, already: dict[str, int]) -> int:
+    if any(problem.code in WAITS_FOR_MAPPING for problem in collected.left):
         return MappingError.exit_code
-    states = {name for name, count in found.states.items() if count}
-    if (found.aside or states) and states <= {"invalid"}:
+    states = {name for name, count in collected.states.items() if count}
+    if (collected.aside or states) and states <= {"invalid"}:
         return NOTHING_USABLE
     wrong = states & {"invalid", "held", "refused", WAITING}
-    stuck = any(problem.level == "error" for problem in found.left)
-    return NEEDS_SOMEONE if wrong or found.aside or stuck or already["unknown"] else 0
+    stuck = any(problem.level == "error" for problem in collected.left)
+    return NEEDS_SOMEONE if wrong or collected.aside or stuck or already["unknown"] else 0

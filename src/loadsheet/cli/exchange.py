@@ -1,21 +1,29 @@
-"""`loadsheet exchange ...`: the exchange alone, and the register of assumptions."""
+"""`loadsheet exchange ...`: serve our own exchange and manage its tokens, probe any exchange, list the assumptions."""
 
+from collections.abc import Callable
 from dataclasses import fields
+from datetime import datetime
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import click
 
-from loadsheet.cli.options import CONFIG, JSON, load
-from loadsheet.cli.output import print_json, print_table
-from loadsheet.cli.probe import probe
-from loadsheet.cli.tokens import token
+from loadsheet.cli.connections import exchange_client
+from loadsheet.cli.options import CONFIG, EXCHANGE, JSON, Target, load, together
+from loadsheet.cli.output import print_json, print_lines, print_table, say
 from loadsheet.contract import register
 from loadsheet.credentials import read_token
-from loadsheet.exchange import FaultClass, Limits, Tls, deviations, read_faults, read_personality
+from loadsheet.dispatch.probe import PAUSE_S, ProbeResult
+from loadsheet.dispatch.probe import probe as ask_exchange
+from loadsheet.exchange import FaultClass, Limits, Tls, Token, TokenOffice, deviations, read_faults, read_personality
 from loadsheet.exchange import serve as serve_exchange
+from loadsheet.exchange.tokens import utc_now
+from loadsheet.exchange_profile import write_capabilities
 from loadsheet.file_modes import write_privately
-from loadsheet.settings import Settings
+from loadsheet.problems import SettingsError
+from loadsheet.settings import EMBEDDED, Settings
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
@@ -23,10 +31,6 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 @click.group()
 def exchange() -> None:
     """Our own exchange: serve it, and see what it assumes."""
-
-
-exchange.add_command(token)
-exchange.add_command(probe)
 
 
 @exchange.command()
@@ -112,3 +116,188 @@ def assumptions(*, as_json: bool) -> None:
 
 def _limits(settings: Settings) -> Limits:
     return Limits(**{limit.name: getattr(settings, f"exchange_{limit.name}") for limit in fields(Limits)})
+
+
+_DATABASE: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
+    "--database", default="sqlite:///exchange.db", show_default=True, help="Where the exchange keeps its records."
+)
+
+
+@exchange.group()
+def token() -> None:
+    """Tokens of our own exchange: each belongs to a party, or to an operator, who sees everything."""
+
+
+@token.command()
+@click.option("--party", required=True, help="Sender or receiver as records name it; '' for an operator.")
+@click.option("--name", default="", help="What the token is called (default: made from the party).")
+@click.option("--expires", "expires_days", metavar="DAYS", type=click.IntRange(min=1), help="Days until it expires.")
+@_DATABASE
+@JSON
+def add(party: str, name: str, expires_days: int | None, database: str, as_json: bool) -> None:
+    """Make a token and print it: this once and never again."""
+    with TokenOffice(database) as office:
+        made, secret = office.add(party, name=name, expires_days=expires_days)
+    if as_json:
+        print_json({"token": secret, **_described(made, utc_now())})
+        return
+    print_lines([secret])
+    until = f"until {made.expires:%Y-%m-%d %H:%M} UTC" if made.expires else "until it is revoked"
+    say(
+        f"token {made.name} (number {made.number}) for {made.party or 'an operator'}, {until}; keep it, it is not shown again"
+    )
+
+
+@token.command(name="list")
+@_DATABASE
+@JSON
+def list_(database: str, as_json: bool) -> None:
+    """All tokens, also expired and revoked ones, without their text."""
+    with TokenOffice(database) as office:
+        described = [_described(each, utc_now()) for each in office.all()]
+    if as_json:
+        print_json(described)
+    else:
+        heads = ("Number", "Name", "Party", "State", "Created", "Expires", "Revoked")
+        print_table(heads, [[each[head.lower()] or "-" for head in heads] for each in described])
+
+
+@token.command()
+@click.argument("name_or_number")
+@_DATABASE
+@JSON
+def revoke(name_or_number: str, database: str, as_json: bool) -> None:
+    """Make a token unusable for good; running exchanges refuse it a second later at the latest."""
+    with TokenOffice(database) as office:
+        revoked = office.revoke(name_or_number)
+    if as_json:
+        print_json(_described(revoked, utc_now()))
+    else:
+        print_lines([f"token {revoked.name} (number {revoked.number}) is revoked"])
+
+
+def _described(each: Token, now: datetime) -> dict[str, Any]:
+    return {
+        "number": each.number,
+        "name": each.name,
+        "party": each.party,
+        "state": each.state(now),
+        "created": each.created.isoformat(),
+        "expires": each.expires.isoformat() if each.expires else None,
+        "revoked": each.revoked.isoformat() if each.revoked else None,
+    }
+
+
+NEEDS_SOMEONE = 1
+
+
+@exchange.command()
+@click.option(
+    "--i-own-this-tenant",
+    "owned",
+    is_flag=True,
+    help="Say so: orders and tenders named LSPROBE-... are created there, and deleted again.",
+)
+@click.option(
+    "--out",
+    type=Target(),
+    default=Path("capabilities.yaml"),
+    show_default=True,
+    help="File for what was found; the setting `capabilities` reads it.",
+)
+@click.option(
+    "--set",
+    "given",
+    multiple=True,
+    metavar="FIELD=VALUE",
+    help="Value of a field in all records, such as a party that the tenant knows. May be given several times.",
+)
+@click.option(
+    "--pause",
+    "pause_s",
+    default=PAUSE_S,
+    show_default=True,
+    type=click.FloatRange(0),
+    help="Seconds between two calls.",
+)
+@click.option("--verbose", is_flag=True, help="Say every call on stderr.")
+@together(EXCHANGE, CONFIG, JSON)
+def probe(
+    *,
+    owned: bool,
+    out: Path,
+    given: tuple[str, ...],
+    pause_s: float,
+    verbose: bool,
+    exchange: str | None,
+    config: Path | None,
+    as_json: bool,
+) -> int:
+    """Ask an exchange's sandbox how it answers what the interface leaves open. Writes to the tenant, and cleans up."""
+    settings = load(config, exchange=exchange, capabilities="")  # what is known of it so far may be wrong
+    values = dict(_pair(one) for one in given)
+    if settings.exchange == EMBEDDED:
+        raise SettingsError("our own exchange needs no probe: name the one to ask with --exchange URL")
+    if not owned:
+        raise SettingsError(
+            f"a probe writes to {settings.exchange}: it creates orders and tenders and deletes them; if that tenant is"
+            " yours to do so, add --i-own-this-tenant"
+        )
+    with exchange_client(settings) as client:
+        found = ask_exchange(
+            client,
+            settings,
+            version=version("loadsheet"),
+            given=values,
+            pause_s=pause_s,
+            report=say if verbose else lambda _line: None,
+        )
+    _print_findings(found, as_json=as_json)
+    if found.stopped:
+        say(f"stopped early, so {out} is not written")
+        raise found.stopped
+    write_capabilities(out, found.capabilities)
+    say(f"{out} is written; name it in the setting capabilities")
+    return NEEDS_SOMEONE if found.left else 0
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise SettingsError(f"--set {text}: write FIELD=VALUE")
+    return name, value
+
+
+def _print_findings(found: ProbeResult, *, as_json: bool) -> None:
+    capabilities = found.capabilities
+    names = ("question", "assumption", "value", "sent", "came_back", "finding", "confidence")
+    if as_json:
+        answers = [{name: getattr(answer, name) for name in names} for answer in capabilities.answers]
+        stopped = str(found.stopped) if found.stopped else None
+        print_json(
+            {
+                "exchange": capabilities.exchange,
+                "probed_at": capabilities.probed_at.isoformat(timespec="seconds"),
+                "calls": found.calls,
+                "answers": answers,
+                "left": found.left,
+                "stopped": stopped,
+            }
+        )
+    else:
+        heads = ["Question", "Assumption", "Value", "Finding", "Confidence"]
+        rows = [
+            [one.question, one.assumption, _shown(one.value), one.finding, one.confidence]
+            for one in capabilities.answers
+        ]
+        print_table(heads, rows)
+    say(
+        f"{found.calls} calls; "
+        + ("all is cleaned up" if not found.left else f"{len(found.left)} could not be removed:")
+    )
+    for line in found.left:
+        say(f"  {line}")
+
+
+def _shown(value: object) -> str:
+    return "" if value is None else str(value) or "(empty)"

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import click
 
-from loadsheet.cli.ledger_reading import ledger_to_read
-from loadsheet.cli.moments import clock
+from loadsheet.cli.ledger_access import clock, ledger_to_read
 from loadsheet.cli.options import CONFIG, JSON, STATE, load, together
 from loadsheet.cli.output import print_json, print_lines, print_table, say
 from loadsheet.ledger.codec import stamp
@@ -17,7 +16,7 @@ from loadsheet.operations.expected_files import ExpectationStatus, has_holidays,
 from loadsheet.operations.expected_files.suggestions import DAYS, as_toml, suggest
 from loadsheet.schedules import Schedule
 from loadsheet.settings import Settings
-from loadsheet.settings.expecting import Expectation
+from loadsheet.settings.expected_files import Expectation
 
 LATE = 1
 _LAST = _NEXT = 3  # of what came, and of what will be
@@ -39,32 +38,32 @@ def expected(*, suggesting: bool, timezone: str, state: Path | None, config: Pat
     with ledger_to_read(settings) as ledger:
         if suggesting:
             return _suggest(settings, ledger.queries, clock()(), timezone, as_json=as_json)
-        return _tell(settings, ledger.queries, clock()(), as_json=as_json)
+        return _print_status(settings, ledger.queries, clock()(), as_json=as_json)
 
 
-def _tell(settings: Settings, queries: LedgerQueries, now: datetime, *, as_json: bool) -> int:
-    stand = expected_files.statuses(settings, queries)
+def _print_status(settings: Settings, queries: LedgerQueries, now: datetime, *, as_json: bool) -> int:
+    awaited = expected_files.statuses(settings, queries)
     late = expected_files.overdue(settings, queries, now)
     missing = [one.text for one in late if one.is_one_off]
     if as_json:
         print_json(
             {
-                "expected": [_told(one) for one in stand],
+                "expected": [_as_json(one) for one in awaited],
                 "late": [{"what": one.name, "text": one.text} for one in late],
                 "schedules": [_scheduled(one, now) for one in settings.timetable],
             }
         )
     elif not settings.expect:
         say("nothing is expected: no [[expect]] in the settings; `loadsheet expected --suggest` proposes some")
-    elif not stand:
+    elif not awaited:
         say("no run has finished yet; what is due is judged by the first run after it")
     else:
-        pairs = list(zip(settings.expect, stand, strict=True))
+        pairs = list(zip(settings.expect, awaited, strict=True))
         print_table(["Expected", "Due", "Now", "Next due", "Last came"], [_row(*pair) for pair in pairs])
     countries = {one.holidays or settings.working_days for one in settings.expect} - {"none"}
     for country in sorted(one for one in countries if not has_holidays(one)):
         say(f"of {country} no public holidays are known: files are expected on all of them")
-    for text in (*(one.text for one in stand if one.late), *missing):
+    for text in (*(one.text for one in awaited if one.late), *missing):
         say(f"late: {text}")
     if settings.timetable and not as_json:
         print_table(["Schedule", "Zone", "Next runs"], [_row_of(one, now) for one in settings.timetable])
@@ -83,7 +82,7 @@ def _row(expectation: Expectation, one: ExpectationStatus) -> list[str]:
     return [one.name, judged, now, upcoming, "; ".join(last) or "nothing"]
 
 
-def _told(one: ExpectationStatus) -> dict[str, object]:
+def _as_json(one: ExpectationStatus) -> dict[str, object]:
     came = [
         {"name": came.name, "came": stamp(came.came), "run": came.run, "set_aside": came.set_aside} for came in one.came
     ]

@@ -1,5 +1,6 @@
 """`loadsheet ledger ...`: look after the ledger. Check it, copy it and put a copy back, shrink it, take its tables out, move it, forget a key."""
 
+import getpass
 from contextlib import suppress
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -7,16 +8,28 @@ from typing import Any, Literal
 
 import click
 
-from loadsheet.cli.confirmation import confirm
-from loadsheet.cli.connections import held_ledger
-from loadsheet.cli.forget import forget
-from loadsheet.cli.ledger_reading import ledger_to_read
-from loadsheet.cli.moments import clock
-from loadsheet.cli.options import CONFIG, JSON, STATE, Target, load, load_each, sound, together, worst_of
-from loadsheet.cli.output import print_json, print_lines, say
+from loadsheet.cli.ledger_access import clock, held_ledger, ledger_to_read
+from loadsheet.cli.options import (
+    CONFIG,
+    EXCHANGE,
+    JSON,
+    OUTBOX,
+    STATE,
+    Target,
+    load,
+    load_each,
+    settings_or_raise,
+    together,
+    worst_exit_code,
+)
+from loadsheet.cli.output import confirm, print_json, print_lines, say
+from loadsheet.ledger import Ledger
 from loadsheet.ledger.moving import move as move_all
-from loadsheet.ledger.restore import restore as put_back
+from loadsheet.ledger.opening import file_of
+from loadsheet.ledger.restore import restore as restore_copy
 from loadsheet.operations.retention.backups import BY_THE_SERVER, backup_folder, make_backup, note_copy
+from loadsheet.operations.retention.erasure import Deed, Traces, Wanted, find, plan
+from loadsheet.operations.retention.erasure import forget as forget_all
 from loadsheet.operations.retention.ledger_check import check as check_all
 from loadsheet.operations.retention.table_export import export as export_tables
 from loadsheet.problems import LedgerError, LoadsheetError, SettingsError
@@ -62,7 +75,7 @@ def backup(*, target: Path | None, state: Path | None, config: Path | None, as_j
     Without --to the copy goes to STATE/backups under the time; it is never removed by itself.
     """
     settings = load(config, state=state)
-    _refuse_on_a_server(settings, f"{BY_THE_SERVER}: pg_dump for one, or base backups with its log")
+    _require_file_ledger(settings, f"{BY_THE_SERVER}: pg_dump for one, or base backups with its log")
     target = target or backup_folder(settings) / f"ledger-{clock()():%Y-%m-%dT%H%M%SZ}.db"
     if target.exists():
         raise click.UsageError(f"{target} is there already; give another name")
@@ -87,10 +100,10 @@ def restore(file: Path, *, yes: bool, state: Path | None, config: Path | None, a
     know what was sent since: the next run says so, and takes it only with accept_older_ledger.
     """
     settings = load(config, state=state)
-    _refuse_on_a_server(settings, f"{BY_THE_SERVER}: put one back with pg_restore, or from base backups with its log")
+    _require_file_ledger(settings, f"{BY_THE_SERVER}: put one back with pg_restore, or from base backups with its log")
     if not yes:
         confirm(f"Put {file} in the place of the ledger?")
-    done = put_back(settings.database_url, file, clock())
+    done = restore_copy(settings.database_url, file, clock())
     if as_json:
         replaced = str(done.replaced) if done.replaced else None
         print_json({"ledger": str(done.path), "replaced": replaced, "last_run": done.last_run, "older": done.older})
@@ -113,7 +126,7 @@ def restore(file: Path, *, yes: bool, state: Path | None, config: Path | None, a
 def vacuum(*, state: Path | None, config: Path | None, as_json: bool) -> int:
     """Write the database anew without the gaps that removed contents left. Needs as much space again while it lasts."""
     settings = load(config, state=state)
-    _refuse_on_a_server(
+    _require_file_ledger(
         settings, "the ledger is on PostgreSQL, which vacuums by itself: this is for a ledger in a file"
     )
     with held_ledger(settings) as opened:
@@ -125,7 +138,7 @@ def vacuum(*, state: Path | None, config: Path | None, as_json: bool) -> int:
     return 0
 
 
-def _refuse_on_a_server(settings: Settings, told: str) -> None:
+def _require_file_ledger(settings: Settings, told: str) -> None:
     """Raise UsageError for what is of a ledger in a file only; SettingsError first if it lies in a file still and has to be moved."""
     if settings.is_shared:
         with suppress(LedgerError), ledger_to_read(settings):
@@ -182,29 +195,29 @@ def move(*, source: Path | None, yes: bool, state: Path | None, config: Path | N
     if not yes:
         confirm(f"Move {len(every)} {'ledger' if len(every) == 1 else 'ledgers'} for good?")
     told: list[dict[str, object]] = []
-    code = worst_of(_guarded(name, settings, source, told) for name, settings in every.items())
+    code = worst_exit_code(_move_or_report(name, settings, source, told) for name, settings in every.items())
     if as_json:
         print_json(told)
     else:
-        print_lines([line for one in told for line in _lines(one)])
+        print_lines([line for one in told for line in _move_lines(one)])
         if any(one["rows"] for one in told):
             say(f"{BY_THE_SERVER}. Nothing more is ever recorded in the files: remove them when you are sure.")
     return code
 
 
-def _guarded(
+def _move_or_report(
     shipper: str, settings: Settings | SettingsError, source: Path | None, told: list[dict[str, object]]
 ) -> int:
     """Move the ledger of one shipper; what is wrong with one keeps no other back."""
     try:
-        told.append(_moved(shipper, sound(settings), source))
+        told.append(_move_one(shipper, settings_or_raise(settings), source))
     except LoadsheetError as error:
         say(f"loadsheet: {f'{shipper}: ' if shipper else ''}{error}")
         return error.exit_code
     return 0
 
 
-def _moved(shipper: str, settings: Settings, source: Path | None) -> dict[str, object]:
+def _move_one(shipper: str, settings: Settings, source: Path | None) -> dict[str, object]:
     if not settings.is_shared:
         raise SettingsError(
             "`database` is no PostgreSQL URL: set it to where the ledger is to go, postgresql://USER@HOST/NAME"
@@ -222,15 +235,12 @@ def _moved(shipper: str, settings: Settings, source: Path | None) -> dict[str, o
     return {"shipper": shipper, "from": str(file), "to": done.to, "rows": done.counts, "kept_as": kept}
 
 
-def _lines(one: dict[str, Any]) -> list[str]:
+def _move_lines(one: dict[str, Any]) -> list[str]:
     rows = one["rows"]
     if not rows:
         return [f"{one['from']} was moved to {one['to']} before"]
     told = f"{rows['runs']:,} runs, {rows['entries']:,} entries, {rows['decisions']:,} decisions"
     return [f"{one['from']} is {one['to']} now: {told}; the file is kept as {one['kept_as']}"]
-
-
-ledger.add_command(forget)
 
 
 def _day(text: str | None) -> str:
@@ -241,3 +251,87 @@ def _day(text: str | None) -> str:
         return datetime.combine(date.fromisoformat(text), datetime.min.time(), UTC).strftime("%Y-%m-%dT%H:%M:%S.000Z")
     except ValueError:
         raise click.BadParameter(f"{text} is not a day such as 2026-03-04", param_hint="--since") from None
+
+
+NOTHING_KNOWN = 1
+
+
+@ledger.command()
+@click.argument("key")
+@click.option("--because", default="", help="Why: kept with the deed. Name no person in it.")
+@click.option("--who", default="", help="Who does it (default: the user's name).")
+@click.option("--yes", is_flag=True, help="Do it; without, it only says what would go.")
+@click.option("--originals", is_flag=True, help="Also whole originals in which rows of other keys stand.")
+@click.option("--reports", is_flag=True, help="Also the reports and capsules of the runs that tell of it.")
+@click.option("--backups", is_flag=True, help="Also all copies of the ledger that we made.")
+@click.option("--with-key", is_flag=True, help="Also the key: dropped again, the same record is sent as a new one.")
+@click.option("--names", is_flag=True, help="Also names of files in which records of other keys came.")
+@together(OUTBOX, STATE, EXCHANGE, CONFIG, JSON)
+def forget(
+    key: str,
+    *,
+    because: str,
+    who: str,
+    yes: bool,
+    originals: bool,
+    reports: bool,
+    backups: bool,
+    with_key: bool,
+    names: bool,
+    outbox: Path | None,
+    state: Path | None,
+    exchange: str | None,
+    config: Path | None,
+    as_json: bool,
+) -> int:
+    """Remove payloads, cells, answers and comments of every entry of KEY for good; counts, states and totals stay.
+
+    File names go too, replaced by `forgotten-NUMBER.csv`: one under which only forgotten records came, one that contains KEY, and one with
+    a word that stands in this record and in no other of its files. Dropped again, a file is listed under its own name.
+
+    Says what goes and what stays, by path. The deed is a decision in the chain, with who, when and why, and a hash in the place of
+    the key. Nothing is sent. What is ready or unknown has to be settled first.
+    """
+    settings = load(config, outbox=outbox, state=state, exchange=exchange)
+    wanted = Wanted(originals, reports, backups, with_key, names)
+    if yes and not because.strip():
+        raise click.UsageError("what is removed for good needs --because TEXT: it is kept with the deed")
+    with held_ledger(settings) if yes else ledger_to_read(settings) as ledger:
+        found = find(settings, ledger, _file(settings), key)
+        if not found.entries:
+            say(
+                f"nothing is known about {key}; if forgetting it was interrupted, `loadsheet ledger vacuum` finishes it"
+            )
+            return NOTHING_KNOWN
+        deed = plan(settings, found, wanted)
+        if yes:
+            _erase(settings, ledger, found, wanted, who=who or getpass.getuser(), because=because.strip())
+    _print_erasure(found, deed, done=yes, as_json=as_json)
+    return 0
+
+
+def _file(settings: Settings) -> Path:
+    """The file of the ledger, or of what it was before it was moved: copies lie beside it."""
+    return settings.state / "ledger.db" if settings.is_shared else file_of(settings.database_url)
+
+
+def _erase(settings: Settings, ledger: Ledger, found: Traces, wanted: Wanted, *, who: str, because: str) -> None:
+    run = ledger.begin_run()
+    summary = {"entries": {}, "forgotten": len(found.entries)}
+    try:
+        forget_all(settings, ledger, run, found, wanted, who=who, because=because)
+    except LoadsheetError as error:
+        ledger.end_run(run, exit_code=error.exit_code, summary=summary)
+        raise
+    ledger.end_run(run, exit_code=0, summary=summary)
+
+
+def _print_erasure(found: Traces, deed: Deed, *, done: bool, as_json: bool) -> None:
+    if as_json:
+        entries = [{"entry": one.id, "operation": one.operation, "state": one.state} for one in found.entries]
+        print_json({"key": found.key, "done": done, "entries": entries, "goes": deed.goes, "stays": deed.stays})
+        return
+    word = "gone:  " if done else "goes:  "
+    print_lines([*(f"{word}{text}" for text in deed.goes), *(f"stays: {text}" for text in deed.stays)])
+    if not done:
+        say("Nothing was removed. To do it: the same again with --because TEXT --yes")

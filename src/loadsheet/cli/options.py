@@ -51,11 +51,11 @@ def together(*options: Callable[[Command], Command]) -> Callable[[Command], Comm
     return decorate
 
 
-def _keep(ctx: click.Context, _option: click.Parameter, name: str | None) -> None:
+def _store_shipper(ctx: click.Context, _option: click.Parameter, name: str | None) -> None:
     ctx.meta[_SHIPPER] = name or ""
 
 
-def _complete(ctx: click.Context, _option: click.Parameter, begun: str) -> list[CompletionItem]:
+def _complete_shipper(ctx: click.Context, _option: click.Parameter, begun: str) -> list[CompletionItem]:
     try:
         names = shippers_in(ctx.params.get("config"))
     except SettingsError:
@@ -75,8 +75,8 @@ CONFIG = together(
         metavar="NAME",
         envvar="LOADSHEET_SHIPPER",
         expose_value=False,
-        callback=_keep,
-        shell_complete=_complete,
+        callback=_store_shipper,
+        shell_complete=_complete_shipper,
         help="Shipper whose settings to use, where the settings file declares shippers.",
     ),
 )
@@ -122,10 +122,10 @@ def load_each(config: Path | None, **given: Any) -> dict[str, Settings | Setting
         raise click.UsageError(f"--{one[0]} is about one shipper, and several are declared: add --shipper {listed}")
     if len(names) == 1:
         return {names[0]: Settings.load(config, shipper=names[0], **given)}
-    return {name: _or_wrong(config, name, given) for name in names}
+    return {name: _settings_or_error(config, name, given) for name in names}
 
 
-def _or_wrong(config: Path | None, name: str, given: dict[str, Any]) -> Settings | SettingsError:
+def _settings_or_error(config: Path | None, name: str, given: dict[str, Any]) -> Settings | SettingsError:
     try:
         return Settings.load(config, shipper=name, **given)
     except SettingsError as wrong:
@@ -137,7 +137,7 @@ def serves_all(found: Mapping[str, object]) -> bool:
     return bool(next(iter(found))) and not shipper_given()
 
 
-def sound(settings: Settings | SettingsError) -> Settings:
+def settings_or_raise(settings: Settings | SettingsError) -> Settings:
     """Settings that can be worked with. Raises what is wrong with them."""
     if isinstance(settings, SettingsError):
         raise settings
@@ -149,7 +149,7 @@ def any_allows_root(found: Iterable[Settings | SettingsError]) -> bool:
     return any(isinstance(one, Settings) and (one.allow_root or one.quiet) for one in found)
 
 
-def worst_of(codes: Iterable[int]) -> int:
+def worst_exit_code(codes: Iterable[int]) -> int:
     """The exit code of several shippers together: the first of `WORST_FIRST` that is among theirs, else 0."""
     there = set(codes)
     return next((code for code in WORST_FIRST if code in there), 0)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import click
 
-from loadsheet.cli.connections import reached
-from loadsheet.cli.moments import clock
+from loadsheet.cli.connections import exchange_client
+from loadsheet.cli.ledger_access import clock
 from loadsheet.cli.options import CONFIG, EXCHANGE, JSON, STATE, Target, load, together
 from loadsheet.cli.output import print_json, print_table, say
 from loadsheet.contract import BY_NAME, overview_of
@@ -62,7 +62,7 @@ def pull(
     laid_out = layout(subject, _chosen(subject, columns))
     _check(target)
     settings = load(config, exchange=exchange, state=state)
-    with reached(settings) as client:
+    with exchange_client(settings) as client:
         operation = BY_NAME[f"{subject}.list"]
         at = clock()().isoformat(timespec="seconds").replace("+00:00", "Z")
         pulled = Pulled(operation, client.whole_listing(operation), frozenset(keys))
@@ -72,7 +72,7 @@ def pull(
     else:
         source = "the embedded exchange" if settings.exchange == EMBEDDED else client.base_url
         written = write_pulled(pulled, target, laid_out, source=source, at=at)
-    return _tell(pulled, written, as_json=as_json and target is not None)
+    return _report_completeness(pulled, written, as_json=as_json and target is not None)
 
 
 def _chosen(subject: str, columns: Sequence[str]) -> list[str]:
@@ -104,26 +104,29 @@ def _show(pulled: Pulled, laid_out: Layout, *, as_json: bool, chosen: bool) -> N
         write_table(pulled, sys.stdout, laid_out)
     elif chosen:
         rows = [
-            [text_of(value) for value in row] for record in _some(pulled) for at, row in laid_out.rows(record) if not at
+            [text_of(value) for value in row]
+            for record in _first_records(pulled)
+            for at, row in laid_out.rows(record)
+            if not at
         ]
         print_table([column.head for column in laid_out.tables[0].columns], rows)
     else:
-        print_table(_HEADS, [_line(pulled, record) for record in _some(pulled)])
+        print_table(_HEADS, [_overview_row(pulled, record) for record in _first_records(pulled)])
     if sys.stdout.isatty() and not as_json and pulled.counted.wanted > _SHOWN:
         say(f"the first {_SHOWN} are shown; --to FILE.xlsx writes all")
 
 
-def _some(pulled: Pulled) -> list[dict[str, object]]:
+def _first_records(pulled: Pulled) -> list[dict[str, object]]:
     return list(islice(pulled.records(), _SHOWN))
 
 
-def _line(pulled: Pulled, record: dict[str, object]) -> list[object]:
+def _overview_row(pulled: Pulled, record: dict[str, object]) -> list[object]:
     seen = overview_of(pulled.operation.record, record)
     ends = (", ".join(filter(None, (stop.city, stop.country))) for stop in (seen.pickup, seen.delivery))
     return [seen.key, seen.status, *ends, seen.pickup.early, seen.packages]
 
 
-def _tell(pulled: Pulled, written: list[Path], *, as_json: bool) -> int:
+def _report_completeness(pulled: Pulled, written: list[Path], *, as_json: bool) -> int:
     """Say how complete it is; returns the exit code."""
     lacking = pulled.counted.lacking
     if as_json:

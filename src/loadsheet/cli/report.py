@@ -10,8 +10,8 @@ import click
 
 from loadsheet import reconcile, reports
 from loadsheet.annotations import read_back, unread
-from loadsheet.cli.connections import held_ledger, reached
-from loadsheet.cli.ledger_reading import ledger_to_read
+from loadsheet.cli.connections import exchange_client
+from loadsheet.cli.ledger_access import held_ledger, ledger_to_read
 from loadsheet.cli.options import CONFIG, EXCHANGE, JSON, OUTBOX, STATE, load, together
 from loadsheet.cli.output import print_lines, print_raw_json, say
 from loadsheet.contract import BY_NAME
@@ -29,7 +29,7 @@ _NEEDS_SOMEONE = (1, FileRefused.exit_code)
 _LOOKED_AT = 100
 
 
-class Told(NamedTuple):
+class Selection(NamedTuple):
     """What is told of: a run, or one that stands for all runs of a day; the runs themselves, oldest first, and their drops."""
 
     run: Run
@@ -76,18 +76,18 @@ def report(
     settings = load(config, outbox=outbox, state=state, exchange=exchange)
     write_privately(say, allow_root=True)
     with ledger_to_read(settings) as ledger:
-        told = _told(ledger.queries, name, day)
-        if told is None:
-            say(f"{_wanted(name, day)}; `loadsheet runs` lists what there is")
+        selection = _select(ledger.queries, name, day)
+        if selection is None:
+            say(f"{_missing_text(name, day)}; `loadsheet runs` lists what there is")
             return NOTHING_THERE
-        _keep_words(settings, ledger, told.run.name)
-        written, found = _write(ledger.queries, told, settings, ask=ask)
+        _keep_annotations(settings, ledger, selection.run.name)
+        written, found = _write(ledger.queries, selection, settings, ask=ask)
     if written.incomplete is not None:
         raise written.incomplete
-    if not day and reports.missing_reports(told.run):
+    if not day and reports.missing_reports(selection.run):
         with held_ledger(settings) as ours:
-            opened = [one for one in found.exceptions.standings if one.run == told.run.name]
-            ours.record_late_reports(told.run, written.in_ledger, opened)
+            opened = [one for one in found.exceptions.standings if one.run == selection.run.name]
+            ours.record_late_reports(selection.run, written.in_ledger, opened)
     if as_json:
         print_raw_json(written.summary.to_json())
     else:
@@ -106,13 +106,13 @@ def _check(name: str | None, day: str | None) -> None:
         raise click.BadParameter(f"{name} is a day; write --day {name}", param_hint="--run")
 
 
-def _wanted(name: str | None, day: str | None) -> str:
+def _missing_text(name: str | None, day: str | None) -> str:
     if day:
         return f"there is no run of {day}"
     return f"there is no run {name}" if name else "there is no run yet"
 
 
-def _told(queries: LedgerQueries, name: str | None, day: str | None) -> Told | None:
+def _select(queries: LedgerQueries, name: str | None, day: str | None) -> Selection | None:
     """What is to be told of; None if there is no such thing. A day is told with the number and the exit code of its last run; where that
     is 0 and a run before it ended with rows that need someone, with 1.
     """
@@ -126,7 +126,7 @@ def _told(queries: LedgerQueries, name: str | None, day: str | None) -> Told | N
         return None
     first, last = runs[0], runs[-1]
     run = replace(last, name=day, started_at=first.started_at, exit_code=_exit_code(runs)) if day else last
-    return Told(run, tuple(runs), tuple(queries.drops_of(*runs)))
+    return Selection(run, tuple(runs), tuple(queries.drops_of(*runs)))
 
 
 def _exit_code(runs: Sequence[Run]) -> int | None:
@@ -134,39 +134,39 @@ def _exit_code(runs: Sequence[Run]) -> int | None:
     return int(any(run.exit_code in _NEEDS_SOMEONE for run in runs)) if last == 0 else last
 
 
-def _keep_words(settings: Settings, ledger: Ledger, folder: str) -> None:
+def _keep_annotations(settings: Settings, ledger: Ledger, folder: str) -> None:
     """Before its workbook is written anew: keep what an analyst wrote into it. Raises LedgerBusy if a run holds the ledger, which
     has to be left to keep it, and FolderError if the workbook cannot be read.
     """
-    if not _unread_in(folder, settings, ledger):
+    if not _unread_annotations(folder, settings, ledger):
         return
     with held_ledger(settings) as ours:
         read_back(settings, ours)
-        for name in _unread_in(folder, settings, ours):
-            told = f"{shown(settings.outbox / name)} was saved by somebody and cannot be read now"
-            raise FolderError(f"{told}; nothing was written: close it, or move it away, and try again")
+        for name in _unread_annotations(folder, settings, ours):
+            text = f"{shown(settings.outbox / name)} was saved by somebody and cannot be read now"
+            raise FolderError(f"{text}; nothing was written: close it, or move it away, and try again")
 
 
-def _unread_in(folder: str, settings: Settings, ledger: Ledger) -> list[str]:
+def _unread_annotations(folder: str, settings: Settings, ledger: Ledger) -> list[str]:
     return [name for name in unread(settings, ledger) if name.startswith(f"{folder}/")]
 
 
 def _write(
-    queries: LedgerQueries, told: Told, settings: Settings, *, ask: bool
+    queries: LedgerQueries, selection: Selection, settings: Settings, *, ask: bool
 ) -> tuple[reports.Written, reconcile.Reconciliation]:
-    recalled = reconcile.RecordedListings([(run, queries.listing_snapshot(run)) for run in told.runs])
-    seen = _listings(told.drops, settings) if ask else recalled
-    reconciliation = reconcile.settle(queries, seen, told.run, settings, drops=told.drops)
+    recalled = reconcile.RecordedListings([(run, queries.listing_snapshot(run)) for run in selection.runs])
+    seen = _listings(selection.drops, settings) if ask else recalled
+    reconciliation = reconcile.settle(queries, seen, selection.run, settings, drops=selection.drops)
     written = reports.write(
         queries,
         reconciliation,
-        told.run,
+        selection.run,
         settings,
         remarks=recalled.remarks,
         forecast=recalled.forecast,
         inbox=recalled.inbox,
         missing_records=recalled.missing_records,
-        drops=told.drops,
+        drops=selection.drops,
     )
     return written, reconciliation
 
@@ -177,7 +177,7 @@ def _listings(drops: Sequence[Drop], settings: Settings) -> Listings:
     subjects = {operation.subject for operation in operations if operation.proved_by}
     if not subjects:
         return {}
-    with reached(settings) as client:
+    with exchange_client(settings) as client:
         return fetch_listings(client, subjects)
 
 

@@ -6,11 +6,10 @@ from typing import Any, NamedTuple
 
 import click
 
-from loadsheet.cli.confirmation import confirm, confirm_by_typing
-from loadsheet.cli.connections import held_ledger, holder_of, reached
-from loadsheet.cli.ledger_reading import ledger_to_read
+from loadsheet.cli.connections import exchange_client
+from loadsheet.cli.ledger_access import held_ledger, holder_of, ledger_to_read
 from loadsheet.cli.options import CONFIG, EXCHANGE, JSON, STATE, load, together
-from loadsheet.cli.output import print_json, print_lines, say
+from loadsheet.cli.output import confirm, confirm_by_typing, print_json, print_lines, say
 from loadsheet.contract import BY_NAME, Action
 from loadsheet.dispatch import Listings, UnknownTimer, fetch_listings
 from loadsheet.dispatch.unknown_rules import SAME_TWICE, Case, conclude, possibly_doubled, sends_that_may_have_worked
@@ -30,22 +29,22 @@ class Doubt(NamedTuple):
 
     entry: Entry
     evidence: str
-    told: dict[str, Any]
+    details: dict[str, Any]
 
 
 class Sending(NamedTuple):
     """What is marked as being sent, what there is to say of it, and whether nobody is there who sends it."""
 
     entries: tuple[Entry, ...] = ()
-    says: str = ""
+    text: str = ""
     orphaned: bool = False
 
     @property
-    def told(self) -> list[dict[str, Any]]:
+    def details(self) -> list[dict[str, Any]]:
         """Each entry with what is known of it, as one of unknown outcome is told."""
         names = {"entry": "id", "operation": "operation", "key": "key", "state": "state", "since": "changed_at"}
         return [
-            {name: getattr(one, field) for name, field in names.items()} | {"now": self.says} for one in self.entries
+            {name: getattr(one, field) for name, field in names.items()} | {"now": self.text} for one in self.entries
         ]
 
 
@@ -89,15 +88,15 @@ def resolve(
         return UNKNOWN_LEFT if doubts or sending.orphaned else 0
     if not key or not comment.strip():
         raise click.UsageError("a decision needs a KEY and a --comment that says on what grounds")
-    if refusal := _not_to_decide(key, doubts, sending, choice):
+    if refusal := _refusal(key, doubts, sending, choice):
         say(refusal)
         return NOTHING_DECIDED
     if not as_json:
         _show(doubts, _NONE_SENDING, as_json=False)
-    _make_sure(key, doubts, choice, yes=yes, doubling=doubling)
+    _confirm(key, doubts, choice, yes=yes, doubling=doubling)
     _decide(settings, doubts, choice, who or getpass.getuser(), comment.strip())
     if as_json:
-        print_json([{**one.told, "decided": choice} for one in doubts])
+        print_json([{**one.details, "decided": choice} for one in doubts])
     return 0
 
 
@@ -128,16 +127,16 @@ def _sending(settings: Settings, key: str | None) -> Sending:
     if holder := holder_of(settings):
         return Sending(found, f"{are} being sent now, by {holder}: look again when that has ended")
     if settings.is_shared:
-        told = f"{are} marked as being sent in run {run}, which nobody holds now: `loadsheet workers` shows whether one works on it"
-        return Sending(found, f"{told}; if none does, `loadsheet run` looks them up", orphaned=True)
-    told = f"{are} marked as being sent by run {run}, which ended without an end"
-    return Sending(found, f"{told}: `loadsheet run` looks them up", orphaned=True)
+        text = f"{are} marked as being sent in run {run}, which nobody holds now: `loadsheet workers` shows whether one works on it"
+        return Sending(found, f"{text}; if none does, `loadsheet run` looks them up", orphaned=True)
+    text = f"{are} marked as being sent by run {run}, which ended without an end"
+    return Sending(found, f"{text}: `loadsheet run` looks them up", orphaned=True)
 
 
-def _not_to_decide(key: str, doubts: list[Doubt], sending: Sending, choice: str) -> str:
+def _refusal(key: str, doubts: list[Doubt], sending: Sending, choice: str) -> str:
     """Why nothing can be decided about a key, and what to do; empty if something can."""
     if not doubts:
-        return f"nothing about {key} is to be decided: {sending.says or f'`loadsheet show {key}` tells how it stands'}"
+        return f"nothing about {key} is to be decided: {sending.text or f'`loadsheet show {key}` tells how it stands'}"
     given_up = [one.entry.key for one in doubts if one.entry.state is State.HELD]
     if choice == "give up" and given_up:
         return f"{given_up[0]} was given up before; --send-again or --accepted decides about it anew"
@@ -155,7 +154,7 @@ def _look(settings: Settings, subjects: set[str]) -> tuple[Listings, str]:
     if not subjects:
         return Listings(), ""
     try:
-        with reached(settings) as client:
+        with exchange_client(settings) as client:
             return fetch_listings(client, subjects), ""
     except LoadsheetError as error:
         return dict.fromkeys(subjects), str(error)
@@ -166,7 +165,7 @@ def _doubt(ledger: Ledger, entry: Entry, case: Case | None, settings: Settings, 
     attempts = ledger.queries.attempts_of(entry.id)
     looks = ledger.queries.findings_of(entry.id)
     now = f"{case.sight.shown}; {conclude(case, settings).text}" if case else entry.reason
-    told = {
+    details = {
         "entry": entry.id,
         "operation": entry.operation,
         "key": entry.key,
@@ -179,33 +178,35 @@ def _doubt(ledger: Ledger, entry: Entry, case: Case | None, settings: Settings, 
         "now": f"{now} ({unread})" if unread else now,
     }
     evidence = "; ".join([*(f"attempt {one.number}: {one.detail or 'no answer known'}" for one in attempts), now])
-    return Doubt(entry, evidence, told)
+    return Doubt(entry, evidence, details)
 
 
 def _show(doubts: list[Doubt], sending: Sending, *, as_json: bool) -> None:
     if as_json:
-        print_json([*(one.told for one in doubts), *sending.told])
+        print_json([*(one.details for one in doubts), *sending.details])
         return
     if doubts:
-        print_lines(["\n\n".join(_sheet(one.told) for one in doubts)])
+        print_lines(["\n\n".join(_details_text(one.details) for one in doubts)])
     elif not sending.entries:
         say("nothing is unknown")
     if sending.entries:
-        say(sending.says)
+        say(sending.text)
 
 
-def _sheet(told: dict[str, Any]) -> str:
-    lines = [f"{told['operation']} {told['key']}: {told['state']} since {told['since']}, {told['reason']}"]
-    lines.append(f"  from     {', '.join(told['rows'])}")
-    lines += [
-        f"  attempt {one.number}  {one.started_at}  {one.detail or 'no answer known'}" for one in told["attempts"]
+def _details_text(details: dict[str, Any]) -> str:
+    lines = [
+        f"{details['operation']} {details['key']}: {details['state']} since {details['since']}, {details['reason']}"
     ]
-    lines += [f"  looked   {one.at}  {one.shown}: {one.text}" for one in told["findings"][-3:]]
-    lines.append(f"  now      {told['now']}")
+    lines.append(f"  from     {', '.join(details['rows'])}")
+    lines += [
+        f"  attempt {one.number}  {one.started_at}  {one.detail or 'no answer known'}" for one in details["attempts"]
+    ]
+    lines += [f"  looked   {one.at}  {one.shown}: {one.text}" for one in details["findings"][-3:]]
+    lines.append(f"  now      {details['now']}")
     return "\n".join(lines)
 
 
-def _make_sure(key: str, doubts: list[Doubt], choice: str, *, yes: bool, doubling: bool) -> None:
+def _confirm(key: str, doubts: list[Doubt], choice: str, *, yes: bool, doubling: bool) -> None:
     """Ask whether it is meant. Sending a create or a confirmation again wants the key typed, or a flag that says what may happen."""
     grave = choice == "send again" and any(BY_NAME[one.entry.operation].action in _MOVES_GOODS for one in doubts)
     if yes and grave and not doubling:
@@ -233,7 +234,7 @@ def _decide(settings: Settings, doubts: list[Doubt], choice: str, who: str, comm
 
 
 def _settlement(doubt: Doubt, choice: str, who: str, comment: str) -> Settlement:
-    entry, sends = doubt.entry, sends_that_may_have_worked(doubt.told["attempts"])
+    entry, sends = doubt.entry, sends_that_may_have_worked(doubt.details["attempts"])
     said = f"{who}: {comment}"
     if choice == "accepted":
         return Settlement(entry.id, State.ACCEPTED, f"found at the exchange by {said}")

@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 import click
 
-from loadsheet.cli.connections import held_ledger
-from loadsheet.cli.ledger_reading import ledger_to_read
+from loadsheet.cli.ledger_access import held_ledger, ledger_to_read
 from loadsheet.cli.options import CONFIG, JSON, STATE, load, together
 from loadsheet.cli.output import print_json, print_table
 from loadsheet.ledger import Choice, Entry, Ledger, Settlement, State
@@ -60,7 +59,7 @@ def retry(
         going = [one for one in found if not one.retry.refusal]
         if going and not dry_run:
             _decide(ledger, going, who or getpass.getuser(), comment)
-    _tell(found, as_json=as_json, dry_run=dry_run)
+    _print_candidates(found, as_json=as_json, dry_run=dry_run)
     return 0 if going else NOTHING_FOUND
 
 
@@ -90,8 +89,8 @@ def _decide(ledger: Ledger, going: list[Candidate], who: str, comment: str) -> N
     ledger.end_run(run, exit_code=0, summary={"entries": {}, "decided": len(chosen)})
 
 
-def _tell(found: list[Candidate], *, as_json: bool, dry_run: bool) -> None:
-    told = [
+def _print_candidates(found: list[Candidate], *, as_json: bool, dry_run: bool) -> None:
+    rows = [
         {
             "entry": one.entry.id,
             "operation": one.retry.operation or one.entry.operation,
@@ -102,8 +101,8 @@ def _tell(found: list[Candidate], *, as_json: bool, dry_run: bool) -> None:
         for one in found
     ]
     if as_json:
-        print_json(told)
-    elif told:
-        print_table(["Entry", "Operation", "Key", "State", ""], [list(one.values()) for one in told])
+        print_json(rows)
+    elif rows:
+        print_table(["Entry", "Operation", "Key", "State", ""], [list(one.values()) for one in rows])
     else:
         click.echo("nothing of that is refused or held", err=True)

@@ -15,10 +15,10 @@ import click
 import msgspec
 
 from loadsheet import pipeline
-from loadsheet.cli import Terminated, ending
-from loadsheet.cli.connections import dispatcher_for, held_ledger, say_strays
-from loadsheet.cli.dry_run import foretell
-from loadsheet.cli.moments import clock
+from loadsheet.cli import Terminated, run_to_exit_code
+from loadsheet.cli.connections import dispatcher_for, say_strays
+from loadsheet.cli.dry_run import forecast_run
+from loadsheet.cli.ledger_access import clock, held_ledger
 from loadsheet.cli.options import (
     CONFIG,
     EXCHANGE,
@@ -30,9 +30,9 @@ from loadsheet.cli.options import (
     any_allows_root,
     load_each,
     serves_all,
-    sound,
+    settings_or_raise,
     together,
-    worst_of,
+    worst_exit_code,
 )
 from loadsheet.cli.output import print_json, print_lines, print_raw_json, progress, say
 from loadsheet.cli.run_end import RunEnd
@@ -49,7 +49,7 @@ from loadsheet.stages import Result
 _NEEDS_SOMEONE = (1, 65)
 
 
-class Told(NamedTuple):
+class ShipperOutcome(NamedTuple):
     """What a shipper's run came to: its exit code, its sentences, its JSON (none if it broke), and why it broke or stopped."""
 
     exit_code: int
@@ -58,10 +58,10 @@ class Told(NamedTuple):
     stopped: str = ""
 
 
-Show = Callable[[Told], None]
+Show = Callable[[ShipperOutcome], None]
 
 
-class Manner(NamedTuple):
+class OutputOptions(NamedTuple):
     """How a run speaks."""
 
     as_json: bool
@@ -70,10 +70,10 @@ class Manner(NamedTuple):
     verbose: bool
 
 
-Act = Callable[[Settings, Manner, Show], Told]
+Action = Callable[[Settings, OutputOptions, Show], ShipperOutcome]
 
 
-def _moment(_ctx: click.Context, _option: click.Parameter, text: str | None) -> datetime | None:
+def _parse_time(_ctx: click.Context, _option: click.Parameter, text: str | None) -> datetime | None:
     try:
         found = datetime.fromisoformat(text) if text is not None else None
     except ValueError:
@@ -90,7 +90,7 @@ def _moment(_ctx: click.Context, _option: click.Parameter, text: str | None) -> 
     "--limit", type=click.IntRange(1), metavar="N", help="Send so many entries at most; the rest stays ready."
 )
 @click.option(
-    "--since", callback=_moment, metavar="WHEN", help="Take only files last changed since this day or moment."
+    "--since", callback=_parse_time, metavar="WHEN", help="Take only files last changed since this day or moment."
 )
 @click.option("--dry-run", is_flag=True, help="Only say what would be taken and sent; nothing is moved, kept or sent.")
 @click.option("--exit-zero", is_flag=True, help="Exit 0 also if rows need someone (instead of 1 or 65).")
@@ -117,90 +117,94 @@ def run(
     given |= {"run_entries_max": limit, "arrived_since": since, "log_level": "info" if verbose else None}
     found = load_each(config, **given)
     write_privately(say, allow_root=quiet or any_allows_root(found.values()))
-    manner = Manner(as_json=as_json, exit_zero=exit_zero, quiet=quiet, verbose=verbose)
-    act = _foretold if dry_run else _ran
+    output = OutputOptions(as_json=as_json, exit_zero=exit_zero, quiet=quiet, verbose=verbose)
+    action = _dry_run if dry_run else _run_shipper
     with _terminable():
-        code = _alone(next(iter(found.values())), act, manner) if len(found) == 1 else _each(found, act, manner)
+        code = (
+            _run_one(next(iter(found.values())), action, output)
+            if len(found) == 1
+            else _run_each(found, action, output)
+        )
         if serves_all(found):
             say_strays(config, found)
         return code
 
 
-def _alone(settings: Settings | SettingsError, act: Act, manner: Manner) -> int:
-    def show(told: Told) -> None:
-        if manner.as_json:
-            print_raw_json(told.json)
+def _run_one(settings: Settings | SettingsError, action: Action, output: OutputOptions) -> int:
+    def show(outcome: ShipperOutcome) -> None:
+        if output.as_json:
+            print_raw_json(outcome.json)
         else:
-            print_lines(told.lines)
-        if told.stopped:
-            say(f"loadsheet: {told.stopped}")
+            print_lines(outcome.lines)
+        if outcome.stopped:
+            say(f"loadsheet: {outcome.stopped}")
 
-    return act(sound(settings), manner, show).exit_code
+    return action(settings_or_raise(settings), output, show).exit_code
 
 
-def _each(
+def _run_each(
     found: dict[str, Settings | SettingsError],
-    act: Act,
-    manner: Manner,
+    action: Action,
+    output: OutputOptions,
 ) -> int:
     """The same for several shippers, each for itself."""
-    all_told: dict[str, Told] = {}
+    outcomes: dict[str, ShipperOutcome] = {}
     for name, settings in found.items():
-        told = all_told[name] = _guarded(settings, lambda settings: act(settings, manner, _nobody))
-        if told.lines and not manner.as_json:
-            print_lines([f"{name}:", *told.lines])
-        if told.stopped:
-            say(f"loadsheet: {name}: {told.stopped}")
-    worst = worst_of([told.exit_code for told in all_told.values()])
-    if manner.as_json:
+        outcome = outcomes[name] = _run_isolated(settings, lambda settings: action(settings, output, _show_nothing))
+        if outcome.lines and not output.as_json:
+            print_lines([f"{name}:", *outcome.lines])
+        if outcome.stopped:
+            say(f"loadsheet: {name}: {outcome.stopped}")
+    worst = worst_exit_code([outcome.exit_code for outcome in outcomes.values()])
+    if output.as_json:
         shippers = {
             name: {
-                "exit_code": told.exit_code,
-                "stopped": told.stopped or None,
-                "summary": msgspec.Raw(told.json or b"null"),
+                "exit_code": outcome.exit_code,
+                "stopped": outcome.stopped or None,
+                "summary": msgspec.Raw(outcome.json or b"null"),
             }
-            for name, told in all_told.items()
+            for name, outcome in outcomes.items()
         }
         print_json({"exit_code": worst, "shippers": shippers})
     return worst
 
 
-def _guarded(settings: Settings | SettingsError, act: Callable[[Settings], Told]) -> Told:
+def _run_isolated(settings: Settings | SettingsError, action: Callable[[Settings], ShipperOutcome]) -> ShipperOutcome:
     """What one shipper's run comes to, also if it breaks."""
     why: list[str] = []
-    told: list[Told] = []
+    outcome: list[ShipperOutcome] = []
 
     def do() -> int:
-        told.append(act(sound(settings)))
+        outcome.append(action(settings_or_raise(settings)))
         return 0
 
-    code = ending(do, why.append)
-    return told[0] if told else Told(code, stopped=why[0])
+    code = run_to_exit_code(do, why.append)
+    return outcome[0] if outcome else ShipperOutcome(code, stopped=why[0])
 
 
-def _nobody(_told: Told) -> None:
+def _show_nothing(_outcome: ShipperOutcome) -> None:
     """What is told of one of several shippers is shown when its run is over."""
 
 
-def _ran(settings: Settings, manner: Manner, show: Show) -> Told:
+def _run_shipper(settings: Settings, output: OutputOptions, show: Show) -> ShipperOutcome:
     make_inbox(settings)
     left_ready: list[int] = []
     with RunEnd(settings, lambda: held_ledger(settings)) as end:
-        result = run_with_hooks(settings, lambda: _once(settings, left_ready, end), clock=clock(), say=say)
+        result = run_with_hooks(settings, lambda: _run_pipeline(settings, left_ready, end), clock=clock(), say=say)
         faults: dict[str, str] = {}
         with isolated("the summary", faults):
             lines = tuple(result.reports.sentences)
-        result = end.agree(result.without(faults))
-        told = _told(settings, manner, result, () if faults else lines, left_ready)
-        show(told)
-    return told
+        result = end.correct_if_changed(result.without(faults))
+        outcome = _outcome(settings, output, result, () if faults else lines, left_ready)
+        show(outcome)
+    return outcome
 
 
-def _told(
-    settings: Settings, manner: Manner, result: Result, lines: tuple[str, ...], left_ready: Sequence[int]
-) -> Told:
+def _outcome(
+    settings: Settings, output: OutputOptions, result: Result, lines: tuple[str, ...], left_ready: Sequence[int]
+) -> ShipperOutcome:
     """What is told of a run on stdout; what belongs to stderr is said."""
-    silent = (manner.quiet or settings.quiet) and not manner.verbose and not result.exit_code
+    silent = (output.quiet or settings.quiet) and not output.verbose and not result.exit_code
     for problem in result.left:
         if not silent:
             say(str(problem))
@@ -209,11 +213,13 @@ def _told(
     if left_ready and left_ready[0] and not silent:
         limit = f"a run sends {settings.run_entries_max} at most"
         say(f"{left_ready[0]} entries stay ready ({limit}); the next run goes on from there")
-    code = 0 if manner.exit_zero and result.exit_code in _NEEDS_SOMEONE else result.exit_code
-    return Told(code, () if silent else lines, result.reports.summary.to_json(), _why(result.stopped, settings))
+    code = 0 if output.exit_zero and result.exit_code in _NEEDS_SOMEONE else result.exit_code
+    return ShipperOutcome(
+        code, () if silent else lines, result.reports.summary.to_json(), _stop_reason(result.stopped, settings)
+    )
 
 
-def _why(stopped: LoadsheetError | None, settings: Settings) -> str:
+def _stop_reason(stopped: LoadsheetError | None, settings: Settings) -> str:
     """Why a run ended early and what to do, in words; empty if it did not."""
     if isinstance(stopped, TokenRefused) and settings.exchange != EMBEDDED:
         todo = f"replace the token ({source(settings)}), and run again"
@@ -221,22 +227,22 @@ def _why(stopped: LoadsheetError | None, settings: Settings) -> str:
     return str(stopped) if stopped else ""
 
 
-def _once(settings: Settings, left_ready: list[int], end: RunEnd) -> Result:
+def _run_pipeline(settings: Settings, left_ready: list[int], end: RunEnd) -> Result:
     with held_ledger(settings) as ledger, dispatcher_for(settings) as dispatcher, progress("sending") as advance:
-        result = end.wind_up(ledger, pipeline.run(settings, ledger, dispatcher, progress=advance))
+        result = end.archive_and_purge(ledger, pipeline.run(settings, ledger, dispatcher, progress=advance))
         if settings.run_entries_max and result.stopped is None:
             left_ready.append(ledger.queries.count_in(State.READY))
         return result
 
 
-def _foretold(settings: Settings, manner: Manner, show: Show) -> Told:
-    found = foretell(settings)
-    code = 0 if manner.exit_zero and found.exit_code in _NEEDS_SOMEONE else found.exit_code
-    for line in found.remarks:
+def _dry_run(settings: Settings, output: OutputOptions, show: Show) -> ShipperOutcome:
+    found = forecast_run(settings)
+    code = 0 if output.exit_zero and found.exit_code in _NEEDS_SOMEONE else found.exit_code
+    for line in found.warnings:
         say(line)
-    told = Told(code, found.lines, found.json)
-    show(told)
-    return told
+    outcome = ShipperOutcome(code, found.lines, found.json)
+    show(outcome)
+    return outcome
 
 
 @contextmanager

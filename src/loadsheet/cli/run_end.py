@@ -11,7 +11,7 @@ from typing import Self
 
 from loadsheet import reports
 from loadsheet.cli import exit_code_of
-from loadsheet.cli.moments import clock
+from loadsheet.cli.ledger_access import clock
 from loadsheet.cli.output import say
 from loadsheet.internal_errors import isolated, listed
 from loadsheet.ledger import Ledger
@@ -40,9 +40,9 @@ class RunEnd:
         if broke is not None and self.result is not None:
             why = getattr(broke, "strerror", None) or str(broke) or type(broke).__name__
             ended = replace(self.result, exit_code=exit_code_of(broke), undone={**self.result.undone, _ELSE: why})
-            self._correct(self.result, ended)
+            self._record(self.result, ended)
 
-    def wind_up(self, ledger: Ledger, result: Result) -> Result:
+    def archive_and_purge(self, ledger: Ledger, result: Result) -> Result:
         """After the end of the run, while its ledger is held: its capsule, and what is older than the settings want it kept. Returns what
         the run came to with that.
         """
@@ -54,7 +54,7 @@ class RunEnd:
             keep(self._settings, ledger, clock()(), say)
         return result.without(faults)
 
-    def agree(self, result: Result) -> Result:
+    def correct_if_changed(self, result: Result) -> Result:
         """Say and record what the run came to after all, if that is not what is recorded. Returns it, with the reports that tell it."""
         before = self.result
         if before is None or (before.exit_code, before.undone) == (result.exit_code, result.undone):
@@ -62,20 +62,20 @@ class RunEnd:
         news = {what: why for what, why in result.undone.items() if what not in before.undone}
         run = result.reports.summary.run
         say(f"loadsheet: run {run} is recorded; a fault of our own kept this from being done: {listed(news)}")
-        return self._correct(before, result)
+        return self._record(before, result)
 
-    def _correct(self, before: Result, result: Result) -> Result:
+    def _record(self, before: Result, result: Result) -> Result:
         written = result.reports.with_failed_steps(result.exit_code, result.undone)
         self.result = replace(result, reports=written)
-        with _tried("the ledger", before), self._ledger() as ledger:
+        with _report_failure("the ledger", before), self._ledger() as ledger:
             ledger.maintenance.correct_end(written.summary.run, exit_code=result.exit_code, summary=written.in_ledger)
-        with _tried(reports.SUMMARY, before):
+        with _report_failure(reports.SUMMARY, before):
             reports.rewrite_summary(written, self._settings)
         return self.result
 
 
 @contextmanager
-def _tried(where: str, before: Result) -> Iterator[None]:
+def _report_failure(where: str, before: Result) -> Iterator[None]:
     """Say it if what a run came to cannot be recorded there."""
     why: dict[str, str] = {}
     try:

@@ -6,8 +6,8 @@ from typing import Any
 import click
 import msgspec
 
-from loadsheet.cli.ledger_reading import ledger_to_read
-from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, STATE, load, load_each, sound, together
+from loadsheet.cli.ledger_access import ledger_to_read
+from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, STATE, load, load_each, settings_or_raise, together
 from loadsheet.cli.output import print_json, print_lines, print_table, say
 from loadsheet.ledger import Entry, Ledger, Run, Standing, reported_by
 from loadsheet.problems import LedgerError, SettingsError
@@ -38,24 +38,24 @@ def show(
     with ledger_to_read(settings) as ledger:
         entries = ledger.queries.entries_by_key(key)
         if field is not None:
-            from loadsheet.cli.show_field import field_shown, fields_told  # noqa: PLC0415 (they load the mapping language)
+            from loadsheet.cli.show_field import field_details, field_text  # noqa: PLC0415 (they load the mapping language)
 
-            told = fields_told(ledger, entries, field, settings)
+            described = field_details(ledger, entries, field, settings)
         else:
             standings = ledger.queries.exceptions_of([entry.id for entry in entries])
-            told = [_told(ledger, entry, standings.get(entry.id)) for entry in entries]
+            described = [_as_json(ledger, entry, standings.get(entry.id)) for entry in entries]
     if as_json:
-        print_json(told)
-    elif told and field is not None:
-        print_lines(["\n\n".join(map(field_shown, told))])
-    elif told:
-        print_lines(["\n\n".join(_sheet(entry, payload=payload) for entry in told)])
+        print_json(described)
+    elif described and field is not None:
+        print_lines(["\n\n".join(map(field_text, described))])
+    elif described:
+        print_lines(["\n\n".join(_entry_text(entry, payload=payload) for entry in described)])
     else:
         say(f"nothing is known about {key}")
-    return 0 if told else NOTHING_KNOWN
+    return 0 if described else NOTHING_KNOWN
 
 
-def _told(ledger: Ledger, entry: Entry, standing: Standing | None) -> dict[str, Any]:
+def _as_json(ledger: Ledger, entry: Entry, standing: Standing | None) -> dict[str, Any]:
     drop = ledger.queries.drop(entry.drop)
     rows = [
         {"file": drop.table(row.table).file, "sheet": drop.table(row.table).sheet, "row": row.number}
@@ -81,36 +81,42 @@ def _told(ledger: Ledger, entry: Entry, standing: Standing | None) -> dict[str, 
     }
 
 
-def _sheet(told: dict[str, Any], *, payload: bool) -> str:
-    places = sorted({(row["file"], row["sheet"]) for row in told["rows"]})
+def _entry_text(described: dict[str, Any], *, payload: bool) -> str:
+    places = sorted({(row["file"], row["sheet"]) for row in described["rows"]})
     numbers = {
-        place: [str(row["row"]) for row in told["rows"] if (row["file"], row["sheet"]) == place] for place in places
+        place: [str(row["row"]) for row in described["rows"] if (row["file"], row["sheet"]) == place]
+        for place in places
     }
     from_rows = "; ".join(
         f"{file}{f' {sheet}' if sheet else ''} rows {', '.join(numbers[file, sheet])}" for file, sheet in places
     )
-    lines = [f"{told['operation']} {told['key']}: {told['state']}" + (f", {told['reason']}" if told["reason"] else "")]
-    lines.append(f"  from     {from_rows} (mapping {told['mapping']} {told['mapping_hash'][:12]}, run {told['run']})")
-    if told["service_order"]:
-        lines.append(f"  number   {told['service_order']} at the exchange")
-    if told["removed"]:
-        lines.append(f"  removed  payload and cells on {told['removed'][:10]}; hashes, states and totals stay")
-    lines += [f"  problem  {problem}" for problem in told["problems"]]
-    lines += _listed(Standing(**told["exception"])) if told["exception"] else []
+    lines = [
+        f"{described['operation']} {described['key']}: {described['state']}"
+        + (f", {described['reason']}" if described["reason"] else "")
+    ]
+    lines.append(
+        f"  from     {from_rows} (mapping {described['mapping']} {described['mapping_hash'][:12]}, run {described['run']})"
+    )
+    if described["service_order"]:
+        lines.append(f"  number   {described['service_order']} at the exchange")
+    if described["removed"]:
+        lines.append(f"  removed  payload and cells on {described['removed'][:10]}; hashes, states and totals stay")
+    lines += [f"  problem  {problem}" for problem in described["problems"]]
+    lines += _listing_lines(Standing(**described["exception"])) if described["exception"] else []
     lines += [
         f"  {event.at}  {event.before or 'planned'} -> {event.after}  {event.reason}".rstrip()
-        for event in told["events"]
+        for event in described["events"]
     ]
     lines += [
         f"  attempt {attempt.number}: {attempt.outcome or 'no answer known'} {attempt.status or ''}".rstrip()
-        for attempt in told["attempts"]
+        for attempt in described["attempts"]
     ]
     if payload:
-        lines.append(msgspec.json.format(bytes(told["payload"]), indent=2).decode())
+        lines.append(msgspec.json.format(bytes(described["payload"]), indent=2).decode())
     return "\n".join(lines)
 
 
-def _listed(standing: Standing) -> list[str]:
+def _listing_lines(standing: Standing) -> list[str]:
     """What the exchange's listing showed to be wrong, and what to do; nothing if the state of the entry says it all."""
     from loadsheet.reconcile import REMEDIES, Verdict  # noqa: PLC0415 (slow to import, and seldom needed)
 
@@ -152,7 +158,7 @@ def runs(*, limit: int, state: Path | None, config: Path | None, as_json: bool) 
         )
         return
     unfinished = {one: {run.name for name, run in latest if name == one and not run.finished_at} for one in every}
-    whose = ["Shipper"] if several else []
+    shipper_head = ["Shipper"] if several else []
     rows = [
         [
             *([name] if several else []),
@@ -164,13 +170,13 @@ def runs(*, limit: int, state: Path | None, config: Path | None, as_json: bool) 
         ]
         for name, run in found
     ]
-    print_table([*whose, "Run", "Started", "Finished", "Exit code", "Entries"], rows)
+    print_table([*shipper_head, "Run", "Started", "Finished", "Exit code", "Entries"], rows)
 
 
 def _latest(settings: Settings | SettingsError, limit: int, *, several: bool) -> list[Run]:
     """The latest runs of one shipper; of several, one whose ledger or settings cannot be read is said and passed over."""
     try:
-        one = sound(settings)
+        one = settings_or_raise(settings)
         with ledger_to_read(one) as ledger:
             return ledger.queries.runs(limit)
     except (LedgerError, SettingsError) as error:

@@ -13,30 +13,30 @@ from loadsheet.reading import fold
 from loadsheet.settings import Settings
 
 
-def fields_told(ledger: Ledger, entries: Sequence[Entry], field: str, settings: Settings) -> list[dict[str, Any]]:
+def field_details(ledger: Ledger, entries: Sequence[Entry], field: str, settings: Settings) -> list[dict[str, Any]]:
     """What is known about a field of each entry that has it. Raises click.BadParameter if none of them does."""
-    told, lacking = [], []
+    details, lacking = [], []
     for entry in entries:
         if entry.removed:
             lacking.append(f"{entry.operation} {entry.key}: its values were removed on {entry.removed[:10]}")
             continue
         if not entry.payload:
-            said = "; ".join(str(problem) for problem in entry.problems) or entry.reason
-            lacking.append(f"{entry.operation} {entry.key} has no record: {said}")
+            reason = "; ".join(str(problem) for problem in entry.problems) or entry.reason
+            lacking.append(f"{entry.operation} {entry.key} has no record: {reason}")
             continue
         try:
-            told.append(_told(ledger, entry, field, settings))
+            details.append(_details(ledger, entry, field, settings))
         except KeyError as unknown:
             lacking.append(f"{entry.operation} {entry.key}: {unknown.args[0]}")
-    if lacking and not told:
+    if lacking and not details:
         raise click.BadParameter("\n".join(lacking))
-    return told
+    return details
 
 
-def field_shown(told: dict[str, Any]) -> str:
+def field_text(details: dict[str, Any]) -> str:
     """The same as lines for people."""
-    lines = [f"{told['operation']} {told['key']} ({told['state']}, run {told['run']})"]
-    for value in told["values"]:
+    lines = [f"{details['operation']} {details['key']} ({details['state']}, run {details['run']})"]
+    for value in details["values"]:
         lines.append(f"  {value['field']} = {value['value']}")
         if not value["cells"]:
             lines.append("    from     the mapping itself; no cell of the file")
@@ -47,11 +47,11 @@ def field_shown(told: dict[str, Any]) -> str:
             lines.append(f"    and {value['cells_in_all'] - len(value['cells'])} cells more")
         if value["leaf"]:
             lines.append(f"    by       {value['leaf_at']} {value['leaf']}")
-    lines.append(f"  mapping {told['mapping']} version {told['mapping_version']}, hash {told['mapping_hash']}")
-    return "\n".join([*lines, *([f"  {told['note']}"] if told["note"] else [])])
+    lines.append(f"  mapping {details['mapping']} version {details['mapping_version']}, hash {details['mapping_hash']}")
+    return "\n".join([*lines, *([f"  {details['note']}"] if details["note"] else [])])
 
 
-def _told(ledger: Ledger, entry: Entry, field: str, settings: Settings) -> dict[str, Any]:
+def _details(ledger: Ledger, entry: Entry, field: str, settings: Settings) -> dict[str, Any]:
     drop, origin = ledger.queries.drop(entry.drop), ledger.queries.origin(entry.drop)
     mapping, note = _mapping(drop, settings)
     labels = {(source.table, source.column): [source.label] for found in origin.lineage.values() for source in found}

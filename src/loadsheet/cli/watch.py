@@ -15,10 +15,9 @@ import click
 import msgspec
 
 from loadsheet import pipeline
-from loadsheet.cli import ending
-from loadsheet.cli.connections import check_exchange, dispatcher_for, held_ledger, say_strays
-from loadsheet.cli.ledger_reading import ledger_to_read
-from loadsheet.cli.moments import clock
+from loadsheet.cli import run_to_exit_code
+from loadsheet.cli.connections import check_exchange, dispatcher_for, say_strays
+from loadsheet.cli.ledger_access import clock, held_ledger, ledger_to_read
 from loadsheet.cli.options import (
     CONFIG,
     EXCHANGE,
@@ -29,14 +28,14 @@ from loadsheet.cli.options import (
     any_allows_root,
     load_each,
     serves_all,
-    sound,
+    settings_or_raise,
     together,
-    worst_of,
+    worst_exit_code,
 )
 from loadsheet.cli.output import print_lines, say
 from loadsheet.cli.run_end import RunEnd
-from loadsheet.cluster import enqueue as workers
-from loadsheet.cluster.schedules import SharedTimetable, Timetable
+from loadsheet.cluster import enqueue
+from loadsheet.cluster.timetable import SharedTimetable, Timetable
 from loadsheet.file_modes import write_privately
 from loadsheet.inbox import make_inbox
 from loadsheet.internal_errors import listed
@@ -52,7 +51,7 @@ from loadsheet.settings import Settings
 from loadsheet.settings.places import shown as place_shown
 from loadsheet.stages import Dispatcher, Result
 from loadsheet.watch import Bell, Ended, Watch
-from loadsheet.watch import watch as keep_watching
+from loadsheet.watch import watch as run_watches
 
 INTERRUPTED = 130
 
@@ -88,33 +87,35 @@ def watch(
     )
     write_privately(say, allow_root=any_allows_root(found.values()))
     with ExitStack() as stack:
-        held = {name: _held(name, settings, stack, several=len(found) > 1) for name, settings in found.items()}
+        held = {
+            name: _hold_or_report(name, settings, stack, several=len(found) > 1) for name, settings in found.items()
+        }
         missing = {name: one for name, one in held.items() if isinstance(one, int)}
         codes = list(missing.values())  # of the shippers that are not watched, or no more
         if len(missing) == len(held):
-            return worst_of(codes)
+            return worst_exit_code(codes)
         board = stack.enter_context(monitoring.serve_status(_shared(config, found), say))
         for name, code in missing.items():
             board.ended(name, code, "it is not watched")
-        mine = [one for one in held.values() if isinstance(one, _Held)]
+        mine = [one for one in held.values() if isinstance(one, _HeldShipper)]
         bell = stack.enter_context(Bell([one.settings for one in mine], _warn))
-        desk = _Desk(board, as_json, several=len(found) > 1, codes=codes, stopping=bell.signals)
-        watches = [_watch(one, desk) for one in mine]
+        context = _WatchContext(board, as_json, several=len(found) > 1, codes=codes, stopping=bell.signals)
+        watches = [_watch(one, context) for one in mine]
         say(f"watching {', '.join(place_shown(one.settings.inbox) for one in watches)}")
         if serves_all(found):
             say_strays(config, found)
         try:
-            stopped_by = keep_watching(watches, bell, turned=board.checked)
+            stopped_by = run_watches(watches, bell, on_turn=board.checked)
         except LoadsheetError as error:
             if not codes:
                 raise
             _warn(str(error))
-            return worst_of([*codes, error.exit_code])
+            return worst_exit_code([*codes, error.exit_code])
     say("stopped; what is left is for the next start")
     return INTERRUPTED if stopped_by == signal.SIGINT else 0
 
 
-class _Desk(NamedTuple):
+class _WatchContext(NamedTuple):
     """What the watches of all shippers share; `stopping` holds the signals that ask to stop, as they come."""
 
     board: monitoring.WatchStatus
@@ -130,7 +131,7 @@ def _shared(config: Path | None, found: Mapping[str, Settings | SettingsError]) 
     return Settings.load(config) if more or isinstance(first, SettingsError) else first
 
 
-class _Held(NamedTuple):
+class _HeldShipper(NamedTuple):
     """What is held for one shipper, until `stack` is closed, and the runs that are due there by a schedule. Where others share the ledger,
     each run has a dispatcher of its own (None).
     """
@@ -143,36 +144,38 @@ class _Held(NamedTuple):
     timetable: Timetable | SharedTimetable
 
 
-def _held(name: str, settings: Settings | SettingsError, stack: ExitStack, *, several: bool) -> _Held | int:
+def _hold_or_report(
+    name: str, settings: Settings | SettingsError, stack: ExitStack, *, several: bool
+) -> _HeldShipper | int:
     """What is held for one shipper. If it cannot be had and there are others, that is said, and what comes back is an exit code."""
     if not several:
-        return _hold(sound(settings), stack, _warn)
-    held: list[_Held] = []
+        return _hold(settings_or_raise(settings), stack, _warn)
+    held: list[_HeldShipper] = []
     own = stack.enter_context(ExitStack())
 
     def hold() -> int:
-        held.append(_hold(sound(settings), own, _naming(name)))
+        held.append(_hold(settings_or_raise(settings), own, _warn_about(name)))
         return 0
 
     def missing(why: str) -> None:
         _warn(f"{name}: {why}; this shipper is not watched")
 
-    code = ending(hold, missing)
+    code = run_to_exit_code(hold, missing)
     if code:
         own.close()
     return held[0] if held else code
 
 
-def _hold(settings: Settings, stack: ExitStack, warn: Callable[[str], None]) -> _Held:
+def _hold(settings: Settings, stack: ExitStack, warn: Callable[[str], None]) -> _HeldShipper:
     for broken in load_folder(settings.mappings, settings.assumptions).broken:  # said at once, not by the first run
         warn(str(broken.problem))
     make_inbox(settings)
     ledger = stack.enter_context(_ledger(settings))
     if settings.is_shared:
         check_exchange(settings)
-        return _Held(settings, ledger, None, stack, warn, SharedTimetable(settings, who()))
+        return _HeldShipper(settings, ledger, None, stack, warn, SharedTimetable(settings, who()))
     dispatcher = stack.enter_context(dispatcher_for(settings))
-    return _Held(settings, ledger, dispatcher, stack, warn, Timetable(settings, ledger, clock()))
+    return _HeldShipper(settings, ledger, dispatcher, stack, warn, Timetable(settings, ledger, clock()))
 
 
 def _ledger(settings: Settings) -> AbstractContextManager[Ledger]:
@@ -185,22 +188,22 @@ def _ledger(settings: Settings) -> AbstractContextManager[Ledger]:
     return ledger_to_read(settings)
 
 
-def _watch(held: _Held, desk: _Desk) -> Watch:
+def _watch(held: _HeldShipper, context: _WatchContext) -> Watch:
     settings, ledger, _dispatcher, stack, warn, timetable = held
 
     def close(why: LoadsheetError) -> None:
-        desk.codes.append(why.exit_code)
+        context.codes.append(why.exit_code)
         stack.close()
 
     return Watch(
         settings,
-        partial(_run_once if not desk.several else _guarded, held, desk),
+        partial(_run_once if not context.several else _run_isolated, held, context),
         lambda: ledger.queries.count_in(State.READY, State.SENDING, State.UNKNOWN),
         warn,
         close,
         partial(_due_s, settings, ledger),
         timetable.due_s,
-        partial(workers.is_wanted, settings) if settings.is_shared else lambda: False,
+        partial(enqueue.is_run_pending, settings) if settings.is_shared else lambda: False,
     )
 
 
@@ -211,16 +214,16 @@ def _due_s(settings: Settings, ledger: Ledger) -> float | None:
     return None if due is None else (due - now).total_seconds()
 
 
-def _guarded(held: _Held, desk: _Desk) -> Ended:
+def _run_isolated(held: _HeldShipper, context: _WatchContext) -> Ended:
     """One run of one of several shippers: a fault of ours in it ends the watch of this one only."""
     ended: list[Ended] = []
     why: list[str] = []
 
     def do() -> int:
-        ended.append(_run_once(held, desk))
+        ended.append(_run_once(held, context))
         return 0
 
-    code = ending(do, why.append)
+    code = run_to_exit_code(do, why.append)
     if ended:
         return ended[0]
     error = LoadsheetError(why[0])
@@ -228,19 +231,21 @@ def _guarded(held: _Held, desk: _Desk) -> Ended:
     raise error
 
 
-def _run_once(held: _Held, desk: _Desk) -> Ended:
+def _run_once(held: _HeldShipper, context: _WatchContext) -> Ended:
     settings = held.settings
-    board, began = desk.board, clock()()
-    if settings.is_shared and workers.want(settings, began):
-        held.timetable.ran(began)
+    board, began = context.board, clock()()
+    if settings.is_shared and enqueue.enqueue_run(settings, began):
+        held.timetable.record_run(began)
         return Ended(0, None, queued=True)
     if late := held.timetable.late():
-        whose = f"{settings.shipper}: " if desk.several else ""
-        say(f"{whose}catching up: {late}")
-    with RunEnd(settings, partial(_to_correct, held)) as end:
-        result = run_with_hooks(settings, lambda: _night(held, desk, end), clock=clock(), say=say, watch_status=board)
-        result = end.agree(result)
-        _show(settings, result, desk)
+        prefix = f"{settings.shipper}: " if context.several else ""
+        say(f"{prefix}catching up: {late}")
+    with RunEnd(settings, partial(_ledger_for_corrections, held)) as end:
+        result = run_with_hooks(
+            settings, lambda: _run_pipeline(held, context, end), clock=clock(), say=say, watch_status=board
+        )
+        result = end.correct_if_changed(result)
+        _print_run(settings, result, context)
     if result.undone:
         board.ended(settings.shipper, result.exit_code, listed(result.undone))
     stopped = result.stopped
@@ -248,36 +253,38 @@ def _run_once(held: _Held, desk: _Desk) -> Ended:
         say(f"loadsheet: {stopped}")
         stopped = None
     if stopped is None:
-        held.timetable.ran(began)
+        held.timetable.record_run(began)
     return Ended(result.exit_code, stopped, result.left)
 
 
-def _show(settings: Settings, result: Result, desk: _Desk) -> None:
+def _print_run(settings: Settings, result: Result, context: _WatchContext) -> None:
     for problem in result.left:
         say(str(problem))
     summary = result.reports.summary
-    if desk.as_json:
-        told = msgspec.Raw(summary.to_json())
-        shown = {"shipper": settings.shipper, "summary": told} if desk.several else told
+    if context.as_json:
+        summary_json = msgspec.Raw(summary.to_json())
+        shown = {"shipper": settings.shipper, "summary": summary_json} if context.several else summary_json
         print_lines([msgspec.json.format(msgspec.json.encode(shown), indent=-1).decode()])
     else:
-        whose = f"{settings.shipper}: " if desk.several else ""
-        print_lines([whose + _line(summary, result.reports.place or result.reports.folder)])
+        prefix = f"{settings.shipper}: " if context.several else ""
+        print_lines([prefix + _summary_line(summary, result.reports.place or result.reports.folder)])
 
 
-def _night(held: _Held, desk: _Desk, end: RunEnd) -> Result:
+def _run_pipeline(held: _HeldShipper, context: _WatchContext, end: RunEnd) -> Result:
     settings = held.settings
-    with _for_a_run(held, desk.stopping) as (ledger, dispatcher):
-        return end.wind_up(ledger, pipeline.run(settings, ledger, dispatcher, progress=desk.board.progress))
+    with _run_resources(held, context.stopping) as (ledger, dispatcher):
+        return end.archive_and_purge(
+            ledger, pipeline.run(settings, ledger, dispatcher, progress=context.board.progress)
+        )
 
 
-def _to_correct(held: _Held) -> AbstractContextManager[Ledger]:
+def _ledger_for_corrections(held: _HeldShipper) -> AbstractContextManager[Ledger]:
     """The ledger for what a run came to after all."""
     return held_ledger(held.settings) if held.dispatcher is None else nullcontext(held.ledger)
 
 
 @contextmanager
-def _for_a_run(held: _Held, stopping: Sequence[int]) -> Iterator[tuple[Ledger, Dispatcher]]:
+def _run_resources(held: _HeldShipper, stopping: Sequence[int]) -> Iterator[tuple[Ledger, Dispatcher]]:
     """The ledger and the dispatcher of one run: those that are held, or new ones where others share the ledger."""
     if held.dispatcher is not None:
         # a signal may come long before there is anything to send
@@ -287,15 +294,15 @@ def _for_a_run(held: _Held, stopping: Sequence[int]) -> Iterator[tuple[Ledger, D
         yield ledger, dispatcher
 
 
-def _naming(name: str) -> Callable[[str], None]:
+def _warn_about(name: str) -> Callable[[str], None]:
     return lambda text: _warn(f"{name}: {text}")
 
 
-def _line(summary: RunSummary, folder: Path) -> str:
+def _summary_line(summary: RunSummary, folder: Path) -> str:
     files = sum(len(drop.files) for drop in summary.drops)
     counts = ", ".join(f"{count:,} {state}" for state, count in summary.entries.items()) or "nothing to send"
-    told = f"exit code {summary.exit_code}, reports in {place_shown(folder)}"
-    return f"{summary.finished_at} run {summary.run}: {files} file{'s' if files != 1 else ''}, {counts}; {told}"
+    summary_json = f"exit code {summary.exit_code}, reports in {place_shown(folder)}"
+    return f"{summary.finished_at} run {summary.run}: {files} file{'s' if files != 1 else ''}, {counts}; {summary_json}"
 
 
 def _warn(text: str) -> None:

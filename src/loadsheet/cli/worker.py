@@ -47,26 +47,26 @@ def worker(*, config: Path | None, only: tuple[str, ...], places: int | None, on
         from loadsheet.cluster.runs import run_due  # noqa: PLC0415 (the queue is an option, which need not be installed)
         from loadsheet.cluster.worker import serve  # noqa: PLC0415
     except ModuleNotFoundError as missing:
-        told = f"a worker needs the extra `fleet` ({missing.name} is not installed): pip install 'loadsheet[fleet]'"
-        raise SettingsError(told) from None
-    with run_log.opened(settings), _asked() as asked, monitoring.serve_status(settings, say) as board:
+        message = f"a worker needs the extra `fleet` ({missing.name} is not installed): pip install 'loadsheet[fleet]'"
+        raise SettingsError(message) from None
+    with run_log.opened(settings), _signals_handled() as requests, monitoring.serve_status(settings, say) as board:
         code = serve(
             config,
             names,
             places=places,
             say=say,
-            stopping=asked.stopping,
+            stopping=requests.stopping,
             once=once,
-            reread=asked.reread,
-            turned=board.checked,
+            reread=requests.reread,
+            on_turn=board.checked,
             run=partial(run_due, command=invoke),
         )
-    if asked.signal:
-        return TERMINATED if asked.signal == signal.SIGTERM else INTERRUPTED
+    if requests.signal:
+        return TERMINATED if requests.signal == signal.SIGTERM else INTERRUPTED
     return code
 
 
-class _Asked:
+class _Requests:
     """What signals asked for."""
 
     def __init__(self) -> None:
@@ -86,13 +86,13 @@ class _Asked:
 
 
 @contextmanager
-def _asked() -> Iterator[_Asked]:
-    asked = _Asked()
-    handlers = {number: signal.signal(number, asked.stop) for number in (signal.SIGINT, signal.SIGTERM)}
+def _signals_handled() -> Iterator[_Requests]:
+    requests = _Requests()
+    handlers = {number: signal.signal(number, requests.stop) for number in (signal.SIGINT, signal.SIGTERM)}
     if hasattr(signal, "SIGHUP"):
-        handlers[signal.SIGHUP] = signal.signal(signal.SIGHUP, asked.read_again)
+        handlers[signal.SIGHUP] = signal.signal(signal.SIGHUP, requests.read_again)
     try:
-        yield asked
+        yield requests
     finally:
         for number, handler in handlers.items():
             signal.signal(number, handler)

@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
-from loadsheet.cli.options import CONFIG, JSON, load_each, sound, together
+from loadsheet.cli.options import CONFIG, JSON, load_each, settings_or_raise, together
 from loadsheet.cli.output import print_json, print_lines, print_table, say
-from loadsheet.cluster.schedules import Stands, standing
+from loadsheet.cluster.timetable import ScheduleStatus, schedule_statuses
 from loadsheet.ledger.codec import stamp
 from loadsheet.ledger.shared import overview
 from loadsheet.ledger.shared.opening import shared
@@ -19,7 +19,7 @@ from loadsheet.problems import SettingsError
 from loadsheet.settings import Settings
 
 _MINUTE_S, _HOUR_S, _DAY_S = 60, 3_600, 86_400
-_TAKEOVERS_TOLD = 20  # the newest
+_TAKEOVERS_SHOWN = 20  # the newest
 _ALONE = "the ledger is a file: one process at a time works on it, and there are no workers (database)"
 
 
@@ -30,7 +30,7 @@ def workers(*, config: Path | None, as_json: bool) -> None:
 
     One that was silent for longer than `takeover_s` is taken for dead. Exits 75 if the database cannot be reached.
     """
-    profiles = _sharing(load_each(config))
+    profiles = _shared_profiles(load_each(config))
     if not profiles:
         if as_json:
             print_json({"shared": False})
@@ -40,14 +40,14 @@ def workers(*, config: Path | None, as_json: bool) -> None:
     settings = next(iter(profiles.values()))
     with shared(settings.database_url) as engine, engine.connect() as connection:
         fleet = overview.seen(connection, settings.takeover_s)
-        schedules = standing(connection, profiles) if overview.is_made(connection) else []
+        schedules = schedule_statuses(connection, profiles) if overview.is_made(connection) else []
     if as_json:
-        print_json(_told(fleet, schedules))
+        print_json(_as_json(fleet, schedules))
     else:
         _print(fleet, schedules)
 
 
-def _sharing(every: Mapping[str, Settings | SettingsError]) -> dict[str, Settings]:
+def _shared_profiles(every: Mapping[str, Settings | SettingsError]) -> dict[str, Settings]:
     """The shippers whose ledgers are shared, on the database of the first of them. What is wrong with one of several is said."""
     found: dict[str, Settings] = {}
     for name, settings in every.items():
@@ -56,16 +56,16 @@ def _sharing(every: Mapping[str, Settings | SettingsError]) -> dict[str, Setting
         elif settings.is_shared and settings.database == next(iter(found.values()), settings).database:
             found[name] = settings
     if not found and all(isinstance(settings, SettingsError) for settings in every.values()):
-        sound(next(iter(every.values())))
+        settings_or_raise(next(iter(every.values())))
     return found
 
 
-def _print(fleet: Fleet, schedules: Sequence[Stands]) -> None:
+def _print(fleet: Fleet, schedules: Sequence[ScheduleStatus]) -> None:
     alive, waiting, day = fleet.alive, fleet.waiting, len(fleet.takeovers)
     oldest = f", the oldest for {_span(fleet.oldest_s)}" if waiting else ""
     live, wait, taken = ("s live", " lives")[alive == 1], ("wait", "waits")[waiting == 1], "s" * (day != 1)
-    told = f"{alive:,} worker{live}; {waiting:,} {wait} in the queue{oldest}; {day:,} takeover{taken} within a day"
-    print_lines([told])
+    headline = f"{alive:,} worker{live}; {waiting:,} {wait} in the queue{oldest}; {day:,} takeover{taken} within a day"
+    print_lines([headline])
     place = ("Host", "Process", "Version", "Since", "Seen")
     heads = ["Worker", "State", *place, "Serves", "Does now", "Done"]
     _table(heads, [_worker(one, fleet.at) for one in fleet.workers])
@@ -106,7 +106,7 @@ def _pace(one: Told) -> list[Any]:
     ]
 
 
-def _schedule(one: Stands) -> list[Any]:
+def _schedule(one: ScheduleStatus) -> list[Any]:
     last = "" if one.last is None else _minute(one.last.due)
     missed = f", {one.last.caught_up:,} missed before it" if one.last is not None and one.last.caught_up else ""
     by = "" if one.last is None else one.last.by
@@ -126,33 +126,33 @@ def _span(seconds: float) -> str:
     return f"{seconds / _HOUR_S:.0f} h" if seconds < 2 * _DAY_S else f"{seconds / _DAY_S:.0f} days"
 
 
-def _told(fleet: Fleet, schedules: Sequence[Stands]) -> dict[str, Any]:
+def _as_json(fleet: Fleet, schedules: Sequence[ScheduleStatus]) -> dict[str, Any]:
     return {
         "shared": True,
         "at": stamp(fleet.at),
         "alive": fleet.alive,
-        "workers": [_told_worker(one) for one in fleet.workers],
+        "workers": [_worker_json(one) for one in fleet.workers],
         "waiting": fleet.waiting,
         "oldest_s": round(fleet.oldest_s, 3),
         "queue": [{**one._asdict(), "oldest_s": round(one.oldest_s, 3)} for one in fleet.queue],
         "takeovers_of_day": len(fleet.takeovers),
         "takeovers_ever": fleet.takeovers_ever,
-        "takeovers": [_told_takeover(one) for one in fleet.takeovers[:_TAKEOVERS_TOLD]],
+        "takeovers": [_takeover_json(one) for one in fleet.takeovers[:_TAKEOVERS_SHOWN]],
         "paces": [{**one._asdict(), "paused_s": round(one.paused_s, 3)} for one in fleet.paces],
-        "schedules": [_told_schedule(one) for one in schedules],
+        "schedules": [_schedule_json(one) for one in schedules],
     }
 
 
-def _told_worker(one: Worker) -> dict[str, Any]:
-    told = {**one._asdict(), "state": one.state, "since": stamp(one.since), "seen": stamp(one.seen)}
-    return {name: value for name, value in told.items() if name not in ("alive", "ended")}
+def _worker_json(one: Worker) -> dict[str, Any]:
+    headline = {**one._asdict(), "state": one.state, "since": stamp(one.since), "seen": stamp(one.seen)}
+    return {name: value for name, value in headline.items() if name not in ("alive", "ended")}
 
 
-def _told_takeover(one: Takeover) -> dict[str, Any]:
+def _takeover_json(one: Takeover) -> dict[str, Any]:
     return {**one._asdict(), "at": stamp(one.at)}
 
 
-def _told_schedule(one: Stands) -> dict[str, Any]:
+def _schedule_json(one: ScheduleStatus) -> dict[str, Any]:
     last = one.last
     fired = last and {"due": stamp(last.due), "at": stamp(last.at), "by": last.by, "caught_up": last.caught_up}
     where = {"shipper": one.shipper, "schedule": one.schedule.expression, "zone": one.schedule.zone}

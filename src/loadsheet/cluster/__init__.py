@@ -1,1 +1,1 @@
-"""The fleet: processes on several machines that share a ledger, and what they agree on: who does what, at what pace, and when."""
+"""The fleet: processes on several machines that share one ledger on PostgreSQL, with one job queue, one rate and one timetable."""

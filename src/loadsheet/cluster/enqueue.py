@@ -1,4 +1,4 @@
-"""What a watch leaves to the workers: the runs of a ledger that they serve, while one of them lives."""
+"""A watch hands its runs to the workers: it queues a run while a worker that serves the ledger is alive."""
 
 from datetime import datetime
 
@@ -10,8 +10,8 @@ from loadsheet.ledger.shared.workers import living
 from loadsheet.settings import Settings
 
 
-def want(settings: Settings, now: datetime) -> bool:
-    """Have a worker run this ledger; False, and nothing done, if none lives that serves it. Raises LedgerGone."""
+def enqueue_run(settings: Settings, now: datetime) -> bool:
+    """Queue a run of this ledger. Returns False and does nothing if no live worker serves it. Raises LedgerGone."""
     with shared(settings.database_url) as engine, engine.begin() as connection:
         if not _is_served(connection, settings):
             return False
@@ -19,8 +19,8 @@ def want(settings: Settings, now: datetime) -> bool:
         return True
 
 
-def is_wanted(settings: Settings) -> bool:
-    """Whether a run of this ledger waits for a worker, or is being done by one, and one lives. Raises LedgerGone."""
+def is_run_pending(settings: Settings) -> bool:
+    """Whether a run of this ledger is queued or in progress, and a worker that serves it is alive. Raises LedgerGone."""
     with shared(settings.database_url) as engine, engine.connect() as connection:
         is_open = jobs.wanted(connection, address_of(settings.database_url)) is not None
         return is_open and _is_served(connection, settings)

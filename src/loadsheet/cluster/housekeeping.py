@@ -1,7 +1,7 @@
-"""What keeps a fleet going beside the work itself: signs of life, lost jobs found again, schedules looked at, old things removed.
+"""Housekeeping of a worker: heartbeats, recovery of lost jobs and runs, schedules, removal of old rows.
 
-Owns: how often. It has threads and connections of its own, so that nothing holds it up; what goes wrong in it is said once and
-tried again.
+Owns: how often each happens. It has its own threads and connections, so that runs cannot delay it. An error is logged once and the
+task is tried again.
 """
 
 import threading
@@ -11,10 +11,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from loadsheet import run_log
-from loadsheet.cluster import schedules
-from loadsheet.cluster.outage import Outage
-from loadsheet.cluster.queue import Queue
-from loadsheet.cluster.shippers import Served
+from loadsheet.cluster import timetable
+from loadsheet.cluster.job_queue import Outage, Queue
+from loadsheet.cluster.served_shippers import ServedShippers
 from loadsheet.ledger.codec import stamp
 from loadsheet.ledger.postgres import address_of
 from loadsheet.ledger.shared import Engine, fires, jobs, recovery, workers
@@ -23,16 +22,16 @@ from loadsheet.ledger.tenure import BEATS
 from loadsheet.problems import LedgerError, LedgerGone
 
 _MINUTE_S, _HOUR_S = 60.0, 3600.0
-_REAP_S = 1.0  # so often it is looked for workers that have fallen silent
+_REAP_S = 1.0  # seconds between two searches for dead workers
 
 
 class Housekeeping:
-    """Keeps house for one worker; `enrolled` is how it stands in the register."""
+    """The housekeeping of one worker; `enrolled` returns its row in the register of workers."""
 
     def __init__(
         self,
         engine: Engine,
-        served: Served,
+        served: ServedShippers,
         queue: Queue,
         outage: Outage,
         *,
@@ -44,24 +43,24 @@ class Housekeeping:
         self._outage, self._takeover_s, self._jobs_days = outage, takeover_s, jobs_days
         self._ended = threading.Event()
         self._orphans: set[int] = set()
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
         self.rounds = 0
-        self._seen = time.monotonic()
+        self._last_attempt = time.monotonic()
         self._beat_at = 0.0
         self._due: dict[Callable[[], None], float] = {self._sweep: 0.0, self._tick: 0.0, self._purge: 0.0}
 
-    def live(self) -> None:
-        """Give signs of life until `end`. In a thread of its own: the chores of hundreds of ledgers take their time."""
+    def send_heartbeats(self) -> None:
+        """Send heartbeats until `end`. Runs in a thread of its own: the chores of hundreds of ledgers take long."""
         while not self._ended.is_set():
             if time.monotonic() >= self._beat_at:
                 self._beat_at = time.monotonic() + self._takeover_s / BEATS
-                self._tried(self._beat)
-            self._tried(self._reap)
-            self._seen = time.monotonic()
+                self._try(self._beat)
+            self._try(self._reap)
+            self._last_attempt = time.monotonic()
             self._ended.wait(min(self._takeover_s / BEATS, _REAP_S))
 
     def run(self) -> None:
-        """Keep house until `end`."""
+        """Do the chores when they are due, until `end`."""
         while not self._ended.is_set():
             for chore in [chore for chore, due in self._due.items() if due <= time.monotonic()]:
                 self._due[chore] = self._do(chore)
@@ -69,72 +68,74 @@ class Housekeeping:
             self._ended.wait(max(0.0, min(self._due.values()) - time.monotonic()))
 
     @property
-    def quiet_s(self) -> float:
-        """For how many seconds there was no attempt to give a sign of life, beyond the pause between two."""
-        return time.monotonic() - self._seen - self._takeover_s / BEATS
+    def stalled_s(self) -> float:
+        """Seconds that a heartbeat is overdue; negative while none is."""
+        return time.monotonic() - self._last_attempt - self._takeover_s / BEATS
 
     def end(self) -> None:
         """Stop."""
         self._ended.set()
 
-    def leave(self) -> None:
-        """Leave the register; if that cannot be told, we are taken for dead soon."""
+    def deregister(self) -> None:
+        """Leave the register of workers. If that fails, the others soon take this worker for dead."""
         name = self._enrolled().name
-        self._tried(lambda: self._leave(name))
+        self._try(lambda: self._deregister(name))
 
     def _do(self, chore: Callable[[], None]) -> float:
-        """Do a chore; returns when it is due again."""
-        if not self._tried(chore):
+        """Do a chore; returns when it is due again, by the clock of `time.monotonic`."""
+        if not self._try(chore):
             return time.monotonic() + self._takeover_s / BEATS
         if chore == self._tick:
             return _next_minute()
         return time.monotonic() + (self._takeover_s if chore == self._sweep else _HOUR_S)
 
-    def _tried(self, chore: Callable[[], None]) -> bool:
+    def _try(self, chore: Callable[[], None]) -> bool:
         try:
             chore()
         except LedgerGone as error:
             self._outage.begins(str(error))
             return False
         except LedgerError as error:
-            self._once(str(error))
+            self._log_once(str(error))
             return False
         self._outage.ends()
         return True
 
     def _beat(self) -> None:
-        """We live."""
-        number, hands = self._queue.number, self._queue.hands
+        """Record the heartbeat of this worker and put back jobs that the queue gave us but that do not run."""
+        worker_id, running = self._queue.worker_id, self._queue.running
         with self._engine.begin() as connection:
-            workers.beat(connection, self._enrolled(), [_told(one) for one in hands.values()], self._queue.done)
-            known = number is None or recovery.beat(connection, number)
-            doing = set() if number is None else recovery.doing_of(connection, number) - hands.keys()
-            orphans = doing & self._orphans  # seen twice: what is fetched just now is in no hand yet
-            if number is not None and (ours := orphans - self._queue.hands.keys()):
-                recovery.put_back(connection, ours, number)
+            workers.beat(
+                connection, self._enrolled(), [_describe_job(one) for one in running.values()], self._queue.done
+            )
+            known = worker_id is None or recovery.beat(connection, worker_id)
+            doing = set() if worker_id is None else recovery.doing_of(connection, worker_id) - running.keys()
+            orphans = doing & self._orphans  # seen twice: a job that was just fetched is not running yet
+            if worker_id is not None and (ours := orphans - self._queue.running.keys()):
+                recovery.put_back(connection, ours, worker_id)
             self._orphans = doing
-        if number is not None and not known:
-            self._queue.renew(number)
+        if worker_id is not None and not known:
+            self._queue.re_register(worker_id)
 
     def _reap(self) -> None:
-        """What others who do not live any more had in hand is for everybody."""
+        """Put back the jobs of workers that stopped sending heartbeats."""
         with self._engine.begin() as connection:
             lost = recovery.reap(connection, self._takeover_s)
         if lost:
             run_log.warning("jobs of others who are silent are put back", jobs=len(lost))
 
     def _sweep(self) -> None:
-        """Runs that died are wanted again."""
+        """Queue again the runs that died."""
         lost = recovery.sweep(self._engine, self._served.addresses.values(), self._takeover_s)
         if lost:
             run_log.warning("runs that died are wanted again", runs=lost)
 
     def _tick(self) -> None:
-        """Runs that are due go into the queue, in the transaction that says so."""
+        """Queue the runs that are due, in the transaction that records them."""
         name = self._enrolled().name
-        profiles = self._served.by_shipper  # once: the settings may be read again meanwhile
+        profiles = self._served.by_shipper  # read once: the settings may be reloaded meanwhile
         with self._engine.begin() as connection:
-            for fired in schedules.tick(connection, profiles, name):
+            for fired in timetable.tick(connection, profiles, name):
                 address = address_of(profiles[fired.shipper].database_url)
                 jobs.want_run(connection, address, jobs.SCHEDULE, stamp(fired.due.moment))
                 run_log.info(
@@ -142,24 +143,24 @@ class Housekeeping:
                 )
 
     def _purge(self) -> None:
-        """What is old goes."""
+        """Remove old jobs, workers and schedule records."""
         recovery.purge(self._engine, self._jobs_days, self._ended.is_set)
         with self._engine.begin() as connection:
             workers.forget(connection, max(self._jobs_days, 1))
             fires.forget(connection)
 
-    def _leave(self, name: str) -> None:
+    def _deregister(self, name: str) -> None:
         with self._engine.begin() as connection:
             workers.leave(connection, name)
 
-    def _once(self, text: str) -> None:
-        if text not in self._told:
-            self._told.add(text)
+    def _log_once(self, text: str) -> None:
+        if text not in self._reported:
+            self._reported.add(text)
             run_log.error("housekeeping", reason=text)
 
 
-def _told(arguments: Mapping[str, Any]) -> str:
-    """A job in words."""
+def _describe_job(arguments: Mapping[str, Any]) -> str:
+    """One line that describes a job."""
     words = (arguments.get("shipper"), "run", f"({arguments['reason']})" if "reason" in arguments else "")
     return " ".join(word for word in words if word)
 

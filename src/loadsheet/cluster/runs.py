@@ -1,7 +1,7 @@
-"""The runs of a worker, each in a process of its own: what goes wrong in one, memory included, is not the worker's.
+"""The runs of a worker, each in a process of its own: a crash or a memory leak in one does not touch the worker.
 
-Owns: how that process comes about and what its exit code means to the queue. It is forked from a server (`multiprocessing`'s) that has loaded
-what a run needs, which takes a second or two of a core each time it is done anew. The run itself says the rest: log, reports, notices.
+Owns: how the process starts and what its exit code means to the queue. It is forked from `multiprocessing`'s fork server, which has
+loaded what a run needs: loading takes one to two seconds of a core. The run itself writes log, reports and notices.
 """
 
 import os
@@ -12,14 +12,14 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from loadsheet import run_log
-from loadsheet.cluster.queue import PutBack
+from loadsheet.cluster.job_queue import Requeue
 from loadsheet.problems import LedgerBusy
 from loadsheet.settings import Settings
 
 Command = Callable[[list[str]], int]
-"""Does what these words say and returns the exit code; a function that another process can import."""
+"""Runs this command line and returns its exit code. Must be importable by another process."""
 
-LOOK_S = 0.2
+_POLL_S = 0.2
 TRY_AGAIN = 75
 _LOADED = (
     "loadsheet.cli.run",
@@ -32,38 +32,38 @@ _LOADED = (
 
 
 def run_due(settings: Settings, due: datetime, stopping: Sequence[int], *, command: Command) -> int:
-    """The run of a shipper that is wanted since a moment (aware), by the command line in another process; returns its exit code.
+    """Run the ledger of a shipper, due since `due` (aware), through the command line in another process. Returns the exit code.
 
-    Raises LedgerBusy for what may go well later (exit code 75), and PutBack if we were asked to stop before it was over: it has ended then,
-    and whoever begins it anew goes on from there.
+    Raises LedgerBusy on exit code 75 (try again later), and Requeue if the worker was told to stop first: the process has ended by then,
+    and the next run continues from there.
     """
     run_log.info("a run begins", shipper=settings.shipper, due=due.isoformat())
     context = get_context("forkserver")
     context.set_forkserver_preload(list(_LOADED))
-    process = context.Process(target=_run, args=(command, words(settings), dict(os.environ)))
+    process = context.Process(target=_run, args=(command, arguments(settings), dict(os.environ)))
     process.start()
-    asked = False
+    stop_requested = False
     while process.is_alive():
-        process.join(LOOK_S)
-        if stopping and not asked:
+        process.join(_POLL_S)
+        if stopping and not stop_requested:
             process.terminate()
-            asked = True
+            stop_requested = True
     code = process.exitcode
     run_log.info("a run ended", shipper=settings.shipper, exit_code=code)
-    if asked or (stopping and code):  # Ctrl-C reaches the run before we can ask it
-        raise PutBack
+    if stop_requested or (stopping and code):  # Ctrl-C reaches the run before we can ask it
+        raise Requeue
     if code == TRY_AGAIN:
         raise LedgerBusy(f"the run of {settings.shipper or 'the ledger'} could not go on (exit code 75)")
     return code or 0
 
 
-def _run(command: Command, words: list[str], environment: dict[str, str]) -> None:
+def _run(command: Command, arguments: list[str], environment: dict[str, str]) -> None:
     os.environ.clear()
     os.environ.update(environment)
-    sys.exit(command(words))
+    sys.exit(command(arguments))
 
 
-def words(settings: Settings) -> list[str]:
+def arguments(settings: Settings) -> list[str]:
     """The command line of a run with these settings, after `loadsheet`."""
     config = type(settings).file
     named = ["--config", str(Path(config).absolute())] if config and Path(config).is_file() else []

@@ -1,7 +1,7 @@
-"""A worker: a process that takes the runs of all ledgers it serves, each done by a process of its own.
+"""A worker: a process that does the runs of the ledgers it serves, each in a process of its own.
 
-Owns: what belongs together in it (places at the queue, housekeeping) and in which order that begins and ends. It can be killed at any
-moment: its jobs go to others, and what a run of it was sending is looked for by the next one.
+Owns: its threads (job queue, heartbeats, housekeeping) and the order in which they start and end. It can be killed at any time: its jobs
+go to other workers, and the next run looks up what a killed run was sending.
 """
 
 import os
@@ -19,41 +19,40 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, overload
 
+from loadsheet.backoff import Backoff
 from loadsheet.cluster.housekeeping import Housekeeping
-from loadsheet.cluster.outage import Outage
-from loadsheet.cluster.queue import PutBack, Queue
+from loadsheet.cluster.job_queue import Outage, Queue, Requeue
 from loadsheet.cluster.runs import TRY_AGAIN
-from loadsheet.cluster.shippers import Served
+from loadsheet.cluster.served_shippers import ServedShippers
 from loadsheet.ledger.postgres import shared_engine
 from loadsheet.ledger.postgres_opening import unique
 from loadsheet.ledger.shared import Engine, recovery
 from loadsheet.ledger.shared.jobs import make_tables
 from loadsheet.ledger.shared.workers import Enrolled
 from loadsheet.operations.expected_files import local_text, zone_of
-from loadsheet.pauses import Growing
 from loadsheet.problems import LoadsheetError
 from loadsheet.settings import Settings
 
-LOOK_S = 0.2
+POLL_S = 0.2
 _MINUTE_S = 60.0
 STUCK_S = 60.0
-"""A worker whose threads do nothing at all for so long is not well."""
+"""Seconds without any progress after which a worker counts as unhealthy."""
 RUN_AGAIN_MAX_S = 300.0
-"""The longest pause before a run is tried again that could not go on; the first is `retry_s`, and each is twice the one before."""
-BUSY_S = 1.0
-"""So often a run is tried whose ledger another process holds: that may be dead."""
-SAID_S = 3600.0
-"""What goes wrong again and again is said once in so long."""
+"""The longest pause before an interrupted run is retried, in seconds. The first is `retry_s`; each doubles."""
+BUSY_RETRY_S = 1.0
+"""Seconds between two attempts at a run whose ledger another process holds: that process may be dead."""
+REPEAT_S = 3600.0
+"""Seconds between two reports of the same error."""
 
 Say = Callable[[str], None]
 Run = Callable[[Settings, datetime, Sequence[int]], object]
-"""Runs the ledger of these settings, wanted since a moment (aware, UTC), until it is over or asked to stop by a signal in the sequence.
+"""Runs the ledger of these settings, due since a time (aware, UTC), until it is done or the sequence holds a signal to stop.
 
-PutBack: it is for others; LoadsheetError with exit code 75: it is tried again later; anything else that it raises is a fault."""
+Requeue: another worker may take it; LoadsheetError with exit code 75: it is retried later; any other exception is a fault."""
 
 
-class Asked(Sequence[int]):
-    """The signals that ask to stop, as they come: one in it as soon as the event is set."""
+class StopSignals(Sequence[int]):
+    """The signals that ask to stop: empty until the event is set, then one."""
 
     def __init__(self, event: threading.Event, number: int = 15) -> None:
         self._event, self._number = event, number
@@ -81,16 +80,16 @@ def serve(
     stopping: threading.Event,
     once: bool = False,
     reread: threading.Event | None = None,
-    turned: Callable[[], None] = lambda: None,
+    on_turn: Callable[[], None] = lambda: None,
 ) -> int:
     """Serve these shippers (none named: all that are declared) until `stopping` is set, or, if only `once`, until nothing is left to do
-    now. Returns an exit code.
+    now. Returns the exit code.
 
-    `places` are runs at the same time (None: `worker_places`). `reread` asks for the settings to be read again, `turned` hears of every
-    look while all is well. Raises SettingsError if there is nothing to serve, LedgerGone if the database cannot be reached now; when it
-    goes away later, that is waited out.
+    `places` is the number of runs at the same time (None: `worker_places`). `reread` asks for a reload of the settings; `on_turn` is called
+    every `POLL_S` seconds while the worker is healthy. Raises SettingsError if there is nothing to serve, LedgerGone if the database
+    cannot be reached at the start; a later outage is waited out.
     """
-    served, settings = Served(config, shippers, say), Settings.load(config)
+    served, settings = ServedShippers(config, shippers, say), Settings.load(config)
     name, most = unique(), places or settings.worker_places
     started = Enrolled(name, socket.gethostname(), os.getpid(), version("loadsheet"), (), most)
 
@@ -101,27 +100,29 @@ def serve(
     with ExitStack() as stack:
         stack.callback(engine.dispose)
         make_tables(engine, served.address)
-        crew = _Crew(engine, served, settings, run, places=most, say=say, stopping=stopping, enrolled=enrolled)
-        say(f"worker {name} serves {_named(served)}: {most} run{'s' if most != 1 else ''} at a time")
-        with crew.working():
-            while not stopping.wait(LOOK_S):
-                crew.check()
-                if crew.is_well:
-                    turned()
-                crew.see_to_settings(reread)
-                if once and crew.is_idle():
+        threads = _WorkerThreads(
+            engine, served, settings, run, places=most, say=say, stopping=stopping, enrolled=enrolled
+        )
+        say(f"worker {name} serves {_served_names(served)}: {most} run{'s' if most != 1 else ''} at a time")
+        with threads.working():
+            while not stopping.wait(POLL_S):
+                threads.check()
+                if threads.is_healthy:
+                    on_turn()
+                threads.reload_settings(reread)
+                if once and threads.is_idle():
                     break
     say("stopped; what is left is for others, or for the next start")
     return 0
 
 
-class _Crew:
+class _WorkerThreads:
     """The threads of a worker."""
 
     def __init__(
         self,
         engine: Engine,
-        served: Served,
+        served: ServedShippers,
         settings: Settings,
         run: Run,
         *,
@@ -132,15 +133,15 @@ class _Crew:
     ) -> None:
         self._engine, self._served, self._run, self._say, self._stopping = engine, served, run, say, stopping
         self._takeover_s = settings.takeover_s
-        self._said: dict[str, float] = {}  # what it was about, and when
-        self._pauses: dict[str, Growing] = {}  # of the shippers whose last run could not go on
-        self._reading: _Thread | None = None
+        self._said_at: dict[str, float] = {}  # when each subject was reported last
+        self._pauses: dict[str, Backoff] = {}  # by shipper, while its last run could not complete
+        self._reload_thread: _Thread | None = None
         self._look_at = time.monotonic() + _MINUTE_S
         outage = Outage(say)
         self.queue = Queue(
             served.address, places, queues=served.queues, do=self._do, outage=outage, failed=self._failed
         )
-        self.house = Housekeeping(
+        self.housekeeping = Housekeeping(
             engine,
             served,
             self.queue,
@@ -149,12 +150,15 @@ class _Crew:
             takeover_s=settings.takeover_s,
             jobs_days=settings.jobs_days,
         )
-        keeping = (_Thread(self.house.live, "signs of life"), _Thread(self.house.run, "housekeeping"))
-        self._threads = [_Thread(self.queue.run, "queue"), *keeping]
+        helpers = (
+            _Thread(self.housekeeping.send_heartbeats, "signs of life"),
+            _Thread(self.housekeeping.run, "housekeeping"),
+        )
+        self._threads = [_Thread(self.queue.run, "queue"), *helpers]
 
     @contextmanager
     def working(self) -> Iterator[None]:
-        """Work while the `with` block lasts; at its end what is under way ends or is put back, and what broke a thread is raised."""
+        """Work for the `with` block. At its end running jobs end or are requeued, and the error of a failed thread is raised."""
         for thread in self._threads:
             thread.start()
         try:
@@ -163,23 +167,23 @@ class _Crew:
             self._stopping.set()
             self.queue.stop()
             self._threads[0].join()  # signs of life are given until its last job is over
-            self.house.end()
+            self.housekeeping.end()
             for thread in self._threads:
                 thread.join()
-            self.house.leave()
+            self.housekeeping.deregister()
         self.check()
 
     def check(self) -> None:
-        """Raise what broke a thread."""
-        for thread in (*self._threads, self._reading):
-            if thread is not None and thread.broke is not None:
-                raise thread.broke
+        """Raise the error of a failed thread."""
+        for thread in (*self._threads, self._reload_thread):
+            if thread is not None and thread.error is not None:
+                raise thread.error
 
-    def see_to_settings(self, asked: threading.Event | None) -> None:
-        """Read the settings again if that was asked for, or if a look once a minute shows another file; beside all else, because those of
-        hundreds of shippers take their time.
+    def reload_settings(self, asked: threading.Event | None) -> None:
+        """Reload the settings on request, or when the file changed (checked once a minute). Runs in a thread of its own: the settings of
+        hundreds of shippers take long.
         """
-        if self._reading is not None and self._reading.is_alive():
+        if self._reload_thread is not None and self._reload_thread.is_alive():
             return
         now = time.monotonic()
         if wanted := asked is not None and asked.is_set():
@@ -188,96 +192,97 @@ class _Crew:
             self._look_at = now + _MINUTE_S
             wanted = self._served.is_stale()
         if wanted:
-            self._reading = _Thread(self._read_again, "settings")
-            self._reading.start()
+            self._reload_thread = _Thread(self._read_again, "settings")
+            self._reload_thread.start()
 
     def _read_again(self) -> None:
-        self._served.read_again()
-        self.queue.look()
+        self._served.reload()
+        self.queue.refresh()
 
     @property
-    def is_well(self) -> bool:
-        """Whether the threads go on."""
-        return max(self.queue.quiet_s, self.house.quiet_s) < STUCK_S
+    def is_healthy(self) -> bool:
+        """Whether all threads make progress."""
+        return max(self.queue.stalled_s, self.housekeeping.stalled_s) < STUCK_S
 
     def is_idle(self) -> bool:
-        """Whether there is nothing to do now, after all was looked at once."""
-        if not self.house.rounds or self.queue.hands:
+        """Whether there is nothing to do now, after everything was checked once."""
+        if not self.housekeeping.rounds or self.queue.running:
             return False
-        number = self.queue.number
+        worker_id = self.queue.worker_id
         with self._engine.connect() as connection:
             mine = recovery.left(connection, self._served.queues())
-            return not mine and not (number is not None and recovery.doing_of(connection, number))
+            return not mine and not (worker_id is not None and recovery.doing_of(connection, worker_id))
 
-    def _do(self, _number: int, arguments: Mapping[str, Any]) -> None:
-        """Have a run done. One whose ledger another process holds is tried again soon: that process may not have seen what came since."""
+    def _do(self, _job_id: int, arguments: Mapping[str, Any]) -> None:
+        """Do a run. If another process holds the ledger it is retried soon: that process may not have seen the newest files."""
         settings = self._served.by_shipper.get(arguments["shipper"])
-        if settings is None:  # a job whose shipper is not ours any more is for others, and not at once ours again
-            whose = arguments["shipper"]
-            self._once(f"{whose}: its settings are not known here any more; its jobs are left to others")
-            raise PutBack(self._takeover_s)
+        if settings is None:  # this worker no longer serves the shipper: leave the job to others for a while
+            self._say_once(
+                f"{arguments['shipper']}: its settings are not known here any more; its jobs are left to others"
+            )
+            raise Requeue(self._takeover_s)
         with self._engine.connect() as connection:
             address = self._served.addresses[settings.ledger_schema]
             if recovery.holder(connection, address, settings.takeover_s):
-                raise PutBack(BUSY_S)
+                raise Requeue(BUSY_RETRY_S)
         due = datetime.fromisoformat(arguments["due"])
         try:
-            self._run(settings, due, Asked(self._stopping))
+            self._run(settings, due, StopSignals(self._stopping))
         except LoadsheetError as error:
-            self._is_there_time(settings, due, error)
+            self._requeue_if_in_time(settings, due, error)
             raise
         self._pauses.pop(settings.shipper, None)
 
-    def _is_there_time(self, settings: Settings, due: datetime, error: LoadsheetError) -> None:
-        """Put a run back that may go well later, as long as it would be caught up."""
+    def _requeue_if_in_time(self, settings: Settings, due: datetime, error: LoadsheetError) -> None:
+        """Requeue a run that may succeed later, as long as it would be caught up (`catch_up_s`)."""
         if error.exit_code != TRY_AGAIN or datetime.now(UTC) - due > settings.catch_up:
             return
-        whose = f"the run of {settings.shipper}" if settings.shipper else "the run"
+        run_of = f"the run of {settings.shipper}" if settings.shipper else "the run"
         then, until = (local_text(when, zone_of(settings.schedule_zone)) for when in (due, due + settings.catch_up))
         again = f"it is tried again, after pauses of up to {RUN_AGAIN_MAX_S / 60:g} minutes, until {until}"
-        self._once(f"{whose} that was due {then}: {error}; {again}", f"{whose} {due}")
-        pauses = self._pauses.setdefault(settings.shipper, Growing(settings.retry_s, RUN_AGAIN_MAX_S))
-        raise PutBack(pauses.next()) from error
+        self._say_once(f"{run_of} that was due {then}: {error}; {again}", f"{run_of} {due}")
+        pauses = self._pauses.setdefault(settings.shipper, Backoff(settings.retry_s, RUN_AGAIN_MAX_S))
+        raise Requeue(pauses.next()) from error
 
     def _failed(self, arguments: Mapping[str, Any], error: BaseException, after_s: float | None) -> None:
         shipper = arguments.get("shipper", "")
-        whose = f"the run of {shipper}" if shipper else "the run"
+        run_of = f"the run of {shipper}" if shipper else "the run"
         again = "it is given up for now" if after_s is None else f"it is tried again in {after_s:g} s"
         if isinstance(error, LoadsheetError):
-            self._once(f"{whose}: {error}; {again}", f"{shipper} {error} {after_s is None}")
+            self._say_once(f"{run_of}: {error}; {again}", f"{shipper} {error} {after_s is None}")
         else:
             self._say(
-                f"{whose}: a fault of our own ({type(error).__name__}), the traceback is in {_file_away(error)}; {again}"
+                f"{run_of}: a fault of our own ({type(error).__name__}), the traceback is in {_file_away(error)}; {again}"
             )
 
-    def _once(self, text: str, about: str = "") -> None:
-        """Say something unless that, or something else about the same, was said of late."""
+    def _say_once(self, text: str, about: str = "") -> None:
+        """Report something, unless the same subject was reported within `REPEAT_S`."""
         now, about = time.monotonic(), about or text
-        self._said = {one: said_at for one, said_at in self._said.items() if now - said_at < SAID_S}
-        if about not in self._said:
-            self._said[about] = now
+        self._said_at = {one: said_at for one, said_at in self._said_at.items() if now - said_at < REPEAT_S}
+        if about not in self._said_at:
+            self._said_at[about] = now
             self._say(text)
 
 
 class _Thread(threading.Thread):
-    """A thread that remembers what broke it, and speaks into the journal of whoever made it."""
+    """A thread that keeps the exception that ended it, and logs to the run log of its creator."""
 
     def __init__(self, act: Callable[[], None], name: str) -> None:
         super().__init__(target=partial(copy_context().run, act), name=name, daemon=True)
-        self.broke: BaseException | None = None
+        self.error: BaseException | None = None
 
     def run(self) -> None:
-        """Act; what is raised is kept for `check`."""
+        """Run the target; an exception is kept for `check`."""
         with ExitStack() as stack:
-            stack.push(self._keep)
+            stack.push(self._store_error)
             super().run()
 
-    def _keep(self, _kind: object, error: BaseException | None, _trace: object) -> bool:
-        self.broke = error
+    def _store_error(self, _kind: object, error: BaseException | None, _trace: object) -> bool:
+        self.error = error
         return True
 
 
-def _named(served: Served) -> str:
+def _served_names(served: ServedShippers) -> str:
     return ", ".join(name for name in served.by_shipper if name) or f"the ledger in {served.address}"
 
 

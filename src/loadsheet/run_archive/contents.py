@@ -14,17 +14,16 @@ import msgspec
 from loadsheet.run_archive.errors import CannotOpen
 from loadsheet.run_archive.hash_chain import Members
 from loadsheet.settings import Settings
-from loadsheet.settings.proving import Proving
-from loadsheet.settings.reading import Reading
-from loadsheet.settings.reporting import Reporting
-from loadsheet.settings.sending import Sending
+from loadsheet.settings.dispatch import DispatchSettings, VerificationSettings
+from loadsheet.settings.inbox import ReadingSettings
+from loadsheet.settings.operations import ReportSettings
 
 FORMAT = 1
 MANIFEST = "manifest.json"
 
 BEARING = sorted(
     name
-    for part in (Reading, Reporting, Proving, Sending)
+    for part in (ReadingSettings, ReportSettings, VerificationSettings, DispatchSettings)
     for name in part.model_fields
     if name in Settings.model_fields
 )

@@ -25,39 +25,40 @@ from loadsheet.contract import Assumptions
 from loadsheet.exchange_profile import assumptions_for
 from loadsheet.problems import SettingsError
 from loadsheet.settings import shippers, sources
-from loadsheet.settings.arriving import EMBEDDED, Arriving
-from loadsheet.settings.capsules import Capsules
-from loadsheet.settings.expecting import Expecting
-from loadsheet.settings.hosting import Hosting
-from loadsheet.settings.keeping import Keeping
-from loadsheet.settings.proving import Proving
-from loadsheet.settings.reading import Reading
-from loadsheet.settings.reporting import Reporting
-from loadsheet.settings.scheduling import Scheduling
-from loadsheet.settings.seeing import Seeing
-from loadsheet.settings.sending import Sending
-from loadsheet.settings.sharing import RETIRED, Sharing
+from loadsheet.settings.dispatch import DispatchSettings, VerificationSettings
+from loadsheet.settings.exchange import ExchangeServerSettings
+from loadsheet.settings.expected_files import ExpectedFilesSettings
+from loadsheet.settings.inbox import EMBEDDED, InboxSettings, ReadingSettings
+from loadsheet.settings.operations import (
+    RETIRED,
+    DatabaseSettings,
+    MonitoringSettings,
+    NotificationSettings,
+    ReportSettings,
+    RetentionSettings,
+    RunArchiveSettings,
+    ScheduleSettings,
+)
 from loadsheet.settings.sources import CONFIG_FILE, PREFIX, Layer
-from loadsheet.settings.telling import Telling
 
 __all__ = ["CONFIG_FILE", "EMBEDDED", "Settings", "profiles", "shippers_in"]
 
 
 class Settings(
     BaseSettings,
-    Hosting,
-    Sharing,
-    Capsules,
-    Keeping,
-    Seeing,
-    Telling,
-    Expecting,
-    Scheduling,
-    Reporting,
-    Proving,
-    Sending,
-    Reading,
-    Arriving,
+    ExchangeServerSettings,
+    DatabaseSettings,
+    RunArchiveSettings,
+    RetentionSettings,
+    MonitoringSettings,
+    NotificationSettings,
+    ExpectedFilesSettings,
+    ScheduleSettings,
+    ReportSettings,
+    VerificationSettings,
+    DispatchSettings,
+    ReadingSettings,
+    InboxSettings,
 ):
     """All settings of translator and exchange. Build one with `Settings.load`."""
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import click
 
-from loadsheet.cli.doctor import far, knowledge, places
-from loadsheet.cli.doctor.findings import Finding, tried, wrong
-from loadsheet.cli.doctor.notices import A_TEST, notices, send
-from loadsheet.cli.moments import clock as clock_of_this_command
+from loadsheet.cli.doctor import folder_checks, ledger_checks, remote_checks
+from loadsheet.cli.doctor.findings import Finding, checked, wrong
+from loadsheet.cli.doctor.remote_checks import A_TEST, notices, send
+from loadsheet.cli.ledger_access import clock as clock_of_this_command
 from loadsheet.cli.options import CONFIG, EXCHANGE, INBOX, JSON, MAPPINGS, OUTBOX, STATE, load_each, together
 from loadsheet.cli.output import print_json, print_table
 from loadsheet.ledger import Clock, utc_now
@@ -51,7 +51,7 @@ def doctor(
     """
     every = load_each(config, inbox=inbox, mappings=mappings, outbox=outbox, state=state, exchange=exchange)
     now = clock_of_this_command()
-    machine = [*knowledge.versions(), *places.user()]
+    machine = [*ledger_checks.versions(), *folder_checks.user()]
     found = {name: list(_examined(settings, now, quick=quick)) for name, settings in every.items()}
     found = {"": machine + found.pop("", [])} | found
     if notify is not None:
@@ -72,14 +72,14 @@ def examine(settings: Settings, clock: Clock, *, ours: Clock = utc_now, quick: b
     """Every finding about one set of settings. `clock` gives the moment that ages are counted to, `ours` what this machine takes for now
     (aware, UTC).
     """
-    yield from places.settings_file(settings)
-    yield from places.folders(settings)
-    yield from places.room(settings)
-    yield from tried("mappings", lambda: knowledge.mappings(settings))
-    yield from tried("ledger", lambda: knowledge.ledger(settings, clock(), quick=quick))
-    yield from tried("token", lambda: far.token(settings))
+    yield from folder_checks.settings_file(settings)
+    yield from folder_checks.folders(settings)
+    yield from folder_checks.free_space(settings)
+    yield from checked("mappings", lambda: ledger_checks.mappings(settings))
+    yield from checked("ledger", lambda: ledger_checks.ledger(settings, clock(), quick=quick))
+    yield from checked("token", lambda: remote_checks.token(settings))
     if not quick:
-        yield from tried("exchange", lambda: far.exchange(settings, ours))
+        yield from checked("exchange", lambda: remote_checks.exchange(settings, ours))
         yield from notices(settings)
 
 

@@ -37,7 +37,7 @@ def wrong(check: str, text: str, todo: str = "") -> Finding:
     return Finding(check, "wrong", text, todo)
 
 
-def tried(check: str, look: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:
+def checked(check: str, look: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:
     """What `look` finds; an error of ours ends it as one more finding."""
     try:
         yield from look()

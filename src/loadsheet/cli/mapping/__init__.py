@@ -9,8 +9,8 @@ _VERBS = {  # verb: the module that holds it under the same name; imported only 
     "lint": "loadsheet.cli.mapping.lint",
     "preview": "loadsheet.cli.mapping.preview",
     "template": "loadsheet.cli.mapping.template",
-    "test": "loadsheet.cli.mapping.proof",
-    "diff": "loadsheet.cli.mapping.proof",
+    "test": "loadsheet.cli.mapping.comparison",
+    "diff": "loadsheet.cli.mapping.comparison",
     "schema": "loadsheet.cli.mapping.schema",
 }
 

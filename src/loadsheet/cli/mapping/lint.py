@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from loadsheet.cli.mapping.opening import home_of
+from loadsheet.cli.mapping.input_files import home_of
 from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, load, together
 from loadsheet.cli.output import print_json, say
 from loadsheet.mapping import lint as lint_file
@@ -30,7 +30,7 @@ def lint(files: tuple[Path, ...], *, mappings: Path | None, config: Path | None,
     sound = [load_mapping(path, settings.assumptions, home[path]) for path, found in by_path.items() if not found]
     findings = [finding for found in by_path.values() for finding in found]
     if as_json:
-        print_json([_told(finding) for finding in findings])
+        print_json([_as_json(finding) for finding in findings])
         return MappingError.exit_code if findings else 0
     for text in _shown(findings):
         click.echo(text)
@@ -50,6 +50,6 @@ def _shown(findings: list[MappingError]) -> list[str]:
     return [f"{framed(finding, texts[finding.file])}\n" for finding in findings]
 
 
-def _told(finding: MappingError) -> dict[str, object]:
+def _as_json(finding: MappingError) -> dict[str, object]:
     names = ("file", "line", "column", "text", "hint")
     return {name: getattr(finding, name) for name in names}

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as Grid
 
-from loadsheet.cli.mapping.opening import mapping_for, mapping_named, tables_for
+from loadsheet.cli.mapping.input_files import mapping_for, mapping_named, tables_for
 from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, load, together
 from loadsheet.cli.output import print_json
 from loadsheet.mapping import Document, translate
@@ -53,8 +53,8 @@ def preview(
     documents = (found for found in translate(mapping, tables, now=datetime.now(UTC)) if isinstance(found, Document))
     shown = [make_preview(mapping, document, tables) for document in islice(documents, records)]
     if as_json:
-        told = {"mapping": mapping.name, "version": mapping.version, "hash": mapping.hash}
-        print_json({**told, "records": [_told(found) for found in shown]})
+        heading = {"mapping": mapping.name, "version": mapping.version, "hash": mapping.hash}
+        print_json({**heading, "records": [_as_json(found) for found in shown]})
     elif sys.stdout.isatty():
         console = Console()
         for found in shown:
@@ -116,7 +116,7 @@ def _short(text: str) -> str:
     return plain if len(plain) <= _SHORT else f"{plain[: _SHORT - 3]}..."
 
 
-def _told(found: Preview) -> dict[str, Any]:
+def _as_json(found: Preview) -> dict[str, Any]:
     return {
         "operation": found.operation,
         "key": found.key,

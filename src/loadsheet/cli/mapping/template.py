@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from loadsheet.cli.mapping.opening import mapping_named
+from loadsheet.cli.mapping.input_files import mapping_named
 from loadsheet.cli.options import CONFIG, MAPPINGS, Target, load, together
 from loadsheet.mapping_tools.template import write_template
 

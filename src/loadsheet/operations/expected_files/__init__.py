@@ -22,7 +22,7 @@ from loadsheet.ledger.arrival_queries import Arrival
 from loadsheet.ledger.codec import stamp
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.settings import Settings
-from loadsheet.settings.expecting import WEEKDAYS, Expectation
+from loadsheet.settings.expected_files import WEEKDAYS, Expectation
 
 IsFree = Callable[[date], bool]
 

@@ -15,7 +15,7 @@ from itertools import groupby, pairwise
 
 from loadsheet.ledger.arrival_queries import Arrival
 from loadsheet.operations.expected_files import IsFree, free_days
-from loadsheet.settings.expecting import WEEKDAYS
+from loadsheet.settings.expected_files import WEEKDAYS
 
 DAYS = 90
 """How many days of history are used."""

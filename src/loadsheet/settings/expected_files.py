@@ -77,7 +77,7 @@ class Expectation(BaseModel):
         return self.name or ", ".join(self.files)
 
 
-class Expecting(BaseModel):
+class ExpectedFilesSettings(BaseModel):
     """Which files should arrive until when, and how often runs should take place."""
 
     expect: tuple[Expectation, ...] = Field(

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from loadsheet.cli.mapping.opening import documents_for, home_of, mapping_named, named_by
+from loadsheet.cli.mapping.input_files import documents_for, home_of, mapping_named, named_by
 from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, load, together
 from loadsheet.cli.output import print_json, print_lines, say
 from loadsheet.mapping import Document, Mapping
@@ -39,20 +39,22 @@ def test(folder: Path | None, *, update: bool, mappings: Path | None, config: Pa
     cases = find_cases(place) if place.is_dir() else []
     if not cases:
         raise MappingError("there are no cases here", file=str(place), hint="put files into MAPPING/ and use --update")
-    told = {case: _judged(case, settings, update=update) for case in cases}
-    failed = {case: said for case, said in told.items() if said}
+    differences = {case: _run_case(case, settings, update=update) for case in cases}
+    failed = {case: texts for case, texts in differences.items() if texts}
     if as_json:
-        print_json([{"mapping": case.mapping, "case": case.name, "differences": said} for case, said in told.items()])
+        print_json(
+            [{"mapping": case.mapping, "case": case.name, "differences": texts} for case, texts in differences.items()]
+        )
     else:
-        for case, said in told.items():
-            print_lines([f"{'wrong' if said else 'ok'}\t{case.mapping}/{case.name}"])
-            for text in said:
+        for case, texts in differences.items():
+            print_lines([f"{'wrong' if texts else 'ok'}\t{case.mapping}/{case.name}"])
+            for text in texts:
                 print_lines([f"\t{text}"])
         say(f"{len(cases)} cases, {len(failed)} not as expected" + (", all written anew" if update else ""))
     return DIFFERS if failed else 0
 
 
-def _judged(case: Case, settings: Settings, *, update: bool) -> list[str]:
+def _run_case(case: Case, settings: Settings, *, update: bool) -> list[str]:
     mapping, now = mapping_named(case.mapping, settings), moment_of(case)
     try:
         found = list(documents_for(mapping, case.files, settings, now))
@@ -93,7 +95,7 @@ def diff(old: Path, new: Path, *, files: tuple[Path, ...], config: Path | None, 
     if not total.counts:
         raise _nothing_in(files, before, after)
     if as_json:
-        print_json(_told(before, after, total))
+        print_json(_as_json(before, after, total))
     else:
         _print(before, after, total)
     return 0 if total.same else DIFFERS
@@ -130,22 +132,22 @@ def _print(old: Mapping, new: Mapping, found: Comparison) -> None:
             print_lines([f"{found.counts[verdict]:>8}  {verdict}"])
     for path, count in found.fields.most_common():
         print_lines([f"{count:>8}  differ in {path}"])
-    telling = [pair for pair in found.pairs if pair.verdict is not Verdict.STILL_FAILING]
-    for pair in telling[:_SHOWN]:
+    shown = [pair for pair in found.pairs if pair.verdict is not Verdict.STILL_FAILING]
+    for pair in shown[:_SHOWN]:
         print_lines([f"{pair.verdict}\t{pair.operation} {pair.key}"])
         for change in pair.changes:
             print_lines([f"\t{change.path}\t{change.old or 'nothing'} -> {change.new or 'nothing'}"])
         for problem in pair.problems:
             print_lines([f"\t{problem}"])
-    if len(telling) > _SHOWN:
-        print_lines([f"and {len(telling) - _SHOWN} more documents; --json shows all"])
+    if len(shown) > _SHOWN:
+        print_lines([f"and {len(shown) - _SHOWN} more documents; --json shows all"])
 
 
 def _named(mapping: Mapping) -> str:
     return f"{mapping.name} version {mapping.version} ({mapping.hash[:12]})"
 
 
-def _told(old: Mapping, new: Mapping, found: Comparison) -> dict[str, Any]:
+def _as_json(old: Mapping, new: Mapping, found: Comparison) -> dict[str, Any]:
     return {
         "old": {"mapping": old.name, "version": old.version, "hash": old.hash},
         "new": {"mapping": new.name, "version": new.version, "hash": new.hash},

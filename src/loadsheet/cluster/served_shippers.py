@@ -1,7 +1,7 @@
-"""Whose ledgers a worker serves: the settings of its shippers, read again when the settings file is another one.
+"""The shippers that a worker serves, with their settings, which are reloaded when the settings file changes.
 
-Owns: which shippers those are. All have to lie in one database, because they share one queue. The settings of one shipper that are wrong
-are nobody else's affair: that is said, and others may know better.
+Owns: which shippers those are. Their ledgers must lie in one database, because they share one queue. Wrong settings of one shipper are
+reported and do not stop the others.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,35 +17,33 @@ from loadsheet.settings.sources import find
 Say = Callable[[str], None]
 
 
-class Served:
-    """The shippers of a worker by the schemas of their ledgers: those of a settings file, `only` these if some are named. Raises
-    SettingsError if there is none that it could serve.
-    """
+class ServedShippers:
+    """The shippers of a worker: those of the settings file, or those in `only`. Raises SettingsError if none can be served."""
 
     def __init__(self, config: Path | None, only: Sequence[str], say: Say) -> None:
         self._config, self._only, self._say = config, tuple(only), say
-        self._said: set[str] = set()
+        self._reported: set[str] = set()
         self._file = self._signature()
-        self._take(self._read())
+        self._apply(self._read())
 
     @property
     def by_ledger(self) -> Mapping[str, Settings]:
-        """The settings of the shippers by the schemas of their ledgers."""
+        """The settings of the shippers by the schema of their ledger."""
         return self._by_ledger
 
     @property
     def by_shipper(self) -> Mapping[str, Settings]:
-        """The same by their names; an empty one where no shippers are declared."""
+        """The settings by shipper name; the name is empty where no shippers are declared."""
         return {settings.shipper: settings for settings in self._by_ledger.values()}
 
     @property
     def addresses(self) -> Mapping[str, Address]:
-        """Where the ledgers lie, by their schemas."""
+        """The addresses of the ledgers by their schema."""
         return self._addresses
 
     @property
     def address(self) -> Address:
-        """Where all lie; the schema is that of one of them."""
+        """The address that all ledgers share; the schema is that of one of them."""
         return next(iter(self._addresses.values()))
 
     def queues(self) -> Sequence[str]:
@@ -56,13 +54,13 @@ class Served:
         """Whether the settings file changed since it was read."""
         return self._signature() != self._file
 
-    def read_again(self) -> None:
-        """Read the settings again. If they are wrong, that is said, and those from before stay."""
+    def reload(self) -> None:
+        """Reload the settings. Wrong settings are reported and the previous ones stay in force."""
         self._file = self._signature()
         try:
-            self._take(self._read())
+            self._apply(self._read())
         except SettingsError as error:
-            self._once(f"{error}; the settings from before stay")
+            self._say_once(f"{error}; the settings from before stay")
 
     def _read(self) -> Mapping[str, Settings]:
         declared = shippers_in(self._config)
@@ -74,10 +72,10 @@ class Served:
             except SettingsError as error:
                 if len(names) == 1:
                     raise
-                self._once(f"{name}: {error}; this worker leaves the shipper to others")
+                self._say_once(f"{name}: {error}; this worker leaves the shipper to others")
         return found
 
-    def _take(self, found: Mapping[str, Settings]) -> None:
+    def _apply(self, found: Mapping[str, Settings]) -> None:
         shared = {name: one for name, one in found.items() if one.is_shared}
         if not shared:
             raise SettingsError(
@@ -92,7 +90,7 @@ class Served:
                 " by --only"
             )
         for name in found.keys() - shared.keys():
-            self._once(f"{name}: its ledger lies in a file, where no worker is needed")
+            self._say_once(f"{name}: its ledger lies in a file, where no worker is needed")
         self._by_ledger = {one.ledger_schema: one for one in shared.values()}
         self._addresses = addresses
 
@@ -104,7 +102,7 @@ class Served:
             return None
         return (status.st_mtime_ns, status.st_size, status.st_ino) if status else None
 
-    def _once(self, text: str) -> None:
-        if text not in self._said:
-            self._said.add(text)
+    def _say_once(self, text: str) -> None:
+        if text not in self._reported:
+            self._reported.add(text)
             self._say(text)

@@ -5,7 +5,7 @@ from typing import Literal
 from pydantic import BaseModel, Field, NonNegativeFloat, PositiveFloat, PositiveInt
 
 
-class Hosting(BaseModel):
+class ExchangeServerSettings(BaseModel):
     """Limits of our own exchange."""
 
     exchange_connections_max: PositiveInt = Field(

@@ -32,7 +32,7 @@ def folders(settings: Settings) -> Iterator[Finding]:
             yield _store(name, folder)
             continue
         fault = _fault(name, folder)
-        yield fault or _too_open(name, folder) or ok(name, _told(name, folder))
+        yield fault or _too_open(name, folder) or ok(name, _describe(name, folder))
     yield from _volumes(settings)
 
 
@@ -45,7 +45,7 @@ def _store(name: str, place: Path) -> Finding:
     return ok(name, f"{shown(place)} lies in an object store, which answers")
 
 
-def _told(name: str, folder: Path) -> str:
+def _describe(name: str, folder: Path) -> str:
     if not folder.exists():
         return f"{folder} does not exist yet; the first run makes it"
     kind = file_system_of(folder)
@@ -73,9 +73,9 @@ def _too_open(name: str, folder: Path) -> Finding | None:
         return None
     mode = folder.stat().st_mode
     if mode & stat.S_IWOTH and not (mode & stat.S_ISVTX and name == "inbox"):
-        told = f"everybody on this machine can write into {folder}"
+        text = f"everybody on this machine can write into {folder}"
         found = wrong if name == "state" else warning
-        return found(name, told, f"chmod o-w {folder}" + (", or chmod o+t it" if name == "inbox" else ""))
+        return found(name, text, f"chmod o-w {folder}" + (", or chmod o+t it" if name == "inbox" else ""))
     if name == "state" and mode & (stat.S_IROTH | stat.S_IXOTH):
         return warning(name, f"everybody on this machine can look into {folder}", f"chmod o-rx {folder}")
     return None
@@ -107,7 +107,7 @@ def _mount(folder: Path) -> tuple[int, str]:
     return device, next((line for line in lines if line.startswith("mnt_id")), "")
 
 
-def room(settings: Settings) -> Iterator[Finding]:
+def free_space(settings: Settings) -> Iterator[Finding]:
     """Free space and free inodes, once for each volume."""
     if not hasattr(os, "statvfs"):
         return
@@ -121,19 +121,19 @@ def room(settings: Settings) -> Iterator[Finding]:
         seen.setdefault(device, []).append(name)
         where.setdefault(device, folder)
     for device, names in seen.items():
-        yield _room(", ".join(names), where[device], needed=_ledger_bytes(settings) if "state" in names else 0)
+        yield _space_finding(", ".join(names), where[device], needed=_ledger_bytes(settings) if "state" in names else 0)
 
 
-def _room(names: str, folder: Path, needed: int) -> Finding:
+def _space_finding(names: str, folder: Path, needed: int) -> Finding:
     volume = os.statvfs(folder)
     space = volume.f_bavail * volume.f_frsize
     files = volume.f_favail if volume.f_files else None  # some file systems make them as they go
-    told = f"{names}: {space / _GB:,.1f} GB" + (f" and room for {files:,} files" if files is not None else "") + " free"
+    text = f"{names}: {space / _GB:,.1f} GB" + (f" and room for {files:,} files" if files is not None else "") + " free"
     if space < NEARLY_NO_BYTES or (files is not None and files < NEARLY_NO_FILES):
-        return wrong("space", told, f"make room on the volume of {folder}: a run stops when nothing can be recorded")
+        return wrong("space", text, f"make room on the volume of {folder}: a run stops when nothing can be recorded")
     if space < max(LITTLE_BYTES, 2 * needed) or (files is not None and files < LITTLE_FILES):
-        return warning("space", told, f"make room on the volume of {folder}, or keep less (archive_days, reports_days)")
-    return ok("space", told)
+        return warning("space", text, f"make room on the volume of {folder}, or keep less (archive_days, reports_days)")
+    return ok("space", text)
 
 
 def _there(folder: Path) -> Path:
@@ -153,8 +153,8 @@ def settings_file(settings: Settings) -> Iterator[Finding]:
         yield ok("settings", "there is no settings file: environment, command line and defaults")
         return
     if is_open(file) and (secrets := _secrets(read(file))):
-        told = f"{file} holds secrets ({', '.join(secrets)}), and everybody on this machine can read it"
-        yield wrong("settings", told, f"chmod 600 {file}")
+        text = f"{file} holds secrets ({', '.join(secrets)}), and everybody on this machine can read it"
+        yield wrong("settings", text, f"chmod 600 {file}")
         return
     yield ok("settings", str(file))
 

@@ -13,9 +13,8 @@ from importlib.metadata import version
 from pathlib import Path
 
 from loadsheet import reports
-from loadsheet.cli.connections import held_ledger, holder_of_file
 from loadsheet.cli.doctor.findings import Finding, ok, warning, wrong
-from loadsheet.cli.ledger_reading import ledger_to_read
+from loadsheet.cli.ledger_access import held_ledger, holder_of_file, ledger_to_read
 from loadsheet.ledger import Ledger, Run, State
 from loadsheet.ledger.moved import refuse_beside_a_file
 from loadsheet.ledger.postgres_opening import surroundings_on
@@ -91,9 +90,9 @@ def _on_server(settings: Settings, now: datetime, *, quick: bool) -> Iterator[Fi
         return
     yield ok("server", f"PostgreSQL {found.version}")
     if abs(found.ahead_s) > CLOCKS_APART_S:
-        told = f"ours is {abs(found.ahead_s):,.0f} s {'behind' if found.ahead_s > 0 else 'ahead of'} that of the ledger's server"
+        text = f"ours is {abs(found.ahead_s):,.0f} s {'behind' if found.ahead_s > 0 else 'ahead of'} that of the ledger's server"
         yield warning(
-            "clock", told, "set both by the same time server: times in reports are those of whoever wrote them"
+            "clock", text, "set both by the same time server: times in reports are those of whoever wrote them"
         )
     if not found.there:
         refuse_beside_a_file(settings.state, found.place)
@@ -112,7 +111,7 @@ def _opened(
     settings: Settings, place: str, size: Callable[[], int], holder: str, now: datetime, *, quick: bool
 ) -> Iterator[Finding]:
     with ledger_to_read(settings) as opened:
-        held_by = holder if quick else _taken(settings)
+        held_by = holder if quick else _held_by(settings)
         yield _state(opened, f"{place}, {size() / 1e6:,.1f} MB", held_by, quick=quick)
         yield from _latest(settings, opened, now)
         yield from _missing(opened)
@@ -121,15 +120,15 @@ def _opened(
 
 def _state(opened: Ledger, place: str, holder: str, *, quick: bool) -> Finding:
     if faults := [] if quick else opened.check():
-        told = f"{place}: {'; '.join(faults)}"
+        text = f"{place}: {'; '.join(faults)}"
         return wrong(
-            "ledger", told, "restore it from a backup (`loadsheet ledger restore FILE`), or find out who changed it"
+            "ledger", text, "restore it from a backup (`loadsheet ledger restore FILE`), or find out who changed it"
         )
-    told = f"{place}: {'can be opened' if quick else 'sound'}"
-    return ok("ledger", told + (f"; a run or a watch holds it ({holder})" if holder else ""))
+    text = f"{place}: {'can be opened' if quick else 'sound'}"
+    return ok("ledger", text + (f"; a run or a watch holds it ({holder})" if holder else ""))
 
 
-def _taken(settings: Settings) -> str:
+def _held_by(settings: Settings) -> str:
     """Who holds the ledger, in words; nothing if it can be had. Taking it shows as well whether it is the one of the last run."""
     try:
         with held_ledger(settings):
@@ -148,16 +147,16 @@ def _latest(settings: Settings, opened: Ledger, now: datetime) -> Iterator[Findi
     runs = opened.queries.runs(_RUNS)
     done = next((run for run in runs if run.exit_code in _DID_ITS_WORK), None)
     if done is None:
-        told = f"none of the {len(runs)} runs ended well yet" if runs else "no run yet"
-        yield warning("latest run", told, "loadsheet runs shows them") if runs else ok("latest run", told)
+        text = f"none of the {len(runs)} runs ended well yet" if runs else "no run yet"
+        yield warning("latest run", text, "loadsheet runs shows them") if runs else ok("latest run", text)
         return
     age = now - _ended(done)
     limit = timedelta(seconds=settings.runs_due_s) if settings.runs_due_s else SUCCESS_AGE
-    told = f"latest run that did its work: {done.name}, {_hours(age)} ago, exit code {done.exit_code}"
+    text = f"latest run that did its work: {done.name}, {_hours(age)} ago, exit code {done.exit_code}"
     if age > limit:
-        yield warning("latest run", told, f"it should not be more than {_hours(limit)} ago: is the schedule on?")
+        yield warning("latest run", text, f"it should not be more than {_hours(limit)} ago: is the schedule on?")
     else:
-        yield ok("latest run", told)
+        yield ok("latest run", text)
     unknown = opened.queries.count_in(State.UNKNOWN)
     if unknown:
         yield warning(
@@ -192,13 +191,13 @@ def _zones(settings: Settings, loaded: tuple[Mapping, ...]) -> Iterator[Finding]
         return
     shipped = _packaged_version()
     system = system_version()
-    told = f"data of {system or shipped} ({'this system' if system else 'the package tzdata'})"
-    told += f"; in use: {', '.join(sorted(named))}" if named else ""
+    text = f"data of {system or shipped} ({'this system' if system else 'the package tzdata'})"
+    text += f"; in use: {', '.join(sorted(named))}" if named else ""
     if system and system < shipped:
         todo = "update this system's tzdata, or set PYTHONTZPATH to nothing for loadsheet"
-        yield warning("time zones", f"{told}; the package tzdata has {shipped}", todo)
+        yield warning("time zones", f"{text}; the package tzdata has {shipped}", todo)
     else:
-        yield ok("time zones", told)
+        yield ok("time zones", text)
 
 
 def system_version(paths: tuple[str, ...] | None = None) -> str:

@@ -1,8 +1,8 @@
-"""Schedules that start runs: of all shippers of a fleet, and of the one ledger that a watch holds.
+"""The timetable: which scheduled runs are due, for all shippers of a fleet or for the one ledger of a watch.
 
-Owns: what a look at the schedules comes to. In a fleet, `tick` records each moment in the shared tables, where one machine is the first:
-a worker puts the run into the queue with it, a watch runs. A watch that holds its ledger alone keeps there up to when all is done, and only
-after a run that went through: one that was killed is caught up.
+Owns: which runs a process starts. In a fleet, `tick` records each due time in the shared tables; the first machine wins. A worker then
+queues the run, a watch does it. A watch with a ledger of its own records there what is done, and only after a completed run: a killed run
+is caught up.
 """
 
 import time
@@ -21,20 +21,20 @@ from loadsheet.problems import LedgerError
 from loadsheet.schedules import PUNCTUAL, Due, Schedule
 from loadsheet.settings import Settings
 
-_LOOK_S = 60.0
+_POLL_S = 60.0
 _SOON_S = 0.1
 
 
 class Fired(NamedTuple):
-    """A run that this process is to start: of which shipper, by which schedule, and what was due."""
+    """A run that this process has to start: its shipper, its schedule and the time it was due."""
 
     shipper: str
     schedule: Schedule
     due: Due
 
 
-class Stands(NamedTuple):
-    """How a schedule of a shipper stands: the last moment that fired, and the next one (aware, UTC); None where there is none."""
+class ScheduleStatus(NamedTuple):
+    """The last and the next run of a shipper's schedule (aware, UTC); None where there is none."""
 
     shipper: str
     schedule: Schedule
@@ -42,27 +42,26 @@ class Stands(NamedTuple):
     next: datetime | None
 
 
-def standing(connection: Connection, profiles: Mapping[str, Settings]) -> list[Stands]:
-    """How the schedules of these shippers stand, on a connection to the shared tables."""
+def schedule_statuses(connection: Connection, profiles: Mapping[str, Settings]) -> list[ScheduleStatus]:
+    """The status of every schedule of these shippers. `connection` leads to the shared tables."""
     now, last = clock.moment(clock.now(connection)), fires.last(connection)
     return [
-        Stands(shipper, one, last.get(Known(shipper, one.name)), one.next_after(now))
+        ScheduleStatus(shipper, one, last.get(Known(shipper, one.name)), one.next_after(now))
         for shipper, settings in profiles.items()
         for one in settings.timetable
     ]
 
 
 def tick(connection: Connection, profiles: Mapping[str, Settings], by: str) -> list[Fired]:
-    """The runs that are due now, by the database's clock, and that nobody else starts; `by` is who looks. Everything stands and falls with
-    the caller's transaction, in which he puts the runs into the queue. A schedule that nobody saw before, or that was taken away for a
-    while, begins now.
+    """The runs that are due now by the database's clock and that no other process starts; `by` names this process. All changes belong to
+    the caller's transaction, in which it queues the runs. A schedule that is new, or was removed for a while, begins now.
     """
     now = clock.moment(clock.now(connection))
     fires.look(
         connection, {shipper: [one.name for one in settings.timetable] for shipper, settings in profiles.items()}, now
     )
     done, found = fires.done(connection), []
-    for shipper, settings in sorted(profiles.items()):  # in the same order everywhere: two who look wait for each other
+    for shipper, settings in sorted(profiles.items()):  # the same order everywhere prevents deadlocks
         for schedule in sorted(settings.timetable, key=lambda one: one.name):
             known = Known(shipper, schedule.name)
             if known not in done:
@@ -74,7 +73,7 @@ def tick(connection: Connection, profiles: Mapping[str, Settings], by: str) -> l
 
 
 class Timetable:
-    """The schedules of a ledger that this process holds. Moments that come while it lives are late at most, never missed."""
+    """The schedules of a ledger that this process holds. While it is alive, a run can be late but is never missed."""
 
     def __init__(self, settings: Settings, ledger: Ledger, clock: Callable[[], datetime]) -> None:
         self._settings, self._ledger, self._clock = settings, ledger, clock
@@ -86,17 +85,17 @@ class Timetable:
             ledger.keep_schedules_done(begun)
 
     def due(self) -> Mapping[Schedule, Due]:
-        """What is due now."""
+        """The schedules with a run due now."""
         now = self._clock()
         found = {one: self._due(one, now) for one in self._settings.timetable}
         return {schedule: due for schedule, due in found.items() if due is not None}
 
     def late(self) -> str:
-        """What is due and was missed, in words; empty if nothing was."""
-        return _late(self.due(), self._clock())
+        """The runs that are due and were missed, as text; empty if there are none."""
+        return _describe_late(self.due(), self._clock())
 
     def due_s(self) -> float | None:
-        """In how many seconds a run is due, 0 if one is; None if none ever will be."""
+        """Seconds until the next run is due; 0 if one is due now, None if there will be none."""
         if not self._settings.timetable:
             return None
         if self.due():
@@ -105,8 +104,8 @@ class Timetable:
         nexts = [moment for one in self._settings.timetable if (moment := one.next_after(now)) is not None]
         return (min(nexts) - now).total_seconds() if nexts else None
 
-    def ran(self, began: datetime) -> None:
-        """A run that began then (aware) went through: what was due by then is done."""
+    def record_run(self, began: datetime) -> None:
+        """Record a completed run that began at `began` (aware): everything due by then is done."""
         found = {one.name: due.moment for one in self._settings.timetable if (due := self._due(one, began)) is not None}
         if found:
             self._done |= found
@@ -117,51 +116,51 @@ class Timetable:
 
 
 class SharedTimetable:
-    """The schedules of a ledger that others share: what is due is whose look is the first. Looked at by the database's clock, once a minute
-    and when the next moment comes.
+    """The schedules of a shared ledger: the first process to see a due run gets it. Checked by the database's clock, once a minute
+    and when the next run is due.
     """
 
     def __init__(self, settings: Settings, by: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._settings, self._by, self._clock = settings, by, clock
-        self._mine: Mapping[Schedule, Due] = {}
+        self._ours: Mapping[Schedule, Due] = {}
         self._now = datetime.now(UTC)
         self._look_at = clock()
 
     def late(self) -> str:
-        """What we are to run and was missed, in words; empty if nothing was."""
-        return _late(self._mine, self._now)
+        """The runs that this process has to catch up, as text; empty if there are none."""
+        return _describe_late(self._ours, self._now)
 
     def due_s(self) -> float | None:
-        """In how many seconds a run may be due, 0 if one is ours; None if none ever will be."""
+        """Seconds until a run may be due; 0 if this process has one to do, None if there will be none."""
         if not self._settings.timetable:
             return None
-        if not self._mine and self._clock() >= self._look_at:
+        if not self._ours and self._clock() >= self._look_at:
             self._look()
-        return 0.0 if self._mine else max(0.0, self._look_at - self._clock()) or _SOON_S
+        return 0.0 if self._ours else max(0.0, self._look_at - self._clock()) or _SOON_S
 
-    def ran(self, _began: datetime) -> None:
-        """A run went through: what was ours is done."""
-        self._mine = {}
+    def record_run(self, _began: datetime) -> None:
+        """Record a completed run: what this process had to do is done."""
+        self._ours = {}
 
     def _look(self) -> None:
-        wait_s = _LOOK_S
+        wait_s = _POLL_S
         with (
             suppress(LedgerError),
             shared(self._settings.database_url, makes=True) as engine,
-        ):  # it is looked again soon
+        ):  # checked again soon
             with engine.begin() as connection:
                 fired = tick(connection, {self._settings.shipper: self._settings}, self._by)
                 self._now = clock.moment(clock.now(connection))
-            self._mine = {one.schedule: one.due for one in fired}
+            self._ours = {one.schedule: one.due for one in fired}
             nexts = [moment for one in self._settings.timetable if (moment := one.next_after(self._now)) is not None]
-            wait_s = min([_LOOK_S, *((moment - self._now).total_seconds() for moment in nexts)])
+            wait_s = min([_POLL_S, *((moment - self._now).total_seconds() for moment in nexts)])
         self._look_at = self._clock() + wait_s
 
 
-def _late(due: Mapping[Schedule, Due], now: datetime) -> str:
-    told = []
+def _describe_late(due: Mapping[Schedule, Due], now: datetime) -> str:
+    texts = []
     for one, what in due.items():
         if what.caught_up or now - what.moment > PUNCTUAL:
             more = f" ({what.caught_up:,} missed before it)" if what.caught_up else ""
-            told.append(f"{one.name} was due {local_text(what.moment, zone_of(one.zone))}{more}")
-    return "; ".join(told)
+            texts.append(f"{one.name} was due {local_text(what.moment, zone_of(one.zone))}{more}")
+    return "; ".join(texts)

@@ -1,7 +1,7 @@
 """Pauses between attempts at what may be over by itself."""
 
 
-class Growing:
+class Backoff:
     """Pauses in seconds, each twice as long as the one before, up to a longest."""
 
     def __init__(self, first_s: float, longest_s: float) -> None:

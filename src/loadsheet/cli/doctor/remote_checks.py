@@ -1,0 +1,138 @@
+"""What the doctor finds about the token and the exchange, and how far its clock is from ours.
+
+Owns: how much difference between clocks is too much. The token itself is never shown.
+"""
+
+import socket
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import datetime, timedelta
+from email.utils import parsedate_to_datetime
+
+from loadsheet.cli.connections import exchange_client
+from loadsheet.cli.doctor.findings import Finding, ok, warning, wrong
+from loadsheet.contract import BY_NAME
+from loadsheet.credentials import exposed, read_token, source
+from loadsheet.dispatch import Client
+from loadsheet.ledger.codec import stamp
+from loadsheet.operations.notifications.delivery import (
+    FIXES,
+    NOTIFY,
+    OWNER,
+    Address,
+    addresses,
+    deliver,
+    is_deliverable,
+)
+from loadsheet.operations.notifications.state import Notice
+from loadsheet.problems import TokenRefused
+from loadsheet.settings import EMBEDDED, Settings
+
+APART, FAR_APART = timedelta(seconds=5), timedelta(seconds=60)
+_DATE_RESOLUTION = timedelta(seconds=1)
+_UNAUTHORISED = 401
+
+
+def token(settings: Settings) -> Iterator[Finding]:
+    """Whether there is a token, where it comes from, and who else can read it."""
+    for path in exposed(settings):
+        yield wrong(
+            "token", f"everybody on this machine can read {path}", f"chmod 600 {path}, and have the token renewed"
+        )
+    if settings.exchange == EMBEDDED:
+        yield ok("token", "none is needed for our own exchange in this process")
+        return
+    if read_token(settings):
+        yield ok("token", f"there is one, {source(settings)}")
+        return
+    yield wrong("token", f"there is none for {settings.exchange}", "set LOADSHEET_TOKEN, token_file or token_command")
+
+
+def exchange(settings: Settings, clock: Callable[[], datetime]) -> Iterator[Finding]:
+    """Whether the exchange answers and takes the token, and what its clock says."""
+    if settings.exchange == EMBEDDED:
+        yield ok("exchange", "embedded: needs nothing")
+        return
+    with exchange_client(settings) as client:
+        yield from _clock(client, clock)
+        try:
+            listing = client.listing(BY_NAME["order.list"], 1)
+        except TokenRefused as error:
+            yield wrong("token", f"{settings.exchange} refuses it ({source(settings)})", error.todo)
+            return
+        yield ok("exchange", f"{settings.exchange} answers and takes the token; it holds {listing.total_count} orders")
+
+
+def _clock(client: Client, clock: Callable[[], datetime]) -> Iterator[Finding]:
+    """The exchange's clock against ours. Its answers name a second, made at some moment between the call and its end."""
+    began = clock()
+    reply = client.shortest_listing(BY_NAME["order.list"])
+    ended = clock()
+    try:
+        theirs = parsedate_to_datetime(reply.date)
+    except (TypeError, ValueError):
+        return  # no answer, or one that says no date: nothing is known
+    early, late = began - _DATE_RESOLUTION, ended
+    apart = theirs - late if theirs > late else early - theirs if theirs < early else timedelta()
+    if apart <= APART:
+        yield ok(
+            "clock",
+            "agrees with that of the exchange"
+            if apart <= _DATE_RESOLUTION
+            else f"{apart.total_seconds():.0f} s apart from that of the exchange",
+        )
+        return
+    text = f"ours is {apart.total_seconds():,.0f} s {'behind' if theirs > late else 'ahead of'} that of the exchange"
+    todo = "set this machine's clock (timedatectl set-ntp true); if it is right, tell the exchange"
+    yield (wrong if apart > FAR_APART else warning)("clock", text, todo)
+
+
+A_TEST = "This is a test: loadsheet doctor --notify sent it."
+
+
+def notices(settings: Settings) -> Iterator[Finding]:
+    """Whether the addresses of notices can be used, as far as they themselves show. Nothing is sent."""
+    faults: list[str] = []
+    to = {
+        "notify": NOTIFY,
+        "fixes_mail": FIXES,
+        **{f"notify_owners, {name}": f"{OWNER}{name}" for name in settings.notify_owners},
+    }
+    found = {name: addresses(settings, whom, faults.append)[0] for name, whom in to.items()}
+    for fault in dict.fromkeys(faults):
+        yield wrong("notices", fault, "let loadsheet read it, or take notify_file out")
+    for name, known in found.items():
+        for place, address in enumerate(known, start=1):
+            if not is_deliverable(address):
+                text = f"{name}: address {place} ({address.label}) is none that notices can go to"
+                yield wrong("notices", text, "write it as apprise does, such as mailto://user:password@example.com")
+    if not faults and all(is_deliverable(address) for known in found.values() for address in known):
+        text = "; ".join(f"{name}: {', '.join(each.label for each in known)}" for name, known in found.items() if known)
+        yield ok("notices", text or "nobody is told of anything (notify is not set)")
+
+
+def send(every: Iterable[Settings], text: str, found: Sequence[Finding], now: datetime) -> Iterator[Finding]:
+    """Send a text with what was found to everybody whom the settings name for notices, once each."""
+    faults: list[str] = []
+    known = {one.url: one for settings in every for one in addresses(settings, NOTIFY, faults.append)[0]}
+    for fault in dict.fromkeys(faults):
+        yield wrong("notices", fault)
+    if not known:
+        yield wrong("notices", "there is nobody to send a notice to", "set notify, or notify_file")
+    notice = _notice(text, found, now)
+    for address in known.values():
+        yield _sent(address, deliver(address, notice))
+
+
+def _sent(address: Address, why: str) -> Finding:
+    if why:
+        return wrong("notices", f"{address.label}: {why}", "look at the address, and whether this machine reaches it")
+    return ok("notices", f"a notice was sent to {address.label}")
+
+
+def _notice(text: str, found: Sequence[Finding], now: datetime) -> Notice:
+    bad = [finding for finding in found if finding.level != "ok"]
+    lines = [f"{one.level}: {one.check}: {one.text}" + (f" ({one.todo})" if one.todo else "") for one in bad]
+    body = "\n".join([text, "", *(lines or ["loadsheet doctor finds nothing wrong."])])
+    where = socket.gethostname()
+    title = f"loadsheet on {where}: " + ("a test" if text == A_TEST else text)
+    return Notice(NOTIFY, stamp(now), "info" if text == A_TEST else "failure", title, body)

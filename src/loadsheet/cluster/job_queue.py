@@ -1,0 +1,392 @@
+"""The job queue (Procrastinate) of a worker: it fetches jobs, runs each in a thread, and survives database outages.
+
+Owns: what happens to a failed job, and to the queue while the database is away. Procrastinate's own workers end then; ours wait.
+`housekeeping` sends the heartbeats, on a connection of its own. A job that was taken from us because we looked dead is left alone.
+"""
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any
+
+from procrastinate import App, BaseRetryStrategy, JobContext, PsycopgConnector, RetryDecision
+from procrastinate.exceptions import ConnectorException, UniqueViolation
+from procrastinate.jobs import DeleteJobCondition, Job, Notification, Status
+from procrastinate.manager import JobManager, NotificationCallback
+from procrastinate.worker import Worker
+
+from loadsheet import run_log
+from loadsheet.backoff import Backoff
+from loadsheet.ledger.postgres import Address
+from loadsheet.ledger.shared import recovery
+from loadsheet.ledger.shared.jobs import TASK
+
+POLL_S = 5.0
+"""Seconds between two polls of the queue, for jobs that came without a notification."""
+ATTEMPTS = 10
+"""Attempts before a job is given up. Being requeued is no attempt."""
+WAIT_MAX_S = 60.0
+_CONNECTIONS = 4
+_POOL_TIMEOUT_S = 3.0  # for a connection
+_BACKOFF_FIRST_S, _BACKOFF_MAX_S = 0.25, 10.0  # the pauses while the database is away
+_NEVER_S = 1e9
+_ISOLATION = "read\\ committed"
+_CONNECTION = {
+    "application_name": "loadsheet",
+    "connect_timeout": 10,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 30_000,
+}
+
+
+class Outage:
+    """A database outage: reported once when it begins and once when it ends, whichever thread of the worker notices."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._notify = say
+        self._lock = threading.Lock()
+        self.away = False
+
+    def begins(self, reason: str) -> None:
+        """Record that the database cannot be reached."""
+        with self._lock:
+            new, self.away = not self.away, True
+        if new:
+            self._notify(f"the database cannot be used now ({reason}); the worker waits, and goes on when it is back")
+
+    def ends(self) -> None:
+        """Record that the database answers again."""
+        if self.away:
+            with self._lock:
+                new, self.away = self.away, False
+            if new:
+                self._notify("the database is back; the worker goes on")
+
+
+class Requeue(Exception):  # noqa: N818 (named for what is to happen)
+    """The job was not done, through no fault: any worker may take it after `after_s` seconds."""
+
+    def __init__(self, after_s: float = 0.0) -> None:
+        super().__init__("put back")
+        self.after_s = after_s
+
+
+JobHandler = Callable[[int, Mapping[str, Any]], None]
+"""Does a job, given its id and arguments, in a thread. An exception means failure and the job is retried; Requeue is no failure."""
+FailureHandler = Callable[[Mapping[str, Any], BaseException, float | None], None]
+"""Called for a failed job with its arguments, the exception, and the seconds until the retry (None: the job is given up)."""
+
+
+class Queue:
+    """One process at the job queue of a database, with `places` jobs at the same time. `run` serves until `stop`; `queues` names the
+    queues to serve and is called again at each `refresh`.
+    """
+
+    def __init__(
+        self,
+        address: Address,
+        places: int,
+        *,
+        queues: Callable[[], Sequence[str]],
+        do: JobHandler,
+        outage: Outage,
+        failed: FailureHandler,
+    ) -> None:
+        self._address, self._places, self._queues, self._handler = address, places, queues, do
+        self._outage, self._failed = outage, failed
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._manager: _ResilientJobManager
+        self._stopping = threading.Event()
+        self._lock = threading.Lock()
+        self._worker: Worker | None = None
+        self._running: dict[int, Mapping[str, Any]] = {}
+        self.done = 0
+        self._last_tick = time.monotonic()
+
+    # from other threads
+
+    def stop(self) -> None:
+        """Take no more jobs; `run` returns when the running ones are done."""
+        self._stopping.set()
+        self._call(self._stop_worker)
+
+    def refresh(self) -> None:
+        """Read the names of the queues again and look for jobs."""
+        self._call(self._refresh_queues)
+
+    def re_register(self, worker_id: int) -> None:
+        """Register again, after the running jobs: the database no longer knows this worker id."""
+        self._call(partial(self._re_register, worker_id))
+
+    @property
+    def worker_id(self) -> int | None:
+        """The id under which the queue knows this worker; None while it is not registered."""
+        worker = self._worker
+        return None if worker is None else worker.worker_id
+
+    @property
+    def running(self) -> dict[int, Mapping[str, Any]]:
+        """The arguments of the running jobs by job id."""
+        with self._lock:
+            return dict(self._running)
+
+    @property
+    def stalled_s(self) -> float:
+        """Seconds since the event loop last ran."""
+        return time.monotonic() - self._last_tick
+
+    def run(self) -> None:
+        """Serve until `stop`."""
+        asyncio.run(self._main())
+
+    def _call(self, act: Callable[[], None]) -> None:
+        loop = self._loop
+        if loop is not None:
+            with suppress(RuntimeError):  # the loop is closed
+                loop.call_soon_threadsafe(act)
+
+    # in the loop
+
+    async def _main(self) -> None:
+        _silence_loggers()
+        self._loop = asyncio.get_running_loop()
+        self._loop.set_exception_handler(_log_loop_error)
+        self._loop.set_default_executor(ThreadPoolExecutor(self._places + 2, thread_name_prefix="run"))
+        app = self._app()
+        async with app.open_async():
+            ticking = asyncio.create_task(self._tick())
+            try:
+                await self._serve(app)
+            finally:
+                ticking.cancel()
+
+    def _app(self) -> App:
+        connector = PsycopgConnector(
+            conninfo=self._address.url.set(drivername="postgresql").render_as_string(hide_password=False),
+            kwargs=_CONNECTION
+            | {"options": f"-c search_path={self._address.shared} -c default_transaction_isolation={_ISOLATION}"},
+            min_size=0,  # opening waits for no connection
+            max_size=_CONNECTIONS,
+            timeout=_POOL_TIMEOUT_S,
+        )
+        app = App(connector=connector)
+        app.job_manager = self._manager = _ResilientJobManager(connector, self._outage, self._finished)
+        strategy = _RetryStrategy(self._failed, self._manager.uncounted.add)
+        app.task(name=TASK, pass_context=True, retry=strategy)(self._do)
+        return app
+
+    async def _serve(self, app: App) -> None:
+        """Run workers of Procrastinate one after the other: each ends when something is wrong with it."""
+        backoff = Backoff(_BACKOFF_FIRST_S, _BACKOFF_MAX_S)
+        while not self._stopping.is_set():
+            self._worker = Worker(
+                app,
+                queues=self._queues(),
+                concurrency=self._places,
+                fetch_job_polling_interval=POLL_S,
+                abort_job_polling_interval=_NEVER_S,
+                update_heartbeat_interval=_NEVER_S,
+                delete_jobs=DeleteJobCondition.NEVER,
+                install_signal_handlers=False,
+            )
+            began = time.monotonic()
+            try:
+                await self._worker.run()  # type: ignore[no-untyped-call]
+            except ConnectorException as error:
+                self._outage.begins(_reason(error))
+            finally:
+                self._worker = None
+            if time.monotonic() - began > WAIT_MAX_S:
+                backoff.reset()
+            if not self._stopping.is_set():
+                await asyncio.sleep(backoff.next())
+
+    def _do(self, context: JobContext, /, **arguments: Any) -> None:
+        job_id = context.job.id or 0
+        with self._lock:
+            self._running[job_id] = arguments
+        self._handler(job_id, arguments)
+
+    def _finished(self, job: Job, status: Status) -> None:
+        with self._lock:
+            self._running.pop(job.id or 0, None)
+            self.done += status == Status.SUCCEEDED
+
+    async def _tick(self) -> None:
+        while True:
+            self._last_tick = time.monotonic()
+            if self._stopping.is_set():
+                self._stop_worker()
+            await asyncio.sleep(0.5)
+
+    def _stop_worker(self) -> None:
+        if self._worker is not None:
+            self._worker.stop()  # type: ignore[no-untyped-call]
+
+    def _refresh_queues(self) -> None:
+        if self._worker is not None:
+            self._worker.queues = self._queues()
+        self._manager.wake()
+
+    def _re_register(self, worker_id: int) -> None:
+        if self._worker is not None and self._worker.worker_id == worker_id:
+            self._worker.stop()  # type: ignore[no-untyped-call]
+
+
+class _ResilientJobManager(JobManager):
+    """A JobManager whose workers survive a database outage, with one listening connection for all of them."""
+
+    def __init__(self, connector: PsycopgConnector, outage: Outage, finished: Callable[[Job, Status], None]) -> None:
+        super().__init__(connector)
+        self._outage, self._finished = outage, finished
+        self._callbacks: list[NotificationCallback] = []
+        self._listener: asyncio.Task[None] | None = None
+        self._wakeups: set[asyncio.Future[None]] = set()
+        self.uncounted: set[int | None] = set()
+        """Ids of requeued jobs, which counts as no attempt."""
+
+    async def fetch_job(self, queues: Iterable[str] | None, worker_id: int) -> Job | None:
+        """The next job; None if there is none or the database is away."""
+        try:
+            job = await super().fetch_job(list(queues or ()), worker_id)
+        except ConnectorException as error:
+            self._outage.begins(_reason(error))
+            return None
+        self._outage.ends()
+        return job
+
+    async def finish_job(self, job: Job, status: Status, delete_job: bool) -> None:  # noqa: FBT001 (Procrastinate's)
+        """Record the end of a job, if it is still ours. If that cannot be recorded, the job is done once more."""
+        arguments = {"job": job.id, "worker": job.worker_id, "status": status.value, "remove": delete_job}
+        await self._execute(recovery.FINISH, arguments)
+        self._finished(job, status)
+        self.wake()  # another job of this ledger may have waited for it
+
+    async def retry_job(
+        self,
+        job: Job,
+        retry_at: datetime | None = None,
+        priority: int | None = None,  # noqa: ARG002 (Procrastinate's)
+        queue: str | None = None,  # noqa: ARG002
+        lock: str | None = None,  # noqa: ARG002
+    ) -> None:
+        """Put a job back into the queue."""
+        after_s = max(0.0, (retry_at - datetime.now(UTC)).total_seconds()) if retry_at else 0.0
+        parameters = {"job": job.id, "worker": job.worker_id}
+        if job.id in self.uncounted:
+            self.uncounted.discard(job.id)
+            await self._execute(recovery.UNCOUNT, parameters)
+        await self._execute(recovery.RETRY, parameters | {"after_s": after_s})
+        self._finished(job, Status.TODO)
+        if after_s:  # the other workers poll
+            asyncio.get_running_loop().call_later(after_s, self.wake)
+
+    async def unregister_worker(self, worker_id: int) -> None:
+        """Leave the queue's table of workers. If that fails, this worker is taken for dead."""
+        if not self._outage.away:
+            with suppress(ConnectorException):
+                await super().unregister_worker(worker_id)
+
+    async def update_heartbeat(self, worker_id: int) -> None:
+        """Do nothing: see `housekeeping`."""
+
+    async def prune_stalled_workers(self, seconds_since_heartbeat: float) -> list[int]:  # noqa: ARG002 (Procrastinate's)
+        """Do nothing: see `recovery.reap`."""
+        return []
+
+    async def list_jobs_to_abort_async(self, queue: str | None = None) -> Iterable[int]:  # noqa: ARG002 (Procrastinate's)
+        """None: nobody aborts jobs."""
+        return []
+
+    async def listen_for_jobs(
+        self,
+        *,
+        on_notification: NotificationCallback,
+        queues: Iterable[str] | None = None,  # noqa: ARG002 (Procrastinate's)
+    ) -> None:
+        """Listen for new jobs until cancelled, on one connection for all workers of this process."""
+        self._callbacks.append(on_notification)
+        if self._listener is None:
+            self._listener = asyncio.create_task(self._listen())
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self._callbacks.remove(on_notification)
+            if not self._callbacks and self._listener is not None:
+                self._listener.cancel()
+                self._listener = None
+
+    async def _listen(self) -> None:
+        backoff = Backoff(_BACKOFF_FIRST_S, _BACKOFF_MAX_S)
+        while True:
+            began = time.monotonic()
+            with suppress(ConnectorException):
+                await super().listen_for_jobs(on_notification=self._wake)
+            if time.monotonic() - began > WAIT_MAX_S:
+                backoff.reset()
+            await asyncio.sleep(backoff.next())
+            self.wake()  # notifications may have been missed
+
+    def wake(self) -> None:
+        """Have all workers of this process look for jobs."""
+        wakeup = asyncio.ensure_future(self._wake(channel="", notification={"type": "job_inserted", "job_id": 0}))
+        self._wakeups.add(wakeup)
+        wakeup.add_done_callback(self._wakeups.discard)
+
+    async def _wake(self, *, channel: str, notification: Notification) -> None:
+        for each in tuple(self._callbacks):
+            await each(channel=channel, notification=notification)
+
+    async def _execute(self, statement: Any, arguments: Mapping[str, Any]) -> None:
+        try:
+            await self.connector.execute_query_all_async(statement, **arguments)
+        except UniqueViolation:
+            return  # another job of this ledger is queued: housekeeping gives this one up
+        except ConnectorException as error:
+            self._outage.begins(_reason(error))
+
+
+class _RetryStrategy(BaseRetryStrategy):
+    """When a failed job is tried again."""
+
+    def __init__(self, failed: FailureHandler, uncount: Callable[[int | None], None]) -> None:
+        self._failed, self._uncount = failed, uncount
+
+    def get_retry_decision(self, *, exception: BaseException, job: Job) -> RetryDecision | None:
+        """Retry with growing pauses, `ATTEMPTS` times at most. A requeued job is always retried."""
+        if isinstance(exception, Requeue):
+            self._uncount(job.id)
+            return _retry_in(exception.after_s)
+        after_s = min(2.0**job.attempts, WAIT_MAX_S) if job.attempts + 1 < ATTEMPTS else None
+        self._failed(job.task_kwargs, exception, after_s)
+        return None if after_s is None else _retry_in(after_s)
+
+
+def _retry_in(seconds: float) -> RetryDecision:
+    return RetryDecision(retry_at=datetime.now(UTC) + timedelta(seconds=seconds)) if seconds else RetryDecision()
+
+
+def _reason(error: BaseException) -> str:
+    text = str(error.__cause__ or error).strip()
+    return text.splitlines()[0] if text else type(error).__name__
+
+
+def _log_loop_error(_loop: asyncio.AbstractEventLoop, context: Mapping[str, Any]) -> None:
+    run_log.debug("the queue's loop", reason=str(context.get("message", "")), error=repr(context.get("exception")))
+
+
+def _silence_loggers() -> None:
+    """Keep these libraries from logging: we report what matters."""
+    for name in ("procrastinate", "psycopg.pool"):
+        logger = logging.getLogger(name)
+        if not logger.handlers:
+            logger.addHandler(logging.NullHandler())
+        logger.propagate = False
