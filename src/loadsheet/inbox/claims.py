@@ -1,7 +1,7 @@
-"""Claiming: a finished file becomes ours in one step, by one winner, with its bytes known; and goes back if it should not have.
+"""Claims: a finished file becomes ours in one atomic step, with one winner and a known hash, and can be given back.
 
-A claim is a rename out of the inbox, so that nobody can open the file by its name any more; what has it open still is asked for. A
-file with a second name on its disk is copied instead, because through that name it could be changed while we read.
+A claim is a rename out of the inbox, so nobody can open the file by its name any more; open writers are checked. A file with a
+second hard link is copied instead, because it could be changed through that name while we read.
 """
 
 import hashlib
@@ -93,8 +93,8 @@ def is_unchanged(file: InboxFile) -> bool:
 
 
 def give_back(file: InboxFile, settings: Settings) -> None:
-    """Put a claimed file back to where it was; the next look takes it when it is quiet. If a new one of its name is there, it
-    stays in the work area and the next run finds it there.
+    """Put a claimed file back where it was; the next scan takes it when it is quiet. If a new file has its name, it stays in the
+    work area, where the next run finds it.
     """
     if file.claimed_object is not None:
         file.claimed_object.give_back()
@@ -111,7 +111,7 @@ def _has_hard_links(path: Path) -> bool:
 
 
 def _hashed(candidate: Candidate, path: Path) -> InboxFile | None:
-    """The claimed file with its hash; None if it is no regular file or changes. Whatever is asked is asked of the open file."""
+    """The claimed file with its hash; None if it is not a regular file or changes. Only the open file is examined."""
     if signature(path) is None:
         return None
     with os.fdopen(os.open(path, READ), "rb") as file:

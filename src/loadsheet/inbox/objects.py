@@ -1,8 +1,8 @@
-"""The inbox in an object store: what lies there as a look sees it, and how a version of an object is claimed, given back and let go.
+"""The inbox in an object store: the objects there, and how a version of one is claimed, given back and removed.
 
-An object cannot be renamed, so whoever takes one holds a claim on this version of it (`Claims`, kept by the ledger) from before it is
-fetched until it is in the archive, or aside, and removed from the inbox. What was planned is known by the ledger, which names the version
-it read; so after a kill the object is put away and not taken again. The copy on this machine can be fetched again at any time.
+An object cannot be renamed. So a run holds a claim on one version of it (`Claims`, in the ledger) from before it is fetched until it is
+archived or set aside, and removed from the inbox. The ledger names the version that was planned, so after a kill the object is put away
+and not read again. The copy on this machine can be fetched again at any time.
 """
 
 import hashlib
@@ -29,16 +29,16 @@ _DAY_S = 86_400
 
 
 class Claims(Protocol):
-    """Who takes which version of an object: one of all machines at a time."""
+    """The claims on versions of objects: each is held by at most one machine."""
 
     def take(self, place: str, name: str, version: str, run: str) -> bool:
-        """Claim a version; False if somebody else who lives has it."""
+        """Claim a version; False if another live process has it."""
 
     def holds(self, place: str, name: str, version: str) -> bool:
-        """Whether the claim is still ours: asked before anything is committed."""
+        """Whether the claim is still ours. Checked before anything is committed."""
 
     def let_go(self, place: str, name: str, version: str) -> None:
-        """Give up a claim of ours."""
+        """Release a claim of ours."""
 
 
 class SingleProcessClaims:
@@ -179,14 +179,14 @@ class ClaimedObject:
         return mine and object_storage.is_still(self.object)
 
     def fetch_if_missing(self) -> bool:
-        """Whether the bytes can be had on this machine: they lie here, or are fetched. Raises FolderError."""
+        """Make sure the copy is on this machine; False if the object and its archived copy are gone. Raises FolderError."""
         if self.path.is_file() or object_storage.fetch(self.object, self.path):
             return True
         copy = object_storage.look(self.kept) if self.kept else None
         return copy is not None and copy.size == self.object.size and object_storage.fetch(copy, self.path)
 
     def give_back(self) -> None:
-        """Give up the claim: the object lies where it lay, and the next look takes it. Raises FolderError."""
+        """Release the claim: the object stays in the inbox, and the next scan takes it. Raises FolderError."""
         self.remove_from_archive()
         self._release_claim()
 

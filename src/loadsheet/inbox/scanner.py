@@ -1,7 +1,7 @@
-"""Looking into the inbox: which files are finished, which are not yet, and what lies there that is not taken at all.
+"""Scans the inbox: which files are finished, which are not yet, and which are never taken.
 
-Owns: when a file is finished. A run believes the clock about files that it never saw before, and looks twice at the young ones; a
-watch, which looks again anyway, believes only its own memory. Opens files to look at them, and moves nothing.
+A run trusts the times of files it never saw before, and checks young ones twice. A watch scans again anyway and trusts only its own
+sightings. Opens files to check them, and moves nothing.
 """
 
 import os
@@ -84,13 +84,13 @@ def scan(
 
 
 def quick_scan(settings: Settings, *, up: Callable[[], float] = uptime) -> Scan:
-    """The same at once: only what has not changed between two glances, `settle_s` apart, is finished. Raises FolderError."""
+    """A scan without waiting: a file is finished only if it did not change between two scans `settle_s` apart. Raises FolderError."""
     look = _InboxLook(settings, up())
     return look.result({seen.path for seen in look.seen if look.is_quiet(seen, None)})
 
 
 def peek(settings: Settings, *, clock: Callable[[], float] = time.time, up: Callable[[], float] = uptime) -> Scan:
-    """What a scan would find now, without waiting for young files, and without leaving a trace: nothing is remembered, nothing written.
+    """What a scan would find now, without waiting for young files and without writing anything.
 
     May be called beside the process that holds the ledger. Raises FolderError.
     """
@@ -99,7 +99,7 @@ def peek(settings: Settings, *, clock: Callable[[], float] = time.time, up: Call
 
 
 def files_outside(settings: Settings, taken: Iterable[Path]) -> list[str]:
-    """The files of an inbox that lie outside of these folders in it, by their names, sorted. Raises FolderError."""
+    """The names of the files in an inbox that are outside these folders, sorted. Raises FolderError."""
     inner = [Path(os.path.relpath(folder, settings.inbox)).as_posix() + "/" for folder in taken]
     found = _list_inbox(settings)
     names = [seen.name for seen in found.files] + [problem.found for problem in found.left]
@@ -126,7 +126,7 @@ class _Listing:
 
 
 class _InboxLook:
-    """One look: what is there, and what is remembered of it."""
+    """One scan: the files that are there, and the sightings of earlier scans."""
 
     def __init__(self, settings: Settings, now: float, *, remember: bool = True) -> None:
         self._remembers = remember
@@ -153,7 +153,7 @@ class _InboxLook:
         return [Problem("A113", values={"count": count, "since": since.isoformat(" ", "minutes")}, level="warning")]
 
     def is_quiet(self, seen: _InboxFile, wall: float | None) -> bool:
-        """Whether nobody has touched it for long enough; `wall` is the time of day, if it may be believed."""
+        """Whether a file has not changed for `settle_s`. `wall` is the wall clock, if it may be trusted."""
         settings = self._settings
         if settings.done_marker:
             return self._is_marked(seen)
@@ -294,8 +294,8 @@ def _object_file(found: Object) -> _InboxFile:
 
 
 def fetch_objects(found: Scan, settings: Settings) -> Scan:
-    """The same look with its objects fetched to this machine, so that they can be read before they are claimed; what is gone or replaced
-    since is left out, and what we may not read is told. Files are left as they are. Raises FolderError.
+    """The same scan with its objects fetched to this machine, so that they can be read before they are claimed. Objects that are gone
+    or replaced are left out, unreadable ones reported. Files are unchanged. Raises FolderError.
     """
     if not settings.inbox_address:
         return found

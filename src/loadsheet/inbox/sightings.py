@@ -1,8 +1,8 @@
-"""What was seen lying in the inbox, and since when: the memory that a single look does not have.
+"""Sightings: the files that earlier scans saw in the inbox, and since when.
 
-Kept in `STATE/sightings.json`, so that runs of a scheduler remember as well as a watch does. Times are seconds on the clock that
-counts since the machine started (it goes on in sleep and nobody sets it), so a wall clock that jumps decides nothing; after a
-restart of the machine the memory is empty. A memory that cannot be read or written is no memory, and no error.
+Stored in `STATE/sightings.json`, so that scheduled runs share them as a watch does. Times are seconds since the machine started
+(CLOCK_BOOTTIME: it counts in sleep and cannot be set), so a jump of the wall clock has no effect. After a restart there are no
+sightings. A file that cannot be read or written counts as empty and is no error.
 """
 
 import os

@@ -48,7 +48,7 @@ class _Tally:
 
     @property
     def rows_text(self) -> str:
-        """The rows in words."""
+        """The rows as text: `rows 3, 4 and 17 more`."""
         more = self.count - len(self.rows)
         listed = ", ".join(map(str, self.rows)) + (f" and {more:,} more" if more else "")
         return f"row{'s' if self.count > 1 else ''} {listed}"
@@ -58,7 +58,7 @@ _Tallies = dict[Shape, _Tally]
 
 
 class _Column(NamedTuple):
-    """What is known of a column beside its shapes: its label, how it is read, and how many countries the table names."""
+    """A column besides its shapes: its label, how it is read, and how many countries the table names."""
 
     label: str
     use: ColumnUse
@@ -74,10 +74,10 @@ class _LostZeros(NamedTuple):
 
 
 class DamageChecks:
-    """Looks at the rows of one table while they pass."""
+    """Collects signs of damage in the rows of one table while they are read."""
 
     def __init__(self, table: Table, uses: Mapping[str, ColumnUse] = _NO_USES) -> None:
-        """`uses` says how the columns of the table are read, as far as that is known."""
+        """`uses` says how columns of the table are read; it may lack some."""
         self._table = table
         self._uses = {place: uses[name] for name, place in table.columns.items() if name in uses}
         self._countries: dict[int, set[str]] = {
@@ -87,7 +87,7 @@ class DamageChecks:
         self.filled: frozenset[int] = frozenset()
         """The positions of columns without a heading that hold values."""
         self.blank_rows = 0
-        """How many blank rows were skipped among the others."""
+        """The number of blank rows between the others."""
         self._places = tuple(sorted(set(table.columns.values())))
         self._tallies: dict[int, _Tallies] = {}
         self._sums = _Tally()
@@ -96,8 +96,8 @@ class DamageChecks:
         self._faults: dict[str, str] = {}
 
     def watch(self, rows: Iterable[Row]) -> Iterator[Row]:
-        """The rows, unchanged; what they show is known at their end. A table is read more than once: the first pass that reaches its
-        end is looked at, and those after it show the same.
+        """The rows, unchanged. Results are known at their end. A table is read more than once; only passes until the first complete
+        one are checked, because later ones give the same rows.
         """
         if self._saw_all:
             yield from rows
@@ -118,7 +118,7 @@ class DamageChecks:
         self._saw_all = True
 
     def problems(self) -> tuple[Problem, ...]:
-        """What was seen: warnings, by column and suspicion; or that there is no row at all, not even one to be ignored."""
+        """The warnings, by column and kind; or the one that the table has no row at all, not even an ignored one."""
         if self._saw_all and self._is_empty:
             place = Where(self._table.file, self._table.sheet)
             return (Problem("R239", place, hint=_NO_ROW, level="warning"),)
@@ -135,7 +135,7 @@ class DamageChecks:
             yield from _column_warnings(tallies, partial(self._warning, place), self._column(place))
 
     def _check_batch(self, batch: Sequence[Row], last: int) -> int:
-        """Look at rows that follow the row `last`; returns the last of them."""
+        """Check a batch of rows that follow row `last`. Returns the number of the batch's last row."""
         if not batch:
             return last
         blank = batch[-1].number - last - len(batch)
@@ -221,7 +221,7 @@ def _note_rows(batch: Sequence[Row], names: Sequence[object], fresh: dict[object
 
 
 def _column_warnings(tallies: _Tallies, warning: "partial[Problem]", column: _Column) -> Iterator[Problem]:
-    """The suspicions that the shapes of one column raise."""
+    """The warnings about one column, from its shapes."""
     for kind, code, hint in _CHECKS:
         if (found := _tally_of(tallies, kind)) and (kind != "rounded" or _are_rounded(tallies)):
             before = repair_encoding(found.example)

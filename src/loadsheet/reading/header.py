@@ -38,9 +38,8 @@ _LIKENESS_MIN = 0.6
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """A row seen as header, or several as one: the number of the last and of the first (`top`), their cells, the labels without
-    blank ones at the end, where each wanted column stands (every position its labels are found at), and which required columns
-    are missing.
+    """One row, or several, as a header: the number of the last row and of the first (`top`), their cells, the labels without trailing
+    blank ones, every position of each wanted column, and the missing required columns.
     """
 
     row: int
@@ -62,7 +61,7 @@ class Header:
 
     @property
     def row_range(self) -> str:
-        """Its rows in words."""
+        """Its rows as text: `3`, or `3 to 4`."""
         return f"{self.top} to {self.row}" if self.top < self.row else str(self.row)
 
 
@@ -77,7 +76,7 @@ class _Line(NamedTuple):
 
 
 class _LabelReading(NamedTuple):
-    """One way to read the labels of some rows: the texts by position, and whether what joins their parts is let go."""
+    """One way to read the labels of some rows: the texts by position, and whether separators between their parts are ignored."""
 
     labels: Sequence[str]
     loose: bool
@@ -158,7 +157,7 @@ def _incomplete(header: Header, layout: Layout, where: Where, looked_at: Sequenc
 
 
 def _suggest_labels(header: Header) -> str:
-    """For each missing column the label of the row that is most like it, if any is."""
+    """For each missing column the most similar label of the row, if any is similar enough."""
     taken = {position for positions in header.positions.values() for position in positions}
     free = {fold(label): label for position, label in enumerate(header.labels) if position not in taken}
     suggestions = []
@@ -170,7 +169,7 @@ def _suggest_labels(header: Header) -> str:
 
 
 def _candidates(rows: Iterable[tuple[int, Sequence[str]]], layout: Layout) -> Iterator[list[list[_Line]]]:
-    """The rows that may be the header, by themselves and with others, as alternatives of which the closest counts."""
+    """The rows that may be the header, alone and combined, as lists of alternatives."""
     lines = _lines(rows, layout)
     return (
         _candidates_up(lines, layout)
@@ -180,7 +179,7 @@ def _candidates(rows: Iterable[tuple[int, Sequence[str]]], layout: Layout) -> It
 
 
 def _lines(rows: Iterable[tuple[int, Sequence[str]]], layout: Layout) -> Iterator[_Line]:
-    """The rows that are looked at, without comments."""
+    """The rows that can belong to the header, without comments."""
     last, comment = rows_looked_at(layout), layout.row_filters.comment
     for number, cells in rows:
         if number > last:
@@ -225,7 +224,7 @@ def _candidates_as_declared(lines: Iterable[_Line], layout: Layout, size: int) -
 
 
 class _ColumnMatcher:
-    """The columns of a layout by the labels that they may stand under."""
+    """Finds the columns of a layout by their labels."""
 
     def __init__(self, layout: Layout) -> None:
         self._columns = layout.columns

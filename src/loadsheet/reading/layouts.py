@@ -37,7 +37,7 @@ class ColumnUse:
 
 @dataclass(frozen=True, slots=True)
 class RowFilters:
-    """What stands around and between the rows of a table and is none of them. Rows that a rule here meets are ignored, never lost.
+    """Which rows around and between those of a table are not part of it. Rows that match a rule are ignored, never lost.
 
     `units_row`: the first row under the header holds units (True), holds none (False), or is looked at ("auto"). `comment` is
     what the first cell of a comment begins with. `totals` are words that the first text of a total row begins with, wherever

@@ -1,7 +1,7 @@
-"""Rows under a header that are none of the table's: units, comments, totals, notes below it, the header once more.
+"""Rows under a header that are not part of the table: units, comments, totals, notes below it, the header repeated.
 
-Pure, and the same for every kind of file. Such rows are not dropped: they come out as `Row.ignored` with the rule in words, so
-that every row of a file is accounted for. What begins with a word is compared folded and by whole words.
+Pure, and the same for every format. Such rows are not dropped: they come out as `Row.ignored` with the rule in words, so that every
+row of a file is accounted for. Beginnings are compared folded and by whole words.
 """
 
 import re
@@ -28,7 +28,7 @@ SUM_WORDS = frozenset(
 
 
 def mark_stray_rows(rows: Iterable[Row | None], layout: Layout, header: Header) -> Iterator[Row]:
-    """The rows under a header, those that are none of the table's marked as ignored. None among `rows` stands for blank rows."""
+    """The rows under a header; stray rows are marked as ignored. None among `rows` stands for blank rows."""
     row_filters, rules = layout.row_filters, _StrayRowRules(layout, header)
     has_rules = bool(row_filters.comment or row_filters.totals or row_filters.footer)
     place, label = rules.header_cell
@@ -71,13 +71,13 @@ class _StrayRowRules:
         last = header.rows[-1]
         label = last[self._place] if self._place < len(last) else ""
         self.header_cell = self._place, label
-        """A position and the text that the header's last row has there: all but a few rows are told apart by its length."""
+        """A position and the text of the header's last row there. Its length alone excludes nearly all rows."""
         self._word = (fold(label).split() or [""])[0]
         self._compared = fold if sum(bool(cell.strip()) for cell in last) > 1 else _plain
         self._header = self._compared_cells(last)
 
     def is_header(self, row: Row) -> bool:
-        """Whether a row is the last row of the header once more, compared as labels are; a single label to the letter."""
+        """Whether a row repeats the last row of the header. Compared as labels are, a single label exactly."""
         text = row.cells[self._place]
         if not self._word or (text.isascii() and self._word not in text.casefold()):  # much cheaper than what follows
             return False
@@ -131,6 +131,6 @@ def _plain(cell: str) -> str:
 
 
 def _starts_with(words: Sequence[str]) -> re.Pattern[str] | None:
-    """What finds one of the words at the beginning of a folded text, followed by no letter or digit."""
+    """The pattern of a folded text that begins with one of the words, not followed by a letter or digit."""
     folded = sorted(filter(None, map(fold, words)), key=len, reverse=True)
     return re.compile(f"(?:{'|'.join(map(re.escape, folded))})(?![^\\W_])") if folded else None

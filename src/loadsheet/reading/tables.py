@@ -109,7 +109,7 @@ class Table:
         return self.rows.partial_rows(positions) if isinstance(self.rows, PartialRows) else self.rows()
 
     def with_rows(self, rows: Callable[[], Iterator[Row]]) -> Self:
-        """The table with rows that are looked at on their way: `rows()` has to give the same. Who glances is not seen."""
+        """The table with another source of the same rows, such as one that counts them. Partial rows bypass it."""
         return replace(self, rows=_ObservedRows(rows, self.rows) if isinstance(self.rows, PartialRows) else rows)
 
     def where(self, row: int, column: int | None = None, path: str = "") -> Where:
@@ -132,7 +132,7 @@ class PartialRows(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _ObservedRows:
-    """Rows that somebody looks at on their way."""
+    """Rows with an observer on full passes; partial rows come from the original source."""
 
     rows: Callable[[], Iterator[Row]]
     partial_source: PartialRows

@@ -1,8 +1,8 @@
 """Workbooks of every format: which sheet holds a table, and its rows.
 
-A row keeps what its sender sees: text as it stands, numbers with all their digits, dates as dates, errors and formulas without a
-value as what they are. Hidden sheets are left out unless a mapping names them; hidden rows and columns are
-read unless the mapping ignores them, and told.
+A row keeps what its sender sees: text unchanged, numbers with all digits, dates as dates, errors and formulas without a value as
+such. Hidden sheets are skipped unless a mapping names them. Hidden rows and columns are read unless the mapping ignores them, and
+reported.
 """
 
 from collections.abc import Container, Iterator, Sequence
@@ -19,7 +19,7 @@ from loadsheet.reading.tables import CONTROL, Frame, Row, Table, Top, is_blank, 
 from loadsheet.reading.workbook_values import NO_ROWS, Book, Cells, Dense, Sheet, Spans, Traits
 
 HIDDEN = "hidden_rows: ignore"
-"""The rule by which a hidden row is none of the table's."""
+"""The rule by which a hidden row is ignored."""
 
 _DONE = {"read": "read", "ignore": "ignored"}
 
@@ -69,8 +69,8 @@ def _body(book: Book, sheet: Sheet, layout: Layout, found: tuple[Header, int], b
 
 
 def _refuse_ambiguous_sheets(body: "_Body", bounds: Bounds, chosen: Container[str]) -> None:
-    """Raises FileRefused if another sheet, of which no table is read, holds rows of this one too: nothing says which is meant, and
-    what is not read would be lost. Only the tops of sheets are looked at.
+    """Raises FileRefused if another sheet, of which no table is read, holds rows of this table too: it is unclear which is meant, and
+    rows would be lost. Only the tops of sheets are compared.
     """
     book, layout = body.book, body.layout
     if layout.sheets or not any(column.required for column in layout.columns):
@@ -161,7 +161,7 @@ def _header_of(book: Book, sheet: Sheet, layout: Layout) -> tuple[Header, int]:
 
 
 def _are_blank(cells: Cells | Dense) -> bool:
-    """Whether there is nothing but white space in the cells; one look is enough for most rows."""
+    """Whether the cells hold only white space. The first cell decides for most rows."""
     if isinstance(cells, Dense):
         return is_blank(cells)
     for _, value in cells:  # noqa: SIM110 (called for every row, and a generator costs more)
@@ -194,7 +194,7 @@ class _Body:
     hidden: Spans = NO_ROWS
 
     def rows(self) -> Iterator[Row]:
-        """The rows, read anew. Raises FileRefused if a cell stands nowhere, or the file cannot be read any more."""
+        """The rows, read again from the start. Raises FileRefused if a cell has no valid position, or the file cannot be read."""
         return mark_stray_rows(self._rows(), self.layout, self.header)
 
     def _rows(self) -> Iterator[Row | None]:
