@@ -47,8 +47,8 @@ def _compiled(pattern: str) -> Any:
     try:
         return re2.compile(pattern, options)
     except re2.error as error:
-        said = error.args[0]
-        text = said.decode(errors="replace") if isinstance(said, bytes) else str(said)
+        detail = error.args[0]
+        text = detail.decode(errors="replace") if isinstance(detail, bytes) else str(detail)
         if "perl operator" in text or "escape sequence: \\" in text:
             raise PatternError("look-around and back references are not available") from None
         raise PatternError(f"not a pattern: {text}") from None
@@ -69,8 +69,8 @@ def describe_pattern(pattern: str, example: object = None) -> str:
     """
     parts = group_names(pattern)
     shown = str(example) if example is not None else "" if parts else example_of(pattern)
-    said = [f"expected: {', '.join(parts)}"] if parts else []
-    return "; ".join([*said, *([f"example: {shown}"] if shown else [])])
+    form_parts = [f"expected: {', '.join(parts)}"] if parts else []
+    return "; ".join([*form_parts, *([f"example: {shown}"] if shown else [])])
 
 
 def example_of(pattern: str) -> str:

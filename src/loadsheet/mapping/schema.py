@@ -1,6 +1,6 @@
-"""The mapping file's own model: its sections, keys and types. How one is read, and what is said of wrong ones, is in `sections`.
+"""The mapping file's own model: its sections, keys and types. `schema_reader.py` reads a file and reports errors.
 
-Owns: the vocabulary of the format (one shipper's half `columns`, one exchange's half `payload`; see the class docstrings).
+`columns` describes the shipper's side, `payload` the exchange's side; see the class docstrings.
 The tree under `payload` has the exchange's field names as keys, so only its leaves are modelled here; `payload.py` walks it.
 Knows no file of rows and no field of the interface.
 """
@@ -23,7 +23,7 @@ def _as_decimal(value: object) -> object:
 
 
 def _as_share(value: object) -> object:
-    """`20%` is 0.2. A plain number is none: nobody could tell whether 1 is all or one in a hundred."""
+    """`20%` is 0.2. A plain number is refused: 1 could mean all or one in a hundred."""
     found = _SHARE.fullmatch(value) if isinstance(value, str) else None
     if found is None or Decimal(found[1]) > 100:  # noqa: PLR2004 (all of it)
         raise PydanticCustomError("share", "must be a share such as 20%")
@@ -69,7 +69,7 @@ def _is_text(value: object) -> bool:
 _MOST_SETS = 200
 Sets = Annotated[dict[str, str], BeforeValidator(_as_sets), ModelField(min_length=1)]
 SET = "{set}"
-"""What stands in a label where the word of each set stands in the header."""
+"""Placeholder in a label for the word of each set in the header."""
 
 
 class Kind(Part):
@@ -83,7 +83,7 @@ class Kind(Part):
 
 
 class Totals(Part):
-    """Rows that state sums, told in one of two ways. By `begins_with`: what their first text begins with, as whole words, in any case;
+    """Rows that state sums, found in one of two ways. By `begins_with`: the first words of their first text, as whole words, in any case;
     such rows are ignored. By `where`: there each of the `sum` columns must be the sum of its cells in the rows above, of all of them
     or of those since the last such row (`over: block`). A file without any such row is refused, as its end seems to be cut off.
     """
@@ -106,7 +106,7 @@ class Join(Part):
 
 
 class Beginnings(Part):
-    """Rows are told by what their first text begins with, as whole words, in any case."""
+    """Rows found by the first words of their first text, as whole words, in any case."""
 
     begins_with: Annotated[list[Text], BeforeValidator(_as_list)] = ModelField(min_length=1)
 

@@ -224,6 +224,6 @@ class _Planner:
         if len(sharing) > 1:
             known = {name for name in tree if any(other.record.field(name) is not None for other in sharing)}
             mine = {name for name in tree if operation.record.field(name) is not None}
-            unknown = set(tree) - known if operation is sharing[0] else set()  # is said once
+            unknown = set(tree) - known if operation is sharing[0] else set()  # reported once
             tree = {name: value for name, value in tree.items() if name in mine | unknown}
         return tree, ("payload",)

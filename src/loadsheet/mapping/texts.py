@@ -161,12 +161,12 @@ def _length(spec: Column) -> list[_Parse]:
             return CellProblem("C305", {"expected": f"at least {least} characters"})
         if most is None or len(text) <= most:
             return text
-        said = {"length": len(text), "expected": most}
+        values = {"length": len(text), "expected": most}
         if cut:
             return ValueWithWarning(
-                text[:most].rstrip(), CellProblem("C312", said, f"cut to {most} characters", "warning")
+                text[:most].rstrip(), CellProblem("C312", values, f"cut to {most} characters", "warning")
             )
-        return CellProblem("C312", said)
+        return CellProblem("C312", values)
 
     return [check]
 
@@ -203,9 +203,9 @@ def _by_key(meanings: Mapping[str, str], *, ignore_case: bool) -> dict[str, str]
     for word, meaning in meanings.items():
         known = first.setdefault(folded(word, ignore_case=ignore_case), word)
         if meanings[known] != meaning:
-            said = f"{known} and {word} are one code here and mean {meanings[known]} and {meaning}"
+            values = f"{known} and {word} are one code here and mean {meanings[known]} and {meaning}"
             hint = "capitals make no difference with ignore_case: true" if ignore_case else "leave one of them out"
-            raise SettingError("one_of", said, hint)
+            raise SettingError("one_of", values, hint)
     return {key: meanings[word] for key, word in first.items()}
 
 

@@ -16,8 +16,7 @@ import msgspec
 from loadsheet.mapping import compile as compiled
 from loadsheet.mapping import nesting
 from loadsheet.mapping.conversion_errors import is_consequence
-from loadsheet.mapping.document_checks import ContractCheck, GroupChecks
-from loadsheet.mapping.document_problems import DocumentProblems
+from loadsheet.mapping.document_checks import ContractCheck, DocumentProblems, GroupChecks
 from loadsheet.mapping.documents import Document, Ignored, Instead, SourceRow
 from loadsheet.mapping.fast_path import FALLBACK_ERRORS
 from loadsheet.mapping.grouping import MEMORY_ROWS, Group, gather
