@@ -113,7 +113,7 @@ def delivered(work: Work, dispatcher: Dispatcher, *, progress: Progress | None =
         updating=updating,
         progress=progress,
         stopping=stopping,
-        pace=pace,
+        shared_rate=pace,
     )
 
 

@@ -44,7 +44,7 @@ with open_ledger("sqlite:///{ledger}") as ledger:
     print("ready", flush=True)
     sys.stdin.readline()
     with Client("{url}", "{name}", options) as client, SharedRate(pace.renew, pace.setback) as fleet:
-        report = send(ledger, client, run, options, pace=fleet)
+        report = send(ledger, client, run, options, shared_rate=fleet)
         print(report.accepted, report.unknown, flush=True)
 """
 
@@ -125,14 +125,14 @@ def test_a_protest_to_one_pauses_and_slows_all(database):
     first, second = (SharedRate(pace.renew, pace.setback, renew_s=0.05) for pace in paces)
     with first, second, first.join() as one, second.join() as other:
         until = time.monotonic() + 20
-        while not (one.room(boottime()) and other.room(boottime())):
+        while not (one.capacity(boottime()) and other.capacity(boottime())):
             assert time.monotonic() < until
             time.sleep(0.01)
-        one.protest(0.1, 30.0, "429")
-        while other.opens_in(boottime()) < 20:
+        one.report_overload(0.1, 30.0, "429")
+        while other.delay_s(boottime()) < 20:
             assert time.monotonic() < until
             time.sleep(0.01)
-        assert not other.take(boottime() + 1)
+        assert not other.try_acquire(boottime() + 1)
         with engines[0].connect() as connection:
             (shown,) = [each for each in told(connection) if each.exchange == "https://two.example"]
     for engine in engines:

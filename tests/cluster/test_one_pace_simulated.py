@@ -90,14 +90,14 @@ class Process:
         world = self._world
         if world.now >= self._until:
             return
-        while self._gate.take(world.now):
+        while self._gate.try_acquire(world.now):
             world.left.append(world.now)
-            self._gate.landed()
+            self._gate.call_finished()
         if self.protests and self.protests[0] <= world.now:
             self.protests.pop(0)
-            self._gate.protest(0.05, 2.0, "busy")
+            self._gate.report_overload(0.05, 2.0, "busy")
             self._renew()
-        self._later(max(self._gate.opens_in(world.now), 0.0005) + world.dice.random() * 0.003, self._send)
+        self._later(max(self._gate.delay_s(world.now), 0.0005) + world.dice.random() * 0.003, self._send)
 
 
 @pytest.mark.parametrize("rate", [3, 30, 250])

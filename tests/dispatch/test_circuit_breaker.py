@@ -22,16 +22,16 @@ def pace_of(naps, **changes):
 def miss(pace, naps, outcome=NOT_SENT):
     """One call that is started as soon as it may be, and meets nobody."""
     naps.sleep(pace.wait_s())
-    assert pace.allowed(1, 0) == 1
+    assert pace.allowed_calls(1, 0) == 1
     return pace.note(outcome, naps.clock())
 
 
 def test_calls_that_fail_together_count_as_one_miss(naps):
     pace = pace_of(naps, unreachable_max=3)
-    assert pace.allowed(8, 0) == 8
+    assert pace.allowed_calls(8, 0) == 8
     started = naps.clock()
     assert [pace.note(NOT_SENT, started) for _ in range(8)] == [None] * 8
-    assert pace.allowed(8, 0) == 0
+    assert pace.allowed_calls(8, 0) == 0
     assert pace.wait_s() == FIRST_PAUSE_S
 
 
@@ -44,9 +44,9 @@ def test_pauses_double_and_one_call_at_a_time_feels_the_way(naps):
     assert pauses[:4] == [0.5, 1.0, 2.0, 4.0]
     assert pauses[-1] == LONGEST_PAUSE_S
     naps.sleep(pace.wait_s())
-    assert pace.allowed(8, 1) == 0, "one is under way"
+    assert pace.allowed_calls(8, 1) == 0, "one is under way"
     pace.note(GOOD, naps.clock())
-    assert pace.allowed(8, 0) == 8
+    assert pace.allowed_calls(8, 0) == 8
     assert pace.limit <= 2, "but they start with one at a time again"
 
 
@@ -68,9 +68,9 @@ def test_a_pause_that_the_exchange_asks_for_is_kept(naps):
     miss(pace, naps, Outcome(OutcomeKind.NOT_SENT, "busy", 429, wait_s=77))
     assert pace.wait_s() == 77
     naps.sleep(76)
-    assert pace.allowed(8, 0) == 0
+    assert pace.allowed_calls(8, 0) == 0
     naps.sleep(1)
-    assert pace.allowed(8, 0) == 1
+    assert pace.allowed_calls(8, 0) == 1
 
 
 def test_unknown_outcomes_in_a_row_end_the_sending_and_a_clear_one_breaks_the_row(naps):
@@ -88,30 +88,30 @@ def test_a_refused_token_and_what_halts_end_it_at_once(naps):
 @pytest.mark.parametrize("rate", [1, 7, 50, 1000])
 def test_no_more_intents_are_recorded_than_leave_within_half_a_second(naps, rate):
     pace = pace_of(naps, assumptions={"calls_per_second": rate})
-    at_once = pace.allowed(1000, 0)
+    at_once = pace.allowed_calls(1000, 0)
     assert rate * 0.5 <= at_once <= rate * 0.52 + 1
-    assert pace.allowed(1000, at_once, at_once) == 0, "they wait to leave"
-    assert pace.allowed(1000, at_once, at_once - 1) == 1
+    assert pace.allowed_calls(1000, at_once, at_once) == 0, "they wait to leave"
+    assert pace.allowed_calls(1000, at_once, at_once - 1) == 1
     for _ in range(at_once):
-        naps.sleep(pace.limiter.opens_in(naps.clock()))
-        assert pace.limiter.take(naps.clock())
+        naps.sleep(pace.limiter.delay_s(naps.clock()))
+        assert pace.limiter.try_acquire(naps.clock())
     naps.sleep(pace.wait_s())
-    assert pace.allowed(1000, at_once) >= 1
+    assert pace.allowed_calls(1000, at_once) >= 1
 
 
 def test_behind_slow_calls_no_more_intents_wait_than_calls_end_within_half_a_second(naps):
     pace = pace_of(naps, connections=8, connections_start=8)
     pace.note(GOOD, naps.clock(), 0.1)
-    assert pace.allowed(100, 0) == 48
+    assert pace.allowed_calls(100, 0) == 48
     for _ in range(30):
         pace.note(GOOD, naps.clock(), 5.0)
-    assert pace.allowed(100, 0) == pace.limit
-    assert pace.allowed(100, pace.limit, 0) == 0
+    assert pace.allowed_calls(100, 0) == pace.limit
+    assert pace.allowed_calls(100, pace.limit, 0) == 0
 
 
 def test_without_a_rate_nothing_waits(naps):
     pace = pace_of(naps)
-    assert (pace.allowed(500, 0), pace.wait_s()) == (500, 0.0)
+    assert (pace.allowed_calls(500, 0), pace.wait_s()) == (500, 0.0)
 
 
 def test_an_exchange_that_comes_and_goes_meets_no_storm(naps):
@@ -120,7 +120,7 @@ def test_an_exchange_that_comes_and_goes_meets_no_storm(naps):
     starts, first_back, away = [], [], False
     while naps.now < 1060:
         was_away, away = away, int(naps.now / 5) % 2 == 1
-        started = sum(pace.limiter.take(naps.now) for _ in range(pace.allowed(pace.limit, 0)))
+        started = sum(pace.limiter.try_acquire(naps.now) for _ in range(pace.allowed_calls(pace.limit, 0)))
         if was_away and not away:
             first_back.append(started)
         starts += [naps.now] * started

@@ -55,7 +55,7 @@ def test_calls_that_left_together_count_as_one_setback():
 def test_after_nobody_was_there_it_starts_with_one_call():
     limit = Concurrency(8, 8)
     for _ in range(5):
-        limit.met_nobody(1.0)
+        limit.no_connection(1.0)
     assert limit.limit == 1
     limits = []
     for now in range(2, 30):

@@ -33,8 +33,8 @@ class Heard(RateLimiter):
         super().__init__(per_second, boottime())
         self.left = []
 
-    def take(self, now):
-        leaves = super().take(now)
+    def try_acquire(self, now):
+        leaves = super().try_acquire(now)
         if leaves:
             self.left.append(now)
         return leaves
@@ -203,7 +203,7 @@ def test_what_would_be_old_when_the_gate_opens_comes_back_at_once(ledger):
     options = ready_entries.settings(connections=2)
     calls = calls_of(ledger, 4)
     limiter = RateLimiter(0, boottime())
-    limiter.opens_in, limiter.take = lambda _now: 60.0, lambda _now: False
+    limiter.delay_s, limiter.try_acquire = lambda _now: 60.0, lambda _now: False
     with Scripted(Arrivals()) as server, Client(server.url, ready_entries.TOKEN, options) as client:
         with under_way(client, options, limiter) as calls_in_flight:
             calls_in_flight.submit(calls, 0.0, boottime())
@@ -217,7 +217,7 @@ def test_what_waits_at_the_gate_can_be_taken_back_and_does_not_leave_at_the_end(
     for taken_back in (True, False):
         with Scripted(Arrivals()) as server, Client(server.url, ready_entries.TOKEN, options) as client:
             limiter = RateLimiter(1, boottime())
-            limiter.take(boottime())
+            limiter.try_acquire(boottime())
             with under_way(client, options, limiter) as calls_in_flight:
                 calls_in_flight.submit(calls, 0.0, boottime())
                 calls_in_flight.wait(1, 0.1)

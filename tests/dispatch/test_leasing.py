@@ -64,7 +64,7 @@ def opened(limiter, clock=boottime):
     """Whether a call may leave, at the latest when the next one is due."""
     until = time.monotonic() + 30
     while time.monotonic() < until:
-        if limiter.take(clock()):
+        if limiter.try_acquire(clock()):
             return True
         time.sleep(0.002)
     return False
@@ -73,12 +73,12 @@ def opened(limiter, clock=boottime):
 def test_nothing_leaves_before_there_is_a_lease_and_then_calls_leave_at_its_rate():
     lessor = Lessor(per_second=2, connections=100)
     with SharedRate(lessor.renew, lessor.setback) as fleet, fleet.join() as limiter:
-        assert not limiter.take(boottime()), "the first one is due an interval after the lease"
+        assert not limiter.try_acquire(boottime()), "the first one is due an interval after the lease"
         lessor.per_second = 100
         lessor.wait_for(lambda: opened(limiter) and fleet._lease.per_second == 100)
         began = boottime()
         times = [began + step / 10_000 for step in range(5000)]
-        assert 45 <= sum(limiter.take(now) for now in times) <= 55
+        assert 45 <= sum(limiter.try_acquire(now) for now in times) <= 55
     assert lessor.asks[0] == Ask(UNLIMITED, 4, 0, 0)
     assert lessor.asks[1].holding == 1
 
@@ -92,9 +92,9 @@ def test_a_lease_that_ran_out_lets_nothing_leave():
         lessor.wait_for(lambda: len(lessor.asks) > asked + 1)
         assert opened(limiter, clock), "it still holds"
         clock.jumped = 10.1
-        assert not limiter.take(clock())
-        assert limiter.room(clock()) == 0
-        assert limiter.opens_in(clock()) > 0
+        assert not limiter.try_acquire(clock())
+        assert limiter.capacity(clock()) == 0
+        assert limiter.delay_s(clock()) > 0
         lessor.error = None
         assert opened(limiter, clock), "once it can be asked again calls go on"
 
@@ -110,17 +110,17 @@ def test_a_lease_counts_from_before_it_was_asked_for(takes_s, holds):
     fleet = SharedRate(slowly, lessor.setback, clock=clock)  # never entered: its thread does nothing
     with fleet.join() as limiter:
         fleet._attend()
-        assert limiter.take(clock() + 0.2) is holds
+        assert limiter.try_acquire(clock() + 0.2) is holds
 
 
 def test_a_protest_pauses_all_here_at_once_and_is_passed_on():
     lessor = Lessor()
     with fleet_of(lessor) as fleet, fleet.join() as one, fleet.join() as other:
         assert opened(other)
-        one.protest(0.3, 7.0, "busy")
-        assert not other.take(boottime() + 0.5)
-        assert 1 < other.opens_in(boottime()) <= 7
-        assert (other.room(boottime()), other.room_in(boottime()) > 1) == (0, True)
+        one.report_overload(0.3, 7.0, "busy")
+        assert not other.try_acquire(boottime() + 0.5)
+        assert 1 < other.delay_s(boottime()) <= 7
+        assert (other.capacity(boottime()), other.capacity_delay_s(boottime()) > 1) == (0, True)
         lessor.wait_for(lambda: lessor.setbacks)
     ((age_s, pause_s, reason),) = lessor.setbacks
     assert 0.3 <= age_s < 6.3
@@ -135,7 +135,7 @@ def test_a_pause_of_others_pauses_us():
         lessor.paused_s = 30.0
         asked = len(lessor.asks)
         lessor.wait_for(lambda: len(lessor.asks) > asked + 1)
-        assert not limiter.take(boottime() + 1)
+        assert not limiter.try_acquire(boottime() + 1)
         pace = CircuitBreaker(ready_entries.settings(), time.monotonic, lambda: 1.0, limiter)
         assert pace.allowed(5, 0) == 0
         assert pace.wait_s() > 25
@@ -149,7 +149,7 @@ def test_who_has_nothing_to_send_gives_his_lease_back_and_asks_no_more():
         lessor.wait_for(lambda: lessor.asks[-1].connections == 0)
         number = len(lessor.asks)
         assert lessor.asks[-1] == Ask(0, 0, 0, number - 1)
-        assert not limiter.take(boottime())
+        assert not limiter.try_acquire(boottime())
         time.sleep(0.08)
         assert len(lessor.asks) == number
         with fleet.join() as limiter:
@@ -174,7 +174,7 @@ def test_what_is_asked_for_is_what_was_used_unless_calls_waited():
         lessor.wait_for(lambda: len(lessor.asks) > asked + 2)
         assert lessor.asks[-1].per_second < 100
         lessor.per_second = 1
-        assert not all(limiter.take(boottime()) for _ in range(200))
+        assert not all(limiter.try_acquire(boottime()) for _ in range(200))
         lessor.wait_for(lambda: lessor.asks[-1].per_second == UNLIMITED)
 
 
@@ -184,7 +184,7 @@ def test_the_rate_is_asked_for_by_the_time_that_passed_however_short():
     member = fleet.join()
     fleet._attend()
     now[0] += 0.0625
-    assert all(member.take(now[0]) for _ in range(10))
+    assert all(member.try_acquire(now[0]) for _ in range(10))
     fleet._attend()
     assert lessor.asks[-1].per_second == 242, "half as much again as 10 in 0.0625 s, and 2"
 
@@ -203,8 +203,8 @@ def test_connections_are_divided_among_those_who_send():
         assert (one.connections, other.connections) == (5, 0)
         lessor.connections = 0
         lessor.wait_for(lambda: one.connections == 0)
-        assert one.room(boottime()) == 0
-        assert one.room_in(boottime()) > 0
+        assert one.capacity(boottime()) == 0
+        assert one.capacity_delay_s(boottime()) > 0
 
 
 def test_calls_under_way_are_told():
@@ -213,7 +213,7 @@ def test_calls_under_way_are_told():
         assert opened(limiter)
         assert opened(limiter)
         lessor.wait_for(lambda: lessor.asks[-1].using == 2)
-        limiter.landed()
+        limiter.call_finished()
         lessor.wait_for(lambda: lessor.asks[-1].using == 1)
 
 
@@ -224,7 +224,7 @@ def test_a_fault_of_our_own_comes_out_where_somebody_sends():
         assert opened(limiter)
         lessor.error = ZeroDivisionError("a fault")
         with pytest.raises(ZeroDivisionError):
-            lessor.wait_for(lambda: limiter.room(boottime()) < 0)
+            lessor.wait_for(lambda: limiter.capacity(boottime()) < 0)
 
 
 def note_all(outcomes, **options):
@@ -255,11 +255,11 @@ def test_calls_that_another_still_has_under_way_leave_him_no_connection_twice():
         assert [opened(one) for _ in range(4)] == [True] * 4
         with fleet.join() as other:
             assert (one.connections, other.connections) == (2, 2)
-            assert not other.take(boottime() + 0.5)
-            assert other.opens_in(boottime()) > 0
-            one.landed()
+            assert not other.try_acquire(boottime() + 0.5)
+            assert other.delay_s(boottime()) > 0
+            one.call_finished()
             assert opened(other)
-            other.landed()
+            other.call_finished()
 
 
 @contextmanager
@@ -270,7 +270,7 @@ def exchange_for(lessor, script, **options):
 
         def sends(ledger, run, **more):
             with Client(server.url, ready_entries.TOKEN, settings) as client:
-                return ready_entries.send(ledger, client, run, settings, pace=fleet, **more)
+                return ready_entries.send(ledger, client, run, settings, shared_rate=fleet, **more)
 
         yield server, fleet, sends
 
@@ -342,7 +342,7 @@ def test_a_429_to_one_who_sends_holds_the_other_in_this_process_too(ledger):
     with exchange_for(lessor, script, connections=1) as (server, fleet, sends):
         with fleet.join() as other:
             sends(ledger, run, stopping=stopping)
-            assert other.opens_in(boottime()) > 3
+            assert other.delay_s(boottime()) > 3
         assert len(server.requests) == 1
     assert len(lessor.setbacks) == 1
 
@@ -401,6 +401,6 @@ def test_all_who_send_in_one_process_have_one_limit():
         for _ in range(4):
             paces[1].note(LOST, time.monotonic())
         assert [pace.limit for pace in paces] == [1, 1], "nobody waits for another's end"
-        assert not other.take(boottime() + 0.5), "but one call is under way already"
-        one.landed()
+        assert not other.try_acquire(boottime() + 0.5), "but one call is under way already"
+        one.call_finished()
         assert opened(other)

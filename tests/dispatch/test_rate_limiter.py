@@ -15,8 +15,8 @@ NOISE = 1e-9  # of adding up fractions
 def departures(limiter, until, now=0.0, *, late=lambda: 0.0):
     """When calls leave that are always waiting, each of which may be seen to too late."""
     found = []
-    while (now := now + limiter.opens_in(now) + late()) < until:
-        while limiter.take(now):
+    while (now := now + limiter.delay_s(now) + late()) < until:
+        while limiter.try_acquire(now):
             found.append(now)
     return found
 
@@ -57,39 +57,39 @@ def test_a_rate_that_changes_is_kept_from_then_on(changes):
         found += departures(limiter, now + lasts, now)
         allowed += lasts * rate
         now, rate = now + lasts, after
-        limiter.change(rate, now, anew=False)
+        limiter.set_rate(rate, now, from_scratch=False)
     assert len(found) <= allowed + 1.001 + 0.02 * 200
 
 
 def test_whoever_gets_a_rate_anew_pays_the_first_interval_before():
     limiter = RateLimiter(0, 0.0)
-    limiter.change(10, 100.0, anew=True)
-    assert not limiter.take(100.05)
-    assert limiter.opens_in(100.0) == pytest.approx(0.1)
-    assert limiter.take(100.101)
-    limiter.change(1, 100.151, anew=False)
-    assert limiter.opens_in(100.151) == pytest.approx(0.5), "half of the interval was over"
-    limiter.change(100, 100.151, anew=False)
-    assert limiter.opens_in(100.151) == 0
+    limiter.set_rate(10, 100.0, from_scratch=True)
+    assert not limiter.try_acquire(100.05)
+    assert limiter.delay_s(100.0) == pytest.approx(0.1)
+    assert limiter.try_acquire(100.101)
+    limiter.set_rate(1, 100.151, from_scratch=False)
+    assert limiter.delay_s(100.151) == pytest.approx(0.5), "half of the interval was over"
+    limiter.set_rate(100, 100.151, from_scratch=False)
+    assert limiter.delay_s(100.151) == 0
 
 
 def test_without_a_rate_everything_leaves_at_once():
     limiter = RateLimiter(0, 5.0)
-    assert all(limiter.take(5.0) for _ in range(1000))
-    assert (limiter.opens_in(5.0), limiter.room_in(5.0)) == (0, 0)
-    assert limiter.room(5.0) > 10**9
+    assert all(limiter.try_acquire(5.0) for _ in range(1000))
+    assert (limiter.delay_s(5.0), limiter.capacity_delay_s(5.0)) == (0, 0)
+    assert limiter.capacity(5.0) > 10**9
 
 
 @given(st.integers(1, 200), st.integers(0, 50))
 def test_room_is_what_leaves_soon(rate, before):
     limiter, now = RateLimiter(rate, 0.0), 0.0
     for _ in range(before):
-        now += limiter.opens_in(now)
-        limiter.take(now + NOISE)
-    room, opens = limiter.room(now), limiter.room_in(now)
-    assert (room > 0) == (opens == 0)
+        now += limiter.delay_s(now)
+        limiter.try_acquire(now + NOISE)
+    capacity, opens = limiter.capacity(now), limiter.capacity_delay_s(now)
+    assert (capacity > 0) == (opens == 0)
     leaving = len(departures(limiter, now + AHEAD_S - NOISE, now))
-    assert abs(room - leaving) <= 1
+    assert abs(capacity - leaving) <= 1
 
 
 def test_the_clock_of_departures_goes_on():

@@ -212,7 +212,9 @@ def test_no_more_than_a_window_is_marked_as_sending(ledger, tmp_path, window):
 def test_no_more_than_sixteen_calls_for_each_under_way_are_marked_and_few_where_they_are_slow(
     ledger, tmp_path, monkeypatch, seconds, expected
 ):
-    monkeypatch.setattr(sending, "LINGER_S", 1.0)  # as if all that wait were over at once: groups as large as they get
+    monkeypatch.setattr(
+        sending, "GROUP_COMMIT_S", 1.0
+    )  # as if all that wait were over at once: groups as large as they get
     count = 20 if seconds else 200
     ready_entries.orders(ledger, ledger.begin_run(), count)
     most, report = most_marked(ledger, tmp_path, ready_entries.settings(connections=2), seconds=seconds)
@@ -221,7 +223,7 @@ def test_no_more_than_sixteen_calls_for_each_under_way_are_marked_and_few_where_
 
 
 def test_many_calls_that_are_taken_back_are_ready_again_and_recorded_at_once(ledger, tmp_path, monkeypatch):
-    monkeypatch.setattr(sending, "LINGER_S", 1.0)
+    monkeypatch.setattr(sending, "GROUP_COMMIT_S", 1.0)
     run = ledger.begin_run()
     drop = ready_entries.orders(ledger, run, 400)
     over = []

@@ -23,7 +23,7 @@ class Departures:
 
 def listen(path):
     """Hear what leaves through the limiter of a fleet's pace in this process, right before it does."""
-    file, take = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), SharedRate.take
+    file, take = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), SharedRate.try_acquire
 
     def heard(fleet, now, member):
         leaves = take(fleet, now, member)
@@ -31,7 +31,7 @@ def listen(path):
             os.write(file, _MOMENT.pack(now))
         return leaves
 
-    SharedRate.take = heard
+    SharedRate.try_acquire = heard
 
 
 def busiest(moments, span_s=1.0):

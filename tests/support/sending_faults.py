@@ -183,6 +183,6 @@ class _Sender(threading.Thread):
                 return
 
     def _sent(self):
-        mine, pace = ledgers.taken_over(self._ledger), SharedRate(lambda _ask: self._lease, lambda *_: None)
-        with Client(self._url, TOKEN, self._settings) as client, pace:
-            send(mine, client, mine.begin_run(), self._settings, stopping=[], pace=pace)
+        mine, shared_rate = ledgers.taken_over(self._ledger), SharedRate(lambda _ask: self._lease, lambda *_: None)
+        with Client(self._url, TOKEN, self._settings) as client, shared_rate:
+            send(mine, client, mine.begin_run(), self._settings, stopping=[], shared_rate=shared_rate)

@@ -19,9 +19,9 @@ LONG_S = 60.0
 class CallLog:
     """Remembers what was told last of one pace."""
 
-    def __init__(self, pace: CircuitBreaker) -> None:
-        self._pace = pace
-        self._limit = pace.limit
+    def __init__(self, breaker: CircuitBreaker) -> None:
+        self._breaker = breaker
+        self._limit = breaker.limit
         self._paused = False
         self._curious = run_log.curious()
         self._long_until = 0.0  # of the pause that was told last (monotonic seconds)
@@ -30,8 +30,8 @@ class CallLog:
         """A call is over, and the pace has taken note of it."""
         if self._curious:
             _tell(done, outcome)
-        if self._pace.limit != self._limit:
-            self._tell_limit(self._pace.limit)
+        if self._breaker.limit != self._limit:
+            self._tell_limit(self._breaker.limit)
         if outcome.wait_s >= LONG_S:
             self._tell_long()
         if outcome.log and outcome.kind is OutcomeKind.UNKNOWN:
@@ -42,7 +42,7 @@ class CallLog:
 
     def over(self) -> None:
         """Sending has ended."""
-        run_log.figure("pace_connections", self._pace.limit)
+        run_log.figure("pace_connections", self._breaker.limit)
 
     def _tell_limit(self, limit: int) -> None:
         before, self._limit = self._limit, limit
@@ -51,7 +51,7 @@ class CallLog:
 
     def _tell_long(self) -> None:
         """Tell the person who waits until when nothing happens, once for a pause."""
-        wait_s = self._pace.wait_s()
+        wait_s = self._breaker.wait_s()
         until, before = time.monotonic() + wait_s, self._long_until
         if until >= before + LONG_S:
             self._long_until = until
@@ -61,7 +61,7 @@ class CallLog:
     def _tell_pause(self, outcome: Outcome, *, missed: bool) -> None:
         if missed and not self._paused:
             self._paused = True
-            pause_s, failure = self._pace.wait_s(), outcome.log or None
+            pause_s, failure = self._breaker.wait_s(), outcome.log or None
             run_log.warning(
                 "calls pause", reason=outcome.reason, status=outcome.status, pause_s=pause_s, failure=failure
             )

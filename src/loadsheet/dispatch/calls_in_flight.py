@@ -168,7 +168,7 @@ class CallsInFlight:
             if left <= 0:
                 return
             if self._waiting_for_rate:
-                left = min(left, self._limiter.opens_in(self._clock()))
+                left = min(left, self._limiter.delay_s(self._clock()))
             self._select(left)
 
     def take_finished(self) -> list[FinishedCall]:
@@ -205,10 +205,10 @@ class CallsInFlight:
         if now - running.queued.intent_at > self.intent_valid_s:
             self._recall(self._waiting_for_rate.popleft())
             return True
-        if running.has_waited and not self._limiter.opens_in(now) and not running.connection.is_connected:
+        if running.has_waited and not self._limiter.delay_s(now) and not running.connection.is_connected:
             self._requeue(running)
             return True
-        if not self._limiter.take(now):
+        if not self._limiter.try_acquire(now):
             self._postpone(running)
             return False
         self._waiting_for_rate.popleft()
@@ -232,7 +232,7 @@ class CallsInFlight:
         if not self._queue and not self._waiting_for_rate:
             return
         now = self._clock()
-        oldest = now - self.intent_valid_s + (self._limiter.opens_in(now) if self._waiting_for_rate else 0.0)
+        oldest = now - self.intent_valid_s + (self._limiter.delay_s(now) if self._waiting_for_rate else 0.0)
         while self._waiting_for_rate and self._waiting_for_rate[0].queued.intent_at < oldest:
             self._recall(self._waiting_for_rate.popleft())
         while self._queue and self._queue[0].intent_at < oldest:
@@ -347,7 +347,7 @@ class CallsInFlight:
     def _release_rate(self, running: _RunningCall) -> None:
         if running.has_left:
             running.has_left = False
-            self._limiter.landed()
+            self._limiter.call_finished()
 
     def _complete(self, running: _RunningCall, reply: Reply) -> None:
         queued, at_limit = running.queued, self._in_flight - len(self._waiting_for_rate) >= self._limit

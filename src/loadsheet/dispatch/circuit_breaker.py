@@ -18,8 +18,8 @@ from loadsheet.settings import Settings
 FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 30.0
 _UNAVAILABLE = 503
-_LOST_IN_A_ROW = 3  # calls without an answer that are taken for a protest of the exchange
-_RECENT = 0.2  # the weight of the last call in the time that calls take
+_UNKNOWN_IN_A_ROW_MAX = 3  # calls without an answer that are taken for a report_overload of the exchange
+_LAST_CALL_WEIGHT = 0.2  # the weight of the last call in the time that calls take
 
 
 class StopReason(StrEnum):
@@ -54,8 +54,8 @@ class CircuitBreaker:
         self._concurrency = self.limiter.concurrency(lambda: Concurrency(settings.connections_start, most))
         self._concurrency.allow(most)
         self._call_s = 0.0  # how long calls take, of late, our own delays included
-        self._missed = 0  # calls in a row that met nobody, or a busy exchange
-        self._unknown = 0  # calls in a row without a clear answer
+        self._failed_in_a_row = 0  # calls in a row that met nobody, or a busy exchange
+        self._unknown_in_a_row = 0  # calls in a row without a clear answer
         self._paused_until = clock()
 
     @property
@@ -73,22 +73,22 @@ class CircuitBreaker:
         if settled is not None:
             self._concurrency.resume(settled)
 
-    def allowed(self, wanted: int, in_flight: int, waiting: int = 0) -> int:
+    def allowed_calls(self, wanted: int, in_flight: int, waiting: int = 0) -> int:
         """Of how many of `wanted` further calls the intent may be recorded now; of those in flight so many are `waiting` to leave. Never
         more than leave soon. After a miss one call at a time feels the way.
         """
-        self.limiter.wish(self.limiter.share(self._concurrency.limit))
+        self.limiter.request_connections(self.limiter.share(self._concurrency.limit))
         if self._clock() < self._paused_until:
             return 0
-        if self._missed:
+        if self._failed_in_a_row:
             wanted = min(wanted, 1 - in_flight)
         if self._call_s:
             wanted = min(wanted, int(self.limit * (1 + AHEAD_S / self._call_s)) - in_flight)
-        return max(min(wanted, self.limiter.room(self._departures()) - waiting), 0)
+        return max(min(wanted, self.limiter.capacity(self._departures()) - waiting), 0)
 
     def wait_s(self) -> float:
         """Seconds until a call may be prepared again; 0 if one may now."""
-        return max(self._paused_until - self._clock(), self.limiter.room_in(self._departures()), 0.0)
+        return max(self._paused_until - self._clock(), self.limiter.capacity_delay_s(self._departures()), 0.0)
 
     def note(
         self,
@@ -109,37 +109,37 @@ class CircuitBreaker:
         if outcome.halts:
             return StopReason.NOT_SERVED
         if outcome.kind is OutcomeKind.NOT_SENT:
-            return self._miss(outcome, started)
-        self._missed = 0
-        self._call_s += (seconds - self._call_s) * (_RECENT if self._call_s else 1)
+            return self._not_sent(outcome, started)
+        self._failed_in_a_row = 0
+        self._call_s += (seconds - self._call_s) * (_LAST_CALL_WEIGHT if self._call_s else 1)
         if outcome.kind is OutcomeKind.UNKNOWN:
-            self._lose(outcome, started)
+            self._no_answer(outcome, started)
         else:
-            self._unknown = 0
+            self._unknown_in_a_row = 0
             self._concurrency.finished(wire_s, started, self._clock(), at_limit=at_limit)
-        return StopReason.UNKNOWN if self._unknown >= self._unknown_max else None
+        return StopReason.UNKNOWN if self._unknown_in_a_row >= self._unknown_max else None
 
-    def _lose(self, outcome: Outcome, started: float) -> None:
+    def _no_answer(self, outcome: Outcome, started: float) -> None:
         now = self._clock()
-        self._unknown += 1
+        self._unknown_in_a_row += 1
         self._concurrency.setback(started, now)
         self._paused_until = max(self._paused_until, now + outcome.wait_s)
-        if outcome.status == _UNAVAILABLE or self._unknown >= _LOST_IN_A_ROW:
-            self.limiter.protest(now - started, outcome.wait_s, outcome.reason)
+        if outcome.status == _UNAVAILABLE or self._unknown_in_a_row >= _UNKNOWN_IN_A_ROW_MAX:
+            self.limiter.report_overload(now - started, outcome.wait_s, outcome.reason)
 
-    def _miss(self, outcome: Outcome, started: float) -> StopReason | None:
+    def _not_sent(self, outcome: Outcome, started: float) -> StopReason | None:
         now = self._clock()
         if outcome.status is None:
-            self._concurrency.met_nobody(now)
+            self._concurrency.no_connection(now)
         else:
             self._concurrency.setback(started, now)
-        if started >= self._paused_until or not self._missed:  # calls that left together count once
-            self._missed += 1
-            pause = min(FIRST_PAUSE_S * 2 ** (self._missed - 1), LONGEST_PAUSE_S)
+        if started >= self._paused_until or not self._failed_in_a_row:  # calls that left together count once
+            self._failed_in_a_row += 1
+            pause = min(FIRST_PAUSE_S * 2 ** (self._failed_in_a_row - 1), LONGEST_PAUSE_S)
             self._paused_until = now + pause * (0.5 + self._jitter() / 2)
         self._paused_until = max(self._paused_until, now + outcome.wait_s)
         if outcome.status is not None:
-            self.limiter.protest(now - started, self._paused_until - now, outcome.reason)
-        if self._missed < self._unreachable_max:
+            self.limiter.report_overload(now - started, self._paused_until - now, outcome.reason)
+        if self._failed_in_a_row < self._unreachable_max:
             return None
         return StopReason.UNREACHABLE if outcome.status is None else StopReason.BUSY

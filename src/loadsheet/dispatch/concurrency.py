@@ -89,7 +89,7 @@ class Concurrency:
                 self._shrink(max(1, self.limit // 2))
                 self._begin_round(now)
 
-    def met_nobody(self, now: float) -> None:
+    def no_connection(self, now: float) -> None:
         """Nobody is there. On return it starts with one call, and doubles up to half of what went well before."""
         with self._lock:
             if self.limit > 1:

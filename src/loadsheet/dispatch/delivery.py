@@ -53,16 +53,18 @@ def deliver(
     updating: Collection[str] = (),
     progress: Progress | None = None,
     stopping: Sequence[int] | None = None,
-    pace: SharedRate | None = None,
+    shared_rate: SharedRate | None = None,
 ) -> DeliveryResult:
     """Send what may be sent, and hold what still waits then. `updating` names the mappings whose changed records go out as updates;
-    whoever handles signals himself passes `stopping`, which is filled when one asks to stop. `pace` is shared with others who send.
+    whoever handles signals himself passes `stopping`, which is filled when one asks to stop. `shared_rate` is shared with others who send.
 
     What the exchange does ends in `DeliveryResult.stopped`, never in an exception. LedgerError goes through.
     """
 
     def sending(most: int | None) -> SendingReport:
-        return send(ledger, client, run, settings, most=most, progress=progress, stopping=stopping, pace=pace)
+        return send(
+            ledger, client, run, settings, most=most, progress=progress, stopping=stopping, shared_rate=shared_rate
+        )
 
     ledger.release(run, orphans=settings.parents == "send", updating=updating)
     most = settings.run_entries_max or None

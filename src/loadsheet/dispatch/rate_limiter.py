@@ -33,43 +33,43 @@ class RateLimiter:
 
     def __init__(self, per_second: int, now: float) -> None:
         self._due = now  # of the next call
-        self._set(per_second)
+        self._set_interval(per_second)
 
-    def _set(self, per_second: int) -> None:
+    def _set_interval(self, per_second: int) -> None:
         self._interval = 1 / per_second if per_second else 0.0
         self._slack = _TOLERANCE_S if per_second >= _EVEN_BELOW else 0.0
 
-    def change(self, per_second: int, now: float, *, anew: bool) -> None:
-        """Another rate from now on; what left ahead of its time is made up for at that one. `anew`: there was none before, so the first
+    def set_rate(self, per_second: int, now: float, *, from_scratch: bool) -> None:
+        """Another rate from now on; what left ahead of its time is made up for at that one. `from_scratch`: there was none before, so the first
         call leaves an interval from now, as if one just had.
         """
-        ahead = max(0.0, self._due - now) / self._interval if self._interval and not anew else 1.0
-        self._set(per_second)
+        ahead = max(0.0, self._due - now) / self._interval if self._interval and not from_scratch else 1.0
+        self._set_interval(per_second)
         self._due = now + ahead * self._interval
 
-    def take(self, now: float) -> bool:
+    def try_acquire(self, now: float) -> bool:
         """Whether a call may leave now; then it has to."""
         if now < self._due - self._slack:
             return False
         self._due = max(self._due, now) + self._interval
         return True
 
-    def landed(self) -> None:
+    def call_finished(self) -> None:
         """A call that left is over."""
 
-    def opens_in(self, now: float) -> float:
+    def delay_s(self, now: float) -> float:
         """Seconds until a call may leave; 0: one may now."""
         return max(0.0, self._due - self._slack - now)
 
-    def room(self, now: float) -> int:
+    def capacity(self, now: float) -> int:
         """How many calls can leave soon, at most: so many intents may be waiting."""
         if not self._interval:
             return sys.maxsize
         spare = now + AHEAD_S + self._slack - max(self._due, now)
         return int(spare / self._interval) + 1 if spare >= 0 else 0
 
-    def room_in(self, now: float) -> float:
-        """Seconds until there may be room; 0: there is, as far as the rate goes."""
+    def capacity_delay_s(self, now: float) -> float:
+        """Seconds until there may be capacity; 0: there is, as far as the rate goes."""
         return max(0.0, self._due - self._slack - AHEAD_S - now)
 
     def concurrency(self, make: Callable[[], Concurrency]) -> Concurrency:
@@ -87,8 +87,8 @@ class RateLimiter:
         """How many calls may be under way at the same time."""
         return sys.maxsize
 
-    def wish(self, connections: int) -> None:
+    def request_connections(self, connections: int) -> None:
         """So many calls could be under way at the same time, if they may."""
 
-    def protest(self, age_s: float, pause_s: float, reason: str) -> None:
+    def report_overload(self, age_s: float, pause_s: float, reason: str) -> None:
         """The exchange protested against a call that left `age_s` ago: all who send should wait so long, and then send less."""

@@ -36,9 +36,9 @@ from loadsheet.settings import Settings
 
 Progress = Callable[[int, int], None]
 
-LINGER_S = 0.02  # outcomes that come so close together are committed together: long enough to share a commit, short beside a call
-LONGEST_NAP_S = 2.0  # between two tries to reach a ledger that is gone
-NAP_S = 0.25  # the longest wait before a signal is noticed
+GROUP_COMMIT_S = 0.02  # outcomes that come so close together are committed together: long enough to share a commit, short beside a call
+LONGEST_PAUSE_S = 2.0  # between two tries to reach a ledger that is gone
+WAIT_MAX_S = 0.25  # the longest wait before a signal is noticed
 _AHEAD = 1.5  # calls kept ready behind the running ones, per outcome of the last group: nobody idles while we commit
 _AHEAD_MAX = 15  # but never more per call under way: after a crash each of them is unknown without having left; only fast calls need so many
 
@@ -78,7 +78,7 @@ def send(
     sleep: Callable[[float], None] = time.sleep,
     clock: Callable[[], float] = time.monotonic,
     stopping: Sequence[int] | None = None,
-    pace: SharedRate | None = None,
+    shared_rate: SharedRate | None = None,
 ) -> SendingReport:
     """Send every ready entry that may be sent (`most` at most), until none is left or sending has to stop. Outcomes are in the ledger.
 
@@ -90,52 +90,52 @@ def send(
     If another process took the ledger over, calls that had left are recorded as late outcomes, and Superseded is raised. `pace` is the one
     pace of all who send.
     """
-    limiter = nullcontext(None) if pace is None else pace.join()
-    with _signals_noted() if stopping is None else nullcontext(stopping) as noted, limiter as joined:
-        limit = CircuitBreaker(settings, clock, random.Random().random, joined)  # noqa: S311 (spreads pauses, guards nothing)
+    limiter = nullcontext(None) if shared_rate is None else shared_rate.join()
+    with _caught_signals() if stopping is None else nullcontext(stopping) as signals, limiter as joined:
+        breaker = CircuitBreaker(settings, clock, random.Random().random, joined)  # noqa: S311 (spreads pauses, guards nothing)
         last = LastLimit(ledger, client.base_url)
-        limit.resume(last.read())
+        breaker.resume(last.read())
         sending = _Sending(
             ledger,
             client,
             run,
             settings,
-            pace=limit,
-            progress=progress or _unheard,
-            noted=noted,
+            breaker=breaker,
+            progress=progress or _no_progress,
+            signals=signals,
             clock=clock,
             most=sys.maxsize if most is None else most,
         )
-        report = sending.everything(sleep)
-        last.keep(limit.settled)
+        report = sending.run(sleep)
+        last.keep(breaker.settled)
         return report
 
 
-def _unheard(_done: int, _total: int) -> None:
+def _no_progress(_done: int, _total: int) -> None:
     """Nobody wants to hear of progress."""
 
 
 @contextmanager
-def _signals_noted() -> Iterator[list[int]]:
+def _caught_signals() -> Iterator[list[int]]:
     """Collect SIGINT and SIGTERM instead of dying of them, and raise the first again at the end. A second one acts at once."""
-    noted: list[int] = []
+    signals: list[int] = []
     if threading.current_thread() is not threading.main_thread():
-        yield noted
+        yield signals
         return
 
     def note(number: int, _frame: object) -> None:
-        if noted:
+        if signals:
             raise KeyboardInterrupt
-        noted.append(number)
+        signals.append(number)
 
     found = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield noted
+        yield signals
     finally:
         for number, handler in found.items():
             signal.signal(number, handler)
-    if noted:
-        signal.raise_signal(noted[0])
+    if signals:
+        signal.raise_signal(signals[0])
 
 
 class _Sending:
@@ -148,68 +148,68 @@ class _Sending:
         run: Run,
         settings: Settings,
         *,
-        pace: CircuitBreaker,
+        breaker: CircuitBreaker,
         progress: Progress,
-        noted: Sequence[int],
+        signals: Sequence[int],
         clock: Callable[[], float],
         most: int,
     ) -> None:
         self._ledger, self._client, self._run, self._settings = ledger, client, run, settings
-        self._pace, self._progress, self._noted, self._clock = pace, progress, noted, clock
-        self._told = CallLog(pace)
+        self._breaker, self._progress, self._signals, self._clock = breaker, progress, signals, clock
+        self._call_log = CallLog(breaker)
         self._settler = Settler(ledger.queries, settings)
         self._canary = Canary(ledger.queries, settings.canary)
         self._intent_at = 0.0  # the last intents were recorded after this moment
         self._total = ledger.queries.count_in(State.READY)
         self._outstanding = ledger.queries.count_unanswered()
         self._due = due(settings.finish_by, datetime.fromisoformat(ledger.now()))
-        self._calls_in_flight = CallsInFlight(client, self._outcome, _is_urgent, pace.limiter)
+        self._calls_in_flight = CallsInFlight(client, self._outcome, _is_urgent, breaker.limiter)
         if ledger.is_shared and settings.takeover_s / 2 < INTENT_VALID_S:
             self._calls_in_flight.intent_valid_s = settings.takeover_s / 2
         self._rate = Rate(clock())
         self._in_flight = self._entries_in_flight = 0
-        self._may_leave = most  # so many entries more; what comes back unsent may leave again
-        self._landing: deque[FinishedCall] = deque()  # over, and not judged yet
+        self._entries_left = most  # so many entries more; what comes back unsent may leave again
+        self._unprocessed: deque[FinishedCall] = deque()  # over, and not judged yet
         self._unsettled: list[Settlement] = []
-        self._is_unsure = False  # whether the ledger recorded what it was told last, nobody knows
+        self._is_commit_uncertain = False  # whether the ledger recorded what it was told last, nobody knows
         self._counts: Counter[State] = Counter()
         self._calls = 0
         self._ahead = 0
         self._stopped: StopReason | None = None
         self._superseded = False
-        self._travelling: set[int] = set()  # entries of the calls in flight
+        self._ids_in_flight: set[int] = set()  # entries of the calls in flight
         self._why = ""
 
-    def everything(self, sleep: Callable[[float], None]) -> SendingReport:
+    def run(self, sleep: Callable[[float], None]) -> SendingReport:
         """Send until nothing is ready or sending has to stop."""
         with self._calls_in_flight:
             try:
-                while self._may_go_on:
-                    dry = self._start_calls()
+                while self._is_running:
+                    is_empty = self._start_calls()
                     if self._in_flight:
-                        self._collect(dry=dry)
-                    elif dry:
+                        self._collect(is_empty=is_empty)
+                    elif is_empty:
                         break
                     else:
-                        sleep(min(max(self._pace.wait_s(), 0.001), NAP_S))
+                        sleep(min(max(self._breaker.wait_s(), 0.001), WAIT_MAX_S))
             finally:
                 self._recall()
                 self._commit()
                 while self._in_flight:
-                    self._collect(dry=True)
+                    self._collect(is_empty=True)
                     self._commit()
-        self._told.over()
+        self._call_log.over()
         if self._superseded:
             raise Superseded(
                 "another process has taken this ledger over; what had left is recorded, nothing more was sent"
             )
-        if self._may_go_on and self._creates_wait and self._ledger.ready(1):
+        if self._is_running and self._creates_blocked and self._ledger.ready(1):
             self._stopped, self._why = StopReason.OUTSTANDING, f"{self._outstanding} are unknown"
         return self._report()
 
     @property
-    def _may_go_on(self) -> bool:
-        return self._stopped is None and not self._noted and not self._superseded
+    def _is_running(self) -> bool:
+        return self._stopped is None and not self._signals and not self._superseded
 
     def _report(self) -> SendingReport:
         counts, now = self._counts, datetime.fromisoformat(self._ledger.now())
@@ -223,10 +223,10 @@ class _Sending:
             stopped=self._stopped,
             why=self._why,
             held=counts[State.HELD],
-            connections=self._pace.limit,
+            connections=self._breaker.limit,
             forecast=forecast(left, self._rate.per_second(self._clock()), now, self._due),
-            interrupted=bool(self._noted),
-            limited=not self._may_leave and left > 0,
+            interrupted=bool(self._signals),
+            limited=not self._entries_left and left > 0,
         )
 
     def _start_calls(self) -> bool:
@@ -238,9 +238,9 @@ class _Sending:
                 with self._ledger.one_transaction():
                     if self._unsettled:
                         self._ledger.settle(self._run, self._unsettled)
-                    calls, dry = self._next_marked()
+                    calls, is_empty = self._mark_next()
             except LedgerGone as gone:
-                self._reach_again(gone)
+                self._reconnect(gone)
                 continue
             except Superseded:
                 self._superseded = True
@@ -248,16 +248,16 @@ class _Sending:
                 return True
             self._note_settled()
             if not calls:
-                return dry
-            self._leave(calls)
+                return is_empty
+            self._submit(calls)
 
-    def _next_marked(self) -> tuple[list[Call], bool]:
+    def _mark_next(self) -> tuple[list[Call], bool]:
         """The calls that may start now, recorded as being sent; none, and whether nothing is ready that could."""
-        if not self._may_leave:
+        if not self._entries_left:
             return [], True
-        room = min(self._settings.window - self._entries_in_flight, self._may_leave)
-        wanted = min(self._pace.limit + self._ahead - self._in_flight, room)
-        allowed = self._pace.allowed(wanted, self._in_flight, self._calls_in_flight.waiting)
+        room = min(self._settings.window - self._entries_in_flight, self._entries_left)
+        wanted = min(self._breaker.limit + self._ahead - self._in_flight, room)
+        allowed = self._breaker.allowed_calls(wanted, self._in_flight, self._calls_in_flight.waiting)
         if allowed <= 0:
             return [], False
         calls = self._next_calls(allowed, room)
@@ -266,16 +266,16 @@ class _Sending:
             self._ledger.mark_sending(self._run, [(call.submissions, call.body) for call in calls])
         return calls, not calls
 
-    def _leave(self, calls: Sequence[Call]) -> None:
+    def _submit(self, calls: Sequence[Call]) -> None:
         """Hand over calls whose intent is durable."""
         leaving = sum(len(call.submissions) for call in calls)
         self._canary.started(calls)
         self._calls += len(calls)
         self._in_flight += len(calls)
         self._entries_in_flight += leaving
-        self._may_leave -= leaving
-        self._travelling.update(entry.id for call in calls for entry in call.submissions)
-        self._calls_in_flight.set_limit(self._pace.limit)
+        self._entries_left -= leaving
+        self._ids_in_flight.update(entry.id for call in calls for entry in call.submissions)
+        self._calls_in_flight.set_limit(self._breaker.limit)
         self._calls_in_flight.submit(calls, self._clock(), self._intent_at)
 
     def _outcome(self, call: Call, reply: Reply) -> Outcome:
@@ -293,7 +293,7 @@ class _Sending:
 
     def _ready(self, limit: int) -> list[Submission]:
         """The oldest entries that may leave: those on trial, as many as may be tried, and all others."""
-        waiting, trials = _CREATES if self._creates_wait else (), self._canary.on_trial
+        waiting, trials = _CREATES if self._creates_blocked else (), self._canary.on_trial
         tried = [
             submission
             for part, places in self._canary.places()
@@ -304,83 +304,83 @@ class _Sending:
         return sorted([*tried, *others], key=_age)[:limit] if tried else others
 
     @property
-    def _creates_wait(self) -> bool:
+    def _creates_blocked(self) -> bool:
         return self._outstanding >= self._settings.outstanding_unknown_max
 
-    def _collect(self, *, dry: bool) -> None:
+    def _collect(self, *, is_empty: bool) -> None:
         """Wait for outcomes and commit them, in one group if several come close together and no connection idles meanwhile."""
-        most = self._in_flight if dry else self._in_flight - self._pace.limit
-        self._calls_in_flight.set_limit(self._pace.limit)  # a lease may have changed it
-        self._calls_in_flight.wait(1, min(self._pace.wait_s(), NAP_S) or NAP_S)
+        most = self._in_flight if is_empty else self._in_flight - self._breaker.limit
+        self._calls_in_flight.set_limit(self._breaker.limit)  # a lease may have changed it
+        self._calls_in_flight.wait(1, min(self._breaker.wait_s(), WAIT_MAX_S) or WAIT_MAX_S)
         if most > 1:
-            self._calls_in_flight.wait(most, LINGER_S)
-        if (group := self._calls_in_flight.take_finished()) or self._landing:
+            self._calls_in_flight.wait(most, GROUP_COMMIT_S)
+        if (group := self._calls_in_flight.take_finished()) or self._unprocessed:
             try:
-                self._take_in(group)
+                self._process(group)
             except LedgerGone as gone:
-                self._reach_again(gone)
+                self._reconnect(gone)
 
-    def _take_in(self, group: Iterable[FinishedCall]) -> None:
+    def _process(self, group: Iterable[FinishedCall]) -> None:
         """What these calls settle. As long as the ledger cannot be asked about one, that counts as under way still."""
-        self._landing.extend(group)
+        self._unprocessed.extend(group)
         broken: list[Exception] = []
-        taken = 0
-        while self._landing:
-            done = self._landing[0]
+        answered = 0
+        while self._unprocessed:
+            done = self._unprocessed[0]
             if done.outcome is not None:
-                self._judge(done, done.outcome)
-            self._landing.popleft()
-            self._landed(done)
+                self._record_outcome(done, done.outcome)
+            self._unprocessed.popleft()
+            self._remove_call(done)
             if done.recalled:
                 self._calls -= 1
                 self._unsettled += self._settler.recalled(done.call)
                 continue
-            taken += 1
+            answered += 1
             if (
                 done.error is not None
             ):  # our own fault, not the network's: its entries stay `sending` and will be unknown
                 broken.append(done.error)
-                self._travelling.update(entry.id for entry in done.call.submissions)
-        least = self._pace.limit if taken else 0  # what is only taken back waited for nothing
-        self._ahead = min(max(int(taken * _AHEAD), least), least * _AHEAD_MAX)
+                self._ids_in_flight.update(entry.id for entry in done.call.submissions)
+        least = self._breaker.limit if answered else 0  # what is only answered back waited for nothing
+        self._ahead = min(max(int(answered * _AHEAD), least), least * _AHEAD_MAX)
         if broken:
             self._commit()
             raise broken[0]
 
-    def _judge(self, done: FinishedCall, outcome: Outcome) -> None:
-        settled, could_create = self._settler.settle(done.call, outcome), not self._creates_wait
+    def _record_outcome(self, done: FinishedCall, outcome: Outcome) -> None:
+        settled, could_create = self._settler.settle(done.call, outcome), not self._creates_blocked
         self._unsettled += settled
         self._outstanding += sum(settlement.state is State.UNKNOWN for settlement in settled)
-        stop = self._pace.note(outcome, done.started, done.seconds, wire_s=done.wire_s, at_limit=done.at_limit)
-        self._told.call(done, outcome)
+        stop = self._breaker.note(outcome, done.started, done.seconds, wire_s=done.wire_s, at_limit=done.at_limit)
+        self._call_log.call(done, outcome)
         if stop is not None and self._stopped is None:
             self._stopped, self._why = stop, outcome.reason
-        if stop is not None or _concerns_all(outcome) or (could_create and self._creates_wait):
+        if stop is not None or _affects_all(outcome) or (could_create and self._creates_blocked):
             self._recall()
 
     def _recall(self) -> None:
         """Take back what has not begun yet."""
         for done in self._calls_in_flight.recall_waiting():
             self._calls -= 1
-            self._landed(done)
+            self._remove_call(done)
             self._unsettled += self._settler.recalled(done.call)
 
-    def _landed(self, done: FinishedCall) -> None:
+    def _remove_call(self, done: FinishedCall) -> None:
         self._in_flight -= 1
         self._entries_in_flight -= len(done.call.submissions)
-        self._travelling.difference_update(entry.id for entry in done.call.submissions)
+        self._ids_in_flight.difference_update(entry.id for entry in done.call.submissions)
 
     def _commit(self) -> None:
         """Record what is over, by itself; late, if another process has taken over."""
-        if not self._unsettled and not self._is_unsure:
+        if not self._unsettled and not self._is_commit_uncertain:
             return
         try:
-            if self._is_unsure and not self._superseded:
+            if self._is_commit_uncertain and not self._superseded:
                 self._settle_again()
             elif not self._superseded:
                 self._ledger.settle(self._run, self._unsettled)
         except LedgerGone as gone:
-            self._reach_again(gone)
+            self._reconnect(gone)
             return
         except Superseded:
             self._superseded = True
@@ -388,23 +388,23 @@ class _Sending:
             self._ledger.settle_late(self._run, self._unsettled)
         self._note_settled()
 
-    def _reach_again(self, gone: LedgerGone) -> None:
+    def _reconnect(self, gone: LedgerGone) -> None:
         """The ledger cannot be reached, and whether it recorded what it was told nobody knows. Nothing more leaves until it can be asked;
         then what is over counts once, and what it takes for sent and never left is ready again. Raises `gone` if it takes too long and
         no answer is awaited any more.
         """
-        until, pause_s = self._clock() + (0 if self._is_unsure else self._settings.takeover_s), LINGER_S
-        self._is_unsure = True
+        until, pause_s = self._clock() + (0 if self._is_commit_uncertain else self._settings.takeover_s), GROUP_COMMIT_S
+        self._is_commit_uncertain = True
         self._recall()
         while True:
             self._calls_in_flight.wait(max(self._in_flight, 1), pause_s)
             try:
-                self._take_in(self._calls_in_flight.take_finished())
+                self._process(self._calls_in_flight.take_finished())
                 self._settle_again()
             except LedgerGone:
-                if self._clock() > until and self._in_flight == len(self._landing):
+                if self._clock() > until and self._in_flight == len(self._unprocessed):
                     raise gone from None
-                pause_s = min(pause_s * 2, LONGEST_NAP_S)
+                pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
             except Superseded:
                 self._superseded = True
                 return
@@ -413,15 +413,15 @@ class _Sending:
                 return
 
     def _settle_again(self) -> None:
-        self._ledger.settle_after_outage(self._run, self._unsettled, self._travelling)
-        self._is_unsure = False
+        self._ledger.settle_after_outage(self._run, self._unsettled, self._ids_in_flight)
+        self._is_commit_uncertain = False
 
     def _note_settled(self) -> None:
         """What is over is recorded: count it, and hold what the canary says."""
         settled, self._unsettled = self._unsettled, []
         if not settled:
             return
-        self._may_leave += sum(settlement.state is State.READY for settlement in settled)
+        self._entries_left += sum(settlement.state is State.READY for settlement in settled)
         held = list(self._canary.judge(settled))
         if held and not self._superseded:
             self._ledger.settle(self._run, held)
@@ -440,9 +440,9 @@ def _age(submission: Submission) -> int:
 
 def _is_urgent(outcome: Outcome) -> bool:
     """Whether it may change what leaves next, so that nothing else is waited for."""
-    return outcome.kind is OutcomeKind.UNKNOWN or _concerns_all(outcome)
+    return outcome.kind is OutcomeKind.UNKNOWN or _affects_all(outcome)
 
 
-def _concerns_all(outcome: Outcome) -> bool:
+def _affects_all(outcome: Outcome) -> bool:
     """Whether the next call would meet the same now."""
     return outcome.halts or outcome.wait_s > 0 or outcome.kind in (OutcomeKind.NOT_SENT, OutcomeKind.NOT_AUTHORISED)

@@ -1,4 +1,4 @@
-"""The pace of a fleet as one process has it: a lease of rate and connections, asked for anew twice a second by a thread of its own.
+"""The pace of a fleet as one process has it: a lease of rate and connections, asked for twice a second by a thread of its own.
 
 Owns: that nothing leaves without a lease that holds, and how all who send in this process share it. Where leases come from is passed
 in; what they add up to is the ledger's rule (`loadsheet.ledger.shared.leases`). A lease ends here no later than there: its time counts
@@ -22,11 +22,11 @@ from loadsheet.problems import LedgerError
 RENEW_S = 0.5
 """How often a lease is asked for."""
 _SOON_S = 0.05  # after less was given than before, the others wait to hear that we know; while they have, we do
-_GROWS = 4  # between two leases as many times as many calls may get under way
-_NONE = Lease(0, 0, 0, 0.0, 0.0, 0.0, 1.0)
+_GROWTH = 4  # between two leases as many times as many calls may get under way
+_NO_LEASE = Lease(0, 0, 0, 0.0, 0.0, 0.0, 1.0)
 
 
-class _Protest(NamedTuple):
+class _Overload(NamedTuple):
     left_at: float
     pause_until: float
     reason: str
@@ -50,20 +50,20 @@ class SharedRate:
         self._ask_for, self._setback, self._clock, self._renew_s = renew, setback, clock, renew_s
         self._lock = threading.Lock()  # around the limiter, which all who send here share
         self._limiter = RateLimiter(0, clock())
-        self._lease = _NONE
+        self._lease = _NO_LEASE
         self._until = self._paused_until = -math.inf
         self._members: tuple[RateMember, ...] = ()
-        self._departed, self._held_up = 0, True
+        self._departed, self._was_limited = 0, True
         self._asked_at = clock()
         self._concurrency: Concurrency | None = None
-        self._protests: deque[_Protest] = deque()
+        self._overloads: deque[_Overload] = deque()
         self._wake = threading.Event()
-        self._closed = self._mute = False
+        self._closed = self._is_unreachable = False
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="pace")
-        self._kept: Future[None] | None = None
+        self._renewal: Future[None] | None = None
 
     def __enter__(self) -> Self:
-        self._kept = self._thread.submit(self._keep)
+        self._renewal = self._thread.submit(self._renew_until_closed)
         return self
 
     def __exit__(
@@ -78,7 +78,7 @@ class SharedRate:
         member = RateMember(self)
         with self._lock:
             self._members += (member,)
-            self._held_up = True
+            self._was_limited = True
             leased = self._clock() < self._until
         if not leased:
             self._wake.set()
@@ -91,12 +91,12 @@ class SharedRate:
         with self._lock:
             self._members = tuple(one for one in self._members if one is not member)
 
-    def take(self, now: float, member: "RateMember") -> bool:
+    def try_acquire(self, now: float, member: "RateMember") -> bool:
         """Whether a call of this member may leave now; then it has to."""
         with self._lock:
             is_shut = now >= self._until or now < self._paused_until or self.is_full
-            if is_shut or not self._limiter.take(now):
-                self._held_up = True
+            if is_shut or not self._limiter.try_acquire(now):
+                self._was_limited = True
                 return False
             self._departed += 1
             member.under_way += 1
@@ -119,7 +119,7 @@ class SharedRate:
                 self._concurrency = make()
             return self._concurrency
 
-    def shut_for(self, now: float) -> float:
+    def closed_s(self, now: float) -> float:
         """Seconds for which nothing leaves whatever the rate, as far as anybody knows: a pause, or no lease."""
         pause_s = max(0.0, self._paused_until - now)
         return pause_s if pause_s or now < self._until else _SOON_S
@@ -128,9 +128,9 @@ class SharedRate:
         """The rate that is leased."""
         return self._limiter
 
-    def want_more(self) -> None:
-        """Somebody has calls for which there is no room."""
-        self._held_up = True
+    def note_shortage(self) -> None:
+        """Somebody has calls for which there is no capacity."""
+        self._was_limited = True
 
     def connections_of(self, member: "RateMember") -> int:
         """The member's part of the connections that are leased."""
@@ -144,46 +144,46 @@ class SharedRate:
         least, more = divmod(calls, len(members))
         return least + (members.index(member) < more)
 
-    def protest(self, age_s: float, pause_s: float, reason: str) -> None:
+    def report_overload(self, age_s: float, pause_s: float, reason: str) -> None:
         """The exchange protested against a call that left so long ago: it holds at once here, and soon for all."""
         now = self._clock()
         with self._lock:
             self._paused_until = max(self._paused_until, now + pause_s)
-        self._protests.append(_Protest(now - age_s, now + pause_s, reason))
+        self._overloads.append(_Overload(now - age_s, now + pause_s, reason))
         self._wake.set()
 
     def check(self) -> None:
         """Raise what ended the thread that renews, if it has ended."""
-        if self._kept is not None and self._kept.done() and not self._closed:
-            self._kept.result()
+        if self._renewal is not None and self._renewal.done() and not self._closed:
+            self._renewal.result()
 
     # the thread that renews
 
-    def _keep(self) -> None:
+    def _renew_until_closed(self) -> None:
         while not self._closed:
-            self._wake.wait(self._attend())
+            self._wake.wait(self._step())
             self._wake.clear()
         self._give_back()
 
-    def _attend(self) -> float | None:
+    def _step(self) -> float | None:
         """Tell what is to be told and ask for a lease; how long that is good for (None: until somebody sends)."""
         try:
-            while self._protests:
-                protest, now = self._protests[0], self._clock()
-                self._setback(now - protest.left_at, max(0.0, protest.pause_until - now), protest.reason)
-                self._protests.popleft()
+            while self._overloads:
+                overload, now = self._overloads[0], self._clock()
+                self._setback(now - overload.left_at, max(0.0, overload.pause_until - now), overload.reason)
+                self._overloads.popleft()
             if not self._members:
                 return None if self._give_back() else self._renew_s
             before = self._lease
             self._renew()
         except LedgerError as error:
-            if not self._mute:
+            if not self._is_unreachable:
                 run_log.warning("nothing leaves, the pace of the fleet cannot be asked for", reason=str(error))
-            self._mute = True
+            self._is_unreachable = True
             return self._renew_s
-        if self._mute:
+        if self._is_unreachable:
             run_log.info("calls go on, the pace of the fleet is known again")
-        self._mute = False
+        self._is_unreachable = False
         lease = self._lease
         if lease.per_second < before.per_second or lease.connections < before.connections:
             return _SOON_S
@@ -193,22 +193,22 @@ class SharedRate:
         asked_at = self._clock()
         with self._lock:
             departed, self._departed = self._departed, 0
-            held_up, self._held_up = self._held_up, False
+            held_up, self._was_limited = self._was_limited, False
             members = self._members
         passed = max(asked_at - self._asked_at, 0.001)
         was_paused = self._paused_until > self._asked_at  # what was used of late tells nothing then
         per_second = UNLIMITED if held_up or was_paused else math.ceil(departed / passed * 1.5) + 2
-        wishes = sum(member.wishes(was_paused=was_paused) for member in members)
+        requested_connections = sum(member.requested_connections(was_paused=was_paused) for member in members)
         using = sum(member.under_way for member in members)
-        lease = self._ask_for(Ask(per_second, max(wishes, 1), using, self._lease.number))
+        lease = self._ask_for(Ask(per_second, max(requested_connections, 1), using, self._lease.number))
         self._asked_at = asked_at
-        self._use(lease, asked_at)
+        self._apply(lease, asked_at)
 
-    def _use(self, lease: Lease, asked_at: float) -> None:
+    def _apply(self, lease: Lease, asked_at: float) -> None:
         now = self._clock()
         with self._lock:
             if lease.per_second:
-                self._limiter.change(lease.per_second, now, anew=now >= self._until)
+                self._limiter.set_rate(lease.per_second, now, from_scratch=now >= self._until)
             self._until = asked_at + lease.lasts_s if lease.per_second else -math.inf
             if lease.paused_s:
                 self._paused_until = max(self._paused_until, now + lease.paused_s)
@@ -219,7 +219,7 @@ class SharedRate:
         with self._lock:
             if self._members and not self._closed:
                 return False
-            number, self._lease, self._until = self._lease.number, _NONE, -math.inf
+            number, self._lease, self._until = self._lease.number, _NO_LEASE, -math.inf
         if not number:
             return True
         try:
@@ -235,7 +235,7 @@ class RateMember(RateLimiter):
     def __init__(self, fleet: SharedRate) -> None:
         super().__init__(0, 0.0)
         self._fleet = fleet
-        self._wish = 1
+        self._requested = 1
         self._most = 0  # calls under way at the same time, since the last lease
         self.under_way = 0
 
@@ -247,35 +247,35 @@ class RateMember(RateLimiter):
     ) -> None:
         self._fleet.drop(self)
 
-    def take(self, now: float) -> bool:
+    def try_acquire(self, now: float) -> bool:
         """Whether a call may leave now; then it has to."""
-        if not self._fleet.take(now, self):
+        if not self._fleet.try_acquire(now, self):
             return False
         self._most = max(self._most, self.under_way)
         return True
 
-    def landed(self) -> None:
+    def call_finished(self) -> None:
         """A call that left is over."""
         self.under_way -= 1
 
-    def opens_in(self, now: float) -> float:
+    def delay_s(self, now: float) -> float:
         """Seconds until a call may leave, as far as anybody knows; 0: one may now."""
-        shut_s = self._fleet.shut_for(now) or (_SOON_S if self._fleet.is_full else 0.0)
-        return shut_s or self._fleet.rate().opens_in(now)
+        shut_s = self._fleet.closed_s(now) or (_SOON_S if self._fleet.is_full else 0.0)
+        return shut_s or self._fleet.rate().delay_s(now)
 
-    def room(self, now: float) -> int:
+    def capacity(self, now: float) -> int:
         """How many calls can leave soon, at most."""
         self._fleet.check()
-        room = 0 if self.room_in(now) else self._fleet.rate().room(now)
-        if not room:
-            self._fleet.want_more()
-        return room
+        capacity = 0 if self.capacity_delay_s(now) else self._fleet.rate().capacity(now)
+        if not capacity:
+            self._fleet.note_shortage()
+        return capacity
 
-    def room_in(self, now: float) -> float:
-        """Seconds until there may be room; 0: there is, as far as the rate goes."""
+    def capacity_delay_s(self, now: float) -> float:
+        """Seconds until there may be capacity; 0: there is, as far as the rate goes."""
         if not self.connections:
             return _SOON_S
-        return self._fleet.shut_for(now) or self._fleet.rate().room_in(now)
+        return self._fleet.closed_s(now) or self._fleet.rate().capacity_delay_s(now)
 
     @property
     def connections(self) -> int:
@@ -292,15 +292,15 @@ class RateMember(RateLimiter):
         """
         return max(1, self._fleet.share_of(self, limit))
 
-    def wish(self, connections: int) -> None:
+    def request_connections(self, connections: int) -> None:
         """So many calls could be under way at the same time, if they may."""
-        self._wish = connections
+        self._requested = connections
 
-    def wishes(self, *, was_paused: bool) -> int:
-        """What to ask for: room to grow, unless what there was went unused."""
+    def requested_connections(self, *, was_paused: bool) -> int:
+        """What to ask for: capacity to grow, unless what there was went unused."""
         most, self._most = self._most, self.under_way
-        return _GROWS * (self._wish if was_paused else min(self._wish, most + 2))
+        return _GROWTH * (self._requested if was_paused else min(self._requested, most + 2))
 
-    def protest(self, age_s: float, pause_s: float, reason: str) -> None:
+    def report_overload(self, age_s: float, pause_s: float, reason: str) -> None:
         """The exchange protested against a call that left so long ago."""
-        self._fleet.protest(age_s, pause_s, reason)
+        self._fleet.report_overload(age_s, pause_s, reason)
