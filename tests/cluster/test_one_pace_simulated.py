@@ -82,7 +82,7 @@ class Process:
     def _renew(self):
         if self._world.now >= self._until:
             self._gate.__exit__(None, None, None)
-        after = self._fleet._attend()
+        after = self._fleet._step()
         if after is not None:
             self._later(after + self._world.dice.random() * 0.01, self._renew)
 

@@ -56,9 +56,9 @@ WITNESS = ledgers.order(9)
     ],
 )
 def test_absence_counts_only_in_a_whole_listing_of_the_right_kind_with_a_witness(records, more, why):
-    sight = seen(CREATE, records, **more)
-    assert (sight.shown, sight.counts) == (Presence.ABSENT, not why)
-    assert why in sight.why
+    observation = seen(CREATE, records, **more)
+    assert (observation.shown, observation.counts) == (Presence.ABSENT, not why)
+    assert why in observation.why
 
 
 @pytest.mark.parametrize(
@@ -101,9 +101,9 @@ def test_zeros_in_front_of_digits_make_a_key_alike():
     ],
 )
 def test_an_update_is_done_or_not_done_or_somebody_else_was_there(city, was, shown):
-    sight = seen(UPDATE, [WITNESS, ledgers.order(0, delivery_city=city)], was=was)
-    assert sight.shown is shown
-    assert (shown is Presence.OTHERWISE) == ("delivery_city" in sight.detail)
+    observation = seen(UPDATE, [WITNESS, ledgers.order(0, delivery_city=city)], was=was)
+    assert observation.shown is shown
+    assert (shown is Presence.OTHERWISE) == ("delivery_city" in observation.detail)
 
 
 def test_an_update_of_a_field_that_was_not_there_is_not_done_while_it_is_still_missing():
@@ -141,6 +141,6 @@ def test_what_a_record_was_is_made_of_what_was_accepted_in_its_order():
 def test_absence_never_counts_where_the_record_is_shown(numbers, missing, freshness):
     listed = [ledgers.order(number) for number in numbers]
     witnesses = [Witness(f"A-{number:05}", AFTER) for number in range(1, 6)]
-    sight = seen(CREATE, listed, witnesses=witnesses, total=len(listed) + missing, fresh_witness=freshness)
-    assert (sight.shown is Presence.ABSENT) == (0 not in numbers)
-    assert sight.counts == (missing == 0 and any(numbers))
+    observation = seen(CREATE, listed, witnesses=witnesses, total=len(listed) + missing, fresh_witness=freshness)
+    assert (observation.shown is Presence.ABSENT) == (0 not in numbers)
+    assert observation.counts == (missing == 0 and any(numbers))

@@ -109,7 +109,7 @@ def test_a_lease_counts_from_before_it_was_asked_for(takes_s, holds):
 
     fleet = SharedRate(slowly, lessor.setback, clock=clock)  # never entered: its thread does nothing
     with fleet.join() as limiter:
-        fleet._attend()
+        fleet._step()
         assert limiter.try_acquire(clock() + 0.2) is holds
 
 
@@ -182,10 +182,10 @@ def test_the_rate_is_asked_for_by_the_time_that_passed_however_short():
     now, lessor = [100.0], Lessor(per_second=UNLIMITED, connections=16)
     fleet = SharedRate(lessor.renew, lessor.setback, clock=lambda: now[0])
     member = fleet.join()
-    fleet._attend()
+    fleet._step()
     now[0] += 0.0625
     assert all(member.try_acquire(now[0]) for _ in range(10))
-    fleet._attend()
+    fleet._step()
     assert lessor.asks[-1].per_second == 242, "half as much again as 10 in 0.0625 s, and 2"
 
 

@@ -44,12 +44,12 @@ def look(seconds, shown=Presence.ABSENT, *, counts=True):
 
 
 def case(operation, shown, *, waited=DAY, counts=True, sends=1, looks=(), detail="city a / b"):
-    sight = (
+    observation = (
         NO_LISTING
         if shown is Presence.NO_LISTING
         else Observation(shown, counts, "" if counts else "no witness", detail)
     )
-    return Case(entry(operation), sight, at(waited), waited, sends, looks)
+    return Case(entry(operation), observation, at(waited), waited, sends, looks)
 
 
 def concluded(*words, settings=None, **more):

@@ -249,18 +249,18 @@ def _apply(setting: Setting, world: World, number: int) -> tuple[World, bool]:
 def _looked_up(setting: Setting, world: World, number: int) -> Iterator[tuple[str, World]]:
     op = world.ops[number]
     action = setting.program[number]
-    sight = _sight(setting, world, number) if action in LISTED else NO_LISTING
-    state, counts, named = setting.judge.concludes(action, sight, op)
+    observation = _observation(setting, world, number) if action in LISTED else NO_LISTING
+    state, counts, named = setting.judge.concludes(action, observation, op)
     if state is None:
         look = 0 if counts and op.look is None else op.look
         then = op._replace(look=look)
     else:
         then = op._replace(state=state, look=None, waited=0, named=op.named or named)
     if then != op:
-        yield f"{_say(setting, number)} looked up: {sight.shown}, now {then.state}", _with(world, number, then)
+        yield f"{_say(setting, number)} looked up: {observation.shown}, now {then.state}", _with(world, number, then)
 
 
-def _sight(setting: Setting, world: World, number: int) -> Observation:
+def _observation(setting: Setting, world: World, number: int) -> Observation:
     if setting.listing in ("capped", "wrong kind"):
         return Observation(Presence.ABSENT, counts=False, why=setting.listing)
     if setting.listing == "trusted cap":
@@ -288,15 +288,15 @@ class Judge:
         self._settings = settings
         self._known: dict[tuple[Action, Observation, int, int | None, int], tuple[str | None, bool, bool]] = {}
 
-    def concludes(self, action: Action, sight: Observation, op: Op) -> tuple[str | None, bool, bool]:
+    def concludes(self, action: Action, observation: Observation, op: Op) -> tuple[str | None, bool, bool]:
         """The state that follows (None: it stays unknown), whether the look counts, and whether a double is named."""
-        asked = (action, sight, op.waited, op.look, op.attempts)
+        asked = (action, observation, op.waited, op.look, op.attempts)
         if asked not in self._known:
             now = _T0 + timedelta(seconds=op.waited * TICK_S)
             looks = () if op.look is None else (_finding(now - timedelta(seconds=op.look * TICK_S)),)
             case = Case(
                 _entry(_NAMES[action], op.attempts),
-                sight,
+                observation,
                 at=_stamp(now),
                 waited_s=float(op.waited * TICK_S),
                 sends=op.attempts,

@@ -164,7 +164,7 @@ def _doubt(ledger: Ledger, entry: Entry, case: Case | None, settings: Settings, 
     drop = ledger.queries.drop(entry.drop)
     attempts = ledger.queries.attempts_of(entry.id)
     looks = ledger.queries.findings_of(entry.id)
-    now = f"{case.sight.shown}; {conclude(case, settings).text}" if case else entry.reason
+    now = f"{case.observation.shown}; {conclude(case, settings).text}" if case else entry.reason
     details = {
         "entry": entry.id,
         "operation": entry.operation,

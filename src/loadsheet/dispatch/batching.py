@@ -1,7 +1,7 @@
-"""Which calls may leave now: ready entries put together into calls so that each lane keeps its order. Pure.
+"""Builds calls from ready entries and keeps the order per key. Pure.
 
-Owns: the rule that a lane is in one call at a time, and that nothing on it overtakes. The ledger leaves out lanes that are being
-sent or unknown; this leaves out what would follow within one look at it.
+Entries of one lane (the lane is the key of an order or tender) are in one call at a time, and none overtakes another. The ledger leaves
+out lanes with a sending or unknown entry; this module leaves out what would follow within one query.
 """
 
 from collections.abc import Container, Mapping, Sequence

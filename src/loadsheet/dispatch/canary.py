@@ -1,9 +1,8 @@
-"""The canary start: of a mapping whose records were never accepted, or of a shipper's folder of whose records none ever was, a few go
-first and alone; the rest follows if one is accepted.
+"""The canary: a few entries of an untested mapping or a new shipper go first; the rest follows when one is accepted.
 
-Owns: which drops are on trial, how many of their entries may leave, and what their outcomes decide. If all of the first are
-refused, a wrong mapping or a new shipper's wrong code would be refused a thousand times over: the rest is held, for a person to
-decide. Reads the ledger, changes nothing.
+An untested drop is one of a mapping, or of a shipper's folder, none of whose records was ever accepted. If all its first entries are
+refused, the rest is held for a person to decide: a wrong mapping, or a wrong code of a new shipper, would be refused a thousand times.
+Reads the ledger, changes nothing.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,7 +18,7 @@ HINT = "fix the mapping and drop the file again, or let these go: loadsheet retr
 
 
 class _Trial:
-    """How the first entries of one drop and operation fare."""
+    """The outcomes of the first entries of one drop and operation."""
 
     def __init__(self, size: int) -> None:
         self.places = size  # how many more may leave
@@ -27,19 +26,19 @@ class _Trial:
         self.refused: list[str] = []
         self.unknown = 0
 
-    def take(self, settlement: Settlement) -> None:
-        """What became of one of them."""
+    def count(self, settlement: Settlement) -> None:
+        """Count the settlement of one of them."""
         self.in_flight.discard(settlement.entry)
         if settlement.state is State.READY:
             self.places += 1
         elif settlement.state is State.REFUSED:
             self.refused.append(settlement.reason)
         else:
-            self.unknown += 1  # nobody knows: neither good nor bad, and the rest waits for a later run
+            self.unknown += 1  # neither accepted nor refused: the rest waits for a later run
 
 
 class Canary:
-    """The drops on trial in one sending; `size` entries of each go first (0: nothing is tried)."""
+    """The drops on trial; `size` entries of each go first (0: no trial)."""
 
     def __init__(self, queries: LedgerQueries, size: int) -> None:
         self._queries = queries
@@ -48,15 +47,15 @@ class Canary:
 
     @property
     def on_trial(self) -> list[Part]:
-        """What must not be sent as if it were known to be good."""
+        """The drops and operations on trial."""
         return list(self._trials)
 
     def places(self) -> Iterator[tuple[Part, int]]:
-        """What may be tried now, and how many entries of it."""
+        """The drops and operations that may be tried now, and how many entries of each."""
         return ((part, trial.places) for part, trial in self._trials.items() if trial.places)
 
     def started(self, calls: Iterable[Call]) -> None:
-        """These calls leave."""
+        """Note that these calls leave."""
         for call in calls:
             for entry in call.submissions:
                 trial = self._trials.get((entry.drop, entry.operation))
@@ -65,11 +64,11 @@ class Canary:
                     trial.in_flight.add(entry.id)
 
     def judge(self, settlements: Sequence[Settlement]) -> Iterator[Settlement]:
-        """Take in what became of entries; returns the settlements of those that are held because of it."""
+        """Take in settlements; yields the settlements of entries that are held because of them."""
         for part, trial in list(self._trials.items()):
             mine = [settlement for settlement in settlements if settlement.entry in trial.in_flight]
             for settlement in mine:
-                trial.take(settlement)
+                trial.count(settlement)
             if any(settlement.state is State.ACCEPTED for settlement in mine):
                 del self._trials[part]
             elif len(trial.refused) >= self._size:
@@ -79,13 +78,13 @@ class Canary:
     def _held(self, part: Part, trial: _Trial) -> Iterator[Settlement]:
         drop, operation = part
         origin = self._queries.origin(drop)
-        told = {"count": len(trial.refused), "text": _told(trial.refused)}
+        values = {"count": len(trial.refused), "text": _reasons(trial.refused)}
         for entry in self._queries.entries_of(drop):
             if entry.state is State.READY and entry.operation == operation:
-                problem = Problem("L609", error_location.first_row(entry, origin), values=told, hint=HINT)
+                problem = Problem("L609", error_location.first_row(entry, origin), values=values, hint=HINT)
                 yield Settlement(entry.id, State.HELD, CANARY_FAILED, problems=(problem,))
 
 
-def _told(refused: Sequence[str]) -> str:
-    """One reason if it is the same for all, else the first and the last."""
+def _reasons(refused: Sequence[str]) -> str:
+    """The one reason of all, or the first and the last."""
     return refused[0] if len(set(refused)) == 1 else f"{refused[0]}; {refused[-1]}"

@@ -1,10 +1,9 @@
-"""How many calls may be prepared, and when to stop: how many at the same time, pauses after calls that met nobody, and counts in a row.
-When each of them leaves, its limiter says (`limiter`).
+"""The circuit breaker: how many calls may be prepared, how long to pause, and when to stop.
 
-Owns: every decision that is about the exchange as a whole and not about one entry. A row of calls that meet nobody, or an exchange
-that is busy, opens the circuit: pauses that double, one call at a time to feel the way, and after `unreachable_max` of them the
-end. Once somebody answers, calls start with one at a time again, so that an exchange that comes back meets no storm. In a fleet what
-the exchange says to one is passed on to all, who pause and slow down together. Time is passed in (monotonic seconds).
+Decides everything that concerns the exchange as a whole rather than one entry. Several failed connections in a row, or a busy exchange,
+open the circuit: pauses double, single calls test the exchange, and after `unreachable_max` of them sending stops. When
+the exchange answers again, concurrency restarts at one call, so that it is not flooded. In a fleet, overload reported to one process
+makes all pause and slow down. The rate limiter decides when a single call leaves. Time is passed in (monotonic seconds).
 """
 
 from collections.abc import Callable
@@ -19,11 +18,11 @@ FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 30.0
 _UNAVAILABLE = 503
 _UNKNOWN_IN_A_ROW_MAX = 3  # calls without an answer that are taken for a report_overload of the exchange
-_LAST_CALL_WEIGHT = 0.2  # the weight of the last call in the time that calls take
+_LAST_CALL_WEIGHT = 0.2  # the weight of the last call in the average duration
 
 
 class StopReason(StrEnum):
-    """Why sending ended before everything was sent. What was not sent is still ready."""
+    """Why sending stopped early. Entries that were not sent stay ready."""
 
     UNREACHABLE = "the exchange cannot be reached"
     BUSY = "paused, because the exchange is busy"
@@ -34,7 +33,7 @@ class StopReason(StrEnum):
 
 
 class CircuitBreaker:
-    """What recent outcomes allow. `jitter` returns 0 to 1 and spreads the pauses of several machines."""
+    """What recent outcomes allow. `jitter` returns 0 to 1 and spreads the pauses of several machines; `departures` is the limiter's clock."""
 
     def __init__(
         self,
@@ -53,29 +52,29 @@ class CircuitBreaker:
         most = settings.connections
         self._concurrency = self.limiter.concurrency(lambda: Concurrency(settings.connections_start, most))
         self._concurrency.allow(most)
-        self._call_s = 0.0  # how long calls take, of late, our own delays included
-        self._failed_in_a_row = 0  # calls in a row that met nobody, or a busy exchange
+        self._call_s = 0.0  # the recent duration of calls, with our own delays
+        self._failed_in_a_row = 0  # calls in a row without a connection, or to a busy exchange
         self._unknown_in_a_row = 0  # calls in a row without a clear answer
         self._paused_until = clock()
 
     @property
     def limit(self) -> int:
-        """How many calls may be under way at the same time now."""
+        """The maximum of concurrent calls now."""
         return min(self.limiter.share(self._concurrency.limit), self.limiter.connections)
 
     @property
     def settled(self) -> SettledLimit | None:
-        """What the concurrency limit of this process settled on; None: too few calls so far."""
+        """What the concurrency limit settled on; None: too few calls so far."""
         return self._concurrency.settled
 
     def resume(self, settled: SettledLimit | None) -> None:
-        """Start with what an earlier run settled on at this exchange, unless this process knows better."""
+        """Start with the limit of an earlier run at this exchange, unless this process knows better."""
         if settled is not None:
             self._concurrency.resume(settled)
 
     def allowed_calls(self, wanted: int, in_flight: int, waiting: int = 0) -> int:
-        """Of how many of `wanted` further calls the intent may be recorded now; of those in flight so many are `waiting` to leave. Never
-        more than leave soon. After a miss one call at a time feels the way.
+        """How many of `wanted` further calls may be prepared now; `waiting` of those in flight have not left yet. Never more than can leave
+        soon. After a failed call, one call at a time tests the exchange.
         """
         self.limiter.request_connections(self.limiter.share(self._concurrency.limit))
         if self._clock() < self._paused_until:
@@ -99,10 +98,9 @@ class CircuitBreaker:
         wire_s: float | None = None,
         at_limit: bool = False,
     ) -> StopReason | None:
-        """Take in the outcome of a call that started then and took so long, so long of it on the wire (None: unknown); a StopReason if no further
-        call should start.
+        """Take in the outcome of a call. Returns a StopReason if no further call should start.
 
-        `at_limit` says that as many calls were under way as may be.
+        `seconds` is the duration with our own delays, `wire_s` without them (None: unknown); `at_limit`: the concurrency limit was reached.
         """
         if outcome.kind is OutcomeKind.NOT_AUTHORISED:
             return StopReason.TOKEN_REFUSED
@@ -133,7 +131,7 @@ class CircuitBreaker:
             self._concurrency.no_connection(now)
         else:
             self._concurrency.setback(started, now)
-        if started >= self._paused_until or not self._failed_in_a_row:  # calls that left together count once
+        if started >= self._paused_until or not self._failed_in_a_row:  # concurrent calls count once
             self._failed_in_a_row += 1
             pause = min(FIRST_PAUSE_S * 2 ** (self._failed_in_a_row - 1), LONGEST_PAUSE_S)
             self._paused_until = now + pause * (0.5 + self._jitter() / 2)

@@ -24,17 +24,15 @@ from loadsheet import run_log
 from loadsheet.ledger import Ledger
 from loadsheet.problems import LedgerGone, LedgerUnwritable, Superseded
 
-TOLERANCE = 1.5  # wire time may rise so far above the best seen before the limit stops growing
-SLACK_S = 0.005  # and by so much in any case: below, it is the exchange's own noise and group commits
-_ALONE = 2  # with so few calls under way wire time is the exchange's own and not our doing: the best seen is seen anew
-_SHRINK = 0.5  # a round takes away no more than this share
-_QUICK = 4  # a round is judged by the quickest quarter of its calls
+TOLERANCE = 1.5  # above the best wire time times this, the limit shrinks
+SLACK_S = 0.005  # added to it: noise and group commits of the exchange
+_ALONE = 2  # with this few calls, wire time does not depend on us: the best is measured anew
+_SHRINK = 0.5  # a round keeps at least this share
+_QUICK = 4  # a round is judged by its fastest quarter
 
 
 class SettledLimit(NamedTuple):
-    """What the limit settled on: calls at the same time, the best wire time in seconds (None: unknown), and whether the limit ever had to
-    shrink.
-    """
+    """What the limit settled on: concurrent calls, the best wire time in seconds (None: unknown), and whether the limit ever shrank."""
 
     limit: int
     wire_s: float | None
@@ -42,27 +40,27 @@ class SettledLimit(NamedTuple):
 
 
 class Concurrency:
-    """The limit on calls at the same time, between 1 and `most`. Give it every call with `finished` or `setback`."""
+    """The limit of concurrent calls, from 1 to `most`. Report every call with `finished`, `setback` or `no_connection`."""
 
     def __init__(self, start: int, most: int) -> None:
         self.limit = min(start, most)
         self.settled: SettledLimit | None = None  # None: too few calls so far
         self._most = most
-        self._best_s = math.inf  # nothing seen yet
-        self._doubling_to = sys.maxsize  # below it the limit doubles
-        self._calls = 0  # of this round
-        self._round: list[float] = []  # their wire times, as far as they are known
+        self._best_s = math.inf  # unknown
+        self._doubling_to = sys.maxsize  # the limit doubles below this
+        self._calls = 0  # in this round
+        self._round: list[float] = []  # their known wire times
         self._round_began = 0.0
         self._lock = threading.Lock()
 
     def allow(self, most: int) -> None:
-        """Another bound from now on."""
+        """Set the maximum of the limit."""
         with self._lock:
             self._most = most
             self.limit = min(self.limit, most)
 
     def resume(self, settled: SettledLimit) -> None:
-        """Go on from what an earlier run settled on, if no call was judged yet. It is a start and no bound."""
+        """Start from what an earlier run settled on, if no call has been judged yet. The limit may grow beyond it."""
         with self._lock:
             if self.settled is None:
                 self.limit = min(settled.limit, self._most)
@@ -70,12 +68,10 @@ class Concurrency:
                 self._doubling_to = self.limit if settled.shrank else sys.maxsize
 
     def finished(self, wire_s: float | None, started: float, now: float, *, at_limit: bool) -> None:
-        """A call that started at `started` was answered after so long on the wire (None: unknown). `at_limit` says that as many calls were
-        under way as may be: else the limit was not what held them up, and it does not grow.
-        """
+        """Report an answered call. `wire_s` is its wire time (None: unknown). The limit grows only if it was reached (`at_limit`)."""
         with self._lock:
             if started < self._round_began:
-                return  # it left under an earlier limit
+                return  # it started under an earlier limit
             self._calls += 1
             if wire_s is not None:
                 self._round.append(wire_s)
@@ -83,14 +79,14 @@ class Concurrency:
                 self._judge(now, at_limit=at_limit)
 
     def setback(self, started: float, now: float) -> None:
-        """A call that started at `started` found the exchange too busy, or got no answer. Calls that left together count once."""
+        """Report a call that found the exchange busy or got no answer. Concurrent calls count once."""
         with self._lock:
             if started >= self._round_began:
                 self._shrink(max(1, self.limit // 2))
                 self._begin_round(now)
 
     def no_connection(self, now: float) -> None:
-        """Nobody is there. On return it starts with one call, and doubles up to half of what went well before."""
+        """Report a failed connection. The limit restarts at 1 and doubles up to half of its last value."""
         with self._lock:
             if self.limit > 1:
                 self._doubling_to = max(2, self.limit // 2)
@@ -140,20 +136,20 @@ class _StoredLimit(msgspec.Struct):
 
 
 class LastLimit:
-    """What the limit of calls to this exchange (its base URL) settled on last."""
+    """The stored concurrency limit of one exchange (its base URL)."""
 
     def __init__(self, ledger: Ledger, exchange: str) -> None:
         self._stored_values, self._name = ledger.stored_values, f"concurrency limit of {exchange}"
 
     def read(self) -> SettledLimit | None:
-        """What was kept last; None if nothing was, or nothing that can be used."""
+        """The stored limit; None if there is none or it cannot be used."""
         with contextlib.suppress(msgspec.MsgspecError):
-            kept = msgspec.json.decode(self._stored_values.value(self._name), type=_StoredLimit)
-            return SettledLimit(kept.limit, kept.wire_s, kept.shrank)
+            stored = msgspec.json.decode(self._stored_values.value(self._name), type=_StoredLimit)
+            return SettledLimit(stored.limit, stored.wire_s, stored.shrank)
         return None
 
     def keep(self, settled: SettledLimit | None) -> None:
-        """Keep it, if there is anything new to keep. That it cannot be kept costs the next run a few rounds of calls."""
+        """Store the limit if it changed. If that fails, the next run takes a few more rounds."""
         if settled is None or settled == self.read():
             return
         try:

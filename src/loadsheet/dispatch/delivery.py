@@ -1,6 +1,6 @@
-"""Ready entries to settled ones, as far as one run gets: send, look at what something waits for, send what that lets go.
+"""Delivers the ready entries of a run: send, verify what others wait for, send what that releases.
 
-Owns: the order of the two, and why a run's delivering ended. How calls are sent stands in `sending`, what is looked at in `parents`.
+Decides the order of these steps and why a run stopped delivering. `sending` makes the calls, `verification` reads the listings.
 """
 
 from collections.abc import Collection, Sequence
@@ -23,8 +23,8 @@ _ADDED = BY_NAME["order.create"].path
 
 
 class DeliveryResult(NamedTuple):
-    """What delivering came to: why it ended before everything was sent, if it did, the listings that were looked at since, if it
-    ended early what is left to send, and whether a limit or a signal left records ready on purpose.
+    """The result of delivering: why it stopped early, if it did; the listings fetched after sending; the forecast for what is left; and
+    whether a limit or a signal left entries ready on purpose (`limited`).
     """
 
     stopped: LoadsheetError | None
@@ -34,12 +34,12 @@ class DeliveryResult(NamedTuple):
 
     @property
     def left(self) -> str:
-        """What is left to send and when that would be done, in words; empty if nothing is."""
+        """The forecast in words; empty if nothing is left."""
         return str(self.forecast) if self.forecast is not None and self.forecast.remaining else ""
 
     @property
     def late(self) -> str:
-        """The same, if it does not fit the night."""
+        """The forecast in words if `finish_by` will be missed; else empty."""
         return "" if self.forecast is None or self.forecast.fits else self.left
 
 
@@ -55,10 +55,10 @@ def deliver(
     stopping: Sequence[int] | None = None,
     shared_rate: SharedRate | None = None,
 ) -> DeliveryResult:
-    """Send what may be sent, and hold what still waits then. `updating` names the mappings whose changed records go out as updates;
-    whoever handles signals himself passes `stopping`, which is filled when one asks to stop. `shared_rate` is shared with others who send.
+    """Send what may be sent, and hold what still waits for an order or tender. `updating` names the mappings whose changed records are
+    sent as updates. A caller that handles signals itself passes `stopping`, which they are appended to.
 
-    What the exchange does ends in `DeliveryResult.stopped`, never in an exception. LedgerError goes through.
+    Raises nothing for what the exchange does (see `DeliveryResult.stopped`). Raises LedgerError.
     """
 
     def sending(most: int | None) -> SendingReport:
@@ -68,31 +68,31 @@ def deliver(
 
     ledger.release(run, orphans=settings.parents == "send", updating=updating)
     most = settings.run_entries_max or None
-    sent, seen = sending(most), Listings()
-    if sent.limited:  # nothing waits for anything but the next run
-        return DeliveryResult(None, seen, limited=True)
-    if sent.interrupted:  # whoever runs us survived the signal: what is ready stays so
-        return DeliveryResult(None, seen, sent.forecast, limited=True)
+    sent, listings = sending(most), Listings()
+    if sent.limited:  # the rest waits for the next run
+        return DeliveryResult(None, listings, limited=True)
+    if sent.interrupted:  # the process survived the signal: ready entries stay ready
+        return DeliveryResult(None, listings, sent.forecast, limited=True)
     if sent.stopped is None:
-        seen = verify_after_sending(ledger, client, run, settings, timer)
+        listings = verify_after_sending(ledger, client, run, settings, timer)
         ledger.release(run, updating=updating)
-        if ledger.ready(1):  # children of what the listing showed, or of a create whose answer was lost
+        if ledger.ready(1):  # children of listed records, or of a create whose answer was lost
             rest = None if most is None else most - sent.accepted - sent.refused - sent.unknown
-            sent, seen = sending(rest), Listings()
+            sent, listings = sending(rest), Listings()
             if sent.limited:
-                return DeliveryResult(None, seen, limited=True)
+                return DeliveryResult(None, listings, limited=True)
     if sent.stopped is None:
         if held := ledger.hold_waiting(run):
             run_log.warning("entries held, waiting for their order or tender", count=held)
-        return DeliveryResult(None, seen)  # what is not sent waits for something, and no rate says for how long
+        return DeliveryResult(None, listings)  # what is left waits for a parent: no forecast
     error = TokenRefused if sent.stopped is StopReason.TOKEN_REFUSED else ExchangeUnreachable
     return DeliveryResult(
-        error(f"{sent.stopped} ({sent.why})", todo=_todo(sent.stopped, settings)), seen, sent.forecast
+        error(f"{sent.stopped} ({sent.why})", todo=_todo(sent.stopped, settings)), listings, sent.forecast
     )
 
 
 def _todo(stop: StopReason, settings: Settings) -> str:
-    """What to do about what ended the sending."""
+    """What to do about the reason."""
     ready = "what was not sent is still ready"
     if stop is StopReason.TOKEN_REFUSED:
         return f"{ready}: put a valid token where this one came from (`loadsheet doctor` says where), and run again"

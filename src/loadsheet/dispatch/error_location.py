@@ -1,4 +1,4 @@
-"""Which cell of the shipper's file a fault of the exchange is about: the way back from a payload path. Pure."""
+"""Finds the cell of the shipper's file that a fault of the exchange is about, from the payload path. Pure."""
 
 import re
 from collections.abc import Iterator, Sequence

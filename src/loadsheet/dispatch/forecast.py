@@ -1,19 +1,19 @@
-"""Whether the rest fits the night: the recent rate of sending, and when it would be through. Pure.
+"""Forecasts whether the remaining entries are sent in time, from the recent rate. Pure.
 
-Owns: the rate and what it promises. Time is passed in: monotonic seconds for the rate, an aware moment for the clock on the wall.
+Time is passed in: monotonic seconds for the rate, an aware datetime for the time of day.
 """
 
 from collections import deque
 from dataclasses import dataclass
 from datetime import datetime, time, timedelta
 
-RECENT_S = 60.0  # so far back the rate looks
+RECENT_S = 60.0  # the span of the rate
 
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """How many entries are left, how many were done a second of late, and when the rest would be done at that rate (None: nothing
-    was done, so nobody can say). `finish_by` is when it should be; None: nobody set a time.
+    """How many entries are left, the recent rate, and when the rest will be sent at that rate (None: unknown, nothing was sent
+    recently). `finish_by` is the deadline; None: not set.
     """
 
     remaining: int
@@ -23,7 +23,7 @@ class Forecast:
 
     @property
     def fits(self) -> bool:
-        """Whether the rest is done in time, as far as anybody can say."""
+        """Whether the rest will be sent by `finish_by`."""
         if not self.remaining or self.finish_by is None:
             return True
         return self.ends_at is not None and self.ends_at <= self.finish_by
@@ -34,28 +34,28 @@ class Forecast:
             return f"all sent, {rate}"
         if self.ends_at is None:
             return f"{self.remaining:,} left; none was done of late, so nobody can say when they will be"
-        told = f"{self.remaining:,} left at {rate}: done at {self.ends_at.astimezone():%a %H:%M}"
+        text = f"{self.remaining:,} left at {rate}: done at {self.ends_at.astimezone():%a %H:%M}"
         if self.finish_by is None:
-            return told
+            return text
         return (
-            f"{told}, {'in time for' if self.fits else 'too late for'} {self.finish_by.astimezone():%H:%M} (finish_by)"
+            f"{text}, {'in time for' if self.fits else 'too late for'} {self.finish_by.astimezone():%H:%M} (finish_by)"
         )
 
 
 class Rate:
-    """How fast entries get done. Tell it now and then how many are."""
+    """The rate of finished entries."""
 
     def __init__(self, now: float) -> None:
         self._seen = deque([(now, 0)])
 
     def note(self, done: int, now: float) -> None:
-        """So many are done now."""
+        """Note the number of finished entries."""
         self._seen.append((now, done))
         while len(self._seen) > 2 and self._seen[1][0] <= now - RECENT_S:  # noqa: PLR2004 (a first and a last)
             self._seen.popleft()
 
     def per_second(self, now: float) -> float:
-        """Entries a second, of late."""
+        """Recent entries per second."""
         began, before = self._seen[0]
         return (self._seen[-1][1] - before) / (now - began) if now > began else 0.0
 

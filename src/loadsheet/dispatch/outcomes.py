@@ -1,7 +1,7 @@
-"""What became of one call: the one table that turns an answer, or the failure of a call, into an outcome.
+"""Turns the reply or failure of a call into an outcome, by one table.
 
-Owns: which failures of the HTTP library and which statuses mean what. Knows the library's exceptions by name only, makes no call
-and changes no state. What is not named here is an unknown outcome: the safe side, since such a call is never repeated.
+Knows the exceptions of the HTTP libraries by name only. Makes no call and changes no state. Anything that the table does not name is an
+unknown outcome: the safe choice, because such a call is never repeated.
 """
 
 import json

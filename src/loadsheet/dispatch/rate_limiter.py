@@ -1,8 +1,8 @@
-"""The limiter: whether a call may leave at this very moment. Each one is asked about right before its first byte goes.
+"""The rate limiter: whether a call may leave now. Asked right before the first byte of each call.
 
-Owns: that calls leave evenly at the rate (GCRA: each has its due moment, an interval behind the one before), and the clock of departures,
-which also counts while the machine sleeps. The rate is kept here and nowhere else, alone and in a fleet: a fleet's limiter is a `RateLimiter`
-whose rate is leased (`leasing`). Takes no lock, and asks the system nothing.
+Calls leave evenly at the rate (GCRA: each has a due moment, one interval after the previous one). In a fleet the rate is
+leased (`shared_rate`). `boottime` is the clock of the limiter: it also counts while the machine sleeps. Takes no lock, makes no
+system call.
 """
 
 import sys
@@ -12,16 +12,16 @@ from collections.abc import Callable
 from loadsheet.dispatch.concurrency import Concurrency
 
 INTENT_VALID_S = 5.0
-"""A call whose intent was recorded so long ago does not leave: somebody else may have taken it over by now."""
+"""A call does not leave later than this after its intent: another process may have taken it over."""
 AHEAD_S = 0.5
-"""Intents are recorded for calls that can leave within this time."""
+"""Intents are recorded only for calls that can leave within this time."""
 
-_TOLERANCE_S = 0.02  # a call that leaves late may be caught up with if it was no later than this
-_EVEN_BELOW = 20  # calls a second; with fewer, catching up would add a twentieth or more to some seconds, so none is
+_TOLERANCE_S = 0.02  # a call that is late by no more than this is caught up
+_EVEN_BELOW = 20  # calls a second; below, catching up would add a twentieth or more to some seconds
 
 
 def boottime() -> float:
-    """The clock of departures: seconds that never jump and go on while the machine sleeps, where the system counts them."""
+    """Monotonic seconds that, where the system supports it, include the time while the machine sleeps."""
     return time.clock_gettime(_BOOTTIME) if _BOOTTIME is not None else time.monotonic()
 
 
@@ -29,7 +29,7 @@ _BOOTTIME: int | None = getattr(time, "CLOCK_BOOTTIME", None)
 
 
 class RateLimiter:
-    """Lets `per_second` calls leave in any second, whole calls a second with 2 % and one call of tolerance from 20 on; 0: no limit."""
+    """Limits calls to `per_second` in any second, from 20 on with a tolerance of 2 % and one call; 0: no limit."""
 
     def __init__(self, per_second: int, now: float) -> None:
         self._due = now  # of the next call
@@ -40,55 +40,55 @@ class RateLimiter:
         self._slack = _TOLERANCE_S if per_second >= _EVEN_BELOW else 0.0
 
     def set_rate(self, per_second: int, now: float, *, from_scratch: bool) -> None:
-        """Another rate from now on; what left ahead of its time is made up for at that one. `from_scratch`: there was none before, so the first
-        call leaves an interval from now, as if one just had.
+        """Change the rate; calls that left early are made up for at the new rate. `from_scratch`: there was no rate before, so the first
+        call leaves one interval from now.
         """
         ahead = max(0.0, self._due - now) / self._interval if self._interval and not from_scratch else 1.0
         self._set_interval(per_second)
         self._due = now + ahead * self._interval
 
     def try_acquire(self, now: float) -> bool:
-        """Whether a call may leave now; then it has to."""
+        """Whether a call may leave now. If so, it must leave."""
         if now < self._due - self._slack:
             return False
         self._due = max(self._due, now) + self._interval
         return True
 
     def call_finished(self) -> None:
-        """A call that left is over."""
+        """Note that a call has finished."""
 
     def delay_s(self, now: float) -> float:
         """Seconds until a call may leave; 0: one may now."""
         return max(0.0, self._due - self._slack - now)
 
     def capacity(self, now: float) -> int:
-        """How many calls can leave soon, at most: so many intents may be waiting."""
+        """How many calls can leave soon, and so how many intents may wait."""
         if not self._interval:
             return sys.maxsize
         spare = now + AHEAD_S + self._slack - max(self._due, now)
         return int(spare / self._interval) + 1 if spare >= 0 else 0
 
     def capacity_delay_s(self, now: float) -> float:
-        """Seconds until there may be capacity; 0: there is, as far as the rate goes."""
+        """Seconds until there may be capacity; 0: the rate allows a call."""
         return max(0.0, self._due - self._slack - AHEAD_S - now)
 
     def concurrency(self, make: Callable[[], Concurrency]) -> Concurrency:
-        """The concurrency limit of this process at this exchange; it is made if there is none yet."""
+        """The concurrency limit of this process for this exchange, made on the first call."""
         return make()
 
-    # what only a fleet has
+    # of a fleet only
 
     def share(self, limit: int) -> int:
-        """How many of so many calls, which this process may have under way, whoever sends here may have."""
+        """The share of one sender in the `limit` concurrent calls of this process."""
         return limit
 
     @property
     def connections(self) -> int:
-        """How many calls may be under way at the same time."""
+        """The maximum of concurrent calls."""
         return sys.maxsize
 
     def request_connections(self, connections: int) -> None:
-        """So many calls could be under way at the same time, if they may."""
+        """Ask for this number of concurrent calls."""
 
     def report_overload(self, age_s: float, pause_s: float, reason: str) -> None:
-        """The exchange protested against a call that left `age_s` ago: all who send should wait so long, and then send less."""
+        """Report that the exchange was overloaded by a call that left `age_s` ago: all senders pause for `pause_s`, then send less."""

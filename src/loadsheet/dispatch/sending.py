@@ -1,9 +1,8 @@
-"""Sending what is ready: a rolling window of calls, each intent committed before its bytes leave, each outcome settled.
+"""Sends ready entries with a window of concurrent calls. Commits each intent before its bytes leave and settles each outcome.
 
-One thread does both, by turns: it records what is over and what leaves next, in one transaction, then watches the calls. Owns: when
-which calls start, when outcomes are committed, and that whatever ends the sending, calls under way finish and are settled. After a
-power cut unknown are at most sixteen calls for each that may be under way, and never more than `window` entries: itself, and behind it
-one that is kept ready, or up to fifteen where calls are so fast that many end together.
+One thread alternates: it records outcomes and the next intents in one transaction, then waits for calls. However sending ends, running
+calls finish and are settled. After a power cut at most sixteen calls per concurrent call are unknown, and never more than `window`
+entries: the call itself and one prepared behind it, or up to fifteen where calls are so fast that many end together.
 """
 
 import random
@@ -36,21 +35,23 @@ from loadsheet.settings import Settings
 
 Progress = Callable[[int, int], None]
 
-GROUP_COMMIT_S = 0.02  # outcomes that come so close together are committed together: long enough to share a commit, short beside a call
-LONGEST_PAUSE_S = 2.0  # between two tries to reach a ledger that is gone
+GROUP_COMMIT_S = 0.02  # outcomes within this time share a commit; short compared with a call
+LONGEST_PAUSE_S = 2.0  # between two attempts to reach the ledger
 WAIT_MAX_S = 0.25  # the longest wait before a signal is noticed
-_AHEAD = 1.5  # calls kept ready behind the running ones, per outcome of the last group: nobody idles while we commit
-_AHEAD_MAX = 15  # but never more per call under way: after a crash each of them is unknown without having left; only fast calls need so many
+_AHEAD = (
+    1.5  # calls prepared behind the running ones, per outcome of the last group: no connection idles during a commit
+)
+_AHEAD_MAX = (
+    15  # the maximum per concurrent call: after a crash each prepared call is unknown; only fast calls need as many
+)
 
 
 @dataclass(frozen=True, slots=True)
 class SendingReport:
-    """What sending did: calls made, entries by what became of them, how often one came back to be sent again, and why it
-    ended early, if it did (`why` is what the last call met).
+    """The result of sending: calls made, entries per outcome, and why it stopped early, if it did (`why`: the reason of the last call).
 
-    `held` counts entries held because the first of their drop were all refused; `connections` is how many calls at the same
-    time it settled on; `forecast` says what is left, and whether that fits the night. `interrupted` says that a signal ended it,
-    `limited` that it sent as many as it was to send at most, and left others ready.
+    `returned` counts entries that became ready again, `held` those held by the canary. `connections` is the concurrency limit it settled
+    on, `forecast` covers what is left. `interrupted`: a signal ended it. `limited`: it reached `most` and left others ready.
     """
 
     calls: int
@@ -82,13 +83,13 @@ def send(
 ) -> SendingReport:
     """Send every ready entry that may be sent (`most` at most), until none is left or sending has to stop. Outcomes are in the ledger.
 
-    Raises nothing for what the exchange does: `SendingReport.stopped` says it. LedgerError goes through. SIGINT and SIGTERM end
-    it too, and take their own course after calls under way have finished and been settled. `progress` hears how many entries
-    are done, of how many; `clock` counts monotonic seconds. Whoever handles signals himself passes `stopping`, which is filled then.
+    Raises nothing for what the exchange does (see `SendingReport.stopped`). Raises LedgerError. SIGINT and SIGTERM stop sending; they are
+    raised again once running calls are settled. A caller that handles signals itself passes `stopping`, a sequence it appends them to.
+    `progress` gets the number of finished entries and of all; `clock` returns monotonic seconds. `shared_rate` is the rate that
+    all senders share.
 
-    Where the ledger is on a server that cannot be reached for a while, nothing more leaves, and outcomes are recorded when it is back.
-    If another process took the ledger over, calls that had left are recorded as late outcomes, and Superseded is raised. `pace` is the one
-    pace of all who send.
+    While the ledger's server cannot be reached, nothing leaves; outcomes are recorded when it is back. If another process takes the ledger
+    over, the outcomes of sent calls are recorded as late, and Superseded is raised.
     """
     limiter = nullcontext(None) if shared_rate is None else shared_rate.join()
     with _caught_signals() if stopping is None else nullcontext(stopping) as signals, limiter as joined:
@@ -112,12 +113,12 @@ def send(
 
 
 def _no_progress(_done: int, _total: int) -> None:
-    """Nobody wants to hear of progress."""
+    """Ignore progress."""
 
 
 @contextmanager
 def _caught_signals() -> Iterator[list[int]]:
-    """Collect SIGINT and SIGTERM instead of dying of them, and raise the first again at the end. A second one acts at once."""
+    """Collect SIGINT and SIGTERM and raise the first again at the end. A second one raises KeyboardInterrupt."""
     signals: list[int] = []
     if threading.current_thread() is not threading.main_thread():
         yield signals
@@ -128,18 +129,18 @@ def _caught_signals() -> Iterator[list[int]]:
             raise KeyboardInterrupt
         signals.append(number)
 
-    found = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    handlers = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield signals
     finally:
-        for number, handler in found.items():
+        for number, handler in handlers.items():
             signal.signal(number, handler)
     if signals:
         signal.raise_signal(signals[0])
 
 
 class _Sending:
-    """The state of one sending: calls in flight, and what is not committed yet."""
+    """The state of one `send`: calls in flight, and outcomes not committed yet."""
 
     def __init__(
         self,
@@ -159,7 +160,7 @@ class _Sending:
         self._call_log = CallLog(breaker)
         self._settler = Settler(ledger.queries, settings)
         self._canary = Canary(ledger.queries, settings.canary)
-        self._intent_at = 0.0  # the last intents were recorded after this moment
+        self._intent_at = 0.0  # `boottime` before the last intents were recorded
         self._total = ledger.queries.count_in(State.READY)
         self._outstanding = ledger.queries.count_unanswered()
         self._due = due(settings.finish_by, datetime.fromisoformat(ledger.now()))
@@ -168,10 +169,10 @@ class _Sending:
             self._calls_in_flight.intent_valid_s = settings.takeover_s / 2
         self._rate = Rate(clock())
         self._in_flight = self._entries_in_flight = 0
-        self._entries_left = most  # so many entries more; what comes back unsent may leave again
-        self._unprocessed: deque[FinishedCall] = deque()  # over, and not judged yet
+        self._entries_left = most  # entries that may still be sent; an unsent one counts again
+        self._unprocessed: deque[FinishedCall] = deque()  # finished calls
         self._unsettled: list[Settlement] = []
-        self._is_commit_uncertain = False  # whether the ledger recorded what it was told last, nobody knows
+        self._is_commit_uncertain = False  # the connection broke during the last commit
         self._counts: Counter[State] = Counter()
         self._calls = 0
         self._ahead = 0
@@ -198,7 +199,7 @@ class _Sending:
                 while self._in_flight:
                     self._collect(is_empty=True)
                     self._commit()
-        self._call_log.over()
+        self._call_log.close()
         if self._superseded:
             raise Superseded(
                 "another process has taken this ledger over; what had left is recorded, nothing more was sent"
@@ -230,10 +231,10 @@ class _Sending:
         )
 
     def _start_calls(self) -> bool:
-        """Record what is over and start as many calls as may start, both at once; whether nothing (more) is ready that could."""
+        """Commit outcomes and start as many calls as may start, in one transaction. Returns whether nothing more is ready."""
         while True:
             if self._canary.on_trial or any(one.state is State.READY for one in self._unsettled):
-                self._commit()  # what leaves next depends on it
+                self._commit()  # the next calls depend on it
             try:
                 with self._ledger.one_transaction():
                     if self._unsettled:
@@ -252,7 +253,7 @@ class _Sending:
             self._submit(calls)
 
     def _mark_next(self) -> tuple[list[Call], bool]:
-        """The calls that may start now, recorded as being sent; none, and whether nothing is ready that could."""
+        """Mark the next calls as sending. Returns them; if there are none, also whether nothing is ready."""
         if not self._entries_left:
             return [], True
         room = min(self._settings.window - self._entries_in_flight, self._entries_left)
@@ -267,7 +268,7 @@ class _Sending:
         return calls, not calls
 
     def _submit(self, calls: Sequence[Call]) -> None:
-        """Hand over calls whose intent is durable."""
+        """Submit calls whose intent is durable."""
         leaving = sum(len(call.submissions) for call in calls)
         self._canary.started(calls)
         self._calls += len(calls)
@@ -286,7 +287,7 @@ class _Sending:
         ready = self._ready(allowed)
         if any(BY_NAME[submission.operation].batched for submission in ready):
             ready = self._ready(room)
-            self._settler.set_apart(ready)
+            self._settler.isolate_doubtful(ready)
         apart = {drop for drop, _ in self._canary.on_trial}
         calls = build_calls(ready, self._settings.assumptions.status_records_max, self._settler.sizes, apart)
         return calls[:allowed]
@@ -308,7 +309,7 @@ class _Sending:
         return self._outstanding >= self._settings.outstanding_unknown_max
 
     def _collect(self, *, is_empty: bool) -> None:
-        """Wait for outcomes and commit them, in one group if several come close together and no connection idles meanwhile."""
+        """Wait for outcomes and process them, in one group if several arrive close together and no connection idles."""
         most = self._in_flight if is_empty else self._in_flight - self._breaker.limit
         self._calls_in_flight.set_limit(self._breaker.limit)  # a lease may have changed it
         self._calls_in_flight.wait(1, min(self._breaker.wait_s(), WAIT_MAX_S) or WAIT_MAX_S)
@@ -321,7 +322,7 @@ class _Sending:
                 self._reconnect(gone)
 
     def _process(self, group: Iterable[FinishedCall]) -> None:
-        """What these calls settle. As long as the ledger cannot be asked about one, that counts as under way still."""
+        """Settle finished calls. While the ledger cannot be queried about a call, the call still counts as in flight."""
         self._unprocessed.extend(group)
         broken: list[Exception] = []
         answered = 0
@@ -352,14 +353,14 @@ class _Sending:
         self._unsettled += settled
         self._outstanding += sum(settlement.state is State.UNKNOWN for settlement in settled)
         stop = self._breaker.note(outcome, done.started, done.seconds, wire_s=done.wire_s, at_limit=done.at_limit)
-        self._call_log.call(done, outcome)
+        self._call_log.log(done, outcome)
         if stop is not None and self._stopped is None:
             self._stopped, self._why = stop, outcome.reason
         if stop is not None or _affects_all(outcome) or (could_create and self._creates_blocked):
             self._recall()
 
     def _recall(self) -> None:
-        """Take back what has not begun yet."""
+        """Take back the calls that have not left yet."""
         for done in self._calls_in_flight.recall_waiting():
             self._calls -= 1
             self._remove_call(done)
@@ -371,7 +372,7 @@ class _Sending:
         self._ids_in_flight.difference_update(entry.id for entry in done.call.submissions)
 
     def _commit(self) -> None:
-        """Record what is over, by itself; late, if another process has taken over."""
+        """Commit outcomes; as late outcomes if another process has taken over."""
         if not self._unsettled and not self._is_commit_uncertain:
             return
         try:
@@ -389,9 +390,9 @@ class _Sending:
         self._note_settled()
 
     def _reconnect(self, gone: LedgerGone) -> None:
-        """The ledger cannot be reached, and whether it recorded what it was told nobody knows. Nothing more leaves until it can be asked;
-        then what is over counts once, and what it takes for sent and never left is ready again. Raises `gone` if it takes too long and
-        no answer is awaited any more.
+        """Wait until the ledger can be reached again; until then nothing leaves. It may or may not have recorded the last commit: outcomes
+        are recorded exactly once, and entries marked as sending that never left become ready again. Raises `gone` after `takeover_s`,
+        once no call is in flight.
         """
         until, pause_s = self._clock() + (0 if self._is_commit_uncertain else self._settings.takeover_s), GROUP_COMMIT_S
         self._is_commit_uncertain = True
@@ -417,7 +418,7 @@ class _Sending:
         self._is_commit_uncertain = False
 
     def _note_settled(self) -> None:
-        """What is over is recorded: count it, and hold what the canary says."""
+        """Count what was committed, and hold what the canary decides."""
         settled, self._unsettled = self._unsettled, []
         if not settled:
             return
@@ -439,10 +440,10 @@ def _age(submission: Submission) -> int:
 
 
 def _is_urgent(outcome: Outcome) -> bool:
-    """Whether it may change what leaves next, so that nothing else is waited for."""
+    """Whether an outcome may change which calls leave next."""
     return outcome.kind is OutcomeKind.UNKNOWN or _affects_all(outcome)
 
 
 def _affects_all(outcome: Outcome) -> bool:
-    """Whether the next call would meet the same now."""
+    """Whether the next call would get the same answer now."""
     return outcome.halts or outcome.wait_s > 0 or outcome.kind in (OutcomeKind.NOT_SENT, OutcomeKind.NOT_AUTHORISED)

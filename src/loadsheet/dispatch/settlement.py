@@ -30,14 +30,14 @@ _DOUBLED = "L608"
 
 _decode = msgspec.json.Decoder(float_hook=Decimal).decode
 
-RuleCheck = Callable[[int, str], bool]  # whether the field at a path of the record at a position breaks our own rules
+RuleCheck = Callable[[int, str], bool]  # whether the field (path) of a record (position) violates our own rules
 
 BASES = (0, 1)
 
 
 class FaultAssignment(NamedTuple):
-    """The faults of each record that may be meant, by its position from 0. `proved`: each of them is meant; else, of a record and
-    its neighbour, one.
+    """The faults of each record, by its position from 0. `proved`: each of these records is refused; else one of a record and its
+    neighbour is.
     """
 
     faults: dict[int, list[Fault]]
@@ -45,10 +45,10 @@ class FaultAssignment(NamedTuple):
 
 
 def assign_faults(faults: Sequence[Fault], count: int, base: int | None, breaks: RuleCheck) -> FaultAssignment | None:
-    """Whom these faults of a batch of `count` records mean; None if at least one of them names no record of it.
+    """Assign the faults of a refused batch of `count` records to its records; None if a fault names no record of it.
 
-    `base` is where the index counts from, if that is known; else index 0 proves 0 and index `count` proves 1, and if neither is
-    there it is proved by a field that breaks our own rules in the one record and not in the other.
+    `base` is the first index, if known. Otherwise index 0 proves base 0 and index `count` proves base 1; failing both, a field proves it
+    that violates our own rules in one record and not in the other.
     """
     if not faults or any(fault.index is None for fault in faults):
         return None
@@ -58,11 +58,11 @@ def assign_faults(faults: Sequence[Fault], count: int, base: int | None, breaks:
         bases = shown if len(shown) == 1 else bases
     if not bases:
         return None
-    found: dict[int, list[Fault]] = {}
+    by_position: dict[int, list[Fault]] = {}
     for one in bases:
         for fault in faults:
-            found.setdefault(_position(fault, one), []).append(fault)
-    return FaultAssignment(found, proved=len(bases) == 1)
+            by_position.setdefault(_position(fault, one), []).append(fault)
+    return FaultAssignment(by_position, proved=len(bases) == 1)
 
 
 def _inside(faults: Sequence[Fault], count: int, base: int) -> bool:
@@ -78,8 +78,8 @@ def _position(fault: Fault, base: int) -> int:
 
 
 class BatchRules(NamedTuple):
-    """What is taken for known of a 400 to a batch: where its index counts from (None: only what the answer proves), and what became
-    of the records that it does not name: nothing (`atomic`), applied (`partial`), or nobody knows (`prove`).
+    """How to read a 400 to a batch. `base` is the first index (None: only what the answer proves). `others` is what happened to the records
+    it does not name: nothing (`atomic`), applied (`partial`), or unknown (`prove`).
     """
 
     base: Literal[0, 1] | None
@@ -87,8 +87,8 @@ class BatchRules(NamedTuple):
 
     @classmethod
     def of(cls, settings: Settings) -> "BatchRules":
-        """The rules for the exchange of these settings. Those of the embedded one are known. Of another one the base is believed only
-        where asking the named record and its neighbour again, each by itself, would double one of them.
+        """The rules for the exchange of these settings. Those of the embedded exchange are known. For another one the setting of the base is
+        used only where sending the named record and its neighbour again, each by itself, would duplicate one of them.
         """
         base, others = settings.assumptions.status_index_base, settings.assumptions.status_on_400
         if settings.exchange == EMBEDDED:
@@ -97,7 +97,7 @@ class BatchRules(NamedTuple):
 
 
 class Settler:
-    """Turns outcomes into settlements. `sizes` says by id which entries may only travel in smaller calls from now on."""
+    """Turns outcomes into settlements. `sizes` limits the batch size by entry id from now on."""
 
     def __init__(self, queries: LedgerQueries, settings: Settings) -> None:
         self.sizes: dict[int, int] = {}
@@ -106,9 +106,9 @@ class Settler:
         self._rules = BatchRules.of(settings)
         self._origin = lru_cache(maxsize=_ORIGINS_KEPT)(queries.origin)
 
-    def set_apart(self, submissions: Iterable[Submission]) -> None:
-        """Have what may be at the exchange already travel by itself, where batches are refused without saying of whom nothing was
-        applied: whatever is said of it then is said of it alone, and it is never there three times.
+    def isolate_doubtful(self, submissions: Iterable[Submission]) -> None:
+        """Send entries that may be at the exchange already in calls of their own, unless a refused batch is known to be applied to none: the
+        answer then concerns that entry alone, and it is never there three times.
         """
         if self._rules.others == "atomic":
             return
@@ -117,7 +117,7 @@ class Settler:
                 self.sizes[one.id] = 1
 
     def recalled(self, call: Call) -> list[Settlement]:
-        """The settlements of a call that was taken back before its turn came."""
+        """The settlements of a recalled call."""
         outcome = Outcome(OutcomeKind.NOT_SENT, "sending paused or ended before its turn came")
         return [_settlement(entry, State.READY, outcome) for entry in call.submissions]
 
@@ -147,30 +147,30 @@ class Settler:
         count = len(call.submissions)
         if count == 1:
             return [self._refusal(call.submissions[0], outcome, outcome.faults)]
-        meant = assign_faults(outcome.faults, count, self._rules.base, _own_rules(call, self._assumptions))
-        if meant is None:
+        assignment = assign_faults(outcome.faults, count, self._rules.base, _own_rules(call, self._assumptions))
+        if assignment is None:
             return self._split(call, outcome)
         return [
-            self._named(entry, outcome, meant, meant.faults[position])
-            if position in meant.faults
-            else self._rest(entry, outcome)
+            self._named_entry(entry, outcome, assignment, assignment.faults[position])
+            if position in assignment.faults
+            else self._unnamed_entry(entry, outcome)
             for position, entry in enumerate(call.submissions)
         ]
 
-    def _named(
-        self, entry: Submission, outcome: Outcome, meant: FaultAssignment, faults: Sequence[Fault]
+    def _named_entry(
+        self, entry: Submission, outcome: Outcome, assignment: FaultAssignment, faults: Sequence[Fault]
     ) -> Settlement:
-        """What becomes of a record that a refusal names, or may name."""
-        if meant.proved:
+        """Settle a record that a refusal names, or may name."""
+        if assignment.proved:
             return self._refusal(entry, outcome, faults)
         self.sizes[entry.id] = 1
         return self._again(entry, outcome, _SUSPECT + faults_text(faults), applied=self._rules.others != "atomic")
 
-    def _rest(self, entry: Submission, outcome: Outcome) -> Settlement:
-        """What becomes of a record that it does not name.
+    def _unnamed_entry(self, entry: Submission, outcome: Outcome) -> Settlement:
+        """Settle a record that a refusal does not name.
 
-        atomic: sent again, nothing of it was applied. partial: accepted. prove: sent again, since an event that is lost hides a
-        delivery and one that comes twice is the same text twice; that it may be there twice is said (L608) once it is accepted.
+        atomic: sent again; nothing was applied. partial: accepted. prove: sent again, because a lost event hides a delivery while a
+        duplicate only repeats a text; the possible duplicate is reported (L608) once the record is accepted.
         """
         if self._rules.others == "partial":
             reason = "the refusal named other records of the batch only"
@@ -183,8 +183,8 @@ class Settler:
         return self._again(entry, outcome, reason, applied=self._rules.others == "prove")
 
     def _split(self, call: Call, outcome: Outcome) -> list[Settlement]:
-        """What becomes of a batch that was refused without naming whom. Where nothing of it can have been applied it is halved until
-        it is clear; where it may have been, every record is sent once more, by itself, or is unknown if the others were applied.
+        """Settle a batch that was refused without naming records. atomic: it is halved until the record is found. prove: every record is sent
+        once more, by itself. partial: all are unknown.
         """
         if self._rules.others == "partial":
             reason = f"its batch was refused without naming which records ({outcome.reason})"
@@ -197,15 +197,15 @@ class Settler:
         ]
 
     def _again(self, entry: Submission, outcome: Outcome, reason: str, *, applied: bool) -> Settlement:
-        """Ready to be sent again. `applied` says that it may have been applied all the same: then its attempt counts as unknown."""
+        """Ready to be sent again. `applied`: it may have been applied; then its attempt counts as unknown."""
         kind = OutcomeKind.UNKNOWN if applied else OutcomeKind.NOT_SENT
         return _settlement(entry, State.READY, outcome._replace(kind=kind, reason=reason))
 
     def _refusal(self, submission: Submission, outcome: Outcome, faults: Sequence[Fault]) -> Settlement:
         doubtful = self._doubtful(submission)
         if doubtful and not all(detail.startswith(_SUSPECT) and faults_text(faults) in detail for detail in doubtful):
-            # It may say no because the earlier attempt worked: that the record exists already, for one. Not if it says of the
-            # record what was said of its batch before anything of it could have been applied.
+            # The refusal may be a consequence of the earlier attempt (the record exists already, for example). Not if it repeats
+            # what the batch was refused for before anything could have been applied.
             reason = f"refused after an attempt of unknown outcome ({outcome.reason})"
             return self._unknown(submission, outcome, reason)
         entry = self._queries.entry(submission.id)
@@ -220,7 +220,7 @@ class Settler:
         return _settlement(submission, State.UNKNOWN, doubtful)._replace(problems=(problem,))
 
     def _doubtful(self, submission: Submission) -> list[str]:
-        """What was said of its attempts of unknown outcome."""
+        """The details of its attempts with an unknown outcome."""
         if not submission.attempts:
             return []
         attempts = self._queries.attempts_of(submission.id)

@@ -1,8 +1,8 @@
-"""The pace of a fleet as one process has it: a lease of rate and connections, asked for twice a second by a thread of its own.
+"""The shared rate of a fleet in one process: a lease of rate and connections, renewed twice a second by a thread.
 
-Owns: that nothing leaves without a lease that holds, and how all who send in this process share it. Where leases come from is passed
-in; what they add up to is the ledger's rule (`loadsheet.ledger.shared.leases`). A lease ends here no later than there: its time counts
-from before it was asked for, by a clock that goes on while the process or the machine stands still.
+Nothing leaves without a valid lease. All senders of this process share it. The caller passes the functions that renew it; how leases add
+up is decided in `loadsheet.ledger.shared.leases`. A lease never ends later here than there: its time counts from before the
+request, by a clock that also runs while the process or the machine is suspended.
 """
 
 import math
@@ -20,9 +20,9 @@ from loadsheet.ledger.shared.leases import UNLIMITED, Ask, Lease
 from loadsheet.problems import LedgerError
 
 RENEW_S = 0.5
-"""How often a lease is asked for."""
-_SOON_S = 0.05  # after less was given than before, the others wait to hear that we know; while they have, we do
-_GROWTH = 4  # between two leases as many times as many calls may get under way
+"""The interval between renewals of the lease."""
+_SOON_S = 0.05  # after a lease was cut, the others wait for our next renewal; after a short lease, we wait for theirs
+_GROWTH = 4  # the factor by which concurrent calls may grow between two leases
 _NO_LEASE = Lease(0, 0, 0, 0.0, 0.0, 0.0, 1.0)
 
 
@@ -33,10 +33,10 @@ class _Overload(NamedTuple):
 
 
 class SharedRate:
-    """Use it in a `with` block, one for each exchange and token of a process; `join` gives whoever sends a limiter of his own.
+    """The leased rate of one exchange and token, one per process, used in a `with` block. `join` returns the rate limiter of a sender.
 
-    `renew` gets a lease, `setback` tells of a protest of the exchange (age of the call, pause, reason): both are called from one thread, and
-    raise LedgerError while nobody can be asked. Anything else that they raise comes out where somebody sends.
+    `renew` returns a lease, `setback` reports an overload of the exchange (age of the call, pause, reason). Both are called from one
+    thread and raise LedgerError while the ledger cannot be reached. Any other exception is raised again in the senders.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class SharedRate:
         renew_s: float = RENEW_S,
     ) -> None:
         self._ask_for, self._setback, self._clock, self._renew_s = renew, setback, clock, renew_s
-        self._lock = threading.Lock()  # around the limiter, which all who send here share
+        self._lock = threading.Lock()  # guards the limiter that all senders share
         self._limiter = RateLimiter(0, clock())
         self._lease = _NO_LEASE
         self._until = self._paused_until = -math.inf
@@ -74,7 +74,7 @@ class SharedRate:
         self._thread.shutdown()
 
     def join(self) -> "RateMember":
-        """A limiter for somebody who sends, to be used in a `with` block: at its end none of his calls is under way."""
+        """A rate limiter for one sender, used in a `with` block: at its end none of its calls is running."""
         member = RateMember(self)
         with self._lock:
             self._members += (member,)
@@ -84,15 +84,15 @@ class SharedRate:
             self._wake.set()
         return member
 
-    # what members ask
+    # for members
 
     def drop(self, member: "RateMember") -> None:
-        """A member has left."""
+        """Remove a member."""
         with self._lock:
             self._members = tuple(one for one in self._members if one is not member)
 
     def try_acquire(self, now: float, member: "RateMember") -> bool:
-        """Whether a call of this member may leave now; then it has to."""
+        """Whether a call of this member may leave now. If so, it must leave."""
         with self._lock:
             is_shut = now >= self._until or now < self._paused_until or self.is_full
             if is_shut or not self._limiter.try_acquire(now):
@@ -104,8 +104,8 @@ class SharedRate:
 
     @property
     def is_full(self) -> bool:
-        """Whether calls are under way on all connections that are leased, or as many as the process's limit says: a member may still use
-        those that are now another's part.
+        """Whether the leased connections, or the concurrency limit of the process, are used up. A member may still use connections that
+        are now in another's share.
         """
         limit = self._lease.connections
         if self._concurrency is not None:
@@ -113,31 +113,31 @@ class SharedRate:
         return sum(member.under_way for member in self._members) >= limit
 
     def concurrency(self, make: Callable[[], Concurrency]) -> Concurrency:
-        """The one concurrency limit of all who send here, also of those who come later."""
+        """The concurrency limit that all senders of this process share."""
         with self._lock:
             if self._concurrency is None:
                 self._concurrency = make()
             return self._concurrency
 
     def closed_s(self, now: float) -> float:
-        """Seconds for which nothing leaves whatever the rate, as far as anybody knows: a pause, or no lease."""
+        """Seconds for which no call leaves at any rate, as far as known: a pause, or no lease."""
         pause_s = max(0.0, self._paused_until - now)
         return pause_s if pause_s or now < self._until else _SOON_S
 
     def rate(self) -> RateLimiter:
-        """The rate that is leased."""
+        """The rate limiter with the leased rate."""
         return self._limiter
 
     def note_shortage(self) -> None:
-        """Somebody has calls for which there is no capacity."""
+        """Note that a sender has more calls than the rate allows."""
         self._was_limited = True
 
     def connections_of(self, member: "RateMember") -> int:
-        """The member's part of the connections that are leased."""
+        """The member's share of the leased connections."""
         return self.share_of(member, self._lease.connections)
 
     def share_of(self, member: "RateMember", calls: int) -> int:
-        """The member's part of so many calls at the same time."""
+        """The member's share of this number of concurrent calls."""
         members = self._members
         if member not in members:
             return 0
@@ -145,7 +145,7 @@ class SharedRate:
         return least + (members.index(member) < more)
 
     def report_overload(self, age_s: float, pause_s: float, reason: str) -> None:
-        """The exchange protested against a call that left so long ago: it holds at once here, and soon for all."""
+        """Report an overload of the exchange: pauses at once here, and soon everywhere."""
         now = self._clock()
         with self._lock:
             self._paused_until = max(self._paused_until, now + pause_s)
@@ -153,11 +153,11 @@ class SharedRate:
         self._wake.set()
 
     def check(self) -> None:
-        """Raise what ended the thread that renews, if it has ended."""
+        """Raise the exception that ended the renewing thread, if any."""
         if self._renewal is not None and self._renewal.done() and not self._closed:
             self._renewal.result()
 
-    # the thread that renews
+    # the renewing thread
 
     def _renew_until_closed(self) -> None:
         while not self._closed:
@@ -166,7 +166,7 @@ class SharedRate:
         self._give_back()
 
     def _step(self) -> float | None:
-        """Tell what is to be told and ask for a lease; how long that is good for (None: until somebody sends)."""
+        """Report overloads and renew the lease. Returns seconds until the next step (None: until a sender joins)."""
         try:
             while self._overloads:
                 overload, now = self._overloads[0], self._clock()
@@ -196,7 +196,7 @@ class SharedRate:
             held_up, self._was_limited = self._was_limited, False
             members = self._members
         passed = max(asked_at - self._asked_at, 0.001)
-        was_paused = self._paused_until > self._asked_at  # what was used of late tells nothing then
+        was_paused = self._paused_until > self._asked_at  # then recent use says nothing
         per_second = UNLIMITED if held_up or was_paused else math.ceil(departed / passed * 1.5) + 2
         requested_connections = sum(member.requested_connections(was_paused=was_paused) for member in members)
         using = sum(member.under_way for member in members)
@@ -215,7 +215,7 @@ class SharedRate:
             self._lease = lease
 
     def _give_back(self) -> bool:
-        """Have no lease any more; whether that is known to all."""
+        """Return the lease; returns whether the ledger knows."""
         with self._lock:
             if self._members and not self._closed:
                 return False
@@ -225,12 +225,12 @@ class SharedRate:
         try:
             self._ask_for(Ask(0, 0, 0, number))
         except LedgerError:
-            return False  # it runs out by itself
+            return False  # it expires by itself
         return True
 
 
 class RateMember(RateLimiter):
-    """The limiter of one who sends, of those in this process who share its lease."""
+    """The rate limiter of one sender among those in this process that share a lease."""
 
     def __init__(self, fleet: SharedRate) -> None:
         super().__init__(0, 0.0)
@@ -248,23 +248,23 @@ class RateMember(RateLimiter):
         self._fleet.drop(self)
 
     def try_acquire(self, now: float) -> bool:
-        """Whether a call may leave now; then it has to."""
+        """Whether a call may leave now. If so, it must leave."""
         if not self._fleet.try_acquire(now, self):
             return False
         self._most = max(self._most, self.under_way)
         return True
 
     def call_finished(self) -> None:
-        """A call that left is over."""
+        """Note that a call has finished."""
         self.under_way -= 1
 
     def delay_s(self, now: float) -> float:
-        """Seconds until a call may leave, as far as anybody knows; 0: one may now."""
+        """Seconds until a call may leave, as far as known; 0: one may now."""
         shut_s = self._fleet.closed_s(now) or (_SOON_S if self._fleet.is_full else 0.0)
         return shut_s or self._fleet.rate().delay_s(now)
 
     def capacity(self, now: float) -> int:
-        """How many calls can leave soon, at most."""
+        """The maximum of calls that can leave soon."""
         self._fleet.check()
         capacity = 0 if self.capacity_delay_s(now) else self._fleet.rate().capacity(now)
         if not capacity:
@@ -272,35 +272,35 @@ class RateMember(RateLimiter):
         return capacity
 
     def capacity_delay_s(self, now: float) -> float:
-        """Seconds until there may be capacity; 0: there is, as far as the rate goes."""
+        """Seconds until there may be capacity; 0: the rate allows a call."""
         if not self.connections:
             return _SOON_S
         return self._fleet.closed_s(now) or self._fleet.rate().capacity_delay_s(now)
 
     @property
     def connections(self) -> int:
-        """How many calls may be under way at the same time."""
+        """The maximum of concurrent calls."""
         return self._fleet.connections_of(self)
 
     def concurrency(self, make: Callable[[], Concurrency]) -> Concurrency:
-        """The concurrency limit of this process at this exchange; it is made if there is none yet."""
+        """The concurrency limit of this process for this exchange, made on the first call."""
         return self._fleet.concurrency(make)
 
     def share(self, limit: int) -> int:
-        """How many of so many calls, which this process may have under way, this member may have: one at least, so that none has to wait for
-        another's end. Together they have no more under way than the limit all the same.
+        """The share of this member in the `limit` concurrent calls of this process, at least one, so that no member waits for another to end.
+        Together they still keep the limit.
         """
         return max(1, self._fleet.share_of(self, limit))
 
     def request_connections(self, connections: int) -> None:
-        """So many calls could be under way at the same time, if they may."""
+        """Ask for this number of concurrent calls."""
         self._requested = connections
 
     def requested_connections(self, *, was_paused: bool) -> int:
-        """What to ask for: capacity to grow, unless what there was went unused."""
+        """The connections to ask for: some to grow, unless the leased ones went unused."""
         most, self._most = self._most, self.under_way
         return _GROWTH * (self._requested if was_paused else min(self._requested, most + 2))
 
     def report_overload(self, age_s: float, pause_s: float, reason: str) -> None:
-        """The exchange protested against a call that left so long ago."""
+        """Report an overload of the exchange by a call that left `age_s` ago."""
         self._fleet.report_overload(age_s, pause_s, reason)

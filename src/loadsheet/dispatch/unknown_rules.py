@@ -39,7 +39,7 @@ _read_json = msgspec.json.Decoder(dict[str, Any], float_hook=Decimal).decode
 
 
 class Presence(StrEnum):
-    """What a listing shows of the record of an entry."""
+    """How a listing shows the record of an entry. The values are stored in the ledger."""
 
     AS_SENT = "as it was sent"
     AS_BEFORE = "as it was before"
@@ -51,15 +51,15 @@ class Presence(StrEnum):
 
 
 class Witness(NamedTuple):
-    """A record that the exchange accepted from here with an answer of its own: its key, and since when (ISO 8601 UTC)."""
+    """A record that the exchange accepted from us with an answer: its key, and since when (ISO 8601 UTC)."""
 
     key: str
     since: str
 
 
 class Observation(NamedTuple):
-    """What was seen of one entry. `counts` says whether absence from this listing means anything, `why` why it does not;
-    `detail` names the fields that differ.
+    """What a listing shows of one entry. `counts`: absence from this listing means something; else `why` gives the reason. `detail` names
+    the fields that differ.
     """
 
     shown: Presence
@@ -72,8 +72,8 @@ NO_LISTING = Observation(Presence.NO_LISTING)
 
 
 class ListingEvidence:
-    """What one listing proves of the records of these keys. `witnesses` are the latest records of its kind that the exchange accepted,
-    newest first. Of all others nothing is kept, so that a listing may be as long as it will.
+    """What one listing proves about the records of `keys`. `witnesses` are the latest accepted records of its kind, newest first. Other
+    records are not kept, so a listing may have any length.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class ListingEvidence:
         self._newest = max((since[key] for key in shown), default="")
 
     def of(self, entry: Entry, before: Mapping[str, Any] | None) -> Observation:
-        """What is seen of an entry. `before` is the record as it was before this entry, None if nobody knows."""
+        """What the listing shows of an entry. `before` is the record as it was before this entry; None if unknown."""
         why = self._why_not(entry)
         records = self._held.get(entry.key, [])
         if len(records) > 1:
@@ -117,7 +117,7 @@ class ListingEvidence:
         return Observation(shown, not why, why, detail)
 
     def _why_not(self, entry: Entry) -> str:
-        """Why absence from this listing would mean nothing for the entry; empty if it does."""
+        """Why absence from this listing means nothing for the entry; empty if it does."""
         listing = self._listing
         if not listing.complete:
             return f"the listing shows {len(listing.results)} of {listing.total_count} records"
@@ -136,26 +136,26 @@ class ListingEvidence:
             if before is None:
                 return Presence.OTHERWISE, "nobody knows what it was"
             different = different_fields(self._operation.record, before, record, self._tolerances)
-            return (Presence.OTHERWISE, _told(different)) if different else (Presence.AS_BEFORE, "")
+            return (Presence.OTHERWISE, _differences(different)) if different else (Presence.AS_BEFORE, "")
         was = None
         if before is not None and operation.action is Action.UPDATE:
             was = {name: before.get(name) for name in sent}
-        for ordered in (None, entry.ordered):  # in another order of its lines it may be either: the same order decides
+        for ordered in (None, entry.ordered):  # if it matches both with its lines in any order, the same order decides
             different = different_fields(operation.record, sent, record, self._tolerances, ordered)
             if not different:
                 return Presence.AS_SENT, ""
             if was is not None and not different_fields(operation.record, was, record, self._tolerances, ordered):
                 return Presence.AS_BEFORE, ""
-        return Presence.OTHERWISE, _told(different)
+        return Presence.OTHERWISE, _differences(different)
 
 
 def content_before(accepted: Iterable[Entry]) -> dict[str, Any] | None:
-    """The record that these accepted entries of a lane made, in their order; None if no create of ours is among them."""
+    """The record that these accepted entries of a lane produced, in their order; None without a create of ours."""
     record: dict[str, Any] | None = None
     for entry in accepted:
         action = BY_NAME[entry.operation].action
         if entry.removed and action in (Action.CREATE, Action.UPDATE):
-            record = None  # what it made of the record is not kept any more
+            record = None  # its payload was removed by retention
         elif action is Action.CREATE:
             record = _read_json(entry.payload)
         elif action is Action.UPDATE and record is not None:
@@ -166,31 +166,33 @@ def content_before(accepted: Iterable[Entry]) -> dict[str, Any] | None:
 
 
 def _folded(key: str) -> str:
-    """A key without what a system may change of it: blanks around it, case, zeros in front of digits."""
+    """A key without what a system may change: surrounding blanks, case, leading zeros."""
     text = key.strip().casefold()
     return text.lstrip("0") or "0" if text.isdecimal() else text
 
 
-def _told(different: Sequence[Any]) -> str:
+def _differences(different: Sequence[Any]) -> str:
     shown = [f"{one.path} {one.sent or 'nothing'} / {one.held or 'nothing'}" for one in different[:FIELDS_SHOWN]]
     more = len(different) - len(shown)
     return ", ".join([*shown, f"and {more} more"] if more else shown)
 
 
 SAME_TWICE = (Action.UPDATE, Action.DELETE)
-"""What makes the same of its record however often it is sent."""
+"""The idempotent actions: sent twice, they have the same effect."""
 
-UNLISTED_SENDS_MAX = 2  # of what no listing shows: the second may be a copy, a third would be two
+UNLISTED_SENDS_MAX = 2  # of entries that no listing shows: the second may be a duplicate
 
 
 class Case(NamedTuple):
-    """An unknown entry, what a listing shows of it now (`at`, ISO 8601 UTC), for how many seconds it has been unknown, how many of
-    its calls may have worked, what earlier looks showed, oldest first, and what the exchange said if each of those calls was
-    answered with a no that is none (`said_no`): then it is refused if it is proved that none of them worked.
+    """An unknown entry and what is known about it.
+
+    `observation` is what a listing shows `at` this moment (ISO 8601 UTC), `waited_s` how long the entry has been unknown, `sends` how
+    many of its calls may have worked, `looks` the earlier findings, oldest first. `said_no` is the answer if each of these calls got a 200
+    with a false status: the entry is refused once it is proved that none of them worked.
     """
 
     entry: Entry
-    sight: Observation
+    observation: Observation
     at: str
     waited_s: float
     sends: int = 1
@@ -199,8 +201,8 @@ class Case(NamedTuple):
 
 
 class Conclusion(NamedTuple):
-    """What follows: the state it goes to (None: it stays unknown), why in words, whether this look counts for proving absence,
-    and a problem that stays with the entry.
+    """The new state (None: it stays unknown), the reason in words, whether this finding counts as proof of absence, and a problem to
+    record with the entry.
     """
 
     state: State | None
@@ -210,8 +212,8 @@ class Conclusion(NamedTuple):
 
 
 class UnknownTimer:
-    """Measures how long an entry has been unknown: by the wall clock, and, for what became unknown under the eyes of this
-    process, by its monotonic clock as well, so that a wall clock that is put forward shortens no pause.
+    """Measures how long an entry has been unknown, by the wall clock. For what became unknown during this process the monotonic clock
+    counts too, so that setting the wall clock forward shortens no pause.
     """
 
     def __init__(self, now: Callable[[], str], monotonic: Callable[[], float] = time.monotonic) -> None:
@@ -219,7 +221,7 @@ class UnknownTimer:
         self._began, self._began_at = now(), monotonic()
 
     def waited_s(self, since: str) -> float:
-        """Seconds since this moment (ISO 8601 UTC), the smaller of both clocks' words."""
+        """Seconds since this moment (ISO 8601 UTC), the smaller value of both clocks."""
         now = self._now()
         waited = seconds(since, now)
         if since < self._began:
@@ -234,7 +236,7 @@ def seconds(since: str, until: str) -> float:
 
 
 def conclude(case: Case, settings: Settings) -> Conclusion:
-    """What follows from a case."""
+    """Decide a case."""
     action = BY_NAME[case.entry.operation].action
     if action is Action.STATUS:
         return _status(case, settings)
@@ -245,25 +247,25 @@ def conclude(case: Case, settings: Settings) -> Conclusion:
             "no listing shows decisions on quotes, and this one is never sent again by itself: ask the carrier or look at the exchange",
             case,
         )
-    if case.sight.shown in _UNCLEAR:
-        return _stays(_UNCLEAR[case.sight.shown].format(fields=case.sight.detail), case)
+    if case.observation.shown in _UNCLEAR:
+        return _stays(_UNCLEAR[case.observation.shown].format(fields=case.observation.detail), case)
     return {Action.CREATE: _create, Action.UPDATE: _update, Action.DELETE: _delete}[action](case, settings)
 
 
 def possibly_doubled(entry: Entry, sends: int) -> Problem:
-    """The note on an entry that is sent once more although so many calls of it may have worked."""
+    """The warning on an entry that is sent once more although `sends` calls of it may have worked."""
     return Problem("L608", values={"key": entry.key, "sends": sends + 1}, level="warning")
 
 
 def sends_that_may_have_worked(attempts: Sequence[Attempt]) -> int:
-    """How many of these attempts may have had an effect, as far as anybody knows."""
+    """How many of these attempts may have had an effect."""
     return len(_in_doubt(attempts))
 
 
 def said_no(attempts: Sequence[Attempt]) -> str:
-    """What was answered, if each of the attempts that may have worked got a 200 whose status is false; else nothing."""
-    said = [attempt.detail for attempt in _in_doubt(attempts)]
-    return said[-1] if said and all(detail.startswith(SAID_NO) for detail in said) else ""
+    """The last answer, if each attempt that may have worked got a 200 whose status is false; else empty."""
+    details = [attempt.detail for attempt in _in_doubt(attempts)]
+    return details[-1] if details and all(detail.startswith(SAID_NO) for detail in details) else ""
 
 
 def _in_doubt(attempts: Sequence[Attempt]) -> list[Attempt]:
@@ -271,7 +273,7 @@ def _in_doubt(attempts: Sequence[Attempt]) -> list[Attempt]:
 
 
 def _create(case: Case, settings: Settings) -> Conclusion:
-    if case.sight.shown is Presence.AS_SENT:
+    if case.observation.shown is Presence.AS_SENT:
         return Conclusion(State.ACCEPTED, "shown by the listing")
     unmet = _not_proved_absent(case, settings)
     counts = _look_counts(case, settings)
@@ -289,15 +291,15 @@ def _create(case: Case, settings: Settings) -> Conclusion:
 
 
 def _update(case: Case, settings: Settings) -> Conclusion:
-    if case.sight.shown is Presence.AS_SENT:
+    if case.observation.shown is Presence.AS_SENT:
         return Conclusion(State.ACCEPTED, "shown by the listing")
-    if case.sight.shown is Presence.ABSENT:
+    if case.observation.shown is Presence.ABSENT:
         return _stays("the listing does not show its record at all", case)
     return _sent_again(case, settings, allowed=settings.update_resend, setting="update_resend")
 
 
 def _delete(case: Case, settings: Settings) -> Conclusion:
-    if case.sight.shown is Presence.AS_BEFORE:
+    if case.observation.shown is Presence.AS_BEFORE:
         return _sent_again(case, settings, allowed=settings.delete_resend, setting="delete_resend")
     unmet = _not_proved_absent(case, settings)
     counts = _look_counts(case, settings)
@@ -307,7 +309,7 @@ def _delete(case: Case, settings: Settings) -> Conclusion:
 
 
 def _sent_again(case: Case, settings: Settings, *, allowed: bool, setting: str) -> Conclusion:
-    """An update or delete whose record is as it was before: sent again, it makes the same of it as the first call would have."""
+    """An update or delete whose record is unchanged: sent again, it has the same effect as the first call."""
     if case.waited_s < settings.quiesce_s:
         return _stays(f"its record is as it was before; {_pause(case, settings.quiesce_s, 'quiesce_s')}", case)
     if case.said_no:
@@ -349,9 +351,9 @@ def _once_more(case: Case, pause_s: float, name: str, what: str) -> Conclusion:
 
 
 def _not_proved_absent(case: Case, settings: Settings) -> str:
-    """The rule that is not met yet, in words; empty if absence is proved."""
-    if not case.sight.counts:
-        return f"it is not listed, which proves nothing: {case.sight.why}"
+    """The unmet rule in words; empty if absence is proved."""
+    if not case.observation.counts:
+        return f"it is not listed, which proves nothing: {case.observation.why}"
     if case.waited_s < settings.quiesce_s:
         return f"it is not listed; {_pause(case, settings.quiesce_s, 'quiesce_s')}"
     if not any(_is_first_look(look, case, settings) for look in case.looks):
@@ -361,13 +363,13 @@ def _not_proved_absent(case: Case, settings: Settings) -> str:
 
 
 def _is_first_look(look: Finding, case: Case, settings: Settings) -> bool:
-    # Looks before the last attempt tell nothing about it.
-    mine = look.at >= case.entry.changed_at and look.counts and look.shown == Presence.ABSENT
-    return mine and seconds(look.at, case.at) >= settings.confirm_gap_s
+    # A finding before the last attempt says nothing about it.
+    is_relevant = look.at >= case.entry.changed_at and look.counts and look.shown == Presence.ABSENT
+    return is_relevant and seconds(look.at, case.at) >= settings.confirm_gap_s
 
 
 def _look_counts(case: Case, settings: Settings) -> bool:
-    return case.sight.shown is Presence.ABSENT and case.sight.counts and case.waited_s >= settings.quiesce_s
+    return case.observation.shown is Presence.ABSENT and case.observation.counts and case.waited_s >= settings.quiesce_s
 
 
 def _pause(case: Case, pause_s: float, name: str) -> str:

@@ -35,7 +35,7 @@ WITNESSES_TRIED = 200
 
 @dataclass(frozen=True, slots=True)
 class VerificationReport:
-    """How many unknown entries were looked for, how many of them a listing proved to be accepted, and how many are sent again."""
+    """How many entries were unknown, how many of them a listing proved accepted, and how many are sent again."""
 
     unknown: int
     accepted: int
@@ -50,10 +50,10 @@ class VerificationReport:
 def verify_unknown(
     ledger: Ledger, client: Client, run: Run, settings: Settings, *, timer: UnknownTimer | None = None
 ) -> VerificationReport:
-    """Settle what evidence settles of the unknown entries, and record what was seen of the others.
+    """Fetch the listings of the unknown entries, settle what they prove, and record what they show of the others.
 
-    One listing of each subject serves all its entries. `timer` measures pauses; a process that runs more than once keeps one.
-    Raises ExchangeUnreachable and TokenRefused, but not where the exchange serves no listing: then nothing is proved.
+    `timer` measures the time since the last attempt; a process with several runs uses one for all. Raises ExchangeUnreachable and
+    TokenRefused. An exchange that serves no listing proves nothing, which is no error.
     """
     wanted = {BY_NAME[entry.operation].proved_by for entry in ledger.queries.entries_in(State.UNKNOWN)}
     operations = [BY_NAME[name] for name in sorted(filter(None, wanted))]
@@ -69,11 +69,11 @@ def verify_with(
     *,
     timer: UnknownTimer | None = None,
 ) -> VerificationReport:
-    """The same with listings that are there already, by subject; of a subject that is not among them nothing new is said."""
+    """Like `verify_unknown` with listings already fetched, by subject; other subjects are skipped."""
     cases = list(unknown_cases(listings, ledger, settings, timer or UnknownTimer(ledger.now)))
     concluded = [(case, conclude(case, settings)) for case in cases]
     ledger.record_findings(run, [_finding(run, case, conclusion) for case, conclusion in concluded])
-    settlements = [found for case, conclusion in concluded if (found := _settlement(case, conclusion))]
+    settlements = [one for case, conclusion in concluded if (one := _settlement(case, conclusion))]
     settled = ledger.settle_from_listing(run, settlements) if settlements else []
     states = Counter(settlement.state for settlement in settled)
     return VerificationReport(len(cases), states[State.ACCEPTED], states[State.READY])
@@ -82,7 +82,7 @@ def verify_with(
 def unknown_cases(
     listings: Mapping[str, Listing | None], ledger: Ledger, settings: Settings, timer: UnknownTimer
 ) -> list[Case]:
-    """Every unknown entry that these listings, or no listing at all, can say something about."""
+    """The unknown entries that these listings concern, and those that no listing can show."""
     queries = ledger.queries
     unknown = list(queries.entries_in(State.UNKNOWN))
     keys = {entry.key for entry in unknown}
@@ -96,11 +96,11 @@ def unknown_cases(
         operation = BY_NAME[entry.operation]
         if operation.proved_by and operation.subject not in listings:
             continue
-        sight = _sight(queries, entry, evidence.get(operation.subject) if operation.proved_by else None)
+        observation = _observation(queries, entry, evidence.get(operation.subject) if operation.proved_by else None)
         waited_s = timer.waited_s(entry.changed_at)
         attempts = queries.attempts_of(entry.id)
         sends, looks = sends_that_may_have_worked(attempts), queries.findings_of(entry.id)
-        cases.append(Case(entry, sight, ledger.now(), waited_s, sends, looks, said_no(attempts)))
+        cases.append(Case(entry, observation, ledger.now(), waited_s, sends, looks, said_no(attempts)))
     return cases
 
 
@@ -111,7 +111,7 @@ def _listing(client: Client, operation: Operation) -> Listing | None:
         return None
 
 
-def _sight(queries: LedgerQueries, entry: Entry, evidence: ListingEvidence | None) -> Observation:
+def _observation(queries: LedgerQueries, entry: Entry, evidence: ListingEvidence | None) -> Observation:
     if evidence is None:
         return NO_LISTING
     before = None
@@ -121,7 +121,7 @@ def _sight(queries: LedgerQueries, entry: Entry, evidence: ListingEvidence | Non
 
 
 def _witnesses(queries: LedgerQueries, listing: Operation) -> list[Witness]:
-    """The latest records that a listing should show: accepted from here by an answer, and not deleted since."""
+    """The latest records that a listing should show: accepted with an answer, and not deleted since."""
     writes = [write for write in WRITES if write.proved_by == listing.name]
     makes = [write.name for write in writes if write.action is not Action.DELETE]
     ends = [write.name for write in writes if write.action is Action.DELETE]
@@ -129,7 +129,7 @@ def _witnesses(queries: LedgerQueries, listing: Operation) -> list[Witness]:
 
 
 def _finding(run: Run, case: Case, conclusion: Conclusion) -> Finding:
-    return Finding(case.entry.id, run.name, case.at, case.sight.shown, conclusion.counts, conclusion.text)
+    return Finding(case.entry.id, run.name, case.at, case.observation.shown, conclusion.counts, conclusion.text)
 
 
 def _settlement(case: Case, conclusion: Conclusion) -> Settlement | None:
@@ -141,14 +141,14 @@ def _settlement(case: Case, conclusion: Conclusion) -> Settlement | None:
 
 
 Listings = dict[str, Listing | None]
-"""The listing of each subject that was looked at; None where it could not be had, which proves nothing."""
+"""The fetched listing of each subject; None if it could not be fetched, which proves nothing."""
 
 
 def verify_after_sending(ledger: Ledger, client: Client, run: Run, settings: Settings, timer: UnknownTimer) -> Listings:
-    """Poll at the listings that something waits for or that can show a lost call; none if nothing does.
+    """Fetch the listings that waiting entries or lost calls need; none if nothing does.
 
-    Afterwards the ledger knows which of the waiting lanes were seen, if the setting lets them go then, and has settled what is
-    shown. Raises nothing for what the exchange does.
+    Settles what they prove. With `parents = look` it also records which awaited lanes (orders, tenders) are listed. Raises nothing for
+    what the exchange does.
     """
     unknown = {BY_NAME[entry.operation] for entry in ledger.queries.entries_in(State.UNKNOWN)}
     lanes = set(ledger.queries.waiting_lanes()) if settings.parents == "look" else set()
@@ -163,7 +163,7 @@ def verify_after_sending(ledger: Ledger, client: Client, run: Run, settings: Set
 
 
 def fetch_listings(client: Client, subjects: Collection[str]) -> Listings:
-    """The listings of these subjects, as whole as the exchange gives them."""
+    """Fetch the listings of these subjects, as complete as the exchange gives them."""
     listings: Listings = {}
     for operation in (one for one in BY_NAME.values() if not one.is_write and one.subject in subjects):
         listings[operation.subject] = None
@@ -173,7 +173,7 @@ def fetch_listings(client: Client, subjects: Collection[str]) -> Listings:
 
 
 def listed_lanes(listings: Mapping[str, Listing | None], wanted: Collection[str]) -> set[str]:
-    """Which of the wanted lanes have an order or tender that these listings show."""
+    """The wanted lanes whose order or tender these listings show."""
     listed: dict[str, Operation] = {one.subject: one for one in BY_NAME.values() if not one.is_write}
     return {
         lane
