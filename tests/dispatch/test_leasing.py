@@ -137,7 +137,7 @@ def test_a_pause_of_others_pauses_us():
         lessor.wait_for(lambda: len(lessor.asks) > asked + 1)
         assert not limiter.try_acquire(boottime() + 1)
         pace = CircuitBreaker(ready_entries.settings(), time.monotonic, lambda: 1.0, limiter)
-        assert pace.allowed(5, 0) == 0
+        assert pace.allowed_calls(5, 0) == 0
         assert pace.wait_s() > 25
 
 

@@ -1,7 +1,7 @@
 """The probe: finds out how one exchange answers what the interface leaves open, and leaves the tenant as it was.
 
-Owns: the order of the questions, the questions about listings, paths and limits, and what a probe that is cut short tells. The
-questions about records stand in `questions`; calls and cleaning up in `sandbox`. For a tenant that may be written to only.
+Decides the order of the questions, asks those about listings, paths and limits, and reports a probe that stops early.
+`probe_questions` asks about records, `probe_tenant` makes the calls and cleans up. Only for a tenant that may be written to.
 """
 
 import secrets
@@ -15,7 +15,7 @@ from loadsheet.contract import BY_NAME, PATH_PREFIX, Listing, UndocumentedAnswer
 from loadsheet.dispatch import probe_questions
 from loadsheet.dispatch.client import Client
 from loadsheet.dispatch.outcomes import decode
-from loadsheet.dispatch.probe_questions import SUBJECTS, observed, settled
+from loadsheet.dispatch.probe_questions import SUBJECTS, observed_answer, setting_answer
 from loadsheet.dispatch.probe_records import ProbeRecords
 from loadsheet.dispatch.probe_tenant import ProbeReply, ProbeTenant
 from loadsheet.exchange_profile import Answer, Capabilities
@@ -23,9 +23,9 @@ from loadsheet.problems import ExchangeUnreachable, TokenRefused
 from loadsheet.settings import Settings
 
 PAUSE_S = 0.1
-HUGE_PAGE = 1_000_000_000
-PAGES = (1_000_000, 100_000, 10_000, 1_000, 100)  # tried one after the other where the huge one is refused
-LAGS_S = (0.0, 0.5, 1.5, 3.0)  # a fresh record that is not listed after all of them is not listed at all
+HUGE_PAGE_SIZE = 1_000_000_000
+PAGE_SIZES = (1_000_000, 100_000, 10_000, 1_000, 100)  # tried one after the other where the huge one is refused
+DELAYS_S = (0.0, 0.5, 1.5, 3.0)  # a fresh record that is not listed after all of them is not listed at all
 
 _Question = Callable[[], Answer | Iterable[Answer]]
 
@@ -56,7 +56,7 @@ def probe(
     """
     assumptions = settings.assumptions
     rate = assumptions.calls_per_second
-    box = ProbeTenant(
+    tenant = ProbeTenant(
         client,
         assumptions,
         ProbeRecords(given or {}),
@@ -68,122 +68,124 @@ def probe(
     stopped: TokenRefused | ExchangeUnreachable | None = None
     left: tuple[str, ...] = ()
     try:
-        for question in _questions(box):
+        for question in _questions(tenant):
             found = question()
             answers += [found] if isinstance(found, Answer) else found
     except (TokenRefused, ExchangeUnreachable) as error:
         stopped = error
     finally:
-        left = box.clear()
-    told = Capabilities(client.base_url, datetime.now(UTC), version, tuple(answers))
-    return ProbeResult(told, box.calls, left, stopped)
+        left = tenant.clear()
+    findings = Capabilities(client.base_url, datetime.now(UTC), version, tuple(answers))
+    return ProbeResult(findings, tenant.calls, left, stopped)
 
 
-def _questions(box: ProbeTenant) -> Iterator[_Question]:
+def _questions(tenant: ProbeTenant) -> Iterator[_Question]:
     """The questions in their order: each may use what those before it found out."""
-    yield lambda: _page_sizes(box)
-    kept = {subject: box.new_id() for subject in SUBJECTS}
+    yield lambda: _page_sizes(tenant)
+    kept = {subject: tenant.new_id() for subject in SUBJECTS}
     order, tender = kept["order"], kept["tender"]
-    yield lambda: _first_records(box, order, tender)
-    yield lambda: _which_listing(box, kept)
-    yield lambda: probe_questions.create_existing(box, order, tender)
-    yield lambda: probe_questions.quotes(box, tender)
-    yield lambda: probe_questions.statuses(box, order)
-    yield lambda: probe_questions.update_unknown(box)
-    yield lambda: probe_questions.unknown_ids(box)
-    yield lambda: probe_questions.forms(box)
-    yield lambda: probe_questions.shapes(box)
-    yield lambda: probe_questions.listing_only(box)
-    yield lambda: probe_questions.references(box)
-    yield lambda: probe_questions.identifiers(box)
-    yield lambda: _paths(box)
-    yield lambda: _limits(box)
+    yield lambda: _first_records(tenant, order, tender)
+    yield lambda: _which_listing(tenant, kept)
+    yield lambda: probe_questions.create_existing(tenant, order, tender)
+    yield lambda: probe_questions.quotes(tenant, tender)
+    yield lambda: probe_questions.statuses(tenant, order)
+    yield lambda: probe_questions.update_unknown(tenant)
+    yield lambda: probe_questions.unknown_ids(tenant)
+    yield lambda: probe_questions.forms(tenant)
+    yield lambda: probe_questions.shapes(tenant)
+    yield lambda: probe_questions.listing_only(tenant)
+    yield lambda: probe_questions.references(tenant)
+    yield lambda: probe_questions.identifiers(tenant)
+    yield lambda: _paths(tenant)
+    yield lambda: _limits(tenant)
 
 
-def _page_sizes(box: ProbeTenant) -> list[Answer]:
+def _page_sizes(tenant: ProbeTenant) -> list[Answer]:
     """Default, place and maximum of the page size."""
-    said, plain = box.look(None)
+    reply, plain = tenant.look(None)
     if plain is None:
         names = ("page_size_default", "page_size_in", "page_size_max")
-        return [settled(name, None, "the plain listing", [said], "it is no listing") for name in names]
+        return [setting_answer(name, None, "the plain listing", [reply], "it is no listing") for name in names]
     cut = plain.total_count > len(plain.results) == plain.page_size
-    default = settled(
+    default = setting_answer(
         "page_size_default",
         plain.page_size or None,
         "the listing without a page size",
-        [said],
+        [reply],
         f"it named {plain.page_size}" + (" and was cut to it" if cut else ""),
         seen=cut,
     )
-    return [default, _place(box, plain), _most(box)]
+    return [default, _page_size_in(tenant, plain), _page_size_max(tenant)]
 
 
-def _place(box: ProbeTenant, plain: Listing) -> Answer:
+def _page_size_in(tenant: ProbeTenant, plain: Listing) -> Answer:
     first, second = [size for size in (1, 2, 3) if size != plain.page_size][:2]
-    came, read = [], []
+    replies, read = [], []
     for place, size in (("query", first), ("body", second)):
-        said, found = box.look(size, place=place)
-        came.append(said)
+        reply, found = tenant.look(size, place=place)
+        replies.append(reply)
         read += [place] if found is not None and found.page_size == size else []
     sent = f"page size {first} in the query, {second} in the body"
     if not read:
-        return settled("page_size_in", None, sent, came, "neither was taken")
-    box.page_size_in = "query" if read[0] == "query" else "body"
-    return settled("page_size_in", read[0], sent, came, f"taken from the {' and the '.join(read)}")
+        return setting_answer("page_size_in", None, sent, replies, "neither was taken")
+    tenant.page_size_in = "query" if read[0] == "query" else "body"
+    return setting_answer("page_size_in", read[0], sent, replies, f"taken from the {' and the '.join(read)}")
 
 
-def _most(box: ProbeTenant) -> Answer:
-    came: list[ProbeReply] = []
-    for size in (HUGE_PAGE, *PAGES):
-        said, found = box.look(size)
-        came.append(said)
+def _page_size_max(tenant: ProbeTenant) -> Answer:
+    replies: list[ProbeReply] = []
+    for size in (HUGE_PAGE_SIZE, *PAGE_SIZES):
+        reply, found = tenant.look(size)
+        replies.append(reply)
         if found is not None and found.page_size:
             break
-    sent = f"a page size of {HUGE_PAGE}" + (f" and less, down to {size}" if len(came) > 1 else "")
+    sent = f"a page size of {HUGE_PAGE_SIZE}" + (f" and less, down to {size}" if len(replies) > 1 else "")
     if found is None or not found.page_size:
-        return settled("page_size_max", None, sent, came, "none of them was taken")
-    box.page_size_max = min(found.page_size, size)
-    if found.page_size >= HUGE_PAGE:
-        return settled("page_size_max", 0, sent, came, "it was named as asked for: there is no maximum", seen=False)
-    finding = f"{found.page_size} was " + ("named" if size == HUGE_PAGE else "the first that was taken")
-    return settled("page_size_max", found.page_size, sent, came, finding, seen=False)
+        return setting_answer("page_size_max", None, sent, replies, "none of them was taken")
+    tenant.page_size_max = min(found.page_size, size)
+    if found.page_size >= HUGE_PAGE_SIZE:
+        return setting_answer(
+            "page_size_max", 0, sent, replies, "it was named as asked for: there is no maximum", seen=False
+        )
+    finding = f"{found.page_size} was " + ("named" if size == HUGE_PAGE_SIZE else "the first that was taken")
+    return setting_answer("page_size_max", found.page_size, sent, replies, finding, seen=False)
 
 
-def _first_records(box: ProbeTenant, order: str, tender: str) -> list[Answer]:
+def _first_records(tenant: ProbeTenant, order: str, tender: str) -> list[Answer]:
     """One order and one tender to ask about, and what the answers to an order look like."""
     create, update = BY_NAME["order.create"], BY_NAME["order.update"]
-    said = box.write(create.name, box.specimens.least(create, order))
-    entry = _entry(said, order)
+    reply = tenant.write(create.name, tenant.records.minimal(create, order))
+    entry = _entry(reply, order)
     names = [name for name, value in entry.items() if str(value) == order]
     others = [name for name in entry if name not in names]
     customer = names[0] if len(names) == 1 else None
     service = others[0] if len(others) == 1 and customer else None
     if customer and service:
         found = {"customer_order_key": customer, "service_order_key": service}
-        box.assumptions = box.assumptions.model_copy(update=found)
-        box.judged(create, said)
+        tenant.assumptions = tenant.assumptions.model_copy(update=found)
+        tenant.classified(create, reply)
     sent, finding = "the create of an order", f"the order came back as {', '.join(entry) or 'nothing'}"
-    again = box.write(update.name, box.specimens.least(update, order))
-    given = [(one, _entry(one, order).get(service or "")) for one in (said, again)]
+    again = tenant.write(update.name, tenant.records.minimal(update, order))
+    given = [(one, _entry(one, order).get(service or "")) for one in (reply, again)]
     forms = [f"{what} a {'text' if isinstance(value, str) else 'number'}" for what, (_, value) in zip(("on create", "on update"), given, strict=True) if value is not None]  # fmt: skip
     for other in (BY_NAME["tender.create"], BY_NAME["tender.update"]):
-        box.write(other.name, box.specimens.least(other, tender))
+        tenant.write(other.name, tenant.records.minimal(other, tender))
     return [
-        settled("customer_order_key", customer, sent, [said], finding),
-        settled("service_order_key", service, sent, [said], finding),
-        observed("Is the exchange's own order number a number or a text?", f"{sent}, and its update", [said, again], ", ".join(forms)),
+        setting_answer("customer_order_key", customer, sent, [reply], finding),
+        setting_answer("service_order_key", service, sent, [reply], finding),
+        observed_answer("Is the exchange's own order number a number or a text?", f"{sent}, and its update", [reply, again], ", ".join(forms)),
     ]  # fmt: skip
 
 
-def _entry(said: ProbeReply, key: str) -> dict[str, Any]:
+def _entry(reply: ProbeReply, key: str) -> dict[str, Any]:
     """The one object of an answer that holds this identifier, wherever it stands."""
     try:
-        waiting: list[object] = [decode(said.body)]
+        waiting: list[object] = [decode(reply.body)]
     except UndocumentedAnswer:
         return {}
     for value in waiting:  # it grows while it is read
         if isinstance(value, dict):
-            if said.status == 200 and key in map(str, value.values()):  # noqa: PLR2004 (the one documented success)
+            if reply.status == 200 and key in map(str, value.values()):  # noqa: PLR2004 (the one documented success)
                 return value
             waiting += value.values()
         elif isinstance(value, list):
@@ -195,73 +197,79 @@ class _Visibility(NamedTuple):
     """Which of the two records a listing shows, whether it could tell of both, after how many seconds, and its answer."""
 
     subjects: list[str]
-    tells: bool
-    lag_s: float
-    said: tuple[ProbeReply, ...]
+    is_conclusive: bool
+    listing_delay_s: float
+    reply: tuple[ProbeReply, ...]
 
 
-def _which_listing(box: ProbeTenant, keys: Mapping[str, str]) -> list[Answer]:
+def _which_listing(tenant: ProbeTenant, keys: Mapping[str, str]) -> list[Answer]:
     """What the listing shows with and without the query for tenders, and how soon."""
-    plain = _shown(box, "", keys, LAGS_S)
-    box.lag_s = plain.lag_s
-    asks = box.assumptions.tender_listing_query or "record=tender"
-    asked = _shown(box, asks, {"tender": keys["tender"]}, (plain.lag_s,))
+    plain = _shown(tenant, "", keys, DELAYS_S)
+    tenant.listing_delay_s = plain.listing_delay_s
+    asks = tenant.assumptions.tender_listing_query or "record=tender"
+    asked = _shown(tenant, asks, {"tender": keys["tender"]}, (plain.listing_delay_s,))
     query: str | None = None
-    if plain.subjects == ["order"] and (asked.subjects or (asked.tells and plain.tells)):
+    if plain.subjects == ["order"] and (asked.subjects or (asked.is_conclusive and plain.is_conclusive)):
         query = asks if asked.subjects else ""
-    box.visible = {*plain.subjects, *(asked.subjects if query else ())}
-    box.assumptions = box.assumptions.model_copy(update={"tender_listing_query": query or ""})
-    value = f"{plain.subjects[0]}s" if len(plain.subjects) == 1 and plain.tells else None
+    tenant.visible = {*plain.subjects, *(asked.subjects if query else ())}
+    tenant.assumptions = tenant.assumptions.model_copy(update={"tender_listing_query": query or ""})
+    value = f"{plain.subjects[0]}s" if len(plain.subjects) == 1 and plain.is_conclusive else None
     sent = f"the listing, and the listing with {asks}, after an order and a tender were created"
     named = [" and ".join(one.subjects) or "neither" for one in (plain, asked)]
     finding = f"it showed {named[0]}, with {asks} {named[1]}"
-    fresh = f"listed {f'after {plain.lag_s:g} s' if plain.lag_s else 'at once'}" if plain.subjects else ""
+    fresh = (
+        f"listed {f'after {plain.listing_delay_s:g} s' if plain.listing_delay_s else 'at once'}"
+        if plain.subjects
+        else ""
+    )
     return [
-        settled("plain_listing", value, sent, plain.said, finding),
-        settled("tender_listing_query", query, sent, asked.said, finding, seen=bool(query)),
-        observed("Is a fresh create listed at once?", sent, plain.said, fresh),
+        setting_answer("plain_listing", value, sent, plain.reply, finding),
+        setting_answer("tender_listing_query", query, sent, asked.reply, finding, seen=bool(query)),
+        observed_answer("Is a fresh create listed at once?", sent, plain.reply, fresh),
     ]
 
 
-def _shown(box: ProbeTenant, query: str, keys: Mapping[str, str], lags_s: Sequence[float]) -> _Visibility:
+def _shown(tenant: ProbeTenant, query: str, keys: Mapping[str, str], delays_s: Sequence[float]) -> _Visibility:
     """What the listing with this query shows. A record whose create was not accepted is not looked for, and nothing is told."""
-    own = box.assumptions
-    box.assumptions = own.model_copy(update={"tender_listing_query": query})
-    there = {subject: key for subject, key in keys.items() if f"{subject}.create" in box.taken}
+    own = tenant.assumptions
+    tenant.assumptions = own.model_copy(update={"tender_listing_query": query})
+    there = {subject: key for subject, key in keys.items() if f"{subject}.create" in tenant.accepted_operations}
     found: dict[str, list[dict[str, Any]] | None] = {}
-    lag_s = 0.0
-    for lag_s in lags_s if there else ():
-        time.sleep(lag_s)
-        found = {subject: box.search(subject, key) for subject, key in there.items()}
+    listing_delay_s = 0.0
+    for listing_delay_s in delays_s if there else ():
+        time.sleep(listing_delay_s)
+        found = {subject: tenant.search(subject, key) for subject, key in there.items()}
         if any(found.values()) or [] not in found.values():  # a listing that is cut does not tell more by waiting
             break
-    box.assumptions = own
-    tells = there.keys() == keys.keys() and all(records is not None for records in found.values())
+    tenant.assumptions = own
+    is_conclusive = there.keys() == keys.keys() and all(records is not None for records in found.values())
     shown = [subject for subject, records in found.items() if records]
-    return _Visibility(shown, tells, lag_s if shown else 0.0, (box.last,) if found and box.last else ())
+    return _Visibility(
+        shown, is_conclusive, listing_delay_s if shown else 0.0, (tenant.last,) if found and tenant.last else ()
+    )
 
 
-def _paths(box: ProbeTenant) -> list[Answer]:
+def _paths(tenant: ProbeTenant) -> list[Answer]:
     """A path of no operation, a method that a path does not know, and a path with a slash too many."""
     listing, create = BY_NAME["order.list"], BY_NAME["order.create"]
-    elsewhere = box.ask(replace(listing, path=f"{PATH_PREFIX}lsprobe"))
-    method = box.ask(replace(create, method="GET"))
-    slash = box.ask(replace(listing, path=f"{listing.path}/"))
+    elsewhere = tenant.ask(replace(listing, path=f"{PATH_PREFIX}lsprobe"))
+    method = tenant.ask(replace(create, method="GET"))
+    slash = tenant.ask(replace(listing, path=f"{listing.path}/"))
     value = elsewhere.status if elsewhere.status in (404, 405) else None
     return [
-        settled("unknown_path", value, "a path of no operation", [elsewhere], f"status {elsewhere.status}"),
-        observed(
+        setting_answer("unknown_path", value, "a path of no operation", [elsewhere], f"status {elsewhere.status}"),
+        observed_answer(
             "What answers a known path with another method?", "GET of a create", [method], f"status {method.status}"
         ),
-        observed("What answers a path with a slash too many?", "the listing", [slash], f"status {slash.status}"),
+        observed_answer("What answers a path with a slash too many?", "the listing", [slash], f"status {slash.status}"),
     ]
 
 
-def _limits(box: ProbeTenant) -> list[Answer]:
+def _limits(tenant: ProbeTenant) -> list[Answer]:
     """What the calls so far met of limits and redirects."""
-    sent = f"{box.calls} calls, one after the other"
+    sent = f"{tenant.calls} calls, one after the other"
     none: Sequence[ProbeReply] = ()
     return [
-        observed("Is there a rate limit (429)?", sent, none, f"{box.busy} answers of 429"),
-        observed("Are calls redirected?", sent, none, f"{box.redirects} redirects"),
+        observed_answer("Is there a rate limit (429)?", sent, none, f"{tenant.busy} answers of 429"),
+        observed_answer("Are calls redirected?", sent, none, f"{tenant.redirects} redirects"),
     ]

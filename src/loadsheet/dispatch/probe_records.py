@@ -1,6 +1,6 @@
-"""The records that a probe sends: the least that an operation asks for, and that with one thing changed.
+"""The records of the probe: the required fields of an operation, and variants with one change.
 
-Owns: which field serves for which question, found by its kind and never by its name. Knows no exchange and makes no call.
+Finds the field for each question by its kind, never by its name. Knows no exchange and makes no call.
 """
 
 from collections.abc import Iterator, Mapping
@@ -34,7 +34,7 @@ class ProbeRecords:
 
     given: Mapping[str, str]
 
-    def least(self, operation: Operation, key: str) -> Payload:
+    def minimal(self, operation: Operation, key: str) -> Payload:
         """The fields that an operation requires, about the order or tender of this key."""
         record = operation.record
         example = {**example_record(operation), **self._created(operation)}  # an update of ours changes nothing
@@ -44,11 +44,11 @@ class ProbeRecords:
 
     def changed(self, operation: Operation, key: str) -> Payload:
         """The same with one text that is not in the first."""
-        return {**self.least(operation, key), shared_text(): CHANGED}
+        return {**self.minimal(operation, key), shared_text(): CHANGED}
 
     def carrier(self, operation: Operation, key: str, carrier: str) -> Payload:
         """A quote, or a decision on one, of this carrier."""
-        return {**self.least(operation, key), operation.record.key[1]: carrier}
+        return {**self.minimal(operation, key), operation.record.key[1]: carrier}
 
     def _created(self, operation: Operation) -> Payload:
         return example_record(BY_NAME[f"{operation.subject}.create"]) if operation.action is Action.UPDATE else {}

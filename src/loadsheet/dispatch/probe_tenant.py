@@ -1,7 +1,6 @@
-"""The tenant that is probed: every call to it, in order and at a gentle pace, what the calls may have left there, and its removal.
+"""The probed tenant: makes every call in order and at a limited rate, remembers what may be left there, and removes it.
 
-Owns: the count and the pace of calls, the identifiers that were used, how a listing is read there, and cleaning up. Knows no
-question and draws no conclusion.
+Counts calls, issues identifiers and reads the listing. Knows no question and draws no conclusion.
 """
 
 import time
@@ -71,26 +70,28 @@ class ProbeTenant:
         self,
         client: Client,
         assumptions: Assumptions,
-        specimens: ProbeRecords,
+        records: ProbeRecords,
         *,
         run: str,
         pause_s: float,
         report: Callable[[str], None],
     ) -> None:
         self.assumptions = assumptions
-        self.specimens = specimens
+        self.records = records
         self.run = run
         self.calls = self.busy = self.redirects = 0
         self.page_size_in, self.page_size_max = assumptions.page_size_in, 1_000
-        self.lag_s = 0.0
+        self.listing_delay_s = 0.0
         self.last: ProbeReply | None = None  # what was asked last, writes apart
-        self.taken: set[str] = set()  # operations of which a call was accepted: only then does a refusal mean anything
+        self.accepted_operations: set[str] = (
+            set()
+        )  # operations of which a call was accepted: only then does a refusal mean anything
         self.visible: set[str] = set()  # subjects whose listing was seen to show what was created
         self._client, self._pause_s, self._report = client, pause_s, report
         self._limit = CALLS_MAX
-        self._ids = self._lost = 0
+        self._ids = self._unanswered = 0
         self._used: dict[Record, None] = {}
-        self._held: dict[Record, None] = {}
+        self._created: dict[Record, None] = {}
         self._orphans: dict[Record, None] = {}
 
     def new_id(self) -> str:
@@ -111,25 +112,25 @@ class ProbeTenant:
         except TokenRefused:
             self._forget(fresh)
             raise
-        said = self.judged(operation, ProbeReply("other", reply.status, reply.body))
-        if said.kind == "refused":
+        answer = self.classified(operation, ProbeReply("other", reply.status, reply.body))
+        if answer.kind == "refused":
             self._forget(fresh)
-        elif said.kind == "accepted" and operation.action is Action.DELETE:
+        elif answer.kind == "accepted" and operation.action is Action.DELETE:
             self._forget(records)
-        return said
+        return answer
 
-    def judged(self, operation: Operation, said: ProbeReply) -> ProbeReply:
+    def classified(self, operation: Operation, answer: ProbeReply) -> ProbeReply:
         """What was said, judged by what is known now of how successes look."""
-        if said.status == _REFUSED:
-            return replace(said, kind="refused")
-        if said.status != _OK:
-            return said
+        if answer.status == _REFUSED:
+            return replace(answer, kind="refused")
+        if answer.status != _OK:
+            return answer
         try:
-            read_success(operation, decode(said.body), self.assumptions)
+            read_success(operation, decode(answer.body), self.assumptions)
         except UndocumentedAnswer:
-            return said
-        self.taken.add(operation.name)
-        return replace(said, kind="accepted")
+            return answer
+        self.accepted_operations.add(operation.name)
+        return replace(answer, kind="accepted")
 
     def ask(self, operation: Operation, body: bytes = b"", query: str = "") -> ProbeReply:
         """One call of anything, judged by its status alone."""
@@ -143,19 +144,19 @@ class ProbeTenant:
         place = place or self.page_size_in
         words = [urlencode(asked)] if asked and place != "body" else []
         body = _encode(asked) if asked and place != "query" else b""
-        said = self.ask(BY_NAME["order.list"], body, "&".join([*words, query] if query else words))
-        if said.status != _OK:
-            return said, None
+        answer = self.ask(BY_NAME["order.list"], body, "&".join([*words, query] if query else words))
+        if answer.status != _OK:
+            return answer, None
         try:
-            return said, read_listing(decode(said.body))
+            return answer, read_listing(decode(answer.body))
         except UndocumentedAnswer:
-            return said, None
+            return answer, None
 
     def find(self, subject: str, key: str) -> list[dict[str, Any]] | None:
         """The records of this key in the listing; None if the listing cannot tell."""
         if subject not in self.visible:
             return None
-        time.sleep(self.lag_s)
+        time.sleep(self.listing_delay_s)
         return self.search(subject, key)
 
     def search(self, subject: str, key: str) -> list[dict[str, Any]] | None:
@@ -169,56 +170,60 @@ class ProbeTenant:
         self._limit = self.calls + CALLS_MAX
         try:
             self._clear_orphans()
-            for record in tuple(self._held):
+            for record in tuple(self._created):
                 self._delete(record)
             self._delete_survivors()
         except (TokenRefused, ExchangeUnreachable) as error:
-            return tuple(f"{subject} {key}: {error}" for subject, key in {**self._held, **self._orphans})
-        return tuple(f"{subject} {key} may still be there" for subject, key in {**self._held, **self._orphans})
+            return tuple(f"{subject} {key}: {error}" for subject, key in {**self._created, **self._orphans})
+        return tuple(f"{subject} {key} may still be there" for subject, key in {**self._created, **self._orphans})
 
     def _remember(self, operation: Operation, records: Sequence[Record]) -> list[Record]:
         """Note what a call may leave; which of these records nothing was known of before."""
-        fresh = [one for one in records if one[1] and one not in self._held and one not in self._orphans]
+        fresh = [one for one in records if one[1] and one not in self._created and one not in self._orphans]
         if operation.action in (Action.CREATE, Action.UPDATE):
-            self._held |= dict.fromkeys(records)
+            self._created |= dict.fromkeys(records)
         elif operation.action is not Action.DELETE:
             self._orphans |= dict.fromkeys(fresh)
         return fresh
 
     def _forget(self, records: Sequence[Record]) -> None:
         for record in records:
-            self._held.pop(record, None)
+            self._created.pop(record, None)
             self._orphans.pop(record, None)
 
     def _clear_orphans(self) -> None:
         # What hangs on an order or tender that never was goes with it: so it is created, and deleted.
         for subject, key in tuple(self._orphans):
             create = BY_NAME[f"{subject}.create"]
-            self.write(create.name, self.specimens.least(create, key))
+            self.write(create.name, self.records.minimal(create, key))
             self._delete((subject, key))
 
     def _delete(self, record: Record) -> ProbeReply:
         delete = BY_NAME[f"{record[0]}.delete"]
-        return self.write(delete.name, self.specimens.least(delete, record[1]))
+        return self.write(delete.name, self.records.minimal(delete, record[1]))
 
     def _delete_survivors(self) -> None:
         for subject in sorted(self.visible):
-            time.sleep(self.lag_s)
+            time.sleep(self.listing_delay_s)
             for record in self._survivors(subject):
                 self._delete(record)
-                self._held[record] = None
-            time.sleep(self.lag_s)
+                self._created[record] = None
+            time.sleep(self.listing_delay_s)
             there = self._survivors(subject)
-            for record in [one for one in self._held if one[0] == subject and one not in there]:
-                del self._held[record]
-            self._held |= dict.fromkeys(there)
+            for record in [one for one in self._created if one[0] == subject and one not in there]:
+                del self._created[record]
+            self._created |= dict.fromkeys(there)
 
     def _survivors(self, subject: str) -> list[Record]:
         found = self._everything(subject)
         keys = {BY_NAME[f"{subject}.create"].key_of(one) for one in found.results} if found else set()
         there = [record for record in self._used if record[0] == subject and record[1] in keys]
-        told = found is not None and found.complete
-        return there if told else [*there, *(one for one in self._held if one[0] == subject and one not in there)]
+        is_complete = found is not None and found.complete
+        return (
+            there
+            if is_complete
+            else [*there, *(one for one in self._created if one[0] == subject and one not in there)]
+        )
 
     def _everything(self, subject: str) -> Listing | None:
         query = self.assumptions.tender_listing_query if subject == "tender" else ""
@@ -238,11 +243,11 @@ class ProbeTenant:
             if tries < TRIES:
                 time.sleep(min(wait_s, _LONGEST_WAIT_S))
         if reply.failure is not None:
-            self._lost += 1
-            if not reply.failure.has_sent or self._lost >= TRIES:
+            self._unanswered += 1
+            if not reply.failure.has_sent or self._unanswered >= TRIES:
                 raise ExchangeUnreachable(f"{self._client.base_url} gave no answer: {reply.failure.text}")
             return reply._replace(status=0, body=reply.failure.text.encode())
-        self._lost = 0
+        self._unanswered = 0
         self.redirects += 300 <= reply.status < 400  # noqa: PLR2004 (the class of redirects)
         if reply.status == _UNAUTHORISED:
             raise TokenRefused(f"the exchange at {self._client.base_url} refused the token ({operation.name})")
@@ -255,8 +260,8 @@ class ProbeTenant:
         time.sleep(self._pause_s)
         reply = self._client.ask(operation, body, query=query)
         shown = f"{operation.path}?{query}" if query else operation.path
-        said = str(ProbeReply("other", reply.status, reply.body))
-        self._report(f"{self.calls:3} {operation.method} {shown} -> {said}")
+        answer = str(ProbeReply("other", reply.status, reply.body))
+        self._report(f"{self.calls:3} {operation.method} {shown} -> {answer}")
         return reply
 
 
