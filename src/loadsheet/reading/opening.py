@@ -67,7 +67,7 @@ def read_tops(path: Path, name: str, bounds: Bounds) -> list[Top]:
     FileRefused like `open_tables`.
 
     Runs in the process that asks: it is for the author of a mapping at a terminal, with a sample chosen by hand; what an inbox
-    receives goes through `isolation`.
+    receives goes through `sandbox`.
     """
     source, archive = _unpack(path, name, bounds)
     book = _open_book(source, name, bounds, archive)

@@ -89,7 +89,7 @@ class Table:
     `columns` maps the mapping's column names to positions in `header`; `found` says how the file was read, for the reports:
     encoding, delimiter, header row, rows skipped above it, hidden sheets.
 
-    A table of a fix file is given as the table that it was made from (see `returned`): then `at` says where in the file its
+    A table of a fix file is given as the table that it was made from (see `fix_file_tables`): then `at` says where in the file its
     columns stand (-1: nowhere), and `first_name` is the name that the original was dropped under.
     """
 
