@@ -119,19 +119,19 @@ def test_all_files_are_there_as_they_were_written():
 def questions(tmp_path_factory):
     """The answers of Datasette to every canned question about a real ledger in which something happened."""
     folder = tmp_path_factory.mktemp("ledger")
-    with night(folder) as help_text:
+    with night(folder) as told:
         entries = {
             entry.key: entry
-            for drop in help_text.ledger.queries.drops_of(help_text.run)
-            for entry in help_text.ledger.queries.entries_of(drop.id)
+            for drop in told.ledger.queries.drops_of(told.run)
+            for entry in told.ledger.queries.entries_of(drop.id)
         }
         open_ones = [entries[key] for key in ("A-00002", "A-00003", "A-00020")]
-        help_text.ledger.follow(
-            help_text.run,
-            [Standing(one.id, help_text.run.name, "2026-02-20T02:15:00.000Z", "refused") for one in open_ones],
+        told.ledger.record_exceptions(
+            told.run,
+            [Standing(one.id, told.run.name, "2026-02-20T02:15:00.000Z", "refused") for one in open_ones],
         )
-        help_text.ledger.end_run(help_text.run, exit_code=70, summary={})
-        help_text.ledger.begin_run()
+        told.ledger.end_run(told.run, exit_code=70, summary={})
+        told.ledger.begin_run()
     return asyncio.run(_answers(folder / "ledger.db"))
 
 
