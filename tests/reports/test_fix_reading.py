@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loadsheet.reading import Layout, WantedColumn, open_tables
-from loadsheet.reading.number_formats import plain_number, read_number, understand
+from loadsheet.reading.number_formats import parse_format, plain_number, read_number
 from loadsheet.reports.fix_workbook import sheets
 from loadsheet.reports.fix_workbook.rows import FixRow, Remark
 from loadsheet.reports.fix_workbook.sheets import FixSheet, Shared
@@ -68,8 +68,8 @@ def test_cells_are_read_back_as_what_they_were(tmp_path_factory, found, words):
 )
 def test_digits_that_a_number_format_shows_are_shown_by_the_fix_file_as_well(number, digits, before, after):
     escaped = re.sub(r"([ ()-])", r"\\\1", digits)
-    how = understand(f'"{before}"{escaped}"{after}"')
+    how = parse_format(f'"{before}"{escaped}"{after}"')
     cell = read_number(str(number), how, from_1904=False)
     written, code = sheets.typed(cell.shown, ("number", str(number)), "yyyy-mm-dd")
-    again = read_number(str(int(written)), understand(code), from_1904=False)
+    again = read_number(str(int(written)), parse_format(code), from_1904=False)
     assert (str(again), again.shown) == (str(number), cell.shown)

@@ -24,7 +24,7 @@ from loadsheet.fix_marks import PROPERTY, Mark
 from loadsheet.ledger import ColumnGuide, Settlement, State, Waits
 from loadsheet.mapping.documents import SourceRow
 from loadsheet.problems import Problem, Where
-from loadsheet.reading.number_formats import read_number, understand
+from loadsheet.reading.number_formats import parse_format, read_number
 from loadsheet.reports.fix_workbook import sheets as fix_sheets
 
 BOOK = ("orders", "book.xlsx", "Aufträge")
@@ -281,7 +281,7 @@ def test_typed_cells_are_typed_again_where_that_is_exact(tmp_path):
 def test_a_native_cell_has_its_value_and_format(native, cell, written):
     assert fix_sheets.typed(cell, native, "yyyy-mm-dd") == written
     if native[0] == "number" and written[1] != "@":
-        assert read_number(native[1], understand(written[1]), from_1904=False).shown == cell
+        assert read_number(native[1], parse_format(written[1]), from_1904=False).shown == cell
     assert date(2026, 3, 4) == datetime(2026, 3, 4).date()
 
 
