@@ -13,7 +13,7 @@ from scripted_exchange import Scripted, accepts, says
 
 from loadsheet.contract import BY_NAME, UNAUTHORISED
 from loadsheet.credentials import another_token, exposed, read_token, required_token
-from loadsheet.dispatch import Client, Stop, send
+from loadsheet.dispatch import Client, StopReason, send
 from loadsheet.problems import SettingsError
 from loadsheet.settings import Settings
 
@@ -126,7 +126,7 @@ def test_a_token_that_stays_refused_is_asked_for_once(ledger):
         Client(server.url, "canary-old-token", options, renew=asked.append) as client,
     ):
         report = send(ledger, client, run, options)
-    assert report.stopped is Stop.TOKEN_REFUSED
+    assert report.stopped is StopReason.TOKEN_REFUSED
     assert asked == ["canary-old-token"]
     assert set(ready_entries.states(ledger, drop)) == {"ready"}
 
