@@ -1,6 +1,6 @@
-"""The analyst's words beside an exception: what they may be, and how the sheet that holds them is written and known again.
+"""The format of the analyst's annotations of an exception: their values, and the columns of the sheet that holds them.
 
-The one thing that the writer of the sheet (reports), its reader (readback) and the ledger share; knows no workbook library.
+Shared by the writer of the sheet (reports), its reader (annotations) and the ledger. Uses no workbook library.
 """
 
 import hashlib
@@ -10,15 +10,15 @@ from collections.abc import Mapping
 SHEET = "Exceptions"
 ID = "Exception"
 HEADS = {"owner": "Owner", "reason": "Reason", "comment": "Comment", "status": "Status"}
-"""The columns of the analyst, by what they hold."""
+"""The headings of the analyst's columns by field."""
 
 WRITTEN = "_written"
-"""The heading of the hidden last column: what was written into the analyst's columns of a row."""
+"""The heading of the hidden last column: digests of what we wrote into the analyst's columns."""
 
 OPEN, EXPLAINED, FIXED, ACCEPTED = "open", "explained", "fixed", "accepted difference"
 STATUSES = (OPEN, EXPLAINED, FIXED, ACCEPTED)
 WORDS = frozenset({EXPLAINED, ACCEPTED})
-"""The statuses by which the analyst closes an exception; `fixed` waits until it is seen to be."""
+"""The statuses that close an exception. `fixed` stays open until a run confirms it."""
 
 REASONS = (
     "timing",
@@ -35,23 +35,23 @@ _ID = re.compile(r"E-([0-9]{1,15})")
 
 
 def exception_id(entry: int) -> str:
-    """What the exception of an entry is called in every workbook: `E-8812`."""
+    """The id of an entry's exception in every workbook: `E-8812`."""
     return f"E-{entry}"
 
 
 def entry_of(text: str) -> int | None:
-    """The entry of an exception by its name; None if this is none."""
+    """The entry id in an exception id; None if the text is not one."""
     found = _ID.fullmatch(text.strip())
     return int(found[1]) if found else None
 
 
 def as_written(values: Mapping[str, str]) -> str:
-    """What stands in the hidden column beside these values: eight hex digits for each, in the order of `HEADS`."""
+    """The hidden column for these values: eight hex digits each, in the order of `HEADS`."""
     return " ".join(_digest(values.get(name, "")) for name in HEADS)
 
 
 def changed(values: Mapping[str, str], written: str) -> dict[str, str]:
-    """Those of the values that are not as they were written; all that say something, if nobody knows how they were written."""
+    """The values that differ from what we wrote; all that are not empty, if that is unknown."""
     before = written.split()
     if len(before) != len(HEADS):
         return {name: value for name, value in values.items() if value}

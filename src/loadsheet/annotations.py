@@ -1,7 +1,7 @@
-"""The analyst's words come back: owner, reason, comment and status, read from the workbooks of earlier runs and kept in the ledger.
+"""Annotations: owner, reason, comment and status that analysts wrote into the workbooks of earlier runs, read into the ledger.
 
-Owns: which workbooks are read, and whose words they are. Each row of the sheet says what was written into it, so that an old workbook
-says only what was changed in it. One that cannot be read now (open, half saved) is no error: a later run reads it.
+Owns: which workbooks are read, and who is named as the author. Each row of the sheet records what we wrote into it, so an old workbook
+contributes only what was changed in it. A workbook that cannot be read now (open, half saved) is no error: a later run reads it.
 """
 
 import html
@@ -20,14 +20,14 @@ from loadsheet.reading import Layout, WantedColumn, open_tables
 from loadsheet.settings import Settings
 
 RUNS_MAX, WORKBOOKS_MAX = 60, 200
-"""So many of the latest runs are looked through for workbooks that somebody saved; of so many it is known what they said."""
+"""How many of the latest runs are searched for saved workbooks, and for how many workbooks the last state is kept."""
 
 _WRITTEN_LAST = "run.json"  # a workbook that is newer than this was saved by somebody else
 _PROPERTIES, _PROPERTIES_MAX = "docProps/core.xml", 65_536
 _SAVED_BY = re.compile(r"<cp:lastModifiedBy>([^<]*)</cp:lastModifiedBy>")
 _BOOK = re.compile(r"reconciliation[^/]*\.xlsx")
 _VALUE_MAX = 4_000
-_LATER = ("R201",)  # the system does not let us read it now
+_RETRY_CODES = ("R201",)  # the system does not let us read it now
 _LAYOUT = Layout(
     SHEET,
     (
@@ -44,11 +44,11 @@ class _Workbook(NamedTuple):
     name: str
     path: Path
     saved_ns: int
-    object: object_storage.Object | None = None  # in an outbox that is in a store: then it is fetched before it is read
+    object: object_storage.Object | None = None  # set if the outbox is in a store: it is fetched before it is read
 
 
 class _Row(NamedTuple):
-    """The analyst's cells of an exception, and what was written into them."""
+    """The analyst's cells of an exception, and digests of what we wrote into them."""
 
     entry: int
     cells: dict[str, str]
@@ -56,50 +56,52 @@ class _Row(NamedTuple):
 
     @property
     def mark(self) -> str:
-        """What was written into the cells, and what they say now."""
+        """The digests of what we wrote into the cells and of what they hold now."""
         return f"{self.written}: {as_written(self.cells)}"
 
     def before(self, mark: str) -> str:
-        """What the cells said when the row had this mark; what was written into them, if that was another row than this."""
-        written, _, said = mark.partition(": ")
-        return said if said and written == self.written else self.written
+        """The digests of the cells when the row had this mark; those of what we wrote, if the mark belongs to another row."""
+        written, _, remarks = mark.partition(": ")
+        return remarks if remarks and written == self.written else self.written
 
 
 _NEVER = WorkbookRead(0, {})
 
 
-def read_back(settings: Settings, ledger: Ledger) -> int:
+def import_annotations(settings: Settings, ledger: Ledger) -> int:
     """Keep in the ledger what analysts wrote into the workbooks of earlier runs since those were written or read last; returns how
     many remarks were news. Costs a look at a few file times if nobody wrote anything. Raises LedgerError.
     """
     known = ledger.queries.workbooks_read()
-    found = [book for book in _saved(settings, ledger) if book.saved_ns != _of(known, book).saved_ns]
-    read, said = dict(known), list[Remark]()
+    found = [book for book in _saved_workbooks(settings, ledger) if book.saved_ns != _last_read(known, book).saved_ns]
+    read, remarks = dict(known), list[Remark]()
     for book in sorted(found, key=lambda one: one.saved_ns):
         if book.object is not None and not object_storage.fetch(book.object, book.path):
-            continue  # saved again in this moment
+            continue  # saved again just now
         try:
             rows = list(_rows_of(book, settings))
         except ReadersUnavailable:
             continue
         except FileRefused as refused:
-            if refused.problem.code not in _LATER:  # until it is saved anew it will be refused again
-                read[book.name] = WorkbookRead(book.saved_ns, _of(known, book).edited)
+            if refused.problem.code not in _RETRY_CODES:  # it would be refused again until it is saved
+                read[book.name] = WorkbookRead(book.saved_ns, _last_read(known, book).edited)
             continue
-        said += _remarks_in(book, rows, _of(known, book).edited)
+        remarks += _remarks_in(book, rows, _last_read(known, book).edited)
         edited = {row.entry: row.mark for row in rows if as_written(row.cells) != row.written}
         read[book.name] = WorkbookRead(book.saved_ns, edited)
-    return ledger.record_remarks(said, dict(list(read.items())[-WORKBOOKS_MAX:])) if read != known else 0
+    return ledger.record_remarks(remarks, dict(list(read.items())[-WORKBOOKS_MAX:])) if read != known else 0
 
 
-def unread(settings: Settings, ledger: Ledger) -> list[str]:
-    """The workbooks of earlier runs, from the outbox on, that somebody saved since they were written or read last."""
+def unread_workbooks(settings: Settings, ledger: Ledger) -> list[str]:
+    """The names (below the outbox) of workbooks of earlier runs that were saved since we last wrote or read them."""
     known = ledger.queries.workbooks_read()
-    return [book.name for book in _saved(settings, ledger) if book.saved_ns != _of(known, book).saved_ns]
+    return [
+        book.name for book in _saved_workbooks(settings, ledger) if book.saved_ns != _last_read(known, book).saved_ns
+    ]
 
 
-def _saved(settings: Settings, ledger: Ledger) -> Iterator[_Workbook]:
-    """The workbooks of the latest runs and of their days that somebody saved after us."""
+def _saved_workbooks(settings: Settings, ledger: Ledger) -> Iterator[_Workbook]:
+    """The workbooks of the latest runs, and of their days, that were saved after we wrote them."""
     runs = [run.name for run in ledger.queries.runs(RUNS_MAX)]
     folders = list(dict.fromkeys([*runs, *(name[:10] for name in runs)]))
     if settings.outbox_address:
@@ -108,24 +110,26 @@ def _saved(settings: Settings, ledger: Ledger) -> Iterator[_Workbook]:
     outbox = settings.outbox
     for folder in folders:
         try:
-            ours = (outbox / folder / _WRITTEN_LAST).stat().st_mtime_ns
+            written_at = (outbox / folder / _WRITTEN_LAST).stat().st_mtime_ns
         except OSError:
             continue
         for path in sorted((outbox / folder).glob("reconciliation*.xlsx")):
             saved = _mtime(path)
-            if saved > ours:
+            if saved > written_at:
                 yield _Workbook(f"{folder}/{path.name}", path, saved)
 
 
 def _saved_in_store(settings: Settings, folders: Sequence[str]) -> Iterator[_Workbook]:
-    """The same where the outbox is in a store, by the store's times. The store knows seconds: `run.json` comes after the workbook."""
+    """The same for an outbox in a store, by the store's times, which count seconds: `run.json` is written after the workbook."""
     place = settings.outbox_address
     for folder, there in zip(
-        folders, object_storage.at_once(lambda one: object_storage.objects_in(f"{place}/{one}"), folders), strict=True
+        folders,
+        object_storage.in_parallel(lambda one: object_storage.objects_in(f"{place}/{one}"), folders),
+        strict=True,
     ):
-        ours = next((one.changed for one in there if one.name == _WRITTEN_LAST), None)
+        written_at = next((one.changed for one in there if one.name == _WRITTEN_LAST), None)
         for one in there:
-            if ours is not None and one.changed > ours and _BOOK.fullmatch(one.name):
+            if written_at is not None and one.changed > written_at and _BOOK.fullmatch(one.name):
                 path = settings.state / "fetched" / "books" / object_storage.digest(one.address) / one.name
                 yield _Workbook(f"{folder}/{one.name}", path, int(one.changed.timestamp() * 1e9), one)
 
@@ -137,7 +141,7 @@ def _mtime(path: Path) -> int:
         return 0
 
 
-def _of(known: Mapping[str, WorkbookRead], book: _Workbook) -> WorkbookRead:
+def _last_read(known: Mapping[str, WorkbookRead], book: _Workbook) -> WorkbookRead:
     return known.get(book.name, _NEVER)
 
 
@@ -152,15 +156,15 @@ def _rows_of(book: _Workbook, settings: Settings) -> Iterator[_Row]:
 
 
 def _remarks_in(book: _Workbook, rows: Sequence[_Row], before: Mapping[int, str]) -> Iterator[Remark]:
-    """What was changed in a workbook since it was written or, as far as it was edited `before`, read last."""
-    who, at = _saved_by(book.path), _stamp(book.saved_ns)
+    """The changes in a workbook since we wrote it or, for rows edited `before`, since we last read it."""
+    author, at = _saved_by(book.path), _stamp(book.saved_ns)
     for row in rows:
         for name, value in changed(row.cells, row.before(before.get(row.entry, ""))).items():
-            yield Remark(row.entry, name, value, who, at)
+            yield Remark(row.entry, name, value, author, at)
 
 
 def _saved_by(path: Path) -> str:
-    """Who saved a workbook last, as far as the program that did so says it."""
+    """Who saved a workbook last, if its properties name somebody."""
     try:
         with zipfile.ZipFile(path) as package, package.open(_PROPERTIES) as stream:
             found = _SAVED_BY.search(stream.read(_PROPERTIES_MAX).decode("utf-8", "replace"))

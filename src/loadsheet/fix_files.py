@@ -1,7 +1,7 @@
-"""What comes back: fix files, recognised whatever they are called, and read as their originals were read.
+"""Fix files: recognised under any name, and read like their originals.
 
-Owns: which drop a fix file fixes and the mapping that drop was read with, if need be as it was then; the way from the sheets of a
-fix workbook to the tables of its original. Knows the ledger as a reader, and moves no file.
+Owns: which drop a fix file fixes, the mapping of that drop (in its old version if it changed), and the step from the sheets of a fix
+workbook to the tables of its original. Only reads the ledger, and moves no file.
 """
 
 import tempfile
@@ -33,14 +33,14 @@ from loadsheet.reading.layouts import RowFilters
 from loadsheet.settings import Settings
 
 FIX_ROLE = "fix"
-"""The role of a fix workbook: it stands for all files of its original."""
+"""The role of a fix workbook: it replaces all files of its original."""
 
 _TEXT_ENDINGS = (".csv", ".txt", ".tsv")
 _AGAIN = "drop the original file again, with what you have fixed in it"
 
 
 class FixFile(NamedTuple):
-    """A fix workbook: its name, the drop that it fixes, and its route, by the mapping that the drop was read with."""
+    """A fix workbook: its name, the drop that it fixes, and its route with the mapping of that drop."""
 
     name: str
     drop: Drop
@@ -48,8 +48,8 @@ class FixFile(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Returns:
-    """The fix workbooks of an inbox by their names, and what is to be said of those that nothing can be done with."""
+class FixFiles:
+    """The fix workbooks of an inbox by name, and the problems of those that cannot be used."""
 
     files: Mapping[str, FixFile]
     refused: Mapping[str, Problem]
@@ -61,8 +61,8 @@ class Returns:
 
 def recognise(
     candidates: Iterable[Candidate], queries: LedgerQueries, mappings: Sequence[CompiledMapping], settings: Settings
-) -> Returns:
-    """The fix workbooks among these files. Looks into each that may be a workbook, at its document properties only."""
+) -> FixFiles:
+    """The fix workbooks among these files. Reads only the document properties of possible workbooks."""
     files: dict[str, FixFile] = {}
     refused: dict[str, Problem] = {}
     for candidate in candidates:
@@ -76,31 +76,29 @@ def recognise(
             refused[candidate.name] = found
         else:
             files[candidate.name] = found
-    return Returns(files, refused)
+    return FixFiles(files, refused)
 
 
 def is_text(name: str) -> bool:
-    """Whether a fix file of this name is a text, which is routed like any other file, and no workbook."""
+    """Whether a fix file of this name is a text file, which is routed like any other file."""
     return name.casefold().endswith(_TEXT_ENDINGS)
 
 
 def fix_texts(candidates: Iterable[Candidate], queries: LedgerQueries) -> dict[str, FixOf]:
-    """Of which files the fix files among these are that are texts, as their row marks say: they are routed like any other file.
-    Looks at the beginning of each.
-    """
+    """The originals of the fix files among these text files, by their row marks. Reads the beginning of each file."""
     found = {candidate.name: _fix_of_text(candidate, queries) for candidate in candidates}
     return {name: fix_of for name, fix_of in found.items() if fix_of is not None}
 
 
-def as_they_were(
+def with_original_mappings(
     routes: Routes,
     texts: Mapping[str, FixOf],
     queries: LedgerQueries,
     mappings: Sequence[CompiledMapping],
     settings: Settings,
 ) -> Routes:
-    """The routes with each fix file that is a text on the mapping that its original was read with; where that has changed and was
-    not kept, its files are among the unmapped.
+    """The routes, with the original's mapping for each text fix file. Where that mapping changed and no copy was kept, the files are
+    unmapped.
     """
     complete: list[Route] = []
     unmapped = dict(routes.unmapped)
@@ -108,15 +106,15 @@ def as_they_were(
         fix_of = texts.get(chosen.files[chosen.mapping.main_role])
         mapping = _mapping_of(queries.drop(fix_of.drop), queries, mappings, settings) if fix_of else chosen.mapping
         if mapping is None:
-            unmapped |= {name: _changed(name, chosen.mapping.name) for name in chosen.files.values()}
+            unmapped |= {name: _mapping_changed(name, chosen.mapping.name) for name in chosen.files.values()}
         else:
             complete.append(replace(chosen, mapping=without_totals(mapping)) if fix_of else chosen)
     return replace(routes, complete=tuple(complete), unmapped=unmapped)
 
 
 def open_fix(fix: FixFile, path: Path, settings: Settings) -> dict[str, Table]:
-    """The tables of a fix workbook by the mapping's names, each from the sheet that was written for it; should somebody have renamed
-    the sheets, from those that have the headings. Raises FileRefused.
+    """The tables of a fix workbook by the mapping's names, each from the sheet written for it. If the sheets were renamed, the headings
+    decide. Raises FileRefused.
     """
     titles = sheet_titles((table.name, table.file, table.sheet) for table in fix.drop.tables)
     layouts = [layout for own in fix.route.mapping.layouts.values() for layout in own]
@@ -130,37 +128,37 @@ def open_fix(fix: FixFile, path: Path, settings: Settings) -> dict[str, Table]:
     return open_tables(path, fix.name, [_as_written(layout, None) for layout in layouts], settings)
 
 
-class Opened(NamedTuple):
-    """Opened tables by the mapping's names. Of a fix file they are as in its original: `fixes` is the drop that it fixes, as far as
-    that is known, and `entry_of` says which entry a row, by table and number, belonged to.
+class OpenedDrop(NamedTuple):
+    """Opened tables by the mapping's names. Those of a fix file have the form of its original: `fixes` is the drop that it fixes (None if
+    unknown), and `entry_of` returns the entry id of a row, given its table and number.
     """
 
     tables: dict[str, Table]
     fixes: Drop | None = None
     entry_of: Callable[[str, int], int | None] | None = None
 
-    def naming(self, documents: Iterable[Document | Ignored]) -> Iterator[Document | Ignored]:
-        """The documents; those of a fix file say which entries they are a fix of."""
-        return iter(documents) if self.entry_of is None else _naming(documents, self.entry_of)
+    def with_fixed_entries(self, documents: Iterable[Document | Ignored]) -> Iterator[Document | Ignored]:
+        """The documents; those of a fix file carry the ids of the entries they fix."""
+        return iter(documents) if self.entry_of is None else _with_fixed_entries(documents, self.entry_of)
 
 
-def as_dropped(tables: Mapping[str, Table], queries: LedgerQueries, fixed: Drop | None) -> Opened:
-    """The tables of a fix file as those of its original; the drop that it fixes is `fixed`, or else the one that its first mark
-    names. Other tables come back as they are. Raises FileRefused.
+def as_original_drop(tables: Mapping[str, Table], queries: LedgerQueries, fixed: Drop | None) -> OpenedDrop:
+    """The tables of a fix file in the form of its original; it fixes the drop `fixed`, or else the one that its first mark names. Other
+    tables are returned unchanged. Raises FileRefused.
     """
     if fixed is None:
         if not any(has_row_marks(table) for table in tables.values()):
-            return Opened(dict(tables))
+            return OpenedDrop(dict(tables))
         fixed = _drop_of_marks(tables.values(), queries)
     headers = {table.name: table.header for table in fixed.tables} if fixed is not None else {}
-    first = {table.name: table.file for table in _first(fixed, queries).tables} if fixed is not None else {}
+    first = {table.name: table.file for table in _original_drop(fixed, queries).tables} if fixed is not None else {}
     originals = {name: Original(header, first.get(name, "")) for name, header in headers.items()}
     given = [as_original(table, originals.get(name)) for name, table in tables.items()]
     found = as_originals(given, queries.fixed_entries)
-    return Opened(found.tables, fixed, found.entry_of)
+    return OpenedDrop(found.tables, fixed, found.entry_of)
 
 
-def _naming(
+def _with_fixed_entries(
     documents: Iterable[Document | Ignored], entry_of: Callable[[str, int], int | None]
 ) -> Iterator[Document | Ignored]:
     for document in documents:
@@ -173,7 +171,7 @@ def _naming(
 
 
 def without_totals(mapping: CompiledMapping) -> CompiledMapping:
-    """The mapping for a fix file: rows that state totals state those of the whole file, so nothing is held against them."""
+    """The mapping without checks of totals: total rows of a fix file are those of the whole original."""
     tables = tuple(
         replace(table, totals=replace(table.totals, sums=())) if table.totals is not None else table
         for table in mapping.plan.tables
@@ -186,38 +184,40 @@ def _find(
 ) -> FixFile | Problem:
     drop = queries.drop_of_run(mark.run, mark.drop)
     if drop is None or not drop.mapping_hash.startswith(mark.mapping_hash):
-        return _unplaced(name, f"this ledger does not know what run {mark.run} read")
+        return _original_unknown(name, f"this ledger does not know what run {mark.run} read")
     mapping = _mapping_of(drop, queries, mappings, settings)
     if mapping is None:
-        return _changed(name, mark.mapping)
+        return _mapping_changed(name, mark.mapping)
     if not is_for(mapping, name, mappings):
         folder = f"the folder {mapping.shipper}" if mapping.shipper else "no shipper's folder"
-        return _unplaced(name, f"mapping {mapping.name} is for {folder}", f"drop it where {drop.name} was dropped")
+        return _original_unknown(
+            name, f"mapping {mapping.name} is for {folder}", f"drop it where {drop.name} was dropped"
+        )
     return FixFile(name, drop, Route(without_totals(mapping), dict.fromkeys(mapping.layouts, name)))
 
 
 def _fix_of_text(candidate: Candidate, queries: LedgerQueries) -> FixOf | None:
-    """What a text file fixes, by the first mark in it and the headings above; None if it is no fix file that this ledger knows."""
+    """The original of a text file by its first mark and the headings above; None if it is no fix file known to this ledger."""
     found = mark_of_text(candidate.path)
     drop = queries.drop_of_entry(found.mark.entry) if found is not None else None
     if found is None or drop is None:
         return None
     nearest = max(drop.tables, key=lambda table: sum(label in found.headings for label in table.header))
-    return FixOf(_first(drop, queries).table(nearest.name).file, drop.mapping, drop.id)
+    return FixOf(_original_drop(drop, queries).table(nearest.name).file, drop.mapping, drop.id)
 
 
-def _changed(name: str, mapping: str) -> Problem:
-    return _unplaced(name, f"mapping {mapping} has changed since and was not kept as it was then")
+def _mapping_changed(name: str, mapping: str) -> Problem:
+    return _original_unknown(name, f"mapping {mapping} has changed since and was not kept as it was then")
 
 
-def _unplaced(name: str, reason: str, hint: str = _AGAIN) -> Problem:
+def _original_unknown(name: str, reason: str, hint: str = _AGAIN) -> Problem:
     return Problem("A112", Where(name), name, {"reason": reason}, hint)
 
 
 def _mapping_of(
     drop: Drop, queries: LedgerQueries, mappings: Sequence[CompiledMapping], settings: Settings
 ) -> CompiledMapping | None:
-    """The mapping that a drop was read with, as it was then; None if it has changed and was not kept."""
+    """The mapping of a drop in the version it was read with; None if it changed and no copy was kept."""
     same = next((mapping for mapping in mappings if mapping.name == drop.mapping), None)
     if same is not None and same.hash == drop.mapping_hash:
         return same
@@ -231,18 +231,18 @@ def _mapping_of(
             raise FolderError(f"{settings.state}: {error.strerror}") from error
     if revived.hash != drop.mapping_hash:
         return None
-    shipper = same.shipper if same is not None else _shipper_of(_first(drop, queries), next(iter(source)))
+    shipper = same.shipper if same is not None else _shipper_of(_original_drop(drop, queries), next(iter(source)))
     return revived if not shipper else of_shipper(revived, shipper)
 
 
 def _shipper_of(first: Drop, path: str) -> str:
-    """The shipper of a mapping that is there no more: its files and itself lay in folders of the same name."""
+    """The shipper of a removed mapping, if the mapping and its files were in folders of the same name."""
     above, here = path.rpartition("/")[0].rpartition("/")[2], first.name.partition("/")[0]
     return above if "/" in first.name and above.casefold() == here.casefold() else ""
 
 
-def _first(drop: Drop, queries: LedgerQueries) -> Drop:
-    """The drop that was no fix, from which it all comes."""
+def _original_drop(drop: Drop, queries: LedgerQueries) -> Drop:
+    """The original drop behind a chain of fixes."""
     while drop.fixes is not None:
         drop = queries.drop(drop.fixes)
     return drop
@@ -255,7 +255,7 @@ def _drop_of_marks(tables: Iterable[Table], queries: LedgerQueries) -> Drop | No
 
 
 def _as_written(layout: Layout, title: str | None) -> Layout:
-    """The layout of a table in a fix workbook: a plain table under one row of headings."""
+    """The layout of a table in a fix workbook: a plain table below one header row."""
     return replace(
         layout,
         sheets=(title,) if title is not None else (),

@@ -1,7 +1,7 @@
-"""Intake: finished files become entries, or are set aside. Stages 1 to 4 for everything that one look into the inbox finds.
+"""Ingest: finished files become entries or are set aside. Stages 1 to 4 for all files that one scan of the inbox finds.
 
-Owns: the order in which files are taken (parents before children), and where a file goes when its rows are planned. Touches no
-network. Every row that reading gives is counted here, apart from the mapping, and held against what the ledger recorded.
+Owns: the order of files (parents before children), and where a file goes once its rows are planned. Uses no network. Every row read is
+counted here, independently of the mapping, and compared with what the ledger recorded.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,7 +14,16 @@ from typing import NamedTuple
 
 from loadsheet import inbox, run_log, translation
 from loadsheet.contract import SENDING_ORDER
-from loadsheet.fix_files import FIX_ROLE, FixFile, Opened, as_dropped, as_they_were, fix_texts, open_fix, recognise
+from loadsheet.fix_files import (
+    FIX_ROLE,
+    FixFile,
+    OpenedDrop,
+    as_original_drop,
+    fix_texts,
+    open_fix,
+    recognise,
+    with_original_mappings,
+)
 from loadsheet.ledger import Drop, Ledger, Run, SourceFile, SourceTable
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.mapping import Document, Ignored, Route, Routes, route
@@ -27,9 +36,9 @@ from loadsheet.settings import Settings
 from loadsheet.settings.places import shown
 
 
-class Taken(NamedTuple):
-    """What intake has to say: problems of files that stay in the inbox for now and remarks on others, and why it stopped early or
-    what fault of our own it met, if it did.
+class IngestResult(NamedTuple):
+    """The result of the ingest: problems of files that stay in the inbox and warnings about others; and the error that stopped it early,
+    or an internal error.
     """
 
     left: tuple[Problem, ...]
@@ -37,27 +46,27 @@ class Taken(NamedTuple):
 
 
 @run_log.stage("intake")
-def take_in(
+def ingest_files(
     settings: Settings,
     ledger: Ledger,
     this_run: Run,
     mappings: Sequence[CompiledMapping],
-) -> Taken:
-    """Claim every finished file and plan its documents; a file that cannot be used is set aside. A folder or disk that refuses ends
-    the intake: what is planned by then can still be delivered. Raises LedgerError.
+) -> IngestResult:
+    """Claim every finished file and plan its documents; set aside files that cannot be used. A folder or disk error ends the ingest;
+    what is planned by then can still be delivered. Raises LedgerError.
     """
     left: list[Problem] = []
     try:
         with _claims(settings) as claims:
-            fault = _take(settings, ledger, this_run, mappings, left, claims=claims)
+            fault = _ingest(settings, ledger, this_run, mappings, left, claims=claims)
     except FolderError as refused:
-        return Taken(tuple(left), refused)
-    return Taken(tuple(left), fault)
+        return IngestResult(tuple(left), refused)
+    return IngestResult(tuple(left), fault)
 
 
 @contextmanager
 def _claims(settings: Settings) -> Iterator[inbox.Claims]:
-    """How objects are claimed: in the tables that all share or, where only one process holds the ledger, by that."""
+    """How objects in a store are claimed: in the shared tables on PostgreSQL, else by the one process that holds the ledger."""
     if not (settings.is_shared and settings.inbox_address):
         yield inbox.SINGLE_PROCESS
         return
@@ -77,7 +86,7 @@ def open_route(chosen: Route, files: Mapping[str, inbox.InboxFile], settings: Se
     return tables
 
 
-def _take(
+def _ingest(
     settings: Settings,
     ledger: Ledger,
     this_run: Run,
@@ -86,31 +95,31 @@ def _take(
     *,
     claims: inbox.Claims,
 ) -> LoadsheetError | None:
-    """Every complete route, parents before children; what has none is set aside, or waits and is told in `left`."""
-    _put_away(settings, ledger)
-    _put_away_objects(settings, ledger, claims)
+    """Plan every complete route, parents before children. Files without a route are set aside, or wait and are listed in `left`."""
+    _archive_leftovers(settings, ledger)
+    _archive_leftover_objects(settings, ledger, claims)
     found = inbox.fetch_objects(inbox.scan(settings), settings)
     by_name = {candidate.name: candidate for candidate in found.candidates}
-    returns = recognise(found.candidates, ledger.queries, mappings, settings)
-    names = [name for name in by_name if not returns.holds(name)]
+    fix_files = recognise(found.candidates, ledger.queries, mappings, settings)
+    names = [name for name in by_name if not fix_files.holds(name)]
     routes = routes_of(names, by_name, mappings, ledger.queries, settings)
-    complete = [*routes.complete, *(fix.route for fix in returns.files.values())]
+    complete = [*routes.complete, *(fix.route for fix in fix_files.files.values())]
     left += overdue(settings, by_name, routes)
     left += waiting_for_mappings(mappings, routes)
     left += found.left
     fault: LoadsheetError | None = None
-    for name, problem in {**returns.refused, **routes.unmapped, **routes.ambiguous}.items():
+    for name, problem in {**fix_files.refused, **routes.unmapped, **routes.ambiguous}.items():
         if file := inbox.claim(by_name[name], settings, this_run.name, claims):
             _set_aside(settings, ledger, this_run, file, problem)
     for chosen in sorted(complete, key=lambda chosen: SENDING_ORDER.index(chosen.mapping.operation.name)):
         names = [*dict.fromkeys(chosen.files.values()), *([chosen.trigger] if chosen.trigger else [])]
         taking = (inbox.claim(by_name[name], settings, this_run.name, claims) for name in names)
         claimed = [file for file in taking if file]
-        if len(claimed) < len(names):  # one is gone or written to: the next run finds the others in the work area
+        if len(claimed) < len(names):  # one is gone or being written: the next run finds the others in the work area
             for file in (file for file in claimed if file.claimed_object):
                 inbox.give_back(file, settings)
         else:
-            fix = returns.files.get(names[0])
+            fix = fix_files.files.get(names[0])
             with run_log.stage("one drop", file=names[0], mapping=chosen.mapping.name):
                 plan = partial(plan_files, settings, ledger, this_run, chosen, claimed, fix=fix)
                 fault = _plan(settings, ledger, this_run, claimed, plan, left=left) or fault
@@ -124,17 +133,17 @@ def routes_of(
     queries: LedgerQueries,
     settings: Settings,
 ) -> Routes:
-    """Where files go by their names; fix files that are texts go where their originals went, and are read as these were."""
+    """The routes of files by their names. Fix files that are text take the route and the mapping of their originals."""
     texts = fix_texts([by_name[name] for name in names if ".fix." in name.casefold()], queries)
     routes = route(names, mappings, texts)
     if renamed := fix_texts([by_name[name] for name in routes.unmapped], queries):
         texts |= renamed
         routes = route(names, mappings, texts)
-    return as_they_were(routes, texts, queries, mappings, settings) if texts else routes
+    return with_original_mappings(routes, texts, queries, mappings, settings) if texts else routes
 
 
-def _put_away(settings: Settings, ledger: Ledger) -> None:
-    """What a killed run recorded and could not move any more goes to where it belongs: it is neither planned nor told twice."""
+def _archive_leftovers(settings: Settings, ledger: Ledger) -> None:
+    """Move the files that a killed run recorded but did not move. They are neither planned nor reported twice."""
     work = settings.state / "work"
     for drop in ledger.queries.unfiled(str(work)):
         for source in (file for file in drop.files if Path(file.kept_as).is_relative_to(work)):
@@ -146,13 +155,13 @@ def _put_away(settings: Settings, ledger: Ledger) -> None:
                 datetime.fromisoformat(source.arrived),
             )
             if file.path.exists():
-                _keep(settings, ledger, drop, file, source.problems)
+                _archive_or_set_aside(settings, ledger, drop, file, source.problems)
             elif place := inbox.find_moved(file, settings, _day(drop.run), drop.run):
                 ledger.archived(drop.id, file.name, shown(place))
 
 
-def _put_away_objects(settings: Settings, ledger: Ledger, claims: inbox.Claims) -> None:
-    """The same for objects, wherever the run that recorded them was killed: they lie in the inbox still, or were replaced there."""
+def _archive_leftover_objects(settings: Settings, ledger: Ledger, claims: inbox.Claims) -> None:
+    """The same for objects in a store: they still lie in the inbox, or were replaced there."""
     for drop in ledger.queries.unfiled(settings.inbox_address) if settings.inbox_address else ():
         for source in drop.files:
             arrived = datetime.fromisoformat(source.arrived)
@@ -161,15 +170,17 @@ def _put_away_objects(settings: Settings, ledger: Ledger, claims: inbox.Claims) 
                 continue
             file = inbox.InboxFile(source.name, held.path, source.size, source.sha256, arrived, claimed_object=held)
             if file.path.exists():
-                _keep(settings, ledger, drop, file, source.problems)
+                _archive_or_set_aside(settings, ledger, drop, file, source.problems)
             elif place := inbox.find_moved(file, settings, _day(drop.run), drop.run):
                 ledger.archived(drop.id, file.name, shown(place))
             elif held.fetch_if_missing():
-                _keep(settings, ledger, drop, file, source.problems)
+                _archive_or_set_aside(settings, ledger, drop, file, source.problems)
 
 
-def _keep(settings: Settings, ledger: Ledger, drop: Drop, file: inbox.InboxFile, problems: Sequence[Problem]) -> None:
-    """Move a recorded file out of the work area: aside if there are problems with it, else into the archive of its run's day."""
+def _archive_or_set_aside(
+    settings: Settings, ledger: Ledger, drop: Drop, file: inbox.InboxFile, problems: Sequence[Problem]
+) -> None:
+    """Move a recorded file out of the work area: aside if it has problems, else into the archive under its run's day."""
     place = (
         inbox.set_aside(file, settings, drop.run, problems)
         if problems
@@ -179,7 +190,7 @@ def _keep(settings: Settings, ledger: Ledger, drop: Drop, file: inbox.InboxFile,
 
 
 def _day(run: str) -> date:
-    return date.fromisoformat(run[:10])  # a run is called by its day and number
+    return date.fromisoformat(run[:10])  # the name of a run is its day and a number
 
 
 def _plan(
@@ -191,9 +202,8 @@ def _plan(
     *,
     left: list[Problem],
 ) -> LoadsheetError | None:
-    """Stages 2 to 4 for the files of one route, or for one fix workbook; what cannot be read is set aside, what is planned is archived,
-    what was written to meanwhile goes back to the inbox. Returns a fault of our own, if there was one: rows that got lost between
-    reading and ledger set the files aside as well.
+    """Stages 2 to 4 for the files of one route, or for one fix workbook. Unreadable files are set aside, planned ones archived, and files
+    written to meanwhile go back to the inbox. Returns the error if rows got lost between reading and ledger; the files are set aside then.
     """
     try:
         planned = plan()
@@ -209,7 +219,7 @@ def _plan(
     for file in claimed:
         if earlier := inbox.find_archived_copy(file, settings):
             left.append(Problem("A110", Where(file.name), file.name, {"earlier": earlier}, level="warning"))
-        _keep(settings, ledger, planned, file, ())
+        _archive_or_set_aside(settings, ledger, planned, file, ())
     return None
 
 
@@ -222,20 +232,20 @@ def plan_files(
     *,
     fix: FixFile | None = None,
 ) -> Drop:
-    """Stages 2 to 4 for the files of one route, or for one fix workbook: read, translated as of the run's beginning, and planned. What is
-    big is translated in parts, by more processes of this machine; the ledger comes to the same.
+    """Stages 2 to 4 for the files of one route, or for one fix workbook: read, translate as of the start of the run, plan. Large files are
+    translated in parts by several processes of this machine, with the same result.
 
-    Returns the drop as the ledger has it; moves no file. Raises FileRefused if one cannot be read or changed meanwhile, and
-    DoesNotBalance; nothing is recorded then.
+    Returns the recorded drop; moves no file. Raises FileRefused if a file cannot be read or changed meanwhile, and DoesNotBalance;
+    nothing is recorded then.
     """
-    found = opened(chosen, fix, claimed, ledger.queries, settings)
+    found = open_drop(chosen, fix, claimed, ledger.queries, settings)
     drop = _drop(this_run, chosen, claimed, found)
     planning = _Planning(settings, ledger, this_run, chosen.mapping, claimed, found, drop)
     try:
         if jobs := _part_jobs(settings, this_run, chosen, claimed, found):
             with translation.PartProcesses(jobs, settings) as translated:
                 return planning.record(translated)
-    except translation.PartsLost as lost:  # then they cost time, and nothing else
+    except translation.PartsLost as lost:  # this costs time and nothing else
         run_log.warning("parts of a translation lost", file=drop.name, reason=str(lost))
     return planning.record(translation.in_one_process(chosen.mapping, found.tables, this_run.started_at))
 
@@ -245,10 +255,10 @@ def _part_jobs(
     this_run: Run,
     chosen: Route,
     claimed: Sequence[inbox.InboxFile],
-    found: Opened,
+    found: OpenedDrop,
 ) -> list[translation.PartJob]:
-    """What has to be known to translate a drop in parts; nothing where one process is as good. What comes back as a fix file is read as
-    its original was, which only this process can.
+    """The jobs for translating a drop in parts; none where one process is as fast. A fix file is read like its original, which only this
+    process can do.
     """
     count = translation.extra_processes(settings)
     size = sum(file.size for file in claimed)
@@ -266,31 +276,31 @@ def _part_jobs(
 
 
 class _Planning(NamedTuple):
-    """What it takes to plan a drop, but for what it was translated to."""
+    """What it takes to plan a drop, apart from its translated documents."""
 
     settings: Settings
     ledger: Ledger
     run: Run
     mapping: CompiledMapping
     claimed: Sequence[inbox.InboxFile]
-    found: Opened
+    found: OpenedDrop
     drop: Drop
 
-    def _looked_at(self, documents: Iterable[Document | Ignored]) -> Iterator[Document | Ignored]:
+    def _with_far_dates(self, documents: Iterable[Document | Ignored]) -> Iterator[Document | Ignored]:
         now = datetime.fromisoformat(self.run.started_at)
         return far_dates(self.settings, now).watch(documents, self.mapping.lineage, self.found.tables)
 
     def record(self, translated: translation.Translated) -> Drop:
-        """Plan what the drop was translated to."""
+        """Plan the translated documents and record the drop."""
         mapping, drop, notation_check = self.mapping, self.drop, NotationCheck()
         planned, fates = self.ledger.plan(
             self.run,
             drop,
             mapping.lineage,
-            self.found.naming(notation_check.watch(self._looked_at(translated.documents()))),
+            self.found.with_fixed_entries(notation_check.watch(self._with_far_dates(translated.documents()))),
             lambda: _unchanged(self.claimed, translated.rows()),
             changed=mapping.changed,
-            # what comes back in a fix workbook is what was wrong: it says nothing about the rest
+            # a fix workbook holds only what was wrong: it proves nothing about the rest
             doubts=partial(notation_check.problems, self.found.tables) if drop.fixes is None else tuple,
             error_share_max=error_share_max(mapping, self.settings) if drop.fixes is None else 1.0,
             notes=translated.notes,
@@ -301,29 +311,29 @@ class _Planning(NamedTuple):
 
 
 def far_dates(settings: Settings, now: datetime) -> DateRangeCheck:
-    """What points out dates far from the day of a run."""
+    """The check for dates far from the day of the run."""
     return DateRangeCheck.around(now, years_back=settings.dates_years_back, years_ahead=settings.dates_years_ahead)
 
 
-def opened(
+def open_drop(
     chosen: Route, fix: FixFile | None, claimed: Sequence[inbox.InboxFile], queries: LedgerQueries, settings: Settings
-) -> Opened:
-    """The tables of a route, those of a fix file as its original had them. Raises FileRefused."""
+) -> OpenedDrop:
+    """The tables of a route; those of a fix file in the form of its original. Raises FileRefused."""
     by_name = {file.name: file for file in claimed}
     if fix is not None:
-        return as_dropped(open_fix(fix, by_name[fix.name].path, settings), queries, fix.drop)
+        return as_original_drop(open_fix(fix, by_name[fix.name].path, settings), queries, fix.drop)
     tables = open_route(chosen, {role: by_name[name] for role, name in chosen.files.items()}, settings)
-    return as_dropped(tables, queries, None)
+    return as_original_drop(tables, queries, None)
 
 
 def _drop(
     this_run: Run,
     chosen: Route,
     claimed: Sequence[inbox.InboxFile],
-    opened: Opened,
+    opened: OpenedDrop,
 ) -> Drop:
     mapping, roles = chosen.mapping, {name: role for role, name in chosen.files.items()}
-    if opened.fixes is not None and len(claimed) == 1:  # it stands for all files of its original
+    if opened.fixes is not None and len(claimed) == 1:  # it replaces all files of its original
         roles = dict.fromkeys(roles, FIX_ROLE)
     return Drop(
         id=0,
@@ -343,7 +353,7 @@ def _drop(
 
 
 def error_share_max(mapping: CompiledMapping, settings: Settings) -> float:
-    """The share of invalid records (0 to 1) above which nothing of a drop is sent: the mapping's word before the setting's."""
+    """The share of invalid records (0 to 1) above which nothing of a drop is sent. The mapping overrides the setting."""
     return settings.error_share_max if mapping.error_share_max is None else mapping.error_share_max
 
 
@@ -352,7 +362,7 @@ def _table(table: Table) -> SourceTable:
 
 
 def _unchanged(claimed: Sequence[inbox.InboxFile], rows: Mapping[str, int]) -> Mapping[str, int]:
-    """The rows that were read, asked for before anything is committed. Raises FileRefused if a file changed meanwhile."""
+    """The row counts, checked before anything is committed. Raises FileRefused if a file changed meanwhile."""
     for file in claimed:
         if not inbox.is_unchanged(file):
             raise FileRefused(Problem("A106", Where(file.name), file.name))
@@ -368,7 +378,7 @@ def _refuse(
     *,
     left: list[Problem],
 ) -> None:
-    """Set files aside that cannot be used; if one was written to while it was read, give all back: it was not whole."""
+    """Set aside files that cannot be used. If one was written to while it was read, it was incomplete: return all to the inbox."""
     changed = [file for file in claimed if not inbox.is_unchanged(file)]
     left += [Problem("A106", Where(file.name), file.name, level="warning") for file in changed]
     for file in claimed:
@@ -384,19 +394,19 @@ def _source(file: inbox.InboxFile, role: str, kept_as: str, *problems: Problem) 
 
 
 def _set_aside(settings: Settings, ledger: Ledger, this_run: Run, file: inbox.InboxFile, problem: Problem) -> None:
-    # Recorded first: a file that was moved aside and is in no report would be as good as lost.
+    # Record first: a file that is moved aside and in no report would be lost.
     drop = ledger.set_aside(this_run, _source(file, "set aside", file.stored_at, problem))
     run_log.warning("file set aside", file=file.name, code=problem.code, reason=str(problem))
-    _keep(settings, ledger, drop, file, [problem])
+    _archive_or_set_aside(settings, ledger, drop, file, [problem])
 
 
 def waiting_for_mappings(mappings: Sequence[CompiledMapping], routes: Routes) -> list[Problem]:
-    """What to say of mappings that do not load, and of the files that stay in the inbox because of that."""
+    """The problems of mappings that do not load, and of the files that stay in the inbox because of that."""
     return [*(one.problem for one in broken_mappings(mappings)), *routes.blocked.values()]
 
 
 def overdue(settings: Settings, by_name: Mapping[str, inbox.Candidate], routes: Routes) -> list[Problem]:
-    """What to say of the files that wait for their companions: of one that has waited for too long, that it needs someone."""
+    """The problems of files that wait for their companions; an error once one has waited too long."""
     return [_overdue(settings, by_name[name], problem) for name, problem in routes.waiting.items()]
 
 

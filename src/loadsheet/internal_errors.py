@@ -1,7 +1,6 @@
-"""Faults of our own in what comes beside the work or after it: they are noted, and the run goes on without what they broke.
+"""Internal errors in optional steps: they are logged, and the run continues without what they broke.
 
-Owns: where they are caught, and what is said of one: the run's log gets the traceback, people one line. What `LoadsheetError` says is no
-fault and goes through.
+Owns: where they are caught. The run log gets the traceback, people one line. A LoadsheetError is no internal error and passes through.
 """
 
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
@@ -16,15 +15,15 @@ _Done = TypeVar("_Done")
 
 
 class Fault(Exception):  # noqa: N818 (named for what it is)
-    """A fault of our own in `what`; the exception that it came as is its cause."""
+    """An internal error in the step `what`, with the original exception as its cause."""
 
     def __init__(self, what: str, cause: Exception) -> None:
         super().__init__(what)
         self.what, self.cause = what, cause
 
 
-def guarded(what: str, act: Callable[..., _Done], *words: Any, **more: Any) -> _Done:
-    """What `act` returns. Raises Fault for a fault of our own in it."""
+def raising_fault(what: str, act: Callable[..., _Done], *words: Any, **more: Any) -> _Done:
+    """Call `act` and return its result. Raises Fault for an internal error in it."""
     try:
         return act(*words, **more)
     except (LoadsheetError, Fault):
@@ -35,24 +34,24 @@ def guarded(what: str, act: Callable[..., _Done], *words: Any, **more: Any) -> _
 
 @contextmanager
 def isolated(what: str, faults: MutableMapping[str, str]) -> Iterator[None]:
-    """A fault in this block ends the block only; it is noted, and why in short stands in `faults` under `what`."""
+    """An internal error ends only this block. It is logged, and `faults[what]` gets the short reason."""
     try:
         yield
     except LoadsheetError:
         raise
-    except Exception as cause:  # noqa: BLE001 (whatever it is, the run goes on without what it broke)
-        faults[what] = noted(what, cause)
+    except Exception as cause:  # noqa: BLE001 (whatever it is, the run continues without this step)
+        faults[what] = log_fault(what, cause)
 
 
-def noted(what: str, cause: Exception) -> str:
-    """Write a fault with its traceback into the run's log; returns why in short."""
-    from loadsheet import run_log  # noqa: PLC0415 (it loads the settings, which the process that readers come from does without)
+def log_fault(what: str, cause: Exception) -> str:
+    """Log an internal error with its traceback; returns the short reason."""
+    from loadsheet import run_log  # noqa: PLC0415 (it loads the settings, which the fork server of the readers does without)
 
-    run_log.error(f"{what}: a fault of our own", said=True, exc_info=cause)
-    said = run_log.clean(str(cause), _TEXT_MAX)
-    return f"{type(cause).__name__}: {said}" if said else type(cause).__name__
+    run_log.error(f"{what}: a fault of our own", message=True, exc_info=cause)
+    message = run_log.clean(str(cause), _TEXT_MAX)
+    return f"{type(cause).__name__}: {message}" if message else type(cause).__name__
 
 
-def listed(faults: Mapping[str, str]) -> str:
-    """What failed, each with why, in one line."""
+def fault_summary(faults: Mapping[str, str]) -> str:
+    """The failed steps with their reasons in one line."""
     return ", ".join(f"{what} ({why})" for what, why in faults.items())

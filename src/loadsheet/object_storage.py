@@ -1,8 +1,8 @@
 """Object stores: listing, fetching, putting, copying and removing objects by their addresses, such as `s3://bucket/prefix/name`.
 
-Owns: the library (fsspec, with s3fs for S3; the extra `objects`), what a version of an object is, and the words for what a store refuses.
-An object appears whole or not at all, and what is fetched is a whole version of it. Credentials come from where the library of the store
-looks for them (environment, a role) and are in no message. Nothing is loaded before the first address is used.
+Owns: the library (fsspec, with s3fs for S3; the extra `objects`), what a version of an object is, and the error messages.
+Objects are written and fetched whole or not at all. Credentials come from where the store's library looks for them (environment, a role)
+and appear in no message. Nothing is loaded before the first address is used.
 """
 
 import errno
@@ -32,9 +32,9 @@ _OPTIONS: dict[str, dict[str, Any]] = {
 _VERSION = "#version="  # between the address and the version of an object that lies where it was dropped
 _MARKS = ("ETag", "etag", "md5", "content_md5", "md5Hash")
 _CHANGED = ("LastModified", "last_modified", "mtime", "updated", "created")
-_SAID_MAX = 300
-_COPIED_AT_ONCE = 5 * 2**30 - 1  # what S3 copies in one request
-_FITTING = re.compile(r"AWS_|LOADSHEET_|FSSPEC_|GOOGLE_|AZURE_")
+_TEXT_MAX = 300
+_COPIED_AT_ONCE = 5 * 2**30 - 1  # the most that S3 copies in one request
+_ENVIRONMENT = re.compile(r"AWS_|LOADSHEET_|FSSPEC_|GOOGLE_|AZURE_")
 _CREDENTIALS = re.compile(r"(?<=://)[^/\s@]+@")
 _ADVICE = (
     (("accessdenied", "forbidden", "access denied"), "access denied; grant it to whose credentials these are"),
@@ -52,8 +52,8 @@ _ADVICE = (
 
 
 class Object(NamedTuple):
-    """A version of an object: its address, its name from the place on in which it was found, its bytes, what tells this version from every
-    other (`ETAG-SIZE`), and when the store got it (aware).
+    """A version of an object: its address, its name below the listed address, its size in bytes, the id of this version (`ETAG-SIZE`),
+    and when the store received it (aware).
     """
 
     address: str
@@ -66,7 +66,7 @@ class Object(NamedTuple):
 def objects_in(address: str) -> list[Object]:
     """All objects below an address, sorted by their names. Raises FolderError if there is no such bucket, or it cannot be listed."""
     store, path = _store(address)
-    with _told(address, "listed"):
+    with _errors_translated(address, "listed"):
         found = store.find(path, detail=True)
     prefix = f"{path.rstrip('/')}/"
     objects = [_object(address, prefix, name, info) for name, info in found.items() if name.startswith(prefix)]
@@ -74,9 +74,9 @@ def objects_in(address: str) -> list[Object]:
 
 
 def names_in(address: str) -> list[str]:
-    """The names of what lies directly below an address, without what is below that, sorted. Raises FolderError."""
+    """The names directly below an address, sorted. Raises FolderError."""
     store, path = _store(address)
-    with _told(address, "listed"):
+    with _errors_translated(address, "listed"):
         try:
             found = store.ls(path, detail=False)
         except FileNotFoundError:
@@ -87,7 +87,7 @@ def names_in(address: str) -> list[str]:
 def look(address: str) -> Object | None:
     """The object at an address as it is now; None if there is none. Raises FolderError."""
     store, path = _store(address)
-    with _told(address, "looked at"):
+    with _errors_translated(address, "looked at"):
         try:
             found = store.info(path)
         except FileNotFoundError:
@@ -105,7 +105,7 @@ def fetch(found: Object, target: Path) -> bool:
     """Fetch this version of an object to a file, which is there whole or not at all; False if the store has it no more. Raises FolderError."""
     store, path = _store(found.address)
     part = target.with_name(f".{digest(target.name)}.{os.getpid()}.{get_ident()}.tmp")
-    with _told(found.address, "fetched"):
+    with _errors_translated(found.address, "fetched"):
         try:
             _make_folder(target.parent)
             store.get_file(path, str(part))
@@ -123,7 +123,7 @@ def fetch(found: Object, target: Path) -> bool:
 def read(address: str) -> bytes:
     """The bytes of a small object; nothing if it is not there. Raises FolderError."""
     store, path = _store(address)
-    with _told(address, "read"):
+    with _errors_translated(address, "read"):
         try:
             return bytes(store.cat_file(path))
         except FileNotFoundError:
@@ -133,7 +133,7 @@ def read(address: str) -> bytes:
 def put(source: Path, address: str) -> None:
     """Put a file into a store, replacing what is there. Raises FolderError."""
     store, path = _store(address)
-    with _told(address, "written"):
+    with _errors_translated(address, "written"):
         store.put_file(str(source), path)
 
 
@@ -144,7 +144,7 @@ def copy(found: Object, address: str) -> bool:
     if store is not target_store:
         return False
     on_condition = hasattr(store, "call_s3") and found.size <= _COPIED_AT_ONCE
-    with _told(address, "written"):
+    with _errors_translated(address, "written"):
         try:
             store.cp_file(path, target, **({"CopySourceIfMatch": _etag(found)} if on_condition else {}))
         except FileNotFoundError:
@@ -156,13 +156,13 @@ def copy(found: Object, address: str) -> bool:
                 raise
             return False
     made = look(address)
-    # not every store minds the condition, and what was uploaded in parts gets another mark when it is copied
+    # not every store honours the condition, and a multipart upload gets another ETag when it is copied
     return made is not None and made.size == found.size and (made.version == found.version or is_still(found))
 
 
 def remove_version(found: Object) -> None:
-    """Remove this version of an object; a newer one stays. Where the store knows of no conditions, one that comes between the look and
-    the removal goes with it. Raises FolderError.
+    """Remove this version of an object; a newer one stays. In a store without conditional deletes, a version that arrives in between is
+    removed too. Raises FolderError.
     """
     store, path = _store(found.address)
     if not is_still(found):
@@ -171,7 +171,7 @@ def remove_version(found: Object) -> None:
         remove([found.address])
         return
     bucket, _, key = path.partition("/")
-    with _told(found.address, "removed"):
+    with _errors_translated(found.address, "removed"):
         try:
             store.call_s3("delete_object", Bucket=bucket, Key=key, IfMatch=_etag(found))
         except OSError as error:  # as s3fs translates what S3 answers
@@ -182,29 +182,29 @@ def remove_version(found: Object) -> None:
 
 
 def remove(addresses: Iterable[str]) -> None:
-    """Remove objects; those that are not there are not missed. Raises FolderError."""
+    """Remove objects, as far as they exist. Raises FolderError."""
     for address in addresses:
         store, path = _store(address)
-        with _told(address, "removed"):
+        with _errors_translated(address, "removed"):
             try:
                 store.rm_file(path)
             except FileNotFoundError:
                 continue
 
 
-def at_once(deed: Any, things: Iterable[Any]) -> list[Any]:
+def in_parallel(action: Any, items: Iterable[Any]) -> list[Any]:
     """What a deed gives for each of these, several at the same time, in their order. Raises what the first that fails raises."""
     with ThreadPoolExecutor(AT_ONCE) as threads:
-        return list(threads.map(deed, things))
+        return list(threads.map(action, items))
 
 
-def brought(kept_as: str, settings: Settings) -> Path:
-    """Where the bytes of an original can be read on this machine: where it is kept or, if that is in a store, a copy of it. Raises
-    FolderError if it is not there.
+def local_copy(kept_as: str, settings: Settings) -> Path:
+    """A path on this machine with the bytes of an original: where it is kept, or a copy if that is in a store. Raises FolderError if it
+    does not exist.
     """
     if "://" not in kept_as:
         return Path(kept_as)
-    found = look(address_kept(kept_as)[0])
+    found = look(split_kept_as(kept_as)[0])
     if found is None:
         raise FolderError(f"{kept_as} is not there any more")
     target = settings.state / "fetched" / "kept" / digest(f"{found.address} {found.version}") / "original"
@@ -214,23 +214,23 @@ def brought(kept_as: str, settings: Settings) -> Path:
 
 
 def is_kept(kept_as: str) -> bool:
-    """Whether the bytes of an original are where they are said to be. Raises FolderError if the store cannot be asked."""
-    return look(address_kept(kept_as)[0]) is not None if "://" in kept_as else Path(kept_as).exists()
+    """Whether an original exists where it should be kept. Raises FolderError if the store cannot be reached."""
+    return look(split_kept_as(kept_as)[0]) is not None if "://" in kept_as else Path(kept_as).exists()
 
 
 def kept_at(found: Object) -> str:
-    """How the ledger names a version of an object that lies where it was dropped."""
+    """The ledger's name for a version of an object that lies where it was dropped."""
     return f"{found.address}{_VERSION}{found.version}"
 
 
-def address_kept(kept_as: str) -> tuple[str, str]:
-    """The address of what the ledger names, and its version, if that is said."""
+def split_kept_as(kept_as: str) -> tuple[str, str]:
+    """The address and the version (or empty) in the ledger's name of an object."""
     address, _, version = kept_as.partition(_VERSION)
     return address, version
 
 
 def digest(text: str) -> str:
-    """A short name for something that may be no name of a file."""
+    """A short file name for any text."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:24]
 
 
@@ -239,7 +239,7 @@ def _etag(found: Object) -> str:
 
 
 def _make_folder(folder: Path) -> None:
-    """Make a folder with those above it, closed to the rest of the world: what shippers sent is nobody else's business."""
+    """Make a folder and its parents, without access for others: shippers' data are confidential."""
     if not folder.is_dir():
         _make_folder(folder.parent)
         folder.mkdir(mode=0o750, exist_ok=True)
@@ -258,20 +258,20 @@ def _object(top: str, prefix: str, path: str, info: dict[str, Any]) -> Object:
 def _store(address: str) -> tuple[Any, str]:
     """The file system of an address, and the path in it. Raises SettingsError if this installation cannot reach such stores."""
     scheme, _, path = address.partition("://")
-    surroundings = tuple(sorted((name, value) for name, value in os.environ.items() if _FITTING.match(name)))
-    return _file_system(scheme, os.getpid(), hash(surroundings)), path
+    environment = tuple(sorted((name, value) for name, value in os.environ.items() if _ENVIRONMENT.match(name)))
+    return _file_system(scheme, os.getpid(), hash(environment)), path
 
 
 @lru_cache(maxsize=8)
-def _file_system(scheme: str, _process: int, _surroundings: int) -> Any:
+def _file_system(scheme: str, _process: int, _environment_hash: int) -> Any:
     try:
-        import fsspec  # type: ignore[import-untyped]  # noqa: PLC0415 (half a second that only who uses a store waits for)
+        import fsspec  # type: ignore[import-untyped]  # noqa: PLC0415 (loading takes half a second)
 
         return fsspec.filesystem(scheme, skip_instance_cache=True, **_OPTIONS.get(scheme, {}))
     except ImportError as error:
-        told = f"{scheme}:// needs libraries that are not installed ({error.name or error})"
+        message = f"{scheme}:// needs libraries that are not installed ({error.name or error})"
         raise SettingsError(
-            f"{told}; install loadsheet with its extra objects: pip install 'loadsheet[objects]'"
+            f"{message}; install loadsheet with its extra objects: pip install 'loadsheet[objects]'"
         ) from error
     except ValueError as error:
         raise SettingsError(
@@ -280,14 +280,14 @@ def _file_system(scheme: str, _process: int, _surroundings: int) -> Any:
 
 
 @contextmanager
-def _told(address: str, deed: str) -> Iterator[None]:
-    """What a store refuses, in words that tell what to do. Lets FolderError through; everything else that a store raises becomes one."""
+def _errors_translated(address: str, action: str) -> Iterator[None]:
+    """Turn the errors of a store into FolderError and SettingsError that say what to do."""
     try:
         yield
     except FileNotFoundError as error:
         bucket = "/".join(address.split("/")[:3])
         raise FolderError(
-            f"{address} could not be {deed}: {bucket} is not there; make it, or set another place"
+            f"{address} could not be {action}: {bucket} is not there; make it, or set another place"
         ) from error
     except _refusals() as error:
         if type(error).__name__ in (
@@ -296,27 +296,27 @@ def _told(address: str, deed: str) -> Iterator[None]:
             "NoRegionError",
             "ProfileNotFound",
         ):
-            told = f"{address} could not be {deed}: there are no credentials for it"
+            message = f"{address} could not be {action}: there are no credentials for it"
             raise SettingsError(
-                f"{told}; give them by the environment (AWS_ACCESS_KEY_ID and so on) or a role"
+                f"{message}; give them by the environment (AWS_ACCESS_KEY_ID and so on) or a role"
             ) from error
         raise FolderError(
-            f"{address} could not be {deed}: {_reason(error)}; it is tried again by the next run"
+            f"{address} could not be {action}: {_reason(error)}; it is tried again by the next run"
         ) from error
 
 
 def _reason(error: BaseException) -> str:
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         return "the disk of this machine is full; make room"
-    said = _CREDENTIALS.sub("", " ".join(str(error).split()))[:_SAID_MAX] or type(error).__name__
-    small = f"{type(error).__name__} {said} {type(error.__cause__).__name__} {error.__cause__}".casefold()
+    text = _CREDENTIALS.sub("", " ".join(str(error).split()))[:_TEXT_MAX] or type(error).__name__
+    small = f"{type(error).__name__} {text} {type(error.__cause__).__name__} {error.__cause__}".casefold()
     advice = next((advice for words, advice in _ADVICE if any(word in small for word in words)), "")
-    return f"{advice} ({said})" if advice else f"the store says: {said}"
+    return f"{advice} ({text})" if advice else f"the store says: {text}"
 
 
 @lru_cache(maxsize=1)
 def _refusals() -> tuple[type[BaseException], ...]:
-    """What the libraries raise for what a store refuses."""
+    """The exceptions of the libraries for errors of a store."""
     try:
         from botocore.exceptions import (  # type: ignore[import-untyped]  # noqa: PLC0415 (as fsspec)
             BotoCoreError,

@@ -116,7 +116,7 @@ def _presentable(_logger: object, _method: str, fields: Mapping[str, Any]) -> di
     return {clean(name): _shown(name, value) for name, value in ordered.items()}
 
 
-class _Patient:
+class _FailSafeFile:
     """A file whose writing may fail: then the run goes on without it."""
 
     def __init__(self, file: TextIO) -> None:
@@ -143,7 +143,7 @@ class _Patient:
             self._failed = True
 
 
-def _logger(stream: _Patient, level: str, *, human: bool, colours: bool = False) -> Any:
+def _logger(stream: _FailSafeFile, level: str, *, human: bool, colours: bool = False) -> Any:
     import structlog  # noqa: PLC0415 (a tenth of a second that only commands with a journal take)
 
     last = (
@@ -160,7 +160,7 @@ def _logger(stream: _Patient, level: str, *, human: bool, colours: bool = False)
     return structlog.wrap_logger(structlog.WriteLogger(cast("TextIO", stream)), [*chain, last], kind).bind()
 
 
-class Journal:
+class RunLog:
     """Where the lines of one command, or of one night, go. Made by `opened`."""
 
     def __init__(
@@ -169,19 +169,19 @@ class Journal:
         self.figures: dict[str, float] = {}
         self.spans, self.beat = spans, beat
         self.settings, self._clock = settings, clock
-        self.fine = settings.log_level == "debug"
+        self.is_debug = settings.log_level == "debug"
         self._bound: dict[str, Any] = {"shipper": settings.shipper}
         self._waiting: list[_Line] = []
         self._stderr: Any = None
         self._run: Any = None
-        self._file: _Patient | None = None
+        self._file: _FailSafeFile | None = None
         self._entries = 0
         self.json = False
         if settings.log_level != "off":
             terminal = sys.stderr.isatty()
             self.json = settings.log_format == "json" or (settings.log_format == "auto" and not terminal)
             colours = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-            told = _Patient(sys.stderr)
+            told = _FailSafeFile(sys.stderr)
             self._stderr = _logger(told, settings.log_level, human=not self.json, colours=colours)
 
     def began(self, run: str) -> None:
@@ -194,15 +194,15 @@ class Journal:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             handle = os.open(folder / f"{run}.jsonl", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         except OSError as error:
-            self.speak(_Line("warning", "the run's log file cannot be written", {"reason": error.strerror}))
+            self.write_line(_Line("warning", "the run's log file cannot be written", {"reason": error.strerror}))
             return
-        self._file = _Patient(os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace"))
-        self._run = _logger(self._file, "debug" if self.fine else "info", human=False)
+        self._file = _FailSafeFile(os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace"))
+        self._run = _logger(self._file, "debug" if self.is_debug else "info", human=False)
         waiting, self._waiting = self._waiting, []
         for line in waiting:
             self._write(self._run, line)
 
-    def speak(self, line: _Line, *, said: bool = False) -> None:
+    def write_line(self, line: _Line, *, said: bool = False) -> None:
         """Write a line; one that a command says to the person itself goes into the file only."""
         self.beat()
         line = self._stamped(line)
@@ -213,17 +213,17 @@ class Journal:
         elif len(self._waiting) < _WAITING_MAX:
             self._waiting.append(line)
 
-    def speak_aloud(self, text: str) -> None:
+    def write_to_stderr(self, text: str) -> None:
         """Write a sentence to stderr only, as a line of JSON like all others there, whatever their level."""
-        self._write(_logger(_Patient(sys.stderr), "debug", human=False), self._stamped(_Line("warning", text, {})))
+        self._write(_logger(_FailSafeFile(sys.stderr), "debug", human=False), self._stamped(_Line("warning", text, {})))
 
     def entry(self, line: _Line) -> None:
         """Write a line about one entry, unless there were too many of them."""
         self._entries += 1
         if self._entries <= ENTRIES_MAX:
-            self.speak(line)
+            self.write_line(line)
         elif self._entries == ENTRIES_MAX + 1:
-            self.speak(_Line("warning", "further entries are told in the reports only", {}))
+            self.write_line(_Line("warning", "further entries are told in the reports only", {}))
 
     def _stamped(self, line: _Line) -> _Line:
         moment = self._clock().astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
@@ -243,7 +243,7 @@ class Journal:
             ended = {}
         finally:
             took = {"duration_ms": round(1000 * (time.perf_counter() - began))}
-            self.speak(_Line("info", "stage over", {"stage": name, **fields, **took, **ended}))
+            self.write_line(_Line("info", "stage over", {"stage": name, **fields, **took, **ended}))
 
     def close(self) -> None:
         """Close the run's file."""
@@ -252,7 +252,7 @@ class Journal:
         self._run = self._file = None
 
 
-_now: ContextVar[Journal | None] = ContextVar("journal", default=None)
+_current: ContextVar[RunLog | None] = ContextVar("journal", default=None)
 _last: ContextVar[tuple[TextIO, Settings] | None] = ContextVar("last", default=None)
 """The stderr that speaks JSON since the last journal was open there, and its settings."""
 
@@ -273,12 +273,12 @@ class opened:  # noqa: N801 (used as a verb: `with journal.opened(settings):`)
         beat: Callable[[], None] | None = None,
         anew: bool = True,
     ) -> None:
-        self._made = Journal(settings, clock, spans, beat or _nothing) if anew or _now.get() is None else None
+        self._made = RunLog(settings, clock, spans, beat or _no_heartbeat) if anew or _current.get() is None else None
         for secret in _secrets_of(settings):
             hide(secret)
 
     def __enter__(self) -> Self:
-        self._before = _now.set(self._made) if self._made else None
+        self._before = _current.set(self._made) if self._made else None
         return self
 
     def __exit__(
@@ -287,15 +287,15 @@ class opened:  # noqa: N801 (used as a verb: `with journal.opened(settings):`)
         if self._made is None or self._before is None:
             return
         if isinstance(error, KeyboardInterrupt):
-            self._made.speak(_Line("warning", "interrupted", {}), said=True)
+            self._made.write_line(_Line("warning", "interrupted", {}), said=True)
         elif isinstance(error, Exception) and not isinstance(error, LoadsheetError):
-            self._made.speak(_Line("error", "a fault of our own", {"exc_info": error}))
+            self._made.write_line(_Line("error", "a fault of our own", {"exc_info": error}))
         self._made.close()
-        _now.reset(self._before)
+        _current.reset(self._before)
         _last.set((sys.stderr, self._made.settings) if self._made.json else None)
 
 
-def _nothing() -> None:
+def _no_heartbeat() -> None:
     """Nobody counts signs of life."""
 
 
@@ -318,59 +318,59 @@ def _each(value: object) -> Iterable[object]:
 
 def debug(event: str, **fields: Any) -> None:
     """A line that only `log_level = debug` shows."""
-    if (journal := _now.get()) is not None and journal.fine:
-        journal.speak(_Line("debug", event, fields))
+    if (journal := _current.get()) is not None and journal.is_debug:
+        journal.write_line(_Line("debug", event, fields))
 
 
 def info(event: str, **fields: Any) -> None:
     """A line about what went as it should."""
-    if (journal := _now.get()) is not None:
-        journal.speak(_Line("info", event, fields))
+    if (journal := _current.get()) is not None:
+        journal.write_line(_Line("info", event, fields))
 
 
 def warning(event: str, *, said: bool = False, **fields: Any) -> None:
     """A line about what somebody may want to look at; `said` if the command itself tells the person of it."""
-    if (journal := _now.get()) is not None:
-        journal.speak(_Line("warning", event, fields), said=said)
+    if (journal := _current.get()) is not None:
+        journal.write_line(_Line("warning", event, fields), said=said)
 
 
 def error(event: str, *, said: bool = False, **fields: Any) -> None:
     """A line about what ended a run; `said` if the command itself tells the person of it."""
-    if (journal := _now.get()) is not None:
-        journal.speak(_Line("error", event, fields), said=said)
+    if (journal := _current.get()) is not None:
+        journal.write_line(_Line("error", event, fields), said=said)
 
 
 def entry(event: str, **fields: Any) -> None:
     """A line about one entry that needs someone. A run writes `ENTRIES_MAX` of them."""
-    if (journal := _now.get()) is not None:
+    if (journal := _current.get()) is not None:
         journal.entry(_Line("warning", event, fields))
 
 
-def listening() -> bool:
+def is_open() -> bool:
     """Whether anybody hears of what is not worth finding out otherwise."""
-    return _now.get() is not None
+    return _current.get() is not None
 
 
-def curious() -> bool:
+def wants_calls() -> bool:
     """Whether anybody wants to hear of each call that was made."""
-    return (journal := _now.get()) is not None and (journal.fine or journal.spans is not None)
+    return (journal := _current.get()) is not None and (journal.is_debug or journal.spans is not None)
 
 
-def called(name: str, seconds: float, **fields: Any) -> None:
-    """A call to the exchange that took so long and is over now; worth telling only if somebody is `curious`."""
-    if (journal := _now.get()) is None:
+def call(name: str, seconds: float, **fields: Any) -> None:
+    """A call to the exchange that took so long and is over now; worth telling only if somebody is `wants_calls`."""
+    if (journal := _current.get()) is None:
         return
     if journal.spans is not None:
         journal.spans.call(name, seconds, _all_shown(fields))
-    if journal.fine:
+    if journal.is_debug:
         told = {"operation": name, **fields, "duration_ms": round(1000 * seconds)}
-        journal.speak(_Line("debug", "call answered", told))
+        journal.write_line(_Line("debug", "call answered", told))
 
 
 @contextmanager
 def stage(name: str, **fields: Any) -> Iterator[None]:
     """A stage of a run: its end is told with how long it took. Serves as a decorator as well."""
-    if (journal := _now.get()) is None:
+    if (journal := _current.get()) is None:
         yield
         return
     with journal.stage(name, fields):
@@ -379,48 +379,48 @@ def stage(name: str, **fields: Any) -> Iterator[None]:
 
 def began(run: str) -> None:
     """A run has begun and has this name: from here on lines are of it, and go into its file."""
-    if (journal := _now.get()) is not None:
+    if (journal := _current.get()) is not None:
         journal.began(run)
-        journal.speak(_Line("info", "run began", {}))
+        journal.write_line(_Line("info", "run began", {}))
         if journal.spans is not None:
             journal.spans.about(run=run, shipper=journal.settings.shipper)
 
 
 def ended(exit_code: int, entries: Mapping[str, int]) -> None:
     """The run has ended like this."""
-    if (journal := _now.get()) is not None:
-        journal.speak(_Line("info", "run ended", {"exit_code": exit_code, "entries": dict(entries)}))
+    if (journal := _current.get()) is not None:
+        journal.write_line(_Line("info", "run ended", {"exit_code": exit_code, "entries": dict(entries)}))
         if journal.spans is not None:
             journal.spans.about(exit_code=exit_code)
 
 
 def figure(name: str, value: float) -> None:
     """A figure that stands nowhere else, for whoever measures the run when it is over."""
-    if (journal := _now.get()) is not None:
+    if (journal := _current.get()) is not None:
         journal.figures[name] = value
 
 
 def figures() -> Mapping[str, float]:
     """The figures that were told since the journal was opened."""
-    return journal.figures if (journal := _now.get()) is not None else {}
+    return journal.figures if (journal := _current.get()) is not None else {}
 
 
-def speaks(text: str) -> bool:
+def say_as_json(text: str) -> bool:
     """Say a sentence for the person as a line of JSON, if stderr speaks JSON now or did while the last journal was open; whether it
     does.
     """
-    journal = _now.get()
+    journal = _current.get()
     if journal is None and (last := _last.get()) is not None and last[0] is sys.stderr:
-        journal = Journal(last[1], lambda: datetime.now(UTC), None, _nothing)
+        journal = RunLog(last[1], lambda: datetime.now(UTC), None, _no_heartbeat)
     if journal is None or not journal.json:
         return False
-    journal.speak_aloud(text)
+    journal.write_to_stderr(text)
     return True
 
 
-def tell(text: str) -> None:
+def print_notice(text: str) -> None:
     """A line for the person in front of the screen, on stderr, while a stage is under way."""
-    if not speaks(text):
+    if not say_as_json(text):
         sys.stderr.write(f"{clean(text)}\n")
         sys.stderr.flush()
 

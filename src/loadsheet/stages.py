@@ -1,6 +1,6 @@
-"""What the stages of a run do that need the exchange, or come after it: learn, deliver, account.
+"""The stages of a run from the exchange on: resolve earlier unknown outcomes, deliver, reconcile and report.
 
-Owns: the values that they share and what a run came to. Their order stands in `pipeline`.
+Owns: the values that the stages share, and the result of a run. Their order is in `pipeline`.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from loadsheet import reconcile, reports, run_log
-from loadsheet.annotations import read_back
+from loadsheet.annotations import import_annotations
 from loadsheet.contract import BY_NAME
 from loadsheet.dispatch import (
     Client,
@@ -45,8 +45,8 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a run came to: its exit code, its reports, why it stopped early (if it did), and what is left in the inbox or still waits;
-    `late` says that the rest does not fit the night, if it does not; `undone` is what failed after its end was recorded, each with why.
+    """The result of a run: exit code, reports, the reason if it stopped early, and the problems of what stays in the inbox or waits.
+    `late` says that the rest cannot be sent by `finish_by`. `undone` maps each step that failed after the recorded end to its reason.
     """
 
     exit_code: int
@@ -57,13 +57,13 @@ class Result:
     undone: Mapping[str, str] = field(default_factory=dict)
 
     def without(self, faults: Mapping[str, str]) -> "Result":
-        """The same after faults of our own in what comes after its end."""
+        """The result with these failed steps (name: reason); internal errors make the exit code 70."""
         if not faults:
             return self
         return replace(self, exit_code=LoadsheetError.exit_code, undone={**self.undone, **faults})
 
 
-class Work(NamedTuple):
+class RunContext(NamedTuple):
     """What the stages of one run share. `timer` measures how long outcomes have been unknown; `updating` names the mappings whose
     changed records go out as updates.
     """
@@ -76,8 +76,8 @@ class Work(NamedTuple):
 
 
 class Dispatcher(NamedTuple):
-    """What a run sends with: a client of the exchange, the pace that it shares with others (None: it is alone), and the signals that ask to
-    stop (None: sending notes them itself).
+    """What a run sends with: a client of the exchange, the rate shared with other processes (None: no sharing), and the signals received
+    so far (None: the sender installs handlers itself).
     """
 
     client: Client
@@ -86,23 +86,23 @@ class Dispatcher(NamedTuple):
 
 
 @run_log.stage("learn")
-def learn(work: Work, client: Client) -> LoadsheetError | None:
-    """What earlier runs left unknown, settled as far as the exchange shows it: before files are judged by what the ledger knows.
+def resolve_earlier(context: RunContext, client: Client) -> LoadsheetError | None:
+    """Settle the unknown outcomes of earlier runs as far as listings show them, before new files are compared with the ledger.
 
-    Returns why the exchange could not be asked, if it could not: then nothing is sent either.
+    Returns the error if the exchange could not be asked: nothing is sent then either.
     """
     try:
-        verify_unknown(work.ledger, client, work.run, work.settings, timer=work.timer)
+        verify_unknown(context.ledger, client, context.run, context.settings, timer=context.timer)
     except (ExchangeUnreachable, TokenRefused) as stopped:
         return stopped
-    work.ledger.release(work.run, updating=work.updating)
+    context.ledger.release(context.run, updating=context.updating)
     return None
 
 
 @run_log.stage("sending")
-def delivered(work: Work, dispatcher: Dispatcher, *, progress: Progress | None = None) -> DeliveryResult:
-    """Ready entries to settled ones: stage 5."""
-    settings, ledger, this_run, timer, updating = work
+def deliver_ready(context: RunContext, dispatcher: Dispatcher, *, progress: Progress | None = None) -> DeliveryResult:
+    """Send the ready entries until each has an outcome: stage 5."""
+    settings, ledger, this_run, timer, updating = context
     client, pace, stopping = dispatcher
     return deliver(
         ledger,
@@ -117,29 +117,31 @@ def delivered(work: Work, dispatcher: Dispatcher, *, progress: Progress | None =
     )
 
 
-def account(
-    work: Work, client: Client, sent: DeliveryResult, *, fault: LoadsheetError | None, left: Sequence[Problem]
+def reconcile_and_report(
+    context: RunContext, client: Client, sent: DeliveryResult, *, fault: LoadsheetError | None, left: Sequence[Problem]
 ) -> Result:
-    """Entries to reports: stages 6 and 7. `fault` is what ended the intake early, `left` what that has to say. Also told are runs that
-    died, or failed, before their own reports.
+    """Reconcile and write the reports: stages 6 and 7. `fault` ended the ingest early; `left` are the problems of files that stay in the inbox.
+    Runs that died or failed before their reports are reported here as well.
 
-    A fault of our own in here never fails the run: it ends, with exit code 70, as few reports as can be, and their names in the ledger.
+    An internal error never fails the run: it then ends with exit code 70 and minimal reports, and the ledger lists the missing ones.
     """
-    unfinished = work.ledger.adopt_unfinished_runs(work.run)
+    unfinished = context.ledger.adopt_unfinished_runs(context.run)
     faults: dict[str, str] = {}
     with isolated(reports.ALL, faults):
-        return _accounted(work, client, sent, unfinished=unfinished, stopped=fault or sent.stopped, left=left)
-    if unfinished:  # it may be they that cannot be told: each gets the least, and this run is told without them
+        return _reconcile_and_report(
+            context, client, sent, unfinished=unfinished, stopped=fault or sent.stopped, left=left
+        )
+    if unfinished:  # they may be the cause: each gets minimal reports, and this run is reported without them
         for run in unfinished:
-            _least(work, run, faults)
-        return account(work, client, sent, fault=fault, left=left)
-    written = _least(work, work.run, faults)
-    stopped = _stopped(written, fault or sent.stopped)
+            _write_minimal(context, run, faults)
+        return reconcile_and_report(context, client, sent, fault=fault, left=left)
+    written = _write_minimal(context, context.run, faults)
+    stopped = _stop_reason(written, fault or sent.stopped)
     return Result(ReportsIncomplete.exit_code, written, stopped, tuple(left), sent.late)
 
 
-def _accounted(
-    work: Work,
+def _reconcile_and_report(
+    context: RunContext,
     client: Client,
     sent: DeliveryResult,
     *,
@@ -147,14 +149,14 @@ def _accounted(
     stopped: LoadsheetError | None,
     left: Sequence[Problem],
 ) -> Result:
-    settings, ledger, this_run, timer, _ = work
+    settings, ledger, this_run, timer, _ = context
     seen = sent.seen
     if not isinstance(stopped, ExchangeUnreachable | TokenRefused):
         fresh = fetch_listings(client, _subjects(ledger.queries.drops_of(this_run)) - seen.keys())
         verify_with(fresh, ledger, this_run, settings, timer=timer)
         seen = seen | fresh
     drops = ledger.queries.drops_of(this_run)
-    read_back(settings, ledger)
+    import_annotations(settings, ledger)
     with run_log.stage("reconcile"):
         reconciliation = reconcile.settle(ledger.queries, seen, this_run, settings)
     ledger.record_exceptions(this_run, reconciliation.exceptions.standings)
@@ -164,42 +166,42 @@ def _accounted(
     exit_code = stopped.exit_code if stopped else _exit_code(ledger, drops, reconciliation, left, settings)
     exit_code = _lacking_mappings(exit_code, left)
     ended = replace(this_run, exit_code=exit_code, finished_at=ledger.now())
-    said = (
-        *_told_here(ledger, unfinished),
+    warnings = (
+        *_unfinished_runs(ledger, unfinished),
         *_still_waiting(ledger, this_run),
         *_still_missing(ledger, this_run),
         *_unverified(reconciliation),
     )
-    lying, missing = reports.left_in_inbox(left), _missing_records(ledger, drops, (this_run, *unfinished))
-    shown = reconciliation.pack_snapshot(tuple(map(str, said)), sent.left, lying, missing)
+    inbox_files, missing = reports.left_in_inbox(left), _missing_records(ledger, drops, (this_run, *unfinished))
+    shown = reconciliation.pack_snapshot(tuple(map(str, warnings)), sent.left, inbox_files, missing)
     with run_log.stage("reports"):
         written = reports.write(
             ledger.queries,
             reconciliation,
             ended,
             settings,
-            remarks=said,
+            remarks=warnings,
             forecast=sent.left,
-            inbox=lying,
+            inbox=inbox_files,
             missing_records=missing,
             allowed=ledger.check_still_held,
         )
     if written.incomplete:
-        exit_code, stopped = ReportsIncomplete.exit_code, _stopped(written, stopped)
+        exit_code, stopped = ReportsIncomplete.exit_code, _stop_reason(written, stopped)
     try:
         ledger.end_run(ended, exit_code=exit_code, summary=written.in_ledger, shown=shown)
-    except LedgerUnwritable as full:  # the next run tells of this one
+    except LedgerUnwritable as full:  # the next run reports this one
         with suppress(FolderError):
             reports.rewrite_summary(
                 written.with_failed_steps(full.exit_code, {"the end of the run in the ledger": str(full)}), settings
             )
         raise
-    return Result(exit_code, written, stopped, (*left, *said), sent.late)
+    return Result(exit_code, written, stopped, (*left, *warnings), sent.late)
 
 
-def _least(work: Work, run: Run, missing: Mapping[str, str]) -> reports.Written:
-    """End a run with the reports of last resort."""
-    settings, ledger = work.settings, work.ledger
+def _write_minimal(context: RunContext, run: Run, missing: Mapping[str, str]) -> reports.Written:
+    """End a run with minimal reports."""
+    settings, ledger = context.settings, context.ledger
     ledger.check_still_held()
     ended = replace(run, exit_code=ReportsIncomplete.exit_code, finished_at=ledger.now())
     written = reports.write_fallback(ledger.queries, ended, settings, missing=missing)
@@ -207,40 +209,40 @@ def _least(work: Work, run: Run, missing: Mapping[str, str]) -> reports.Written:
     return written
 
 
-def _stopped(written: reports.Written, stopped: LoadsheetError | None) -> LoadsheetError | None:
-    """Why a run whose reports are incomplete ended so; what had stopped it before is said as well."""
+def _stop_reason(written: reports.Written, stopped: LoadsheetError | None) -> LoadsheetError | None:
+    """The error of a run with incomplete reports, together with the error that had stopped it before."""
     incomplete = written.incomplete
     return ReportsIncomplete(f"{incomplete}; {stopped}") if incomplete and stopped else incomplete
 
 
 def _lacking_mappings(exit_code: int, left: Sequence[Problem]) -> int:
-    """The exit code of a run that could not use every mapping: whatever else is wrong with files, that comes first."""
+    """The exit code; 78 if a mapping did not load, which outranks problems with files."""
     lacking = any(one.code in WAITS_FOR_MAPPING for one in left)
     return MappingError.exit_code if lacking and exit_code in (0, 1, FileRefused.exit_code) else exit_code
 
 
-def _missing_records(ledger: Ledger, drops: Sequence[Drop], told: Sequence[Run]) -> dict[int, MissingRecords]:
-    """By drop, what the last version of its file had and it has not, of the drops that these runs read."""
+def _missing_records(ledger: Ledger, drops: Sequence[Drop], runs: Sequence[Run]) -> dict[int, MissingRecords]:
+    """By drop id, the records that the previous version of its file had and this one lacks, for the drops of these runs."""
     found: dict[int, MissingRecords] = {}
-    for run in told:
+    for run in runs:
         found |= ledger.queries.missing_records([drop for drop in drops if drop.run == run.name])
     return found
 
 
-def _told_here(ledger: Ledger, unfinished: Sequence[Run]) -> Iterator[Problem]:
+def _unfinished_runs(ledger: Ledger, unfinished: Sequence[Run]) -> Iterator[Problem]:
     for run in unfinished:
         if ledger.queries.drops_of(run):
             yield Problem("L613", values={"run": run.name}, level="warning")
 
 
 def _not_examined(drops: Sequence[Drop], this_run: Run) -> LoadsheetError | None:
-    """That a fault of our own kept a table of this run from being examined for damage, if one did: its rows went on without."""
+    """The error if an internal error prevented the damage checks of a table; its rows were processed without them."""
     found = (one for drop in drops if drop.run == this_run.name for table in drop.tables for one in table.problems)
     return next((ReportsIncomplete(str(one)) for one in found if one.code == NOT_EXAMINED), None)
 
 
 def _not_all_sent(ledger: Ledger, sent: DeliveryResult) -> LoadsheetError | None:
-    """That records are ready which this run could have sent, if there are any: a lost answer was proved too late for it, for instance."""
+    """The error if ready records remain that this run could have sent, for example after a late proof of a lost answer."""
     if sent.limited or not ledger.ready(1):
         return None
     return NotAllSent("records became ready to be sent only at the end of this run", todo="the next run sends them")
@@ -269,7 +271,7 @@ def _unverified(reconciliation: reconcile.Reconciliation) -> Iterator[Problem]:
 
 
 def _subjects(drops: Sequence[Drop]) -> set[str]:
-    """Of which subjects these drops hold records that a listing can show."""
+    """The subjects of these drops whose records appear in listings."""
     operations = [BY_NAME[drop.operation] for drop in drops if drop.operation]
     return {operation.subject for operation in operations if operation.proved_by}
 
@@ -286,7 +288,7 @@ def _exit_code(
     if (aside or states) and states <= {State.INVALID}:
         return FileRefused.exit_code  # nothing usable in any file
     needed = reconciliation.needs_someone > 0 or reconciliation.red_totals > 0
-    needed = needed or any(one.level == "error" for one in left)  # such a file stays for ever
+    needed = needed or any(one.level == "error" for one in left)  # such a file stays until somebody acts
     share = settings.unverified_share_max
     needed = needed or any(one.entries > share * one.all for one in reconciliation.unverified)
     return int(needed or aside or ledger.queries.count_in(State.UNKNOWN) > 0)

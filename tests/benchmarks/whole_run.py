@@ -28,11 +28,11 @@ from tests.benchmarks.sink import sink
 
 from loadsheet.cli.check import documents_of
 from loadsheet.dispatch import Client, UnknownTimer
-from loadsheet.ingest import take_in
+from loadsheet.ingest import ingest_files
 from loadsheet.ledger import open_ledger
 from loadsheet.mapping import load_folder
 from loadsheet.settings import Settings
-from loadsheet.stages import Dispatcher, Work, account, delivered
+from loadsheet.stages import Dispatcher, RunContext, deliver_ready, reconcile_and_report
 
 LATENCY_MS, MANY = 50, 256
 SERVERS = {  # name: (words of the sink or None for the exchange, connections, window)
@@ -166,15 +166,15 @@ def measure(settings, count, *, alone):
         stages.append(("read + map + validate (alone)", *clock.lap()))
     with open_ledger(settings.database_url) as opened, Client(settings.exchange, TOKEN, settings) as client:
         ledger = ClockedLedger(opened)
-        work = Work(settings, ledger, ledger.begin_run(), UnknownTimer(ledger.now))
+        work = RunContext(settings, ledger, ledger.begin_run(), UnknownTimer(ledger.now))
         clock.lap()
-        take_in(settings, ledger, work.run, mappings)
+        ingest_files(settings, ledger, work.run, mappings)
         stages.append(("inbox + read + map + ledger", *clock.lap()))
         pace = Pace()
-        sent = delivered(work, Dispatcher(client), progress=pace)
+        sent = deliver_ready(work, Dispatcher(client), progress=pace)
         assert sent.stopped is None, sent.stopped
         stages.append(("dispatch", *clock.lap()))
-        account(work, client, sent, fault=None, left=[])
+        reconcile_and_report(work, client, sent, fault=None, left=[])
         stages.append(("reconcile + reports", *clock.lap()))
         told = {"ledger_cpu_s": ledger.cpu, "peak_mb": peak_mb(), "under_way": pace.under_way()}
         return {"stages": stages, **told}

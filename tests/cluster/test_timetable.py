@@ -26,7 +26,7 @@ from loadsheet.ledger.shared import fires
 from loadsheet.ledger.shared.schema import shared_meta
 from loadsheet.problems import ExchangeUnreachable
 from loadsheet.settings import Settings
-from loadsheet.watch import Bell, Ended, Watch, watch
+from loadsheet.watch import WakeEvents, Watch, WatchedRun, watch
 
 NIGHTLY = "30 21 * * *"
 FAST = {"settle_s": 0.1, "poll_s": 0.05, "rescan_s": 30, "retry_s": 0.02, "retry_max_s": 0.1}
@@ -145,14 +145,14 @@ def test_a_watch_runs_when_it_is_time_and_tries_again_what_could_not_go_on(tmp_p
             began = clock()
             ran.append(began)
             if len(ran) < 3:
-                return Ended(75, ExchangeUnreachable("nobody there"))
+                return WatchedRun(75, ExchangeUnreachable("nobody there"))
             timetable.record_run(began)
             os.kill(os.getpid(), signal.SIGTERM)
-            return Ended(0, None)
+            return WatchedRun(0, None)
 
         clock.pass_time(60)
-        with Bell([place], print) as bell:
-            watch([Watch(place, run, lambda: 0, lambda _: None, scheduled_s=timetable.due_s)], bell)
+        with WakeEvents([place], print) as wake_events:
+            watch([Watch(place, run, lambda: 0, lambda _: None, scheduled_s=timetable.due_s)], wake_events)
     assert len(ran) == 3
     assert timetable.due() == {}
 

@@ -8,7 +8,7 @@ from ledgers import Ticking, ledger_in
 from loadsheet.dispatch import UnknownTimer
 from loadsheet.exchange import FaultClass
 from loadsheet.problems import NotAllSent
-from loadsheet.stages import Dispatcher, Work, account, delivered, learn
+from loadsheet.stages import Dispatcher, RunContext, deliver_ready, reconcile_and_report, resolve_earlier
 
 UNANSWERED = {"fault": FaultClass("closed_before_effect"), "operation": "order.status", "from_": 1, "until": 1}
 
@@ -16,12 +16,12 @@ UNANSWERED = {"fault": FaultClass("closed_before_effect"), "operation": "order.s
 def deliver_and_account(ledger, run, clock, url, settings, *, pause_s=0):
     """Deliver and account as `run` does, with a pause in between."""
     timer = UnknownTimer(ledger.now, lambda: clock().timestamp())
-    work = Work(settings, ledger, run, timer, ())
+    work = RunContext(settings, ledger, run, timer, ())
     with ready_entries.client_of(url, settings, TOKEN) as client:
-        assert learn(work, client) is None
-        sent = delivered(work, Dispatcher(client))
+        assert resolve_earlier(work, client) is None
+        sent = deliver_ready(work, Dispatcher(client))
         clock.pass_time(pause_s)
-        return account(work, client, sent, fault=None, left=())
+        return reconcile_and_report(work, client, sent, fault=None, left=())
 
 
 def test_a_lost_answer_that_is_judged_too_late_to_be_sent_again_ends_the_run_with_75(tmp_path):

@@ -11,7 +11,7 @@ from ledgers import ledger_in
 
 from loadsheet.cli.watch import _due_s
 from loadsheet.settings import Settings
-from loadsheet.watch import Bell, Ended, Watch, watch
+from loadsheet.watch import WakeEvents, Watch, WatchedRun, watch
 
 FAST = {"settle_s": 0.1, "poll_s": 0.05, "rescan_s": 30}
 
@@ -24,10 +24,10 @@ def test_a_run_takes_place_when_a_file_is_due_and_then_when_the_next_is(tmp_path
         ran.append(time.monotonic() - began)
         if len(ran) == 2:
             os.kill(os.getpid(), signal.SIGTERM)
-        return Ended(0, None)
+        return WatchedRun(0, None)
 
-    with Bell([place], print) as bell:
-        watch([Watch(place, run, lambda: 0, print, due_s=lambda: due.pop(0))], bell)
+    with WakeEvents([place], print) as wake_events:
+        watch([Watch(place, run, lambda: 0, print, due_s=lambda: due.pop(0))], wake_events)
     assert due == []
     assert ran[0] >= 0.3
     assert ran[1] - ran[0] >= 0.2

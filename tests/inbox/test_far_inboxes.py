@@ -15,7 +15,7 @@ from orders import MAPPINGS, write_orders
 from loadsheet import inbox, object_storage
 from loadsheet.cli import invoke
 from loadsheet.inbox import claim, fetch_objects, give_back, is_unchanged, peek, quick_scan, scan
-from loadsheet.ingest import take_in
+from loadsheet.ingest import ingest_files
 from loadsheet.ledger import State, open_ledger
 from loadsheet.ledger.shared.claims import held_claims
 from loadsheet.problems import FolderError, LedgerBusy, SettingsError
@@ -353,7 +353,7 @@ def test_machines_that_share_a_ledger_take_each_object_once(bucket, tmp_path, mo
         while bucket.keys("inbox/"):
             try:
                 with open_ledger(**given) as ledger:
-                    assert take_in(place, ledger, ledger.begin_run(), mappings).fault is None
+                    assert ingest_files(place, ledger, ledger.begin_run(), mappings).fault is None
                     took += 1
             except LedgerBusy:
                 time.sleep(0.01)
@@ -379,7 +379,7 @@ def test_what_a_dead_machine_had_claimed_is_taken_by_the_next(bucket, tmp_path, 
         for candidate in fetch_objects(scan(dead), dead).candidates:
             assert claim(candidate, dead, RUN, theirs)
         place, _ = shared_place(bucket, tmp_path / "next", url)
-        taken = take_in(place, ledger, ledger.begin_run(), usual_mappings())
+        taken = ingest_files(place, ledger, ledger.begin_run(), usual_mappings())
         assert (codes(taken), taken.fault, ledger.queries.count_in(State.READY)) == ([], None, 5)
         assert sorted(kept(ledger)) == ["orders.csv", "packages.csv"]
     assert bucket.keys("inbox/") == []

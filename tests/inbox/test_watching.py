@@ -12,7 +12,7 @@ from inbox_files import RUN, drop, lies_in, settings_in
 
 from loadsheet.inbox import archive, claim, scan
 from loadsheet.problems import ExchangeUnreachable, FolderError, LedgerError, MappingError, Problem, TokenRefused
-from loadsheet.watch import Bell, Ended, Watch, watch
+from loadsheet.watch import WakeEvents, Watch, WatchedRun, watch
 
 FAST = {"settle_s": 0.1, "poll_s": 0.05, "rescan_s": 30, "retry_s": 0.05, "retry_max_s": 0.2}
 
@@ -34,7 +34,7 @@ class Runs:
                 archive(file, self.place, date(2026, 3, 4), RUN)
                 self.taken.append(candidate.name)
         self.look()
-        return Ended(0, None, found.left)
+        return WatchedRun(0, None, found.left)
 
     def look(self):
         if self.enough(self) or time.monotonic() > self.deadline:
@@ -49,8 +49,8 @@ class Runs:
 
 
 def go(place, runs, *, run=None, unfinished=None, **more):
-    with Bell([place], runs.say, **more) as bell:
-        return watch([Watch(place, run or runs, unfinished or runs.unfinished, runs.say)], bell)
+    with WakeEvents([place], runs.say, **more) as wake_events:
+        return watch([Watch(place, run or runs, unfinished or runs.unfinished, runs.say)], wake_events)
 
 
 @pytest.fixture
@@ -113,11 +113,11 @@ def test_polling_can_be_demanded(tmp_path):
 def test_without_any_event_the_rescan_finds_it(tmp_path):
     place = settings_in(tmp_path, **FAST | {"rescan_s": 0.1})
     runs = Runs(place, lambda runs: runs.taken)
-    with Bell([place], runs.say) as bell:
-        bell.listen()
-        bell.ears[0].observer.unschedule_all()  # the system tells nothing any more
+    with WakeEvents([place], runs.say) as wake_events:
+        wake_events.listen()
+        wake_events.listeners[0].observer.unschedule_all()  # the system tells nothing any more
         drop(place, "a.csv")
-        watch([Watch(place, runs, runs.unfinished, runs.say)], bell)
+        watch([Watch(place, runs, runs.unfinished, runs.say)], wake_events)
     assert runs.taken == ["a.csv"]
 
 
@@ -215,7 +215,7 @@ def test_what_may_be_over_by_itself_is_tried_again_and_said_once(place):
         stopped = stops.pop(0)
         if isinstance(stopped, FolderError):
             raise stopped
-        return Ended(75, stopped)
+        return WatchedRun(75, stopped)
 
     go(place, runs, run=run)
     assert runs.taken == ["a.csv"]
@@ -230,7 +230,7 @@ def test_what_is_not_over_by_itself_ends_the_watch(place, error):
 
     def run():
         if isinstance(error, TokenRefused):
-            return Ended(error.exit_code, error)
+            return WatchedRun(error.exit_code, error)
         raise error
 
     with pytest.raises(type(error)):
@@ -264,14 +264,14 @@ def test_a_file_that_is_busy_when_it_is_to_be_taken_is_tried_again(place):
     busy = [Problem("A104", found="a.csv")] * 2
 
     def run():
-        return Ended(0, None, (busy.pop(),)) if busy else runs()
+        return WatchedRun(0, None, (busy.pop(),)) if busy else runs()
 
     go(place, runs, run=run)
     assert runs.taken == ["a.csv"]
 
 
 def test_a_folder_that_is_listened_to_twice_is_no_reason_to_say_anything(place):
-    with Bell([place], print):
+    with WakeEvents([place], print):
         warnings.warn(
             "Callback with id '1' already exists for watch 2. It will be Overwritten.", RuntimeWarning, stacklevel=1
         )
@@ -308,13 +308,13 @@ def test_one_of_several_that_cannot_go_on_leaves_and_the_others_are_served(tmp_p
         drop(places[1], "late.csv")
         raise TokenRefused("the exchange refused the token")
 
-    with Bell(places, said.append) as bell:
+    with WakeEvents(places, said.append) as wake_events:
         watches = [
             Watch(places[0], refused, lambda: 0, said.append, closed.append),
             Watch(places[1], runs, runs.unfinished, runs.say),
         ]
-        assert watch(watches, bell) == signal.SIGTERM
-        assert [ear.settings for ear in bell.ears] == [places[1]]
+        assert watch(watches, wake_events) == signal.SIGTERM
+        assert [listener.settings for listener in wake_events.listeners] == [places[1]]
     assert runs.taken == ["birch.csv", "late.csv"]
     (line,) = said
     assert line.endswith("; this shipper is watched no more (exit code 77), the others are")
@@ -336,9 +336,9 @@ def test_the_last_of_several_that_cannot_go_on_ends_the_watch(tmp_path):
 
     said = []
     errors = [LedgerError("it is damaged"), MappingError("no such column")]
-    with Bell(places, said.append) as bell, pytest.raises(MappingError):
+    with WakeEvents(places, said.append) as wake_events, pytest.raises(MappingError):
         watch(
             [Watch(place, fails(error), lambda: 0, said.append) for place, error in zip(places, errors, strict=True)],
-            bell,
+            wake_events,
         )
     assert len(said) == 1

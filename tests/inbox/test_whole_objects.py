@@ -109,18 +109,18 @@ def test_an_original_is_read_where_it_is_kept(place, tmp_path):
     put("a.csv", CONTENT)
     found = object_storage.look(f"{top}/a.csv")
     for kept_as in (found.address, object_storage.kept_at(found)):
-        assert object_storage.address_kept(kept_as)[0] == found.address
+        assert object_storage.split_kept_as(kept_as)[0] == found.address
         assert object_storage.is_kept(kept_as)
-        assert object_storage.brought(kept_as, settings).read_bytes() == CONTENT
+        assert object_storage.local_copy(kept_as, settings).read_bytes() == CONTENT
     object_storage.remove([found.address])
     assert not object_storage.is_kept(found.address)
     with pytest.raises(FolderError, match="is not there any more"):
-        object_storage.brought(found.address, settings)
+        object_storage.local_copy(found.address, settings)
     here = tmp_path / "here.csv"
     assert not object_storage.is_kept(str(here))
     here.write_bytes(CONTENT)
     assert object_storage.is_kept(str(here))
-    assert object_storage.brought(str(here), settings) == here
+    assert object_storage.local_copy(str(here), settings) == here
 
 
 @pytest.mark.parametrize(

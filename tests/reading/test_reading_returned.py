@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loadsheet.fix_marks import STANDS, FixedEntry, RowMark
+from loadsheet.fix_marks import ORIGINAL_COLUMNS, FixedEntry, RowMark
 from loadsheet.problems import Problem
 from loadsheet.reading.fix_file_tables import Original, as_original, as_originals, first_mark, has_row_marks
 from loadsheet.reading.tables import Native, PlainNumber, Row, Table
@@ -37,7 +37,7 @@ def test_the_original_comes_back_without_what_was_put_beside_it():
     assert table.header == HEADER
     assert table.columns == {"order": 0, "kind": 1, "weight": 2}
     assert table.first_name == "first/a.xlsx"
-    assert table.found == {"format": "xlsx", STANDS: "B, C, D"}
+    assert table.found == {"format": "xlsx", ORIGINAL_COLUMNS: "B, C, D"}
     rows, wrong = taken(fixed([row("A-1", "1:1/1")]))
     assert rows["rows"] == [Row(2, ("A-1", "BOX", "1"))]
     assert wrong == {"rows": {}}
@@ -56,7 +56,7 @@ def test_columns_may_be_moved_added_and_left_out():
     assert table.header == HEADER, "a column that is not there any more is blank"
     assert table.columns == {"weight": 2, "order": 0}
     assert [table.where(2, place).cell for place in range(3)] == ["D2", "", "B2"]
-    assert table.found[STANDS] == "D, -, B"
+    assert table.found[ORIGINAL_COLUMNS] == "D, -, B"
 
 
 def test_a_column_that_the_original_lacked_and_the_mapping_wants_stands_behind():

@@ -12,7 +12,7 @@ from ledgers import HEADER, Ticking, document, drop_of, ledger_in, order, plan, 
 from libreoffice import convert_all
 from reported_runs import House, create, edit_exceptions, night_of_everything, told
 
-from loadsheet.annotations import read_back
+from loadsheet.annotations import import_annotations
 from loadsheet.reconcile import settle
 from loadsheet.reports import write
 from loadsheet.settings import Settings
@@ -72,7 +72,7 @@ def words_come_back(house, path, saved):
     at = path.stat().st_mtime + 5
     shutil.copy(saved, path)
     os.utime(path, (at, at))
-    assert read_back(house.settings, house.ledger) == 2
+    assert import_annotations(house.settings, house.ledger) == 2
     words = {name: remark.value for name, remark in house.ledger.queries.remarks_on([2])[2].items()}
     assert words == {"owner": "Ада", "status": "accepted difference"}
     assert [line["Closed because"] for line in told(house.night(), "Closed")] == ["accepted difference"]

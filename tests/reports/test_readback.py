@@ -7,7 +7,7 @@ import pytest
 from ledgers import Ticking, ledger_in, order, weight_problem
 from reported_runs import House, create, edit_exceptions, told
 
-from loadsheet.annotations import read_back
+from loadsheet.annotations import import_annotations
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def test_words_come_back_with_who_wrote_them_and_when(house):
     path = edit_exceptions(
         report, {"E-1": {"Owner": "Bert", "Reason": "shipper data", "Comment": "asked them, =1+1", "Status": "open"}}
     )
-    assert read_back(house.settings, house.ledger) == 3
+    assert import_annotations(house.settings, house.ledger) == 3
     assert words(house, 1) == {"owner": "Bert", "reason": "shipper data", "comment": "asked them, =1+1"}
     remark = house.ledger.queries.remarks_on([1])[1]["owner"]
     assert remark.who == "Ada Lovelace"
@@ -46,7 +46,7 @@ def _seconds(stamp):
 
 def test_a_workbook_that_nobody_saved_is_not_read(house):
     house.night(wrong(1))
-    assert read_back(house.settings, house.ledger) == 0
+    assert import_annotations(house.settings, house.ledger) == 0
     assert house.ledger.queries.workbooks_read() == {}
 
 
@@ -56,18 +56,18 @@ def test_a_workbook_was_saved_if_it_is_younger_than_the_last_file_of_its_run(hou
     path = edit_exceptions(report, {"E-1": {"Owner": "Bert"}})
     ours = (report.folder / "run.json").stat().st_mtime_ns
     os.utime(path, ns=(ours, ours + later_ns))
-    assert read_back(house.settings, house.ledger) == read
+    assert import_annotations(house.settings, house.ledger) == read
 
 
 def test_a_workbook_is_read_once_for_each_time_it_was_saved(house):
     report = house.night(wrong(1))
     edit_exceptions(report, {"E-1": {"Owner": "Bert"}})
-    assert read_back(house.settings, house.ledger) == 1
+    assert import_annotations(house.settings, house.ledger) == 1
     read = house.ledger.queries.workbooks_read()
     assert list(read) == [f"{house.run.name}/reconciliation.xlsx"]
-    assert read_back(house.settings, house.ledger) == 0
+    assert import_annotations(house.settings, house.ledger) == 0
     edit_exceptions(report, {"E-1": {"Owner": "Carl"}})
-    assert read_back(house.settings, house.ledger) == 1
+    assert import_annotations(house.settings, house.ledger) == 1
     assert words(house, 1) == {"owner": "Carl"}
 
 
@@ -87,32 +87,32 @@ def test_rows_may_be_sorted_filtered_and_inserted(house):
         sheet.column_dimensions["C"].hidden = True
 
     edit_exceptions(report, change)
-    read_back(house.settings, house.ledger)
+    import_annotations(house.settings, house.ledger)
     assert (words(house, 3), words(house, 2), words(house, 1)) == ({"owner": "Bert"}, {"comment": "4711"}, {})
 
 
 def test_an_old_workbook_says_only_what_was_changed_in_it(house):
     first = house.night(wrong(1, 2))
     edit_exceptions(first, {"E-1": {"Owner": "Ada"}})
-    read_back(house.settings, house.ledger)
+    import_annotations(house.settings, house.ledger)
     second = house.night()
     edit_exceptions(second, {"E-1": {"Owner": "Bert"}})
-    read_back(house.settings, house.ledger)
+    import_annotations(house.settings, house.ledger)
     house.night()
     edit_exceptions(first, {"E-2": {"Comment": "late word"}})  # Ada still stands beside E-1 there
-    read_back(house.settings, house.ledger)
+    import_annotations(house.settings, house.ledger)
     assert words(house, 2) == {"comment": "late word"}
     assert words(house, 1) == {"owner": "Bert"}
     edit_exceptions(second, {"E-1": {"Owner": "Ada"}})  # as it was written there
-    read_back(house.settings, house.ledger)
+    import_annotations(house.settings, house.ledger)
     assert words(house, 1) == {"owner": "Ada"}
 
 
 def test_what_is_emptied_is_taken_back(house):
     edit_exceptions(house.night(wrong(1)), {"E-1": {"Owner": "Ada", "Comment": "x"}})
-    read_back(house.settings, house.ledger)
+    import_annotations(house.settings, house.ledger)
     edit_exceptions(house.night(), {"E-1": {"Owner": None}})
-    assert read_back(house.settings, house.ledger) == 1
+    assert import_annotations(house.settings, house.ledger) == 1
     assert words(house, 1) == {"owner": "", "comment": "x"}
 
 
@@ -123,10 +123,10 @@ def test_a_workbook_that_cannot_be_read_is_no_error_and_is_read_later(house):
     path.write_bytes(whole[: len(whole) // 2])  # half saved
     os.utime(path, (saved + 5, saved + 5))
     (report.folder / "~$reconciliation.xlsx").write_bytes(b"lock")
-    assert read_back(house.settings, house.ledger) == 0
+    assert import_annotations(house.settings, house.ledger) == 0
     path.write_bytes(whole)
     os.utime(path, (saved + 9, saved + 9))
-    assert read_back(house.settings, house.ledger) == 1
+    assert import_annotations(house.settings, house.ledger) == 1
 
 
 @pytest.mark.parametrize("spoil", ["no sheet", "no heading", "no hidden column"])
@@ -141,7 +141,7 @@ def test_a_workbook_of_another_shape_loses_nothing(house, spoil):
             sheet.delete_cols(25)
 
     edit_exceptions(house.night(wrong(1)), change)
-    read_back(house.settings, house.ledger)
+    import_annotations(house.settings, house.ledger)
     assert len(house.ledger.queries.workbooks_read()) == 1  # it is not opened again until it is saved again
     assert words(house, 1) == ({"owner": "Ada"} if spoil == "no hidden column" else {})
 
@@ -153,4 +153,4 @@ def test_the_second_workbook_of_a_run_is_read_too(house):
     second = house.again(held=[order(9)])
     lock.unlink()
     edit_exceptions(second, {"E-1": {"Owner": "Ada"}}, name="reconciliation_2.xlsx")
-    assert read_back(house.settings, house.ledger) == 1
+    assert import_annotations(house.settings, house.ledger) == 1

@@ -14,7 +14,7 @@ from loadsheet.cli.connections import exchange_client
 from loadsheet.cli.ledger_access import held_ledger
 from loadsheet.dispatch import UnknownTimer
 from loadsheet.fix_marks import ROW_COLUMN
-from loadsheet.ingest import take_in
+from loadsheet.ingest import ingest_files
 from loadsheet.mapping import load_folder
 from loadsheet.reports.fix_workbook.write import Fixes, is_to_fix
 from loadsheet.settings import Settings
@@ -59,11 +59,11 @@ class House:
         mappings = self._mappings()
         with held_ledger(settings) as ledger, exchange_client(settings) as client:
             run = ledger.begin_run()
-            work = stages.Work(settings, ledger, run, UnknownTimer(ledger.now))
-            stages.learn(work, client)
-            taken = take_in(settings, ledger, run, mappings)
+            work = stages.RunContext(settings, ledger, run, UnknownTimer(ledger.now))
+            stages.resolve_earlier(work, client)
+            taken = ingest_files(settings, ledger, run, mappings)
             assert taken.fault is None, taken.fault
-            assert stages.delivered(work, stages.Dispatcher(client)).stopped is None
+            assert stages.deliver_ready(work, stages.Dispatcher(client)).stopped is None
             ledger.end_run(run, exit_code=0, summary={})
             queries = ledger.queries
             drops = [drop for drop in queries.drops_of(run) if drop.run == run.name]

@@ -10,7 +10,7 @@ from orders import MAPPINGS
 
 from loadsheet.contract import Assumptions
 from loadsheet.inbox import claim, quick_scan, scan
-from loadsheet.ingest import take_in
+from loadsheet.ingest import ingest_files
 from loadsheet.ledger import open_ledger
 from loadsheet.mapping import load_folder
 from loadsheet.settings import Settings
@@ -122,4 +122,4 @@ def taking(place, deed=lambda _what: None):
     """The ledger, and what one intake says."""
     with open_ledger(place.database_url) as ledger:
         run = ledger.begin_run()
-        yield ledger, take_in(place, Meddled(ledger, deed), run, usual_mappings())
+        yield ledger, ingest_files(place, Meddled(ledger, deed), run, usual_mappings())

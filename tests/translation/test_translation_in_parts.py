@@ -23,7 +23,7 @@ from sqlalchemy import select
 
 from loadsheet import run_log, translation
 from loadsheet.contract import Assumptions
-from loadsheet.ingest import take_in
+from loadsheet.ingest import ingest_files
 from loadsheet.ledger.schema import drops, entries, events, files, ignored, mappings, tables
 from loadsheet.mapping import load_folder, route
 from loadsheet.mapping.documents import Document
@@ -65,7 +65,7 @@ class House:
         loaded = loaded_from(self.settings.mappings)
         with ledger_at(self.url, Ticking()) as ledger:
             run = ledger.begin_run()
-            yield ledger, take_in(self.settings, ledger, run, loaded)
+            yield ledger, ingest_files(self.settings, ledger, run, loaded)
 
     def known(self):
         """Every row of the ledger after one intake, but for times and folders."""

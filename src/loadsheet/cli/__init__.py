@@ -130,7 +130,7 @@ def invoke(words: list[str], *, clock: Callable[[], datetime] | None = None) -> 
 
 def _say_on_stderr(text: str) -> None:
     journal = sys.modules.get("loadsheet.run_log")  # if nobody has loaded it, stderr speaks no JSON
-    if journal is None or not journal.speaks(f"loadsheet: {text}"):
+    if journal is None or not journal.say_as_json(f"loadsheet: {text}"):
         click.echo(printable(f"loadsheet: {text}"), err=True)
 
 

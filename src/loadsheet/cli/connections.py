@@ -1,4 +1,4 @@
-"""How a command reaches the ledger and the exchange that its settings name."""
+"""How a command reaches the exchange that its settings name; and the files in a shared inbox that belong to no shipper."""
 
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
@@ -40,8 +40,8 @@ def exchange_client(settings: Settings) -> Iterator[Client]:
 
 @contextmanager
 def dispatcher_for(settings: Settings, stopping: Sequence[int] | None = None) -> Iterator[Dispatcher]:
-    """What a run sends with: where others share the ledger, at the pace that all who send to the exchange share. Whoever handles signals
-    himself passes `stopping`, which is filled when one asks to stop. Raises SettingsError.
+    """The dispatcher of a run; with a shared ledger it uses the shared rate. A caller with its own signal handlers passes `stopping`, the
+    signals received so far. Raises SettingsError.
     """
     if not settings.is_shared:
         with exchange_client(settings) as client:
@@ -55,7 +55,7 @@ def dispatcher_for(settings: Settings, stopping: Sequence[int] | None = None) ->
 
 
 def check_exchange(settings: Settings) -> None:
-    """Raise SettingsError for an exchange that only one of the processes that share a ledger could reach."""
+    """Raise SettingsError if the ledger is shared but the exchange is embedded, which only one process can reach."""
     if settings.is_shared and settings.exchange == EMBEDDED:
         message = (
             "exchange: the embedded one lives in a single process, and a ledger on PostgreSQL is shared by several"
@@ -64,8 +64,8 @@ def check_exchange(settings: Settings) -> None:
 
 
 def say_strays(config: Path | None, shippers: Mapping[str, Settings | SettingsError]) -> None:
-    """Say which files lie in the inbox of all, outside of the folders of these shippers: nobody takes them. The folder of one whose
-    settings are wrong is taken to be where it would be by its name.
+    """Report the files in the shared inbox that lie outside of the shippers' folders: no run takes them. A shipper with wrong settings counts
+    with its default folder.
     """
     try:
         shared = Settings.load(config)

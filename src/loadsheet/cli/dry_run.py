@@ -1,7 +1,7 @@
 """`loadsheet run --dry-run`: what a run would take, and what would become of it; nothing is claimed, planned, sent or written.
 
-Owns: the words for it. The files are found as a run finds them, read and mapped as `check` does it, and judged by what the ledger knows;
-the exchange is not asked, so what is unknown stays so.
+Owns: the text of the forecast. Files are found like in a run, read and mapped like in `check`, and compared with the ledger. The exchange
+is not asked, so unknown outcomes stay unknown.
 """
 
 import tempfile
@@ -19,7 +19,7 @@ from loadsheet import inbox, ingest
 from loadsheet.cli.check import describe_cause, unclaimed
 from loadsheet.cli.ledger_access import ledger_to_read
 from loadsheet.contract import SENDING_ORDER
-from loadsheet.fix_files import FixFile, Opened, recognise
+from loadsheet.fix_files import FixFile, OpenedDrop, recognise
 from loadsheet.ledger import Ledger, State, open_ledger
 from loadsheet.ledger.forecast import Forecaster
 from loadsheet.ledger.moved import refuse_beside_a_file
@@ -46,7 +46,7 @@ _WORDS = {
 
 
 class DryRunResult(NamedTuple):
-    """What a dry run says: the exit code that a run of nothing else would have, sentences, JSON, and remarks for whoever looks on."""
+    """The result of a dry run: the exit code that a run would have, lines, JSON, and warnings for stderr."""
 
     exit_code: int
     lines: tuple[str, ...]
@@ -56,7 +56,7 @@ class DryRunResult(NamedTuple):
 
 @dataclass(slots=True)
 class _Collected:
-    """What was foreseen so far."""
+    """What the forecast has collected so far."""
 
     drops: list[dict[str, Any]] = field(default_factory=list)
     aside: dict[str, Problem] = field(default_factory=dict)
@@ -66,7 +66,7 @@ class _Collected:
 
 
 def forecast_run(settings: Settings) -> DryRunResult:
-    """What a run would do now. Raises MappingError, FolderError and LedgerError."""
+    """Forecast what a run would do now. Raises MappingError, FolderError and LedgerError."""
     mappings = load_folder(settings.mappings, settings.assumptions)
     collected = _Collected()
     with _ledger(settings) as ledger, tempfile.TemporaryDirectory(prefix="loadsheet-") as folder:
@@ -74,19 +74,19 @@ def forecast_run(settings: Settings) -> DryRunResult:
         seen = inbox.peek(settings) if settings.inbox_address or settings.inbox.exists() else inbox.Scan(())
         seen = inbox.fetch_objects(seen, settings.model_copy(update={"state": Path(folder)}))
         by_name = {candidate.name: candidate for candidate in seen.candidates}
-        returns = recognise(seen.candidates, ledger.queries, mappings, settings)
-        names = [name for name in by_name if not returns.holds(name)]
+        fix_files = recognise(seen.candidates, ledger.queries, mappings, settings)
+        names = [name for name in by_name if not fix_files.holds(name)]
         routes = ingest.routes_of(names, by_name, mappings, ledger.queries, settings)
         collected.left += [
             *ingest.overdue(settings, by_name, routes),
             *ingest.waiting_for_mappings(mappings, routes),
             *seen.left,
         ]
-        collected.aside |= {**returns.refused, **routes.unmapped, **routes.ambiguous}
-        complete = [*routes.complete, *(fix.route for fix in returns.files.values())]
+        collected.aside |= {**fix_files.refused, **routes.unmapped, **routes.ambiguous}
+        complete = [*routes.complete, *(fix.route for fix in fix_files.files.values())]
         forecaster = ledger.forecaster()
         for chosen in sorted(complete, key=lambda chosen: SENDING_ORDER.index(chosen.mapping.operation.name)):
-            fix = returns.files.get(next(iter(chosen.files.values())))
+            fix = fix_files.files.get(next(iter(chosen.files.values())))
             opened = _opener(chosen, fix, by_name, ledger, settings)
             _forecast_route(chosen, opened, forecaster, collected, settings)
         already = {state.value: ledger.queries.count_in(state) for state in (State.READY, State.UNKNOWN)}
@@ -95,7 +95,7 @@ def forecast_run(settings: Settings) -> DryRunResult:
 
 @contextmanager
 def _ledger(settings: Settings) -> Iterator[Ledger]:
-    """The ledger, for reading; where there is none yet, an empty one that is gone afterwards."""
+    """The ledger for reading; a temporary empty one if there is none yet."""
     if is_there(settings.database_url):
         with ledger_to_read(settings) as ledger:
             yield ledger
@@ -111,20 +111,20 @@ def _ledger(settings: Settings) -> Iterator[Ledger]:
 
 def _opener(
     chosen: Route, fix: FixFile | None, by_name: dict[str, inbox.Candidate], ledger: Ledger, settings: Settings
-) -> Callable[[], Opened]:
+) -> Callable[[], OpenedDrop]:
     names = [*dict.fromkeys(chosen.files.values())]
     files = [unclaimed(name, by_name[name].path) for name in names]
-    return lambda: ingest.opened(chosen, fix, files, ledger.queries, settings)
+    return lambda: ingest.open_drop(chosen, fix, files, ledger.queries, settings)
 
 
 def _forecast_route(
     chosen: Route,
-    opened: Callable[[], Opened],
+    opened: Callable[[], OpenedDrop],
     forecaster: Forecaster,
     collected: _Collected,
     settings: Settings,
 ) -> None:
-    """What would become of the files of one route."""
+    """Forecast the files of one route."""
     mapping, names = chosen.mapping, [*dict.fromkeys(chosen.files.values())]
     states: Counter[str] = Counter()
     notation_check = NotationCheck()
@@ -134,7 +134,7 @@ def _forecast_route(
         now = datetime.now(UTC)
         translated = translate(mapping, counted.tables, now=now)
         looked_at = ingest.far_dates(settings, now).watch(translated, mapping.lineage, drop.tables)
-        made = drop.naming(notation_check.watch(looked_at))
+        made = drop.with_fixed_entries(notation_check.watch(looked_at))
         documents = (one for one in made if isinstance(one, Document))
         for document, verdict in forecaster.verdicts(documents, changed=mapping.changed):
             waits = verdict.waits is Waits.PARENT

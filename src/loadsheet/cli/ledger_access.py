@@ -1,4 +1,4 @@
-"""How a command opens the ledger that its settings name, to read or to hold it; who holds it; and what time it is for the command."""
+"""Access to the ledger of the settings: open it for reading, hold it for changes, find out who holds it; and the clock of a command."""
 
 import os
 import socket
@@ -15,12 +15,12 @@ from loadsheet.settings import Settings
 
 
 def ledger_to_read(settings: Settings) -> AbstractContextManager[Ledger]:
-    """The ledger of the settings, only to be read: a run may be under way meanwhile. Raises what `open_ledger` raises."""
+    """The ledger of the settings, for reading only: a run may be in progress. Raises what `open_ledger` raises."""
     return open_ledger(settings.database_url, clock=clock(), exclusive=False, state=settings.state)
 
 
 def clock() -> Clock:
-    """What tells this command the time: the present moment in UTC, or what `invoke` was given."""
+    """The clock of this command: the one given to `invoke`, else the current time in UTC."""
     ctx = click.get_current_context(silent=True)
     given: Clock | None = ctx.find_root().obj if ctx else None
     return given or utc_now
@@ -28,7 +28,7 @@ def clock() -> Clock:
 
 @contextmanager
 def held_ledger(settings: Settings) -> Iterator[Ledger]:
-    """The ledger of the settings, for this process alone. Raises what `open_ledger` raises."""
+    """The ledger of the settings, held by this process alone. Raises what `open_ledger` raises."""
     held = open_ledger(
         settings.database_url,
         clock=clock(),
@@ -42,8 +42,8 @@ def held_ledger(settings: Settings) -> Iterator[Ledger]:
 
 
 def holder_of_file(path: Path) -> str:
-    """Who says to hold the ledger in a file and lives (empty: nobody), without asking for the lock: a run that begins now must not meet
-    us there.
+    """The live process that holds the ledger in a file, as text (empty: none). Does not try the lock: a run that begins now must not be
+    blocked by us.
     """
     try:
         told = Path(f"{path}.holder").read_text(encoding="utf-8")
@@ -56,7 +56,7 @@ def holder_of_file(path: Path) -> str:
 
 
 def holder_of(settings: Settings) -> str:
-    """Who holds the ledger of the settings and lives, in words; empty if nobody does. Raises LedgerGone if its server cannot be reached."""
+    """The live process that holds the ledger of the settings, as text; empty if none does. Raises LedgerGone if the server is unreachable."""
     if not settings.is_shared:
         return holder_of_file(file_of(settings.database_url))
     from loadsheet.ledger.server import look  # noqa: PLC0415 (needed where a ledger is shared)

@@ -1,4 +1,4 @@
-"""Options that several commands share, and how they become settings: those that all share, or those of one shipper."""
+"""Options that several commands share, and how they become settings, for all or for one shipper."""
 
 import os
 from collections.abc import Callable, Iterable, Mapping
@@ -18,12 +18,12 @@ WORST_FIRST = (70, 78, 77, 75, 65, 1)
 
 _FOLDER = click.Path(file_okay=False, path_type=Path)
 
-_SHIPPER = "loadsheet.shipper"  # where the option is kept: commands need not hand it on
-_OF_ONE = frozenset({"inbox", "outbox", "state", "exchange"})  # settings that a shipper has of its own
+_SHIPPER = "loadsheet.shipper"  # where the option is stored: commands need not pass it on
+_OF_ONE = frozenset({"inbox", "outbox", "state", "exchange"})  # settings that differ by shipper
 
 
 class Target(click.Path):
-    """What a command writes. Folders that are missing on the way to it are made."""
+    """The file or folder that a command writes. Missing parent folders are created."""
 
     def __init__(self, *, dir_okay: bool = False) -> None:
         super().__init__(dir_okay=dir_okay, path_type=Path)
@@ -111,10 +111,10 @@ def load(config: Path | None, **given: Any) -> Settings:
 
 
 def load_each(config: Path | None, **given: Any) -> dict[str, Settings | SettingsError]:
-    """The settings of the shipper that is named, else of every one that is declared, by name (empty where none is declared), or what
-    is wrong with them; with several, nobody is harmed by another's.
+    """The settings of the named shipper, else of every declared one, by name (empty where none is declared). With several, wrong settings
+    of one are returned as its SettingsError.
 
-    Raises SettingsError for what is wrong with all, and click.UsageError if folders or the exchange are given for several.
+    Raises SettingsError for errors that concern all, and click.UsageError if folders or the exchange are given for several.
     """
     names = (shipper_given(),) if shipper_given() else shippers_in(config) or ("",)
     if len(names) > 1 and (one := [name for name in (*sorted(_OF_ONE), "mappings") if given.get(name) is not None]):
@@ -133,12 +133,12 @@ def _settings_or_error(config: Path | None, name: str, given: dict[str, Any]) ->
 
 
 def serves_all(found: Mapping[str, object]) -> bool:
-    """Whether what `load_each` found are all shippers that are declared, and there are some."""
+    """Whether `load_each` returned all declared shippers, and there are some."""
     return bool(next(iter(found))) and not shipper_given()
 
 
 def settings_or_raise(settings: Settings | SettingsError) -> Settings:
-    """Settings that can be worked with. Raises what is wrong with them."""
+    """The settings; raises the SettingsError if that is what was loaded."""
     if isinstance(settings, SettingsError):
         raise settings
     return settings

@@ -41,7 +41,7 @@ def print_table(heads: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
 
 def say(text: str) -> None:
     """A line for the person in front of the screen, on stderr."""
-    if not run_log.speaks(text):  # then it is a line like the others there
+    if not run_log.say_as_json(text):  # then it is a line like the others there
         click.echo(printable(text), err=True)
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import click
 
 from loadsheet import reconcile, reports
-from loadsheet.annotations import read_back, unread
+from loadsheet.annotations import import_annotations, unread_workbooks
 from loadsheet.cli.connections import exchange_client
 from loadsheet.cli.ledger_access import held_ledger, ledger_to_read
 from loadsheet.cli.options import CONFIG, EXCHANGE, JSON, OUTBOX, STATE, load, together
@@ -141,14 +141,14 @@ def _keep_annotations(settings: Settings, ledger: Ledger, folder: str) -> None:
     if not _unread_annotations(folder, settings, ledger):
         return
     with held_ledger(settings) as ours:
-        read_back(settings, ours)
+        import_annotations(settings, ours)
         for name in _unread_annotations(folder, settings, ours):
             text = f"{shown(settings.outbox / name)} was saved by somebody and cannot be read now"
             raise FolderError(f"{text}; nothing was written: close it, or move it away, and try again")
 
 
 def _unread_annotations(folder: str, settings: Settings, ledger: Ledger) -> list[str]:
-    return [name for name in unread(settings, ledger) if name.startswith(f"{folder}/")]
+    return [name for name in unread_workbooks(settings, ledger) if name.startswith(f"{folder}/")]
 
 
 def _write(

@@ -1,6 +1,6 @@
 """`loadsheet run`: everything that is finished in the inbox, once; of every shipper, one after the other, where several are declared.
 
-Owns: what a run says, and to which exit code the runs of several shippers add up. One shipper's failure stops no other.
+Owns: what a run prints, and the exit code of several shippers' runs together. A failure of one shipper stops no other.
 """
 
 import signal
@@ -50,7 +50,7 @@ _NEEDS_SOMEONE = (1, 65)
 
 
 class ShipperOutcome(NamedTuple):
-    """What a shipper's run came to: its exit code, its sentences, its JSON (none if it broke), and why it broke or stopped."""
+    """The outcome of one shipper's run: exit code, lines, JSON (empty if it failed), and the reason why it failed or stopped."""
 
     exit_code: int
     lines: tuple[str, ...] = ()
@@ -62,7 +62,7 @@ Show = Callable[[ShipperOutcome], None]
 
 
 class OutputOptions(NamedTuple):
-    """How a run speaks."""
+    """What a run prints, and which exit codes it gives."""
 
     as_json: bool
     exit_zero: bool
@@ -147,7 +147,7 @@ def _run_each(
     action: Action,
     output: OutputOptions,
 ) -> int:
-    """The same for several shippers, each for itself."""
+    """Run several shippers, each for itself; returns the worst exit code."""
     outcomes: dict[str, ShipperOutcome] = {}
     for name, settings in found.items():
         outcome = outcomes[name] = _run_isolated(settings, lambda settings: action(settings, output, _show_nothing))
@@ -170,7 +170,7 @@ def _run_each(
 
 
 def _run_isolated(settings: Settings | SettingsError, action: Callable[[Settings], ShipperOutcome]) -> ShipperOutcome:
-    """What one shipper's run comes to, also if it breaks."""
+    """Run one shipper; an exception becomes an outcome with its exit code."""
     why: list[str] = []
     outcome: list[ShipperOutcome] = []
 
@@ -183,7 +183,7 @@ def _run_isolated(settings: Settings | SettingsError, action: Callable[[Settings
 
 
 def _show_nothing(_outcome: ShipperOutcome) -> None:
-    """What is told of one of several shippers is shown when its run is over."""
+    """Print nothing: with several shippers, each outcome is printed when its run is over."""
 
 
 def _run_shipper(settings: Settings, output: OutputOptions, show: Show) -> ShipperOutcome:
@@ -203,7 +203,7 @@ def _run_shipper(settings: Settings, output: OutputOptions, show: Show) -> Shipp
 def _outcome(
     settings: Settings, output: OutputOptions, result: Result, lines: tuple[str, ...], left_ready: Sequence[int]
 ) -> ShipperOutcome:
-    """What is told of a run on stdout; what belongs to stderr is said."""
+    """The outcome of a run for stdout; prints what belongs on stderr."""
     silent = (output.quiet or settings.quiet) and not output.verbose and not result.exit_code
     for problem in result.left:
         if not silent:
@@ -220,7 +220,7 @@ def _outcome(
 
 
 def _stop_reason(stopped: LoadsheetError | None, settings: Settings) -> str:
-    """Why a run ended early and what to do, in words; empty if it did not."""
+    """Why a run ended early and what to do; empty if it did not."""
     if isinstance(stopped, TokenRefused) and settings.exchange != EMBEDDED:
         todo = f"replace the token ({source(settings)}), and run again"
         return f"{stopped.found}; what was not sent is still ready: {todo}"
@@ -247,8 +247,8 @@ def _dry_run(settings: Settings, output: OutputOptions, show: Show) -> ShipperOu
 
 @contextmanager
 def _terminable() -> Iterator[None]:
-    """SIGTERM ends a run as Ctrl-C does: what is held is let go, and the exit code is 143. While calls are under way, it waits for
-    them (see `dispatch.sending`).
+    """SIGTERM ends a run like Ctrl-C: locks are released and the exit code is 143. Calls in progress are finished first (see
+    `dispatch.sending`).
     """
     if threading.current_thread() is not threading.main_thread():
         yield

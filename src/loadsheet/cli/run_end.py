@@ -1,6 +1,6 @@
-"""What a run came to in the end: ledger, `run.json` and exit code say the same of it.
+"""The end of a run: ledger, `run.json` and exit code agree.
 
-Owns: that what fails after the end of a run was recorded is recorded as well, whatever it is.
+Owns: recording failures that happen after the end of the run was recorded.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,7 +13,7 @@ from loadsheet import reports
 from loadsheet.cli import exit_code_of
 from loadsheet.cli.ledger_access import clock
 from loadsheet.cli.output import say
-from loadsheet.internal_errors import isolated, listed
+from loadsheet.internal_errors import fault_summary, isolated
 from loadsheet.ledger import Ledger
 from loadsheet.operations.retention import keep
 from loadsheet.problems import LoadsheetError
@@ -25,8 +25,8 @@ _ELSE = "what comes after the end of the run"
 
 
 class RunEnd:
-    """While one run ends: `result` is what ledger and `run.json` say of it, as soon as its end is recorded. `ledger` opens the ledger for
-    changes. What ends the block afterwards is recorded, and goes on.
+    """The context in which a run ends. `result` is the recorded result, None before the end is recorded. `ledger` opens the ledger for
+    changes. An exception that leaves the block later is recorded and raised on.
     """
 
     def __init__(self, settings: Settings, ledger: Callable[[], AbstractContextManager[Ledger]]) -> None:
@@ -43,8 +43,8 @@ class RunEnd:
             self._record(self.result, ended)
 
     def archive_and_purge(self, ledger: Ledger, result: Result) -> Result:
-        """After the end of the run, while its ledger is held: its capsule, and what is older than the settings want it kept. Returns what
-        the run came to with that.
+        """After the end of the run, while its ledger is held: write its capsule and remove what is past retention. Returns the result with
+        what failed in that.
         """
         self.result = result
         faults: dict[str, str] = {}
@@ -55,13 +55,13 @@ class RunEnd:
         return result.without(faults)
 
     def correct_if_changed(self, result: Result) -> Result:
-        """Say and record what the run came to after all, if that is not what is recorded. Returns it, with the reports that tell it."""
+        """Report and record the result if it differs from the recorded one. Returns it with the corrected reports."""
         before = self.result
         if before is None or (before.exit_code, before.undone) == (result.exit_code, result.undone):
             return result
         news = {what: why for what, why in result.undone.items() if what not in before.undone}
         run = result.reports.summary.run
-        say(f"loadsheet: run {run} is recorded; a fault of our own kept this from being done: {listed(news)}")
+        say(f"loadsheet: run {run} is recorded; a fault of our own kept this from being done: {fault_summary(news)}")
         return self._record(before, result)
 
     def _record(self, before: Result, result: Result) -> Result:
@@ -76,7 +76,7 @@ class RunEnd:
 
 @contextmanager
 def _report_failure(where: str, before: Result) -> Iterator[None]:
-    """Say it if what a run came to cannot be recorded there."""
+    """Report it if the result of a run cannot be recorded there."""
     why: dict[str, str] = {}
     try:
         with isolated(where, why):

@@ -1,6 +1,6 @@
 """`loadsheet watch`: runs whenever files are finished, until it is stopped; for all shippers in one process, where several are declared.
 
-Owns: what is held for each shipper, and that what ends the watch of one ends no other.
+Owns: the resources held for each shipper. An error that ends the watch of one shipper ends no other.
 """
 
 import signal
@@ -38,7 +38,7 @@ from loadsheet.cluster import enqueue
 from loadsheet.cluster.timetable import SharedTimetable, Timetable
 from loadsheet.file_modes import write_privately
 from loadsheet.inbox import make_inbox
-from loadsheet.internal_errors import listed
+from loadsheet.internal_errors import fault_summary
 from loadsheet.ledger import Ledger, State
 from loadsheet.ledger.postgres_opening import make, who
 from loadsheet.mapping import load_folder
@@ -50,7 +50,7 @@ from loadsheet.reports import RunSummary
 from loadsheet.settings import Settings
 from loadsheet.settings.places import shown as place_shown
 from loadsheet.stages import Dispatcher, Result
-from loadsheet.watch import Bell, Ended, Watch
+from loadsheet.watch import WakeEvents, Watch, WatchedRun
 from loadsheet.watch import watch as run_watches
 
 INTERRUPTED = 130
@@ -91,21 +91,21 @@ def watch(
             name: _hold_or_report(name, settings, stack, several=len(found) > 1) for name, settings in found.items()
         }
         missing = {name: one for name, one in held.items() if isinstance(one, int)}
-        codes = list(missing.values())  # of the shippers that are not watched, or no more
+        codes = list(missing.values())  # of the shippers that are not watched (any more)
         if len(missing) == len(held):
             return worst_exit_code(codes)
         board = stack.enter_context(monitoring.serve_status(_shared(config, found), say))
         for name, code in missing.items():
             board.ended(name, code, "it is not watched")
         mine = [one for one in held.values() if isinstance(one, _HeldShipper)]
-        bell = stack.enter_context(Bell([one.settings for one in mine], _warn))
-        context = _WatchContext(board, as_json, several=len(found) > 1, codes=codes, stopping=bell.signals)
+        wake_events = stack.enter_context(WakeEvents([one.settings for one in mine], _warn))
+        context = _WatchContext(board, as_json, several=len(found) > 1, codes=codes, stopping=wake_events.signals)
         watches = [_watch(one, context) for one in mine]
         say(f"watching {', '.join(place_shown(one.settings.inbox) for one in watches)}")
         if serves_all(found):
             say_strays(config, found)
         try:
-            stopped_by = run_watches(watches, bell, on_turn=board.checked)
+            stopped_by = run_watches(watches, wake_events, on_turn=board.checked)
         except LoadsheetError as error:
             if not codes:
                 raise
@@ -116,7 +116,7 @@ def watch(
 
 
 class _WatchContext(NamedTuple):
-    """What the watches of all shippers share; `stopping` holds the signals that ask to stop, as they come."""
+    """What the watches of all shippers share; `stopping` holds the signals received so far."""
 
     board: monitoring.WatchStatus
     as_json: bool
@@ -126,14 +126,14 @@ class _WatchContext(NamedTuple):
 
 
 def _shared(config: Path | None, found: Mapping[str, Settings | SettingsError]) -> Settings:
-    """The settings of what there is once for all shippers."""
+    """The settings of what all shippers share."""
     (first, *more) = found.values()
     return Settings.load(config) if more or isinstance(first, SettingsError) else first
 
 
 class _HeldShipper(NamedTuple):
-    """What is held for one shipper, until `stack` is closed, and the runs that are due there by a schedule. Where others share the ledger,
-    each run has a dispatcher of its own (None).
+    """The resources held for one shipper until `stack` is closed, and its timetable. With a shared ledger each run makes its own dispatcher
+    (None here).
     """
 
     settings: Settings
@@ -147,7 +147,7 @@ class _HeldShipper(NamedTuple):
 def _hold_or_report(
     name: str, settings: Settings | SettingsError, stack: ExitStack, *, several: bool
 ) -> _HeldShipper | int:
-    """What is held for one shipper. If it cannot be had and there are others, that is said, and what comes back is an exit code."""
+    """Open the resources of one shipper. If that fails and there are other shippers, report it and return the exit code."""
     if not several:
         return _hold(settings_or_raise(settings), stack, _warn)
     held: list[_HeldShipper] = []
@@ -167,7 +167,7 @@ def _hold_or_report(
 
 
 def _hold(settings: Settings, stack: ExitStack, warn: Callable[[str], None]) -> _HeldShipper:
-    for broken in load_folder(settings.mappings, settings.assumptions).broken:  # said at once, not by the first run
+    for broken in load_folder(settings.mappings, settings.assumptions).broken:  # reported at once, not by the first run
         warn(str(broken.problem))
     make_inbox(settings)
     ledger = stack.enter_context(_ledger(settings))
@@ -179,8 +179,8 @@ def _hold(settings: Settings, stack: ExitStack, warn: Callable[[str], None]) -> 
 
 
 def _ledger(settings: Settings) -> AbstractContextManager[Ledger]:
-    """The ledger for as long as the watch lasts; one that others share only to be read: each run holds it for itself, and others may run
-    between two of ours.
+    """The ledger for the lifetime of the watch. A shared ledger is only read here: each run holds it for itself, and other processes may run
+    in between.
     """
     if not settings.is_shared:
         return held_ledger(settings)
@@ -208,15 +208,15 @@ def _watch(held: _HeldShipper, context: _WatchContext) -> Watch:
 
 
 def _due_s(settings: Settings, ledger: Ledger) -> float | None:
-    """In how many seconds the first file is due after the last look: the run after it finds out that it is late."""
+    """Seconds until the next expected file is due, from the last check on. The run after that reports it if it is late."""
     now, (_, looked) = clock()(), ledger.queries.looks()
     due = next_due(settings, datetime.fromisoformat(looked) if looked else now)
     return None if due is None else (due - now).total_seconds()
 
 
-def _run_isolated(held: _HeldShipper, context: _WatchContext) -> Ended:
-    """One run of one of several shippers: a fault of ours in it ends the watch of this one only."""
-    ended: list[Ended] = []
+def _run_isolated(held: _HeldShipper, context: _WatchContext) -> WatchedRun:
+    """One run of one of several shippers: an internal error ends the watch of this shipper only."""
+    ended: list[WatchedRun] = []
     why: list[str] = []
 
     def do() -> int:
@@ -231,12 +231,12 @@ def _run_isolated(held: _HeldShipper, context: _WatchContext) -> Ended:
     raise error
 
 
-def _run_once(held: _HeldShipper, context: _WatchContext) -> Ended:
+def _run_once(held: _HeldShipper, context: _WatchContext) -> WatchedRun:
     settings = held.settings
     board, began = context.board, clock()()
     if settings.is_shared and enqueue.enqueue_run(settings, began):
         held.timetable.record_run(began)
-        return Ended(0, None, queued=True)
+        return WatchedRun(0, None, queued=True)
     if late := held.timetable.late():
         prefix = f"{settings.shipper}: " if context.several else ""
         say(f"{prefix}catching up: {late}")
@@ -247,14 +247,14 @@ def _run_once(held: _HeldShipper, context: _WatchContext) -> Ended:
         result = end.correct_if_changed(result)
         _print_run(settings, result, context)
     if result.undone:
-        board.ended(settings.shipper, result.exit_code, listed(result.undone))
+        board.ended(settings.shipper, result.exit_code, fault_summary(result.undone))
     stopped = result.stopped
-    if isinstance(stopped, ReportsIncomplete):  # what was sent is recorded: no reason to watch no more
+    if isinstance(stopped, ReportsIncomplete):  # what was sent is recorded: the watch goes on
         say(f"loadsheet: {stopped}")
         stopped = None
     if stopped is None:
         held.timetable.record_run(began)
-    return Ended(result.exit_code, stopped, result.left)
+    return WatchedRun(result.exit_code, stopped, result.left)
 
 
 def _print_run(settings: Settings, result: Result, context: _WatchContext) -> None:
@@ -279,13 +279,13 @@ def _run_pipeline(held: _HeldShipper, context: _WatchContext, end: RunEnd) -> Re
 
 
 def _ledger_for_corrections(held: _HeldShipper) -> AbstractContextManager[Ledger]:
-    """The ledger for what a run came to after all."""
+    """The ledger for corrections after the end of a run."""
     return held_ledger(held.settings) if held.dispatcher is None else nullcontext(held.ledger)
 
 
 @contextmanager
 def _run_resources(held: _HeldShipper, stopping: Sequence[int]) -> Iterator[tuple[Ledger, Dispatcher]]:
-    """The ledger and the dispatcher of one run: those that are held, or new ones where others share the ledger."""
+    """The ledger and the dispatcher of one run: the held ones, or new ones with a shared ledger."""
     if held.dispatcher is not None:
         # a signal may come long before there is anything to send
         yield held.ledger, held.dispatcher._replace(stopping=stopping)

@@ -1,6 +1,6 @@
 """`loadsheet worker`: does the runs of all shippers whose ledgers are on one PostgreSQL, until it is stopped.
 
-Owns: what signals mean. A second one that asks to stop is obeyed at once: whatever is under way is taken over by others.
+Owns: what signals do. A second signal to stop ends the process at once; other workers take over its runs.
 """
 
 import os
@@ -67,14 +67,14 @@ def worker(*, config: Path | None, only: tuple[str, ...], places: int | None, on
 
 
 class _Requests:
-    """What signals asked for."""
+    """What signals have requested."""
 
     def __init__(self) -> None:
         self.stopping, self.reread = threading.Event(), threading.Event()
         self.signal = 0
 
     def stop(self, number: int, _frame: object) -> None:
-        """Stop; when asked twice, at once: threads that are in the middle of a call could not be waited for."""
+        """Stop; end at once on the second signal, without waiting for calls in progress."""
         if self.signal:
             os._exit(TERMINATED if number == signal.SIGTERM else INTERRUPTED)
         self.signal = number

@@ -48,7 +48,7 @@ def workers(*, config: Path | None, as_json: bool) -> None:
 
 
 def _shared_profiles(every: Mapping[str, Settings | SettingsError]) -> dict[str, Settings]:
-    """The shippers whose ledgers are shared, on the database of the first of them. What is wrong with one of several is said."""
+    """The settings of the shippers with ledgers on the first one's PostgreSQL database. Wrong settings of one of several are reported."""
     found: dict[str, Settings] = {}
     for name, settings in every.items():
         if isinstance(settings, SettingsError):
@@ -118,7 +118,7 @@ def _minute(moment: datetime) -> str:
 
 
 def _span(seconds: float) -> str:
-    """A span of time as people say it."""
+    """A duration as text."""
     if seconds < 2 * _MINUTE_S:
         return f"{seconds:.0f} s"
     if seconds < 2 * _HOUR_S:

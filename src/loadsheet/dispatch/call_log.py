@@ -22,7 +22,7 @@ class CallLog:
         self._breaker = breaker
         self._limit = breaker.limit
         self._paused = False
-        self._logs_answers = run_log.curious()
+        self._logs_answers = run_log.wants_calls()
         self._long_until = 0.0  # end of the last pause shown (monotonic seconds)
 
     def log(self, done: FinishedCall, outcome: Outcome) -> None:
@@ -55,7 +55,7 @@ class CallLog:
         if until >= before + LONG_S:
             self._long_until = until
             when = (datetime.now(UTC) + timedelta(seconds=wait_s)).astimezone()
-            run_log.tell(f"the exchange asks for a pause until {when:%H:%M}")
+            run_log.print_notice(f"the exchange asks for a pause until {when:%H:%M}")
 
     def _log_pause(self, outcome: Outcome, *, not_sent: bool) -> None:
         if not_sent and not self._paused:
@@ -72,7 +72,7 @@ class CallLog:
 def _log_answer(done: FinishedCall, outcome: Outcome) -> None:
     keys = done.call.keys
     attempts = {submission.attempts + 1 for submission in done.call.submissions}
-    run_log.called(
+    run_log.call(
         done.call.operation.name,
         done.seconds,
         key=keys[0] if len(keys) == 1 else f"{keys[0]} and {len(keys) - 1} more",

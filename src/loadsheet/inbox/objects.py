@@ -131,7 +131,7 @@ def restore_claim(
     kept_as: str, arrived: datetime, settings: Settings, run: str, claims: Claims
 ) -> "ClaimedObject | None":
     """The claimed version that the ledger names and that was not put away; None if it names something else."""
-    address, version = object_storage.address_kept(kept_as)
+    address, version = object_storage.split_kept_as(kept_as)
     top = f"{settings.inbox_address}/"
     if not version or not address.startswith(top):
         return None

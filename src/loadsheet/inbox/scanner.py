@@ -300,7 +300,7 @@ def fetch_objects(found: Scan, settings: Settings) -> Scan:
     if not settings.inbox_address:
         return found
     objects.remove_old_fetched(settings, (one.object for one in found.candidates if one.object))
-    fetched = object_storage.at_once(lambda one: _fetch(one, settings), found.candidates)
+    fetched = object_storage.in_parallel(lambda one: _fetch(one, settings), found.candidates)
     candidates = tuple(one for one in fetched if isinstance(one, Candidate))
     refused = (one for one in fetched if isinstance(one, Problem))
     return replace(found, candidates=candidates, left=(*found.left, *refused))

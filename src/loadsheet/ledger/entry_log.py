@@ -13,7 +13,7 @@ _TOLD = frozenset({State.REFUSED, State.UNKNOWN, State.HELD})
 def note(queries: LedgerQueries, settlements: Sequence[Settlement]) -> None:
     """Tell of those settlements, as they were committed, that somebody may have to look at."""
     told = [one for one in settlements if one.state in _TOLD]
-    if not told or not run_log.listening():
+    if not told or not run_log.is_open():
         return
     keys = queries.keys_of([one.entry for one in told])
     for one in told:
@@ -31,7 +31,7 @@ def note(queries: LedgerQueries, settlements: Sequence[Settlement]) -> None:
 
 def note_held(queries: LedgerQueries, drop: Drop) -> None:
     """Tell of what was held as it was planned."""
-    if not run_log.listening():
+    if not run_log.is_open():
         return
     for entry in islice(queries.entries_of(drop.id, State.HELD), run_log.ENTRIES_MAX + 1):
         row = entry.rows[0] if entry.rows else None

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Select, desc, func, or_, select
 
-from loadsheet.fix_marks import ROW_TOO_MANY, FixedEntry
+from loadsheet.fix_marks import SURPLUS_ROW_CODES, FixedEntry
 from loadsheet.ledger import codec, exceptions
 from loadsheet.ledger.planning import ALREADY, waits_as
 from loadsheet.ledger.queue import canary_candidates
@@ -101,7 +101,7 @@ class LedgerQueries(RunQueries):
         with self._engine.connect() as connection:
             return {
                 row.id: FixedEntry(
-                    row.key or "", any(one.code in ROW_TOO_MANY for one in codec.decode_problems(row.problems))
+                    row.key or "", any(one.code in SURPLUS_ROW_CODES for one in codec.decode_problems(row.problems))
                 )
                 for row in _FIXED.rows(connection, wanted)
             }

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
-from loadsheet.fix_marks import STANDS
+from loadsheet.fix_marks import ORIGINAL_COLUMNS
 from loadsheet.mapping.documents import ColumnGuide, Lineage, SourceRow, ordered_in
 from loadsheet.problems import Problem, Where, column_letters
 
@@ -118,9 +118,9 @@ class SourceTable:
 
     def _letters(self, position: int) -> str:
         """The letters of a column in the file; empty if it is not there."""
-        if STANDS not in self.found:
+        if ORIGINAL_COLUMNS not in self.found:
             return column_letters(position)
-        return self.found[STANDS].split(", ")[position].strip("-")
+        return self.found[ORIGINAL_COLUMNS].split(", ")[position].strip("-")
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 from xml.parsers.expat import XMLParserType
 
-from loadsheet.fix_marks import PROPERTY, ROW_COLUMN, STANDS, FixedEntry, Mark, RowMark
+from loadsheet.fix_marks import ORIGINAL_COLUMNS, PROPERTY, ROW_COLUMN, FixedEntry, Mark, RowMark
 from loadsheet.inbox.file_moves import READ
 from loadsheet.problems import FileRefused, Problem, column_letters
 from loadsheet.reading.header import fold
@@ -156,7 +156,7 @@ def as_original(table: Table, original: Original | None) -> Fixed:
         table,
         header=tuple(labels),
         columns={name: places.index(place) for name, place in table.columns.items() if place in places},
-        found={**table.found, **({STANDS: positions_text} if table.sheet else {})},
+        found={**table.found, **({ORIGINAL_COLUMNS: positions_text} if table.sheet else {})},
         at=tuple(places),
         first_name=original.file if original is not None else "",
     )

@@ -17,7 +17,7 @@ import msgspec
 
 from loadsheet.contract import exactly
 from loadsheet.file_modes import close_one, close_to_others
-from loadsheet.internal_errors import Fault, guarded, isolated, listed, noted
+from loadsheet.internal_errors import Fault, fault_summary, isolated, log_fault, raising_fault
 from loadsheet.ledger import Drop, Entry, MissingRecords, Run
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.problem_groups import Causes
@@ -114,7 +114,7 @@ class Written:
         if not summary.missing:
             return None
         counts = ", ".join(f"{count:,} {state}" for state, count in summary.entries.items()) or "nothing to send"
-        missing_reports = listed({one.report: one.why for one in summary.missing})
+        missing_reports = fault_summary({one.report: one.why for one in summary.missing})
         log = self.state / "logs" / f"{summary.run}.jsonl"
         return ReportsIncomplete(
             f"run {summary.run}: {counts}; a fault of our own kept reports from being written: {missing_reports}",
@@ -160,7 +160,7 @@ def write(
             _publish(queries, run, reconciliation, settings, summary)
             break
         except Fault as fault:
-            without[fault.what] = noted(fault.what, fault.cause)
+            without[fault.what] = log_fault(fault.what, fault.cause)
             run = replace(run, exit_code=ReportsIncomplete.exit_code)
     shipper, place = settings.shipper if settings.shippers else "", settings.outbox / run.name
     return Written(settings.outbox_here / run.name, summary.reports, summary, settings.state, shipper, place)
@@ -259,7 +259,7 @@ def _write(
         overflow = workbook.finish(summary, run, settings)
         remarks = (*map(str, additions.remarks), *other_name(name))
         summary = replace(summary, reports=(*reports, *overflow), remarks=remarks, forecast=additions.forecast)
-        guarded(WORKBOOK_OF, books.close)  # now it is in its place
+        raising_fault(WORKBOOK_OF, books.close)  # now it is in its place
     page.finish(folder, summary)
     with placed(folder / SUMMARY) as part:  # the last: where it stands, the others do
         part.write_bytes(summary.to_json())
@@ -274,9 +274,9 @@ def _publish(
     publish(settings, run.name, summary.reports)
     if INDEX_OF in {one.report for one in summary.missing}:
         return
-    shown, fleet = settings.index_runs_max, guarded(INDEX_OF, fleet_status, settings)
+    shown, fleet = settings.index_runs_max, raising_fault(INDEX_OF, fleet_status, settings)
     bring_summaries(settings, shown)
-    guarded(
+    raising_fault(
         INDEX_OF,
         write_index,
         settings.outbox_here,

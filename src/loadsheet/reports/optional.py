@@ -7,7 +7,7 @@ from collections.abc import Callable, Container
 from functools import partial
 from typing import Any
 
-from loadsheet.internal_errors import guarded
+from loadsheet.internal_errors import raising_fault
 
 CAUSES, FIXES, ACKNOWLEDGEMENTS, WORKBOOK, PAGE, INDEX = (
     "causes",
@@ -24,10 +24,10 @@ class Optional:
 
     def __init__(self, report: str, make: Callable[[], Any], without: Container[str]) -> None:
         self._report = report
-        self._made = None if report in without else guarded(report, make)
+        self._made = None if report in without else raising_fault(report, make)
 
     def __getattr__(self, verb: str) -> Callable[..., Any]:
-        return _nothing if self._made is None else partial(guarded, self._report, getattr(self._made, verb))
+        return _nothing if self._made is None else partial(raising_fault, self._report, getattr(self._made, verb))
 
 
 def _nothing(*_words: Any) -> tuple[()]:

@@ -24,7 +24,7 @@ class _Summary(msgspec.Struct):
 def publish(settings: Settings, run: str, names: Iterable[str]) -> None:
     """Upload these reports of a run, if the outbox is in an object store. Raises FolderError."""
     if settings.outbox_address:
-        object_storage.at_once(
+        object_storage.in_parallel(
             lambda name: _put(settings, f"{run}/{name}"), [name for name in names if name != SUMMARY]
         )
         _put(settings, f"{run}/{SUMMARY}")
@@ -40,7 +40,7 @@ def bring_summaries(settings: Settings, runs_max: int) -> None:
     """Download `run.json` of the newest runs of other machines, if the outbox is in an object store. Raises FolderError."""
     if settings.outbox_address:
         runs = [name for name in object_storage.names_in(settings.outbox_address) if _RUN.fullmatch(name)]
-        object_storage.at_once(
+        object_storage.in_parallel(
             lambda run: _bring(settings, f"{run}/{SUMMARY}"), sorted(runs, key=_place_of)[-runs_max:]
         )
 
@@ -53,7 +53,7 @@ def bring_reports(settings: Settings, run: str) -> None:
             summary = msgspec.json.decode((settings.outbox_here / run / SUMMARY).read_bytes(), type=_Summary)
         except (OSError, msgspec.MsgspecError):
             return
-        object_storage.at_once(lambda name: _bring(settings, f"{run}/{name}"), summary.reports)
+        object_storage.in_parallel(lambda name: _bring(settings, f"{run}/{name}"), summary.reports)
 
 
 def _put(settings: Settings, name: str) -> None:

@@ -111,7 +111,7 @@ class _Making:
     def _sound(self, file: SourceFile) -> Path:
         """The original of a file, if it is there as it was."""
         try:
-            path = object_storage.brought(file.kept_as, self._settings)
+            path = object_storage.local_copy(file.kept_as, self._settings)
         except FolderError as error:
             told = f"the original of {file.name} cannot be read: {error}"
             raise CannotSeal(f"{told}; without it the run cannot be replayed") from error

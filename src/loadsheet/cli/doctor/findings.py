@@ -1,6 +1,6 @@
-"""A finding of the doctor: what was looked at, how it stands, and what to do about it.
+"""A finding of the doctor: what was checked, its level, and what to do.
 
-Owns: the three levels, and that an error of ours becomes a finding and ends nothing.
+Owns: the three levels. A LoadsheetError in a check becomes a finding and does not end the doctor.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -28,7 +28,7 @@ def ok(check: str, text: str) -> Finding:
 
 
 def warning(check: str, text: str, todo: str = "") -> Finding:
-    """Runs go on with it, but somebody should look at it."""
+    """Runs continue, but somebody should look at it."""
     return Finding(check, "warning", text, todo)
 
 
@@ -38,7 +38,7 @@ def wrong(check: str, text: str, todo: str = "") -> Finding:
 
 
 def checked(check: str, look: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:
-    """What `look` finds; an error of ours ends it as one more finding."""
+    """The findings of `look`; a LoadsheetError ends it as one more finding."""
     try:
         yield from look()
     except LoadsheetError as error:

@@ -1,6 +1,6 @@
-"""What the doctor finds on disk: folders and their rights, room, the volumes they lie on, and the settings file.
+"""The doctor's checks on disk: folders and their permissions, free space, volumes, and the settings file.
 
-Owns: how much room is little, and which rights are too many.
+Owns: how much free space is too little, and which permissions are too open.
 """
 
 import os

@@ -1,6 +1,6 @@
-"""What the doctor finds in mappings, ledger and time zone data, and what it runs on.
+"""The doctor's checks of mappings, ledger and time zone data, and the versions of what it runs on.
 
-Owns: when a success is too long ago, and when time zone data are too old.
+Owns: when the last success is too long ago, and when time zone data are too old.
 """
 
 import platform
@@ -26,10 +26,10 @@ from loadsheet.problems import LedgerBusy, LedgerError
 from loadsheet.settings import Settings
 
 SUCCESS_AGE = timedelta(hours=48)
-_DID_ITS_WORK = (0, 1, 65)  # what a run ends with that is over; 1 and 65 are for those who read its reports
+_DID_ITS_WORK = (0, 1, 65)  # exit codes of completed runs; 1 and 65 concern the readers of the reports
 _RUNS = 200
 CLOCKS_APART_S = 3.0
-"""Clocks of the server and of this machine that are further apart are worth a word."""
+"""A larger difference (seconds) between the clocks of the server and this machine is a warning."""
 _SQLITE = "sqlite:///"
 _LIBRARIES = ("click", "duckdb", "openpyxl", "pandas", "pydantic", "requests", "sqlalchemy", "tzdata")
 
@@ -129,7 +129,7 @@ def _state(opened: Ledger, place: str, holder: str, *, quick: bool) -> Finding:
 
 
 def _held_by(settings: Settings) -> str:
-    """Who holds the ledger, in words; nothing if it can be had. Taking it shows as well whether it is the one of the last run."""
+    """Who holds the ledger, as text; empty if it is free. Holding it also checks that it is the ledger of the last run."""
     try:
         with held_ledger(settings):
             return ""
@@ -219,7 +219,7 @@ def _packaged_version() -> str:
 
 
 def versions() -> Iterator[Finding]:
-    """What this runs on."""
+    """The versions of loadsheet, Python, SQLite and the libraries."""
     libraries = ", ".join(f"{name} {version(name)}" for name in _LIBRARIES)
     system = f"Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}, {sys.platform}"
     yield ok("versions", f"loadsheet {version('loadsheet')}, {system}, {libraries}")

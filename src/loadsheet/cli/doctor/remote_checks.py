@@ -1,6 +1,6 @@
-"""What the doctor finds about the token and the exchange, and how far its clock is from ours.
+"""The doctor's checks beyond this machine: token, exchange, its clock, and the addresses of notices; and the notice it sends on request.
 
-Owns: how much difference between clocks is too much. The token itself is never shown.
+Owns: how much difference between clocks is too much. Tokens and passwords in addresses are never shown.
 """
 
 import socket
@@ -70,7 +70,7 @@ def _clock(client: Client, clock: Callable[[], datetime]) -> Iterator[Finding]:
     try:
         theirs = parsedate_to_datetime(reply.date)
     except (TypeError, ValueError):
-        return  # no answer, or one that says no date: nothing is known
+        return  # no answer, or no date in it
     early, late = began - _DATE_RESOLUTION, ended
     apart = theirs - late if theirs > late else early - theirs if theirs < early else timedelta()
     if apart <= APART:
@@ -90,7 +90,7 @@ A_TEST = "This is a test: loadsheet doctor --notify sent it."
 
 
 def notices(settings: Settings) -> Iterator[Finding]:
-    """Whether the addresses of notices can be used, as far as they themselves show. Nothing is sent."""
+    """Whether the addresses of notices are well-formed. Nothing is sent."""
     faults: list[str] = []
     to = {
         "notify": NOTIFY,
@@ -111,7 +111,7 @@ def notices(settings: Settings) -> Iterator[Finding]:
 
 
 def send(every: Iterable[Settings], text: str, found: Sequence[Finding], now: datetime) -> Iterator[Finding]:
-    """Send a text with what was found to everybody whom the settings name for notices, once each."""
+    """Send a text with the findings to every address for notices in the settings, once each."""
     faults: list[str] = []
     known = {one.url: one for settings in every for one in addresses(settings, NOTIFY, faults.append)[0]}
     for fault in dict.fromkeys(faults):

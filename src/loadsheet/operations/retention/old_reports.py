@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 import msgspec
 
 from loadsheet import object_storage
-from loadsheet.annotations import unread
+from loadsheet.annotations import unread_workbooks
 from loadsheet.ledger import Ledger
 from loadsheet.operations.retention.expiry import days_ago
 from loadsheet.problems import FolderError
@@ -54,7 +54,7 @@ def remove_reports(settings: Settings, ledger: Ledger, now: datetime) -> int:
 
 def remove_folders(settings: Settings, ledger: Ledger, names: Collection[str]) -> int:
     """Remove the reports of these runs or days as far as they are ours alone; returns of how many. Raises FolderError."""
-    saved = {name.partition("/")[0] for name in unread(settings, ledger)}
+    saved = {name.partition("/")[0] for name in unread_workbooks(settings, ledger)}
     ours = [name for name in names if name not in saved and not strange_files(settings.outbox / name)]
     try:
         for name in ours:  # at once out of everybody's sight
