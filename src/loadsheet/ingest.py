@@ -74,7 +74,7 @@ def _claims(settings: Settings) -> Iterator[inbox.Claims]:
 
     shared = held_claims(settings.database_url, settings.takeover_s)
     with shared as claims:
-        claims.inherit(settings.inbox_address)
+        claims.drop_others(settings.inbox_address)
         yield claims
 
 

@@ -29,8 +29,7 @@ from tests.benchmarks.sink import sink
 from loadsheet.ledger.codec import stamp
 from loadsheet.ledger.postgres import address_of
 from loadsheet.ledger.postgres_opening import forget_engines, make
-from loadsheet.ledger.shared import jobs
-from loadsheet.ledger.shared.opening import shared
+from loadsheet.ledger.shared import jobs, open_shared
 from loadsheet.settings import profiles
 
 CONNECTIONS, LATENCY_MS, TAKEOVER_S = 32, 50, 2.0
@@ -86,7 +85,7 @@ class Place:
         """Have all ledgers run."""
         for settings in self.settings:
             make(settings.database_url)
-            with shared(settings.database_url) as engine, engine.begin() as connection:
+            with open_shared(settings.database_url) as engine, engine.begin() as connection:
                 jobs.want_run(connection, address_of(settings.database_url), jobs.FILES, stamp(datetime.now(UTC)))
         forget_engines()
 

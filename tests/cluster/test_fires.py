@@ -9,13 +9,13 @@ from shared_ledger import joined, shared_settings
 from sqlalchemy import update
 
 from loadsheet.cluster.timetable import tick
+from loadsheet.ledger import clock
 from loadsheet.ledger.codec import stamp
 from loadsheet.ledger.postgres import address_of
-from loadsheet.ledger.shared import clock, fires
-from loadsheet.ledger.shared.fires import Known
+from loadsheet.ledger.shared import fires, open_shared
+from loadsheet.ledger.shared.fires import ScheduleKey
 from loadsheet.ledger.shared.jobs import SCHEDULE, want_run
-from loadsheet.ledger.shared.opening import shared
-from loadsheet.ledger.shared.overview import seen
+from loadsheet.ledger.shared.overview import read_status
 from loadsheet.ledger.shared.schema import shared_meta
 from loadsheet.settings import Settings
 
@@ -49,7 +49,7 @@ def chosen(base, **more):
 
 
 def known_as(settings, shipper="acme"):
-    return Known(shipper, settings.timetable[0].name)
+    return ScheduleKey(shipper, settings.timetable[0].name)
 
 
 def was_done(connection, known, ago):
@@ -63,7 +63,7 @@ def was_done(connection, known, ago):
 def test_a_schedule_that_nobody_knew_begins_now_and_has_missed_nothing(daily, connection):
     assert tick(connection, {"acme": daily}, "a") == []
     assert tick(connection, {"acme": daily}, "a") == []
-    ((known, since),) = fires.done(connection).items()
+    ((known, since),) = fires.done_until(connection).items()
     assert known == known_as(daily)
     assert abs(since - datetime.now(UTC)) < 5 * MINUTE
     assert fires.last(connection) == {}
@@ -76,7 +76,7 @@ def test_what_is_due_fires_once_and_missed_moments_with_it(daily, connection):
     assert tick(connection, {"acme": daily}, "b") == []
     (fire,) = fires.last(connection).values()
     assert (fire.due, fire.by, fire.caught_up) == (fired.due.moment, "a", 3)
-    assert fires.done(connection) == {known_as(daily): fired.due.moment}
+    assert fires.done_until(connection) == {known_as(daily): fired.due.moment}
 
 
 def test_each_shipper_has_a_schedule_of_its_own_and_an_age_up_to_which_it_is_caught_up(daily, connection):
@@ -105,7 +105,7 @@ def test_machines_that_look_at_the_same_time_start_one_run(base, connection):
 
 
 def _look(settings, started, name, found):
-    with shared(settings.database_url) as engine, engine.connect() as connection:
+    with open_shared(settings.database_url) as engine, engine.connect() as connection:
         started.wait()
         with connection.begin():
             found += tick(connection, {"acme": settings}, name)
@@ -122,7 +122,7 @@ def test_who_looked_at_another_moment_and_was_slower_starts_nothing(daily, conne
 
 def test_a_run_is_in_the_queue_with_its_fire_or_neither_is(daily, connection):
     was_done(connection, known_as(daily), DAY / 2)
-    with shared(daily.database_url) as engine, engine.connect() as other:
+    with open_shared(daily.database_url) as engine, engine.connect() as other:
         transaction = other.begin()
         assert tick(other, {"acme": daily}, "a")
         transaction.rollback()
@@ -131,7 +131,7 @@ def test_a_run_is_in_the_queue_with_its_fire_or_neither_is(daily, connection):
             (fired,) = tick(other, {"acme": daily}, "b")
             address = address_of(chosen(daily, shipper="acme").database_url)
             want_run(other, address, SCHEDULE, stamp(fired.due.moment))
-    (queued,) = seen(connection, 30).queue
+    (queued,) = read_status(connection, 30).queue
     assert (queued.shipper, queued.reason, queued.waiting) == ("acme", "schedule", 1)
 
 
@@ -145,17 +145,17 @@ def looked(connection, settings, hours_ago, *schedules):
     """Somebody looked after the shipper so long ago, with these schedules and not those of the settings."""
     now = clock.moment(clock.now(connection))
     names = schedules or [one.name for one in settings.timetable]
-    fires.look(connection, {"acme": names}, now - timedelta(hours=hours_ago))
+    fires.record_schedules(connection, {"acme": names}, now - timedelta(hours=hours_ago))
 
 
 def test_a_schedule_that_came_back_has_missed_nothing(daily, connection):
     was_done(connection, known_as(daily), 3 * DAY)
     looked(connection, daily, 9)
     looked(connection, daily, 6, "0 1 * * * UTC")
-    assert known_as(daily) in fires.done(connection)
+    assert known_as(daily) in fires.done_until(connection)
     looked(connection, daily, 3, "0 1 * * * UTC")
     assert tick(connection, {"acme": daily}, "w1") == []
-    assert fires.done(connection)[known_as(daily)] > clock.moment(clock.now(connection)) - MINUTE
+    assert fires.done_until(connection)[known_as(daily)] > clock.moment(clock.now(connection)) - MINUTE
 
 
 def test_machines_with_different_schedules_take_nothing_from_each_other(daily, connection):
@@ -180,4 +180,4 @@ def test_who_ran_what_is_forgotten_after_a_year_and_what_is_done_is_not(daily, c
     assert fires.forget(connection) == 0
     connection.execute(fires.fires.update().values(at=clock.now(connection) - 401 * 86_400))
     assert fires.forget(connection) == 1
-    assert fires.done(connection) == {known: until + MINUTE}
+    assert fires.done_until(connection) == {known: until + MINUTE}

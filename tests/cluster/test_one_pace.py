@@ -21,7 +21,7 @@ from loadsheet.ledger import open_ledger
 from loadsheet.ledger.postgres import address_of, shared_engine
 from loadsheet.ledger.shared.jobs import make_tables
 from loadsheet.ledger.shared.leases import TERM_S
-from loadsheet.ledger.shared.paces import PaceOf, told
+from loadsheet.ledger.shared.paces import SharedPace, read_paces
 
 PER_SECOND = 100
 LATE_S = 0.5
@@ -34,12 +34,12 @@ from loadsheet.dispatch import Client, send
 from loadsheet.dispatch.shared_rate import SharedRate
 from loadsheet.ledger import open_ledger
 from loadsheet.ledger.postgres import address_of, shared_engine
-from loadsheet.ledger.shared.paces import PaceOf
+from loadsheet.ledger.shared.paces import SharedPace
 listen({left!r})
 with open_ledger("sqlite:///{ledger}") as ledger:
     run = ledger.begin_run()
     options = ready_entries.settings(connections=30, call_timeout_s=20, assumptions={{"calls_per_second": {rate}}})
-    pace = PaceOf(shared_engine(address_of("{database}")), "{url}", ready_entries.TOKEN, "{name}")
+    pace = SharedPace(shared_engine(address_of("{database}")), "{url}", ready_entries.TOKEN, "{name}")
     pace.begin({rate}, 30)
     print("ready", flush=True)
     sys.stdin.readline()
@@ -119,7 +119,9 @@ def test_a_process_that_stood_still_sends_nothing_on_its_old_lease(tmp_path, dat
 def test_a_protest_to_one_pauses_and_slows_all(database):
     """Two on engines of their own; the first of them is told to wait for 30 s."""
     engines = [shared_engine(address_of(database)) for _ in range(2)]
-    paces = [PaceOf(engine, "https://two.example", "token", name) for engine, name in zip(engines, "ab", strict=True)]
+    paces = [
+        SharedPace(engine, "https://two.example", "token", name) for engine, name in zip(engines, "ab", strict=True)
+    ]
     for pace in paces:
         pace.begin(PER_SECOND, 16)
     first, second = (SharedRate(pace.renew, pace.setback, renew_s=0.05) for pace in paces)
@@ -134,7 +136,7 @@ def test_a_protest_to_one_pauses_and_slows_all(database):
             time.sleep(0.01)
         assert not other.try_acquire(boottime() + 1)
         with engines[0].connect() as connection:
-            (shown,) = [each for each in told(connection) if each.exchange == "https://two.example"]
+            (shown,) = [each for each in read_paces(connection) if each.exchange == "https://two.example"]
     for engine in engines:
         engine.dispose()
     assert shown.share < 0.65, "half as fast at first"

@@ -5,14 +5,14 @@ from pydantic import SecretStr
 from shared_ledger import joined, shared_settings
 
 from loadsheet.cluster.rate import shared_pace
-from loadsheet.ledger.shared.opening import shared
-from loadsheet.ledger.shared.paces import told
+from loadsheet.ledger.shared import open_shared
+from loadsheet.ledger.shared.paces import read_paces
 
 
 @pytest.fixture(scope="module")
 def base():
     settings = shared_settings()
-    with shared(settings.database_url, makes=True):
+    with open_shared(settings.database_url, makes=True):
         return settings
 
 
@@ -32,7 +32,7 @@ def test_the_pace_has_the_figures_of_who_began_last_and_a_change_is_said(base, r
         with shared_pace(base.model_copy(update={**given, "assumptions": assumptions}), said.append):
             pass
     with joined(base) as connection:
-        figures = {one.exchange: (one.per_second, one.connections) for one in told(connection)}
+        figures = {one.exchange: (one.per_second, one.connections) for one in read_paces(connection)}
     assert figures[f"https://{rate}.example"] == (rate, 8)
     assert len(said) == len(says)
     assert all(expected in text for expected, text in zip(says, said, strict=True))

@@ -19,9 +19,9 @@ from sqlalchemy import update
 from watch_process import watching
 
 from loadsheet.cluster.timetable import SharedTimetable, Timetable
+from loadsheet.ledger import clock as database_clock
 from loadsheet.ledger import open_ledger
 from loadsheet.ledger.codec import stamp
-from loadsheet.ledger.shared import clock as database_clock
 from loadsheet.ledger.shared import fires
 from loadsheet.ledger.shared.schema import shared_meta
 from loadsheet.problems import ExchangeUnreachable
@@ -188,7 +188,7 @@ def test_the_command_runs_by_schedule_where_the_ledger_is_shared(tmp_path):
     )
     with joined(settings) as connection:
         two_days = clock_of_the_database(connection) - timedelta(days=2)
-        fires.begin(connection, fires.Known("", settings.timetable[0].name), two_days)
+        fires.begin(connection, fires.ScheduleKey("", settings.timetable[0].name), two_days)
         with exchange(tmp_path / "exchange.db") as there, watching(tmp_path, "--exchange", there.url) as watch:
             watch.until(lambda: len(watch.out) == 1)
             assert watch.says("catching up: 0 0 * * * UTC was due ")

@@ -14,7 +14,7 @@ from loadsheet.ledger import open_ledger
 from loadsheet.ledger.codec import stamp
 from loadsheet.ledger.postgres import address_of, shared_engine
 from loadsheet.ledger.shared import fires, jobs, recovery, workers
-from loadsheet.ledger.shared.fires import Known
+from loadsheet.ledger.shared.fires import ScheduleKey
 from loadsheet.problems import LedgerBusy, LedgerError, SettingsError
 
 STATES = "select status::text from procrastinate_jobs order by id"
@@ -186,7 +186,7 @@ def test_ledgers_in_two_databases_are_refused(tmp_path, acme):
 def test_a_worker_stands_in_the_register_while_it_lives(tmp_path, acme, ask, engine):
     def living(shipper):
         with engine.connect() as connection:
-            return workers.living(connection, 60.0, shipper)
+            return workers.alive_workers(connection, 60.0, shipper)
 
     (tmp_path / "hold").touch()
     want(acme)
@@ -209,7 +209,7 @@ def scheduled(tmp_path, database_url):
     acme = house(tmp_path, database_url, "acme", schedule=f"{then.minute} {then.hour} * * *")["acme"]
     engine = shared_engine(address_of(acme.database_url))
     with engine.begin() as connection:
-        fires.begin(connection, Known("acme", acme.timetable[0].name), then - timedelta(hours=1))
+        fires.begin(connection, ScheduleKey("acme", acme.timetable[0].name), then - timedelta(hours=1))
     engine.dispose()
     return acme, then
 
@@ -218,7 +218,7 @@ def test_settings_that_are_read_again_while_schedules_are_looked_at_do_no_harm(t
     acme, _ = scheduled(tmp_path, database_url)
     changing = SimpleNamespace(by_shipper={"acme": acme}, addresses={})  # acme is served no more, since just now
     engine = shared_engine(address_of(acme.database_url))
-    me = workers.Enrolled("me", "here", 1, "1", (), 1)
+    me = workers.WorkerInfo("me", "here", 1, "1", (), 1)
     kept = Housekeeping(engine, changing, None, Outage(print), enrolled=lambda: me, takeover_s=1.0, jobs_days=1)
     kept._tick()
     engine.dispose()

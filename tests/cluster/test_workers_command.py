@@ -9,9 +9,10 @@ from shared_ledger import Fleet, joined, shared_settings
 
 from loadsheet.cli import loadsheet
 from loadsheet.cluster.timetable import tick
-from loadsheet.ledger.shared import clock, fires
-from loadsheet.ledger.shared.fires import Known
-from loadsheet.ledger.shared.overview import fleet_of, seen
+from loadsheet.ledger import clock
+from loadsheet.ledger.shared import fires
+from loadsheet.ledger.shared.fires import ScheduleKey
+from loadsheet.ledger.shared.overview import cluster_status, read_status
 from loadsheet.problems import LedgerGone
 from loadsheet.settings import Settings
 
@@ -89,7 +90,7 @@ def test_people_and_machines_see_who_works_what_waits_and_when_runs_are_due(flee
 
 def test_a_schedule_that_fired_shows_when_and_by_whom(fleet, file):
     acme = Settings.load(file, shipper="acme")
-    known = Known("acme", acme.timetable[0].name)
+    known = ScheduleKey("acme", acme.timetable[0].name)
     fires.begin(fleet.connection, known, clock.moment(clock.now(fleet.connection)) - timedelta(days=8))
     late = acme.model_copy(update={"catch_up_s": 30 * 86_400})
     (fired,) = tick(fleet.connection, {"acme": late}, "alfa-1-aa")
@@ -102,7 +103,7 @@ def test_a_schedule_that_fired_shows_when_and_by_whom(fleet, file):
 def test_where_nobody_worked_yet_there_are_none(settings, file):
     assert ask(file) == "0 workers live; 0 wait in the queue; 0 takeovers within a day\n"
     with joined(settings):
-        assert fleet_of(settings).alive == 0
+        assert cluster_status(settings).alive == 0
 
 
 def test_a_ledger_in_a_file_has_one_process_and_says_so(tmp_path):
@@ -110,7 +111,7 @@ def test_a_ledger_in_a_file_has_one_process_and_says_so(tmp_path):
     file.write_text("[shippers.acme]\n[shippers.bolt]\n")
     assert ask(file) == "the ledger is a file: one process at a time works on it, and there are no workers (database)\n"
     assert json.loads(ask(file, "--json")) == {"shared": False}
-    assert fleet_of(Settings()) is None
+    assert cluster_status(Settings()) is None
 
 
 def test_a_database_that_cannot_be_reached_is_exit_75_without_the_password(tmp_path):
@@ -135,7 +136,7 @@ def test_workers_live_until_they_are_silent_or_have_ended_and_their_takeovers_ar
     for age in (60, 3_600, 90_000):
         fleet.takeover("process 1 on a", age=age)
     fleet.takeover("process 2 on a")
-    found = seen(fleet.connection, 30)
+    found = read_status(fleet.connection, 30)
     alive = [(one.name, one.alive) for one in found.workers]
     assert alive == [("a-1-bb", True), ("b-1-aa", True), ("a-2-cc", False), ("a-3-dd", False)]
     first, newest = found.workers[0], found.takeovers[0]
@@ -159,7 +160,7 @@ def test_the_queue_and_the_paces_are_told(fleet):
     fleet.job("bolt", "resend", status="doing")
     fleet.pace(wants=[("a", 20, 3)])
     fleet.pace(token="other", setback=(30.0, "429"))
-    found = seen(fleet.connection, 30)
+    found = read_status(fleet.connection, 30)
     queue = [(one.shipper, one.reason, one.waiting, one.under_way) for one in found.queue]
     assert queue == [("acme", "files", 2, 1), ("bolt", "resend", 0, 1), ("bolt", "schedule", 1, 0)]
     assert 400 <= found.queue[0].oldest_s == found.oldest_s < 460

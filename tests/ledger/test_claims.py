@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from databases import new_url
 
+from loadsheet.ledger.shared import open_shared
 from loadsheet.ledger.shared.claims import held_claims
-from loadsheet.ledger.shared.opening import shared
 
 PLACE = "s3://bucket/inbox"
 
@@ -16,7 +16,7 @@ PLACE = "s3://bucket/inbox"
 @pytest.fixture
 def database(tmp_path):
     url = new_url("postgresql", tmp_path).replace("shared=fleet", f"shared=claims_{tmp_path.name[-30:]}".lower())
-    with shared(url, makes=True):
+    with open_shared(url, makes=True):
         yield url
 
 
@@ -43,9 +43,9 @@ def test_who_has_a_claim_has_it_until_it_is_let_go(database):
     with machine(database) as one, machine(database) as two:
         assert one.take(PLACE, "a.csv", "v", "run")
         assert one.take(PLACE, "a.csv", "v", "run")
-        two.let_go(PLACE, "a.csv", "v")  # is not his
+        two.release(PLACE, "a.csv", "v")  # is not his
         assert not two.take(PLACE, "a.csv", "v", "run")
-        one.let_go(PLACE, "a.csv", "v")
+        one.release(PLACE, "a.csv", "v")
         assert two.take(PLACE, "a.csv", "v", "run")
     with machine(database) as three:  # whoever ends holds nothing
         assert three.take(PLACE, "a.csv", "v", "run")
@@ -57,7 +57,7 @@ def test_a_claim_whose_holder_is_not_heard_of_is_taken_over_and_the_holder_notic
         assert dead.holds(PLACE, "a.csv", "v")
         _until(lambda: two.take(PLACE, "a.csv", "v", "run"))
         assert not dead.holds(PLACE, "a.csv", "v")
-        dead.let_go(PLACE, "a.csv", "v")  # is not his any more
+        dead.release(PLACE, "a.csv", "v")  # is not his any more
         assert two.holds(PLACE, "a.csv", "v")
 
 
@@ -77,7 +77,7 @@ def test_who_holds_the_tenure_inherits_the_claims_of_the_one_before(database):
     ):
         assert before.take(PLACE, "a.csv", "v", "run")
         assert other.take("s3://bucket/birch", "a.csv", "v", "run")
-        now.inherit(PLACE)
+        now.drop_others(PLACE)
         assert now.take(PLACE, "a.csv", "v", "run")
         assert not before.holds(PLACE, "a.csv", "v")
         assert other.holds("s3://bucket/birch", "a.csv", "v")

@@ -7,7 +7,7 @@ import pytest
 from monitored_runs import samples
 from shared_ledger import Fleet, a_fleet, joined, shared_settings
 
-from loadsheet.ledger.shared.overview import fleet_of
+from loadsheet.ledger.shared.overview import cluster_status
 from loadsheet.operations.monitoring import WatchStatus, serve_status
 from loadsheet.operations.monitoring.cluster_metrics import (
     CACHE_S,
@@ -66,9 +66,9 @@ def test_the_figures_are_those_of_the_fleet():
 
 def test_takeovers_that_were_forgotten_are_counted_all_the_same(fleet, settings):
     fleet.takeover("alfa-1-aa")
-    before = of(samples_of(collect_metrics(fleet_of(settings))), "takeovers_total")
+    before = of(samples_of(collect_metrics(cluster_status(settings))), "takeovers_total")
     fleet.connection.exec_driver_sql("delete from takeovers")
-    assert of(samples_of(collect_metrics(fleet_of(settings))), "takeovers_total") == before == {(): 2}
+    assert of(samples_of(collect_metrics(cluster_status(settings))), "takeovers_total") == before == {(): 2}
 
 
 def test_the_file_of_the_fleet_lies_beside_those_of_the_shippers(fleet, settings, tmp_path):

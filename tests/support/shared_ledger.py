@@ -9,13 +9,12 @@ from datetime import UTC, datetime, timedelta
 from databases import database
 from sqlalchemy import insert, text
 
-from loadsheet.ledger.shared import clock, paces
+from loadsheet.ledger import clock
+from loadsheet.ledger.shared import open_shared, paces
 from loadsheet.ledger.shared import schema as tables
 from loadsheet.ledger.shared.leases import Ask
-from loadsheet.ledger.shared.opening import shared
-from loadsheet.ledger.shared.overview import Fleet as Seen
-from loadsheet.ledger.shared.overview import Queued, Takeover, Worker
-from loadsheet.ledger.shared.paces import Told
+from loadsheet.ledger.shared.overview import ClusterStatus, QueueStatus, Takeover, Worker
+from loadsheet.ledger.shared.paces import PaceStatus
 from loadsheet.settings import Settings
 
 _numbers = itertools.count(1)
@@ -48,15 +47,15 @@ def a_fleet(**changes):
     )
     gone = one._replace(name="beta-9-bb", host="beta", doing=(), alive=False)
     taken = Takeover(at - timedelta(minutes=9), "acme", "process 9 on beta", "process 7 on alfa")
-    queue = [Queued("acme", "files", 12, 2, 400.0), Queued("bolt", "schedule", 0, 1, 0.0)]
-    pace = Told("d41d8cd98f00b204", "https://exchange.example", 50, 8, 0.5, 20.0, "429", 25, 4, 1)
-    return replace(Seen(at, [one, gone], queue, [taken], 57, [pace]), **changes)
+    queue = [QueueStatus("acme", "files", 12, 2, 400.0), QueueStatus("bolt", "schedule", 0, 1, 0.0)]
+    pace = PaceStatus("d41d8cd98f00b204", "https://exchange.example", 50, 8, 0.5, 20.0, "429", 25, 4, 1)
+    return replace(ClusterStatus(at, [one, gone], queue, [taken], 57, [pace]), **changes)
 
 
 @contextmanager
 def joined(settings):
     """A connection to the shared tables of these settings, which are made; each statement is committed."""
-    with shared(settings.database_url, makes=True) as engine, engine.connect() as connection:
+    with open_shared(settings.database_url, makes=True) as engine, engine.connect() as connection:
         yield connection.execution_options(isolation_level="AUTOCOMMIT")
 
 

@@ -21,8 +21,7 @@ from loadsheet.cluster.worker import serve
 from loadsheet.ledger import open_ledger
 from loadsheet.ledger.codec import stamp
 from loadsheet.ledger.postgres import address_of
-from loadsheet.ledger.shared import jobs
-from loadsheet.ledger.shared.opening import shared
+from loadsheet.ledger.shared import jobs, open_shared
 from loadsheet.settings import Settings
 
 PATIENCE_S = 30
@@ -54,7 +53,7 @@ def asking(url):
 
 def want(settings, *, due=None, reason=jobs.FILES):
     """Tell the queue that a run of this ledger is wanted, since `due` (now)."""
-    with shared(settings.database_url) as engine, engine.begin() as connection:
+    with open_shared(settings.database_url) as engine, engine.begin() as connection:
         jobs.want_run(connection, address_of(settings.database_url), reason, stamp(due or datetime.now(UTC)))
 
 

@@ -11,10 +11,9 @@ from loadsheet.cli.options import CONFIG, JSON, load_each, settings_or_raise, to
 from loadsheet.cli.output import print_json, print_lines, print_table, say
 from loadsheet.cluster.timetable import ScheduleStatus, schedule_statuses
 from loadsheet.ledger.codec import stamp
-from loadsheet.ledger.shared import overview
-from loadsheet.ledger.shared.opening import shared
-from loadsheet.ledger.shared.overview import Fleet, Queued, Takeover, Worker
-from loadsheet.ledger.shared.paces import Told
+from loadsheet.ledger.shared import open_shared, overview
+from loadsheet.ledger.shared.overview import ClusterStatus, QueueStatus, Takeover, Worker
+from loadsheet.ledger.shared.paces import PaceStatus
 from loadsheet.problems import SettingsError
 from loadsheet.settings import Settings
 
@@ -38,9 +37,9 @@ def workers(*, config: Path | None, as_json: bool) -> None:
             print_lines([_ALONE])
         return
     settings = next(iter(profiles.values()))
-    with shared(settings.database_url) as engine, engine.connect() as connection:
-        fleet = overview.seen(connection, settings.takeover_s)
-        schedules = schedule_statuses(connection, profiles) if overview.is_made(connection) else []
+    with open_shared(settings.database_url) as engine, engine.connect() as connection:
+        fleet = overview.read_status(connection, settings.takeover_s)
+        schedules = schedule_statuses(connection, profiles) if overview.has_shared_tables(connection) else []
     if as_json:
         print_json(_as_json(fleet, schedules))
     else:
@@ -60,7 +59,7 @@ def _shared_profiles(every: Mapping[str, Settings | SettingsError]) -> dict[str,
     return found
 
 
-def _print(fleet: Fleet, schedules: Sequence[ScheduleStatus]) -> None:
+def _print(fleet: ClusterStatus, schedules: Sequence[ScheduleStatus]) -> None:
     alive, waiting, day = fleet.alive, fleet.waiting, len(fleet.takeovers)
     oldest = f", the oldest for {_span(fleet.oldest_s)}" if waiting else ""
     live, wait, taken = ("s live", " lives")[alive == 1], ("wait", "waits")[waiting == 1], "s" * (day != 1)
@@ -89,11 +88,11 @@ def _worker(one: Worker, now: datetime) -> list[Any]:
     return [one.name, one.state, *place, seen, serves, doing if one.alive else "", one.done]
 
 
-def _queued(one: Queued) -> list[Any]:
+def _queued(one: QueueStatus) -> list[Any]:
     return [one.shipper, one.reason, one.waiting, one.under_way, _span(one.oldest_s) if one.waiting else ""]
 
 
-def _pace(one: Told) -> list[Any]:
+def _pace(one: PaceStatus) -> list[Any]:
     rate = f"{one.leased_per_second:,} of {one.per_second:,}" if one.per_second else "no limit"
     paused = f"for {_span(one.paused_s)}" if one.paused_s else "no"
     why = f": {one.reason}" if one.reason else ""
@@ -126,7 +125,7 @@ def _span(seconds: float) -> str:
     return f"{seconds / _HOUR_S:.0f} h" if seconds < 2 * _DAY_S else f"{seconds / _DAY_S:.0f} days"
 
 
-def _as_json(fleet: Fleet, schedules: Sequence[ScheduleStatus]) -> dict[str, Any]:
+def _as_json(fleet: ClusterStatus, schedules: Sequence[ScheduleStatus]) -> dict[str, Any]:
     return {
         "shared": True,
         "at": stamp(fleet.at),

@@ -4,15 +4,14 @@ from datetime import datetime
 
 from loadsheet.ledger.codec import stamp
 from loadsheet.ledger.postgres import address_of
-from loadsheet.ledger.shared import Connection, jobs
-from loadsheet.ledger.shared.opening import shared
-from loadsheet.ledger.shared.workers import living
+from loadsheet.ledger.shared import Connection, jobs, open_shared
+from loadsheet.ledger.shared.workers import alive_workers
 from loadsheet.settings import Settings
 
 
 def enqueue_run(settings: Settings, now: datetime) -> bool:
     """Queue a run of this ledger. Returns False and does nothing if no live worker serves it. Raises LedgerGone."""
-    with shared(settings.database_url) as engine, engine.begin() as connection:
+    with open_shared(settings.database_url) as engine, engine.begin() as connection:
         if not _is_served(connection, settings):
             return False
         jobs.want_run(connection, address_of(settings.database_url), jobs.FILES, stamp(now))
@@ -21,10 +20,10 @@ def enqueue_run(settings: Settings, now: datetime) -> bool:
 
 def is_run_pending(settings: Settings) -> bool:
     """Whether a run of this ledger is queued or in progress, and a worker that serves it is alive. Raises LedgerGone."""
-    with shared(settings.database_url) as engine, engine.connect() as connection:
+    with open_shared(settings.database_url) as engine, engine.connect() as connection:
         is_open = jobs.wanted(connection, address_of(settings.database_url)) is not None
         return is_open and _is_served(connection, settings)
 
 
 def _is_served(connection: Connection, settings: Settings) -> bool:
-    return bool(living(connection, settings.takeover_s, settings.shipper))
+    return bool(alive_workers(connection, settings.takeover_s, settings.shipper))

@@ -17,7 +17,7 @@ from loadsheet.cluster.served_shippers import ServedShippers
 from loadsheet.ledger.codec import stamp
 from loadsheet.ledger.postgres import address_of
 from loadsheet.ledger.shared import Engine, fires, jobs, recovery, workers
-from loadsheet.ledger.shared.workers import Enrolled
+from loadsheet.ledger.shared.workers import WorkerInfo
 from loadsheet.ledger.tenure import BEATS
 from loadsheet.problems import LedgerError, LedgerGone
 
@@ -35,7 +35,7 @@ class Housekeeping:
         queue: Queue,
         outage: Outage,
         *,
-        enrolled: Callable[[], Enrolled],
+        enrolled: Callable[[], WorkerInfo],
         takeover_s: float,
         jobs_days: int,
     ) -> None:
@@ -105,7 +105,7 @@ class Housekeeping:
         """Record the heartbeat of this worker and put back jobs that the queue gave us but that do not run."""
         worker_id, running = self._queue.worker_id, self._queue.running
         with self._engine.begin() as connection:
-            workers.beat(
+            workers.record_heartbeat(
                 connection, self._enrolled(), [_describe_job(one) for one in running.values()], self._queue.done
             )
             known = worker_id is None or recovery.beat(connection, worker_id)
@@ -151,7 +151,7 @@ class Housekeeping:
 
     def _deregister(self, name: str) -> None:
         with self._engine.begin() as connection:
-            workers.leave(connection, name)
+            workers.record_end(connection, name)
 
     def _log_once(self, text: str) -> None:
         if text not in self._reported:

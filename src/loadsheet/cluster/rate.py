@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from loadsheet.credentials import required_token
 from loadsheet.dispatch import SharedRate
 from loadsheet.ledger.postgres_opening import unique
-from loadsheet.ledger.shared.opening import shared
-from loadsheet.ledger.shared.paces import Figures, PaceOf
+from loadsheet.ledger.shared import open_shared
+from loadsheet.ledger.shared.paces import Figures, SharedPace
 from loadsheet.settings import Settings
 
 
@@ -22,8 +22,8 @@ def shared_pace(settings: Settings, say: Callable[[str], None]) -> Iterator[Shar
     source = settings.token_command or settings.token_keyring
     sender = f"source {source}" if source else required_token(settings)
     figures = Figures(settings.assumptions.calls_per_second, settings.connections)
-    with shared(settings.database_url) as engine:
-        pace = PaceOf(engine, settings.exchange, sender, unique())
+    with open_shared(settings.database_url) as engine:
+        pace = SharedPace(engine, settings.exchange, sender, unique())
         before = pace.begin(*figures)
         if before not in (None, figures):
             say(

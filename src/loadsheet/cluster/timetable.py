@@ -11,11 +11,10 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from loadsheet.ledger import Ledger
+from loadsheet.ledger import Ledger, clock
 from loadsheet.ledger.codec import stamp
-from loadsheet.ledger.shared import Connection, clock, fires
-from loadsheet.ledger.shared.fires import Fire, Known
-from loadsheet.ledger.shared.opening import shared
+from loadsheet.ledger.shared import Connection, fires, open_shared
+from loadsheet.ledger.shared.fires import Fire, ScheduleKey
 from loadsheet.operations.expected_files import local_text, zone_of
 from loadsheet.problems import LedgerError
 from loadsheet.schedules import PUNCTUAL, Due, Schedule
@@ -46,7 +45,7 @@ def schedule_statuses(connection: Connection, profiles: Mapping[str, Settings]) 
     """The status of every schedule of these shippers. `connection` leads to the shared tables."""
     now, last = clock.moment(clock.now(connection)), fires.last(connection)
     return [
-        ScheduleStatus(shipper, one, last.get(Known(shipper, one.name)), one.next_after(now))
+        ScheduleStatus(shipper, one, last.get(ScheduleKey(shipper, one.name)), one.next_after(now))
         for shipper, settings in profiles.items()
         for one in settings.timetable
     ]
@@ -57,13 +56,13 @@ def tick(connection: Connection, profiles: Mapping[str, Settings], by: str) -> l
     the caller's transaction, in which it queues the runs. A schedule that is new, or was removed for a while, begins now.
     """
     now = clock.moment(clock.now(connection))
-    fires.look(
+    fires.record_schedules(
         connection, {shipper: [one.name for one in settings.timetable] for shipper, settings in profiles.items()}, now
     )
-    done, found = fires.done(connection), []
+    done, found = fires.done_until(connection), []
     for shipper, settings in sorted(profiles.items()):  # the same order everywhere prevents deadlocks
         for schedule in sorted(settings.timetable, key=lambda one: one.name):
-            known = Known(shipper, schedule.name)
+            known = ScheduleKey(shipper, schedule.name)
             if known not in done:
                 fires.begin(connection, known, now)
             elif due := schedule.due(done[known], now, catch_up=settings.catch_up):
@@ -146,7 +145,7 @@ class SharedTimetable:
         wait_s = _POLL_S
         with (
             suppress(LedgerError),
-            shared(self._settings.database_url, makes=True) as engine,
+            open_shared(self._settings.database_url, makes=True) as engine,
         ):  # checked again soon
             with engine.begin() as connection:
                 fired = tick(connection, {self._settings.shipper: self._settings}, self._by)

@@ -28,7 +28,7 @@ from loadsheet.ledger.postgres import shared_engine
 from loadsheet.ledger.postgres_opening import unique
 from loadsheet.ledger.shared import Engine, recovery
 from loadsheet.ledger.shared.jobs import make_tables
-from loadsheet.ledger.shared.workers import Enrolled
+from loadsheet.ledger.shared.workers import WorkerInfo
 from loadsheet.operations.expected_files import local_text, zone_of
 from loadsheet.problems import LoadsheetError
 from loadsheet.settings import Settings
@@ -91,9 +91,9 @@ def serve(
     """
     served, settings = ServedShippers(config, shippers, say), Settings.load(config)
     name, most = unique(), places or settings.worker_places
-    started = Enrolled(name, socket.gethostname(), os.getpid(), version("loadsheet"), (), most)
+    started = WorkerInfo(name, socket.gethostname(), os.getpid(), version("loadsheet"), (), most)
 
-    def enrolled() -> Enrolled:
+    def enrolled() -> WorkerInfo:
         return started._replace(serves=tuple(served.by_shipper))
 
     engine = shared_engine(served.address)
@@ -129,7 +129,7 @@ class _WorkerThreads:
         places: int,
         say: Say,
         stopping: threading.Event,
-        enrolled: Callable[[], Enrolled],
+        enrolled: Callable[[], WorkerInfo],
     ) -> None:
         self._engine, self._served, self._run, self._say, self._stopping = engine, served, run, say, stopping
         self._takeover_s = settings.takeover_s

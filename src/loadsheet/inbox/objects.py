@@ -37,7 +37,7 @@ class Claims(Protocol):
     def holds(self, place: str, name: str, version: str) -> bool:
         """Whether the claim is still ours. Checked before anything is committed."""
 
-    def let_go(self, place: str, name: str, version: str) -> None:
+    def release(self, place: str, name: str, version: str) -> None:
         """Release a claim of ours."""
 
 
@@ -52,7 +52,7 @@ class SingleProcessClaims:
         """Nobody else is there."""
         return True
 
-    def let_go(self, place: str, name: str, version: str) -> None:
+    def release(self, place: str, name: str, version: str) -> None:
         """Nothing was noted."""
 
 
@@ -123,7 +123,7 @@ def claim_object(found: Object, path: Path, settings: Settings, run: str, claims
         raise FolderError(f"{told}; see to {settings.state}, and run again") from error
     finally:
         if not taken:
-            claims.let_go(settings.inbox_address, claimed.name, found.version)
+            claims.release(settings.inbox_address, claimed.name, found.version)
     return claimed if taken else None
 
 
@@ -209,7 +209,7 @@ class ClaimedObject:
         with suppress(OSError):
             self.path.unlink(missing_ok=True)
         remove_empty_folders(self.path.parent, self.settings.state / FETCHED)
-        self.claims.let_go(self.settings.inbox_address, self.name, self.object.version)
+        self.claims.release(self.settings.inbox_address, self.name, self.object.version)
 
 
 def archived_at(name: str, settings: Settings, day: date, run: str) -> Path:

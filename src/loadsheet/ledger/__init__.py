@@ -4,7 +4,7 @@ The seam of the house: nothing before it touches the network, nothing after it t
 translator with SQL. Open one with `open_ledger`; change it with `Ledger`; read it with `Ledger.queries`.
 """
 
-from loadsheet.ledger.clocks import Clock, utc_now
+from loadsheet.ledger.clock import Clock, utc_now
 from loadsheet.ledger.decisions import Choice, first_broken_decision
 from loadsheet.ledger.exceptions import Remark, Standing, WorkbookRead
 from loadsheet.ledger.missing_records import MissingRecords

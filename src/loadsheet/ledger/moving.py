@@ -115,7 +115,7 @@ def _copy(old: Ledger, of: Arriving, address: Address, held: "_Held", new: Conne
         for row in connection.execute(kept):
             new.execute(insert(meta).values(name=row.name, value=row.value))
         for name, done in stored_values.schedules_done(connection).items():
-            fires.begin(new, fires.Known(address.shipper, name), datetime.fromisoformat(done).astimezone(UTC))
+            fires.begin(new, fires.ScheduleKey(address.shipper, name), datetime.fromisoformat(done).astimezone(UTC))
         _count_on(new)
         begin_arrival(new, of)
     return _compared(held, new)

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Engine, ExceptionContext, create_engine, even
 from sqlalchemy.exc import ArgumentError
 
 from loadsheet.ledger.backup import is_older
-from loadsheet.ledger.clocks import Clock, utc_now
+from loadsheet.ledger.clock import Clock, utc_now
 from loadsheet.ledger.codec import stamp
 from loadsheet.ledger.location import Place, network_kind
 from loadsheet.ledger.moved import refuse_moved

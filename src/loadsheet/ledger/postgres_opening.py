@@ -16,7 +16,7 @@ from sqlalchemy import Connection, Engine, select
 
 from loadsheet.ledger import tenure
 from loadsheet.ledger.backup import is_older
-from loadsheet.ledger.clocks import Clock
+from loadsheet.ledger.clock import Clock
 from loadsheet.ledger.location import Surroundings
 from loadsheet.ledger.moved import arrive, check_arrived, refuse_beside_a_file
 from loadsheet.ledger.postgres import Address, address_of, check_server, ledger_engine, make_schema

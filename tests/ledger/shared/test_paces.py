@@ -8,11 +8,11 @@ from itertools import count
 import databases
 import pytest
 
+from loadsheet.ledger import clock
 from loadsheet.ledger.postgres import address_of, shared_engine
-from loadsheet.ledger.shared import clock
 from loadsheet.ledger.shared.jobs import make_tables
 from loadsheet.ledger.shared.leases import TERM_S, Ask
-from loadsheet.ledger.shared.paces import FORGOTTEN_S, PaceOf, begin, pace_name, renew, setback, told
+from loadsheet.ledger.shared.paces import FORGOTTEN_S, SharedPace, begin, pace_name, read_paces, renew, setback
 from loadsheet.problems import LedgerError
 
 ALL = Ask(10**6, 10**6)
@@ -44,7 +44,7 @@ def ask(engine, pace, worker, wanted=ALL):
 
 def standing(engine, pace):
     with engine.begin() as connection:
-        return next(one for one in told(connection) if one.name == pace)
+        return next(one for one in read_paces(connection) if one.name == pace)
 
 
 def renewals(engine, pace, worker, seconds, held):
@@ -85,7 +85,7 @@ def test_however_many_ask_at_once_they_never_have_more_than_there_is(engine, pac
 
 def test_the_tables_show_neither_token_nor_path(engine):
     token, exchange = "a-very-secret-token-77", "https://user:word@exchange.example:8443/tenant/4711"
-    mine = PaceOf(engine, exchange, token, "w1")
+    mine = SharedPace(engine, exchange, token, "w1")
     mine.begin(7, 3)
     mine.renew(ALL)
     with engine.begin() as connection:

@@ -13,8 +13,8 @@ from contextlib import contextmanager, suppress
 from sqlalchemy import ColumnElement, Double, Engine, cast, delete, or_, update
 from sqlalchemy.dialects.postgresql import insert
 
+from loadsheet.ledger.clock import NOW
 from loadsheet.ledger.postgres import address_of, shared_engine
-from loadsheet.ledger.shared.clock import NOW
 from loadsheet.ledger.shared.schema import claims
 from loadsheet.ledger.tenure import heartbeat
 from loadsheet.problems import LedgerError
@@ -43,12 +43,12 @@ class Claims:
         with self._engine.begin() as connection:
             return connection.execute(mine.values(at=_now())).rowcount == 1
 
-    def let_go(self, place: str, name: str, version: str) -> None:
+    def release(self, place: str, name: str, version: str) -> None:
         """Give up a claim of ours."""
         with self._engine.begin() as connection:
             connection.execute(delete(claims).where(*_of(place, name, version), claims.c.holder == self._holder))
 
-    def inherit(self, place: str) -> None:
+    def drop_others(self, place: str) -> None:
         """Drop the claims that others have in a place of this shipper: whoever holds the tenure of the ledger is the only one who may
         plan, so theirs cannot be used any more.
         """
@@ -56,12 +56,12 @@ class Claims:
         with self._engine.begin() as connection:
             connection.execute(delete(claims).where(*theirs))
 
-    def let_all_go(self) -> None:
+    def release_all(self) -> None:
         """Give up all claims of ours: whoever stops working on objects holds none."""
         with self._engine.begin() as connection:
             connection.execute(delete(claims).where(claims.c.holder == self._holder))
 
-    def beat(self) -> None:
+    def renew(self) -> None:
         """Say that the holder lives."""
         with self._engine.begin() as connection:
             connection.execute(update(claims).where(claims.c.holder == self._holder).values(at=_now()))
@@ -75,11 +75,11 @@ def held_claims(url: str, takeover_s: float) -> Iterator[Claims]:
     holder = f"{socket.gethostname()} {os.getpid()} {secrets.token_hex(4)}"
     mine = Claims(engine, shipper, holder, takeover_s)
     try:
-        with heartbeat("claims", mine.beat, takeover_s):
+        with heartbeat("claims", mine.renew, takeover_s):
             yield mine
     finally:
         with suppress(LedgerError):  # then they run out by themselves
-            mine.let_all_go()
+            mine.release_all()
         engine.dispose()
 
 

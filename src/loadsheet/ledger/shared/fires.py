@@ -11,8 +11,8 @@ from typing import NamedTuple
 from sqlalchemy import Connection, delete, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 
+from loadsheet.ledger import clock
 from loadsheet.ledger.codec import stamp
-from loadsheet.ledger.shared import clock
 from loadsheet.ledger.shared.schema import fires, shared_meta
 
 KEPT_DAYS = 400
@@ -28,7 +28,7 @@ _LOOKED = "looked"  # begins the names of moments at which somebody had a schedu
 _LOOKED_EVERY = timedelta(minutes=5)
 
 
-class Known(NamedTuple):
+class ScheduleKey(NamedTuple):
     """A schedule, by the name of its shipper (empty: the only one) and its own."""
 
     shipper: str
@@ -44,23 +44,23 @@ class Fire(NamedTuple):
     caught_up: int
 
 
-def done(connection: Connection) -> Mapping[Known, datetime]:
+def done_until(connection: Connection) -> Mapping[ScheduleKey, datetime]:
     """Up to which moment (aware, UTC) all of each schedule is done, or nobody waited for it yet."""
     return _moments(connection, _MARK)
 
 
-def look(connection: Connection, served: Mapping[str, Collection[str]], now: datetime) -> None:
+def record_schedules(connection: Connection, served: Mapping[str, Collection[str]], now: datetime) -> None:
     """Note that somebody has these schedules, by shipper, and forget up to when those of the same shippers are done that nobody has any
     more: one that comes back has missed nothing.
     """
     looked = _moments(connection, _LOOKED)
-    mine = {Known(shipper, name) for shipper, names in served.items() for name in ("", *names)}
-    new = {known for known in done(connection) if known.shipper in served} - looked.keys()
+    mine = {ScheduleKey(shipper, name) for shipper, names in served.items() for name in ("", *names)}
+    new = {known for known in done_until(connection) if known.shipper in served} - looked.keys()
     stale = {known for known in mine if known not in looked or now - looked[known] > _LOOKED_EVERY}
     for known in sorted(stale | new):
         noted = insert(shared_meta).values(name=_named(known, _LOOKED), value=stamp(now))
         connection.execute(noted.on_conflict_do_update(index_elements=[shared_meta.c.name], set_={"value": stamp(now)}))
-    tended = {shipper: looked.get(Known(shipper, "")) for shipper in served}
+    tended = {shipper: looked.get(ScheduleKey(shipper, "")) for shipper in served}
     for known in sorted(looked.keys() - mine):
         last = tended.get(known.shipper)
         if last is not None and last - looked[known] > GONE:
@@ -68,12 +68,14 @@ def look(connection: Connection, served: Mapping[str, Collection[str]], now: dat
             connection.execute(delete(shared_meta).where(shared_meta.c.name.in_(names)))
 
 
-def begin(connection: Connection, known: Known, since: datetime) -> None:
+def begin(connection: Connection, known: ScheduleKey, since: datetime) -> None:
     """Wait for a schedule from this moment (aware) on: what it would have been before was not missed."""
     connection.execute(insert(shared_meta).values(name=_named(known), value=stamp(since)).on_conflict_do_nothing())
 
 
-def fire(connection: Connection, known: Known, due: datetime, by: str, *, after: datetime, caught_up: int = 0) -> bool:
+def fire(
+    connection: Connection, known: ScheduleKey, due: datetime, by: str, *, after: datetime, caught_up: int = 0
+) -> bool:
     """Record that a schedule fires; `after` is up to when all was done, as the caller saw it (aware both). Whether it was the first to do
     so: who was slower finds nothing left, also where he looked at another moment.
     """
@@ -88,7 +90,7 @@ def fire(connection: Connection, known: Known, due: datetime, by: str, *, after:
     return True
 
 
-def last(connection: Connection) -> Mapping[Known, Fire]:
+def last(connection: Connection) -> Mapping[ScheduleKey, Fire]:
     """The last moment of each schedule that fired."""
     newest = select(fires.c.shipper, fires.c.schedule, func.max(fires.c.due).label("due")).group_by(
         fires.c.shipper, fires.c.schedule
@@ -98,7 +100,7 @@ def last(connection: Connection) -> Mapping[Known, Fire]:
         (fires.c.shipper == latest.c.shipper) & (fires.c.schedule == latest.c.schedule) & (fires.c.due == latest.c.due)
     )
     found = connection.execute(select(fires).join(latest, same))
-    return {Known(row.shipper, row.schedule): _fire(row.due, row.at, row.by, row.caught_up) for row in found}
+    return {ScheduleKey(row.shipper, row.schedule): _fire(row.due, row.at, row.by, row.caught_up) for row in found}
 
 
 def forget(connection: Connection, days: int = KEPT_DAYS) -> int:
@@ -107,14 +109,16 @@ def forget(connection: Connection, days: int = KEPT_DAYS) -> int:
     return connection.execute(delete(fires).where(fires.c.at < before)).rowcount
 
 
-def _moments(connection: Connection, sort: str) -> dict[Known, datetime]:
+def _moments(connection: Connection, sort: str) -> dict[ScheduleKey, datetime]:
     found = connection.execute(
         select(shared_meta.c.name, shared_meta.c.value).where(shared_meta.c.name.startswith(f"{sort} "))
     )
-    return {Known(*row.name.split(" ", 2)[1:]): datetime.fromisoformat(row.value).astimezone(UTC) for row in found}
+    return {
+        ScheduleKey(*row.name.split(" ", 2)[1:]): datetime.fromisoformat(row.value).astimezone(UTC) for row in found
+    }
 
 
-def _named(known: Known, sort: str = _MARK) -> str:
+def _named(known: ScheduleKey, sort: str = _MARK) -> str:
     return f"{sort} {known.shipper} {known.schedule}"
 
 

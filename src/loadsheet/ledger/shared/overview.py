@@ -11,10 +11,9 @@ from typing import Any, NamedTuple
 import msgspec
 from sqlalchemy import Connection, select, text
 
-from loadsheet.ledger.shared import clock
-from loadsheet.ledger.shared.opening import shared
-from loadsheet.ledger.shared.paces import Told
-from loadsheet.ledger.shared.paces import told as told_paces
+from loadsheet.ledger import clock
+from loadsheet.ledger.shared import open_shared
+from loadsheet.ledger.shared.paces import PaceStatus, read_paces
 from loadsheet.ledger.shared.schema import takeovers, workers
 from loadsheet.problems import LedgerError
 from loadsheet.settings import Settings
@@ -46,7 +45,7 @@ class Worker(NamedTuple):
         return "lives" if self.alive else "ended" if self.ended else "silent"
 
 
-class Queued(NamedTuple):
+class QueueStatus(NamedTuple):
     """What is in the queue for one shipper: why runs are wanted, how many wait and are being done, and for how many seconds the oldest
     waits.
     """
@@ -68,17 +67,17 @@ class Takeover(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Fleet:
+class ClusterStatus:
     """Everything, at one moment (aware, UTC, by the database's clock). The workers that live come first; `takeovers` are those of
     a day, newest first, `takeovers_ever` counts all that there were.
     """
 
     at: datetime
     workers: Sequence[Worker] = ()
-    queue: Sequence[Queued] = ()
+    queue: Sequence[QueueStatus] = ()
     takeovers: Sequence[Takeover] = ()
     takeovers_ever: int = 0
-    paces: Sequence[Told] = ()
+    paces: Sequence[PaceStatus] = ()
 
     @property
     def alive(self) -> int:
@@ -96,33 +95,33 @@ class Fleet:
         return max((one.oldest_s for one in self.queue), default=0.0)
 
 
-def fleet_of(settings: Settings) -> Fleet | None:
+def cluster_status(settings: Settings) -> ClusterStatus | None:
     """The fleet that a ledger belongs to; None for one that nobody shares. Raises LedgerGone if the database cannot be reached."""
     if not settings.is_shared:
         return None
-    with shared(settings.database_url) as engine, engine.connect() as connection:
-        return seen(connection, settings.takeover_s)
+    with open_shared(settings.database_url) as engine, engine.connect() as connection:
+        return read_status(connection, settings.takeover_s)
 
 
-def seen(connection: Connection, silent_s: float) -> Fleet:
+def read_status(connection: Connection, silent_s: float) -> ClusterStatus:
     """The fleet, on a connection to the shared tables; who was silent for so long is not alive. Nobody, where the tables are not there yet."""
     now = clock.now(connection)
-    if not is_made(connection):
-        return Fleet(clock.moment(now))
-    told = [_takeover(row) for row in connection.execute(_TAKEOVERS, {"since": now - DAY_S})]
+    if not has_shared_tables(connection):
+        return ClusterStatus(clock.moment(now))
+    recent_takeovers = [_takeover(row) for row in connection.execute(_TAKEOVERS, {"since": now - DAY_S})]
     found = [_worker(row, now, silent_s) for row in connection.execute(select(workers))]
     found.sort(key=lambda one: (not one.alive, one.host, one.since, one.name))
-    return Fleet(
+    return ClusterStatus(
         clock.moment(now),
         found,
-        [Queued(*row) for row in connection.execute(_QUEUE)],
-        told,
+        [QueueStatus(*row) for row in connection.execute(_QUEUE)],
+        recent_takeovers,
         connection.scalar(_EVER) or 0,
-        told_paces(connection),
+        read_paces(connection),
     )
 
 
-def is_made(connection: Connection) -> bool:
+def has_shared_tables(connection: Connection) -> bool:
     """Whether the shared tables are there: whoever opens a ledger first makes them."""
     return connection.scalar(_MADE) is not None
 

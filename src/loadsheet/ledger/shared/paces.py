@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from sqlalchemy import Connection, Engine, Row, bindparam, delete, select, update
 from sqlalchemy.dialects.postgresql import insert
 
-from loadsheet.ledger.shared import clock
+from loadsheet.ledger import clock
 from loadsheet.ledger.shared.leases import Ask, Lease, Standing, Terms, grant
 from loadsheet.ledger.shared.schema import leases, paces
 from loadsheet.problems import LedgerError
@@ -78,7 +78,7 @@ def setback(connection: Connection, name: str, age_s: float, pause_s: float, rea
     return after
 
 
-class Told(NamedTuple):
+class PaceStatus(NamedTuple):
     """A pace as people look at it: what is set, what is left of it, and what is leased to how many processes."""
 
     name: str
@@ -93,7 +93,7 @@ class Told(NamedTuple):
     workers: int
 
 
-def told(connection: Connection) -> list[Told]:
+def read_paces(connection: Connection) -> list[PaceStatus]:
     """All paces as they stand now, by exchange."""
     now = clock.now(connection)
     found = []
@@ -101,7 +101,7 @@ def told(connection: Connection) -> list[Told]:
         terms = _terms(row)
         alive = [one for one in _standings(connection, row.name) if one.until > now]
         found.append(
-            Told(
+            PaceStatus(
                 row.name,
                 row.exchange,
                 row.per_second,
@@ -117,7 +117,7 @@ def told(connection: Connection) -> list[Told]:
     return found
 
 
-class PaceOf:
+class SharedPace:
     """The pace of an exchange and a token as one process uses it, each change in a transaction of its own. What the server says comes as
     LedgerError, if the engine is one of `loadsheet.ledger.postgres`.
     """

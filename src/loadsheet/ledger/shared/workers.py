@@ -11,13 +11,13 @@ from typing import NamedTuple
 from sqlalchemy import Connection, delete, select, update
 from sqlalchemy.dialects.postgresql import insert
 
-from loadsheet.ledger.shared import clock
+from loadsheet.ledger import clock
 from loadsheet.ledger.shared.schema import takeovers, workers
 
 _DAY_S = 86_400
 
 
-class Enrolled(NamedTuple):
+class WorkerInfo(NamedTuple):
     """What a worker tells of itself when it begins: its name (unique), where it is, the shippers it serves (an empty name: the only one),
     and how many runs it does at the same time.
     """
@@ -30,7 +30,7 @@ class Enrolled(NamedTuple):
     places: int
 
 
-def beat(connection: Connection, enrolled: Enrolled, doing: Sequence[str], done: int) -> None:
+def record_heartbeat(connection: Connection, enrolled: WorkerInfo, doing: Sequence[str], done: int) -> None:
     """Say that a worker lives, what it has in hand (in words), and how many jobs it finished; enters it if it is not in the register."""
     now = clock.now(connection)
     told = {
@@ -48,13 +48,13 @@ def beat(connection: Connection, enrolled: Enrolled, doing: Sequence[str], done:
     connection.execute(entered.on_conflict_do_update(index_elements=[workers.c.name], set_=told))
 
 
-def leave(connection: Connection, name: str) -> None:
+def record_end(connection: Connection, name: str) -> None:
     """A worker has ended."""
     now = clock.now(connection)
     connection.execute(update(workers).where(workers.c.name == name).values(doing="[]", seen=now, ended=now))
 
 
-def living(connection: Connection, within_s: float, shipper: str) -> list[str]:
+def alive_workers(connection: Connection, within_s: float, shipper: str) -> list[str]:
     """The names of the workers that serve this shipper and were heard of within so many seconds."""
     heard = select(workers.c.name, workers.c.serves).where(
         workers.c.ended.is_(None), workers.c.seen > clock.NOW - within_s

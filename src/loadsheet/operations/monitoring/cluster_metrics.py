@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-from loadsheet.ledger.shared.overview import Fleet, fleet_of
+from loadsheet.ledger.shared.overview import ClusterStatus, cluster_status
 from loadsheet.operations.monitoring import prometheus
 from loadsheet.problems import LedgerError
 from loadsheet.settings import Settings
@@ -26,12 +26,12 @@ _SHORT = 12  # digits of the name of a shared rate, as a label
 _Samples = Mapping[tuple[str, ...], float]
 
 
-def collect_metrics(fleet: Fleet) -> list[Metric]:
+def collect_metrics(fleet: ClusterStatus) -> list[Metric]:
     """All metrics of a cluster."""
     return [*_of_workers(fleet), *_of_queue(fleet), *_of_paces(fleet)]
 
 
-def _of_workers(fleet: Fleet) -> Iterator[Metric]:
+def _of_workers(fleet: ClusterStatus) -> Iterator[Metric]:
     yield _gauge("seen_timestamp_seconds", "When these figures of the fleet were taken.", {(): fleet.at.timestamp()})
     yield _gauge("workers", "Worker processes that live.", {(): fleet.alive})
     help_text = "Ledgers that were taken over from a process that had fallen silent."
@@ -40,7 +40,7 @@ def _of_workers(fleet: Fleet) -> Iterator[Metric]:
     yield taken
 
 
-def _of_queue(fleet: Fleet) -> Iterator[Metric]:
+def _of_queue(fleet: ClusterStatus) -> Iterator[Metric]:
     depth: dict[tuple[str, ...], float] = {}
     for one in fleet.queue:
         depth[one.shipper, one.reason, "waiting"] = one.waiting
@@ -51,7 +51,7 @@ def _of_queue(fleet: Fleet) -> Iterator[Metric]:
     yield _gauge("oldest_waiting_seconds", help_text, {(): fleet.oldest_s})
 
 
-def _of_paces(fleet: Fleet) -> Iterator[Metric]:
+def _of_paces(fleet: ClusterStatus) -> Iterator[Metric]:
     named = {(one.exchange, one.name[:_SHORT]): one for one in fleet.paces}
     leased: dict[tuple[str, ...], float] = {key: one.leased_per_second for key, one in named.items()}
     yield _gauge("leased_rate", "Calls a second that the workers may make together now.", leased, "exchange", "pace")
@@ -86,7 +86,7 @@ class CachedMetrics:
 
     def _now(self) -> Sequence[Metric]:
         try:
-            fleet = fleet_of(self._settings)
+            fleet = cluster_status(self._settings)
         except LedgerError:
             return ()
         return () if fleet is None else collect_metrics(fleet)
@@ -98,7 +98,7 @@ def write(settings: Settings, say: Callable[[str], None]) -> None:
         return
     path = prometheus.metrics_path(settings.metrics_file, FILE)
     try:
-        if fleet := fleet_of(settings):
+        if fleet := cluster_status(settings):
             prometheus.write(path, collect_metrics(fleet))
     except LedgerError as error:
         say(f"loadsheet: the figures of the fleet cannot be taken ({error})")

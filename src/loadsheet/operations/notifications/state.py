@@ -287,11 +287,10 @@ class TableStore:
 @contextmanager
 def _table_store(settings: Settings, say: Say) -> Iterator[TableStore | None]:
     """The shipper's row, with this machine's own file merged in. Raises LedgerError and SettingsError."""
-    from loadsheet.ledger.shared import notices  # noqa: PLC0415 (what speaks to PostgreSQL alone is loaded for it)
-    from loadsheet.ledger.shared.opening import shared  # noqa: PLC0415
+    from loadsheet.ledger.shared import notices, open_shared  # noqa: PLC0415 (only PostgreSQL needs them)
 
     with (
-        shared(settings.database_url, makes=True) as engine,
+        open_shared(settings.database_url, makes=True) as engine,
         notices.held(engine, settings.shipper, LOCK_TIMEOUT_S) as row,
     ):
         if row is None:

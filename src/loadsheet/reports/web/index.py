@@ -13,7 +13,7 @@ from loadsheet.problems import LedgerError
 from loadsheet.settings import Settings
 
 if TYPE_CHECKING:
-    from loadsheet.ledger.shared.overview import Fleet, Worker
+    from loadsheet.ledger.shared.overview import ClusterStatus, Worker
 
 import os
 import re
@@ -69,16 +69,16 @@ def fleet_status(settings: Settings) -> FleetStatus | None:
     """The fleet as this shipper's page tells it; None where the ledger is nobody else's, or the fleet cannot be seen."""
     if not settings.is_shared:
         return None
-    from loadsheet.ledger.shared.overview import fleet_of  # noqa: PLC0415 (what speaks to PostgreSQL alone is loaded for it)
+    from loadsheet.ledger.shared.overview import cluster_status  # noqa: PLC0415 (what speaks to PostgreSQL alone is loaded for it)
 
     try:
-        fleet = fleet_of(settings)
+        fleet = cluster_status(settings)
     except LedgerError:
         return None
     return None if fleet is None else fleet_shown(fleet, settings.shipper)
 
 
-def fleet_shown(fleet: "Fleet", shipper: str) -> FleetStatus:
+def fleet_shown(fleet: "ClusterStatus", shipper: str) -> FleetStatus:
     """What is told of a fleet on the page of this shipper (empty: the only one)."""
     queue = [one for one in fleet.queue if one.shipper == shipper]
     taken = [one for one in fleet.takeovers if one.shipper == shipper]
