@@ -158,7 +158,7 @@ def told(count, wall_s, *, ours_s, server_s, stored):
 
 def takeover(server, born):
     """Seconds from a kill -9 of a run and its worker until another run holds the ledger, and how many outcomes were unknown then."""
-    with placed(born, server.new_database(), 1, 2_000, assumptions={"calls_per_second": 100}) as place:
+    with placed(born, server.new_database(), 1, 2_000, **{"assumptions.calls_per_second": 100}) as place:
         place.want_all()
         first = place.start("worker")
         until(lambda: place.ask("select 1 from loadsheet_s0.entries where state = 'accepted' limit 1"))
