@@ -17,7 +17,7 @@ from loadsheet.settings import Settings
 
 
 class Told:
-    """Nights in a house, each told as `attending` does it; `said` is what was said on the terminal."""
+    """Nights in a house, each told as `run_hooks` does it; `said` is what was said on the terminal."""
 
     def __init__(self, folder, house, **chosen):
         self.folder, self.house, self.said = folder, house, []

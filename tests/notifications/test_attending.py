@@ -1,4 +1,4 @@
-"""Notices around a run as `attending` makes them: whatever a run comes to is told, and raised or returned as it was."""
+"""Notices around a run as `run_hooks` makes them: whatever a run comes to is told, and raised or returned as it was."""
 
 import pytest
 

@@ -2,9 +2,9 @@
 
 The way of a request: `server` (sockets) -> `app` (token, route, verdict, answer) -> `store` (one writer, group commit) ->
 `effects` (what an operation does). `wire` turns bytes into values and back; `limits` bounds what a client may take; `paging` sends
-listings and `cycle` every other answer. Beside the way: `address` (who may be served without TLS), `guesses` (the pace of wrong
-tokens), `turned_away` (429 and 503), `personality` (how it answers where the interface is silent), `truth` (the log of what really
-happened), and for tests `faults` (which request meets what), `front` and `spoiled` (how that looks).
+listings and `http_cycle` every other answer. Beside the way: `address` (who may be served without TLS), `wrong_tokens` (slows down
+guesses), `overload` (429 and 503), `personality` (how it answers where the interface is silent), `truth_log` (what really
+happened), and for tests `faults` (which request meets what), `front` and `spoiled_answers` (how that looks).
 
 For people: `pages` (login, what arrived, the manual), on `browsing` (reads), `calls` (the latest), `sessions`, `manual`, `rendering`;
 for programs that learn: `openapi`.

@@ -209,7 +209,7 @@ exceptions = (
     )
 )
 
-looks = Table(  # what a run's look at the listings showed of its entries, as `reconcile.recalling` packs it
+looks = Table(  # what a run's look at the listings showed of its entries, as `reconcile.listings` packs it
     "looks",
     metadata,
     Column("run_id", ForeignKey("runs.id"), primary_key=True),

@@ -1,6 +1,6 @@
 """The JSON Schema of the mapping format (draft 2020-12), made from the models that read a mapping and from the contract.
 
-Owns: how the two become one schema that editors understand: keys, types and words of `language.py` with their meaning, and under
+Owns: how the two become one schema that editors understand: keys, types and words of `mapping/schema.py` with their meaning, and under
 `payload:` the fields of the record that `target` names. It is as strict as a schema can be; what needs the sections together (does
 this column exist?) only `lint` can say.
 """

@@ -1,7 +1,7 @@
 """Lists that a sheet tells of in single columns: what is inside a package, and the parties of a record by their contacts.
 
 Owns: which unused columns belong to such an entry and whose it is. Fields and roles are told by their meaning in the contract; the
-lines come back as (depth, text) for `filling.py` to put in their place.
+lines come back as (depth, text) for `suggest_payload.py` to put in their place.
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -1,7 +1,7 @@
 """A draft of a mapping from what a sheet shows: tables, columns, key, grouping, and the payload as far as the sheet tells it.
 
 Owns: every decision that `suggest` makes, and the two marks. `FILL IN` stands where the author must say something before the draft
-loads; `CHECK` where the draft says something that the sheet alone does not prove. Knows the layout of no file: `writing.py`
+loads; `CHECK` where the draft says something that the sheet alone does not prove. Knows the layout of no file: `yaml_writer.py`
 turns the draft into text.
 """
 
@@ -57,7 +57,7 @@ class DraftTable:
 
 @dataclass(slots=True)
 class Draft:
-    """Everything that `writing.py` needs. `filled` are the columns by payload path; `unused` those that fill nothing, `doubts` why a path
+    """Everything that `yaml_writer.py` needs. `filled` are the columns by payload path; `unused` those that fill nothing, `doubts` why a path
     may be filled wrongly, `chooser` a column that says the operation of each row, and `chosen_by` that column if the draft goes by it.
     """
 

@@ -1,7 +1,7 @@
 """The payload of a draft: for every field of the record the leaf that fills it, or a constant to fill in.
 
 Owns: what can be computed where no column says it (totals from rows, ends of windows, offsets, units), and which leaves carry a mark.
-Fields are told apart by their meaning and kind in the contract. Knows no column's text: that is `drafting.py`'s.
+Fields are told apart by their meaning and kind in the contract. Knows no column's text: that is for `suggest.py`.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,6 +1,6 @@
 """What the guide of a template says to a shipper, in English and German.
 
-Owns: the words around the columns; what a column itself takes is told by `mapping.guiding`. Knows no workbook.
+Owns: the words around the columns; what a column itself takes is told by `mapping.column_guides`. Knows no workbook.
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
 """The payload of a draft as lines of YAML, and values as YAML writes them in one line.
 
-Owns: the values that `filling.py` makes and `writing.py` prints. Knows no field and no column's meaning.
+Owns: the values that `suggest_payload.py` makes and `yaml_writer.py` prints. Knows no field and no column's meaning.
 """
 
 from dataclasses import dataclass, field

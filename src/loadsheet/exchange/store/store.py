@@ -1,6 +1,6 @@
 """One writer that commits calls in groups, and readers for the pages of listings and for tokens.
 
-Owns: threads and transactions. The statements of the writer stand in `books` and `statements`, those of tokens in
+Owns: threads and transactions. The statements of the writer stand in `transactions` and `statements`, those of tokens in
 `token_rows`, those of sessions in `session_rows`.
 """
 

@@ -91,7 +91,7 @@ fires = Table(  # moments at which a schedule fired; whoever records one first, 
     Column("caught_up", Integer, nullable=False, default=0),  # moments missed before it, which it stands for
 )
 
-notices = Table(  # what was told to whom, by shipper: the memory of `telling`
+notices = Table(  # what was told to whom, by shipper: the state of `operations.notifications`
     "notices",
     metadata,
     Column("shipper", Text, primary_key=True),

@@ -1,4 +1,4 @@
-"""The register of workers: what is written into it. What is read from it is in `sight`.
+"""The register of workers: what is written into it. What is read from it is in `overview`.
 
 Owns: who counts as living when it is asked whether somebody runs the ledger of a shipper: who was heard of within some seconds, by the
 database's clock.

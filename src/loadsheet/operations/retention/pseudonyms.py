@@ -17,7 +17,7 @@ from loadsheet.problems import FolderError
 from loadsheet.settings import Settings
 from loadsheet.settings.places import address_of, shown
 
-_NOTICES = "notices.json"  # as `telling` names it
+_NOTICES = "notices.json"  # as `operations.notifications` names it
 _TRY_AGAIN = "nothing was forgotten in the ledger yet: try again"
 
 
