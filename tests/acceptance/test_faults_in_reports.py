@@ -62,7 +62,7 @@ AFTER_IT = {
     "operations.monitoring.update_metrics": "metrics",
     "operations.expected_files.overdue": "what is late",
     "reports.sentences.verdict_sentence": "the summary",
-    "cli.run_end.seal_night": "the capsule",
+    "cli.run_end.seal_after_run": "the capsule",
     "cli.run_end.keep": "keeping",
 }
 

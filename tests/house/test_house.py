@@ -158,7 +158,7 @@ HOMES = {  # each third-party library and the only places that import it
     "holidays": {"loadsheet.reports.reconciliation.worklist", "loadsheet.operations.expected_files"},
     "rich": {"loadsheet.cli"},
     "click": {"loadsheet.cli"},
-    "filelock": {"loadsheet.run_archive.register", "loadsheet.ledger", "loadsheet.operations.notifications.state"},
+    "filelock": {"loadsheet.run_archive.verify", "loadsheet.ledger", "loadsheet.operations.notifications.state"},
     "apprise": {"loadsheet.operations.notifications.delivery"},
     "watchdog": {"loadsheet.watch"},
     "httptools": {"loadsheet.dispatch", "loadsheet.exchange"},

@@ -16,14 +16,11 @@ from workspace import copy_mappings
 
 from loadsheet.cli import invoke
 from loadsheet.exchange import FaultClass
-from loadsheet.run_archive import register
-from loadsheet.run_archive.automatic import place_of, purge, seal_night
 from loadsheet.run_archive.contents import member_of, read_manifest, rows_of
-from loadsheet.run_archive.create import make
-from loadsheet.run_archive.errors import CannotOpen, CannotSeal
-from loadsheet.run_archive.hash_chain import CHAIN, Members, Sealing
+from loadsheet.run_archive.create import make, place_of, purge, seal_after_run
+from loadsheet.run_archive.hash_chain import CHAIN, CannotOpen, CannotSeal, Members, Sealing
 from loadsheet.run_archive.replay import replay
-from loadsheet.run_archive.verify import verify
+from loadsheet.run_archive.verify import RECORD_FILE, Record, read_record, verify
 
 REFUSING = """
 import sys
@@ -310,7 +307,7 @@ def test_a_run_that_had_nothing_to_do_is_not_sealed(nights, tmp_path):
         (run,) = ledger.queries.runs_named(run.name)
         with pytest.raises(CannotSeal, match="had nothing to do"):
             make(ledger.queries, run, house.settings, tmp_path / "one.zip")
-        seal_night(house.settings, ledger.queries, run.name, house.now, said.append)
+        seal_after_run(house.settings, ledger.queries, run.name, house.now, said.append)
     assert said == []
     assert not place_of(house.settings, run.name).exists()
 
@@ -325,7 +322,7 @@ def test_what_goes_wrong_after_a_night_is_said_and_old_capsules_go(nights, tmp_p
     for name in ("2026-01-31-01.capsule.zip", "2026-02-28-02.capsule.zip", "2026-01-01.txt", "mine.capsule.zip"):
         (folder / name).touch()
     with house.ledger(exclusive=False) as ledger:
-        seal_night(elsewhere, ledger.queries, nights.first, datetime(2026, 3, 5, 3, tzinfo=UTC), said.append)
+        seal_after_run(elsewhere, ledger.queries, nights.first, datetime(2026, 3, 5, 3, tzinfo=UTC), said.append)
     (line,) = said
     assert line.startswith(f"no capsule of run {nights.first}: ")
     left = {path.name for path in folder.iterdir()}
@@ -337,21 +334,21 @@ def test_what_goes_wrong_after_a_night_is_said_and_old_capsules_go(nights, tmp_p
 
 
 def test_a_capsule_replaced_as_a_whole_is_seen_by_the_record_and_by_whoever_kept_the_head(nights, tmp_path):
-    known = register.read(nights.house.settings.state)
+    known = read_record(nights.house.settings.state)
     path = nights.capsule(nights.first)
     verdict = verify(path, known)
     assert (verdict.wrong, verdict.vouched_by, verdict.run) == ((), "record", nights.first)
     other = made_anew(path, tmp_path / "other.zip", lambda members: members.pop(member_of("remarks")))
     (wrong,) = verify(other, known).wrong
     assert "the whole capsule was replaced" in wrong
-    assert verify(other, register.Record(())).wrong == ()
-    assert verify(other, register.Record(())).vouched_by == ""
-    assert verify(path, register.Record(()), verdict.head[:20].upper()).vouched_by == "kept head"
-    assert "it is another capsule" in verify(other, register.Record(()), verdict.head).wrong[0]
+    assert verify(other, Record(())).wrong == ()
+    assert verify(other, Record(())).vouched_by == ""
+    assert verify(path, Record(()), verdict.head[:20].upper()).vouched_by == "kept head"
+    assert "it is another capsule" in verify(other, Record(()), verdict.head).wrong[0]
 
 
 def test_a_record_that_was_changed_is_seen(nights, tmp_path):
-    source = nights.house.settings.state / register.NAME
+    source = nights.house.settings.state / RECORD_FILE
     lines = source.read_text(encoding="utf-8").splitlines(keepends=True)
     assert len(lines) == 2
     for changed, broken in (
@@ -361,10 +358,10 @@ def test_a_record_that_was_changed_is_seen(nights, tmp_path):
         ([lines[1], lines[0]], 1),
         ([lines[0], "nonsense\n"], 2),
     ):
-        (tmp_path / register.NAME).write_text("".join(changed), encoding="utf-8")
-        assert register.read(tmp_path).broken == broken
-    (tmp_path / register.NAME).write_text(lines[1], encoding="utf-8")
-    second, changed = nights.capsule(nights.second), register.read(tmp_path)
+        (tmp_path / RECORD_FILE).write_text("".join(changed), encoding="utf-8")
+        assert read_record(tmp_path).broken == broken
+    (tmp_path / RECORD_FILE).write_text(lines[1], encoding="utf-8")
+    second, changed = nights.capsule(nights.second), read_record(tmp_path)
     assert "line 1 of the record" in verify(second, changed).wrong[0]
     assert verify(second, changed, verify(second, changed).head).vouched_by == "kept head", "the record is not asked"
 

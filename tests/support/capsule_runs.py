@@ -11,7 +11,7 @@ from workspace import copy_mappings
 from loadsheet import pipeline
 from loadsheet.dispatch import Client
 from loadsheet.ledger import open_ledger
-from loadsheet.run_archive.automatic import place_of, seal_night
+from loadsheet.run_archive.create import place_of, seal_after_run
 from loadsheet.settings import Settings
 from loadsheet.stages import Dispatcher
 
@@ -59,7 +59,7 @@ class House:
             with Client(served.exchange.url, TOKEN, self.settings) as client:
                 result = pipeline.run(self.settings, ledger, Dispatcher(client))
             name = result.reports.summary.run
-            seal_night(self.settings, ledger.queries, name, self.now, self.said.append)
+            seal_after_run(self.settings, ledger.queries, name, self.now, self.said.append)
         self.last = result.reports.summary
         return name
 

@@ -50,7 +50,7 @@ def make(
 
     The capsule holds the files of the run as they were dropped, with whatever personal data is in them.
     """
-    from loadsheet.run_archive.automatic import place_of, seal  # noqa: PLC0415 (only this command needs it)
+    from loadsheet.run_archive.create import place_of, seal  # noqa: PLC0415 (only this command needs it)
 
     settings = load(config, mappings=mappings, outbox=outbox, state=state)
     with ledger_to_read(settings) as ledger:
@@ -80,15 +80,14 @@ def verify(file: Path, *, head: str, state: Path | None, config: Path | None, as
     Its own chain shows every change of it. That the whole capsule is another one shows only who kept its head: --head, or the
     record of capsules in STATE, if the capsule was made here.
     """
-    from loadsheet.run_archive import register  # noqa: PLC0415 (only this command needs it)
-    from loadsheet.run_archive.verify import verify as judge  # noqa: PLC0415 (as above)
+    from loadsheet.run_archive import verify as archive  # noqa: PLC0415 (only this command needs it)
 
     if head and len(head) < _HEAD_LETTERS:
         raise click.BadParameter(
             f"{head} is too short; give {_HEAD_LETTERS} letters or more of it", param_hint="--head"
         )
-    known = register.Record(()) if head else register.read(load(config, state=state).state)
-    verdict = judge(file, known, head)
+    known = archive.Record(()) if head else archive.read_record(load(config, state=state).state)
+    verdict = archive.verify(file, known, head)
     if as_json:
         print_json({**verdict._asdict(), "sound": not verdict.wrong})
     elif verdict.wrong:

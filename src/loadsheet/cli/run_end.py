@@ -17,7 +17,7 @@ from loadsheet.internal_errors import fault_summary, isolated
 from loadsheet.ledger import Ledger
 from loadsheet.operations.retention import keep
 from loadsheet.problems import LoadsheetError
-from loadsheet.run_archive.automatic import seal_night
+from loadsheet.run_archive.create import seal_after_run
 from loadsheet.settings import Settings
 from loadsheet.stages import Result
 
@@ -49,7 +49,7 @@ class RunEnd:
         self.result = result
         faults: dict[str, str] = {}
         with isolated("the capsule", faults):
-            seal_night(self._settings, ledger.queries, result.reports.summary.run, clock()(), say)
+            seal_after_run(self._settings, ledger.queries, result.reports.summary.run, clock()(), say)
         with isolated("keeping", faults):
             keep(self._settings, ledger, clock()(), say)
         return result.without(faults)

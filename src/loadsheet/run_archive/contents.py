@@ -11,8 +11,7 @@ from typing import Any
 
 import msgspec
 
-from loadsheet.run_archive.errors import CannotOpen
-from loadsheet.run_archive.hash_chain import Members
+from loadsheet.run_archive.hash_chain import CannotOpen, Members
 from loadsheet.settings import Settings
 from loadsheet.settings.dispatch import DispatchSettings, VerificationSettings
 from loadsheet.settings.inbox import ReadingSettings
@@ -110,9 +109,9 @@ def read_manifest(members: Members) -> Manifest:
     """The manifest of a capsule. Raises CannotOpen for one that a newer program made."""
     text = members.read(MANIFEST)
     try:
-        if (found := msgspec.json.decode(text, type=_Versioned).format) != FORMAT:
+        if (version := msgspec.json.decode(text, type=_Versioned).format) != FORMAT:
             raise CannotOpen(
-                f"this capsule has format {found}, this program knows {FORMAT}; use the program that made it"
+                f"this capsule has format {version}, this program knows {FORMAT}; use the program that made it"
             )
         manifest = msgspec.json.decode(text, type=Manifest)
     except msgspec.MsgspecError as error:

@@ -1,13 +1,14 @@
-"""Making the capsule of a run: from the ledger, the archive of originals, the mappings and the outbox.
+"""Makes the capsule of a run from the ledger, the archive of originals, the mappings and the outbox; after every run if the settings say so.
 
-Owns: what goes in, and that nothing is made where something needed is gone. Reads everything and changes nothing but the capsule's
-own file, which appears whole or not at all.
+Owns: what goes in, that no capsule is made when a needed part is missing, where capsules lie (`STATE/capsules/RUN.capsule.zip`) and for how
+long. Changes nothing but the capsule's own file, which appears complete or not at all. A failure here never changes a run.
 """
 
 import os
 import platform
-from collections.abc import Iterator, Mapping
-from datetime import datetime
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from datetime import datetime, timedelta
 from hashlib import file_digest
 from importlib.metadata import version
 from pathlib import Path
@@ -22,13 +23,13 @@ from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.ledger.run_slices import TABLES, Row, Slice
 from loadsheet.mapping import Mapping as CompiledMapping
 from loadsheet.mapping import load_folder
-from loadsheet.problems import FolderError, MappingError
+from loadsheet.problems import FolderError, LoadsheetError, MappingError
 from loadsheet.reports import bring_reports
 from loadsheet.reports.atomic_files import safe_name
 from loadsheet.run_archive import contents
 from loadsheet.run_archive.contents import DropKept, Input, Manifest, MappingKept, Output
-from loadsheet.run_archive.errors import CannotSeal
-from loadsheet.run_archive.hash_chain import Sealing
+from loadsheet.run_archive.hash_chain import CannotSeal, Sealing
+from loadsheet.run_archive.verify import add_to_record
 from loadsheet.settings import Settings
 
 SUFFIX = ".capsule.zip"
@@ -113,16 +114,16 @@ class _Making:
         try:
             path = object_storage.local_copy(file.kept_as, self._settings)
         except FolderError as error:
-            told = f"the original of {file.name} cannot be read: {error}"
-            raise CannotSeal(f"{told}; without it the run cannot be replayed") from error
+            message = f"the original of {file.name} cannot be read: {error}"
+            raise CannotSeal(f"{message}; without it the run cannot be replayed") from error
         try:
             with path.open("rb") as kept:
-                found = file_digest(kept, "sha256").hexdigest()
+                digest = file_digest(kept, "sha256").hexdigest()
         except OSError as error:
             gone = f"the original of {file.name} is not at {path} any more ({error.strerror})"
             raise CannotSeal(f"{gone}; without it the run cannot be replayed: put it back, and try again") from error
-        if found != file.sha256:
-            raise CannotSeal(f"{path} is not the file that run {self._run.name} read: its SHA-256 is {found}")
+        if digest != file.sha256:
+            raise CannotSeal(f"{path} is not the file that run {self._run.name} read: its SHA-256 is {digest}")
         return path
 
     def _mappings(self) -> Iterator[MappingKept]:
@@ -138,18 +139,20 @@ class _Making:
             if not source and same is not None and same.hash == digest:
                 source = dict(same.source)
             if not source:
-                told = f"the files of mapping {row['name']} were not kept as run {self._run.name} used them"
-                raise CannotSeal(f"{told}, and what is on disk is another version: without them it cannot be replayed")
+                message = f"the files of mapping {row['name']} were not kept as run {self._run.name} used them"
+                raise CannotSeal(
+                    f"{message}, and what is on disk is another version: without them it cannot be replayed"
+                )
             for name, text in source.items():
                 self._sealing.put(contents.mapping_member(digest, name), text.encode())
             yield MappingKept(digest, row["name"], row["version"], same.shipper if same else "", tuple(source))
 
     def _on_disk(self) -> Mapping[str, CompiledMapping]:
         try:
-            found = load_folder(self._settings.mappings, self._settings.assumptions)
+            loaded = load_folder(self._settings.mappings, self._settings.assumptions)
         except MappingError:
             return {}  # what was used is in the ledger
-        return {mapping.name: mapping for mapping in found}
+        return {mapping.name: mapping for mapping in loaded}
 
     def _rows(self, table: str) -> int:
         rows = self._slice.rows(table)
@@ -161,8 +164,8 @@ class _Making:
         own, touched, until = set(self._slice.own), set(self._slice.touched), self._run.finished_at
         for row in rows:
             if row["removed"] and row["drop_id"] in own:
-                told = f"the contents of {row['key']} in run {self._run.name} were removed on {row['removed'][:10]}"
-                raise CannotSeal(f"{told}, by rule or on request; what is gone cannot be sealed")
+                message = f"the contents of {row['key']} in run {self._run.name} were removed on {row['removed'][:10]}"
+                raise CannotSeal(f"{message}, by rule or on request; what is gone cannot be sealed")
             self._changed += row["drop_id"] in touched and row["changed_at"] > until
             yield row
 
@@ -170,7 +173,7 @@ class _Making:
         self, drops: tuple[DropKept, ...], mappings: tuple[MappingKept, ...], counts: dict[str, int]
     ) -> Manifest:
         settings, run = self._settings, self._run
-        told = settings.model_dump(mode="json", include=set(contents.BEARING))
+        kept = settings.model_dump(mode="json", include=set(contents.BEARING))
         return Manifest(
             format=contents.FORMAT,
             loadsheet=version("loadsheet"),
@@ -180,7 +183,7 @@ class _Making:
             started_at=run.started_at,
             finished_at=run.finished_at,
             exit_code=run.exit_code,
-            settings={name: told[name] for name in sorted(told)},
+            settings={name: kept[name] for name in sorted(kept)},
             assumptions=settings.assumptions.model_dump(mode="json", exclude_unset=True),
             exchange=_without_credentials(settings.exchange),
             mappings=mappings,
@@ -193,9 +196,9 @@ class _Making:
 
     def _changed_since(self) -> int:
         if self._changed:
-            told = f"{self._changed:,} entries of run {self._run.name} changed since it ended"
+            message = f"{self._changed:,} entries of run {self._run.name} changed since it ended"
             self._remarks.append(
-                f"{told}: the capsule tells them as they are now, and reports that told them otherwise differ"
+                f"{message}: the capsule tells them as they are now, and reports that told them otherwise differ"
             )
         return self._changed
 
@@ -209,8 +212,8 @@ class _Making:
                 with path.open("rb") as report:
                     yield Output(name, path.stat().st_size, file_digest(report, "sha256").hexdigest())
             except OSError as error:
-                told = f"{name} in {folder} cannot be read ({error.strerror})"
-                self._remarks.append(f"{told}: nothing can be held against it")
+                message = f"{name} in {folder} cannot be read ({error.strerror})"
+                self._remarks.append(f"{message}: nothing can be held against it")
 
 
 class _Reports(msgspec.Struct):
@@ -235,3 +238,45 @@ def day_of(path: Path) -> datetime | None:
         return datetime.strptime(path.name[:10], "%Y-%m-%d")  # noqa: DTZ007 (only a day)
     except ValueError:
         return None
+
+
+def place_of(settings: Settings, run: str) -> Path:
+    """Where the capsule of a run lies."""
+    return settings.state / "capsules" / f"{run}{SUFFIX}"
+
+
+def seal(queries: LedgerQueries, run: Run, settings: Settings, target: Path, now: datetime) -> Made:
+    """Make the capsule of a run and write it into the record. `now` is aware. Raises CannotSeal and FolderError."""
+    made = make(queries, run, settings, target)
+    stamp = now.isoformat(timespec="seconds").replace("+00:00", "Z")
+    add_to_record(settings.state, run=run.name, made_at=stamp, file=target.name, head=made.head)
+    return made
+
+
+def seal_after_run(
+    settings: Settings, queries: LedgerQueries, run: str, now: datetime, say: Callable[[str], None]
+) -> None:
+    """After a run: make its capsule if the settings want one and it had something to do, and remove capsules that are too old. `now`
+    is aware, in UTC.
+    """
+    if settings.capsules == "each":
+        with_work = (one for one in queries.runs_named(run) if one.name == run and queries.drops_of(one))
+        for one in with_work:
+            try:
+                seal(queries, one, settings, place_of(settings, run), now)
+            except LoadsheetError as error:
+                say(f"no capsule of run {run}: {error}")
+    if settings.capsule_days:
+        purge(settings, now)
+
+
+def purge(settings: Settings, now: datetime) -> int:
+    """Remove capsules of runs more than `capsule_days` before now; returns how many. The record keeps their heads."""
+    oldest, removed = now.replace(tzinfo=None) - timedelta(days=settings.capsule_days), 0
+    for path in sorted((settings.state / "capsules").glob(f"*{SUFFIX}")):
+        day = day_of(path)
+        if day is not None and day.date() < oldest.date():
+            with suppress(OSError):  # what cannot be removed stays for the next time
+                path.unlink()
+                removed += 1
+    return removed

@@ -1,9 +1,9 @@
-"""The archive of a capsule: its members, a chain of hashes over them, and what is wrong with one that somebody changed.
+"""The archive of a capsule: its members, a chain of hashes over them, and what is wrong with a changed one.
 
-Owns: the form. A capsule is a .zip whose members are stored as they are (what is large is packed by gzip inside), with fixed times and
-rights: its bytes follow from its members alone, so that not a single one can be changed unseen. The last member, `chain.jsonl`,
-names every other one in order with its size, its SHA-256 and a hash over that and all before it; the last hash is the head, and
-whoever has the head knows whether all of it is as it was. Knows nothing of what the members hold.
+Owns: the form, and the exceptions of the room. A capsule is a .zip with uncompressed members (large ones are gzip files), fixed times and
+fixed rights: its bytes follow from its members alone, so no byte can change unnoticed. The last member, `chain.jsonl`, names every other
+one in order with its size, its SHA-256 and a hash over that and all before it. The last hash is the head: it proves the whole capsule.
+Knows nothing of what the members hold.
 """
 
 import gzip
@@ -17,7 +17,20 @@ from typing import IO, Any, NamedTuple, Self
 
 import msgspec
 
-from loadsheet.run_archive.errors import CannotOpen
+from loadsheet.problems import LoadsheetError
+
+
+class CannotSeal(LoadsheetError):  # noqa: N818 (named for what cannot be done)
+    """A run cannot be put into a capsule: something that belongs into it is not there any more."""
+
+    exit_code = 65
+
+
+class CannotOpen(LoadsheetError):  # noqa: N818 (as above)
+    """A file is no capsule that this program can read."""
+
+    exit_code = 65
+
 
 CHAIN = "chain.jsonl"
 _START = hashlib.sha256(b"loadsheet capsule 1").hexdigest()
@@ -240,8 +253,8 @@ def _changed(archive: zipfile.ZipFile, info: zipfile.ZipInfo, known: dict[str, L
         return f"{link.name} was changed: {error}"
     if (size, digest.hexdigest()) == (link.size, link.sha256):
         return ""
-    told = f", {size:,} bytes instead of {link.size:,}" if size != link.size else ""
-    return f"{link.name} was changed{told}"
+    sizes = f", {size:,} bytes instead of {link.size:,}" if size != link.size else ""
+    return f"{link.name} was changed{sizes}"
 
 
 def _is_as_written(path: Path, links: Sequence[Link]) -> bool:
@@ -254,8 +267,8 @@ def _is_as_written(path: Path, links: Sequence[Link]) -> bool:
                         copied.write(piece)
             sealing.finish()
         again.seek(0)
-        with path.open("rb") as found:
-            return _are_equal(again, found)
+        with path.open("rb") as original:
+            return _are_equal(again, original)
 
 
 def _are_equal(one: IO[bytes], other: IO[bytes]) -> bool:

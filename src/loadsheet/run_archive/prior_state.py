@@ -87,7 +87,7 @@ def own_entries(members: Members, own: Collection[int]) -> range:
 
 def with_events(entries: Iterable[Row], events: Iterable[Row]) -> Iterator[tuple[Row, list[Row]]]:
     """Entries, each with its events, oldest first; both come ordered by entry."""
-    yield from ((entry, found) for entry, found in beside(entries, events))
+    yield from ((entry, rows) for entry, rows in beside(entries, events))
 
 
 def beside(entries: Iterable[Row], *others: Iterable[Row]) -> Iterator[tuple[Any, ...]]:

@@ -30,17 +30,14 @@ from loadsheet.mapping import Mapping as CompiledMapping
 from loadsheet.mapping import Route, load, of_shipper
 from loadsheet.problems import DoesNotBalance, FileRefused, MappingError
 from loadsheet.reports.atomic_files import safe_name
-from loadsheet.run_archive.call_check import Calls
 from loadsheet.run_archive.contents import DropKept, Manifest, MappingKept, mapping_member, read_manifest, rows_of
-from loadsheet.run_archive.errors import CannotOpen
-from loadsheet.run_archive.hash_chain import Members, look_at
+from loadsheet.run_archive.hash_chain import CannotOpen, Members, look_at
 from loadsheet.run_archive.prior_state import Before
-from loadsheet.run_archive.replay_diff import Different, Side, compare_entries, compare_rows
-from loadsheet.run_archive.state_check import unexplained
+from loadsheet.run_archive.replay_diff import Calls, Different, Side, compare_entries, compare_rows, unexplained
 from loadsheet.settings import Settings
 from loadsheet.settings.sources import Layer
 
-DIFFERENCES_TOLD = 20
+DIFFERENCES_MAX = 20
 _TRIGGER = "trigger"
 
 
@@ -96,7 +93,7 @@ class _Replay:
     def __init__(self, members: Members, manifest: Manifest, settings: Settings, place: Path) -> None:
         self._members, self._manifest, self._settings, self._place = members, manifest, settings, place
         self._remarks: list[str] = []
-        self._told: list[Different] = []
+        self._differences: list[Different] = []
         self._count = self._calls = 0
 
     def all(self) -> Replayed:
@@ -112,7 +109,7 @@ class _Replay:
             )
         entries = self._files() if planned else 0
         same, other = self._reports()
-        told = tuple(self._told)
+        differences = tuple(self._differences)
         return Replayed(
             self._manifest,
             len(planned),
@@ -120,7 +117,7 @@ class _Replay:
             self._calls,
             same,
             other,
-            told,
+            differences,
             self._count,
             (*self._remarks, *self._notes(other)),
         )
@@ -145,13 +142,13 @@ class _Replay:
             ledger.put_in("drops", mine)
             return
         if mapping is None:
-            return  # told already
+            return  # reported already
         claimed = [self._claimed(drop, number) for number in range(len(drop.files))]
         route, fix = _route(drop, mapping, ledger)
         try:
             plan_files(self._settings, ledger, run, route, claimed, fix=fix)
         except (FileRefused, DoesNotBalance) as refused:
-            self._tell([Different(drop.files[0].name, "file", "read", f"refused: {refused}")])
+            self._report([Different(drop.files[0].name, "file", "read", f"refused: {refused}")])
 
     def _claimed(self, drop: DropKept, number: int) -> InboxFile:
         file = drop.files[number]
@@ -160,7 +157,7 @@ class _Replay:
         return InboxFile(file.name, path, file.size, file.sha256, datetime.fromisoformat(file.arrived))
 
     def _mapping(self, kept: MappingKept) -> CompiledMapping | None:
-        """A mapping as it was; None, and told, if this program makes another one of its files, or none."""
+        """A mapping as it was; None, and reported, if this program makes another one of its files, or none."""
         folder = self._place / "mappings" / kept.hash
         for name in kept.files:
             path = (folder / name).resolve()
@@ -170,10 +167,10 @@ class _Replay:
         try:
             mapping = load(folder / kept.files[0], self._settings.assumptions)
         except MappingError as error:
-            self._tell([Different(f"mapping {kept.name}", "file", "read", f"refused: {error.text}")])
+            self._report([Different(f"mapping {kept.name}", "file", "read", f"refused: {error.text}")])
             return None
         if mapping.hash != kept.hash:
-            self._tell([Different(f"mapping {kept.name}", "hash", kept.hash[:12], mapping.hash[:12])])
+            self._report([Different(f"mapping {kept.name}", "hash", kept.hash[:12], mapping.hash[:12])])
         return of_shipper(mapping, kept.shipper) if kept.shipper else mapping
 
     def _compare(self, ledger: Ledger, run: Run) -> int:
@@ -191,15 +188,15 @@ class _Replay:
             def made(table: str) -> Iterator[Row]:
                 return mine(table, again.rows(table))
 
-            self._tell(compare_entries(Side(kept("entries"), kept("events")), Side(made("entries"), made("events"))))
-            self._tell(compare_rows("table", _TABLE, kept("tables"), made("tables")))
-            self._tell(compare_rows("left out row", _IGNORED, kept("ignored"), made("ignored")))
+            self._report(compare_entries(Side(kept("entries"), kept("events")), Side(made("entries"), made("events"))))
+            self._report(compare_rows("table", _TABLE, kept("tables"), made("tables")))
+            self._report(compare_rows("left out row", _IGNORED, kept("ignored"), made("ignored")))
             return sum(1 for _ in made("entries"))
 
-    def _tell(self, differences: Iterator[Different] | list[Different]) -> None:
+    def _report(self, differences: Iterator[Different] | list[Different]) -> None:
         stream = iter(differences)
-        some = list(islice(stream, DIFFERENCES_TOLD - len(self._told)))
-        self._told += some
+        some = list(islice(stream, DIFFERENCES_MAX - len(self._differences)))
+        self._differences += some
         self._count += len(some) + sum(1 for _ in stream)
 
     # the reports again
@@ -211,16 +208,16 @@ class _Replay:
                 ledger.put_in(table, rows_of(self._members, table))
             run, queries = self._run(ledger), ledger.queries
             calls = Calls(queries, run.id)
-            self._tell(calls.check(*(rows_of(self._members, table) for table in ("entries", "attempts"))))
+            self._report(calls.check(*(rows_of(self._members, table) for table in ("entries", "attempts"))))
             self._calls = calls.count
             known = (rows_of(self._members, table) for table in ("entries", "events", "attempts"))
-            self._tell(unexplained(*known))
+            self._report(unexplained(*known))
             recalled = reconcile.RecordedListings([(run, queries.listing_snapshot(run))])
             drops = [queries.drop(one) for one in self._manifest.touched]
-            found = reconcile.settle(queries, recalled, run, self._settings, drops=drops)
+            reconciliation = reconcile.settle(queries, recalled, run, self._settings, drops=drops)
             written = reports.write(
                 queries,
-                found,
+                reconciliation,
                 run,
                 self._settings,
                 remarks=recalled.remarks,

@@ -1,17 +1,24 @@
-"""What was planned in a replay, held against what the capsule keeps: every difference, by entry and field.
+"""What a replay made, compared with what the capsule keeps: planned entries, requests and states, every difference by entry and field.
 
-Owns: which columns have to be the same byte for byte, and how a difference is told.
+Owns: which columns have to be equal byte for byte, and how a difference reads. The ledger keeps the SHA-256 of every request body from
+before the first byte left, so requests are made again and compared. It keeps no bodies of answers: of an answer only its outcome, status
+and words are checked, and every state has to follow from them step by step.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+import hashlib
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
 import msgspec
 
-from loadsheet.ledger import State
+from loadsheet.contract import BY_NAME, Operation
+from loadsheet.ledger import TRANSITIONS, State
 from loadsheet.ledger.planning import differences
-from loadsheet.run_archive.prior_state import Row, with_events
+from loadsheet.ledger.queries import LedgerQueries
+from loadsheet.ledger.states import INITIAL
+from loadsheet.run_archive.prior_state import Row, beside, with_events
 
 MADE = ("operation", "key", "lane", "payload", "content_hash", "rows", "items")
 """What translating makes of the rows of a file, whatever becomes of it later."""
@@ -19,7 +26,7 @@ MADE = ("operation", "key", "lane", "payload", "content_hash", "rows", "items")
 JUDGED = ("state", "reason", "receipt", "problems", "waits")
 """What planning says of it, until something else becomes of it."""
 
-_TOLD_MAX = 60
+_TEXT_MAX = 60
 
 
 class Different(NamedTuple):
@@ -76,7 +83,7 @@ def _compare(kept: Row, events: list[Row], replayed: Row, planned: list[Row]) ->
     first = [(event["before"], event["after"], event["reason"]) for event in events[: len(planned)]]
     again = [(event["before"], event["after"], event["reason"]) for event in planned]
     if first != again:
-        yield Different(of, "state", *(_told(path) for path in (first, again)))
+        yield Different(of, "state", *(_path_text(path) for path in (first, again)))
     judged = JUDGED if len(events) == len(planned) else ()
     for name in (*MADE, *judged):
         if name == "operation" and not judged and replayed["state"] == State.HELD:
@@ -88,24 +95,95 @@ def _compare(kept: Row, events: list[Row], replayed: Row, planned: list[Row]) ->
 
 
 def _differences(of: str, name: str, kept: Any, replayed: Any) -> Iterator[Different]:
-    found = differences(kept, replayed) if name == "payload" and kept and replayed else []
-    if found:
-        for text in found:
-            field, _, told = text.partition(" ")
-            before, _, after = told.partition(" -> ")
+    changes = differences(kept, replayed) if name == "payload" and kept and replayed else []
+    if changes:
+        for text in changes:
+            field, _, values = text.partition(" ")
+            before, _, after = values.partition(" -> ")
             yield Different(of, f"payload {field}", before or "another value", after or "another value")
     else:
         yield Different(of, name, _short(kept), _short(replayed))
 
 
-def _told(path: list[tuple[str, str, str]]) -> str:
+def _path_text(path: list[tuple[str, str, str]]) -> str:
     return " -> ".join(f"{after} ({reason})" if reason else after for _, after, reason in path) or "nothing"
 
 
 def _short(value: Any) -> str:
     text = value.decode() if isinstance(value, bytes) else value if isinstance(value, str) else _json(value)
-    return (text if len(text) <= _TOLD_MAX else f"{text[: _TOLD_MAX - 3]}...") or "nothing"
+    return (text if len(text) <= _TEXT_MAX else f"{text[: _TEXT_MAX - 3]}...") or "nothing"
 
 
 def _json(value: Any) -> str:
     return msgspec.json.encode(value).decode()
+
+
+class Calls:
+    """Goes through the attempts of a run. `count` are the attempts whose request was made again."""
+
+    def __init__(self, queries: LedgerQueries, run: int) -> None:
+        self._queries, self._run, self.count = queries, run, 0
+        self._batches: dict[str, _Batch] = {}
+
+    def check(self, entries: Iterable[Row], attempts: Iterable[Row]) -> Iterator[Different]:
+        """The requests that do not follow from the payloads; entries and attempts come ordered by entry."""
+        mine = (one for one in attempts if one["run_id"] == self._run)
+        for entry, tried in with_events(entries, mine):
+            if not tried or entry["removed"]:
+                continue
+            self.count += len(tried)
+            operation = BY_NAME[entry["operation"]]
+            for digest in dict.fromkeys(one["request_hash"] for one in tried):
+                if operation.batched:
+                    self._batches.setdefault(digest, _Batch(operation, array("q"))).entries.append(entry["id"])
+                elif digest != hashlib.sha256(operation.body([entry["payload"]])).hexdigest():
+                    yield _different(f"{entry['operation']} {entry['key']}", digest)
+        for digest, batch in self._batches.items():
+            payloads = [one.payload for one in self._queries.entries_by_id(batch.entries.tolist())]
+            if digest != hashlib.sha256(batch.operation.body(payloads)).hexdigest():
+                yield _different(f"{batch.operation.name} of {len(payloads)} records", digest)
+
+
+class _Batch(NamedTuple):
+    operation: Operation
+    entries: "array[int]"
+
+
+def _different(of: str, digest: str) -> Different:
+    return Different(of, "request", f"SHA-256 {digest[:12]}", "another one: it was not made of these payloads")
+
+
+_ACCEPTED = "accepted"
+
+
+def unexplained(entries: Iterable[Row], events: Iterable[Row], attempts: Iterable[Row]) -> Iterator[Different]:
+    """The entries whose state does not follow from their events and attempts; all come ordered by entry."""
+    for entry, changes, tried in beside(entries, events, attempts):
+        wrong = _wrong_step(entry, changes) or _wrong_answer(entry, changes, tried)
+        if wrong:
+            yield Different(named(entry), "state", entry["state"], wrong)
+
+
+def _wrong_step(entry: Row, changes: Sequence[Row]) -> str:
+    before = ""
+    for change in changes:
+        allowed = TRANSITIONS[State(before)] if before else INITIAL
+        if change["before"] != before or change["after"] not in allowed:
+            return f"not what its events lead to: {change['before'] or 'new'} -> {change['after']} after {before or 'nothing'}"
+        before = change["after"]
+    return "" if before == entry["state"] else f"{before or 'nothing'}, as its last event says"
+
+
+def _wrong_answer(entry: Row, changes: Sequence[Row], tried: Sequence[Row]) -> str:
+    sent = [place for place, change in enumerate(changes) if change["after"] == State.SENDING]
+    if not len(sent) == len(tried) == entry["attempts"]:
+        return f"sent {len(sent)} times with {len(tried)} attempts, of {entry['attempts']} that it counts"
+    for start, end, attempt in zip(sent, [*sent[1:], len(changes)], tried, strict=False):
+        followed = changes[start + 1 : end]
+        if not attempt["outcome"]:
+            continue
+        if not any(change["reason"] == attempt["detail"] for change in followed):
+            return f"attempt {attempt['number']} was answered {attempt['detail']!r}, and nothing followed from that"
+        if attempt["outcome"] == _ACCEPTED and not any(change["after"] == State.ACCEPTED for change in followed):
+            return f"attempt {attempt['number']} was accepted, and the entry was not"
+    return ""
