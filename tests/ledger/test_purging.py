@@ -9,6 +9,7 @@ from retention_runs import PERSON, orders
 from sqlalchemy import create_engine, event
 
 from loadsheet.ledger import Ledger, Standing, State
+from loadsheet.ledger.erasure import ErasureRequest
 from loadsheet.ledger.exporting import exports
 from loadsheet.ledger.location import Place
 from loadsheet.ledger.schema import metadata
@@ -74,12 +75,12 @@ def test_a_key_is_forgotten_with_its_words_and_the_deed_is_chained(ledger):
     assert ledger.maintenance.runs_of(mine) == [run.name]
     (original,) = ledger.maintenance.originals_of(mine)
     assert (original.name, original.shared) == ("orders.csv", True)
-    ledger.maintenance.forget(ledger.begin_run(), "A-00001", who="clerk", because="request")
+    ledger.maintenance.forget(ledger.begin_run(), ErasureRequest("A-00001", "clerk", "request"))
     (entry,) = ledger.queries.entries_by_key("A-00001")
     assert (entry.payload, entry.reason) == (b"", "accepted")
     (deed,) = ledger.queries.decisions()
     assert (deed.entry, deed.choice) == (entry.id, "forget")
-    ledger.maintenance.forget(ledger.begin_run(), "A-00001", who="clerk", because="request", with_key=True)
+    ledger.maintenance.forget(ledger.begin_run(), ErasureRequest("A-00001", "clerk", "request", with_key=True))
     assert ledger.queries.entries_by_key("A-00001") == []
     assert ledger.check() == []
 

@@ -20,7 +20,7 @@ from loadsheet.cli import invoke
 from loadsheet.inbox import InboxFile, find_archived_copy
 from loadsheet.ledger import Choice, Remark, Settlement, State, first_broken_decision, open_ledger
 from loadsheet.ledger.schema import metadata
-from loadsheet.operations.retention.erasure import Wanted, find, forget, plan
+from loadsheet.operations.retention.erasure import Request, find, forget, plan
 from loadsheet.problems import LedgerError
 
 OTHER = "Herr Anderer"
@@ -44,12 +44,12 @@ def files_with(house, text):
 
 
 def do(house, key, **wanted):
-    chosen = Wanted(**wanted)
+    chosen = Request(**wanted, who="clerk", because="request 17")
     ledger = house.ledger
     found = find(house.settings, ledger, house.place / "ledger.db", key)
     deed = plan(house.settings, found, chosen)
     run = ledger.begin_run()
-    forget(house.settings, ledger, run, found, chosen, who="clerk", because="request 17")
+    forget(house.settings, ledger, run, found, chosen)
     ledger.end_run(run, exit_code=0, summary={})
     return deed
 

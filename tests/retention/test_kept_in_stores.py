@@ -5,8 +5,8 @@ from ledgers import refused
 from retention_runs import house_in, orders, records
 
 from loadsheet import reports
-from loadsheet.operations.retention.erasure import Wanted, find, forget, plan
-from loadsheet.operations.retention.ledger_check import check
+from loadsheet.operations.retention.backups import check
+from loadsheet.operations.retention.erasure import Request, find, forget, plan
 from loadsheet.problems import Superseded
 
 
@@ -70,11 +70,11 @@ def test_what_is_forgotten_goes_from_the_store(house, bucket):
     run, drop = house.night("a.csv", orders(1), listed=records(1))
     key = original(house, bucket, drop, "a.csv")
     found = find(house.settings, house.ledger, house.place / "ledger.db", "A-00001")
-    wanted = Wanted(originals=True, reports=True)
+    wanted = Request(originals=True, reports=True, who="clerk", because="request 17")
     deed = plan(house.settings, found, wanted)
     assert f"s3://{bucket.name}/{key}: the original a.csv" in deed.goes
     assert f"s3://{bucket.name}/outbox/{run.name}: reports" in deed.goes
-    forget(house.settings, house.ledger, house.ledger.begin_run(), found, wanted, who="clerk", because="request 17")
+    forget(house.settings, house.ledger, house.ledger.begin_run(), found, wanted)
     assert bucket.keys() == ["outbox/index.html"]
 
 

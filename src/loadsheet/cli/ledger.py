@@ -28,9 +28,9 @@ from loadsheet.ledger.moving import move as move_all
 from loadsheet.ledger.opening import file_of
 from loadsheet.ledger.restore import restore as restore_copy
 from loadsheet.operations.retention.backups import BY_THE_SERVER, backup_folder, make_backup, note_copy
-from loadsheet.operations.retention.erasure import Deed, Traces, Wanted, find, plan
+from loadsheet.operations.retention.backups import check as check_all
+from loadsheet.operations.retention.erasure import ErasurePlan, Request, Traces, find, plan
 from loadsheet.operations.retention.erasure import forget as forget_all
-from loadsheet.operations.retention.ledger_check import check as check_all
 from loadsheet.operations.retention.table_export import export as export_tables
 from loadsheet.problems import LedgerError, LoadsheetError, SettingsError
 from loadsheet.settings import Settings
@@ -55,10 +55,10 @@ def check(*, state: Path | None, config: Path | None, as_json: bool) -> int:
         found = check_all(settings, opened, clock()())
     if as_json:
         print_json(
-            {"ok": not (found.wrong or found.wants), "wrong": found.wrong, "wants": found.wants, "told": found.told}
+            {"ok": not (found.wrong or found.wants), "wrong": found.wrong, "wants": found.wants, "told": found.remarks}
         )
     else:
-        print_lines(found.told)
+        print_lines(found.remarks)
         for text in (*found.wrong, *found.wants):
             say(f"loadsheet: {text}")
         if found.wrong:
@@ -293,8 +293,16 @@ def forget(
     the key. Nothing is sent. What is ready or unknown has to be settled first.
     """
     settings = load(config, outbox=outbox, state=state, exchange=exchange)
-    wanted = Wanted(originals, reports, backups, with_key, names)
-    if yes and not because.strip():
+    wanted = Request(
+        originals,
+        reports,
+        backups,
+        with_key,
+        names,
+        who=who or (getpass.getuser() if yes else ""),
+        because=because.strip(),
+    )
+    if yes and not wanted.because:
         raise click.UsageError("what is removed for good needs --because TEXT: it is kept with the deed")
     with held_ledger(settings) if yes else ledger_to_read(settings) as ledger:
         found = find(settings, ledger, _file(settings), key)
@@ -305,7 +313,7 @@ def forget(
             return NOTHING_KNOWN
         deed = plan(settings, found, wanted)
         if yes:
-            _erase(settings, ledger, found, wanted, who=who or getpass.getuser(), because=because.strip())
+            _erase(settings, ledger, found, wanted)
     _print_erasure(found, deed, done=yes, as_json=as_json)
     return 0
 
@@ -315,18 +323,18 @@ def _file(settings: Settings) -> Path:
     return settings.state / "ledger.db" if settings.is_shared else file_of(settings.database_url)
 
 
-def _erase(settings: Settings, ledger: Ledger, found: Traces, wanted: Wanted, *, who: str, because: str) -> None:
+def _erase(settings: Settings, ledger: Ledger, found: Traces, wanted: Request) -> None:
     run = ledger.begin_run()
     summary = {"entries": {}, "forgotten": len(found.entries)}
     try:
-        forget_all(settings, ledger, run, found, wanted, who=who, because=because)
+        forget_all(settings, ledger, run, found, wanted)
     except LoadsheetError as error:
         ledger.end_run(run, exit_code=error.exit_code, summary=summary)
         raise
     ledger.end_run(run, exit_code=0, summary=summary)
 
 
-def _print_erasure(found: Traces, deed: Deed, *, done: bool, as_json: bool) -> None:
+def _print_erasure(found: Traces, deed: ErasurePlan, *, done: bool, as_json: bool) -> None:
     if as_json:
         entries = [{"entry": one.id, "operation": one.operation, "state": one.state} for one in found.entries]
         print_json({"key": found.key, "done": done, "entries": entries, "goes": deed.goes, "stays": deed.stays})

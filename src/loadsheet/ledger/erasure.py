@@ -1,25 +1,252 @@
-"""What the ledger forgets at a person's request: the contents of every entry of a key, of the cells that others share with it, and the
-words of people about it. Counts, states and hashes stay; the deed is a decision in the chain, without the key.
+"""What the ledger forgets at a person's request: the contents of every entry of a key, shared cells, comments, and names of files.
 
-Owns: what belongs to a key, and the statements that take it away. Opens no transaction: the verbs of `Maintenance` do.
+Owns: what belongs to a key, the pseudonyms of file names, and the statements that remove both. Counts, states and hashes stay; the erasure is
+a decision in the chain, without the key. Opens no transaction: the verbs of `Maintenance` do.
+
+A file name goes if every record that came under it is forgotten, if it contains the key, or if it contains a word of the forgotten records
+that stands in no other record and no heading of its files. The pseudonym holds the number of the first file of that name, nothing of the
+name itself: nobody can find the name by trying.
 """
 
 import hashlib
-from collections.abc import Collection, Iterator, Sequence
+import json
+import re
+import unicodedata
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from sqlalchemy import Connection, or_, select, update
+from sqlalchemy import Column, Connection, Select, func, or_, select, update
 
 from loadsheet.ledger import codec
 from loadsheet.ledger.decisions import FORGET, chain
-from loadsheet.ledger.erased_names import FileName, rename, runs_listing, runs_naming
 from loadsheet.ledger.exceptions import chunks
 from loadsheet.ledger.purging import GONE, empty
-from loadsheet.ledger.schema import decisions, drops, entries, events, files, ignored, remarks, runs, seen
+from loadsheet.ledger.schema import (
+    attempts,
+    decisions,
+    drops,
+    entries,
+    events,
+    exceptions,
+    files,
+    findings,
+    ignored,
+    meta,
+    remarks,
+    runs,
+    seen,
+    tables,
+)
 from loadsheet.ledger.statements import streamed_within
 from loadsheet.ledger.states import Decision, Run, Settlement, State
 from loadsheet.ledger.transitions import change
 from loadsheet.problems import LedgerError
+
+ALONE = "every record that came under it is forgotten"
+_KNOWN_ENDING = re.compile(r"(\.(csv|tsv|tab|txt|xlsx|xlsm|xls|xlsb|ods))?(\.(gz|zip))?$", re.IGNORECASE)
+_WORD = re.compile(r"[^\W_]+")
+_LETTERS_MIN, _DIGITS_MIN = 3, 6  # a shorter word of a name, such as a day or a year, identifies nobody
+
+_TEXTS: tuple[Column[str], ...] = (
+    files.c.problems,
+    tables.c.problems,
+    entries.c.problems,
+    entries.c.reason,
+    attempts.c.detail,
+    events.c.reason,
+    findings.c.text,
+    exceptions.c.verdict,
+    exceptions.c.found,
+    remarks.c.value,
+    runs.c.summary,
+    meta.c.value,
+)
+"""Where texts may mention a file. What people decided is chained by hashes and stays as it is."""
+
+
+class KeptFile(NamedTuple):
+    """A file of a name: its number and run, the hash of its bytes, and where they should be (empty: not kept)."""
+
+    number: int
+    run: str
+    sha256: str
+    kept_as: str
+
+
+class FileName(NamedTuple):
+    """A name that a forgotten key's files came under, what takes its place, and why it has to go (empty: it need not). `files` are those of
+    this name.
+    """
+
+    name: str
+    pseudonym: str
+    because: str
+    files: tuple[KeptFile, ...]
+
+
+def names_of(connection: Connection, key: str, mine: Iterable[int]) -> list[FileName]:
+    """The names of the files in which a key stood, and names that contain the key, in the order in which they came first; pseudonyms
+    are none. `mine` are the ids of the key's entries.
+    """
+    own = set(mine)
+    found: dict[str, None] = {}
+    for some in chunks(sorted(own)):
+        query = select(files.c.name, func.min(files.c.id)).join(entries, entries.c.drop_id == files.c.drop_id)
+        query = query.where(entries.c.id.in_(some)).group_by(files.c.name).order_by(func.min(files.c.id))
+        found |= dict.fromkeys(connection.scalars(query))
+    if own:
+        every = connection.scalars(select(files.c.name).group_by(files.c.name).order_by(func.min(files.c.id)))
+        found |= dict.fromkeys(name for name in every if contains_key(name, key))
+    forgotten = own | set(connection.scalars(select(decisions.c.entry_id).where(decisions.c.choice == FORGET)))
+    judged = [_judged(connection, name, key, own, forgotten) for name in found]
+    return [one for one in judged if one.name != one.pseudonym]
+
+
+def runs_naming(connection: Connection, names: Sequence[FileName]) -> set[int]:
+    """The ids of the runs in whose reports these names may stand: they read files of the same bytes, changed entries of these, or told of
+    one as an open exception.
+    """
+    found: set[int] = set()
+    for some in chunks(sorted({file.sha256 for one in names for file in one.files})):
+        here = select(files.c.drop_id).where(files.c.sha256.in_(some))
+        changed = select(events.c.run_id).join(entries, entries.c.id == events.c.entry_id)
+        found |= set(connection.scalars(select(drops.c.run_id).where(drops.c.id.in_(here))))
+        found |= set(connection.scalars(changed.where(entries.c.drop_id.in_(here)).distinct()))
+        found |= runs_listing(connection, here)
+    return found
+
+
+def runs_listing(connection: Connection, of_drops: Select[tuple[int]]) -> set[int]:
+    """The ids of the runs while an entry of these drops was an open exception: their work lists hold it."""
+    query = select(exceptions.c.run_id, exceptions.c.closed_run_id)
+    query = query.join(entries, entries.c.id == exceptions.c.entry_id).where(entries.c.drop_id.in_(of_drops))
+    found: set[int] = set()
+    for first, last in connection.execute(query.distinct()).all():
+        listing = select(runs.c.id).where(runs.c.id >= first)
+        found |= set(connection.scalars(listing if last is None else listing.where(runs.c.id <= last)))
+    return found
+
+
+def rename(connection: Connection, names: Sequence[FileName]) -> None:
+    """Put the pseudonyms in the place of these names wherever the ledger says them, but for decisions and what was dropped."""
+    for one in names:
+        here = select(files.c.drop_id).where(files.c.name == one.name)
+        named = (tables.c.file == one.name) & tables.c.drop_id.in_(here)
+        connection.execute(update(tables).where(named).values(file=one.pseudonym))
+        connection.execute(update(files).where(files.c.name == one.name).values(name=one.pseudonym))
+        for column in _TEXTS:
+            _replace(connection, column, one)
+
+
+def mentions(one: FileName) -> re.Pattern[str]:
+    """Where a text mentions a name: with or without its folders, as JSON writes it too, and as the name of what was made of the file."""
+    folder, _, bare = one.name.rpartition("/")
+    ending = _KNOWN_ENDING.search(bare)
+    stem = bare[: ending.start()] if ending else bare
+    folders = f"(?:{_spelled(f'{folder}/')})?" if folder else ""
+    after = f"(?:{re.escape(bare[len(stem) :])}(?!\\w)|(?=\\.(?:fix|results|ack)\\.))"
+    return re.compile(rf"(?<![\w~-]){folders}{_spelled(stem)}(?P<number>~\d+)?{after}")
+
+
+def without_name(text: str, one: FileName) -> str:
+    """A text with the pseudonym where it mentions the name."""
+    stem, dot, ending = one.pseudonym.partition(".")
+
+    def other(found: re.Match[str]) -> str:
+        is_whole = not found.string.startswith((".fix.", ".results.", ".ack."), found.end())
+        return f"{stem}{found['number'] or ''}{dot + ending if is_whole else ''}"
+
+    return mentions(one).sub(other, text)
+
+
+def contains_key(name: str, key: str) -> bool:
+    """Whether a name contains a key, in any spelling of it: upper and lower case, and signs between its parts, are no difference."""
+    parts = [part for word in _words(key) for part in re.findall(r"\d+|\D+", word)]
+    if not parts:
+        return bool(key.strip()) and key in name
+    pattern = r"[\W_]*".join(map(re.escape, parts))
+    before = r"(?<!\d)" if parts[0].isdigit() else r"(?<![^\W\d_])"
+    after = r"(?!\d)" if parts[-1].isdigit() else r"(?![^\W\d_])"
+    return re.search(f"{before}{pattern}{after}", _folded(name)) is not None
+
+
+def _judged(connection: Connection, name: str, key: str, own: set[int], forgotten: set[int]) -> FileName:
+    query = select(files.c.id, runs.c.name, files.c.sha256, files.c.kept_as)
+    query = query.join(drops, drops.c.id == files.c.drop_id).join(runs, runs.c.id == drops.c.run_id)
+    kept = tuple(
+        KeptFile(*row) for row in connection.execute(query.where(files.c.name == name).order_by(files.c.id)).all()
+    )
+    ending = _KNOWN_ENDING.search(name)
+    pseudonym = f"forgotten-{kept[0].number}{ending[0].lower() if ending else ''}"
+    return FileName(name, pseudonym, _because(connection, name, key, own, forgotten), kept)
+
+
+def _because(connection: Connection, name: str, key: str, own: set[int], forgotten: set[int]) -> str:
+    """Why a name has to go; empty if it need not."""
+    here = select(files.c.drop_id).where(files.c.name == name)
+    of_it = select(entries.c.id).where(entries.c.drop_id.in_(here))
+    others = (one for one in connection.scalars(of_it) if one not in forgotten)
+    if next(others, None) is None and connection.scalar(of_it.where(entries.c.id.in_(own)).limit(1)) is not None:
+        return ALONE
+    if contains_key(name, key):
+        return "it contains the key"
+    words = _identifying_words(connection, name, here, own, forgotten)
+    return f'"{words[0]}" in it stands in no other record' if words else ""
+
+
+def _identifying_words(
+    connection: Connection, name: str, here: Select[tuple[int]], own: set[int], forgotten: set[int]
+) -> list[str]:
+    """The words of a name that stand in cells of these entries, and in none of other records and in no heading."""
+    mine: set[str] = set()
+    wanted = [word for word in _words(name) if len(word) >= (_DIGITS_MIN if word.isdigit() else _LETTERS_MIN)]
+    rows = select(entries.c.id, entries.c.rows).where(entries.c.drop_id.in_(here))
+    for row in streamed_within(connection, rows.where(entries.c.id.in_(own))) if wanted else ():
+        mine |= _words_of(row.rows) & set(wanted)
+    if mine:
+        heads = connection.execute(
+            select(tables.c.header, tables.c.sheet, tables.c.name).where(tables.c.drop_id.in_(here))
+        )
+        for header, sheet, table in heads.all():
+            mine -= set(_words(" ".join((*codec.decode_cells(header), sheet, table))))
+    for row in streamed_within(connection, rows) if mine else ():
+        if row.id not in forgotten:
+            mine -= _words_of(row.rows)
+    return [word for word in wanted if word in mine]
+
+
+def _words_of(rows: bytes) -> set[str]:
+    return {word for row in codec.decode_rows(rows) for cell in row.cells for word in _words(cell)}
+
+
+def _words(text: str) -> list[str]:
+    return _WORD.findall(_folded(text))
+
+
+def _folded(text: str) -> str:
+    return unicodedata.normalize("NFKC", text).casefold()
+
+
+def _spelled(text: str) -> str:
+    """A pattern for a text as it is, and as JSON writes it."""
+    spellings = dict.fromkeys((text, json.dumps(text, ensure_ascii=False)[1:-1], json.dumps(text)[1:-1]))
+    return f"(?:{'|'.join(map(re.escape, spellings))})"
+
+
+def _replace(connection: Connection, column: Column[str], one: FileName) -> None:
+    table = column.table
+    keys = list(table.primary_key.columns)
+    bare = one.name.rpartition("/")[2]
+    ending = _KNOWN_ENDING.search(bare)
+    stem = bare[: ending.start()] if ending else bare
+    spelled = {stem, json.dumps(stem, ensure_ascii=False)[1:-1], json.dumps(stem)[1:-1]}
+    query = select(*keys, column).where(or_(*(column.contains(text, autoescape=True) for text in sorted(spelled))))
+    for *key, text in connection.execute(query).all():
+        after = without_name(text, one)
+        if after != text:
+            same = [its == value for its, value in zip(keys, key, strict=True)]
+            connection.execute(update(table).where(*same).values({column.name: after}))
+
 
 FORGOTTEN = "its contents were removed at a person's request"
 UNSETTLED = (State.READY, State.SENDING, State.UNKNOWN)
@@ -28,7 +255,7 @@ Place = tuple[str, int]
 """A table of a drop and the number of a row."""
 
 
-class Mine(NamedTuple):
+class KeyEntry(NamedTuple):
     """An entry that belongs to a key: enough to say what would go. `removed` is when its contents were (empty: they are there)."""
 
     id: int
@@ -50,16 +277,18 @@ class Original(NamedTuple):
     shared: bool
 
 
-def entries_of_key(connection: Connection, key: str) -> list[Mine]:
+def entries_of_key(connection: Connection, key: str) -> list[KeyEntry]:
     """All entries of a key, of keys that begin with it and a slash, and of everything on their lanes, oldest first."""
     named = or_(entries.c.key == key, entries.c.key.startswith(f"{key}/", autoescape=True))
     lanes = [lane for lane in connection.scalars(select(entries.c.lane).where(named).distinct()) if lane[-1:] != ":"]
-    query = select(*(entries.c["drop_id" if name == "drop" else name] for name in Mine._fields))
+    query = select(*(entries.c["drop_id" if name == "drop" else name] for name in KeyEntry._fields))
     found = connection.execute(query.where(or_(named, entries.c.lane.in_(lanes))).order_by(entries.c.id))
-    return [Mine(row.id, row.drop_id, row.operation, row.key, row.lane, State(row.state), row.removed) for row in found]
+    return [
+        KeyEntry(row.id, row.drop_id, row.operation, row.key, row.lane, State(row.state), row.removed) for row in found
+    ]
 
 
-def originals_of(connection: Connection, mine: Sequence[Mine]) -> list[Original]:
+def originals_of(connection: Connection, mine: Sequence[KeyEntry]) -> list[Original]:
     """The files of the drops of these entries, as far as they are kept."""
     own = {one.id for one in mine}
     found: list[Original] = []
@@ -75,7 +304,7 @@ def originals_of(connection: Connection, mine: Sequence[Mine]) -> list[Original]
     return found
 
 
-def runs_of(connection: Connection, mine: Sequence[Mine], names: Sequence[FileName] = ()) -> list[str]:
+def runs_of(connection: Connection, mine: Sequence[KeyEntry], names: Sequence[FileName] = ()) -> list[str]:
     """The names of the runs in whose reports these entries, or these names, may stand, oldest first."""
     touching = runs_naming(connection, names)
     touching |= set(connection.scalars(select(drops.c.run_id).where(drops.c.id.in_({one.drop for one in mine}))))
@@ -95,29 +324,32 @@ class NotSettled(LedgerError):  # noqa: N818 (named for what it is about)
     exit_code = 1
 
 
-def refuse_unsettled(mine: Sequence[Mine], key: str) -> None:
+def refuse_unsettled(mine: Sequence[KeyEntry], key: str) -> None:
     """Raise NotSettled if one of these entries may still be sent or looked for."""
     waiting = [one for one in mine if one.state in UNSETTLED]
     if waiting:
-        told = f"{waiting[0].operation} {waiting[0].key} is {waiting[0].state}: what became of it is not known yet"
-        raise NotSettled(f"{told}; run `loadsheet run`, or loadsheet resolve {key}, and forget it then")
+        message = f"{waiting[0].operation} {waiting[0].key} is {waiting[0].state}: what became of it is not known yet"
+        raise NotSettled(f"{message}; run `loadsheet run`, or loadsheet resolve {key}, and forget it then")
 
 
-def forget(
-    connection: Connection,
-    run: Run,
-    key: str,
-    now: str,
-    *,
-    who: str,
-    because: str,
-    with_key: bool,
-    names: Sequence[FileName] = (),
-) -> list[Mine]:
-    """Remove everything that was said in and of the entries of a key, and record who did so and why, with a hash for the key. What was
-    held can never be sent any more and becomes invalid. With `with_key` the key itself goes too. Pseudonyms take the place of these
-    file names. Returns the entries. Raises NotSettled if one of them is not settled.
+class ErasureRequest(NamedTuple):
+    """What a person wants forgotten: a key, who asks and why. With `with_key` the key itself goes too. `names` are the file names that
+    pseudonyms replace.
     """
+
+    key: str
+    who: str
+    because: str
+    with_key: bool = False
+    names: tuple[FileName, ...] = ()
+
+
+def forget(connection: Connection, run: Run, request: ErasureRequest, now: str) -> list[KeyEntry]:
+    """Remove the contents of the entries of a key and what was said of them, and record who asked and why, with a hash for the key. A held
+    entry can never be sent any more and becomes invalid. `now` is ISO 8601 UTC. Returns the entries. Raises NotSettled if one of them is
+    not settled.
+    """
+    key = request.key
     mine = entries_of_key(connection, key)
     refuse_unsettled(mine, key)
     held = [Settlement(one.id, State.INVALID, FORGOTTEN) for one in mine if one.state is State.HELD]
@@ -129,20 +361,20 @@ def forget(
     for entry, rows in shared:
         connection.execute(update(entries).where(entries.c.id == entry).values(rows=rows))
     wordless = [one for some in chunks(wanted) for one in _take_words(connection, some)]
-    told = f"key sha256 {hashlib.sha256(key.encode()).hexdigest()[:16]}; contents of {len(mine)} entries removed"
-    if with_key:
+    evidence = f"key sha256 {hashlib.sha256(key.encode()).hexdigest()[:16]}; contents of {len(mine)} entries removed"
+    if request.with_key:
         _take_key(connection, mine, key)
-        told += ", and the key"
-    if names:
-        rename(connection, names)
-        told += f"; file names replaced by {', '.join(one.pseudonym for one in names)}"
+        evidence += ", and the key"
+    if request.names:
+        rename(connection, request.names)
+        evidence += f"; file names replaced by {', '.join(one.pseudonym for one in request.names)}"
     if wordless:
-        told += f"; without their words: {', '.join(wordless)}"
-    chain(connection, [Decision(one.id, now, who, FORGET, because, told, "") for one in mine])
+        evidence += f"; without their words: {', '.join(wordless)}"
+    chain(connection, [Decision(one.id, now, request.who, FORGET, request.because, evidence, "") for one in mine])
     return mine
 
 
-def _sharing(connection: Connection, mine: Sequence[Mine]) -> Iterator[tuple[int, bytes]]:
+def _sharing(connection: Connection, mine: Sequence[KeyEntry]) -> Iterator[tuple[int, bytes]]:
     """Entries of other keys that were made from one of the same rows, with their rows as they are without these cells."""
     own = {one.id for one in mine}
     for drop in sorted({one.drop for one in mine}):
@@ -167,8 +399,8 @@ def _take_words(connection: Connection, some: Sequence[int]) -> list[str]:
     connection.execute(update(entries).where(accepted).values(reason="accepted"))
     changed = events.c.entry_id.in_(some) & events.c.before.not_in(("", State.READY.value))
     connection.execute(update(events).where(changed).values(reason=""))
-    said = remarks.c.entry_id.in_(some) & (remarks.c.name == "comment") & (remarks.c.value != "")
-    connection.execute(update(remarks).where(said).values(value=GONE))
+    commented = remarks.c.entry_id.in_(some) & (remarks.c.name == "comment") & (remarks.c.value != "")
+    connection.execute(update(remarks).where(commented).values(value=GONE))
     worded = decisions.c.entry_id.in_(some) & (decisions.c.choice != FORGET)
     worded &= or_(decisions.c.comment != "", decisions.c.evidence != "")
     hashes = list(connection.scalars(select(decisions.c.hash).where(worded).order_by(decisions.c.id)))
@@ -176,7 +408,7 @@ def _take_words(connection: Connection, some: Sequence[int]) -> list[str]:
     return hashes
 
 
-def _take_key(connection: Connection, mine: Sequence[Mine], key: str) -> None:
+def _take_key(connection: Connection, mine: Sequence[KeyEntry], key: str) -> None:
     """Give these entries another key and lane: the same for all, of which nobody can tell what it was."""
     name = f"forgotten-{hashlib.sha256(key.encode()).hexdigest()[:12]}"
     for one in mine:

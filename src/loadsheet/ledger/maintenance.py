@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Engine, func, insert, or_, select, update
 
-from loadsheet.ledger import codec, erased_names, erasure, exporting, purging
+from loadsheet.ledger import codec, erasure, exporting, purging
 from loadsheet.ledger.exporting import Export
 from loadsheet.ledger.schema import decisions, drops, entries, exceptions, files, looks, meta, runs
 from loadsheet.ledger.statements import at_one_moment, streamed
@@ -70,16 +70,21 @@ class Maintenance:
         with self._engine.connect() as connection:
             return purging.old_looks(connection, before)
 
-    def abridge(
-        self, run: int, abridge: Callable[[bytes, Callable[[Sequence[int]], Mapping[int, str]]], "Abridged"]
-    ) -> None:
-        """Have what a run saw of entries without contents abridged; `abridge` gets it, and how to find these entries' operations."""
+    def listing_snapshot(self, run: int) -> bytes:
+        """What the listings of a run showed, packed; empty if nothing is stored."""
+        with self._engine.connect() as connection:
+            return connection.scalar(select(looks.c.shown).where(looks.c.run_id == run)) or b""
+
+    def emptied(self, wanted: Sequence[int]) -> dict[int, str]:
+        """Those of these entries whose contents were removed, with their operations."""
+        with self._engine.connect() as connection:
+            return purging.removed_among(connection, wanted)
+
+    def store_snapshot(self, run: int, shown: bytes, *, complete: bool) -> None:
+        """Store what is left of the listing snapshot of a run; `complete` means that no value is left in it."""
+        values = {"shown": shown, "removed": self._now() if complete else ""}
         with self._writing() as connection:
-            shown = connection.scalar(select(looks.c.shown).where(looks.c.run_id == run)) or b""
-            after, left = abridge(shown, lambda wanted: purging.removed_among(connection, wanted))
-            values = {"shown": after, "removed": "" if left else self._now()}
-            if after != shown or not left:
-                connection.execute(update(looks).where(looks.c.run_id == run).values(values))
+            connection.execute(update(looks).where(looks.c.run_id == run).values(values))
 
     def originals_needed(self) -> set[Path]:
         """Where the originals of all entries lie that may still be sent or decided on, or that are open exceptions."""
@@ -112,48 +117,37 @@ class Maintenance:
 
     # at a person's request
 
-    def entries_of_key(self, key: str) -> list[erasure.Mine]:
+    def entries_of_key(self, key: str) -> list[erasure.KeyEntry]:
         """All entries that belong to a key, oldest first."""
         with self._engine.connect() as connection:
             return erasure.entries_of_key(connection, key)
 
-    def originals_of(self, mine: Sequence[erasure.Mine]) -> list[erasure.Original]:
+    def originals_of(self, mine: Sequence[erasure.KeyEntry]) -> list[erasure.Original]:
         """The files that these entries came from, as far as they are kept."""
         with self._engine.connect() as connection:
             return erasure.originals_of(connection, mine)
 
-    def runs_of(self, mine: Sequence[erasure.Mine], names: Sequence[erased_names.FileName] = ()) -> list[str]:
+    def runs_of(self, mine: Sequence[erasure.KeyEntry], names: Sequence[erasure.FileName] = ()) -> list[str]:
         """The names of the runs in whose reports these entries, or these file names, may stand, oldest first."""
         with self._engine.connect() as connection:
             return erasure.runs_of(connection, mine, names)
 
-    def file_names_of(self, key: str, mine: Sequence[erasure.Mine]) -> list[erased_names.FileName]:
+    def file_names_of(self, key: str, mine: Sequence[erasure.KeyEntry]) -> list[erasure.FileName]:
         """The names of the files that these entries of a key came in, and those that contain the key, with their pseudonyms."""
         with self._engine.connect() as connection:
-            return erased_names.names_of(connection, key, [one.id for one in mine])
+            return erasure.names_of(connection, key, [one.id for one in mine])
 
     def keep_as(self, file: int, place: str) -> None:
         """Record where the bytes of a file lie now (empty: nowhere)."""
         with self._writing() as connection:
             connection.execute(update(files).where(files.c.id == file).values(kept_as=place))
 
-    def forget(
-        self,
-        run: Run,
-        key: str,
-        *,
-        who: str,
-        because: str,
-        with_key: bool = False,
-        names: Sequence[erased_names.FileName] = (),
-    ) -> list[erasure.Mine]:
-        """Remove everything that was said in and of the entries of a key, and these file names, in one transaction, and chain the decision.
-        Raises LedgerError, and changes nothing, if one of them is not settled.
+    def forget(self, run: Run, request: erasure.ErasureRequest) -> list[erasure.KeyEntry]:
+        """Remove what a person wants forgotten, in one transaction, and chain the decision. Raises NotSettled, and changes nothing, if an
+        entry of the key is not settled.
         """
         with self._writing() as connection:
-            return erasure.forget(
-                connection, run, key, self._now(), who=who, because=because, with_key=with_key, names=names
-            )
+            return erasure.forget(connection, run, request, self._now())
 
     # what others read
 
@@ -187,9 +181,9 @@ class Maintenance:
         """Add to what keeping has removed so far, by what it was."""
         with self._transaction() as connection:
             before = connection.scalar(select(meta.c.value).where(meta.c.name == KEPT))
-            told = json.loads(before) if before else {}
-            sums = {name: told.get(name, 0) + count for name, count in counts.items()}
-            value = json.dumps({**told, **sums, "at": self._now()})
+            removed = json.loads(before) if before else {}
+            sums = {name: removed.get(name, 0) + count for name, count in counts.items()}
+            value = json.dumps({**removed, **sums, "at": self._now()})
             if before is None:
                 connection.execute(insert(meta).values(name=KEPT, value=value))
             else:
@@ -198,10 +192,10 @@ class Maintenance:
     def noted(self) -> dict[str, int | str]:
         """What keeping has removed so far, by what it was, and when it did so last (`at`); empty if nothing ever was."""
         with self._engine.connect() as connection:
-            told: dict[str, int | str] = json.loads(
+            removed: dict[str, int | str] = json.loads(
                 connection.scalar(select(meta.c.value).where(meta.c.name == KEPT)) or "{}"
             )
-            return told
+            return removed
 
     @property
     def is_file(self) -> bool:
@@ -247,10 +241,6 @@ class Maintenance:
             raise LedgerError(f"{what}: this is for a ledger in a SQLite file; a PostgreSQL server does it by itself")
         with self._engine.connect() as connection:
             yield connection.execution_options(bare=True)
-
-
-Abridged = tuple[bytes, bool]
-"""What a run saw, abridged, and whether values are left in it that are still needed."""
 
 
 def _overwrite(connection: Connection, *, wanted: bool) -> None:

@@ -1,20 +1,30 @@
-"""Keeping: what is removed when, what is kept for how long, and what is taken out of the ledger for others to read.
+"""Retention: removes what is older than the settings keep it, once per run, and backs the ledger up once a day.
 
-`keep` is the verb of every night: originals, payloads, reports and log files that are older than the settings want them, and the backup
-of the day. Each step stands alone and goes on where a killed one stopped; none of them changes what a run came to. Changes the ledger
-only through its verbs.
+`keep` removes originals, payloads, reports and log files, then makes the backup of the day. Each step stands alone, continues where a killed
+one stopped, and never changes the outcome of a run. A process killed between two steps loses nothing that is still needed. A folder of
+reports stays whole if it holds a file of somebody else's, a saved workbook that could not be read yet, files that were set aside and are
+kept longer, or if an exception of its run is open.
 """
 
-from collections.abc import Callable, Iterator
-from datetime import datetime
+import re
+import shutil
+from collections.abc import Callable, Collection, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path, PurePosixPath
 
-from loadsheet import run_log
+import msgspec
+
+from loadsheet import inbox, object_storage, run_log
+from loadsheet.annotations import unread_workbooks
 from loadsheet.ledger import Ledger
 from loadsheet.operations.retention.backups import BY_THE_SERVER, back_up_daily
-from loadsheet.operations.retention.expiry import remove_originals, remove_payloads
-from loadsheet.operations.retention.old_reports import remove_reports
-from loadsheet.problems import LoadsheetError
+from loadsheet.problems import FolderError, LoadsheetError
+from loadsheet.reconcile import Exceptions
+from loadsheet.reconcile.listings import abridged, entries_with_contents
+from loadsheet.reports import SUMMARY, close_reports, publish_index
+from loadsheet.reports.web import INDEX, fleet_status, write_index
 from loadsheet.settings import Settings
+from loadsheet.settings.places import address_of, shown
 
 __all__ = ["keep"]
 
@@ -52,3 +62,152 @@ def _steps(settings: Settings, ledger: Ledger, now: datetime) -> Iterator[Step]:
     yield "reports", lambda: remove_reports(settings, ledger, now)
     yield "logs", lambda: run_log.remove_older(settings, now)
     yield "backups", lambda: back_up_daily(settings, ledger, now)
+
+
+def remove_originals(settings: Settings, ledger: Ledger, now: datetime) -> int:
+    """Remove originals older than `archive_days` that no entry needs any more; returns how many."""
+    if not settings.archive_days:
+        return 0
+    maintenance = ledger.maintenance
+    return inbox.purge(settings, now.date(), maintenance.originals_needed(), maintenance.let_go)
+
+
+def remove_payloads(settings: Settings, ledger: Ledger, now: datetime) -> int:
+    """Remove contents of entries older than `payload_days` that nobody needs any more; returns of how many. What looks at the exchange
+    showed of them goes with them.
+    """
+    if not settings.payload_days:
+        return 0
+    before, maintenance = days_ago(now, settings.payload_days), ledger.maintenance
+    removed = sum(maintenance.empty(drop, before) for drop in maintenance.old_drops(before))
+    abridge_snapshots(ledger, before)
+    if removed:
+        maintenance.empty_log()
+    return removed
+
+
+def abridge_snapshots(ledger: Ledger, before: str) -> None:
+    """Remove from the listing snapshots of runs before a time (ISO 8601 UTC) the contents of entries that have lost theirs."""
+    maintenance = ledger.maintenance
+    for run in maintenance.old_looks(before):
+        shown = maintenance.listing_snapshot(run)
+        holding = entries_with_contents(shown)
+        removed = maintenance.emptied(holding)
+        after, values_left = abridged(shown, removed) if removed else (shown, bool(holding))
+        if after != shown or not values_left:
+            maintenance.store_snapshot(run, after, complete=not values_left)
+
+
+def days_ago(now: datetime, days: int) -> str:
+    """So many days before a moment, as the ledger writes times: ISO 8601 UTC."""
+    moment = (now - timedelta(days=days)).astimezone(UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+ASIDE = "set-aside"
+_GOING = ".removed-"
+_OURS = re.compile(r".+\.results\.csv|.+\.fix(\..+)?|.+\.ack\.json|reconciliation.*\.xlsx|run\..+|.+\.capsule\.zip")
+
+
+class _Summary(msgspec.Struct):
+    reports: tuple[str, ...] = ()
+
+
+_decode = msgspec.json.Decoder(_Summary).decode
+
+
+def remove_reports(settings: Settings, ledger: Ledger, now: datetime) -> int:
+    """Remove the reports of runs, and of days, older than `reports_days`; returns of how many. The index tells of those that are left."""
+    if not settings.reports_days:
+        return 0
+    there = _there(settings)
+    old = ledger.maintenance.runs_before(days_ago(now, settings.reports_days)) if there else []
+    known = set(old)
+    days = [day for day in sorted({name[:10] for name in old} & there) if _is_over(ledger, day, known)]
+    aside_goes = days_ago(now, settings.archive_days) if settings.archive_days else ""
+    going = [
+        name
+        for name in [*(name for name in old if name in there), *days]
+        if name < aside_goes or not _has_aside(settings, name)
+    ]
+    return remove_folders(settings, ledger, going) if going or _leftovers(settings.outbox_here) else 0
+
+
+def remove_folders(settings: Settings, ledger: Ledger, names: Collection[str]) -> int:
+    """Remove the reports of these runs or days as far as they are ours alone; returns of how many. Raises FolderError."""
+    saved = {name.partition("/")[0] for name in unread_workbooks(settings, ledger)}
+    ours = [name for name in names if name not in saved and not strange_files(settings.outbox / name)]
+    try:
+        for name in ours:  # at once out of everybody's sight
+            if not settings.outbox_address or (settings.outbox_here / name).exists():
+                (settings.outbox_here / name).rename(settings.outbox_here / f"{_GOING}{name}")
+        going = _leftovers(settings.outbox_here)
+        if going or settings.outbox_address:
+            renew_index(settings, ledger)
+        for name in ours if settings.outbox_address else ():
+            _remove_objects(shown(settings.outbox / name))
+        for folder in going:
+            shutil.rmtree(folder)
+    except OSError as error:
+        raise FolderError(f"{error.filename}: {error.strerror}; what is left of old reports is tried again") from error
+    return len(ours)
+
+
+def strange_files(folder: Path) -> list[str]:
+    """The names of files in a folder of reports, or of such a place in a store, that no run wrote."""
+    if address := address_of(folder):
+        names = [PurePosixPath(one.name) for one in object_storage.objects_in(address)]
+        summary = object_storage.read(f"{address}/{SUMMARY}")
+    else:
+        files = (path for path in folder.rglob("*") if not path.is_dir())
+        names = [PurePosixPath(path.relative_to(folder)) for path in files]
+        summary = (folder / SUMMARY).read_bytes() if (folder / SUMMARY).is_file() else b""
+    try:
+        listed = set(_decode(summary).reports)
+    except msgspec.MsgspecError:
+        listed = set()
+    return sorted(
+        str(name)
+        for name in names
+        if name.parts[0] != ASIDE and name.as_posix() not in listed and not _OURS.fullmatch(name.name)
+    )
+
+
+def _is_over(ledger: Ledger, day: str, old: Collection[str]) -> bool:
+    """Whether all runs of a day may go."""
+    return all(run.name in old for run in ledger.queries.runs_named(day))
+
+
+def _has_aside(settings: Settings, name: str) -> bool:
+    if settings.outbox_address:
+        return ASIDE in object_storage.names_in(shown(settings.outbox / name))
+    return (settings.outbox / name / ASIDE).is_dir()
+
+
+def _there(settings: Settings) -> set[str]:
+    """The runs and days that have reports."""
+    if settings.outbox_address:
+        return set(object_storage.names_in(settings.outbox_address))
+    return {path.parent.name for path in settings.outbox.glob(f"*/{SUMMARY}")}
+
+
+def _remove_objects(address: str) -> None:
+    """Remove reports from a store, `run.json` last: what is interrupted goes on the next time."""
+    objects = sorted(object_storage.objects_in(address), key=lambda one: one.name == SUMMARY)
+    object_storage.remove(one.address for one in objects)
+
+
+def _leftovers(outbox: Path) -> list[Path]:
+    """What is on its way out: of this night, and of one that was killed."""
+    return sorted(outbox.glob(f"{_GOING}*"))
+
+
+def renew_index(settings: Settings, ledger: Ledger) -> None:
+    """Write the index anew, if there is one, as the ledger and the reports are now."""
+    for newest in ledger.queries.runs(1):
+        if (settings.outbox_here / INDEX).exists():
+            exceptions = Exceptions(tuple(ledger.queries.exceptions_at(newest)))
+            shown, fleet = settings.index_runs_max, fleet_status(settings)
+            write_index(settings.outbox_here, ledger.queries, newest, exceptions, runs_max=shown, fleet=fleet)
+            close_reports(settings.outbox_here / INDEX, settings)
+            publish_index(settings)

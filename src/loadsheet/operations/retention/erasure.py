@@ -1,21 +1,30 @@
-"""Forgetting a key at a person's request: what would go, what goes, and what stays and has to be said.
+"""Forgetting a key at a person's request: what would go, what goes, and what stays.
 
-Owns: the order. Files go first and the ledger's own words last, so that whoever is interrupted begins again and finds what is left; at
-the end the database is written anew, so that no page and no log holds what was removed.
+Owns: the order. Files go first and the ledger's own words last, so an interrupted erasure starts again and finds what is left. Originals
+get their pseudonym under a second name first: a killed process leaves every original where the ledger says it is. At the end the database
+is rewritten, so no page and no log holds what was removed.
 """
 
-from collections.abc import Iterable
+import os
+import shutil
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from loadsheet import inbox, object_storage
 from loadsheet.ledger import Ledger, Run
-from loadsheet.ledger.erased_names import FileName
-from loadsheet.ledger.erasure import Mine, Original, refuse_unsettled
+from loadsheet.ledger.erasure import (
+    ErasureRequest,
+    FileName,
+    KeptFile,
+    KeyEntry,
+    Original,
+    refuse_unsettled,
+    without_name,
+)
+from loadsheet.operations.retention import abridge_snapshots, remove_folders, renew_index, strange_files
 from loadsheet.operations.retention.backups import copies, copies_elsewhere
-from loadsheet.operations.retention.expiry import abridge
-from loadsheet.operations.retention.old_reports import remove_folders, renew_index, strange_files
-from loadsheet.operations.retention.pseudonyms import in_the_way, remove_original, rename_in_texts, rename_originals
 from loadsheet.problems import FolderError, LedgerError, LedgerUnwritable
 from loadsheet.settings import EMBEDDED, Settings
 from loadsheet.settings.places import address_of, shown
@@ -25,9 +34,9 @@ _EVER = "9999"
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """What a person wants gone beside what the ledger says: whole originals that hold rows of others too, reports and capsules, copies of
-    the ledger, the key itself, and names of files in which rows of others came too.
+class Request:
+    """What a person wants removed beside the contents in the ledger: originals that hold rows of other keys too, reports and capsules, copies
+    of the ledger, the key itself, and names of files with rows of other keys. `who` asks, and why (`because`); a plan needs neither.
     """
 
     originals: bool = False
@@ -35,6 +44,8 @@ class Wanted:
     backups: bool = False
     with_key: bool = False
     names: bool = False
+    who: str = ""
+    because: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +55,7 @@ class Traces:
     """
 
     key: str
-    entries: tuple[Mine, ...]
+    entries: tuple[KeyEntry, ...]
     originals: tuple[Original, ...]
     reports: tuple[Path, ...]
     capsules: tuple[Path, ...]
@@ -54,7 +65,7 @@ class Traces:
 
 
 @dataclass(frozen=True, slots=True)
-class Deed:
+class ErasurePlan:
     """What goes and what stays, in sentences; the paths of both are in the sentences, each path in one of its own."""
 
     goes: tuple[str, ...]
@@ -81,21 +92,21 @@ def find(settings: Settings, ledger: Ledger, ledger_file: Path, key: str) -> Tra
     )
 
 
-def plan(settings: Settings, found: Traces, wanted: Wanted) -> Deed:
+def plan(settings: Settings, traces: Traces, request: Request) -> ErasurePlan:
     """What would go and what would stay. Raises NotSettled if one may still be sent or looked for."""
-    refuse_unsettled(found.entries, found.key)
-    count = f"{len(found.entries)} {'entry' if len(found.entries) == 1 else 'entries'}"
+    refuse_unsettled(traces.entries, traces.key)
+    count = f"{len(traces.entries)} {'entry' if len(traces.entries) == 1 else 'entries'}"
     goes = [f"payloads, cells, answers and comments of {count}, and values in what is said of them"]
-    goes += ["the key itself: the same record, dropped again, is sent as a new one"] if wanted.with_key else []
-    stays = [] if wanted.with_key else ["the key itself, by which the same record is not sent twice (--with-key)"]
+    goes += ["the key itself: the same record, dropped again, is sent as a new one"] if request.with_key else []
+    stays = [] if request.with_key else ["the key itself, by which the same record is not sent twice (--with-key)"]
     stays.append("states, hashes, times, the exchange's numbers, and the weights and values that totals add up")
-    for one in found.originals:
-        if one.shared and not wanted.originals:
+    for one in traces.originals:
+        if one.shared and not request.originals:
             stays.append(f"{one.kept_as}: rows of others stand in it too (--originals removes it whole)")
         else:
             goes.append(f"{one.kept_as}: the original {one.name}")
-    for folder in found.reports:
-        if not wanted.reports:
+    for folder in traces.reports:
+        if not request.reports:
             stays.append(
                 f"{shown(folder)}: reports (--reports; `loadsheet report --run` writes them again without the values)"
             )
@@ -106,78 +117,76 @@ def plan(settings: Settings, found: Traces, wanted: Wanted) -> Deed:
         else:
             goes.append(f"{shown(folder)}: reports")
     for paths, chosen, what, option in (
-        (found.capsules, wanted.reports, "a capsule, which may hold it", "--reports"),
-        (found.copies, wanted.backups, "a copy of the ledger", "--backups"),
+        (traces.capsules, request.reports, "a capsule, which may hold it", "--reports"),
+        (traces.copies, request.backups, "a copy of the ledger", "--backups"),
     ):
         goes += [f"{path}: {what}" for path in paths if chosen]
         stays += [f"{path}: {what} ({option})" for path in paths if not chosen]
     stays += [
         f"{path}: a copy of the ledger, made with `ledger backup --to`: remove it yourself"
-        for path in found.copies_elsewhere
+        for path in traces.copies_elsewhere
     ]
-    for name in found.names:
-        said, is_gone = _told_of(settings, name, found, wanted)
-        (goes if is_gone else stays).append(said)
+    for name in traces.names:
+        sentence, is_gone = _name_outcome(settings, name, traces, request)
+        (goes if is_gone else stays).append(sentence)
     stays.append(_elsewhere(settings))
     if settings.is_shared:
         stays.append(
             "what the server keeps of changed rows: its pages until they are used again, its log and its backups"
         )
-    return Deed(tuple(goes), tuple(stays))
+    return ErasurePlan(tuple(goes), tuple(stays))
 
 
-def forget(
-    settings: Settings, ledger: Ledger, run: Run, found: Traces, wanted: Wanted, *, who: str, because: str
-) -> None:
-    """Do it. Raises NotSettled, with everything as it was, if an entry may still be sent or looked for, FolderError if a file cannot be
+def forget(settings: Settings, ledger: Ledger, run: Run, traces: Traces, request: Request) -> None:
+    """Remove what the plan names. Raises NotSettled, with everything as it was, if an entry may still be sent or looked for, FolderError if a file cannot be
     removed, and LedgerUnwritable if the database cannot be written anew: `loadsheet ledger vacuum` does that later.
     """
-    refuse_unsettled(found.entries, found.key)
-    originals = [one for one in found.originals if wanted.originals or not one.shared]
-    going = _going(found, wanted)
-    names = [one for one in found.names if _goes(one, wanted) and not in_the_way(settings, one, going)]
+    refuse_unsettled(traces.entries, traces.key)
+    originals = [one for one in traces.originals if request.originals or not one.shared]
+    going = _going(traces, request)
+    names = [one for one in traces.names if _goes(one, request) and not in_the_way(settings, one, going)]
     for one in originals:
         remove_original(settings, one.kept_as)
         inbox.move_archive_mark(settings, one.sha256, one.kept_as, "")
     inbox.remove_fetched(settings)
     ledger.maintenance.let_go([Path(one.kept_as) for one in originals])
     rename_originals(settings, ledger, names)
-    if wanted.reports:
-        _remove(found.capsules)
-        remove_folders(settings, ledger, [folder.name for folder in found.reports])
-    if wanted.backups:
-        _remove(found.copies)
+    if request.reports:
+        _remove(traces.capsules)
+        remove_folders(settings, ledger, [folder.name for folder in traces.reports])
+    if request.backups:
+        _remove(traces.copies)
     rename_in_texts(settings, ledger, names)
-    ledger.maintenance.forget(run, found.key, who=who, because=because, with_key=wanted.with_key, names=names)
+    erasure = ErasureRequest(traces.key, request.who, request.because, request.with_key, tuple(names))
+    ledger.maintenance.forget(run, erasure)
     renew_index(settings, ledger)
-    for look in ledger.maintenance.old_looks(_EVER):
-        ledger.maintenance.abridge(look, abridge)
+    abridge_snapshots(ledger, _EVER)
     try:
         if ledger.maintenance.is_file:
             ledger.maintenance.vacuum()
     except LedgerError as error:
-        told = f"{found.key} was forgotten, but its bytes may still stand in the file: {error}"
-        raise LedgerUnwritable(f"{told}; then `loadsheet ledger vacuum` does the rest") from error
+        message = f"{traces.key} was forgotten, but its bytes may still stand in the file: {error}"
+        raise LedgerUnwritable(f"{message}; then `loadsheet ledger vacuum` does the rest") from error
 
 
-def _told_of(settings: Settings, one: FileName, found: Traces, wanted: Wanted) -> tuple[str, bool]:
+def _name_outcome(settings: Settings, one: FileName, traces: Traces, request: Request) -> tuple[str, bool]:
     """What becomes of a file name, and whether it goes."""
-    told = f"{one.name}: the name of this file"
-    if not _goes(one, wanted):
-        return f"{told}, in the ledger, the archive and reports: records of others came under it (--names)", False
-    if place := in_the_way(settings, one, _going(found, wanted)):
-        return f"{told}, as {place} is not in the archive: remove it, or have `loadsheet run` put it there", False
+    message = f"{one.name}: the name of this file"
+    if not _goes(one, request):
+        return f"{message}, in the ledger, the archive and reports: records of others came under it (--names)", False
+    if place := in_the_way(settings, one, _going(traces, request)):
+        return f"{message}, as {place} is not in the archive: remove it, or have `loadsheet run` put it there", False
     because = one.because or "--names"
-    left = "" if wanted.reports and wanted.backups else "; reports, capsules and copies that stay hold it still"
-    return f"{told} becomes {one.pseudonym} in the ledger, the archive, logs and notices ({because}){left}", True
+    left = "" if request.reports and request.backups else "; reports, capsules and copies that stay hold it still"
+    return f"{message} becomes {one.pseudonym} in the ledger, the archive, logs and notices ({because}){left}", True
 
 
-def _goes(one: FileName, wanted: Wanted) -> bool:
-    return bool(one.because) or wanted.names
+def _goes(one: FileName, request: Request) -> bool:
+    return bool(one.because) or request.names
 
 
-def _going(found: Traces, wanted: Wanted) -> list[str]:
-    return [one.kept_as for one in found.originals if wanted.originals or not one.shared]
+def _going(traces: Traces, request: Request) -> list[str]:
+    return [one.kept_as for one in traces.originals if request.originals or not one.shared]
 
 
 def _is_there(folder: Path) -> bool:
@@ -205,3 +214,139 @@ def _elsewhere(settings: Settings) -> str:
         f"what others hold: the exchange ({other}), files set aside unread, log files in {settings.state / 'logs'} (they name keys; those of other machines name files), "
         "mails and copies that left this machine"
     )
+
+
+_NOTICES = "notices.json"  # as `operations.notifications` names it
+_TRY_AGAIN = "nothing was forgotten in the ledger yet: try again"
+
+
+def in_the_way(settings: Settings, one: FileName, going: Sequence[str]) -> str:
+    """Where a file of this name lies that we may not rename: set aside, or in the work area of a killed run; empty if nowhere. `going` are
+    the places of originals that go.
+    """
+    kept = (file.kept_as for file in one.files if file.kept_as and file.kept_as not in going)
+    return next((place for place in kept if not _is_archived(settings, place) and object_storage.is_kept(place)), "")
+
+
+def rename_originals(settings: Settings, ledger: Ledger, names: Sequence[FileName]) -> None:
+    """Have originals of these names lie under their pseudonyms. Raises FolderError."""
+    for one in names:
+        for file in one.files:
+            _rename(settings, ledger, one, file)
+
+
+def rename_in_texts(settings: Settings, ledger: Ledger, names: Sequence[FileName]) -> None:
+    """Put pseudonyms in the place of these names in the log files of runs that are over, and in notices that wait. Raises FolderError."""
+    logs = sorted((settings.state / "logs").glob("*.jsonl")) if names else []
+    over = [path for path in logs if all(run.finished_at for run in ledger.queries.runs_named(path.stem))]
+    for path in [*over, settings.state / _NOTICES]:
+        try:
+            _rename_in(path, names)
+        except OSError as error:
+            raise _refused(path, error) from error
+
+
+def _rename_in(path: Path, names: Sequence[FileName]) -> None:
+    if not path.is_file():
+        return
+    before = path.read_text(encoding="utf-8", errors="surrogateescape")
+    after = before
+    for one in names:
+        after = without_name(after, one)
+    if after == before:
+        return
+    part = path.with_name(f".{path.name}.tmp")
+    part.write_text(after, encoding="utf-8", errors="surrogateescape")
+    shutil.copystat(path, part)
+    part.replace(path)
+
+
+def _rename(settings: Settings, ledger: Ledger, one: FileName, file: KeptFile) -> None:
+    before = file.kept_as
+    if not before:
+        return
+    is_renamed = Path(before).name.partition("~")[0].partition(".")[0] == one.pseudonym.partition(".")[0]
+    folder = _folder_of(settings, file)
+    place = shown(Path(before)) if is_renamed else _copied(settings, before, folder / one.pseudonym)
+    if place != before:
+        ledger.maintenance.keep_as(file.number, place)
+    inbox.move_archive_mark(settings, file.sha256, before, place)
+    if not place:
+        return
+    if not is_renamed:
+        remove_original(settings, before)
+    _remove_left(folder / one.name, place)  # a killed process may have left it
+
+
+def _copied(settings: Settings, before: str, target: Path) -> str:
+    """Where the same bytes lie under another name as well; nowhere (empty) if they are not there."""
+    if not _is_archived(settings, before):
+        return ""  # nothing lies there any more: see `in_the_way`
+    if address := address_of(before):
+        stored = object_storage.look(address)
+        if stored is None:
+            return ""
+        if not object_storage.copy(stored, address_of(target)):
+            raise FolderError(f"{before} cannot be copied to {shown(target)}; {_TRY_AGAIN}")
+        return shown(target)
+    source, free, number = Path(before), target, 1
+    if not source.exists():
+        return ""
+    try:
+        while os.path.lexists(free) and not free.samefile(source):
+            number += 1
+            free = target.with_name(f"{target.stem}~{number}{target.suffix}")
+        if not free.exists():
+            _link(source, free)
+    except OSError as error:
+        raise _refused(source, error) from error
+    return str(free)
+
+
+def _link(source: Path, target: Path) -> None:
+    try:
+        target.hardlink_to(source)
+    except OSError:  # a file system without links
+        part = target.with_name(f".{target.name}.tmp")
+        shutil.copy2(source, part)
+        part.replace(target)
+
+
+def _remove_left(old: Path, place: str) -> None:
+    if address_of(old):
+        object_storage.remove([address_of(old)])
+        return
+    with suppress(OSError):
+        left = [path for path in old.parent.glob("*") if path != Path(place) and path.samefile(place)]
+        for path in [old, *left]:
+            path.unlink(missing_ok=True)
+        inbox.remove_empty_folders(old.parent, Path(place).parent)
+
+
+def remove_original(settings: Settings, place: str) -> None:
+    """Remove an original, and the folders that are empty without it. Raises FolderError."""
+    if address := address_of(place):
+        object_storage.remove([address])
+        return
+    path = Path(place)
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise _refused(path, error) from error
+    if _is_archived(settings, place):
+        inbox.remove_empty_folders(path.parent, settings.archive_place)
+
+
+def _folder_of(settings: Settings, file: KeptFile) -> Path:
+    return settings.archive_place / file.run[:10].replace("-", "/") / file.run
+
+
+def _is_archived(settings: Settings, place: str) -> bool:
+    top = settings.archive_place
+    if address_of(top):
+        return address_of(place).startswith(f"{address_of(top)}/")
+    return not address_of(place) and Path(place).absolute().is_relative_to(top.absolute())
+
+
+def _refused(path: Path, error: OSError) -> FolderError:
+    return FolderError(f"{path} cannot be renamed or removed ({error.strerror}); {_TRY_AGAIN}")
