@@ -21,6 +21,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
+from loadsheet import exit_codes
+
 Level = Literal["error", "warning"]
 
 
@@ -349,7 +351,7 @@ class LoadsheetError(Exception):
     `found` is what it says without what to do, as far as that is told apart in `todo` (else empty): whoever shows both has a place for each.
     """
 
-    exit_code = 70
+    exit_code = exit_codes.INTERNAL_ERROR
 
     def __init__(self, found: str = "", *, todo: str = "") -> None:
         super().__init__(f"{found}; {todo}" if todo else found)
@@ -359,13 +361,13 @@ class LoadsheetError(Exception):
 class SettingsError(LoadsheetError):
     """Settings are wrong; nothing was read or sent."""
 
-    exit_code = 78
+    exit_code = exit_codes.CONFIG_WRONG
 
 
 class MappingError(LoadsheetError):
     """A mapping file is wrong; nothing was sent. Carries `file`, `line` and `column` (from 1) where they are known."""
 
-    exit_code = 78
+    exit_code = exit_codes.CONFIG_WRONG
 
     def __init__(self, text: str, *, file: str = "", line: int = 0, column: int = 0, hint: str = "") -> None:
         place = f"{file}:{line}:{column}: " if line else f"{file}: " if file else ""
@@ -376,7 +378,7 @@ class MappingError(LoadsheetError):
 class FileRefused(LoadsheetError):  # noqa: N818 (named for what happens to the file)
     """One file cannot be used. It is set aside with `problem` as the reason; the other files go on."""
 
-    exit_code = 65
+    exit_code = exit_codes.NOTHING_USABLE
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(str(problem))
@@ -386,37 +388,37 @@ class FileRefused(LoadsheetError):  # noqa: N818 (named for what happens to the 
 class ReadersUnavailable(LoadsheetError):  # noqa: N818
     """No process for reading files can be started. The files stay where they were."""
 
-    exit_code = 75
+    exit_code = exit_codes.TRY_AGAIN
 
 
 class FolderError(LoadsheetError):
     """A folder or disk does not let us read, move or write a file. The file stays where it was."""
 
-    exit_code = 75
+    exit_code = exit_codes.TRY_AGAIN
 
 
 class LedgerError(LoadsheetError):
     """The ledger is damaged or was asked for an impossible change."""
 
-    exit_code = 70
+    exit_code = exit_codes.INTERNAL_ERROR
 
 
 class LedgerMissing(LedgerError):  # noqa: N818
     """There is no ledger where the settings say: nothing was run yet, or they name another place."""
 
-    exit_code = 78
+    exit_code = exit_codes.CONFIG_WRONG
 
 
 class LedgerUnwritable(LedgerError):  # noqa: N818
     """The ledger's disk is full or may only be read. What is recorded stays true; nothing more is sent until it can be written."""
 
-    exit_code = 75
+    exit_code = exit_codes.TRY_AGAIN
 
 
 class LedgerDiskFailed(LedgerError):  # noqa: N818
     """The ledger's disk failed. What was being recorded is not tried again: the next run looks at the whole ledger first."""
 
-    exit_code = 75
+    exit_code = exit_codes.TRY_AGAIN
 
 
 class LedgerGone(LedgerError):  # noqa: N818
@@ -424,25 +426,25 @@ class LedgerGone(LedgerError):  # noqa: N818
     made it asks the ledger again.
     """
 
-    exit_code = 75
+    exit_code = exit_codes.TRY_AGAIN
 
 
 class Superseded(LedgerError):  # noqa: N818
     """Another process has taken over what this one was doing. Nothing of what it wanted to record was recorded."""
 
-    exit_code = 75
+    exit_code = exit_codes.TRY_AGAIN
 
 
 class LedgerBusy(LoadsheetError):  # noqa: N818
     """Another process holds the ledger; the message names it."""
 
-    exit_code = 75
+    exit_code = exit_codes.TRY_AGAIN
 
 
 class ExchangeUnreachable(LoadsheetError):  # noqa: N818
     """The exchange cannot be reached. What was not sent is still ready."""
 
-    exit_code = 75
+    exit_code = exit_codes.TRY_AGAIN
 
 
 class ListingNotServed(ExchangeUnreachable):
@@ -456,22 +458,22 @@ class PageSizeRefused(ExchangeUnreachable):
 class TokenRefused(LoadsheetError):  # noqa: N818
     """The exchange answered 401. What was not sent is still ready."""
 
-    exit_code = 77
+    exit_code = exit_codes.TOKEN_REFUSED
 
 
 class NotAllSent(LoadsheetError):  # noqa: N818
     """Records became ready only while the run accounted for its rows. Nothing is lost: the next run sends them."""
 
-    exit_code = 75
+    exit_code = exit_codes.TRY_AGAIN
 
 
 class DoesNotBalance(LoadsheetError):  # noqa: N818
     """Rows read and fates reported differ: our own fault, never hidden."""
 
-    exit_code = 70
+    exit_code = exit_codes.INTERNAL_ERROR
 
 
 class ReportsIncomplete(LoadsheetError):  # noqa: N818
     """A fault of our own kept some reports from being written. What was sent is recorded, and the ledger can be used."""
 
-    exit_code = 70
+    exit_code = exit_codes.INTERNAL_ERROR

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from loadsheet import reconcile, reports, run_log
+from loadsheet import exit_codes, reconcile, reports, run_log
 from loadsheet.annotations import import_annotations
 from loadsheet.contract import BY_NAME
 from loadsheet.dispatch import (
@@ -28,11 +28,9 @@ from loadsheet.problems import (
     WAITS_FOR_MAPPING,
     DoesNotBalance,
     ExchangeUnreachable,
-    FileRefused,
     FolderError,
     LedgerUnwritable,
     LoadsheetError,
-    MappingError,
     NotAllSent,
     Problem,
     ReportsIncomplete,
@@ -163,8 +161,7 @@ def _reconcile_and_report(
     if not reconciliation.balances:
         stopped = DoesNotBalance("rows read and fates reported differ; see the reports")
     stopped = stopped or _not_examined(drops, this_run) or _not_all_sent(ledger, sent)
-    exit_code = stopped.exit_code if stopped else _exit_code(ledger, drops, reconciliation, left, settings)
-    exit_code = _lacking_mappings(exit_code, left)
+    exit_code = _exit_code(context, stopped, drops, reconciliation, left)
     ended = replace(this_run, exit_code=exit_code, finished_at=ledger.now())
     warnings = (
         *_unfinished_runs(ledger, unfinished),
@@ -213,12 +210,6 @@ def _stop_reason(written: reports.Written, stopped: LoadsheetError | None) -> Lo
     """The error of a run with incomplete reports, together with the error that had stopped it before."""
     incomplete = written.incomplete
     return ReportsIncomplete(f"{incomplete}; {stopped}") if incomplete and stopped else incomplete
-
-
-def _lacking_mappings(exit_code: int, left: Sequence[Problem]) -> int:
-    """The exit code; 78 if a mapping did not load, which outranks problems with files."""
-    lacking = any(one.code in WAITS_FOR_MAPPING for one in left)
-    return MappingError.exit_code if lacking and exit_code in (0, 1, FileRefused.exit_code) else exit_code
 
 
 def _missing_records(ledger: Ledger, drops: Sequence[Drop], runs: Sequence[Run]) -> dict[int, MissingRecords]:
@@ -277,18 +268,26 @@ def _subjects(drops: Sequence[Drop]) -> set[str]:
 
 
 def _exit_code(
-    ledger: Ledger,
+    context: RunContext,
+    stopped: LoadsheetError | None,
     drops: Sequence[Drop],
     reconciliation: reconcile.Reconciliation,
     left: Sequence[Problem],
-    settings: Settings,
 ) -> int:
     states = set(reconciliation.states)
     aside = any(drop.set_aside for drop in drops)
-    if (aside or states) and states <= {State.INVALID}:
-        return FileRefused.exit_code  # nothing usable in any file
-    needed = reconciliation.needs_someone > 0 or reconciliation.red_totals > 0
-    needed = needed or any(one.level == "error" for one in left)  # such a file stays until somebody acts
-    share = settings.unverified_share_max
-    needed = needed or any(one.entries > share * one.all for one in reconciliation.unverified)
-    return int(needed or aside or ledger.queries.count_in(State.UNKNOWN) > 0)
+    share = context.settings.unverified_share_max
+    needs_someone = (
+        aside
+        or reconciliation.needs_someone > 0
+        or reconciliation.red_totals > 0
+        or any(one.level == "error" for one in left)  # such a file stays until somebody acts
+        or any(one.entries > share * one.all for one in reconciliation.unverified)
+        or context.ledger.queries.count_in(State.UNKNOWN) > 0
+    )
+    return exit_codes.exit_code(
+        stopped=stopped.exit_code if stopped else None,
+        lacks_mapping=any(one.code in WAITS_FOR_MAPPING for one in left),
+        nothing_usable=(aside or bool(states)) and states <= {State.INVALID},
+        needs_someone=needs_someone,
+    )

@@ -26,7 +26,7 @@ from watchdog.events import (
 )
 from watchdog.observers import Observer, api
 
-from loadsheet import inbox
+from loadsheet import exit_codes, inbox
 from loadsheet.backoff import Backoff
 from loadsheet.inbox.file_check import MOUNTS, file_system_of, needs_polling
 from loadsheet.problems import FolderError, LedgerGone, LoadsheetError, Problem
@@ -38,7 +38,6 @@ GATHER = (
     4  # files that arrive one after the other are taken together; the first waits at most this many times `settle_s`
 )
 QUEUED_S = 1.0  # seconds between two checks whether a worker is done
-TRY_AGAIN = 75  # the exit code of temporary failures
 
 _EVENT_TYPES: list[type[FileSystemEvent]] = [
     FileCreatedEvent, FileModifiedEvent, FileMovedEvent, FileClosedEvent, DirCreatedEvent, DirMovedEvent,
@@ -332,11 +331,11 @@ class _Watcher:
         try:
             ended = self._run()
         except LoadsheetError as error:
-            if error.exit_code != TRY_AGAIN:
+            if error.exit_code != exit_codes.TRY_AGAIN:
                 raise
             return self._back_off(error, ran=True)
         if ended.stopped is not None:
-            if ended.exit_code != TRY_AGAIN:
+            if ended.exit_code != exit_codes.TRY_AGAIN:
                 raise ended.stopped
             return self._back_off(ended.stopped, ran=True)
         self._said, self._queued = "", ended.queued

@@ -22,6 +22,7 @@ MODULES = {
 
 # Each room and the rooms it may import. A stage knows the stages before it by their values, never one after it.
 FOUNDATION = {
+    "exit_codes",
     "exchange_profile",
     "problem_groups",
     "contract",
@@ -37,7 +38,8 @@ FOUNDATION = {
     "settings",
 }
 MAY_IMPORT = {
-    "problems": set(),
+    "exit_codes": set(),
+    "problems": {"exit_codes"},
     "control_characters": set(),
     "file_modes": set(),
     "fix_marks": set(),

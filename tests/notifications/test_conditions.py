@@ -7,8 +7,8 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
+from loadsheet import exit_codes
 from loadsheet.operations.notifications.conditions import (
-    HEALTHY_EXIT_CODES,
     LATE,
     RUN,
     UNKNOWN,
@@ -120,7 +120,7 @@ def _so(past, after):
     found = {f"{LATE}{what}" for what in late} | ({UNKNOWN} if unknown else set())
     streak = []
     for one in reversed(past):
-        if one["exit_code"] in HEALTHY_EXIT_CODES:
+        if one["exit_code"] in exit_codes.WORK_DONE:
             break
         streak.insert(0, one["exit_code"])
     tells = [
@@ -148,7 +148,7 @@ def told_by_the_model(nights):
     """A gap between runs is news unless the run before could not do its work either: that was told as what it was."""
     heard, told = set(), set()
     for before, one in pairwise([{"exit_code": 0}, *nights]):
-        if before["exit_code"] in HEALTHY_EXIT_CODES:
+        if before["exit_code"] in exit_codes.WORK_DONE:
             told |= set(one["one_off"]) - heard
         heard |= set(one["one_off"])
     return told

@@ -20,10 +20,10 @@ from typing import NamedTuple
 import click
 from click.shell_completion import CompletionItem
 
+from loadsheet import exit_codes
 from loadsheet.control_characters import printable
 from loadsheet.problems import LoadsheetError
 
-INTERRUPTED, TERMINATED = 130, 143
 CLOSED_PIPE = 1
 """With what click ends if nobody reads stdout any more."""
 
@@ -125,7 +125,7 @@ def invoke(words: list[str], *, clock: Callable[[], datetime] | None = None) -> 
         terminated = isinstance(interrupted, Terminated) or isinstance(
             interrupted.__cause__, Terminated
         )  # click wraps it
-        return TERMINATED if terminated else INTERRUPTED
+        return exit_codes.TERMINATED if terminated else exit_codes.INTERRUPTED
 
 
 def _say_on_stderr(text: str) -> None:
@@ -155,7 +155,7 @@ def exit_code_of(error: BaseException) -> int:
     if isinstance(error, LoadsheetError):
         return error.exit_code
     if isinstance(error, KeyboardInterrupt):
-        return TERMINATED if isinstance(error, Terminated) else INTERRUPTED
+        return exit_codes.TERMINATED if isinstance(error, Terminated) else exit_codes.INTERRUPTED
     closed = isinstance(error, OSError) and error.errno == errno.EPIPE
     return CLOSED_PIPE if closed else LoadsheetError.exit_code
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import click
 import msgspec
 
+from loadsheet import exit_codes
 from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, load, together
 from loadsheet.cli.output import print_json, say
 from loadsheet.inbox import InboxFile
@@ -21,19 +22,10 @@ from loadsheet.mapping import Document, Ignored, Mapping, Route, load_folder, ro
 from loadsheet.mapping.documents import TableNotes
 from loadsheet.mapping.plausibility import NotationCheck
 from loadsheet.problem_groups import Cause, Causes
-from loadsheet.problems import (
-    NOT_EXAMINED,
-    WAITS_FOR_MAPPING,
-    FileRefused,
-    LoadsheetError,
-    MappingError,
-    Problem,
-)
+from loadsheet.problems import NOT_EXAMINED, WAITS_FOR_MAPPING, FileRefused, Problem
 from loadsheet.reading import Table, start_fork_server
 from loadsheet.settings import Settings
 from loadsheet.translation import CountedTables
-
-NEEDS_SOMEONE, NOTHING_USABLE = 1, FileRefused.exit_code
 
 _LINES_AT_A_TIME = 64
 _SHOWN = 3  # rows of each rule
@@ -175,13 +167,12 @@ def _counted(count: int, unit: str) -> str:
 
 
 def _exit_code(usable: int, errors: int, codes: set[str]) -> int:
-    if NOT_EXAMINED in codes:
-        return LoadsheetError.exit_code
-    if codes & WAITS_FOR_MAPPING:
-        return MappingError.exit_code
-    if not errors:
-        return 0  # as a run ends: a file without a row needs nobody
-    return NEEDS_SOMEONE if usable else NOTHING_USABLE
+    return exit_codes.exit_code(
+        stopped=exit_codes.INTERNAL_ERROR if NOT_EXAMINED in codes else None,
+        lacks_mapping=bool(codes & WAITS_FOR_MAPPING),
+        nothing_usable=bool(errors) and not usable,
+        needs_someone=bool(errors),  # as a run ends: a file without a row needs nobody
+    )
 
 
 def _problems_of(found: Checked | Problem | Unusable) -> Sequence[Problem]:

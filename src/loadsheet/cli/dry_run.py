@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from loadsheet import inbox, ingest
+from loadsheet import exit_codes, inbox, ingest
 from loadsheet.cli.check import describe_cause, unclaimed
 from loadsheet.cli.ledger_access import ledger_to_read
 from loadsheet.contract import SENDING_ORDER
@@ -29,11 +29,10 @@ from loadsheet.ledger.states import Waits
 from loadsheet.mapping import Document, Route, load_folder, translate
 from loadsheet.mapping.plausibility import NotationCheck
 from loadsheet.problem_groups import Causes
-from loadsheet.problems import WAITS_FOR_MAPPING, FileRefused, MappingError, Problem
+from loadsheet.problems import WAITS_FOR_MAPPING, FileRefused, Problem
 from loadsheet.settings import Settings
 from loadsheet.translation import CountedTables
 
-NOTHING_USABLE, NEEDS_SOMEONE = FileRefused.exit_code, 1
 WAITING = "waiting"  # for an order or tender that is not there and does not come with this run
 _WORDS = {
     "ready": "would be sent",
@@ -204,11 +203,12 @@ def _sum_line(collected: _Collected, already: dict[str, int], limit: int) -> str
 
 
 def _exit_code(collected: _Collected, already: dict[str, int]) -> int:
-    if any(problem.code in WAITS_FOR_MAPPING for problem in collected.left):
-        return MappingError.exit_code
     states = {name for name, count in collected.states.items() if count}
-    if (collected.aside or states) and states <= {"invalid"}:
-        return NOTHING_USABLE
     wrong = states & {"invalid", "held", "refused", WAITING}
     stuck = any(problem.level == "error" for problem in collected.left)
-    return NEEDS_SOMEONE if wrong or collected.aside or stuck or already["unknown"] else 0
+    return exit_codes.exit_code(
+        stopped=None,
+        lacks_mapping=any(problem.code in WAITS_FOR_MAPPING for problem in collected.left),
+        nothing_usable=bool(collected.aside or states) and states <= {"invalid"},
+        needs_someone=bool(wrong or collected.aside or stuck or already["unknown"]),
+    )

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from loadsheet import exit_codes
 from loadsheet.cli.connections import exchange_client
 from loadsheet.cli.options import CONFIG, EXCHANGE, JSON, Target, load, together
 from loadsheet.cli.output import print_json, print_lines, print_table, say
@@ -188,9 +189,6 @@ def _described(each: Token, now: datetime) -> dict[str, Any]:
     }
 
 
-NEEDS_SOMEONE = 1
-
-
 @exchange.command()
 @click.option(
     "--i-own-this-tenant",
@@ -258,7 +256,7 @@ def probe(
         raise found.stopped
     write_capabilities(out, found.capabilities)
     say(f"{out} is written; name it in the setting capabilities")
-    return NEEDS_SOMEONE if found.left else 0
+    return exit_codes.NEEDS_SOMEONE if found.left else 0
 
 
 def _pair(text: str) -> tuple[str, str]:

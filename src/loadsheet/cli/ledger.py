@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import click
 
+from loadsheet import exit_codes
 from loadsheet.cli.ledger_access import clock, held_ledger, ledger_to_read
 from loadsheet.cli.options import (
     CONFIG,
@@ -20,7 +21,6 @@ from loadsheet.cli.options import (
     load_each,
     settings_or_raise,
     together,
-    worst_exit_code,
 )
 from loadsheet.cli.output import confirm, print_json, print_lines, say
 from loadsheet.ledger import Ledger
@@ -34,8 +34,6 @@ from loadsheet.operations.retention.erasure import forget as forget_all
 from loadsheet.operations.retention.table_export import export as export_tables
 from loadsheet.problems import LedgerError, LoadsheetError, SettingsError
 from loadsheet.settings import Settings
-
-WANTS_SOMEONE = 1
 
 
 @click.group()
@@ -63,7 +61,7 @@ def check(*, state: Path | None, config: Path | None, as_json: bool) -> int:
             say(f"loadsheet: {text}")
         if found.wrong:
             say("loadsheet: restore a backup from before this (loadsheet ledger restore FILE); send nothing until then")
-    return LedgerError.exit_code if found.wrong else WANTS_SOMEONE if found.wants else 0
+    return LedgerError.exit_code if found.wrong else exit_codes.NEEDS_SOMEONE if found.wants else 0
 
 
 @ledger.command()
@@ -195,7 +193,7 @@ def move(*, source: Path | None, yes: bool, state: Path | None, config: Path | N
     if not yes:
         confirm(f"Move {len(every)} {'ledger' if len(every) == 1 else 'ledgers'} for good?")
     told: list[dict[str, object]] = []
-    code = worst_exit_code(_move_or_report(name, settings, source, told) for name, settings in every.items())
+    code = exit_codes.worst(_move_or_report(name, settings, source, told) for name, settings in every.items())
     if as_json:
         print_json(told)
     else:

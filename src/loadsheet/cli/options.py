@@ -13,9 +13,6 @@ from loadsheet.settings import Settings, shippers_in
 
 Command = Callable[..., Any]
 
-WORST_FIRST = (70, 78, 77, 75, 65, 1)
-"""Exit codes, the worst first."""
-
 _FOLDER = click.Path(file_okay=False, path_type=Path)
 
 _SHIPPER = "loadsheet.shipper"  # where the option is stored: commands need not pass it on
@@ -147,9 +144,3 @@ def settings_or_raise(settings: Settings | SettingsError) -> Settings:
 def any_allows_root(found: Iterable[Settings | SettingsError]) -> bool:
     """Whether one of these settings lets loadsheet run as root without a warning."""
     return any(isinstance(one, Settings) and (one.allow_root or one.quiet) for one in found)
-
-
-def worst_exit_code(codes: Iterable[int]) -> int:
-    """The exit code of several shippers together: the first of `WORST_FIRST` that is among theirs, else 0."""
-    there = set(codes)
-    return next((code for code in WORST_FIRST if code in there), 0)

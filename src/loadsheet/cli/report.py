@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import click
 
-from loadsheet import reconcile, reports
+from loadsheet import exit_codes, reconcile, reports
 from loadsheet.annotations import import_annotations, unread_workbooks
 from loadsheet.cli.connections import exchange_client
 from loadsheet.cli.ledger_access import held_ledger, ledger_to_read
@@ -19,13 +19,12 @@ from loadsheet.dispatch import Listings, fetch_listings
 from loadsheet.file_modes import write_privately
 from loadsheet.ledger import Drop, Ledger, Run
 from loadsheet.ledger.queries import LedgerQueries
-from loadsheet.problems import FileRefused, FolderError
+from loadsheet.problems import FolderError
 from loadsheet.settings import Settings
 from loadsheet.settings.places import shown
 
 NOTHING_THERE = 65
 _DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
-_NEEDS_SOMEONE = (1, FileRefused.exit_code)
 _LOOKED_AT = 100
 
 
@@ -131,7 +130,7 @@ def _select(queries: LedgerQueries, name: str | None, day: str | None) -> Select
 
 def _exit_code(runs: Sequence[Run]) -> int | None:
     last = runs[-1].exit_code
-    return int(any(run.exit_code in _NEEDS_SOMEONE for run in runs)) if last == 0 else last
+    return int(any(run.exit_code in exit_codes.ROWS_NEED_SOMEONE for run in runs)) if last == 0 else last
 
 
 def _keep_annotations(settings: Settings, ledger: Ledger, folder: str) -> None:

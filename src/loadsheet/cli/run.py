@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import click
 import msgspec
 
-from loadsheet import pipeline
+from loadsheet import exit_codes, pipeline
 from loadsheet.cli import Terminated, run_to_exit_code
 from loadsheet.cli.connections import dispatcher_for, say_strays
 from loadsheet.cli.dry_run import forecast_run
@@ -32,7 +32,6 @@ from loadsheet.cli.options import (
     serves_all,
     settings_or_raise,
     together,
-    worst_exit_code,
 )
 from loadsheet.cli.output import print_json, print_lines, print_raw_json, progress, say
 from loadsheet.cli.run_end import RunEnd
@@ -45,8 +44,6 @@ from loadsheet.operations.run_hooks import run_with_hooks
 from loadsheet.problems import LoadsheetError, SettingsError, TokenRefused
 from loadsheet.settings import EMBEDDED, Settings
 from loadsheet.stages import Result
-
-_NEEDS_SOMEONE = (1, 65)
 
 
 class ShipperOutcome(NamedTuple):
@@ -155,7 +152,7 @@ def _run_each(
             print_lines([f"{name}:", *outcome.lines])
         if outcome.stopped:
             say(f"loadsheet: {name}: {outcome.stopped}")
-    worst = worst_exit_code([outcome.exit_code for outcome in outcomes.values()])
+    worst = exit_codes.worst([outcome.exit_code for outcome in outcomes.values()])
     if output.as_json:
         shippers = {
             name: {
@@ -213,7 +210,7 @@ def _outcome(
     if left_ready and left_ready[0] and not silent:
         limit = f"a run sends {settings.run_entries_max} at most"
         say(f"{left_ready[0]} entries stay ready ({limit}); the next run goes on from there")
-    code = 0 if output.exit_zero and result.exit_code in _NEEDS_SOMEONE else result.exit_code
+    code = exit_codes.without_rows(result.exit_code) if output.exit_zero else result.exit_code
     return ShipperOutcome(
         code, () if silent else lines, result.reports.summary.to_json(), _stop_reason(result.stopped, settings)
     )
@@ -237,7 +234,7 @@ def _run_pipeline(settings: Settings, left_ready: list[int], end: RunEnd) -> Res
 
 def _dry_run(settings: Settings, output: OutputOptions, show: Show) -> ShipperOutcome:
     found = forecast_run(settings)
-    code = 0 if output.exit_zero and found.exit_code in _NEEDS_SOMEONE else found.exit_code
+    code = exit_codes.without_rows(found.exit_code) if output.exit_zero else found.exit_code
     for line in found.warnings:
         say(line)
     outcome = ShipperOutcome(code, found.lines, found.json)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import click
 import msgspec
 
-from loadsheet import pipeline
+from loadsheet import exit_codes, pipeline
 from loadsheet.cli import run_to_exit_code
 from loadsheet.cli.connections import check_exchange, dispatcher_for, say_strays
 from loadsheet.cli.ledger_access import clock, held_ledger, ledger_to_read
@@ -30,7 +30,6 @@ from loadsheet.cli.options import (
     serves_all,
     settings_or_raise,
     together,
-    worst_exit_code,
 )
 from loadsheet.cli.output import print_lines, say
 from loadsheet.cli.run_end import RunEnd
@@ -52,8 +51,6 @@ from loadsheet.settings.places import shown as place_shown
 from loadsheet.stages import Dispatcher, Result
 from loadsheet.watch import WakeEvents, Watch, WatchedRun
 from loadsheet.watch import watch as run_watches
-
-INTERRUPTED = 130
 
 
 @click.command()
@@ -93,7 +90,7 @@ def watch(
         missing = {name: one for name, one in held.items() if isinstance(one, int)}
         codes = list(missing.values())  # of the shippers that are not watched (any more)
         if len(missing) == len(held):
-            return worst_exit_code(codes)
+            return exit_codes.worst(codes)
         board = stack.enter_context(monitoring.serve_status(_shared(config, found), say))
         for name, code in missing.items():
             board.ended(name, code, "it is not watched")
@@ -110,9 +107,9 @@ def watch(
             if not codes:
                 raise
             _warn(str(error))
-            return worst_exit_code([*codes, error.exit_code])
+            return exit_codes.worst([*codes, error.exit_code])
     say("stopped; what is left is for the next start")
-    return INTERRUPTED if stopped_by == signal.SIGINT else 0
+    return exit_codes.INTERRUPTED if stopped_by == signal.SIGINT else 0
 
 
 class _WatchContext(NamedTuple):

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import click
 
-from loadsheet import run_log
-from loadsheet.cli import INTERRUPTED, TERMINATED, invoke
+from loadsheet import exit_codes, run_log
+from loadsheet.cli import invoke
 from loadsheet.cli.options import CONFIG, shipper_given, together
 from loadsheet.cli.output import say
 from loadsheet.file_modes import write_privately
@@ -62,7 +62,7 @@ def worker(*, config: Path | None, only: tuple[str, ...], places: int | None, on
             run=partial(run_due, command=invoke),
         )
     if requests.signal:
-        return TERMINATED if requests.signal == signal.SIGTERM else INTERRUPTED
+        return exit_codes.TERMINATED if requests.signal == signal.SIGTERM else exit_codes.INTERRUPTED
     return code
 
 
@@ -76,7 +76,7 @@ class _Requests:
     def stop(self, number: int, _frame: object) -> None:
         """Stop; end at once on the second signal, without waiting for calls in progress."""
         if self.signal:
-            os._exit(TERMINATED if number == signal.SIGTERM else INTERRUPTED)
+            os._exit(exit_codes.TERMINATED if number == signal.SIGTERM else exit_codes.INTERRUPTED)
         self.signal = number
         self.stopping.set()
 

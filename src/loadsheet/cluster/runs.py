@@ -11,7 +11,7 @@ from datetime import datetime
 from multiprocessing import get_context
 from pathlib import Path
 
-from loadsheet import run_log
+from loadsheet import exit_codes, run_log
 from loadsheet.cluster.job_queue import Requeue
 from loadsheet.problems import LedgerBusy
 from loadsheet.settings import Settings
@@ -20,7 +20,6 @@ Command = Callable[[list[str]], int]
 """Runs this command line and returns its exit code. Must be importable by another process."""
 
 _POLL_S = 0.2
-TRY_AGAIN = 75
 _LOADED = (
     "loadsheet.cli.run",
     "loadsheet.pipeline",
@@ -52,7 +51,7 @@ def run_due(settings: Settings, due: datetime, stopping: Sequence[int], *, comma
     run_log.info("a run ended", shipper=settings.shipper, exit_code=code)
     if stop_requested or (stopping and code):  # Ctrl-C reaches the run before we can ask it
         raise Requeue
-    if code == TRY_AGAIN:
+    if code == exit_codes.TRY_AGAIN:
         raise LedgerBusy(f"the run of {settings.shipper or 'the ledger'} could not go on (exit code 75)")
     return code or 0
 

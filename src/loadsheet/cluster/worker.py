@@ -19,10 +19,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, overload
 
+from loadsheet import exit_codes
 from loadsheet.backoff import Backoff
 from loadsheet.cluster.housekeeping import Housekeeping
 from loadsheet.cluster.job_queue import Outage, Queue, Requeue
-from loadsheet.cluster.runs import TRY_AGAIN
 from loadsheet.cluster.served_shippers import ServedShippers
 from loadsheet.ledger.postgres import shared_engine
 from loadsheet.ledger.postgres_opening import unique
@@ -235,7 +235,7 @@ class _WorkerThreads:
 
     def _requeue_if_in_time(self, settings: Settings, due: datetime, error: LoadsheetError) -> None:
         """Requeue a run that may succeed later, as long as it would be caught up (`catch_up_s`)."""
-        if error.exit_code != TRY_AGAIN or datetime.now(UTC) - due > settings.catch_up:
+        if error.exit_code != exit_codes.TRY_AGAIN or datetime.now(UTC) - due > settings.catch_up:
             return
         run_of = f"the run of {settings.shipper}" if settings.shipper else "the run"
         then, until = (local_text(when, zone_of(settings.schedule_zone)) for when in (due, due + settings.catch_up))

@@ -11,12 +11,11 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, func, select
 
+from loadsheet import exit_codes
 from loadsheet.ledger.schema import drops, entries, files, mappings, runs
 
 ALLOWANCE = timedelta(minutes=15)
 """So much earlier than the look before a file may say it came and be believed: it may have been young then, or held open."""
-
-_LOOKED = (0, 1, 65)  # the exit codes of runs that certainly looked through the whole inbox
 
 
 class Arrival(NamedTuple):
@@ -83,7 +82,7 @@ def _moment(text: str) -> datetime:
     return datetime.fromisoformat(text).astimezone(UTC)
 
 
-_LOOKS = select(runs.c.started_at).where(runs.c.exit_code.in_(_LOOKED)).order_by(runs.c.id)
+_LOOKS = select(runs.c.started_at).where(runs.c.exit_code.in_(exit_codes.WORK_DONE)).order_by(runs.c.id)
 _FIRST_AND_LAST = select(func.min(runs.c.started_at), func.max(runs.c.started_at)).where(runs.c.finished_at != "")
 _ARRIVALS = (
     select(

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from sqlalchemy import Column, Connection, Select, func, or_, select, update
 
+from loadsheet import exit_codes
 from loadsheet.ledger import codec
 from loadsheet.ledger.decisions import FORGET, chain
 from loadsheet.ledger.exceptions import chunks
@@ -321,7 +322,7 @@ def runs_of(connection: Connection, mine: Sequence[KeyEntry], names: Sequence[Fi
 class NotSettled(LedgerError):  # noqa: N818 (named for what it is about)
     """An entry may still be sent or looked for: nothing of it can be forgotten yet."""
 
-    exit_code = 1
+    exit_code = exit_codes.NEEDS_SOMEONE
 
 
 def refuse_unsettled(mine: Sequence[KeyEntry], key: str) -> None:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Engine, Select, and_, case, desc, func, or_, select
 
+from loadsheet import exit_codes
 from loadsheet.ledger import arrival_queries, codec, missing_records, stored_values, unfinished_runs
 from loadsheet.ledger.run_slices import Slice
 from loadsheet.ledger.schema import (
@@ -27,9 +28,6 @@ from loadsheet.ledger.schema import (
 )
 from loadsheet.ledger.statements import at_one_moment, streamed
 from loadsheet.ledger.states import Drop, IgnoredRow, Origin, Run, SourceFile, State
-
-SUCCESS = (0, 1)
-"""Exit codes of runs that did their work: all went well, or rows wait for people."""
 
 
 class LedgerFigures(NamedTuple):
@@ -265,7 +263,9 @@ def _file(row: Any) -> SourceFile:
 
 def ledger_figures(connection: Connection, moments: Sequence[str]) -> LedgerFigures:
     """How things stand; `moments` are ISO 8601 UTC."""
-    success = select(func.max(runs.c.finished_at)).where(runs.c.exit_code.in_(SUCCESS))
+    success = select(func.max(runs.c.finished_at)).where(
+        runs.c.exit_code.in_((exit_codes.DONE, exit_codes.NEEDS_SOMEONE))
+    )
     opened = [func.sum(case((exceptions.c.opened_at <= moment, 1), else_=0)) for moment in moments]
     counted = connection.execute(select(func.count(), *opened).where(exceptions.c.closed_at == "")).one()
     unsent = select(func.min(entries.c.created_at)).where(entries.c.state.in_((State.READY, State.SENDING)))

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from importlib.metadata import version
 from pathlib import Path
 
-from loadsheet import reports
+from loadsheet import exit_codes, reports
 from loadsheet.cli.doctor.findings import Finding, ok, warning, wrong
 from loadsheet.cli.ledger_access import held_ledger, holder_of_file, ledger_to_read
 from loadsheet.ledger import Ledger, Run, State
@@ -26,7 +26,6 @@ from loadsheet.problems import LedgerBusy, LedgerError
 from loadsheet.settings import Settings
 
 SUCCESS_AGE = timedelta(hours=48)
-_DID_ITS_WORK = (0, 1, 65)  # exit codes of completed runs; 1 and 65 concern the readers of the reports
 _RUNS = 200
 CLOCKS_APART_S = 3.0
 """A larger difference (seconds) between the clocks of the server and this machine is a warning."""
@@ -145,7 +144,7 @@ def _missing(opened: Ledger) -> Iterator[Finding]:
 
 def _latest(settings: Settings, opened: Ledger, now: datetime) -> Iterator[Finding]:
     runs = opened.queries.runs(_RUNS)
-    done = next((run for run in runs if run.exit_code in _DID_ITS_WORK), None)
+    done = next((run for run in runs if run.exit_code in exit_codes.WORK_DONE), None)
     if done is None:
         text = f"none of the {len(runs)} runs ended well yet" if runs else "no run yet"
         yield warning("latest run", text, "loadsheet runs shows them") if runs else ok("latest run", text)

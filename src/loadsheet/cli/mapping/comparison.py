@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from loadsheet import exit_codes
 from loadsheet.cli.mapping.input_files import documents_for, home_of, mapping_named, named_by
 from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, load, together
 from loadsheet.cli.output import print_json, print_lines, say
@@ -17,7 +18,6 @@ from loadsheet.mapping_tools.golden_tests import FOLDER, Case, find_cases, judge
 from loadsheet.problems import FileRefused, MappingError, Problem, Where
 from loadsheet.settings import Settings
 
-DIFFERS = 1
 _SHOWN = 20  # documents shown one by one; --json has them all
 
 _MAPPING_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -51,7 +51,7 @@ def test(folder: Path | None, *, update: bool, mappings: Path | None, config: Pa
             for text in texts:
                 print_lines([f"\t{text}"])
         say(f"{len(cases)} cases, {len(failed)} not as expected" + (", all written anew" if update else ""))
-    return DIFFERS if failed else 0
+    return exit_codes.NEEDS_SOMEONE if failed else 0
 
 
 def _run_case(case: Case, settings: Settings, *, update: bool) -> list[str]:
@@ -98,7 +98,7 @@ def diff(old: Path, new: Path, *, files: tuple[Path, ...], config: Path | None, 
         print_json(_as_json(before, after, total))
     else:
         _print(before, after, total)
-    return 0 if total.same else DIFFERS
+    return 0 if total.same else exit_codes.NEEDS_SOMEONE
 
 
 def _drops(files: Sequence[Path], before: Mapping, after: Mapping) -> list[tuple[Path, ...]]:

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as Grid
 
+from loadsheet import exit_codes
 from loadsheet.cli.mapping.input_files import mapping_for, mapping_named, tables_for
 from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, load, together
 from loadsheet.cli.output import print_json
@@ -21,7 +22,6 @@ from loadsheet.mapping_tools.preview import Preview
 from loadsheet.mapping_tools.preview import preview as make_preview
 from loadsheet.problems import Where
 
-NEEDS_SOMEONE = 1
 _SHORT = 48
 
 
@@ -62,7 +62,11 @@ def preview(
     else:
         for found in shown:
             click.echo("\n".join(_lines(found)))
-    return NEEDS_SOMEONE if any(problem.level == "error" for found in shown for problem in found.problems) else 0
+    return (
+        exit_codes.NEEDS_SOMEONE
+        if any(problem.level == "error" for found in shown for problem in found.problems)
+        else 0
+    )
 
 
 def _grid(found: Preview) -> Grid:

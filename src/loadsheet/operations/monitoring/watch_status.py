@@ -9,13 +9,11 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
+from loadsheet import exit_codes
 from loadsheet.settings import Settings
 
 if TYPE_CHECKING:
     from prometheus_client import Metric
-
-FAILED_EXIT_CODES = frozenset({70, 75, 77, 78})
-"""Exit codes of runs that could not do their work."""
 
 GRACE_S = 30.0  # how late the heartbeat of an idle watch may be
 
@@ -114,7 +112,7 @@ class WatchStatus:
         if not liveness.is_healthy:
             return liveness
         for shipper, last in self.last_runs().items():
-            if last.exit_code in FAILED_EXIT_CODES:
+            if last.exit_code in exit_codes.FAILED:
                 of = f" of {shipper}" if shipper else ""
                 reason = f": {last.reason}" if last.reason else ""
                 return Health(

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 
+from loadsheet import exit_codes
 from loadsheet.ledger import State
 from loadsheet.ledger.codec import stamp
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.operations.expected_files import Overdue, statuses
 from loadsheet.operations.notifications import texts
 from loadsheet.operations.notifications.conditions import (
-    HEALTHY_EXIT_CODES,
     LATE,
     Change,
     Facts,
@@ -109,7 +109,9 @@ def _unknown(queries: LedgerQueries | None) -> int | None:
 def _facts_of(outcome: RunOutcome, late: Sequence[Overdue], unknown: int | None) -> Facts:
     """The facts about a run. Those from the ledger or the inbox stay None if these were not read."""
     facts = Facts(
-        outcome.ended, outcome.exit_code, "" if outcome.exit_code in HEALTHY_EXIT_CODES else texts.failure_text(outcome)
+        outcome.ended,
+        outcome.exit_code,
+        "" if outcome.exit_code in exit_codes.WORK_DONE else texts.failure_text(outcome),
     )
     if outcome.summary is not None:
         waiting = {one.found: one.text for one in outcome.left if one.code == _COMPANION_OVERDUE}

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Literal, NamedTuple
 
+from loadsheet import exit_codes
 from loadsheet.ledger.codec import stamp
 from loadsheet.operations.notifications.state import Condition, NotificationState
 
@@ -17,10 +18,6 @@ RUN, UNKNOWN, LATE, WAITS = "run", "unknown", "late ", "waits "
 that of a file whose companion is overdue.
 """
 
-HEALTHY_EXIT_CODES = frozenset({0, 1, 65})
-"""The exit codes of runs that did their work. Rows that need someone are listed in the digest."""
-
-RETRY_EXIT_CODE = 75
 _ONE_OFFS_MAX = 100
 
 ChangeKind = Literal["opened", "changed", "again", "closed", "once"]
@@ -83,7 +80,7 @@ def update_conditions(
 
 
 def _run(open_now: dict[str, Condition], facts: Facts, rules: Rules) -> Change | None:
-    if facts.exit_code in HEALTHY_EXIT_CODES:
+    if facts.exit_code in exit_codes.WORK_DONE:
         return _close(open_now, RUN)
     cause, now = str(facts.exit_code), stamp(facts.at)
     before = open_now.get(RUN)
@@ -92,7 +89,7 @@ def _run(open_now: dict[str, Condition], facts: Facts, rules: Rules) -> Change |
     else:
         streak = before.streak + 1 if before.cause == cause else 1
         condition = replace(before, runs=before.runs + 1, cause=cause, streak=streak, text=facts.failure)
-    patience = rules.after if facts.exit_code == RETRY_EXIT_CODE else 1
+    patience = rules.after if facts.exit_code == exit_codes.TRY_AGAIN else 1
     if cause != condition.told_cause and condition.streak < patience:
         open_now[RUN] = condition
         return None

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
+from loadsheet import exit_codes
 from loadsheet.operations.notifications.conditions import LATE, RUN, UNKNOWN, WAITS, Change
 from loadsheet.operations.notifications.state import Kind
 from loadsheet.problems import LoadsheetError
@@ -12,10 +13,10 @@ from loadsheet.run_outcome import RunOutcome
 
 _CHARACTERS_MAX = 1_000
 _FAILED = {
-    70: "failed by a fault of loadsheet's own, or does not balance",
-    75: "could not be finished: it is tried again with the next run",
-    77: "stopped: the exchange refused the token",
-    78: "did not take place: settings or a mapping are wrong",
+    exit_codes.INTERNAL_ERROR: "failed by a fault of loadsheet's own, or does not balance",
+    exit_codes.TRY_AGAIN: "could not be finished: it is tried again with the next run",
+    exit_codes.TOKEN_REFUSED: "stopped: the exchange refused the token",
+    exit_codes.CONFIG_WRONG: "did not take place: settings or a mapping are wrong",
 }
 _NEXT = {70: "runs", 75: "doctor", 77: "doctor", 78: "doctor"}
 _LEFT_MAX = 20

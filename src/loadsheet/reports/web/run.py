@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
+from loadsheet import exit_codes
 from loadsheet.ledger import Drop, Entry, Origin
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.reconcile import MEANINGS, NEEDS_SOMEONE, Match, Verdict
@@ -31,13 +32,13 @@ from loadsheet.reports.web.orders import Anchors, DocumentDetails, describe_docu
 from loadsheet.reports.web.rendering import page, part
 
 CODES = {
-    0: "clean",
-    1: "needs someone",
-    65: "nothing usable",
-    70: "a fault of loadsheet",
-    75: "stopped early; try again",
-    77: "stopped early; token refused",
-    78: "settings wrong",
+    exit_codes.DONE: "clean",
+    exit_codes.NEEDS_SOMEONE: "needs someone",
+    exit_codes.NOTHING_USABLE: "nothing usable",
+    exit_codes.INTERNAL_ERROR: "a fault of loadsheet",
+    exit_codes.TRY_AGAIN: "stopped early; try again",
+    exit_codes.TOKEN_REFUSED: "stopped early; token refused",
+    exit_codes.CONFIG_WRONG: "settings wrong",
 }
 """Exit codes in words."""
 
