@@ -44,12 +44,18 @@ def worker(*, config: Path | None, only: tuple[str, ...], places: int | None, on
     write_privately(say, allow_root=settings.allow_root)
     names = only or tuple(filter(None, (shipper_given(),)))
     try:
-        from loadsheet.cluster.runs import run_due  # noqa: PLC0415 (the queue is an option, which need not be installed)
+        from loadsheet.cluster.runs import keep_fork_server, run_due  # noqa: PLC0415 (the queue is an option, which need not be installed)
         from loadsheet.cluster.worker import serve  # noqa: PLC0415
     except ModuleNotFoundError as missing:
         message = f"a worker needs the extra `fleet` ({missing.name} is not installed): pip install 'loadsheet[fleet]'"
         raise SettingsError(message) from None
     with run_log.opened(settings), _signals_handled() as requests, monitoring.serve_status(settings, say) as board:
+
+        def turn() -> None:
+            if not once:
+                keep_fork_server()
+            board.checked()
+
         code = serve(
             config,
             names,
@@ -58,7 +64,7 @@ def worker(*, config: Path | None, only: tuple[str, ...], places: int | None, on
             stopping=requests.stopping,
             once=once,
             reread=requests.reread,
-            on_turn=board.checked,
+            on_turn=turn,
             run=partial(run_due, command=invoke),
         )
     if requests.signal:

@@ -1,14 +1,14 @@
 """The runs of a worker, each in a process of its own: a crash or a memory leak in one does not touch the worker.
 
 Owns: how the process starts and what its exit code means to the queue. It is forked from `multiprocessing`'s fork server, which has
-loaded what a run needs: loading takes one to two seconds of a core. The run itself writes log, reports and notices.
+loaded what a run needs (`preload`): loading takes two seconds of a core. The run itself writes log, reports and notices.
 """
 
 import os
 import sys
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from multiprocessing import get_context
+from multiprocessing import forkserver, get_context
 from pathlib import Path
 
 from loadsheet import exit_codes, run_log
@@ -20,14 +20,12 @@ Command = Callable[[list[str]], int]
 """Runs this command line and returns its exit code. Must be importable by another process."""
 
 _POLL_S = 0.2
-_LOADED = (
-    "loadsheet.cli.run",
-    "loadsheet.pipeline",
-    "loadsheet.cluster.rate",
-    "loadsheet.reports",
-    "psycopg",
-    "pandas",
-)
+
+
+def keep_fork_server() -> None:
+    """Start the fork server unless it runs. It loads in the background, so the first run of a worker starts as fast as the others."""
+    get_context("forkserver").set_forkserver_preload(["loadsheet.cluster.preload"])
+    forkserver.ensure_running()
 
 
 def run_due(settings: Settings, due: datetime, stopping: Sequence[int], *, command: Command) -> int:
@@ -37,9 +35,8 @@ def run_due(settings: Settings, due: datetime, stopping: Sequence[int], *, comma
     and the next run continues from there.
     """
     run_log.info("a run begins", shipper=settings.shipper, due=due.isoformat())
-    context = get_context("forkserver")
-    context.set_forkserver_preload(list(_LOADED))
-    process = context.Process(target=_run, args=(command, arguments(settings), dict(os.environ)))
+    keep_fork_server()
+    process = get_context("forkserver").Process(target=_run, args=(command, arguments(settings), dict(os.environ)))
     process.start()
     stop_requested = False
     while process.is_alive():

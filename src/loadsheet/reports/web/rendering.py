@@ -41,6 +41,12 @@ def part(template: str, values: Mapping[str, Any]) -> Markup:
     return Markup(render(template, values))  # noqa: S704 (the template escaped every value)
 
 
+def compile_templates() -> None:
+    """Compile all templates now. Without this the first page that needs one compiles it."""
+    for name in _environment().list_templates(extensions=["html"]):
+        _environment().get_template(name)
+
+
 def clean(text: str) -> str:
     """A foreign text as a page shows it: cut if it is very long."""
     return text if len(text) <= _TEXT_MAX else f"{text[:_TEXT_MAX]} … ({len(text):,} characters)"

@@ -1,0 +1,33 @@
+"""Loads what every run of a worker needs. The fork server imports this module once, and each run starts as a copy of that process.
+
+Importing it also compiles the templates of the pages. At last it takes all objects out of garbage collection, which would copy
+the memory that the runs share.
+"""
+
+import gc
+import importlib
+
+from loadsheet.reports.web.rendering import compile_templates
+
+_MODULES = (
+    "loadsheet.cli.run",
+    "loadsheet.cluster.rate",
+    "loadsheet.cluster.runs",
+    "loadsheet.ledger.migrations",
+    "loadsheet.ledger.shared.overview",
+    "loadsheet.mapping.expressions",
+    "loadsheet.pipeline",
+    "loadsheet.reports",
+    "pandas",
+    "psycopg",
+    "sqlalchemy.dialects.postgresql.psycopg",
+    "structlog",
+)
+_CODECS = ("ascii", "unicode_escape", "utf_16_le", "utf_8_sig")
+
+for _name in (*_MODULES, *(f"encodings.{codec}" for codec in _CODECS)):
+    importlib.import_module(_name)
+compile_templates()
+gc.collect()
+gc.freeze()
+gc.set_threshold(50_000)  # as the command line sets it: rows make many objects and no cycles
